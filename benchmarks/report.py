@@ -1,4 +1,4 @@
-"""The benchmark report: runs the benchmarks one after the other and prints a table or JSON."""
+"""Run the benchmarks one after the other and print their figures as a table or JSON."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ SCALE: Final[dict[str, Benchmark]] = {
 
 
 def run(*, names: list[str], with_scale: bool, as_json: bool) -> bool:
-    """Run the named benchmarks, or all. Return whether every figure reached its target."""
+    """Run the named benchmarks, or all; print the figures. Return True if each reached its target.
+
+    Without names, the benchmarks of scale run only with `with_scale`.
+    """
     selected = {**BENCHMARKS, **(SCALE if with_scale else {})}
     if names:
         selected = {name: {**BENCHMARKS, **SCALE}[name] for name in names}
@@ -80,6 +83,7 @@ def run(*, names: list[str], with_scale: bool, as_json: bool) -> bool:
 
 
 def _run_benchmark(benchmark: Benchmark) -> list[Figure]:
+    """Run a benchmark in a temporary folder and return its figures."""
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
         found = benchmark(Path(folder))
     return found if isinstance(found, list) else [found]

@@ -1,6 +1,4 @@
-"""Stop the background work of embedded tables, so that expired items stay, as they do on DynamoDB for
-days.
-"""
+"""Stop the background work of embedded tables, so that expired items stay, as on DynamoDB for days."""
 
 from __future__ import annotations
 

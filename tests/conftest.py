@@ -1,4 +1,4 @@
-"""Set up every test: no settings of the developer, no AWS account, and long runs only on request."""
+"""Set-up of every test: no settings of the developer, no AWS account, and long runs only on request."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ settings.load_profile("soak" if SOAK else "holdfast")
 
 def pytest_configure() -> None:
     # Here and not in a fixture, so that session fixtures and the processes they start see it too.
+    """Remove the developer's settings and AWS variables from the environment, and set test credentials."""
     for variable in [name for name in os.environ if name in OURS or name.startswith("AWS_")]:
         del os.environ[variable]
     os.environ.update(AWS)
@@ -43,6 +44,7 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # The longest tests start first, so that the processes finish at about the same time.
+    """Start the fault tests first, and skip the tests marked `soak` unless HOLDFAST_SOAK=1."""
     items.sort(key=lambda item: "faults" not in item.path.parts)
     if SOAK:
         return

@@ -1,4 +1,4 @@
-"""Run one PostgreSQL per test process, started on first use, with a database for each test.
+"""One PostgreSQL per test process, started on first use, with a database for each test.
 
     settings = Settings(sql=create_database())             # an empty database
     settings = Settings(sql=create_database(SCHEMA))       # a database after the migrations of SCHEMA
@@ -39,6 +39,7 @@ def get_server() -> EmbeddedServer:
 
 
 def build_url(database: str) -> str:
+    """Return the URL of a database on the server of this process."""
     running = get_server().ensure_running()
     return (
         f"postgresql://postgres@/{database}?host={quote(running.socket_folder, safe='')}&port={running.port}"
@@ -48,16 +49,17 @@ def build_url(database: str) -> str:
 def create_database(*schemas: Schema) -> str:
     """Create a database with the tables of these schemas and return its URL."""
     name = f"test_{next(_numbers)}"
-    _create(name, _template(schemas))
+    _create_database(name, _get_template(schemas))
     return build_url(name)
 
 
 @cache
-def _template(schemas: tuple[Schema, ...]) -> str:
+def _get_template(schemas: tuple[Schema, ...]) -> str:
+    """Return the name of a database to copy: an empty one, or one after the migrations of these schemas."""
     if not schemas:
         return "template1"
     name = f"template_{next(_numbers)}"
-    _create(name, "template1")
+    _create_database(name, "template1")
     asyncio.run(_migrate(build_url(name), schemas))
     return name
 
@@ -71,7 +73,7 @@ async def _migrate(url: str, schemas: tuple[Schema, ...]) -> None:
         engine.close()
 
 
-def _create(name: str, template: str) -> None:
+def _create_database(name: str, template: str) -> None:
     create = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
     with psycopg.connect(build_url("postgres"), autocommit=True) as connection:
         connection.execute(create.format(sql.Identifier(name), sql.Identifier(template)))
@@ -79,8 +81,9 @@ def _create(name: str, template: str) -> None:
 
 @contextmanager
 def new_folder() -> Iterator[Path]:
-    """Create a folder for a server that one test starts; stop that server and remove the folder at the
-    end.
+    """Create a folder for a server that one test starts.
+
+    At the end of the block, stop that server and remove the folder.
     """
     folder = Path(tempfile.mkdtemp(prefix="holdfast-test-"))
     try:

@@ -1,4 +1,4 @@
-"""An HTTP client with minimal cost: prebuilt requests over keep-alive connections, responses only counted."""
+"""A load generator over HTTP: it sends prebuilt requests over keep-alive connections and counts responses."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ LENGTH_HEADER = b"content-length: "
 def measure_request_rate(
     url: str, requests: Sequence[bytes], connections: int, *, status: int = 200
 ) -> float:
-    """Return how many requests are answered per second. Every response must have `status`."""
+    """Send all requests over this many connections and return how many are answered per second.
+
+    Raise `AssertionError` if a response has another status than `status`.
+    """
     return uvloop.run(_send_all(url, requests, connections, status))
 
 
 def build_post(path: str, body: bytes, **headers: str) -> bytes:
-    """Return a request as bytes. Underscores in header names become hyphens."""
+    """Return a POST request with a JSON body as bytes. Underscores in header names become hyphens."""
     lines = [f"POST {path} HTTP/1.1", "host: localhost", "content-type: application/json"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     lines += [f"content-length: {len(body)}", "", ""]
@@ -29,6 +32,7 @@ def build_post(path: str, body: bytes, **headers: str) -> bytes:
 
 
 async def _send_all(url: str, requests: Sequence[bytes], connections: int, status: int) -> float:
+    """Open the connections, send all requests over them, and return the responses per second."""
     address, loop = urlsplit(url), asyncio.get_running_loop()
     host_and_port = address.hostname or "", address.port or 80
     opened = [
@@ -60,10 +64,12 @@ class _Connection(asyncio.Protocol):
         self.transport = transport  # type: ignore[assignment]
 
     def start(self, remaining: list[bytes]) -> None:
+        """Send the first of the remaining requests; the list is shared with the other connections."""
         self._remaining = remaining
         self._send_next()
 
     def data_received(self, data: bytes) -> None:
+        """Collect a whole response; then send the next request, or fail if its status is unexpected."""
         self._response += data
         head, found, body = self._response.partition(HEAD_END)
         if not found or len(body) < _parse_length(head):
@@ -79,6 +85,7 @@ class _Connection(asyncio.Protocol):
             self.done.set_exception(error or ConnectionError("The server closed the connection."))
 
     def _send_next(self) -> None:
+        """Send the next remaining request, or report that this connection is done."""
         if self._remaining:
             self.transport.write(self._remaining.pop())
         else:
@@ -86,4 +93,5 @@ class _Connection(asyncio.Protocol):
 
 
 def _parse_length(head: bytes) -> int:
+    """Return the value of the content-length header of a response head."""
     return int(head.lower().split(LENGTH_HEADER)[1].split(b"\r\n")[0])

@@ -1,5 +1,4 @@
-"""Measurement in alternating rounds: ours, the floor, ours, the floor … so that both see the same
-noise.
+"""Measure in alternating rounds (ours, the floor, ours, the floor …), so that both see the same noise.
 
 The figure is the median of the rounds' ratios, reported with their spread.
 """
@@ -21,6 +20,8 @@ progress_listeners: Final[list[Callable[[str], None]]] = []
 class Figure(msgspec.Struct, frozen=True):
     """The result of one benchmark. Rates are per second. `must_reach` is the lowest acceptable ratio, or
     None.
+
+    `ratio` is the median of ours divided by the floor; `ratio_low` and `ratio_high` are the extremes.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Figure(msgspec.Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
+        """True if the ratio reaches its target, or if there is none."""
         return self.must_reach is None or self.ratio >= self.must_reach
 
 
@@ -42,7 +44,10 @@ def compare(
     floor: Callable[[], float],
     must_reach: float | None,
 ) -> Figure:
-    """Build a figure from alternating rounds. `ours` and `floor` do a round of work and return its rate."""
+    """Run alternating rounds after a warm-up and build their figure.
+
+    `ours` and `floor` do a round of work and return its rate.
+    """
     ours(), floor()  # a warm-up: caches, connections and prepared statements
     return build_figure(name, [(ours(), floor()) for _ in range(ROUNDS)], must_reach)
 
@@ -70,5 +75,6 @@ def measure_rate(work: Callable[[], object], times: int) -> float:
 
 
 def report_progress(what: str, done: int, total: int) -> None:
+    """Pass the progress of a slow benchmark to the listeners."""
     for listener in progress_listeners:
         listener(f"{what}: {done:,} of {total:,}")

@@ -1,4 +1,4 @@
-"""Child processes under measurement: the real commands, terminated at the end of the block."""
+"""Run child processes under measurement, and terminate them at the end of the block."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ HOLDFAST = (sys.executable, "-m", "holdfast")
 
 @contextmanager
 def run_server(*command: str, folder: Path, **environ: str) -> Iterator[str]:
-    """Run a server and yield its URL once it answers."""
+    """Run a server in `folder` and yield the URL that it prints when ready. Raise if it exits before."""
     with run_process(*command, folder=folder, **environ) as process:
         yield _read_address(process, folder / LOG_FILE)
 
 
 @contextmanager
 def run_process(*command: str, folder: Path, **environ: str) -> Iterator[subprocess.Popen[str]]:
-    """Run a process in `folder`. Its standard output can be read; its log is next to its data."""
+    """Run a process in `folder`, with `environ` as further variables, until the end of the block.
+
+    Its standard output can be read; its standard error goes to a log file in the folder.
+    """
     with (
         (folder / LOG_FILE).open("a") as log,
         subprocess.Popen(
@@ -52,6 +55,7 @@ def _build_environment() -> dict[str, str]:
 
 
 def _read_address(process: subprocess.Popen[str], log: Path) -> str:
+    """Return the first URL that the process prints. Raise `RuntimeError` with its log if it exits before."""
     assert process.stdout is not None
     for line in process.stdout:
         if found := ADDRESS.search(line):

@@ -1,8 +1,6 @@
-"""A gateway under measurement: its settings over real files and its own PostgreSQL, and the requests
-of a client.
+"""Settings, tokens and request bodies for the PAGW benchmarks, on real files and an own PostgreSQL.
 
-Every process of a benchmark gets the same settings, and so shares the files and the server in one
-folder.
+Every process of a benchmark gets the same settings, and so shares the files and the server in one folder.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ NO_PAYER_URL: Final = "http://127.0.0.1:9"
 
 
 def build_settings(folder: Path, **changes: Any) -> Settings:
-    """Return the settings of this process."""
+    """Return the settings of this process: the stores in `folder`, with these changes."""
     return Settings(**{**STORES, "environment": ENVIRONMENT, "base": folder, **changes})
 
 
@@ -72,8 +70,8 @@ def set_environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def issue_client_token(folder: Path) -> str:
-    """Return a token of the tenant. The gateway verifies it with the issuer's keys, which are written to a
-    file.
+    """Return a token of the tenant, and write the issuer's keys to the file that the gateway verifies it
+    with.
     """
     issuer = IssuerSandbox(folder=folder)
     (folder / JWKS_FILE).write_bytes(msgspec.json.encode(issuer.jwks))
@@ -88,12 +86,12 @@ def get_conninfo(folder: Path, database: str = "holdfast") -> str:
 
 
 def build_bundle(number: int) -> bytes:
-    """Return a bundle of about 8 KB that is unique to the number."""
+    """Return a FHIR request bundle of about 8 KB as JSON, unique to the number."""
     return msgspec.json.encode(build_request_bundle(reference=f"BENCH-{number}"))
 
 
 def build_submissions(token: str, numbers: Iterator[int], count: int) -> list[bytes]:
-    """Return requests as bytes, each with its own idempotency key."""
+    """Return the next `count` HTTP requests as bytes, each with its own bundle and idempotency key."""
     return [
         build_post(
             "/pas/requests",

@@ -1,12 +1,11 @@
-"""Requests accepted by PAGW over HTTP, next to a bare handler on the same server that fsyncs one
-object and one row.
+"""Benchmark: requests accepted per second by PAGW over HTTP, compared with a bare handler.
 
-Ours is `holdfast run pagw --component api` on real files: it checks token, rate limit and bundle,
-claims the key, encrypts and stores the bundle, writes tracker, lookup rows, inbox, audit and
-outbox in one transaction, completes the key and responds 202. The floors (`intake_floor.py`)
-store the body unchecked: one in as many threads as ours has connections to PostgreSQL, and one,
-without a target, in the event loop. All run at the same time, each in its own process over one
-PostgreSQL, and are measured in turn.
+The bare handler runs on the same server and fsyncs one object and one row. Ours is `holdfast run pagw
+--component api` on real files: it checks token, rate limit and bundle, claims the key, encrypts and stores
+the bundle, writes tracker, lookup rows, inbox, audit and outbox in one transaction, completes the key and
+responds 202. The floors (`intake_floor.py`) store the body unchecked: one in as many threads as ours has
+connections to PostgreSQL, and one, without a target, in the event loop. All run at the same time, each in its
+own process over one PostgreSQL, and are measured in turn.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ FLOOR_COMMAND: Final = (sys.executable, "-m", "benchmarks.pagw.intake_floor")
 
 
 def run(folder: Path) -> list[Figure]:
+    """Start the gateway and both floors, and return a figure against each."""
     numbers, token = itertools.count(), gateway.issue_client_token(folder)
     with ExitStack() as ends:
         ours = ends.enter_context(

@@ -1,11 +1,10 @@
-"""The floors of `pagw-accepted`, each in a child process.
+"""The floors of the benchmark `pagw-accepted`: a bare HTTP server that stores an object and a row.
 
     python -m benchmarks.pagw.intake_floor threads|loop CONNINFO FOLDER
 
-A bare handler that stores one object and one row. It writes the body to a file, fsyncs it,
-renames it and fsyncs the folder, then commits a row of the same size to PostgreSQL. It checks
-nothing. With `threads`, it handles as many requests at a time as a gateway has connections; with
-`loop`, the handler itself blocks until the disk has both. It prints its URL.
+It writes the body to a file, fsyncs it, renames it and fsyncs the folder, then commits a row of the same size
+to PostgreSQL. It checks nothing. With `threads`, it handles as many requests at a time as a gateway has
+connections; with `loop`, the handler itself blocks until the disk has both. It prints its URL.
 """
 
 from __future__ import annotations
@@ -31,6 +30,8 @@ HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"%d" % l
 
 
 class BareGateway:
+    """The ASGI app: it stores each body and responds 202 with a constant."""
+
     def __init__(self, pool: ConnectionPool, folder: Path, *, in_threads: bool) -> None:
         self._pool, self._folder = pool, folder
         self._threads = ThreadPoolExecutor(CONCURRENCY) if in_threads else None
@@ -51,6 +52,7 @@ class BareGateway:
         await send({"type": "http.response.body", "body": RESPONSE})
 
     def _store(self, number: int, body: bytes) -> None:
+        """Write the body to a fsynced file and insert it as a row."""
         name = f"{os.getpid()}-{number}"
         written = self._folder / f"{name}.new"
         descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -75,6 +77,7 @@ def main() -> None:
 
 
 def _serve(app: BareGateway) -> None:
+    """Serve the app on a free port and print its URL."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         print(f"http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
         # The server settings of `holdfast run`.

@@ -1,12 +1,10 @@
-"""Requests completed by PAGW's pipeline, next to a process that makes the same calls and the same
-durable writes.
+"""Benchmark: requests completed per second by PAGW's pipeline, compared with the same writes by hand.
 
-Ours is one process with every stage, the publisher and the audit archive, as `holdfast up` starts
-it, on real files. The payer's sandbox runs in its own process and responds at once. The pipeline
-is stopped while the requests are accepted; the time runs from when it continues until the last
-request is COMPLETED. The floor (`pipeline_floor.py`) is one process as well. For each request it
-makes as many SQL transactions, objects and messages as ours, and one call to the payer. A round
-of ours counts these numbers.
+Ours is one process with every stage, the publisher and the audit archive, as `holdfast up` starts it, on real
+files. The payer's sandbox runs in its own process and responds at once. The pipeline is stopped while the
+requests are accepted; the time runs from when it continues until the last request is COMPLETED. The floor
+(`pipeline_floor.py`) is one process as well. For each request it makes as many SQL transactions, objects and
+messages as ours, and one call to the payer. A round of ours counts these numbers.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from pagw.workers.intake import Intake, Submission
 REQUESTS = 100
 ROUNDS = 3
 POLL_S = 0.02
-ROUND_S_MAX = 300.0
+MAX_ROUND_S = 300.0
 PIPELINE_COMPONENTS: Final = tuple(each.name for each in SYSTEM.components if each.process == PIPELINE)
 COUNT_COMPLETED: Final = "SELECT count(*) FROM pagw.request_tracker WHERE status = 'COMPLETED'"
 COUNT_UNSENT: Final = "SELECT count(*) FROM pagw.outbox WHERE NOT processed"
@@ -55,6 +53,7 @@ class RequestWork:
 
 
 def run(folder: Path) -> Figure:
+    """Start the payer's sandbox, and return the figure of the pipeline against its floor."""
     gateway.issue_client_token(folder)
     with ExitStack() as ends:
         sandbox = (*HOLDFAST, "run", "pagw", "--sandbox", "payer", "--port", "0")
@@ -65,6 +64,7 @@ def run(folder: Path) -> Figure:
 
 
 async def _compare(folder: Path, payer: str, variables: dict[str, str]) -> Figure:
+    """Start the pipeline, run a warm-up round that counts the work per request, then the compared rounds."""
     async with open_stores(SYSTEM, gateway.build_settings(folder)) as stores:
         await provision(stores, SYSTEM)
         await register(stores, payer)
@@ -91,6 +91,8 @@ def _build_pipeline_command() -> tuple[str, ...]:
 
 
 class MeasuredPipeline:
+    """The running pipeline process, and an intake in this process that accepts its requests."""
+
     def __init__(
         self, stores: Stores, pipeline: subprocess.Popen[str], connection: psycopg.Connection[Any]
     ) -> None:
@@ -100,6 +102,9 @@ class MeasuredPipeline:
         self._accepted = 0
 
     async def run_round(self) -> float:
+        """Accept requests while the pipeline is stopped, let it continue, and return requests completed per
+        second.
+        """
         await self._wait_until(COUNT_UNSENT, 0)
         self._pipeline.send_signal(signal.SIGSTOP)
         for number in itertools.islice(self._numbers, REQUESTS):
@@ -113,7 +118,8 @@ class MeasuredPipeline:
         return REQUESTS / (time.perf_counter() - started_at)
 
     async def _wait_until(self, query: str, expected: int) -> None:
-        deadline = time.perf_counter() + ROUND_S_MAX
+        """Poll until the query returns the expected count. Raise `AssertionError` after `MAX_ROUND_S`."""
+        deadline = time.perf_counter() + MAX_ROUND_S
         while self._count(query) != expected:
             assert time.perf_counter() < deadline, "The pipeline did not finish in time."
             await asyncio.sleep(POLL_S)
@@ -135,7 +141,10 @@ class MeasuredPipeline:
 
 
 def _measure_floor(folder: Path, payer: str, work: RequestWork) -> float:
-    """Run the floor. The process prints a line when it is ready, and starts when its standard input ends."""
+    """Run the floor's process and return its requests per second.
+
+    The process prints a line when it is ready, and starts when its standard input ends.
+    """
     counts = [REQUESTS, work.steps, work.objects, work.messages]
     command = [sys.executable, "-m", "benchmarks.pagw.pipeline_floor", gateway.get_conninfo(folder), payer]
     with subprocess.Popen(

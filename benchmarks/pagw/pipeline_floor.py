@@ -1,11 +1,11 @@
-"""The floor of `pagw-pipeline`, in a child process.
+"""The floor of the benchmark `pagw-pipeline`: the pipeline's durable writes and calls, by hand.
 
     python -m benchmarks.pagw.pipeline_floor CONNINFO PAYER FOLDER REQUESTS STEPS OBJECTS MESSAGES
 
-For each request, one after the other like its stages: transactions that insert four rows and
-update one, objects that are fsynced with their names, messages put into and taken from a queue in
-SQLite in shared transactions, and one call to the payer. Sixteen requests at a time, in threads.
-Nothing is read, checked, encrypted or decided.
+For each request, one after the other like its stages: transactions that insert four rows and update one,
+objects that are fsynced with their names, messages put into and taken from a queue in SQLite in shared
+transactions, and one call to the payer. Sixteen requests at a time, in threads. Nothing is read, checked,
+encrypted or decided.
 """
 
 from __future__ import annotations
@@ -38,11 +38,16 @@ ROWS_PER_STEP = 4
 
 
 class PipelineFloor:
+    """The work of the pipeline without its decisions."""
+
     def __init__(self, pool: ConnectionPool, http: httpx.Client, folder: Path) -> None:
         self._pool, self._http, self._folder = pool, http, folder
         self._queue = SharedQueue(folder / "queue.db")
 
     def process_request(self, request: str, steps: int, objects: int, messages: int) -> None:
+        """Do the work of one request: this many transactions, objects and messages, and one call to the
+        payer.
+        """
         with self._pool.connection() as connection:
             connection.execute(INSERT_REQUEST, (request,))
         for step in range(max(steps, objects, messages)):
@@ -68,6 +73,7 @@ class PipelineFloor:
         _write_and_sync(self._folder, os.O_RDONLY)
 
     def _pass_message(self) -> None:
+        """Put a message into the queue and take one from it."""
         self._queue.execute("INSERT INTO messages (body) VALUES (?)", ROW)
         self._queue.execute("DELETE FROM messages WHERE id = (SELECT min(id) FROM messages)")
 
@@ -81,11 +87,13 @@ class SharedQueue:
         threading.Thread(target=self._run_writer, daemon=True).start()
 
     def execute(self, statement: str, *values: str) -> None:
+        """Run a statement on the writer thread and wait until it is committed."""
         future: Future[None] = Future()
         self._waiting.put((statement, values, future))
         future.result()
 
     def _run_writer(self) -> None:
+        """Commit everything that waits in one transaction, again and again."""
         connection = apsw.Connection(str(self._file))
         connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", "full")
@@ -102,6 +110,7 @@ class SharedQueue:
 
 
 def _write_and_sync(path: Path, flags: int, body: bytes = b"") -> None:
+    """Open the path with these flags, write the body if there is one, and fsync."""
     descriptor = os.open(path, flags, 0o600)
     if body:
         os.write(descriptor, body)

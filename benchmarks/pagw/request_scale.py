@@ -1,10 +1,10 @@
-"""One more request of PAGW, accepted and completed, at 200,000 tracked requests next to 1,000.
+"""Benchmark: PAGW requests accepted and completed with 200,000 stored requests, compared with 1,000.
 
-Two databases of one PostgreSQL are filled with finished requests and everything they leave
-behind: audit, sent outbox messages, inbox, lookup rows, deliveries. Then both accept and complete
-requests in turn, in this process and with the payer in it, so that only the databases differ. The
-comparison uses the processor time of this process and of the database per request, because
-elapsed time varies on a shared machine; elapsed time is reported without a target.
+Two databases of one PostgreSQL are filled with finished requests and everything they leave behind: audit,
+sent outbox messages, inbox, lookup rows, deliveries. Then both accept and complete requests in turn, in this
+process and with the payer in it, so that only the databases differ. The comparison uses the processor time of
+this process and of the database per request, because elapsed time varies on a shared machine; elapsed time is
+reported without a target.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from holdfast.stores.sql.postgres.values import register_types
 from pagw.demo import sandbox
 from pagw.demo.sandbox.payer import PayerSandbox, build_payer_app
 from pagw.domain.statuses import Stage
-from pagw.model import notices, patterns
+from pagw.model import delivery_patterns, patterns
 from pagw.model.entities import RequestRow, StageMessage
 from pagw.model.lookup import RequestLookup
 from pagw.settings import PagwSettings
@@ -50,7 +50,7 @@ ROUNDS = 7
 CONCURRENCY = 8
 MUST_REACH: Final = 1 / 1.3
 FILL_BATCH: Final = 50_000
-PLANNED_ROWS_MIN: Final = 10_000
+MIN_PLANNED_ROWS: Final = 10_000
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 # The tables that grow with requests, and the patterns that use them while requests run and clients read.
@@ -66,9 +66,9 @@ HOT: Final[tuple[Pattern[..., Any], ...]] = (
     patterns.request_of_payer,
     patterns.found_by,
     patterns.audit_of,
-    notices.delivery,
-    notices.deliveries_of,
-    notices.note_delivery,
+    delivery_patterns.delivery,
+    delivery_patterns.deliveries_of,
+    delivery_patterns.note_delivery,
     *patterns.OUTBOX.publish_patterns[:4],
 )
 
@@ -117,11 +117,13 @@ NUMBERS_CLAUSE: Final = """WITH numbers AS (
 
 
 def run(folder: Path) -> list[Figure]:
+    """Fill two databases and return figures for accepting and completing requests."""
     with gateway.set_environment(gateway.build_environment(folder)):
         return asyncio.run(_compare(folder))
 
 
 async def _compare(folder: Path) -> list[Figure]:
+    """Measure both gateways in alternating rounds, after a warm-up round."""
     few = await Gateway.open(folder, "few", FEW)
     many = await Gateway.open(folder, "many", MANY)
     try:
@@ -150,6 +152,7 @@ class Cost:
 
 
 def _build_figures(name: str, rounds: list[tuple[Cost, Cost]]) -> list[Figure]:
+    """Return two figures: processor time per request, with a target, and elapsed time, without one."""
     processor = [(1 / many.processor, 1 / few.processor) for many, few in rounds]
     clock = [(1 / many.clock, 1 / few.clock) for many, few in rounds]
     return [build_figure(f"{name}: work", processor, MUST_REACH), build_figure(f"{name}: time", clock, None)]
@@ -177,8 +180,9 @@ class Gateway:
 
     @classmethod
     async def open(cls, folder: Path, name: str, tracked: int) -> Gateway:
-        """Open a gateway with this many finished requests. Its files and database are its own; the server is
-        shared.
+        """Open a gateway whose database has this many finished requests.
+
+        Its files and database are its own; the PostgreSQL server is shared.
         """
         files = {store: f"{kind}:{name}/{place}" for store, kind, place in _STORE_FILES}
         (folder / name).mkdir()
@@ -191,6 +195,7 @@ class Gateway:
         return cls(stores, looking)
 
     async def measure_cost(self, count: int, work: Callable[[Gateway, int], Any]) -> Cost:
+        """Run the work for this many new requests, several at a time, and return the cost of one."""
         numbers = iter(list(itertools.islice(self._numbers, count)))
 
         async def task() -> None:
@@ -202,6 +207,7 @@ class Gateway:
         return Cost((self._measure_processor_s() - processor) / count, (time.perf_counter() - clock) / count)
 
     async def accept(self, number: int) -> str:
+        """Accept a new request with this number and return its id."""
         body = gateway.build_bundle(number)
         return (await self._intake.accept(Submission(gateway.TENANT, f"bench-{number}", body))).pagw_id
 
@@ -244,6 +250,7 @@ _STORE_FILES: Final = (
 
 
 def _fill(connection: psycopg.Connection[Any], tracked: int) -> None:
+    """Insert this many finished requests with everything that they leave behind."""
     connection.execute("SET statement_timeout = 0")
     for first in range(1, tracked + 1, FILL_BATCH):
         last = min(first + FILL_BATCH - 1, tracked)
@@ -256,13 +263,14 @@ def _fill(connection: psycopg.Connection[Any], tracked: int) -> None:
 
 
 def _refuse_scans(connection: psycopg.Connection[Any], tracked: int) -> None:
-    """Raise if a pattern of a running request scans a large table. The registries and subscriptions are
-    small.
+    """Raise `AssertionError` if a pattern of a running request scans a large table.
+
+    The registries and subscriptions are small.
     """
     register_types(connection)
     # PostgreSQL scans small tables whatever indexes they have: there, only check that an index would do.
     connection.execute(
-        "SET enable_seqscan = on" if tracked >= PLANNED_ROWS_MIN else "SET enable_seqscan = off"
+        "SET enable_seqscan = on" if tracked >= MIN_PLANNED_ROWS else "SET enable_seqscan = off"
     )
     cursor = psycopg.ClientCursor(connection)
     for pattern in HOT:
@@ -275,5 +283,6 @@ def _refuse_scans(connection: psycopg.Connection[Any], tracked: int) -> None:
 
 
 def _read_processor_s(pid: int) -> float:
+    """Return the processor time of a process in seconds, from /proc."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S

@@ -1,10 +1,9 @@
-"""SQL patterns next to raw psycopg on the same PostgreSQL: a row by its key, and a compare-and-set
-with its outbox.
+"""Benchmark: SQL patterns of PAGW per second, compared with raw psycopg on the same PostgreSQL.
 
-Ours are patterns of PAGW through `stores`, by 16 tasks at a time: the row is read into its model;
-a step of a stage (inbox, compare-and-set, audit, two outbox messages) is one `transact`. By hand,
-threads with a pool of the same size run the same statements with prepared parameters: rows stay
-dictionaries, the transaction is one pipeline and its commit.
+Measured are a row by its key, and a compare-and-set with its outbox. Ours are patterns of PAGW through
+`stores`, by 16 tasks at a time: the row is read into its model; a step of a stage (inbox, compare-and-set,
+audit, two outbox messages) is one `transact`. By hand, threads with a pool of the same size run the same
+statements with prepared parameters: rows stay dictionaries, the transaction is one pipeline and its commit.
 """
 
 from __future__ import annotations
@@ -44,6 +43,7 @@ Statements = Sequence[tuple[bytes, Parameters]]
 
 
 def run(folder: Path) -> list[Figure]:
+    """Return two figures: a row by its key, and a step with its outbox."""
     return uvloop.run(_measure(folder))
 
 
@@ -77,6 +77,7 @@ async def _measure(folder: Path) -> list[Figure]:
 
 
 async def _compare(name: str, ours: Iterator[Work], floor: Iterator[Work], count: int) -> Figure:
+    """Run a warm-up of both, and build the figure of alternating rounds."""
     await _measure_rate(ours, count), await _measure_rate(floor, count)
     return build_figure(
         name,
@@ -89,6 +90,7 @@ Work = Callable[[], Awaitable[object]]
 
 
 async def _measure_rate(calls: Iterator[Work], count: int) -> float:
+    """Run the next `count` calls by concurrent tasks and return how many are done per second."""
     ready = iter(list(itertools.islice(calls, count)))
 
     async def task() -> None:
@@ -104,6 +106,7 @@ async def _measure_rate(calls: Iterator[Work], count: int) -> float:
 
 
 def _generate_reads(stores: Stores, numbers: Iterator[int]) -> Iterator[Work]:
+    """Yield calls that read one request by its key through the stores."""
     for number in numbers:
         yield lambda number=number: stores.run(  # type: ignore[misc]
             patterns.request(gateway.TENANT, _format_id(number % REQUESTS))
@@ -111,11 +114,13 @@ def _generate_reads(stores: Stores, numbers: Iterator[int]) -> Iterator[Work]:
 
 
 def _generate_steps(stores: Stores, numbers: Iterator[int]) -> Iterator[Work]:
+    """Yield calls that commit one step through the stores."""
     for number in numbers:
         yield lambda number=number: stores.transact(*_build_step(stores, number))  # type: ignore[misc]
 
 
 def _build_step(stores: Stores, number: int) -> list[SqlWrite[Any]]:
+    """Return the writes of one step: inbox, compare-and-set, audit and outbox."""
     pagw_id = _format_id(number % REQUESTS)
     event = AuditEvent(
         type="STATUS",
@@ -156,6 +161,8 @@ def _format_id(number: int) -> str:
 
 
 class RawPsycopg:
+    """The same statements by hand: threads with a pool of psycopg connections."""
+
     def __init__(self, pool: ConnectionPool[Any]) -> None:
         self._pool, self._threads = pool, ThreadPoolExecutor(10)
 
@@ -181,6 +188,7 @@ class RawPsycopg:
             return row
 
     def _write(self, statements: Statements) -> None:
+        """Run the statements in one transaction and pipeline; check that the compare-and-set took effect."""
         with self._pool.connection() as connection, connection.transaction(), connection.pipeline():
             cursors = [connection.execute(*each) for each in statements]
         assert cursors[1].rowcount == 1

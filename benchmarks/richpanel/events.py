@@ -1,11 +1,10 @@
-"""Events handled by four workers, durable, next to processes that only make the same writes and the
-same calls.
+"""Benchmark: events handled per second by four durable workers, compared with the same writes by hand.
 
-Ours are four processes of `holdfast run richpanel --component worker` on one tables file and one
-queues file, route-only, with the help desk's sandbox in its own process and no faults. The time
-runs from the first event's enqueueing to the empty queue. The floor is four processes as well
-(`events_floor.py`). For every event they call the same sandbox as often and commit as many
-fsynced transactions to a shared file, with no queue, no claim, no model and no decision.
+Ours are four processes of `holdfast run richpanel --component worker` on one tables file and one queues file,
+route-only, with the help desk's sandbox in its own process and no faults. The time runs from the first
+event's enqueueing to the empty queue. The floor is four processes as well (`events_floor.py`). For every
+event they call the same sandbox as often and commit as many fsynced transactions to a shared file, with no
+queue, no claim, no model and no decision.
 """
 
 from __future__ import annotations
@@ -47,6 +46,7 @@ POLL_S = 0.02
 
 
 def run(folder: Path) -> Figure:
+    """Start the help desk's sandbox and the workers, and return the figure."""
     with ExitStack() as ends:
         sandbox = (*HOLDFAST, "run", "richpanel", "--sandbox", "helpdesk", "--port", "0")
         desk = ends.enter_context(run_server(*sandbox, folder=folder))
@@ -64,6 +64,7 @@ def run(folder: Path) -> Figure:
 
 
 async def _compare(folder: Path, desk: str) -> Figure:
+    """Run a warm-up round, which also counts the actions per event, and then the compared rounds."""
     numbers = itertools.count()
     settings = Settings(
         tables="sqlite:tables.db", queues="sqlite:queues.db", environment=ENVIRONMENT, base=folder
@@ -96,6 +97,7 @@ def _build_environment(desk: str) -> dict[str, str]:
 
 
 async def _measure_ours(stores: Stores, desk: str, numbers: itertools.count[int]) -> float:
+    """Send events to the queue and return how many per second the workers handle until it is empty."""
     messages = [_build_message(number) for number in itertools.islice(numbers, EVENTS)]
     _add_messages(desk, messages)
     started_at = time.perf_counter()
@@ -107,6 +109,7 @@ async def _measure_ours(stores: Stores, desk: str, numbers: itertools.count[int]
 
 
 def _build_message(number: int) -> EventMessage:
+    """Return the queue message of the event with this number."""
     event = InboundEvent(
         conversation_id=_format_ticket_id(number),
         message_id=f"message-{number:09d}",
@@ -117,6 +120,7 @@ def _build_message(number: int) -> EventMessage:
 
 
 async def _count_waiting(stores: Stores) -> int:
+    """Return the number of messages in the queue: visible, in flight and delayed."""
     found = await stores.engines.get("queues").run(DescribeQueue(events.physical_name(ENVIRONMENT)))
     return int(found.visible + found.in_flight + found.delayed)
 
@@ -129,6 +133,7 @@ def _format_ticket_id(number: int) -> str:
 
 
 def _open_tickets(desk: str) -> None:
+    """Create the tickets in the help desk's sandbox; `desk` is its URL."""
     bodies = [
         {"id": _format_ticket_id(number), "customer": {"email": f"customer{number}@example.com"}}
         for number in range(CONVERSATIONS)
@@ -139,6 +144,7 @@ def _open_tickets(desk: str) -> None:
 
 
 def _add_messages(desk: str, messages: list[EventMessage]) -> None:
+    """Add each event's message to its ticket in the help desk's sandbox."""
     with httpx.Client(base_url=desk) as client:
         for each in messages:
             path = f"/sandbox/tickets/{each.conversation_id}/messages"
@@ -146,6 +152,7 @@ def _add_messages(desk: str, messages: list[EventMessage]) -> None:
 
 
 def _count_effects(desk: str) -> int:
+    """Return the number of effects in the sandbox's ledger."""
     return len(httpx.get(f"{desk}/sandbox/ledger").json()["ledger"])
 
 
@@ -153,7 +160,11 @@ def _count_effects(desk: str) -> int:
 
 
 def _measure_floor(folder: Path, desk: str, actions: float) -> float:
-    """Run the floor. Each process prints a line when it is ready, and starts when its standard input ends."""
+    """Run the floor's processes and return their events per second. `actions` is the number of actions per
+    event.
+
+    Each process prints a line when it is ready, and starts when its standard input ends.
+    """
     calls, writes = (
         CALLS_PER_EVENT + actions * CALLS_PER_ACTION,
         WRITES_PER_EVENT + actions * WRITES_PER_ACTION,

@@ -1,11 +1,11 @@
-"""One process of the floor of `events`.
+"""One process of the floor of the benchmark `events`: the workers' calls and writes, by hand.
 
     python -m benchmarks.richpanel.events_floor URL FILE EVENTS CALLS WRITES
 
-For each event it calls the help desk over keep-alive connections, sixteen events at a time as our
-workers do, and commits transactions with one row and one fsync each, one after the other as code
-written by hand does. The processes take turns by a file lock: SQLite's own busy handler sleeps
-between attempts and loses most of its time there.
+For each event it calls the help desk over keep-alive connections, sixteen events at a time as our workers do,
+and commits transactions with one row and one fsync each, one after the other as code written by hand does.
+The processes take turns by a file lock: SQLite's own busy handler sleeps between attempts and loses most of
+its time there.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ ROW = "x" * 600
 
 
 async def process_events(url: str, file: str, events: int, calls: int, writes: int) -> None:
+    """Print "ready", wait until standard input ends, then make this many calls and writes for each event."""
     connection = apsw.Connection(file)
     connection.set_busy_timeout(BUSY_MS)
     connection.pragma("journal_mode", "wal")

@@ -1,10 +1,10 @@
-"""The cost of one more event when 1,000,000 are stored, next to when 1,000 are.
+"""Benchmark: events and queue cycles per second with 1,000,000 stored events, compared with 1,000.
 
-Each stored event has left its record, the state of its conversation and an audit entry in the
-tables, and a waiting message in the queue: as many rows in each. Then the real worker handles
-events of stored conversations, all over the tables, with a help desk that responds from memory,
-and messages are sent, received and deleted in the queue with its backlog. The floor is the small
-store: the ratio says how much of its rate is left. Both are open in one process and take turns.
+Each stored event has left its record, the state of its conversation and an audit entry in the tables, and a
+waiting message in the queue: as many rows in each. Then the real worker handles events of stored
+conversations, all over the tables, with a help desk that responds from memory, and messages are sent,
+received and deleted in the queue with its backlog. The floor is the small store: the ratio says how much of
+its rate is left. Both are open in one process and take turns.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from richpanel.system import SYSTEM
 from richpanel.workers.worker import Worker, build_worker
 
 SMALL, LARGE = 1_000, 1_000_000
-GROWTH_MAX: Final = 1.3
+MAX_GROWTH: Final = 1.3
 CONCURRENCY = 16
 EVENTS_EACH_ROUND = 160
 CYCLES_EACH_ROUND = 800
@@ -68,13 +68,14 @@ QUEUE: Final = events.physical_name(ENVIRONMENT)
 
 
 def run(folder: Path, small: int = SMALL, large: int = LARGE) -> list[Figure]:
+    """Fill a small and a large store and return two figures: events handled and queue cycles."""
     return uvloop.run(_measure(folder, small, large))
 
 
 async def _measure(folder: Path, small: int, large: int) -> list[Figure]:
     async with AsyncExitStack() as ends:
         stored = [await _open_filled(folder / str(count), count, ends) for count in (large, small)]
-        least = 1 / GROWTH_MAX
+        least = 1 / MAX_GROWTH
         return [
             await _compare(f"event handled, {large:,} stored", _FilledStores.measure_handling, stored, least),
             await _compare(
@@ -89,12 +90,13 @@ async def _compare(
     stored: list[_FilledStores],
     must_reach: float,
 ) -> Figure:
+    """Measure the large and the small store in alternating rounds, after a warm-up round."""
     rounds = [tuple([await work(each) for each in stored]) for _ in range(ROUNDS + 1)][1:]
     return build_figure(name, [(ours, floor) for ours, floor in rounds], must_reach)
 
 
 async def _open_filled(folder: Path, count: int, ends: AsyncExitStack) -> _FilledStores:
-    """Open a store in its own folder, filled with this many events."""
+    """Open stores in an own folder, filled with this many events, and a worker; `ends` closes both."""
     folder.mkdir()
     settings = Settings(
         tables="sqlite:tables.db", queues="sqlite:queues.db", environment=ENVIRONMENT, base=folder
@@ -117,15 +119,15 @@ async def _open_filled(folder: Path, count: int, ends: AsyncExitStack) -> _Fille
 
 @dataclass
 class _FilledStores:
+    """Stores with this many stored events, and a worker that handles new events on them."""
+
     stores: Stores
     worker: Worker
     count: int
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     async def measure_handling(self) -> float:
-        """Return how many events of stored conversations are handled per second, sixteen at a time as a
-        worker does.
-        """
+        """Return how many new events of stored conversations are handled per second, sixteen at a time."""
         received = [self._build_event(next(self.numbers)) for _ in range(EVENTS_EACH_ROUND)]
         return await _measure_rate([lambda each=each: self.worker.handle(each) for each in received])  # type: ignore[misc]
 
@@ -142,6 +144,7 @@ class _FilledStores:
         return await _measure_rate([cycle] * CYCLES_EACH_ROUND)
 
     def _build_event(self, number: int) -> ReceivedMessage[EventMessage]:
+        """Return a new event of a stored conversation, as the worker receives it."""
         conversation = _format_conversation_id(number * STEP % self.count)
         event = InboundEvent(conversation_id=conversation, message_id=f"new-{number:09d}", text=TEXT)
         message = build_event_message(event, datetime.now(UTC))
@@ -152,6 +155,7 @@ class _FilledStores:
 
 
 async def _measure_rate(calls: list[Callable[[], Awaitable[None]]]) -> float:
+    """Run all calls by concurrent tasks and return how many are done per second."""
     remaining = iter(calls)
 
     async def task() -> None:
@@ -164,7 +168,10 @@ async def _measure_rate(calls: list[Callable[[], Awaitable[None]]]) -> float:
 
 
 class _AlwaysReturns:
-    """A classifier without cost: the cost of a real one does not depend on what is stored."""
+    """A classifier without cost that labels every text `return_or_refund`.
+
+    The cost of a real one does not depend on how much is stored.
+    """
 
     labels = ("return_or_refund",)
 
@@ -185,6 +192,7 @@ def _respond(request: httpx.Request) -> httpx.Response:
 
 
 async def _fill(stores: Stores, count: int) -> None:
+    """Store this many events: copies of the template rows, and a queue message each."""
     templates = [
         (stores.physical_name(put.table), put.item())
         for put in _build_puts(datetime.now(UTC).replace(microsecond=0))
@@ -242,6 +250,7 @@ def _build_puts(now: datetime) -> list[Any]:
 
 
 def _copy_item(template: Item, number: int) -> Item:
+    """Return the template with the id of this conversation instead of `TEMPLATE`."""
     name = _format_conversation_id(number)
     return {
         key: value.replace(TEMPLATE, name) if isinstance(value, str) else value
@@ -254,6 +263,7 @@ def _format_conversation_id(number: int) -> str:
 
 
 def _build_message(number: int) -> OutgoingMessage:
+    """Return a queue message of the conversation with this number, in its own group."""
     name = _format_conversation_id(number)
 
     return OutgoingMessage(body=BODY, group=name, deduplication=name)

@@ -1,12 +1,10 @@
-"""Webhooks acknowledged over HTTP, next to an endpoint on the same server that only writes the queue
-row.
+"""Benchmark: webhooks acknowledged per second over HTTP, compared with an endpoint that only writes a row.
 
-Ours is `holdfast run richpanel --component ingress`: it checks signature and shape, derives the
-key, sends to a FIFO queue with deduplication and groups, and responds 200. The floor is a bare
-ASGI app under the same uvicorn that writes the row by hand (`webhooks_floor.py`): with its own
-fsync for each request, and, without a target, with fsyncs that concurrent requests share, as ours
-do. All run at the same time, each in its own process. This process calls them in turn, with
-requests that it signs before each round.
+Ours is `holdfast run richpanel --component ingress`: it checks signature and shape, derives the key, sends to
+a FIFO queue with deduplication and groups, and responds 200. The floor is a bare ASGI app under the same
+uvicorn that writes the row by hand (`webhooks_floor.py`): with its own fsync for each request, and, without a
+target, with fsyncs that concurrent requests share, as ours do. All run at the same time, each in its own
+process. This process calls them in turn, with requests that it signs before each round.
 """
 
 from __future__ import annotations
@@ -38,6 +36,7 @@ FLOOR_COMMAND: Final = (sys.executable, "-m", "benchmarks.richpanel.webhooks_flo
 
 
 def run(folder: Path) -> list[Figure]:
+    """Start the ingress and both floors, and return a figure against each."""
     numbers = itertools.count()
     settings = {
         "HOLDFAST_TABLES": "sqlite:tables.db",
@@ -66,8 +65,9 @@ def run(folder: Path) -> list[Figure]:
 
 
 def _build_requests(numbers: Iterator[int]) -> Iterator[bytes]:
-    """Yield signed requests, each with another message. They are signed now, because a signature is valid for
-    minutes.
+    """Yield one round of signed requests, each with another message.
+
+    They are signed now, because a signature is valid for minutes.
     """
     for number in itertools.islice(numbers, REQUESTS):
         body = msgspec.json.encode(build_webhook(number))
@@ -75,6 +75,7 @@ def _build_requests(numbers: Iterator[int]) -> Iterator[bytes]:
 
 
 def build_webhook(number: int) -> dict[str, object]:
+    """Return the body of the webhook with this number, as the help desk sends it."""
     return {
         "ticket_id": f"conversation-{number % CONVERSATIONS}",
         "message_id": f"message-{number:09d}",

@@ -1,12 +1,12 @@
-"""The floors of `webhooks`, in a child process: `python -m benchmarks.richpanel.webhooks_floor
-own|shared FILE`.
+"""The floors of the benchmark `webhooks`: a bare HTTP server that writes the queue row by hand.
 
-The least that an endpoint with a FIFO queue can do: read the body, write the row and its
-deduplication id by hand, respond. With `own`, each request has its own transaction and fsync, as
-code written by hand does; with `shared`, concurrent requests share one, as our queues do. The
-tables and indexes are those of our queues, which are needed to receive in order. Group and
-deduplication id are counters, because finding them in the body is our code's job. It prints its
-URL.
+    python -m benchmarks.richpanel.webhooks_floor own|shared FILE
+
+It is the least that an endpoint with a FIFO queue can do: read the body, write the row and its deduplication
+id by hand, respond. With `own`, each request has its own transaction and fsync, as code written by hand does;
+with `shared`, concurrent requests share one, as our queues do. The tables and indexes are those of our
+queues, which are needed to receive in order. Group and deduplication id are counters, because finding them in
+the body is our code's job. It prints its URL.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"%d" % l
 
 
 class BareIngress:
+    """The ASGI app: it passes each body to `write` and responds 200."""
+
     def __init__(self, write: Callable[[str], Awaitable[None]]) -> None:
         self._write = write
 
@@ -74,6 +76,7 @@ class OwnFsync:
 
 
 def _insert(connection: apsw.Connection, body: str) -> None:
+    """Insert the message and its deduplication id, numbered by a counter."""
     number, now = next(MESSAGE_NUMBERS), time.time()
     id = f"message-{number:09d}"
     connection.execute(INSERT_MESSAGE, (id, f"group-{number % GROUPS}", now, body))
@@ -91,6 +94,7 @@ def main() -> None:
 
 
 def _serve(app: BareIngress) -> None:
+    """Serve the app on a free port and print its URL."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         print(f"http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
         # The server settings of `holdfast run`.

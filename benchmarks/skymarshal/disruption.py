@@ -1,10 +1,8 @@
-"""SkyMarshal's queries: an index next to a scan, and one disruption at the document's sizes next to
-a hundred times those.
+"""Benchmark: SkyMarshal's index queries compared with scans, and disruptions at 100 times the data.
 
-The floor of the first is the scan that finds the same bookings: the ratio says how much less the
-index reads, and how much faster it is. The floor of the second is the small store: the ratio says
-how much of its rate is left at a hundred times the data. Both stores are open in one process and
-take turns.
+The floor of the first is the scan that finds the same bookings: the ratio says how much less the index reads,
+and how much faster it is. The floor of the second is the small store: the ratio says how much of its rate is
+left at a hundred times the data. Both stores are open in one process and take turns.
 """
 
 from __future__ import annotations
@@ -29,8 +27,8 @@ from skymarshal.model.entities import Booking, PassengerId
 from skymarshal.system import SYSTEM
 
 SMALL, LARGE = 1, 100
-GROWTH_MAX: Final = 1.5
-FEWER_ITEMS_MIN, FASTER_MIN = 1_000, 100
+MAX_GROWTH: Final = 1.5
+MIN_FEWER_ITEMS, MIN_FASTER = 1_000, 100
 # Chosen so that rounds take about the same time.
 QUERIES_EACH_ROUND, SCANS_EACH_ROUND, DISRUPTIONS_EACH_ROUND = 200, 1, 3
 PASSENGER: Final = PassengerId("OZ69826352P")
@@ -72,8 +70,8 @@ async def _compare_index_with_scan(folder: Path) -> list[Figure]:
         items, items_scanned = (await _measure_reads(by_index))[0], (await _measure_reads(by_scan))[0]
     fewer = items_scanned / items
     return [
-        Figure("index against scan, items", items, items_scanned, fewer, fewer, fewer, FEWER_ITEMS_MIN),
-        _build_figure("index against scan, time", times, FASTER_MIN),
+        Figure("index against scan, items", items, items_scanned, fewer, fewer, fewer, MIN_FEWER_ITEMS),
+        _build_figure("index against scan, time", times, MIN_FASTER),
     ]
 
 
@@ -85,6 +83,8 @@ async def _run_at_scale(folder: Path) -> list[Figure]:
 
 
 async def compare_at_scale(small: Stores, large: Stores) -> list[Figure]:
+    """Assess the disruption in both stores in turn; return figures of time, items read and capacity units."""
+
     async def at_large() -> object:
         return await assess(large, DISRUPTION)
 
@@ -95,7 +95,7 @@ async def compare_at_scale(small: Stores, large: Stores) -> list[Figure]:
     costs = zip(
         ("items", "units"), await _measure_reads(at_large), await _measure_reads(at_small), strict=True
     )
-    least = 1 / GROWTH_MAX
+    least = 1 / MAX_GROWTH
     return [
         _build_figure("disruption, 100 x data", times, least),
         *(
@@ -110,8 +110,8 @@ def _open_stores(path: Path) -> Stores:
 
 
 async def _run_rounds(ours: tuple[Work, int], floor: tuple[Work, int]) -> list[tuple[float, float]]:
-    """Return the rates of alternating rounds with this many calls each. One call of each before is not
-    counted.
+    """Return the rates of alternating rounds, after one call of each. A pair is the work and its calls per
+    round.
     """
     await ours[0]()
     await floor[0]()
@@ -126,12 +126,14 @@ async def _measure_rate(work: Work, times: int) -> float:
 
 
 async def _measure_reads(work: Work) -> tuple[float, float]:
+    """Run the work once and return the number of items read and the read units."""
     with meter_usage() as meter:
         await work()
     return meter.items_read, meter.units.read
 
 
 def _build_figure(name: str, rounds: list[tuple[float, float]], must_reach: float) -> Figure:
+    """Build a figure from the rates of each round, ours and the floor's."""
     ratios = sorted(ours / floor for ours, floor in rounds)
     return Figure(
         name,

@@ -1,4 +1,7 @@
-"""Conditional puts by 32 concurrent writers, fsynced, with a GSI and a log, next to raw transactions."""
+"""Benchmark: conditional puts per second by 32 writers, compared with raw SQLite transactions.
+
+Each put is fsynced and writes a global index and a change log.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,14 @@ from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
 
 WRITERS = 32
 WRITES = 3_200
-WRITES_PER_SYNC_MIN = 10
+MIN_WRITES_PER_SYNC = 10
 ITEM_IS_ABSENT = AttributeNotExists(AttributePath("pk"))
 
 Round = Callable[[EmbeddedTables, Iterator[int]], None]
 
 
 def run_tasks(folder: Path) -> list[Figure]:
+    """Measure with 32 asyncio tasks: puts per second, and acknowledged writes per fsync."""
     return [
         _compare(folder, "conditional put, 32 tasks", _write_by_tasks, 0.40),
         _measure_fsync_sharing(folder),
@@ -35,13 +39,15 @@ def run_tasks(folder: Path) -> list[Figure]:
 
 
 def run_threads(folder: Path) -> Figure:
-    """Measure with threads, without a target: each write wakes a thread, which the floor's single thread
-    never does.
+    """Measure with 32 threads, without a target.
+
+    Each write wakes a thread, which the floor's single thread never does.
     """
     return _compare(folder, "conditional put, 32 threads", _write_by_threads, None)
 
 
 def _compare(folder: Path, name: str, work: Round, must_reach: float | None) -> Figure:
+    """Compare rounds of `work`, which writes through the engine, with raw transactions of 32 rows each."""
     floor = SqliteFloor(folder / "floor.db")
     numbers, floor_numbers = itertools.count(), itertools.count()
     with open_tables(folder / "tables.db") as tables:
@@ -68,15 +74,18 @@ def _compare(folder: Path, name: str, work: Round, must_reach: float | None) -> 
 def _measure_fsync_sharing(folder: Path) -> Figure:
     """Return how many acknowledged writes share one fsync, next to the required ten."""
     writes = 1 / _count_syncs_per_write(folder, _write_by_tasks)
-    ratio = writes / WRITES_PER_SYNC_MIN
-    return Figure("writes per fsync, 32 tasks", writes, WRITES_PER_SYNC_MIN, ratio, ratio, ratio, 1.0)
+    ratio = writes / MIN_WRITES_PER_SYNC
+    return Figure("writes per fsync, 32 tasks", writes, MIN_WRITES_PER_SYNC, ratio, ratio, ratio, 1.0)
 
 
 def _build_put(number: int) -> PutItem:
+    """Return a put of the item with this number, on the condition that it does not exist."""
     return PutItem(items.TABLE, items.build_item(number), ITEM_IS_ABSENT)
 
 
 def _write_by_tasks(tables: EmbeddedTables, numbers: Iterator[int]) -> None:
+    """Put all items of a round with 32 asyncio tasks."""
+
     async def writer() -> None:
         for _ in range(WRITES // WRITERS):
             await tables.run(_build_put(next(numbers)))
@@ -88,6 +97,8 @@ def _write_by_tasks(tables: EmbeddedTables, numbers: Iterator[int]) -> None:
 
 
 def _write_by_threads(tables: EmbeddedTables, numbers: Iterator[int]) -> None:
+    """Put all items of a round with 32 threads."""
+
     def writer() -> None:
         for _ in range(WRITES // WRITERS):
             tables.run_blocking(_build_put(next(numbers)))
@@ -100,7 +111,7 @@ def _write_by_threads(tables: EmbeddedTables, numbers: Iterator[int]) -> None:
 
 
 def _count_syncs_per_write(folder: Path, work: Round) -> float:
-    """Count fsyncs outside of the timed rounds, because counting costs time."""
+    """Return fsyncs per write, counted outside of the timed rounds, because counting costs time."""
     with (
         count_syncs() as syncs,
         open_tables(folder / "counted.db", tuning=Tuning(vfs=syncs.vfs)) as tables,

@@ -1,10 +1,9 @@
-"""A FIFO queue in a file, used by 32 tasks: send and delete one by one, receive by ten, next to the
-same rows by hand.
+"""Benchmark: messages sent, received and deleted per second in a FIFO queue file, compared with raw SQLite.
 
-The floor writes the rows that our queues write, into the same tables and indexes, in fsynced
-transactions of what the 32 tasks request at the same time: the row with its group and
-deduplication id; the oldest due rows, taken; the rows deleted, and the next row of each group
-made due. It checks no definition, stores no receipt, wakes no receiver and sweeps nothing.
+32 tasks send and delete one by one and receive by ten. The floor writes the rows that our queues write, into
+the same tables and indexes, in fsynced transactions of what the 32 tasks request at the same time: the row
+with its group and deduplication id; the oldest due rows, taken; the rows deleted, and the next row of each
+group made due. It checks no definition, stores no receipt, wakes no receiver and sweeps nothing.
 """
 
 from __future__ import annotations
@@ -42,6 +41,7 @@ Rates = dict[str, float]
 
 
 def run(folder: Path) -> list[Figure]:
+    """Return a figure each for sending, receiving and deleting."""
     numbers = itertools.count()
     floor = QueueFloor(folder / "floor.db")
     with open_queues(folder / "queues.db") as queues:
@@ -59,6 +59,7 @@ def run(folder: Path) -> list[Figure]:
 
 
 async def _measure_ours(queues: EmbeddedQueues, numbers: itertools.count[int]) -> Rates:
+    """Send, receive and delete a round of messages; return the messages per second of each."""
     receipts: list[str] = []
 
     async def send() -> None:
@@ -75,6 +76,8 @@ async def _measure_ours(queues: EmbeddedQueues, numbers: itertools.count[int]) -
 
 
 async def _measure_rate(work: Callable[[], Awaitable[None]], messages_each: int) -> float:
+    """Return messages per second if 32 tasks repeat the work; each call handles `messages_each` messages."""
+
     async def task() -> None:
         for _ in range(MESSAGES // TASKS // messages_each):
             await work()
@@ -92,6 +95,7 @@ def _build_message(number: int) -> OutgoingMessage:
 
 
 def _measure_floor(floor: QueueFloor, numbers: itertools.count[int]) -> Rates:
+    """Do the same by hand; return the messages per second of each operation."""
     rates: Rates = {}
     works = ((floor.send, TASKS), (floor.receive, TASKS * RECEIVE_BATCH), (floor.delete, TASKS))
     for what, (work, messages_each) in zip(OPERATIONS, works, strict=True):
@@ -103,7 +107,7 @@ def _measure_floor(floor: QueueFloor, numbers: itertools.count[int]) -> Rates:
 
 
 class QueueFloor:
-    """The rows of a queue, written by hand."""
+    """The rows of a queue, written by hand in one fsynced transaction per call."""
 
     def __init__(self, path: Path) -> None:
         self.connection = apsw.Connection(str(path))
@@ -131,6 +135,7 @@ class QueueFloor:
                 )
 
     def receive(self, _: object) -> None:
+        """Take the oldest due rows of 32 receives at once."""
         with self.connection:
             rows = self.connection.execute(
                 'SELECT place, "group", body FROM messages WHERE lot = 1 AND due <= 1e12 '
@@ -146,6 +151,7 @@ class QueueFloor:
                 self._taken.append((place, group))
 
     def delete(self, _: object) -> None:
+        """Delete 32 taken rows and make the next row of each group due."""
         with self.connection:
             for place, group in (self._taken.pop() for _ in range(TASKS)):
                 self.connection.execute("DELETE FROM messages WHERE place = ?", (place,))

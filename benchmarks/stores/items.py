@@ -1,4 +1,4 @@
-"""The items of the benchmarks: about 1 KB, with a dozen attributes of common types."""
+"""The table and the items of the benchmarks: about 1 KB each, with a dozen attributes of common types."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ ITEMS_PER_PARTITION = 50
 
 
 def build_item(number: int) -> Item:
+    """Return the item with this number, the same on every call."""
     return {
         "pk": f"customer-{number // ITEMS_PER_PARTITION:07d}",
         "sk": f"order-{number:09d}",
@@ -39,6 +40,7 @@ def build_item(number: int) -> Item:
 def build_definition(
     *, with_index: bool = False, with_stream: bool = False, name: str = TABLE
 ) -> TableDefinition:
+    """Return the table's definition, with a keys-only index by status and a stream if wanted."""
     index = IndexDefinition("by-status", KeySchema("status", "sk"), IndexProjection("KEYS_ONLY"))
     attributes = [KeyAttribute("pk", "S"), KeyAttribute("sk", "S")]
     if with_index:

@@ -1,4 +1,7 @@
-"""A keyed read in process, a 1 KB item to plain Python values, next to a raw select and JSON decode."""
+"""Benchmark: keyed reads per second in process, compared with a raw SQLite select and JSON decode.
+
+A read decodes an item of 1 KB to plain Python values.
+"""
 
 from __future__ import annotations
 

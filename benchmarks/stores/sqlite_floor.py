@@ -1,4 +1,4 @@
-"""Raw SQLite, written by hand for the same job: the same driver, durability and rows, without an engine."""
+"""The floor of the tables benchmarks: raw SQLite with the same driver, durability and rows."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ CREATE TABLE log (seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, pk BLOB NOT N
 
 
 class SqliteFloor:
+    """Items in a SQLite file, with an index and a change log if wanted, without an engine."""
+
     def __init__(self, path: Path) -> None:
         self.connection = apsw.Connection(str(path))
         self.connection.pragma("page_size", 8192)
@@ -52,6 +54,7 @@ class SqliteFloor:
                 )
 
     def _insert(self, item: Item, blob: bytes) -> int:
+        """Insert one item and return its row id; `blob` is the encoded item."""
         self.connection.execute(
             "INSERT INTO items (pk, sk, size, item) VALUES (?, ?, ?, ?)",
             (_to_bytes(item["pk"]), _to_bytes(item["sk"]), len(blob), blob),
@@ -59,10 +62,12 @@ class SqliteFloor:
         return self.connection.last_insert_rowid()
 
     def get(self, pk: bytes, sk: bytes) -> Any:
+        """Return the decoded item with this key."""
         row = self.connection.execute("SELECT item FROM items WHERE pk = ? AND sk = ?", (pk, sk)).fetchone()
         return decode(row[0])  # type: ignore[index]
 
     def query(self, pk: bytes) -> list[Any]:
+        """Return the decoded items of a partition, in the order of the sort key."""
         rows = self.connection.execute("SELECT item FROM items WHERE pk = ? ORDER BY sk", (pk,))
         return [decode(blob) for (blob,) in rows]
 

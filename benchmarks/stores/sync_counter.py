@@ -1,4 +1,4 @@
-"""A VFS that behaves like SQLite's own and counts how often a file is synced."""
+"""A SQLite VFS that behaves like the default one and counts how often a file is synced."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import apsw
 
 
 class SyncCounter(apsw.VFS):
+    """The VFS. `vfs` is its registered name, `count` the number of syncs of all files."""
+
     def __init__(self) -> None:
         self.vfs = "holdfast-counted-syncs"
         self.count = 0
@@ -19,6 +21,8 @@ class SyncCounter(apsw.VFS):
 
 
 class CountingFile(apsw.VFSFile):
+    """A file that reports each sync to the counter."""
+
     def __init__(self, counter: SyncCounter, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
         super().__init__("", name, flags)
         self._counter = counter
@@ -30,6 +34,7 @@ class CountingFile(apsw.VFSFile):
 
 @contextmanager
 def count_syncs() -> Iterator[SyncCounter]:
+    """Register the VFS while the block runs and yield its counter."""
     counter = SyncCounter()
     try:
         yield counter

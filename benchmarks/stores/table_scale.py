@@ -1,9 +1,8 @@
-"""Tables of 10,000 items and of 1,000,000: the cost of a read, a write and a page, and the memory of
-the process.
+"""Benchmark: reads, writes and pages per second in a table of 1,000,000 items, compared with 10,000.
 
-The floor of these figures is the small table: the ratio says how much of the small table's rate
-is left at a hundred times the items. Each size runs in its own process, so that memory is that of
-one size.
+It also measures the memory of the process. The floor of these figures is the small table: the ratio says how
+much of the small table's rate is left at a hundred times the items. Each size runs in its own process, so
+that memory is that of one size.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from holdfast.operations.tables import BatchWriteItem, GetItem, Put, Query
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
 
 SMALL, LARGE = 10_000, 1_000_000
-GROWTH_MAX = 1.5
-MEMORY_MIB_MAX = 300
+MAX_GROWTH = 1.5
+MAX_MEMORY_MIB = 300
 ROUNDS = 5
 STEP = 7919
 # Each round starts at another item, so that it does not find the items of the last round in memory.
@@ -33,6 +32,7 @@ _STARTS = itertools.count(1, 104_729)
 
 
 def run(folder: Path) -> list[Figure]:
+    """Measure both sizes and return a figure for reads, puts, pages and memory."""
     small, large = _measure(folder / "small.db", SMALL), _measure(folder / "large.db", LARGE)
     figures = [
         Figure(
@@ -42,24 +42,26 @@ def run(folder: Path) -> list[Figure]:
             large[what] / small[what],
             large[what] / small[what],
             large[what] / small[what],
-            1 / GROWTH_MAX,
+            1 / MAX_GROWTH,
         )
         for what in ("keyed read", "batch of 25 puts", "page of 50")
     ]
     memory = large["memory MiB"]
-    headroom = MEMORY_MIB_MAX / memory
+    headroom = MAX_MEMORY_MIB / memory
     figures.append(
-        Figure("MiB of memory, 100 x items", memory, MEMORY_MIB_MAX, headroom, headroom, headroom, 1.0)
+        Figure("MiB of memory, 100 x items", memory, MAX_MEMORY_MIB, headroom, headroom, headroom, 1.0)
     )
     return figures
 
 
 def _measure(path: Path, count: int) -> dict[str, float]:
+    """Fill a table with this many items in a child process and return its rates and memory by name."""
     command = [sys.executable, "-m", "benchmarks.stores.table_scale", str(path), str(count)]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)  # type: ignore[no-any-return]
 
 
 def _measure_reads(tables: EmbeddedTables, count: int) -> float:
+    """Return keyed reads per second, of items all over the table."""
     numbers = itertools.count(next(_STARTS), STEP)
 
     def read() -> object:
@@ -81,6 +83,7 @@ def _measure_puts(tables: EmbeddedTables, count: int) -> float:
 
 
 def _measure_pages(tables: EmbeddedTables, count: int) -> float:
+    """Return queries of a whole partition per second, all over the table."""
     numbers = itertools.count(next(_STARTS), STEP)
 
     def page() -> object:
@@ -96,6 +99,7 @@ def _take_best(measure: Callable[[], float]) -> float:
 
 
 def main() -> None:
+    """Fill a table and print its rates and the memory of this process as JSON."""
     path, count = Path(sys.argv[1]), int(sys.argv[2])
     with open_tables(path) as tables:
         load_items(tables, count)

@@ -1,4 +1,4 @@
-"""One of the two servers that `wire_get` compares, in a child process.
+"""A server process of the benchmark `wire-get`: the DynamoDB endpoint, or its bare floor.
 
     python -m benchmarks.stores.wire_server holdfast|bare FOLDER
 
@@ -16,8 +16,8 @@ import apsw
 
 from benchmarks.stores.wire_get import KEY_ITEM
 from holdfast.stores.tables.embedded import open_tables
-from holdfast.wire.app import Receive, Scope, Send
-from holdfast.wire.server import Bounds, start_app_server, start_server
+from holdfast.wire.http.app import Receive, Scope, Send
+from holdfast.wire.http.server import Bounds, start_app_server, start_server
 
 SELECT = "SELECT item FROM items WHERE pk = ? AND sk = ?"
 KEY_VALUES = (str(KEY_ITEM["pk"]).encode(), str(KEY_ITEM["sk"]).encode())
@@ -47,6 +47,7 @@ def main() -> None:
 
 
 def _serve(server: AbstractContextManager[str]) -> None:
+    """Print the server's URL and wait until standard input ends."""
     with server as url:
         gc.collect()
         gc.freeze()  # like `holdfast serve`

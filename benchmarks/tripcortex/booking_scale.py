@@ -1,10 +1,10 @@
-"""Trip Cortex's most frequent calls, at ten of the document's years next to one.
+"""Benchmark: Trip Cortex's frequent calls per second on ten years of data, compared with one year.
 
-Ten years are 50,000 bookings, 600,000 audit entries and 10,000 chunks. The floor of these figures
-is the document's year, and the ratio says how much of its rate is left. Both are filled with the
-system's sample and open in one process, on the embedded tables and a PostgreSQL each, and take
-turns. A booking request is complete: the transaction that creates a booking, takes the employee's
-slot and starts the flow, and the dispatch of the first step.
+Ten years are 50,000 bookings, 600,000 audit entries and 10,000 chunks. The floor of these figures is the
+document's year, and the ratio says how much of its rate is left. Both are filled with the system's sample and
+open in one process, on the embedded tables and a PostgreSQL each, and take turns. A booking request is
+complete: the transaction that creates a booking, takes the employee's slot and starts the flow, and the
+dispatch of the first step.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tripcortex.model.policies import patterns as policies
 from tripcortex.model.policies.schema import tripcortex
 from tripcortex.policies.embedding import LOCAL, build_local_embedding
 from tripcortex.system import SYSTEM
-from tripcortex.workers.booking_requests import Traveller, request_booking
+from tripcortex.workers.booking_requests import Requester, request_booking
 
 YEAR, TEN_YEARS = 100, 1_000
 MUST_REACH: Final = 1 / 1.5
@@ -53,6 +53,7 @@ def run(folder: Path) -> list[Figure]:
 
 
 async def _compare(folder: Path) -> list[Figure]:
+    """Open both companies, measure every call in alternating rounds, and compare the read units."""
     async with AsyncExitStack() as stack:
         large = await stack.enter_async_context(_open_company(folder / "ten-years.db", TEN_YEARS))
         small = await stack.enter_async_context(_open_company(folder / "year.db", YEAR))
@@ -76,7 +77,7 @@ async def _compare(folder: Path) -> list[Figure]:
 
 @dataclass(frozen=True)
 class Company:
-    """Stores with this many employees, and an endless cycle of some of their bookings to read."""
+    """Stores filled with sample data, and endless cycles of bookings, question vectors and new numbers."""
 
     stores: Stores
     now: datetime
@@ -87,6 +88,7 @@ class Company:
 
 @asynccontextmanager
 async def _open_company(file: Path, scale: int) -> AsyncIterator[Company]:
+    """Open stores with `scale` times the sample, and choose employees whose bookings are read."""
     settings = Settings(
         tables=f"{SQLITE_SCHEME}{file}",
         queues=IN_MEMORY,
@@ -115,6 +117,7 @@ async def _open_company(file: Path, scale: int) -> AsyncIterator[Company]:
 
 
 async def _find_booking(stores: Stores, employee_id: EmployeeId) -> tuple[EmployeeId, Ulid]:
+    """Return the employee and the id of their latest booking."""
     found = await stores.run(patterns.history(employee_id, limit=1))
     return employee_id, found.items[0].booking_id
 
@@ -137,11 +140,13 @@ async def _read_history(company: Company) -> object:
 
 
 async def _read_trail(company: Company) -> object:
+    """Read the audit trail of the next booking."""
     _, booking_id = next(company.bookings)
     return await company.stores.run(patterns.trail(booking_id))
 
 
 async def _read_audit(company: Company) -> object:
+    """Read the next employee's audit entries of the last 90 days."""
     employee_id, _ = next(company.bookings)
     since = company.now - timedelta(days=90)
     return await company.stores.run(patterns.employee_audit(employee_id, since, company.now))
@@ -153,7 +158,8 @@ async def _find_similar_chunks(company: Company) -> object:
 
 
 async def _submit_request(company: Company) -> object:
-    traveller = Traveller(EmployeeId(f"new-{next(company.numbers)}"), "Asia/Kolkata", "HYD")
+    """Request a booking for a new employee."""
+    traveller = Requester(EmployeeId(f"new-{next(company.numbers)}"), "Asia/Kolkata", "HYD")
     sentence = "Book me a flight to Chicago next Tuesday returning Thursday, prefer United"
     return await request_booking(company.stores, traveller, sentence)
 
@@ -186,7 +192,7 @@ async def _measure_rate(work: Callable[[], Awaitable[object]], times: int) -> fl
 
 
 async def _measure_read_units(company: Company) -> float:
-    """Return the read units of all these reads."""
+    """Return the read units of one round of all reads."""
     with company.stores.meter_usage() as meter:
         for work in READS:
             for _ in range(READS_EACH_ROUND):

@@ -1,14 +1,12 @@
-"""A1, the similarity search of a booking, next to raw psycopg running the same statement: at 1,000
-and at 100,000 chunks.
+"""Benchmark: similarity searches (A1) per second over 1,000 or 100,000 chunks, compared with raw psycopg.
 
-Ours is the pattern through `stores`, by 8 tasks at a time, with rows read into their model. By
-hand, threads with a pool of the same size run the statement, and rows stay dictionaries. The
-document wants 95 of 100 answers within 10 ms at 1,000 vectors: the name of the figure reports how
-long one search takes alone, without a target.
+Ours is the pattern through `stores`, by 8 tasks at a time, with rows read into their model. By hand, threads
+with a pool of the same size run the statement, and rows stay dictionaries. The document wants 95 of 100
+answers within 10 ms at 1,000 vectors: the name of the figure reports how long one search takes alone, without
+a target.
 
-Vectors are clustered like texts and generated from a fixed seed. COPY loads them before the index
-is built, which at 100,000 takes minutes and a gigabyte: that one is among the benchmarks of
-scale.
+Vectors are clustered like texts and generated from a fixed seed. COPY loads them before the index is built,
+which at 100,000 takes minutes and a gigabyte: that one is among the benchmarks of scale.
 """
 
 from __future__ import annotations
@@ -52,14 +50,17 @@ Work = Callable[[], Awaitable[object]]
 
 
 def run(folder: Path) -> Figure:
+    """Measure at 1,000 chunks."""
     return uvloop.run(_measure(folder, 1_000))
 
 
 def run_at_scale(folder: Path) -> Figure:
+    """Measure at 100,000 chunks, which takes minutes."""
     return uvloop.run(_measure(folder, 100_000))
 
 
 async def _measure(folder: Path, chunks: int) -> Figure:
+    """Load this many chunks, compare searches with raw psycopg, and measure the latency of one alone."""
     settings = Settings(tables="sqlite::memory:", sql=f"postgres:{folder / 'postgres'}")
     async with open_stores(SYSTEM, settings) as stores:
         await provision(stores, SYSTEM)
@@ -81,6 +82,7 @@ async def _measure(folder: Path, chunks: int) -> Figure:
 
 
 async def _measure_rate(calls: Iterator[Work]) -> float:
+    """Run the next 200 searches by 8 tasks and return how many are done per second."""
     ready = iter(list(itertools.islice(calls, QUESTIONS)))
 
     async def task() -> None:
@@ -96,7 +98,8 @@ async def _measure_latency(stores: Stores, questions: list[str]) -> tuple[float,
     """Return the median and the 95th percentile in milliseconds, and the share of questions that find a
     chunk.
 
-    Every question has near chunks. The index is approximate and misses more the more it holds.
+    The searches run one at a time. Every question has near chunks. The index is approximate and misses more
+    the more it holds.
     """
     took: list[float] = []
     answered = 0
@@ -113,15 +116,19 @@ async def _measure_latency(stores: Stores, questions: list[str]) -> tuple[float,
 
 
 def _generate_calls(stores: Stores, questions: list[str]) -> Iterator[Work]:
+    """Yield searches through the stores, for each question in turn, without end."""
     for question in itertools.cycle(questions):
         yield lambda question=question: stores.run(similar_chunks(question, threshold=THRESHOLD))  # type: ignore[misc]
 
 
 class RawPsycopg:
+    """The same statement by hand: threads with a pool of psycopg connections."""
+
     def __init__(self, pool: ConnectionPool[Any]) -> None:
         self._pool, self._threads = pool, ThreadPoolExecutor(CONCURRENCY)
 
     def generate_calls(self, questions: list[str]) -> Iterator[Work]:
+        """Yield the same searches by hand, without end."""
         ready = [similar_chunks(question, threshold=THRESHOLD) for question in questions]
         for each in itertools.cycle((one.text.encode(), one.parameters) for one in ready):
             yield lambda each=each: self._run_in_thread(*each)  # type: ignore[misc]
@@ -147,6 +154,7 @@ def _get_conninfo(folder: Path) -> str:
 
 
 def _fill(conninfo: str, chunks: int) -> list[str]:
+    """Load this many chunks of one policy and return the vectors of the questions."""
     rng = np.random.default_rng(5)
     centres = _normalize(rng.normal(size=(CLUSTERS, DIMENSIONS)))
     with psycopg.connect(conninfo, autocommit=True) as connection, _rebuild_index_after(connection):
@@ -165,6 +173,7 @@ def _fill(conninfo: str, chunks: int) -> list[str]:
 
 @contextmanager
 def _rebuild_index_after(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Drop the vector index, and build it and analyze the table after the block."""
     definition = connection.execute(
         "SELECT indexdef FROM pg_indexes WHERE indexname = %s", (INDEX,)
     ).fetchone()
@@ -179,6 +188,7 @@ def _rebuild_index_after(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
 
 def _generate_near(rng: np.random.Generator, centres: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Return this many unit vectors, each near a randomly chosen centre."""
     chosen = centres[rng.integers(0, len(centres), count)]
     return _normalize(chosen + 0.03 * rng.normal(size=(count, DIMENSIONS)))
 
@@ -191,6 +201,7 @@ def _normalize(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 def _copy_chunks(
     connection: psycopg.Connection[Any], policy_id: object, rows: NDArray[np.float64], done: int
 ) -> None:
+    """Insert a chunk for each vector with COPY, numbered from `done`."""
     columns = (
         "policy_id, content_type, content_text, section_title, source_page, bda_entity_subtype, embedding"
     )

@@ -23,6 +23,7 @@ _EXPORTING_MODULES = ("holdfast.model", "holdfast.runtime")
 
 
 def __getattr__(name: str) -> Any:
+    """Import an exported name on first use. Raise `AttributeError` if no exporting module has it."""
     if name == "__all__":  # used by `from holdfast import *`
         return [each for path in _EXPORTING_MODULES for each in import_module(path).__all__]
     if not name.startswith("_"):

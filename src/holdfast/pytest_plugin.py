@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def holdfast_dynamodb() -> Iterator[BlockingTables]:
-    """Serve every boto3 client of DynamoDB and its streams in this process; yield the engine."""
+    """Answer every boto3 client of DynamoDB and its streams in this process during the test; yield the
+    engine.
+    """
     from holdfast.boto3 import in_process
 
     with in_process() as tables:

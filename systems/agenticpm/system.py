@@ -63,7 +63,10 @@ async def _run_story(stores: Stores, console: Any, clock: RunClock, folder: Path
 
 
 async def _load_sample(stores: Stores, **options: Any) -> int:
-    """Load the sample data and return the number of items. The import is local: only `sample` needs it."""
+    """Load the sample data and return the number of rows written.
+
+    The import is local: only `sample` needs it.
+    """
     from agenticpm.demo.sample import load_sample
 
     return await load_sample(stores, **options)

@@ -61,7 +61,9 @@ class PagwSettings:
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> PagwSettings:
-        """Read the settings from the environment. Raise `SettingsError` for an invalid one."""
+        """Read the settings from `environ`, by default the process environment. Raise `SettingsError` for an
+        invalid one.
+        """
         environ = os.environ if environ is None else environ
         values = read_env(PREFIX, environ, numbers=RANGES, switches=SWITCHES, texts=TEXTS)
         settings = cls(**values)
@@ -70,7 +72,7 @@ class PagwSettings:
 
     def get_tenant_limit(self, tenant: str) -> int:
         """Return the tenant's requests per minute: from PAGW_TENANT_LIMITS (`acme=1200,zenith=60`), else the
-        default.
+        default. Raise `SettingsError` if that variable is invalid.
         """
         for each in filter(None, (part.strip() for part in self.tenant_limits.split(","))):
             name, _, number = each.partition("=")
@@ -84,4 +86,5 @@ class PagwSettings:
 
 
 def get_variable_name(name: str) -> str:
+    """Return the environment variable of a setting: `PAGW_` and the name in capitals."""
     return PREFIX + name.upper()

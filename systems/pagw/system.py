@@ -1,5 +1,4 @@
-"""PAGW: a healthcare prior-authorisation gateway (FHIR, Da Vinci PAS) that neither loses nor repeats a
-request.
+"""SYSTEM of PAGW, the prior-authorisation gateway: its stores, patterns, components and sandboxes.
 
 A request passes the API, the intake (orchestrator, parser, validator), the outbox, seven stages with a queue
 each, and the payer. The answer returns by the synchronous wait, by subscriptions or by callbacks. `model`
@@ -22,7 +21,7 @@ from pagw.api.commands import COMMANDS
 from pagw.api.mcp_tools import TOOLS
 from pagw.domain.redaction import redact
 from pagw.domain.statuses import Stage
-from pagw.model import files, notices, patterns
+from pagw.model import delivery_patterns, files, patterns
 from pagw.model.entities import (
     ALL_QUEUES,
     audit_events,
@@ -69,7 +68,7 @@ STAGE_WRITES: Final[Patterns] = (
     patterns.advance,
     patterns.note,
     patterns.tell_answered,
-    notices.create_delivery,
+    delivery_patterns.create_delivery,
     patterns.record_audit,
     INBOX.pattern_set.take,
     OUTBOX.append,
@@ -127,10 +126,13 @@ def _build_client_sandbox(clock: Clock, folder: Path) -> Any:
     return sandbox.make_client(clock, folder)
 
 
-def _build_sandbox_variables(parties: Mapping[str, str], own: str) -> Mapping[str, str]:
+def _build_sandbox_variables(services: Mapping[str, str], gateway_url: str) -> Mapping[str, str]:
+    """Return the environment variables of a gateway at `gateway_url` that uses the sandboxes in `services`
+    (name to address).
+    """
     from pagw.demo import sandbox
 
-    return sandbox.build_variables(parties, own)
+    return sandbox.build_variables(services, gateway_url)
 
 
 async def _register_sandbox_payer(stores: Stores) -> None:
@@ -252,8 +254,12 @@ STAGES: Final = (
         Stage.subscription_handler,
         "Completes a request: stores the answer with its idempotency key and notifies subscribers",
         build_handler_factory(SubscriptionHandler),
-        reads=(notices.subscribers,),
-        writes=(notices.count_event, notices.set_subscription, patterns.finish_submission),
+        reads=(delivery_patterns.subscribers,),
+        writes=(
+            delivery_patterns.count_event,
+            delivery_patterns.set_subscription,
+            patterns.finish_submission,
+        ),
     ),
 )
 
@@ -263,16 +269,16 @@ NOTIFIER: Final = Component(
     # A response may be built from any of these (`sync_wait.ResponseReader.read_response`).
     reads=(
         *STAGE_READS,
-        notices.delivery,
-        notices.subscription,
+        delivery_patterns.delivery,
+        delivery_patterns.subscription,
         files.bundle,
         files.response,
         files.pended_response,
         files.kept_subscription,
     ),
     writes=(
-        notices.note_delivery,
-        notices.set_subscription,
+        delivery_patterns.note_delivery,
+        delivery_patterns.set_subscription,
         patterns.record_audit,
         OUTBOX.append,
         *NOTIFICATION_QUEUE.patterns,
@@ -324,10 +330,10 @@ API: Final = Component(
         patterns.requests_of,
         patterns.found_by,
         patterns.audit_of,
-        notices.subscription,
-        notices.subscriptions_of,
-        notices.live_subscriptions,
-        notices.deliveries_of,
+        delivery_patterns.subscription,
+        delivery_patterns.subscriptions_of,
+        delivery_patterns.live_subscriptions,
+        delivery_patterns.deliveries_of,
         files.bundle,
         files.response,
         files.pended_response,
@@ -347,9 +353,9 @@ API: Final = Component(
         patterns.advance,
         patterns.tell_answered,
         patterns.record_audit,
-        notices.create_delivery,
-        notices.create_subscription,
-        notices.set_subscription,
+        delivery_patterns.create_delivery,
+        delivery_patterns.create_subscription,
+        delivery_patterns.set_subscription,
         INBOX.pattern_set.take,
         OUTBOX.append,
         *REGISTRY_WRITES,
@@ -358,7 +364,7 @@ API: Final = Component(
         *SESSIONS.writes,
     ),
     # Every client call carries a token of the client's issuer.
-    has_signed_requests=True,
+    has_own_authentication=True,
     routes=_build_api_routes,
 )
 PAYER_CALLBACKS: Final = Component(
@@ -374,7 +380,7 @@ PAYER_CALLBACKS: Final = Component(
         *REGISTRY_WRITES,
         *TENANT_LIMIT.writes,
     ),
-    has_signed_requests=True,
+    has_own_authentication=True,
     routes=_build_callback_routes,
     # In the API's process, so that one address (`PAGW_PUBLIC_URL`) serves both.
     process="api",
@@ -472,7 +478,7 @@ SYSTEM = System(
     patterns=(
         *collect_patterns(patterns),
         *collect_patterns(files),
-        *collect_patterns(notices),
+        *collect_patterns(delivery_patterns),
         *_find_declared_patterns(
             monitoring, payer_polling, request_replay, registry, explain, legal_holds, sweeper, retention
         ),
@@ -502,7 +508,7 @@ SYSTEM = System(
     subjects={erasure.KIND: erasure.find_request_traces},
     environments={each.name: each.region for each in ENVIRONMENTS.values()},
     configure_app=_configure_app,
-    body_bytes_max=RANGES["bundle_bytes_max"][2],
+    max_body_bytes=RANGES["bundle_bytes_max"][2],
     outboxes=(OUTBOX,),
     sample=_load_sample,
     story=_run_story,

@@ -1,4 +1,8 @@
-"""Settings from environment variables: retention times, limits, and the audit and archive switches."""
+"""Settings from environment variables: retention times, limits, and the audit and archive switches.
+
+The process reads them once at start and passes them down. Each number has a range: a lifetime that is too
+long is refused like one that is too short, because both break a promise.
+"""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ SYSTEM = System(
             "The webhook endpoint: it writes to the queue and nothing else",
             writes=(patterns.enqueue,),
             routes=_build_ingress_routes,
-            has_signed_requests=True,
+            has_own_authentication=True,
         ),
         WORKER,
         Component(

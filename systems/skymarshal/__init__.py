@@ -1,1 +1,1 @@
-"""SkyMarshal: airline disruption operations."""
+"""SkyMarshal, a system for airline disruptions: it assesses their impact and records the decisions."""

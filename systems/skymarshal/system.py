@@ -1,4 +1,4 @@
-"""SkyMarshal: airline disruption operations.
+"""The declaration of SkyMarshal as a Holdfast system: tables, patterns, components, load and entry points.
 
 `domain` holds the pure rules of the trade, `model` the tables, access patterns and queries, `disruptions` the
 assessment of one disruption and the decision on it, `api` the HTTP routes, the agent's tools and the CSV
@@ -20,7 +20,10 @@ from skymarshal.model.entities import TABLES
 
 
 def _build_routes(stores: Stores) -> list[Any]:
-    """Return the HTTP routes. The import is local: only a serving process needs a web framework."""
+    """Return the HTTP routers over these stores.
+
+    The import is local: only a serving process needs a web framework.
+    """
     from skymarshal.api.routes import build_routes
 
     return list(build_routes(stores))
@@ -29,7 +32,7 @@ def _build_routes(stores: Stores) -> list[Any]:
 PATTERNS = (*collect_patterns(patterns), *collect_patterns(roster))
 READS = tuple(each for each in PATTERNS if not each.build_example().writes)
 WRITES = tuple(each for each in PATTERNS if each.build_example().writes)
-# The patterns that an agent may call directly, in addition to the tools: those with a meaning of their own.
+# The patterns that an agent may call directly, in addition to the tools: each answers a question by itself.
 # Rosters are left out because only one of the two tables is authoritative at a time, and so are patterns on
 # an index that is not created by default. The other reads serve the tools.
 AGENT_READS = tuple(each for each in READS if (index := each.build_example().index) is None or index.default)

@@ -1,4 +1,4 @@
-"""Settings of Trip Cortex, from environment variables. Read once at startup and passed down."""
+"""Settings of Trip Cortex, read and validated from environment variables with the prefix TRIPCORTEX_."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from holdfast.config.env import read_env
 from holdfast.core.errors import SettingsError
 from holdfast.web.external_addresses import validate_address
-from tripcortex.model.entities import AUDIT_YEARS, OPTIONS_CAP, OPTIONS_MAX
+from tripcortex.model.entities import AUDIT_YEARS, MAX_OPTIONS, OPTIONS_CAP
 
 PREFIX: Final = "TRIPCORTEX_"
 BEDROCK: Final = "bedrock"
@@ -19,7 +19,7 @@ BEDROCK: Final = "bedrock"
 RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
     # Time limit for the employee to choose an option or to answer the planner's question.
     "choice_minutes": (1, 30, 1_440),
-    "options_max": (1, OPTIONS_MAX, OPTIONS_CAP),
+    "options_max": (1, MAX_OPTIONS, OPTIONS_CAP),
     "audit_years": (1, AUDIT_YEARS, 30),
     "request_chars_max": (20, 2_000, 20_000),
     # Bookings an employee may start in a minute: each is kept permanently.
@@ -116,7 +116,10 @@ class TripCortexSettings:
 
     @property
     def approvers_by_role(self) -> dict[str, str]:
-        """Return the employee id of each approver role."""
+        """Return the employee id of each approver role.
+
+        Raise `SettingsError` if the variable is malformed.
+        """
         found: dict[str, str] = {}
         for each in filter(None, (part.strip() for part in self.approvers.split(","))):
             role, _, employee_id = (part.strip() for part in each.partition("="))
@@ -130,6 +133,7 @@ class TripCortexSettings:
 
 
 def _parse_address(name: str, value: str) -> str:
+    """Return the validated URL. Raise `SettingsError` if it is invalid."""
     try:
         return validate_address(value)
     except ValueError as error:
@@ -139,4 +143,5 @@ def _parse_address(name: str, value: str) -> str:
 
 
 def get_variable_name(name: str) -> str:
+    """Return the environment variable of a setting: TRIPCORTEX_ and the name in capitals."""
     return f"{PREFIX}{name.upper()}"

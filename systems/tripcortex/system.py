@@ -1,4 +1,4 @@
-"""Trip Cortex: books corporate travel from a sentence, inside the company's policy, with a person choosing.
+"""The declaration of the system Trip Cortex: SYSTEM with its tables, components, routes, flow and demo.
 
 A request comes in through `api` (HTTP and WebSocket), starts a booking in `workers.booking_requests`, and the
 flow in `workers.flow` drives it: retrieve the policy, plan, validate, search, choose, buy.
@@ -40,7 +40,7 @@ Patterns = tuple[Pattern[..., Any], ...]
 # Finds policies whose upload notification was lost and policies whose ingestion was interrupted.
 POLL_S: Final = 5.0
 # A multipart form is a little larger than the policy file in it.
-BODY_BYTES_MAX: Final = TripCortexSettings.load().policy_bytes_max + 1_000_000
+MAX_BODY_BYTES: Final = TripCortexSettings.load().policy_bytes_max + 1_000_000
 
 
 def _build_api_routes(stores: Stores) -> Any:
@@ -51,6 +51,7 @@ def _build_api_routes(stores: Stores) -> Any:
 
 
 def _configure_app(app: Any) -> None:
+    """Add the security schemes to the app's OpenAPI document. Imported here, as in `_build_api_routes`."""
     from tripcortex.api.routes import add_security_schemes
 
     add_security_schemes(app)
@@ -67,6 +68,7 @@ def _open_dependencies(stores: Stores) -> AbstractAsyncContextManager[Any]:
 
 
 async def _ingest_policies(stores: Stores) -> None:
+    """Ingest the waiting policies, for the schedule. Imported here because it loads the embedding."""
     from tripcortex.workers.policy_ingestion import ingest_waiting_policies
 
     await ingest_waiting_policies(stores)
@@ -75,6 +77,7 @@ async def _ingest_policies(stores: Stores) -> None:
 async def _load_sample(
     stores: Stores, *, scale: float = 1, progress: Callable[[str, int, int], None] | None = None
 ) -> int:
+    """Write the sample data; return the number of rows written. Imported here: only demos need it."""
     from tripcortex.demo.sample.loader import load_sample
 
     return await load_sample(stores, scale=scale, progress=progress)
@@ -83,31 +86,35 @@ async def _load_sample(
 async def _run_story(
     stores: Stores, console: Any, clock: RunClock, folder: Path, variables: Mapping[str, str]
 ) -> None:
+    """Run the demo story. Imported here: only demos need it."""
     from tripcortex.demo.story import run_story
 
     await run_story(stores, console, clock, folder, variables)
 
 
 def _build_portal_sandbox(clock: Clock, folder: Path) -> Any:
+    """Return the ASGI app of the portal's sandbox. Imported here: only demos need it."""
     from tripcortex.demo import sandbox
 
     return sandbox.make_portal(clock, folder)
 
 
 def _build_issuer_sandbox(clock: Clock, folder: Path) -> Any:
+    """Return the ASGI app of the token issuer's sandbox. Imported here: only demos need it."""
     from tripcortex.demo import sandbox
 
     return sandbox.make_issuer(clock, folder)
 
 
 def _build_sandbox_variables(sandbox_urls: Mapping[str, str], own_url: str) -> Mapping[str, str]:
+    """Return the environment variables of a system that uses the sandboxes at these URLs."""
     from tripcortex.demo import sandbox
 
     return sandbox.build_variables(sandbox_urls, own_url)
 
 
 def _merge_patterns(*several: Patterns) -> Patterns:
-    """Return all patterns without duplicates, because two parts of a component may need the same one."""
+    """Return all patterns, each once, because two parts of a component may need the same one."""
     return tuple({each.id: each for patterns in several for each in patterns}.values())
 
 
@@ -135,7 +142,7 @@ API: Final = Component(
         (files.keep_source, files.delete_source, files.delete_crop),
     ),
     # Every call carries a token from the employees' token issuer.
-    has_signed_requests=True,
+    has_own_authentication=True,
     routes=_build_api_routes,
 )
 WORKFLOW: Final = Component(
@@ -230,7 +237,7 @@ SYSTEM: Final = System(
     redact_logs=redact,
     retention={tripcortex.name: Period(None, "until the policy is removed")},
     configure_app=_configure_app,
-    body_bytes_max=BODY_BYTES_MAX,
+    max_body_bytes=MAX_BODY_BYTES,
     sample=_load_sample,
     story=_run_story,
     sandboxes={"portal": _build_portal_sandbox, "issuer": _build_issuer_sandbox},

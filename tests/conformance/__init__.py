@@ -1,1 +1,1 @@
-"""DynamoDB's behaviour as tests over its wire protocol, for our server or any other endpoint."""
+"""DynamoDB's behaviour as tests over its wire protocol, for Holdfast's server or any other endpoint."""

@@ -1,10 +1,10 @@
 """Fixtures of every conformance test: an endpoint, its clients, and tables.
 
-The endpoint is `HOLDFAST_CONFORMANCE_ENDPOINT` when set (any DynamoDB-compatible address), otherwise our own
-server, in process and in memory, one per test process. Table names are never used twice, so tests may run in
-any order and in several processes against one endpoint.
+The endpoint is `HOLDFAST_CONFORMANCE_ENDPOINT` when set (any DynamoDB-compatible address), otherwise
+Holdfast's own server, in process and in memory, one per test process. Table names are never used twice, so
+tests may run in any order and in several processes against one endpoint.
 
-    make_table("pk:S", "sk:N", gsi=[index("by_kind", "kind:S")])   any table, gone when the test ends
+    make_table("pk:S", "sk:N", gsi=[index("by_kind", "kind:S")])   any table, deleted when the test ends
     hash_table, range_table, number_table, binary_table            the usual ones, fresh for each test
     shared_hash_table, shared_range_table, shared_index_table      one per module, for refused requests
 """
@@ -33,11 +33,12 @@ MakeTable = Callable[..., str]
 
 @pytest.fixture(scope="session")
 def endpoint() -> Iterator[str]:
+    """Yield the URL of the endpoint under test."""
     configured = os.environ.get(ENDPOINT_VARIABLE)
     if configured:
         yield configured
         return
-    from holdfast.wire.server import start_server
+    from holdfast.wire.http.server import start_server
 
     with start_server(memory=True) as url:
         yield url
@@ -45,16 +46,19 @@ def endpoint() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def dynamodb(endpoint: str) -> Iterator[Any]:
+    """Yield a boto3 DynamoDB client of the endpoint that does not retry."""
     yield from _client("dynamodb", endpoint)
 
 
 @pytest.fixture(scope="session")
 def streams(endpoint: str) -> Iterator[Any]:
+    """Yield a boto3 DynamoDB Streams client of the endpoint."""
     yield from _client("dynamodbstreams", endpoint)
 
 
 @pytest.fixture(scope="session")
 def raw(endpoint: str) -> Iterator[Raw]:
+    """Yield a client that sends requests exactly as given."""
     client = Raw(endpoint)
     yield client
     client.close()
@@ -80,11 +84,13 @@ def await_active(dynamodb: Any) -> Callable[[str], dict[str, Any]]:
 
 @pytest.fixture
 def make_table(dynamodb: Any, await_active: Callable[[str], dict[str, Any]]) -> Iterator[MakeTable]:
+    """Yield a function that creates tables, which are deleted when the test ends."""
     yield from _make_tables(dynamodb, await_active)
 
 
 @pytest.fixture(scope="module")
 def make_shared_table(dynamodb: Any, await_active: Callable[[str], dict[str, Any]]) -> Iterator[MakeTable]:
+    """Yield a function that creates tables, which are deleted when the module ends."""
     yield from _make_tables(dynamodb, await_active)
 
 
@@ -198,6 +204,7 @@ def _make_tables(dynamodb: Any, await_active: Callable[[str], dict[str, Any]]) -
 def _split_indexes_and_attributes(
     keys: list[str | None], lsi: list[dict[str, Any]], gsi: list[dict[str, Any]]
 ) -> dict[str, Any]:
+    """Return the indexes and all attribute definitions as CreateTable's members."""
     attributes = [key for key in keys if key]
     request: dict[str, Any] = {}
     for member, entries in (("LocalSecondaryIndexes", lsi), ("GlobalSecondaryIndexes", gsi)):
@@ -210,6 +217,7 @@ def _split_indexes_and_attributes(
 
 
 def _throughput(request: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Return the default throughput, also set on each global index, unless the caller chose the billing."""
     if "BillingMode" in more or "ProvisionedThroughput" in more:
         return {}
     for entry in request.get("GlobalSecondaryIndexes", []):
@@ -225,6 +233,7 @@ def _key_schema(hash_key: str, range_key: str | None) -> list[dict[str, str]]:
 
 
 def _definition(attribute: str) -> dict[str, str]:
+    """Return the attribute definition of a text such as `pk:S`."""
     name, _, kind = attribute.partition(":")
     return {"AttributeName": name, "AttributeType": kind}
 

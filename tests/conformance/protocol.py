@@ -1,5 +1,4 @@
-"""A minimal client of DynamoDB's JSON protocol that sends exactly what it is given, and builders of expected
-texts.
+"""A minimal client of DynamoDB's JSON protocol that sends requests as given, and builders of expected texts.
 
 boto3 checks a request before it leaves, so refusals of malformed requests can only be seen from here. Most
 tests need `Raw.call`; `Raw.refusal` and `Raw.answer` also check the status; `Raw.send` leaves every header to
@@ -79,6 +78,7 @@ class Raw:
         return answer["__type"].rpartition("#")[2], answer.get("message", answer.get("Message"))
 
     def put(self, table: str, item: dict[str, Any]) -> None:
+        """Put an item; the call must succeed."""
         self.answer("PutItem", {"TableName": table, "Item": item})
 
     def item(self, table: str, key: dict[str, Any]) -> Any:
@@ -86,6 +86,7 @@ class Raw:
         return self.answer("GetItem", {"TableName": table, "Key": key, "ConsistentRead": True}).get("Item")
 
     def signed_headers(self, target: str, body: bytes) -> dict[str, str]:
+        """Return the headers of a signed request for this target and body."""
         whole_target = target if "." in target else f"{DYNAMODB}.{target}"
         headers = {"Content-Type": CONTENT_TYPE, "X-Amz-Target": whole_target}
         request = AWSRequest(method="POST", url=self.endpoint + "/", data=body, headers=headers)
@@ -101,6 +102,7 @@ class Raw:
         body: bytes = b"",
         unpack: bool = True,
     ) -> Response:
+        """Send one request exactly as given; `unpack` decompresses the response."""
         answer = self._pool.request(
             method, self.endpoint + path, headers=dict(headers or {}), body=body, decode_content=unpack
         )
@@ -232,6 +234,7 @@ def malformed_cases(members: Mapping[str, str]) -> list[Any]:
 
 
 def _body(path: list[str], value: Any) -> Any:
+    """Return a body with this value at the path; the element "0" makes a list."""
     if not path:
         return value
     inner = _body(path[1:], value)

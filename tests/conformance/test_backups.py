@@ -1,8 +1,8 @@
-"""Backups: on demand, and continuous with a restore to any second.
+"""On-demand backups, continuous backups, and restores from both, over the wire.
 
 Backups outlive their tables and have exceptions of their own: a missing table is a TableNotFoundException
-here and not a ResourceNotFoundException. Only moto among the emulators has them; where it differs, a
-comment says so.
+here and not a ResourceNotFoundException. Only moto among the emulators has them; where it differs, a comment
+says so.
 """
 
 from __future__ import annotations
@@ -275,6 +275,7 @@ def back_up(dynamodb: Any) -> Iterator[Callable[..., Body]]:
 
 
 def wait_until_available(dynamodb: Any, arn: str) -> Body:
+    """Wait until the backup is available and return its details."""
     deadline = time.monotonic() + READY_WITHIN_S
     while True:
         details: Body = dynamodb.describe_backup(BackupArn=arn)["BackupDescription"]["BackupDetails"]
@@ -300,10 +301,12 @@ def source(raw: Raw, make_table: MakeTable) -> str:
 
 
 def row(number: int, kind: str = "k") -> Body:
+    """Return an item of the source table with this number."""
     return {"pk": {"S": "p"}, "sk": {"S": str(number)}, "n": {"N": str(number)}, "kind": {"S": kind}}
 
 
 def rows(dynamodb: Any, table: str, **request: Any) -> list[Body]:
+    """Scan the table and return its items by sort key."""
     found: list[Body] = dynamodb.scan(TableName=table, **request)["Items"]
     return sorted(found, key=lambda item: str(item["sk"]["S"]))
 
@@ -376,6 +379,7 @@ def test_backups_are_listed_by_time_and_type(
     dynamodb: Any, source: str, back_up: Callable[..., Body]
 ) -> None:
     # moto passes over both.
+    """List by a time range and by type: one backup matches now and USER, none later and SYSTEM."""
     back_up(source)
     hour = timedelta(hours=1)
     now = datetime.now(UTC)
@@ -510,6 +514,7 @@ def test_restore_does_not_overwrite_a_table(raw: Raw, source: str, back_up: Call
 
 
 def enable_recovery(dynamodb: Any, table: str, **more: Any) -> Body:
+    """Turn point-in-time recovery on and return the description."""
     specification = {"PointInTimeRecoveryEnabled": True} | more
     answer = dynamodb.update_continuous_backups(
         TableName=table, PointInTimeRecoverySpecification=specification

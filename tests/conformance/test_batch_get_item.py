@@ -1,4 +1,4 @@
-"""BatchGetItem: its shape, its refusals in order, its items and its unprocessed keys."""
+"""BatchGetItem over the wire: its shape, its refusals in order, its items and its unprocessed keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .protocol import (
 
 MISMATCH = "The provided key element does not match the schema"
 DUPLICATES = "Provided list of item keys contains duplicates"
-RESPONSE_BYTES_MAX = 16 * 1024 * 1024
+MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 
 # Shape
 
@@ -137,6 +137,7 @@ def test_invalid_table_name_is_reported_with_the_whole_request(raw: Raw) -> None
 
 
 def keys(count: int, prefix: str = "k") -> list[dict[str, Any]]:
+    """Return `count` different keys."""
     return [{"pk": {"S": f"{prefix}{n}"}} for n in range(count)]
 
 
@@ -236,8 +237,8 @@ def test_one_missing_table_fails_the_whole_request(raw: Raw, shared_hash_table: 
 # Behaviour
 
 
-def by_key(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Index items by key: the order of a batch's answer is not promised."""
+def sort_items(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sort items: the order of a batch's response is not promised."""
     return sorted(items, key=json.dumps)
 
 
@@ -257,7 +258,7 @@ def test_items_of_several_tables_come_back_under_their_tables(
         },
     )
     assert answer["UnprocessedKeys"] == {}
-    assert by_key(answer["Responses"][hash_table]) == [
+    assert sort_items(answer["Responses"][hash_table]) == [
         {"pk": {"S": "k0"}, "v": {"N": "1"}},
         {"pk": {"S": "k1"}, "v": {"N": "2"}},
     ]
@@ -305,7 +306,7 @@ def test_a_batch_of_100_keys_is_answered(raw: Raw, hash_table: str) -> None:
         puts = [{"PutRequest": {"Item": key}} for key in keys(100)[start : start + 25]]
         raw.answer("BatchWriteItem", {"RequestItems": {hash_table: puts}})
     body = {"RequestItems": {hash_table: {"Keys": keys(100), "ConsistentRead": True}}}
-    assert by_key(raw.answer("BatchGetItem", body)["Responses"][hash_table]) == by_key(keys(100))
+    assert sort_items(raw.answer("BatchGetItem", body)["Responses"][hash_table]) == sort_items(keys(100))
 
 
 # dynalite and DynamoDB Local stop after 1 MB, as AWS once did.
@@ -331,5 +332,5 @@ def test_keys_beyond_16_mb_are_left_unprocessed(raw: Raw, hash_table: str) -> No
             }
         left = answer["UnprocessedKeys"]
     assert len(pages) > 1
-    assert all(pages) and all(len(page) * 390_000 <= RESPONSE_BYTES_MAX for page in pages)
-    assert by_key([{"pk": item["pk"]} for page in pages for item in page]) == by_key(wanted)
+    assert all(pages) and all(len(page) * 390_000 <= MAX_RESPONSE_BYTES for page in pages)
+    assert sort_items([{"pk": item["pk"]} for page in pages for item in page]) == sort_items(wanted)

@@ -1,4 +1,4 @@
-"""BatchWriteItem: its shape, its refusals in order (all or nothing at that point), and its writes."""
+"""BatchWriteItem over the wire: its shape, its refusals in order (all or nothing), and its writes."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def delete(key: dict[str, Any]) -> dict[str, Any]:
 
 
 def keys(count: int) -> list[dict[str, Any]]:
+    """Return `count` different keys."""
     return [{"pk": {"S": f"k{n}"}} for n in range(count)]
 
 
@@ -139,7 +140,7 @@ def test_rejects_a_request_without_tables(raw: Raw) -> None:
 
 # dynalite prints the value as JSON; AWS prints it as Java does.
 @pytest.mark.parametrize("count", [0, 26])
-def test_between_1_and_25_requests_of_one_table_are_allowed(raw: Raw, count: int) -> None:
+def test_rejects_0_or_more_than_25_requests_of_one_table(raw: Raw, count: int) -> None:
     code, text = raw.refusal("BatchWriteItem", {"RequestItems": {"abc": [put(key) for key in keys(count)]}})
     assert code == "ValidationException"
     ending = (

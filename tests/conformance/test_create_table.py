@@ -1,4 +1,4 @@
-"""CreateTable: accepted definitions, refused definitions with their texts, and the description in the answer.
+"""CreateTable over the wire: accepted and refused definitions, and the description in the response.
 
 The first of the table operations' files; the others rely on it for the JSON types, whose every refusal is
 spelled out here once. Texts are AWS's; where AWS has worded a refusal in two ways over the years, both are
@@ -36,6 +36,7 @@ def attribute_definitions(*names: str) -> list[Body]:
 
 
 def local(name: str = "local", *keys: Body, **projection: Any) -> Body:
+    """Return a local secondary index with these keys, by default on `other`."""
     return {
         "IndexName": name,
         "KeySchema": list(keys) or [hash_key("pk"), range_key("other")],
@@ -44,6 +45,7 @@ def local(name: str = "local", *keys: Body, **projection: Any) -> Body:
 
 
 def global_(name: str = "global", *keys: Body, **projection: Any) -> Body:
+    """Return a global secondary index with these keys, by default on `other`."""
     return local(name, *(keys or (hash_key("other"),)), **projection)
 
 
@@ -59,6 +61,7 @@ def table(**members: Any) -> Body:
 
 
 def range_table(**members: Any) -> Body:
+    """Return a CreateTable request with the keys `pk` and `sk`, and a definition of `other`."""
     keys = {
         "AttributeDefinitions": attribute_definitions("pk", "sk", "other"),
         "KeySchema": [hash_key("pk"), range_key("sk")],
@@ -67,6 +70,7 @@ def range_table(**members: Any) -> Body:
 
 
 def with_global(*indexes: Body, **members: Any) -> Body:
+    """Return a CreateTable request with these global indexes and a definition of `other`."""
     keys = {
         "AttributeDefinitions": attribute_definitions("pk", "other"),
         "GlobalSecondaryIndexes": list(indexes),
@@ -92,6 +96,7 @@ def nest(path: str, value: Any) -> Any:
 
 
 def list_cases(shape: str) -> list[tuple[Any, str]]:
+    """Return wrong JSON values for an element of this shape, with their refusals."""
     return [
         ("a", "Unexpected value type in payload"),
         (23, "Unexpected value type in payload"),
@@ -100,6 +105,7 @@ def list_cases(shape: str) -> list[tuple[Any, str]]:
 
 
 def structure_cases(shape: str) -> list[tuple[Any, str]]:
+    """Return wrong JSON values for a member of this shape, with their refusals."""
     return [
         ("a", "Unexpected field type"),
         (True, "Unexpected field type"),
@@ -161,10 +167,12 @@ def test_ignores_unknown_members(raw: Raw, dynamodb: Any) -> None:
 
 
 def must(value: str, path: str, rule: str) -> str:
+    """Return one entry of a constraint message."""
     return constraint(value, path, f"Member must {rule}")
 
 
 def one(value: str, path: str, rule: str) -> str:
+    """Return the whole message about one violated constraint."""
     return "1 validation error detected: " + must(value, path, rule)
 
 
@@ -639,6 +647,7 @@ def test_refused_table_is_not_created(raw: Raw) -> None:
 
 
 def create_and_delete(raw: Raw, dynamodb: Any, body: Body) -> Body:
+    """Create the table, wait until it is active, delete it, and return the response of CreateTable."""
     description: Body = raw.answer("CreateTable", body)["TableDescription"]
     dynamodb.get_waiter("table_exists").wait(TableName=body["TableName"], WaiterConfig={"Delay": 1})
     dynamodb.delete_table(TableName=body["TableName"])

@@ -1,4 +1,4 @@
-"""DeleteItem: its shape, its refusals in order, and its effects."""
+"""DeleteItem over the wire: its shape, its refusals in order, and its effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteTable: removes a table with its items and indexes, unless protected."""
+"""DeleteTable over the wire: removes a table with its items, unless it is protected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_name_has_at_least_3_characters(raw: Raw) -> None:
     assert text in (SHORT_NAME, CONSTRAINT.format("ab") + "have length greater than or equal to 3")
 
 
-def test_name_allows_letters_digits_and_three_symbols(raw: Raw) -> None:
+def test_rejects_a_name_with_other_characters(raw: Raw) -> None:
     text = CONSTRAINT.format("abc;") + "satisfy regular expression pattern: [a-zA-Z0-9_.-]+"
     assert raw.refusal("DeleteTable", {"TableName": "abc;"}) == ("ValidationException", text)
 
@@ -64,6 +64,7 @@ def test_protected_table_is_not_deleted(raw: Raw, dynamodb: Any, make_table: Mak
 
 
 def delete_and_wait(dynamodb: Any, name: str) -> dict[str, Any]:
+    """Delete the table, wait until it is gone, and return the response."""
     description: dict[str, Any] = dynamodb.delete_table(TableName=name)["TableDescription"]
     dynamodb.get_waiter("table_not_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
     return description

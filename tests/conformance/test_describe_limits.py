@@ -1,4 +1,4 @@
-"""DescribeLimits: the account's and a table's capacity, as numbers a client may plan with."""
+"""DescribeLimits over the wire: four positive capacity quotas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeTable: the description of a table, and the error for a missing one."""
+"""DescribeTable over the wire: the description of a table, and the errors for invalid and unknown names."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_name_has_3_to_255_characters(raw: Raw, name: str) -> None:
     assert text in (SHORT_NAME, CONSTRAINT.format(name) + bound)
 
 
-def test_name_allows_letters_digits_and_three_symbols(raw: Raw) -> None:
+def test_rejects_a_name_with_other_characters(raw: Raw) -> None:
     text = CONSTRAINT.format("abc;") + "satisfy regular expression pattern: [a-zA-Z0-9_.-]+"
     assert raw.refusal("DescribeTable", {"TableName": "abc;"}) == ("ValidationException", text)
 
@@ -95,7 +95,7 @@ def test_creation_time_is_in_seconds_and_does_not_change(raw: Raw, make_table: M
     assert describe(raw, name)["CreationDateTime"] == created
 
 
-def test_on_demand_table_says_since_when(raw: Raw, make_table: MakeTable) -> None:
+def test_on_demand_table_shows_when_it_became_on_demand(raw: Raw, make_table: MakeTable) -> None:
     # moto leaves the time out.
     table = describe(raw, make_table("pk:S", BillingMode="PAY_PER_REQUEST"))
     assert table["BillingModeSummary"] == {

@@ -1,4 +1,4 @@
-"""GetItem: its shape, its refusals in order, and its answers."""
+"""GetItem over the wire: its shape, its refusals in order, and its responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secondary indexes: their contents, allowed requests, order, and pages.
+"""Secondary indexes over the wire: their contents, allowed requests, order, and pages.
 
 Adding an index to a table in use is tested in `test_update_table.py`.
 """
@@ -51,7 +51,8 @@ ITEM: Body = {
 }
 
 
-def ask(table: str, name: str, **request: Any) -> Body:
+def build_query(table: str, name: str, **request: Any) -> Body:
+    """Return the body of a Query on an index, for the partition `k` (global) or `p` (local)."""
     key, value = ("kind", "k") if name.startswith("global") else ("pk", "p")
     values = {":key": {"S": value}} | request.pop("values", {})
     condition = {"KeyConditionExpression": f"{key} = :key", "ExpressionAttributeValues": values}
@@ -59,7 +60,8 @@ def ask(table: str, name: str, **request: Any) -> Body:
 
 
 def items(raw: Raw, table: str, name: str, **request: Any) -> list[Body]:
-    found: list[Body] = raw.answer("Query", ask(table, name, **request))["Items"]
+    """Query an index and return the items."""
+    found: list[Body] = raw.answer("Query", build_query(table, name, **request))["Items"]
     return found
 
 
@@ -70,7 +72,9 @@ def items(raw: Raw, table: str, name: str, **request: Any) -> list[Body]:
 def test_a_global_index_has_no_consistent_reads(raw: Raw, table: str, operation: str) -> None:
     # DynamoDB Local has its own text, dynalite accepts a Scan.
     body = (
-        ask(table, "global_all") if operation == "Query" else {"TableName": table, "IndexName": "global_all"}
+        build_query(table, "global_all")
+        if operation == "Query"
+        else {"TableName": table, "IndexName": "global_all"}
     )
     text = "Consistent reads are not supported on global secondary indexes"
     assert raw.refusal(operation, body | {"ConsistentRead": True}) == ("ValidationException", text)
@@ -86,7 +90,7 @@ def test_global_index_rejects_all_attributes_unless_projected(
     raw: Raw, table: str, operation: str, name: str
 ) -> None:
     # DynamoDB Local answers with the projected attributes.
-    body = ask(table, name) if operation == "Query" else {"TableName": table, "IndexName": name}
+    body = build_query(table, name) if operation == "Query" else {"TableName": table, "IndexName": name}
     text = (
         INVALID
         + f"Select type ALL_ATTRIBUTES is not supported for global secondary index {name} "
@@ -118,7 +122,7 @@ def test_global_index_rejects_attributes_it_does_not_project(
     raw: Raw, table: str, request_: Body, text: str
 ) -> None:
     # dynalite answers the first two with the projected attributes, DynamoDB Local the first.
-    body = ask(table, "global_some", **request_)
+    body = build_query(table, "global_some", **request_)
     if "at = " in request_.get("FilterExpression", ""):
         body |= {"FilterExpression": "#at = :key", "ExpressionAttributeNames": {"#at": "at"}}
     assert raw.refusal("Query", body) == ("ValidationException", text)
@@ -126,7 +130,7 @@ def test_global_index_rejects_attributes_it_does_not_project(
 
 def test_local_index_rejects_filters_on_unprojected_attributes(raw: Raw, table: str) -> None:
     text = INVALID + "Secondary index local_some does not project one or more filter attributes: [b]"
-    refusal = raw.refusal("Query", ask(table, "local_some", FilterExpression="b = :key"))
+    refusal = raw.refusal("Query", build_query(table, "local_some", FilterExpression="b = :key"))
     assert refusal == ("ValidationException", text)
 
 
@@ -139,6 +143,7 @@ def test_index_query_may_filter_by_table_keys(raw: Raw, table: str) -> None:
 
 
 def pick(*names: str) -> Body:
+    """Return these attributes of ITEM."""
     return {name: ITEM[name] for name in names}
 
 
@@ -172,7 +177,7 @@ def test_local_index_fetches_unprojected_attributes(raw: Raw, table: str, name: 
 
 
 def test_count_returns_no_attributes(raw: Raw, table: str) -> None:
-    answer = raw.answer("Query", ask(table, "global_keys", Select="COUNT"))
+    answer = raw.answer("Query", build_query(table, "global_keys", Select="COUNT"))
     assert answer == {"Count": 1, "ScannedCount": 1}
 
 
@@ -188,6 +193,7 @@ def test_an_item_without_the_key_is_not_in_the_index(raw: Raw, make_table: MakeT
 
 @pytest.fixture
 def small(make_table: MakeTable) -> str:
+    """Create a table with a global index on `kind` that includes `a`."""
     return make_table("pk:S", gsi=[index("global_some", "kind:S", include=["a"])])
 
 
@@ -196,6 +202,7 @@ def put_item(raw: Raw, table: str, **attributes: str) -> None:
 
 
 def update_item(raw: Raw, table: str, expression: str, **values: str) -> None:
+    """Update the item `p` with this expression and string values."""
     request: Body = {"TableName": table, "Key": {"pk": {"S": "p"}}, "UpdateExpression": expression}
     if values:
         request["ExpressionAttributeValues"] = {f":{name}": {"S": value} for name, value in values.items()}
@@ -229,7 +236,7 @@ def test_a_projected_attribute_changes_in_the_index(raw: Raw, small: str) -> Non
     assert "a" not in items(raw, small, "global_some")[0]
 
 
-def test_put_without_the_index_key_removes_the_item_from_the_index(raw: Raw, small: str) -> None:
+def test_put_replaces_the_projected_attributes_in_the_index(raw: Raw, small: str) -> None:
     put_item(raw, small, kind="k", a="1")
     put_item(raw, small, kind="k")
     assert items(raw, small, "global_some") == [{"pk": {"S": "p"}, "kind": {"S": "k"}}]
@@ -325,6 +332,7 @@ def crowd(make_shared_table: MakeTable, raw: Raw) -> str:
 
 
 def pages(raw: Raw, body: Body, operation: str = "Query") -> list[list[Body]]:
+    """Read all pages of a Query or Scan and return the items of each."""
     found: list[list[Body]] = []
     while True:
         answer = raw.answer(operation, body)
@@ -351,7 +359,7 @@ def test_pages_neither_lose_nor_repeat_items_with_equal_keys(
     raw: Raw, crowd: str, name: str, forward: bool, limit: int
 ) -> None:
     whole = items(raw, crowd, name, ScanIndexForward=forward)
-    paged = pages(raw, ask(crowd, name, ScanIndexForward=forward, Limit=limit))
+    paged = pages(raw, build_query(crowd, name, ScanIndexForward=forward, Limit=limit))
     assert [item for page in paged for item in page] == whole
     assert all(len(page) == limit for page in paged[:-1])
 
@@ -373,7 +381,7 @@ def test_backward_reverses_forward_order_among_equal_keys(raw: Raw, crowd: str) 
 def test_last_key_of_an_index_page_has_both_keys(
     raw: Raw, crowd: str, operation: str, name: str, expected: set[str]
 ) -> None:
-    body = ask(crowd, name) if operation == "Query" else {"TableName": crowd, "IndexName": name}
+    body = build_query(crowd, name) if operation == "Query" else {"TableName": crowd, "IndexName": name}
     answer = raw.answer(operation, body | {"Limit": 1})
     last = answer["Items"][0]
     assert answer["LastEvaluatedKey"] == {attribute: last[attribute] for attribute in expected}
@@ -387,7 +395,7 @@ def test_a_scan_of_an_index_is_paged_to_its_end(raw: Raw, crowd: str, name: str)
 
 
 def test_a_range_of_an_index_is_paged(raw: Raw, crowd: str) -> None:
-    body = ask(crowd, "global_time", Limit=3) | {
+    body = build_query(crowd, "global_time", Limit=3) | {
         "KeyConditionExpression": "kind = :key AND #time BETWEEN :a AND :b",
         "ExpressionAttributeNames": {"#time": "time"},
         "ExpressionAttributeValues": {":key": {"S": "k"}, ":a": {"N": "2"}, ":b": {"N": "2.5"}},
@@ -401,7 +409,7 @@ def test_page_continues_after_a_deleted_start_item(raw: Raw, make_table: MakeTab
     name = make_table("pk:S", gsi=[index("global_all", "kind:S", "at:S")])
     for letter in "abc":
         raw.put(name, {"pk": {"S": letter}, "kind": {"S": "k"}, "at": {"S": letter}})
-    first = raw.answer("Query", ask(name, "global_all", Limit=2))
+    first = raw.answer("Query", build_query(name, "global_all", Limit=2))
     raw.answer("DeleteItem", {"TableName": name, "Key": {"pk": {"S": "b"}}})
     rest = items(raw, name, "global_all", ExclusiveStartKey=first["LastEvaluatedKey"])
     assert [item["pk"]["S"] for item in rest] == ["c"]

@@ -1,8 +1,8 @@
-"""Consumed capacity of item operations: DynamoDB's arithmetic, for tables, indexes, batches and transactions.
+"""Consumed capacity of item operations over the wire, for tables, indexes, batches and transactions.
 
-A write costs one unit per started KB of the larger of the old and the new item, a read one unit per
-started 4 KB (half of it when eventually consistent), and each index an item is written to costs the same
-again for the part of the item it keeps. Transactions double it all.
+A write costs one unit per started KB of the larger of the old and the new item, a read one unit per started 4
+KB (half of it when eventually consistent), and each index an item is written to costs the same again for the
+part of the item it keeps. Transactions double it all.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ def item_of(size: int, value: str = "a") -> dict[str, Any]:
 
 
 def units(answer: dict[str, Any]) -> float:
+    """Return the consumed units in a response."""
     return float(answer["ConsumedCapacity"]["CapacityUnits"])
 
 
@@ -79,6 +80,7 @@ def test_batches_return_one_entry_per_table(raw: Raw, hash_table: str, range_tab
 
 
 def by_table(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return capacity entries by table name."""
     return {entry["TableName"]: entry for entry in entries}
 
 

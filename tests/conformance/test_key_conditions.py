@@ -1,4 +1,4 @@
-"""KeyConditionExpression: the key conditions a Query accepts, and the text of every refusal.
+"""KeyConditionExpression over the wire: the key conditions that a Query accepts, and every refusal.
 
 Grammar and names are those of every expression; this file tests only what is particular to keys.
 """
@@ -30,6 +30,7 @@ NUMBER = S | {":n": {"N": "1"}}
 
 
 def attribute_value(value: Any) -> Body:
+    """Return a Python value with its type tag."""
     kinds = {str: "S", int: "N", bytes: "B"}
     return {kinds[type(value)]: value if isinstance(value, str | bytes) else str(value)}
 
@@ -295,6 +296,7 @@ def partitions(make_shared_table: MakeTable, dynamodb: Any) -> dict[type, str]:
 
 
 def query_sort_keys(dynamodb: Any, table: str, condition: str, **values: Any) -> list[Any]:
+    """Query the partition `p` and return the sort keys in order."""
     answer = dynamodb.query(
         TableName=table,
         KeyConditionExpression=condition,

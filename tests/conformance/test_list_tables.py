@@ -1,4 +1,4 @@
-"""ListTables: names in order, in pages."""
+"""ListTables over the wire: names in order, in pages."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ def test_truncates_a_fractional_limit(raw: Raw, shared_hash_table: str) -> None:
 
 
 def list_tables(dynamodb: Any) -> list[str]:
+    """Return the names of all tables, from all pages."""
     pages = dynamodb.get_paginator("list_tables").paginate()
     return [name for page in pages for name in page["TableNames"]]
 

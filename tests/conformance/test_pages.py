@@ -1,4 +1,4 @@
-"""Pages: one megabyte at a time, limits, and start keys."""
+"""Pages of Query and Scan over the wire: one megabyte at a time, limits, and start keys."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ IN_A_MEGABYTE = {10, 11}
 
 
 def partition(**request: Any) -> Body:
+    """Return the Query parameters for the partition `p`."""
     return {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": {":p": {"S": "p"}}} | request
 
 
@@ -42,6 +43,7 @@ def big(make_shared_table: MakeTable, raw: Raw) -> str:
 
 
 def of_kind(name: str) -> Body:
+    """Return the Query parameters for the kind `k` in an index."""
     condition = {"KeyConditionExpression": "kind = :k", "ExpressionAttributeValues": {":k": {"S": "k"}}}
     return {"IndexName": name} | condition
 
@@ -121,6 +123,7 @@ def small(make_shared_table: MakeTable, raw: Raw) -> str:
 
 
 def numbers(answer: Body) -> list[int]:
+    """Return the numeric sort keys of the items in a response."""
     return [int(item["sk"]["N"]) for item in answer["Items"]]
 
 
@@ -170,12 +173,14 @@ def test_a_start_key_need_not_be_an_item(raw: Raw, small: str) -> None:
 
 @pytest.fixture(scope="module")
 def empty(make_shared_table: MakeTable) -> str:
+    """Create an empty table with a local and a global index."""
     return make_shared_table(
         "pk:S", "sk:S", lsi=[index("local", "pk:S", "weight:N")], gsi=[index("global", "kind:S", "at:S")]
     )
 
 
 def start(**attributes: str | Body) -> Body:
+    """Return a start key; a plain string becomes an S value."""
     return {name: {"S": value} if isinstance(value, str) else value for name, value in attributes.items()}
 
 
@@ -253,9 +258,7 @@ RANGE = partition(
         }
     ),
 )
-def test_query_rejects_a_start_key_outside_its_range(
-    raw: Raw, empty: str, body: Body, key: Body, text: str
-) -> None:
+def test_query_rejects_an_invalid_start_key(raw: Raw, empty: str, body: Body, key: Body, text: str) -> None:
     # DynamoDB Local has its own texts for most, dynalite has AWS's.
     request = {"TableName": empty, "ExclusiveStartKey": key} | body
     assert raw.refusal("Query", request) == ("ValidationException", text)

@@ -1,4 +1,4 @@
-"""The protocol envelope: headers, content types, targets, authentication, and error formats."""
+"""The protocol envelope over the wire: headers, content types, targets, authentication, error formats."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .protocol import (
 )
 
 LIST_TABLES = {"Content-Type": CONTENT_TYPE, "X-Amz-Target": f"{DYNAMODB}.ListTables"}
-BODY_BYTES_MAX = 16 * 1024 * 1024
+MAX_BODY_BYTES = 16 * 1024 * 1024
 
 
 def send_signed(raw: Raw, body: bytes, target: str = "ListTables", **changed: str) -> Response:
@@ -36,6 +36,7 @@ def send_signed(raw: Raw, body: bytes, target: str = "ListTables", **changed: st
 
 
 def assert_envelope(response: Response) -> None:
+    """Assert the form of the request id, the checksum and the content length."""
     assert re.fullmatch(r"[0-9A-Z]{52}", response.headers["x-amzn-requestid"])
     assert response.headers["x-amz-crc32"] == str(zlib.crc32(response.body))
     assert response.headers["content-length"] == str(len(response.body))
@@ -147,7 +148,7 @@ def test_describe_endpoints_needs_a_signature(raw: Raw) -> None:
 # Requests outside the protocol
 
 
-def test_a_get_says_healthy(raw: Raw) -> None:
+def test_a_get_request_is_answered_with_healthy(raw: Raw) -> None:
     response = raw.send(method="GET")
     assert response.status == 200
     assert response.body.startswith(b"healthy: ")
@@ -210,7 +211,7 @@ def test_invalid_json_is_a_serialization_error(raw: Raw, body: bytes) -> None:
     assert_envelope(response)
 
 
-def test_reports_bad_json_then_unknown_operation_then_missing_signature(
+def test_reports_bad_json_then_unknown_operation_before_the_signature(
     raw: Raw,
 ) -> None:
     headers = {"Content-Type": CONTENT_TYPE, "X-Amz-Target": "whatever"}
@@ -258,7 +259,7 @@ def test_server_survives_hostile_json(raw: Raw, body: bytes) -> None:
 
 
 def test_a_body_over_16_mb_is_too_large(raw: Raw) -> None:
-    body = b'{"x": "' + b"a" * BODY_BYTES_MAX + b'"}'
+    body = b'{"x": "' + b"a" * MAX_BODY_BYTES + b'"}'
     assert send_signed(raw, body).status == 413
 
 

@@ -1,4 +1,4 @@
-"""PutItem: its shape, its refusals in order, and its effects."""
+"""PutItem over the wire: its shape, its refusals in order, and its effects."""
 
 from __future__ import annotations
 

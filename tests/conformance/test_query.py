@@ -1,4 +1,4 @@
-"""Query: its shape, its refusals in order, and its answers: order, filters and projections.
+"""Query over the wire: its shape, its refusals in order, and the order, filters and projections of items.
 
 Key conditions, indexes, pages and capacity have files of their own.
 """
@@ -32,7 +32,7 @@ SELECT_ENUM = (
 MIXED = "Can not use both expression and non-expression parameters in the same request: "
 SCALARS = "Key attributes must be scalars; list random access '[]' and map lookup '.' are not allowed: "
 NO_PRIMARY = "Filter Expression can only contain non-primary key attributes: Primary key attribute: "
-ASKED = {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": {":p": {"S": "a"}}}
+KEY_CONDITION = {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": {":p": {"S": "a"}}}
 
 
 # Shape
@@ -127,7 +127,7 @@ def test_reports_all_violated_constraints_together(raw: Raw, body: Body, entries
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_limit_is_at_least_one(raw: Raw, limit: int) -> None:
     # Regions differ since 2026: some no longer repeat the value, and write the member with a capital.
-    code, text = raw.refusal("Query", {"TableName": "abc", "Limit": limit} | ASKED)
+    code, text = raw.refusal("Query", {"TableName": "abc", "Limit": limit} | KEY_CONDITION)
     rule = "failed to satisfy constraint: Member must have value greater than or equal to 1"
     prefix = "1 validation error detected: Value"
     assert code == "ValidationException"
@@ -142,7 +142,7 @@ def test_a_limit_is_at_least_one(raw: Raw, limit: int) -> None:
     cases(
         {
             "old and new ways of asking": (
-                ASKED | {"QueryFilter": {}, "AttributesToGet": ["a"], "ConditionalOperator": "AND"},
+                KEY_CONDITION | {"QueryFilter": {}, "AttributesToGet": ["a"], "ConditionalOperator": "AND"},
                 MIXED
                 + "Non-expression parameters: {AttributesToGet, QueryFilter, ConditionalOperator} "
                 + "Expression parameters: {KeyConditionExpression}",
@@ -157,37 +157,37 @@ def test_a_limit_is_at_least_one(raw: Raw, limit: int) -> None:
                 "FilterExpression and KeyConditionExpression are null",
             ),
             "no names": (
-                ASKED | {"ExpressionAttributeNames": {}},
+                KEY_CONDITION | {"ExpressionAttributeNames": {}},
                 "ExpressionAttributeNames must not be empty",
             ),
             "no values": (
-                ASKED | {"ExpressionAttributeValues": {}},
+                KEY_CONDITION | {"ExpressionAttributeValues": {}},
                 "ExpressionAttributeValues must not be empty",
             ),
             "a name without its sign": (
-                ASKED | {"ExpressionAttributeNames": {"a": "a"}},
+                KEY_CONDITION | {"ExpressionAttributeNames": {"a": "a"}},
                 'ExpressionAttributeNames contains invalid key: Syntax error; key: "a"',
             ),
             "a value without its sign": (
-                ASKED | {"ExpressionAttributeValues": {"p": {"S": "a"}}},
+                KEY_CONDITION | {"ExpressionAttributeValues": {"p": {"S": "a"}}},
                 'ExpressionAttributeValues contains invalid key: Syntax error; key: "p"',
             ),
             "a value of no type": (
-                ASKED | {"ExpressionAttributeValues": {":p": {}}},
+                KEY_CONDITION | {"ExpressionAttributeValues": {":p": {}}},
                 "ExpressionAttributeValues contains invalid value: "
                 "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes for "
                 "key :p",
             ),
             "an empty filter": (
-                ASKED | {"FilterExpression": ""},
+                KEY_CONDITION | {"FilterExpression": ""},
                 "Invalid FilterExpression: The expression can not be empty;",
             ),
             "an empty projection": (
-                ASKED | {"ProjectionExpression": ""},
+                KEY_CONDITION | {"ProjectionExpression": ""},
                 "Invalid ProjectionExpression: The expression can not be empty;",
             ),
             "a filter with a name not given": (
-                ASKED | {"FilterExpression": "#x = :p"},
+                KEY_CONDITION | {"FilterExpression": "#x = :p"},
                 "Invalid FilterExpression: An expression attribute name used in the document path is not "
                 "defined; "
                 "attribute name: #x",
@@ -200,7 +200,7 @@ def test_rejects_invalid_parameters_before_looking_up_the_table(raw: Raw, body: 
 
 
 def test_missing_table_is_not_found(raw: Raw) -> None:
-    refusal = raw.refusal("Query", {"TableName": unique_name()} | ASKED)
+    refusal = raw.refusal("Query", {"TableName": unique_name()} | KEY_CONDITION)
     assert refusal == ("ResourceNotFoundException", "Requested resource not found")
 
 
@@ -247,7 +247,7 @@ def test_a_query_that_the_table_cannot_answer_is_refused(
     raw: Raw, shared_index_table: str, body: Body, text: str
 ) -> None:
     # dynalite ignores Select. Since 2026 some regions put the prefix before these texts too.
-    code, refused = raw.refusal("Query", {"TableName": shared_index_table} | ASKED | body)
+    code, refused = raw.refusal("Query", {"TableName": shared_index_table} | KEY_CONDITION | body)
     assert (code, str(refused).removeprefix("1 validation error detected: ")) == ("ValidationException", text)
 
 
@@ -269,6 +269,7 @@ def rows(make_shared_table: MakeTable, raw: Raw) -> str:
 
 
 def query(raw: Raw, table: str, **request: Any) -> Body:
+    """Query the partition `a` and return the response; `values` are more expression values."""
     values = {":p": {"S": "a"}} | request.pop("values", {})
     answer: Body = raw.answer(
         "Query",
@@ -279,6 +280,7 @@ def query(raw: Raw, table: str, **request: Any) -> Body:
 
 
 def numbers(answer: Body) -> list[int]:
+    """Return the numeric sort keys of the items in a response."""
     return [int(item["sk"]["N"]) for item in answer["Items"]]
 
 
@@ -357,7 +359,7 @@ def test_bytes_are_ordered_without_a_sign(dynamodb: Any, binary_table: str) -> N
     keys = [b"\x00", b"\x00\x01", b"\x01", b"\x7f\xff", b"\x80", b"\xff"]
     for key in reversed(keys):
         dynamodb.put_item(TableName=binary_table, Item={"pk": {"S": "a"}, "sk": {"B": key}})
-    answer = dynamodb.query(TableName=binary_table, **ASKED)
+    answer = dynamodb.query(TableName=binary_table, **KEY_CONDITION)
     assert [item["sk"]["B"] for item in answer["Items"]] == keys
 
 

@@ -1,7 +1,7 @@
-"""The cost of a Query or a Scan: the sizes of all items read are added, then rounded up to 4 KB once.
+"""Consumed capacity of Query and Scan over the wire: item sizes are added, then rounded up to 4 KB once.
 
-An eventually consistent read costs half. An index costs the data read from it, and a local index that
-fetches from its table costs both. The costs of writes and keyed reads are in `test_item_capacity.py`.
+An eventually consistent read costs half. An index costs the data read from it, and a local index that fetches
+from its table costs both. The costs of writes and keyed reads are in `test_item_capacity.py`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ KIND = {"KeyConditionExpression": "kind = :k", "ExpressionAttributeValues": {":k
 def make_item(size: int, **attributes: str | Body) -> Body:
     """Return an item of `size` bytes, padded with the attribute `f`."""
     item = {name: value if isinstance(value, dict) else {"S": value} for name, value in attributes.items()}
-    used = sum(len(name) + number_size(value) for name, value in item.items())
+    used = sum(len(name) + value_size(value) for name, value in item.items())
     return item | {"f": {"S": "x" * (size - used - 1)}}
 
 
-def number_size(value: Body) -> int:
+def value_size(value: Body) -> int:
     """Return the size of a string, or of a number with one digit, which takes two bytes."""
     return len(value["S"]) if "S" in value else 2
 
 
 def cost(raw: Raw, operation: str, table: str, **request: Any) -> Body:
+    """Run the operation with capacity INDEXES and return the consumed capacity."""
     body = {"TableName": table, "ReturnConsumedCapacity": "INDEXES"} | request
     capacity: Body = raw.answer(operation, body)["ConsumedCapacity"]
     assert capacity["TableName"] == table
@@ -38,6 +39,7 @@ def cost(raw: Raw, operation: str, table: str, **request: Any) -> Body:
 
 
 def query(raw: Raw, table: str, **request: Any) -> Body:
+    """Query the partition `p` and return the consumed capacity."""
     values = {":p": {"S": "p"}} | request.pop("values", {})
     condition = {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": values}
     return cost(raw, "Query", table, **(condition | request))

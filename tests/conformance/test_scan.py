@@ -1,4 +1,4 @@
-"""Scan: its shape, its refusals, filters and projections, and parallel segments."""
+"""Scan over the wire: its shape, its refusals, filters and projections, and parallel segments."""
 
 from __future__ import annotations
 
@@ -239,6 +239,7 @@ def scan(raw: Raw, table: str, **request: Any) -> Body:
 
 
 def sort_items(items: list[Body]) -> list[Body]:
+    """Return the items by their number `n`."""
     return sorted(items, key=lambda item: int(item["n"]["N"]))
 
 
@@ -256,7 +257,7 @@ def test_returns_each_partition_contiguously_and_in_order(raw: Raw, filled_table
     assert keys == [(pk, sk) for wanted in partitions for pk, sk in sorted(keys) if pk == wanted]
 
 
-def test_a_filter_may_ask_for_keys_too(raw: Raw, filled_table: str) -> None:
+def test_a_filter_may_use_key_attributes(raw: Raw, filled_table: str) -> None:
     answer = scan(
         raw,
         filled_table,

@@ -1,4 +1,4 @@
-"""Streams: every effective change of a table, once and in order, with the images of its view.
+"""Streams over the wire: every effective change of a table, once and in order, with the images of its view.
 
 ListStreams, DescribeStream, GetShardIterator and GetRecords each have their shape and refusals first; then
 come the contents of records, the changes that make one, reading a shard, and expired items.
@@ -33,6 +33,7 @@ LATER_S = 3600
 
 
 def target(name: str) -> str:
+    """Return the X-Amz-Target of a stream operation."""
     return f"{STREAMS}.{name}"
 
 
@@ -159,7 +160,7 @@ def test_an_unknown_kind_of_iterator_is_refused(raw: Raw) -> None:
 @pytest.mark.parametrize(
     ("operation", "limit"), [("ListStreams", 101), ("DescribeStream", 101), ("GetRecords", 1001)]
 )
-def test_rejects_an_oversized_page(raw: Raw, operation: str, limit: int) -> None:
+def test_rejects_a_limit_above_the_maximum(raw: Raw, operation: str, limit: int) -> None:
     # DynamoDB Local: "One or more parameter values were invalid: Limit should be less than or equal to 1000".
     body = {"StreamArn": ARN} if operation == "DescribeStream" else {}
     body |= {"ShardIterator": "a"} if operation == "GetRecords" else {}
@@ -224,15 +225,18 @@ class Stream:
 
     @property
     def shard(self) -> str:
+        """The id of the first shard."""
         return str(self.describe()["Shards"][0]["ShardId"])
 
     def iterator(self, kind: str, shard: str | None = None, **place: str) -> str:
+        """Return a shard iterator of this type, by default of the first shard."""
         answer = self._streams.get_shard_iterator(
             StreamArn=self.arn, ShardId=shard or self.shard, ShardIteratorType=kind, **place
         )
         return str(answer["ShardIterator"])
 
     def page(self, iterator: str, **request: Any) -> tuple[list[Body], str | None]:
+        """Return the records of one GetRecords call and the next iterator; None ends a closed shard."""
         answer = self._streams.get_records(ShardIterator=iterator, **request)
         return answer["Records"], answer.get("NextShardIterator")
 
@@ -248,6 +252,7 @@ class Stream:
         return found
 
     def records(self) -> list[Body]:
+        """Return all records of all shards."""
         shards = [shard["ShardId"] for shard in self.describe()["Shards"]]
         return [record for shard in shards for record in self.read(self.iterator("TRIM_HORIZON", shard))]
 
@@ -264,6 +269,8 @@ OpenStream = Callable[..., Stream]
 
 @pytest.fixture
 def open_stream(dynamodb: Any, streams: Any, make_table: MakeTable) -> OpenStream:
+    """Return a function that creates a table with a stream of this view."""
+
     def make(view: str = "NEW_AND_OLD_IMAGES", *keys: str) -> Stream:
         return Stream(dynamodb, streams, make_table(*(keys or ("pk:S",)), **stream_settings(view)))
 
@@ -276,6 +283,7 @@ def table_stream(open_stream: OpenStream) -> Stream:
 
 
 def item(key: str = "a", **attributes: str) -> Body:
+    """Return an item with this key and string attributes."""
     return {"pk": {"S": key}} | {name: {"S": value} for name, value in attributes.items()}
 
 
@@ -410,6 +418,7 @@ def test_images_hold_every_type(raw: Raw, dynamodb: Any, table_stream: Stream) -
 
 
 def update(table: str, expression: str | None, **values: Body) -> Body:
+    """Return the body of an UpdateItem on the item `a`."""
     body: Body = {"TableName": table, "Key": item()}
     if expression:
         body["UpdateExpression"] = expression
@@ -496,11 +505,13 @@ def test_stream_excludes_writes_before_its_creation(
 
 
 def put_versions(raw: Raw, stream: Stream, count: int = 5) -> None:
+    """Put the item `a` this many times, with `v` counting up from 0."""
     for number in range(count):
         raw.put(stream.table, item("a", v=str(number)))
 
 
 def versions(records: list[Body]) -> list[str]:
+    """Return the `v` of each new image."""
     return [record["dynamodb"]["NewImage"]["v"]["S"] for record in records]
 
 
@@ -513,7 +524,7 @@ def test_the_changes_of_an_item_come_in_order(raw: Raw, table_stream: Stream) ->
     assert len({record["eventID"] for record in records}) == 20
 
 
-def test_sequence_numbers_begin_with_the_shard(raw: Raw, table_stream: Stream) -> None:
+def test_sequence_numbers_are_not_below_the_start_of_the_shard(raw: Raw, table_stream: Stream) -> None:
     put_versions(raw, table_stream, 1)
     (record,) = table_stream.records()
     beginning = table_stream.describe()["Shards"][0]["SequenceNumberRange"]["StartingSequenceNumber"]
@@ -574,6 +585,8 @@ def test_open_shard_always_has_a_next_iterator(raw: Raw, table_stream: Stream) -
 
 @pytest.fixture
 def turn_off(dynamodb: Any, await_active: Callable[[str], Body]) -> Callable[[Stream], None]:
+    """Return a function that disables a table's stream and waits until the table is active."""
+
     def turn(stream: Stream) -> None:
         dynamodb.update_table(TableName=stream.table, StreamSpecification={"StreamEnabled": False})
         await_active(stream.table)
@@ -674,6 +687,7 @@ def enable_ttl(dynamodb: Any, table: str) -> None:
 
 
 def item_ending(key: str, in_s: int) -> Body:
+    """Return an item whose expiry time is this many seconds from now."""
     return item(key) | {"ends_at": {"N": str(int(time.time()) + in_s)}}
 
 

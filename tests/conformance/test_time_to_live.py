@@ -1,4 +1,4 @@
-"""UpdateTimeToLive and DescribeTimeToLive: the attribute that holds an item's expiry.
+"""UpdateTimeToLive and DescribeTimeToLive over the wire: the attribute that holds an item's expiry time.
 
 The removal of expired items and their stream records are tested in `test_streams.py`.
 """
@@ -20,6 +20,7 @@ CONSTRAINT = "Value {} at '{}' failed to satisfy constraint: Member must "
 
 
 def ttl_request(table: str, attribute: Any = "ends_at", enabled: Any = True) -> Body:
+    """Return the body of an UpdateTimeToLive request."""
     return {"TableName": table, "TimeToLiveSpecification": {"AttributeName": attribute, "Enabled": enabled}}
 
 
@@ -67,7 +68,7 @@ def test_a_name_has_at_least_3_characters(raw: Raw, operation: str) -> None:
 
 
 @pytest.mark.parametrize("operation", ["UpdateTimeToLive", "DescribeTimeToLive"])
-def test_name_allows_letters_digits_and_three_symbols(raw: Raw, operation: str) -> None:
+def test_rejects_a_table_name_with_other_characters(raw: Raw, operation: str) -> None:
     rule = CONSTRAINT.format("'abc;'", "tableName") + "satisfy regular expression pattern: [a-zA-Z0-9_.-]+"
     assert raw.refusal(operation, ttl_request("abc;")) == (
         "ValidationException",
@@ -151,6 +152,8 @@ def test_rejects_an_attribute_other_than_the_enabled_one(raw: Raw, hash_table: s
 
 @pytest.fixture
 def describe_ttl(raw: Raw) -> Callable[[str], Body]:
+    """Return a function that describes the TTL of a table."""
+
     def describe(table: str) -> Body:
         description: Body = raw.answer("DescribeTimeToLive", {"TableName": table})["TimeToLiveDescription"]
         return description

@@ -1,4 +1,4 @@
-"""TransactGetItems: its shape, errors that refuse the request, errors that cancel it, and its snapshot."""
+"""TransactGetItems over the wire: shape, errors that refuse the request or cancel it, and its snapshot."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""TransactWriteItems: its shape, errors that refuse the request, errors that cancel it, atomicity, and
-tokens.
-"""
+"""TransactWriteItems over the wire: shape, refusals, cancellations, atomicity, and client tokens."""
 
 from __future__ import annotations
 
@@ -61,6 +59,7 @@ def key(value: str) -> dict[str, Any]:
 
 
 def nest(levels: int) -> dict[str, Any]:
+    """Return a string inside this many maps."""
     value: dict[str, Any] = {"S": "leaf"}
     for _ in range(levels):
         value = {"M": {"n": value}}
@@ -71,10 +70,12 @@ NESTED_TOO_DEEP = nest(100)
 
 
 def fill_in_table(table: str, action: dict[str, Any]) -> dict[str, Any]:
+    """Return the action with its table name replaced by the real one."""
     return {kind: body | {"TableName": table} for kind, body in action.items()}
 
 
 def write(raw: Raw, *actions: dict[str, Any], **more: Any) -> Any:
+    """Run a transaction that must succeed."""
     return raw.answer("TransactWriteItems", {"TransactItems": list(actions)} | more)
 
 
@@ -259,7 +260,7 @@ def test_return_values_on_failure_is_checked_for_the_whole_request(raw: Raw, val
                 "Empty attribute name",
             ),
             "a value nested too deep": (put(TABLE, key("a") | {"deep": NESTED_TOO_DEEP}), TOO_DEEP),
-            "a malformed condition beside a key nested too deep": (
+            "a malformed condition and a key nested too deep": (
                 delete(TABLE, {"pk": NESTED_TOO_DEEP}, ConditionExpression="a = = b"),
                 'Invalid ConditionExpression: Syntax error; token: "=", near: "= = b"',
             ),
@@ -487,7 +488,7 @@ def test_reason_carries_the_item_on_request(
 # Behaviour
 
 
-def test_all_kinds_of_actions_over_two_tables(raw: Raw, hash_table: str, range_table: str) -> None:
+def test_writes_all_kinds_of_actions_over_two_tables(raw: Raw, hash_table: str, range_table: str) -> None:
     for name in ("updated", "deleted", "checked"):
         raw.put(hash_table, key(name) | {"v": {"N": "1"}})
     row = {"pk": {"S": "row"}, "sk": {"S": "b"}}

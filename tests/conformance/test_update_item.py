@@ -1,4 +1,4 @@
-"""UpdateItem: its shape, its refusals in order, and its effects."""
+"""UpdateItem over the wire: its shape, its refusals in order, and its effects."""
 
 from __future__ import annotations
 
@@ -97,6 +97,7 @@ def test_constraints_of_members_are_reported_together(
 
 
 def overlap(one: str, two: str) -> str:
+    """Return the message about two overlapping paths."""
     return (
         "Invalid UpdateExpression: Two document paths overlap with each other; "
         f"must remove or rewrite one of these paths; path one: {one}, path two: {two}"
@@ -104,6 +105,7 @@ def overlap(one: str, two: str) -> str:
 
 
 def operand_type(operator: str, kind: str) -> str:
+    """Return the message about an operand of the wrong type."""
     return (
         f"Invalid UpdateExpression: Incorrect operand type for operator or function; {operator}, operand "
         f"type: {kind}"
@@ -307,10 +309,12 @@ def test_reports_a_missing_table_before_checking_the_key(raw: Raw) -> None:
 
 
 def part_of_the_key(attribute: str) -> str:
+    """Return the message about an update of a key attribute."""
     return INVALID + f"Cannot update attribute {attribute}. This attribute is part of the key"
 
 
 def index_type(attribute: str, expected: str, actual: str, index: str) -> str:
+    """Return the message about an index key of the wrong type."""
     return (
         INVALID
         + f"Type mismatch for Index Key {attribute} Expected: {expected} Actual: {actual} IndexName: {index}"
@@ -521,7 +525,7 @@ def test_an_item_may_not_grow_past_400_kb(raw: Raw, hash_table: str) -> None:
     assert "more" not in raw.item(hash_table, key)
 
 
-ITEM_BYTES_MAX = 409_600
+MAX_ITEM_BYTES = 409_600
 SET_OF_PADDING = 3 + 19 + len("b")
 TEN = {"S": "y" * 10}
 ONE = {"N": "1"}
@@ -575,7 +579,7 @@ def test_a_statement_is_charged_by_its_clauses(
     """
     key = {"pk": {"S": "k"}}
     raw.put(hash_table, key | seed)
-    padding = ITEM_BYTES_MAX - SET_OF_PADDING - charge
+    padding = MAX_ITEM_BYTES - SET_OF_PADDING - charge
     body = {
         "TableName": hash_table,
         "Key": key,
@@ -592,7 +596,7 @@ def test_an_update_within_a_transaction_is_measured_by_the_finished_item(raw: Ra
         "TableName": hash_table,
         "Key": {"pk": {"S": "k"}},
         "UpdateExpression": "SET b = :b",
-        "ExpressionAttributeValues": {":b": {"S": "b" * (ITEM_BYTES_MAX - len("pk" + "k" + "b"))}},
+        "ExpressionAttributeValues": {":b": {"S": "b" * (MAX_ITEM_BYTES - len("pk" + "k" + "b"))}},
     }
     raw.answer("TransactWriteItems", {"TransactItems": [{"Update": update}]})
 
@@ -739,7 +743,7 @@ def test_update_that_only_removes_creates_no_item(
                 {"strings": None},
             ),
             "DELETE from an absent set": ("DELETE gone :v", SET, {}),
-            "DELETE tells numbers by value": (
+            "DELETE compares numbers by value": (
                 "DELETE #numbers :v",
                 {":v": {"NS": ["1.0"]}},
                 {"numbers": {"NS": ["2"]}},
@@ -835,6 +839,7 @@ def test_return_values_of_an_existing_item(
     values: dict[str, Any] | None,
     attributes: dict[str, Any] | None,
 ) -> None:
+    """Check what each ReturnValues returns after an update of an existing item."""
     raw.put(hash_table, ITEM)
     answer = raw.answer("UpdateItem", update(hash_table, expression, values, ReturnValues=return_values))
     assert answer == ({"Attributes": attributes} if attributes else {})
@@ -853,6 +858,7 @@ def test_return_values_of_an_existing_item(
 def test_return_values_of_a_new_item(
     raw: Raw, hash_table: str, return_values: str, attributes: dict[str, Any] | None
 ) -> None:
+    """Check what each ReturnValues returns after an update that created the item."""
     answer = raw.answer("UpdateItem", update(hash_table, "SET a = :v", NUMBER, ReturnValues=return_values))
     assert answer == ({"Attributes": attributes} if attributes else {})
 

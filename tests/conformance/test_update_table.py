@@ -1,7 +1,7 @@
-"""UpdateTable: billing, class, protection, stream, and indexes added and removed while the table is in use.
+"""UpdateTable over the wire: billing, class, protection, stream, and indexes added and removed.
 
-Refusals are sent raw; later effects are checked through boto3. Backfill is tested with concurrent writes,
-and with old items that the new index cannot hold.
+Refusals are sent raw; later effects are checked through boto3. Backfill is tested with concurrent writes, and
+with old items that the new index cannot hold.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ def units(read: int, write: int) -> Body:
 
 
 def create(name: str, hash_key: str, range_key: str | None = None, **more: Any) -> Body:
+    """Return an update that creates a global index."""
     entry = index(name, hash_key, range_key, **more)
     del entry["attributes"]
     return {"Create": entry}
 
 
 def delete(name: str) -> Body:
+    """Return an update that deletes a global index."""
     return {"Delete": {"IndexName": name}}
 
 
@@ -349,7 +351,7 @@ def test_rejects_invalid_index_changes(raw: Raw, on_demand: str, body: Body, tex
     assert raw.refusal("UpdateTable", {"TableName": on_demand} | body) == ("ValidationException", text)
 
 
-def test_rejects_an_undefined_key(raw: Raw, on_demand: str) -> None:
+def test_rejects_a_new_index_on_an_undefined_attribute(raw: Raw, on_demand: str) -> None:
     body = {"GlobalSecondaryIndexUpdates": [NEW], "AttributeDefinitions": attribute_definitions("stale:S")}
     code, text = raw.refusal("UpdateTable", {"TableName": on_demand} | body)
     assert code == "ValidationException"
@@ -378,7 +380,9 @@ def test_rejects_two_index_changes_at_once(raw: Raw, on_demand: str, updates: li
     assert raw.refusal("UpdateTable", body) == ("LimitExceededException", ONE_AT_A_TIME)
 
 
-def test_a_second_index_waits_for_the_first(raw: Raw, make_table: MakeTable, await_active: Wait) -> None:
+def test_a_second_index_is_refused_while_the_first_is_built(
+    raw: Raw, make_table: MakeTable, await_active: Wait
+) -> None:
     """The first index may already be done, as it may well be here."""
     table = make_table("pk:S", **ON_DEMAND)
     for name in ("first", "second"):
@@ -410,7 +414,9 @@ STREAM_ON = {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
         }
     ),
 )
-def test_stream_view_requires_an_enabled_stream(raw: Raw, hash_table: str, stream: Body, text: str) -> None:
+def test_stream_view_is_required_when_on_and_refused_when_off(
+    raw: Raw, hash_table: str, stream: Body, text: str
+) -> None:
     body = {"TableName": hash_table, "StreamSpecification": stream}
     assert raw.refusal("UpdateTable", body) == ("ValidationException", text)
 
@@ -480,7 +486,7 @@ def test_throughput_can_be_raised_and_lowered(
     assert "LastDecreaseDateTime" in fallen
 
 
-def test_billing_changes_to_requests_and_back(
+def test_billing_mode_changes_to_on_demand_and_back(
     dynamodb: Any, make_table: MakeTable, await_active: Wait
 ) -> None:
     ours = index("ours", "other:S") | {"ProvisionedThroughput": units(2, 2)}
@@ -509,7 +515,7 @@ def test_unchanged_billing_mode_is_accepted(dynamodb: Any, make_table: MakeTable
     assert await_active(table)["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
 
 
-def test_the_class_changes(dynamodb: Any, hash_table: str, await_active: Wait) -> None:
+def test_the_table_class_can_be_changed(dynamodb: Any, hash_table: str, await_active: Wait) -> None:
     # Neither dynalite nor DynamoDB Local of 2020 knows classes and protection.
     dynamodb.update_table(TableName=hash_table, TableClass="STANDARD_INFREQUENT_ACCESS")
     summary = await_active(hash_table)["TableClassSummary"]
@@ -544,6 +550,8 @@ def test_a_stream_turned_on_again_is_another_stream(
 
 @pytest.fixture
 def add_index(dynamodb: Any, await_active: Wait) -> Callable[..., Body]:
+    """Return a function that adds a global index and waits until it is active."""
+
     def add(table: str, name: str, hash_key: str, range_key: str | None = None, **more: Any) -> Body:
         dynamodb.update_table(
             TableName=table,
@@ -557,10 +565,12 @@ def add_index(dynamodb: Any, await_active: Wait) -> Callable[..., Body]:
 
 @pytest.fixture
 def plain(make_table: MakeTable) -> str:
+    """Create an on-demand table without indexes."""
     return make_table("pk:S", **ON_DEMAND)
 
 
 def keys_in(dynamodb: Any, table: str, name: str) -> list[str]:
+    """Return the sorted partition keys of all items in an index."""
     pages = dynamodb.get_paginator("scan").paginate(TableName=table, IndexName=name)
     return sorted(item["pk"]["S"] for page in pages for item in page["Items"])
 
@@ -695,7 +705,7 @@ def test_an_index_on_the_tables_own_keys_may_be_added(
     assert scan_all(dynamodb, table, IndexName="turned") == [{"pk": {"S": "a"}, "sk": {"S": "b"}}]
 
 
-def test_discards_definitions_that_the_new_index_does_not_use(
+def test_accepts_definitions_that_the_new_index_does_not_use(
     dynamodb: Any, plain: str, await_active: Wait
 ) -> None:
     dynamodb.update_table(
@@ -744,6 +754,7 @@ def test_local_index_key_stays_typed_after_deleting_a_global_index(
 
 
 def remove_index(dynamodb: Any, table: str, name: str) -> None:
+    """Delete a global index and wait until it is gone."""
     dynamodb.update_table(TableName=table, GlobalSecondaryIndexUpdates=[delete(name)])
     deadline = time.monotonic() + GONE_WITHIN_S
     while any(

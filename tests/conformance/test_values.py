@@ -1,6 +1,4 @@
-"""Values: numbers to 38 digits, sets, empty values, nesting, sizes to the byte, and the order of sort
-keys.
-"""
+"""Attribute values over the wire: numbers, sets, empty values, nesting, exact sizes, and sort key order."""
 
 from __future__ import annotations
 
@@ -18,16 +16,18 @@ UNDERFLOW = "Number underflow. Attempting to store a number with magnitude small
 TOO_PRECISE = "Attempting to store more than 38 significant digits in a Number"
 TOO_LARGE = "Item size has exceeded the maximum allowed size"
 TOO_DEEP = "Nesting Levels have exceeded supported limits: Attributes in the item have nested levels beyond supported limit"  # noqa: E501
-ITEM_BYTES_MAX = 409_600
+MAX_ITEM_BYTES = 409_600
 KEY = {"pk": {"S": "a"}}
 
 
 def put_and_read(raw: Raw, table: str, value: dict[str, Any]) -> Any:
+    """Put an item with this value in `v`, read it, and return the value."""
     raw.put(table, KEY | {"v": value})
     return raw.item(table, KEY)["v"]
 
 
 def put_refusal(raw: Raw, table: str, value: dict[str, Any]) -> tuple[str, str | None]:
+    """Put an item with this value in `v`, which must be refused."""
     return raw.refusal("PutItem", {"TableName": table, "Item": KEY | {"v": value}})
 
 
@@ -349,7 +349,7 @@ def test_an_update_nests_as_deep_as_a_put_and_no_deeper(raw: Raw, hash_table: st
     assert raw.item(hash_table, KEY) == whole
 
 
-def test_an_update_may_not_nest_a_value_too_deep_either(raw: Raw, hash_table: str) -> None:
+def test_an_update_inside_a_map_may_not_exceed_the_depth(raw: Raw, hash_table: str) -> None:
     raw.put(hash_table, KEY | {"v": nest(20, "M")})
     path = ".".join(["v"] + ["x"] * 18)
     body = {
@@ -402,9 +402,9 @@ def padded_item(attributes: dict[str, Any], attribute_bytes: int, total: int) ->
 def test_an_item_may_have_400_kb_to_the_byte(
     raw: Raw, shared_hash_table: str, attributes: dict[str, Any], size: int
 ) -> None:
-    body = {"TableName": shared_hash_table, "Item": padded_item(attributes, size, ITEM_BYTES_MAX + 1)}
+    body = {"TableName": shared_hash_table, "Item": padded_item(attributes, size, MAX_ITEM_BYTES + 1)}
     assert raw.refusal("PutItem", body) == ("ValidationException", TOO_LARGE)
-    raw.put(shared_hash_table, padded_item(attributes, size, ITEM_BYTES_MAX))
+    raw.put(shared_hash_table, padded_item(attributes, size, MAX_ITEM_BYTES))
 
 
 # AWS documents pairs of digits from the first; AWS and dynalite actually pair outwards from the decimal
@@ -416,9 +416,9 @@ def test_digits_on_both_sides_of_the_point_are_counted_apart(
     raw: Raw, shared_hash_table: str, number: str, size: int
 ) -> None:
     attributes = {"v": {"N": number}}
-    body = {"TableName": shared_hash_table, "Item": padded_item(attributes, 1 + size, ITEM_BYTES_MAX + 1)}
+    body = {"TableName": shared_hash_table, "Item": padded_item(attributes, 1 + size, MAX_ITEM_BYTES + 1)}
     assert raw.refusal("PutItem", body) == ("ValidationException", TOO_LARGE)
-    raw.put(shared_hash_table, padded_item(attributes, 1 + size, ITEM_BYTES_MAX))
+    raw.put(shared_hash_table, padded_item(attributes, 1 + size, MAX_ITEM_BYTES))
 
 
 @pytest.mark.parametrize(("hash_bytes", "range_bytes"), [(2048, 1024)])
@@ -450,7 +450,7 @@ def test_key_sizes_are_counted_in_utf_8(raw: Raw, shared_range_table: str) -> No
 
 
 # dynalite and DynamoDB Local have no limit for names.
-def test_attribute_names_may_have_64_kb(raw: Raw, hash_table: str) -> None:
+def test_attribute_names_may_have_65535_bytes_and_no_more(raw: Raw, hash_table: str) -> None:
     item = KEY | {"n" * 65_535: {"N": "1"}}
     raw.put(hash_table, item)
     assert raw.item(hash_table, KEY) == item

@@ -1,1 +1,1 @@
-"""Contract tests: one suite per port, run over every engine behind it."""
+"""Contract tests: one suite per port, run over every engine behind it (embedded, a local server, moto)."""

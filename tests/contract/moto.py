@@ -1,4 +1,4 @@
-"""moto's server, an independent check of the AWS engines, and the marks for its known deviations."""
+"""Runs moto's server, an independent check of the AWS engines, and marks tests by its known deviations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def moto_endpoint() -> Iterator[str]:
 
 
 def expect_failures(items: Sequence[pytest.Item], folder: Path, reasons: Mapping[str, str]) -> None:
-    """Mark the tests of a folder that must fail on moto, each with what moto does wrong.
+    """Mark the tests in the folder that must fail on moto; `reasons` says by test name what moto does wrong.
 
     The mark is strict: a test that passes again is reported.
     """
@@ -46,7 +46,9 @@ def expect_failures(items: Sequence[pytest.Item], folder: Path, reasons: Mapping
 
 
 def skip_races(items: Sequence[pytest.Item], file_or_folder: Path, reason: str = NOT_ISOLATED) -> None:
-    """Skip the tests marked `concurrent` on moto, because moto fails them now and then."""
+    """Skip on moto the tests marked `concurrent` in this file or folder, because moto fails them now and
+    then.
+    """
     for item in _moto_items(items):
         is_ours = file_or_folder == item.path or file_or_folder in item.path.parents
         if is_ours and item.get_closest_marker("concurrent"):
@@ -54,7 +56,7 @@ def skip_races(items: Sequence[pytest.Item], file_or_folder: Path, reason: str =
 
 
 def _moto_items(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
-    """Select the items that run on moto by name alone, since few of many tests do."""
+    """Return the tests that run on moto, found by their names."""
     return (item for item in items if "[moto" in item.name)
 
 

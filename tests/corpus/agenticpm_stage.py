@@ -44,7 +44,7 @@ OUTLOOK: Final = {
     "client_id": "the-client-of-the-corpus",
     "client_secret": "the-client-secret-of-the-corpus",
 }
-# The header tells the one server which sandbox a request is for.
+# By this header the one server knows which sandbox a request is for.
 HOSTS: Final[Mapping[str, Mapping[str, str]]] = {
     "jira": {"host": "127.0.0.2"},
     "outlook": {"host": "127.0.0.3"},
@@ -67,8 +67,9 @@ class Step:
 
 @dataclass
 class Stage:
-    """AgenticPM on a data folder. `variables` are for the environment of worker processes; `steps` are the
-    requests that `change` made.
+    """AgenticPM on a data folder, its API, and fresh sandboxes.
+
+    `variables` are for the environment of worker processes; `steps` are the requests that `change` made.
     """
 
     stores: Stores
@@ -82,22 +83,23 @@ class Stage:
     steps: list[Step] = field(default_factory=list)
 
     async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """Call the API, and fail if it refuses."""
+        """Call the API and return the JSON of its answer; fail if it refuses."""
         answer = await self.api.request(method, path, json=body, headers=headers)
         assert not answer.is_error, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json()
 
-    async def items(self, path: str, cursor: str | None = None) -> list[Any]:
+    async def list_items(self, path: str, cursor: str | None = None) -> list[Any]:
         """Return the items of a list of the API: all pages after `cursor`, or all there are."""
         found: list[Any] = []
         while True:
-            page = await self.page(path, cursor)
+            page = await self.get_page(path, cursor)
             found += page["items"]
             cursor = page["cursor"]
             if cursor is None:
                 return found
 
-    async def page(self, path: str, cursor: str | None = None) -> Any:
+    async def get_page(self, path: str, cursor: str | None = None) -> Any:
+        """Return one page of a list of the API: the one after `cursor`, or the first."""
         after = {} if cursor is None else {"cursor": cursor}
         answer = await self.api.get(httpx2.URL(path).copy_merge_params(after))
         assert not answer.is_error, f"{path}: {answer.status_code} {answer.text}"
@@ -115,7 +117,7 @@ class Stage:
         self.steps.append(step)
 
     async def replay(self, step: Step) -> None:
-        """Make the request of a step, at its time."""
+        """Make the request of a step at its sandbox, moving the clock forward to its time."""
         self.clock.advance(max(0.0, step.at - self.clock.now()))
         answer = await self.sandboxes.request(
             step.method,
@@ -126,7 +128,7 @@ class Stage:
         )
         assert not answer.is_error, f"{step}: {answer.status_code} {answer.text}"
 
-    def effects(self) -> list[Step]:
+    def build_effect_steps(self) -> list[Step]:
         """Return the steps that give fresh sandboxes what AgenticPM did at these."""
         comments = [
             Step(

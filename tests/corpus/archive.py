@@ -25,7 +25,7 @@ def pack(folder: Path, archive: Path, *, checkpoint: bool = True) -> None:
     keeps the logs, as `kill -9` leaves them. The folder must not be in use.
     """
     if checkpoint:
-        for path in _files(folder):
+        for path in _list_files(folder):
             if _is_sqlite(path):
                 _checkpoint(path)
     archive.parent.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,7 @@ def pack(folder: Path, archive: Path, *, checkpoint: bool = True) -> None:
             # A -shm file is rebuilt from the log; a socket belongs to a process.
             if path.name.endswith("-shm") or stat.S_ISSOCK(path.lstat().st_mode):
                 continue
-            entry = _without_traces(tar.gettarinfo(path, str(path.relative_to(folder))))
+            entry = _remove_traces(tar.gettarinfo(path, str(path.relative_to(folder))))
             if entry.isfile():
                 with path.open("rb") as content:
                     tar.addfile(entry, content)
@@ -49,15 +49,15 @@ def unpack(archive: Path, folder: Path) -> None:
         tar.extractall(folder, filter="data")
 
 
-def release_folders() -> list[Path]:
+def list_release_folders() -> list[Path]:
     """Return the folder of every released version, oldest first."""
     folders = [path for path in CORPUS.glob("v*_*") if path.is_dir()]
     return sorted(folders, key=lambda path: tuple(map(int, path.name[1:].split("_"))))
 
 
-def releases_with(name: str) -> list[Path]:
+def list_releases_with(name: str) -> list[Path]:
     """Return the folders of the versions that have the archive `name`, oldest first."""
-    return [folder for folder in release_folders() if (folder / f"{name}{SUFFIX}").exists()]
+    return [folder for folder in list_release_folders() if (folder / f"{name}{SUFFIX}").exists()]
 
 
 def load_notes(release: Path, name: str) -> Any:
@@ -73,10 +73,11 @@ def save_notes(folder: Path, name: str, notes: Any) -> None:
     )
 
 
-RELEASES: Final = tuple(folder.name for folder in release_folders())
+RELEASES: Final = tuple(folder.name for folder in list_release_folders())
 
 
-def _files(folder: Path) -> list[Path]:
+def _list_files(folder: Path) -> list[Path]:
+    """Return the regular files below the folder, sorted."""
     return sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
 
 
@@ -87,6 +88,7 @@ def _is_sqlite(path: Path) -> bool:
 
 def _checkpoint(path: Path) -> None:
     # Closing the last connection removes the log, once everything in it is in the file.
+    """Move the write-ahead log into the file. Raise `RuntimeError` if the file is in use."""
     with apsw.Connection(str(path)) as connection:
         busy, _, _ = next(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
     connection.close()
@@ -94,7 +96,8 @@ def _checkpoint(path: Path) -> None:
         raise RuntimeError(f"{path} is in use: stop every process that has it open, then pack again")
 
 
-def _without_traces(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+def _remove_traces(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Fix the time, owner and mode of an entry, so that archives are equal on every machine."""
     entry.mtime = 0
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""

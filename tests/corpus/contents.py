@@ -30,9 +30,7 @@ async def read_items(stores: Stores, table: Table) -> list[Item]:
 
 
 async def find_unknown_attributes(stores: Stores, tables: Iterable[Table]) -> list[str]:
-    """Return the stored attributes that the entities of the tables do not know, members of documents
-    included.
-    """
+    """Return the stored attributes, and members of documents, that the tables' entities do not know."""
     unknown: set[str] = set()
     for table in tables:
         for item in await read_items(stores, table):
@@ -52,7 +50,10 @@ async def find_unused_attributes(stores: Stores, tables: Iterable[Table]) -> lis
 
 
 def find_unknown_members(stored: Any, understood: Any, where: str = "") -> Iterator[str]:
-    """Yield the members of a stored record that are missing or different after a read and a write."""
+    """Yield the paths in a stored record that are missing or different in `understood`.
+
+    `understood` is the same record after a read and a write by the current code.
+    """
     if isinstance(stored, Mapping) and isinstance(understood, Mapping):
         for name, value in stored.items():
             if name not in understood:
@@ -78,6 +79,7 @@ def _find_unknown_in(table: Table, item: Item) -> list[str]:
 
 
 def _find_unknown_to(read: Entity) -> list[str]:
+    """Return the attributes and members that the entity's class does not declare."""
     members = (_find_undeclared(getattr(read, name), name) for name in type(read).model_fields)
     return [*read.unknown_attributes, *(each for found in members for each in found)]
 

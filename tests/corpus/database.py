@@ -70,6 +70,7 @@ def load(folder: Path, schema: Schema) -> str:
 
 
 def _fill(connection: psycopg.Connection[Any], schema: str, file: Path) -> None:
+    """Copy the rows of a CSV file into the table of its name."""
     rows = file.read_bytes()
     columns = rows.partition(b"\n")[0].decode().split(",")
     statement = sql.SQL("COPY {} ({}) FROM STDIN WITH " + CSV)
@@ -78,6 +79,7 @@ def _fill(connection: psycopg.Connection[Any], schema: str, file: Path) -> None:
 
 
 def _format_statement(statement: sql.SQL, schema: str, table: str, columns: list[str]) -> sql.Composed:
+    """Put the table and its columns into a COPY statement."""
     return statement.format(sql.Identifier(schema, table), sql.SQL(", ").join(map(sql.Identifier, columns)))
 
 
@@ -104,6 +106,7 @@ def _migrate_to(url: str, schema: Schema, revision: str) -> None:
 
 
 async def _upgrade(url: str, schema: Schema) -> None:
+    """Run the migrations of `schema` up to the newest revision."""
     engine = open_postgres(url)
     try:
         await engine.migrate(schema.name, schema.migrations)

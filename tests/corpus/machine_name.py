@@ -1,4 +1,4 @@
-"""Keep the name of the machine that wrote a data folder out of it."""
+"""Remove the name of the machine that wrote a data folder from its tables file."""
 
 from __future__ import annotations
 

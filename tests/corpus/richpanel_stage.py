@@ -80,14 +80,14 @@ class CorpusStage(Middleware):
 
     api: httpx2.AsyncClient
 
-    def steps(self) -> list[dict[str, Any]]:
-        """Return the requests that give a fresh help desk the tickets, messages and effects of this one,
-        in order.
+    def build_steps(self) -> list[dict[str, Any]]:
+        """Return the requests that give a fresh help desk the tickets, messages and effects of this one, by
+        time.
         """
         desk = self.sandbox.desk
         said = [
             {
-                "at": _moment(message.created_at),
+                "at": _to_timestamp(message.created_at),
                 "path": f"/sandbox/tickets/{ticket.id}/messages",
                 "body": {"id": message.id, "text": message.text},
             }
@@ -97,7 +97,7 @@ class CorpusStage(Middleware):
         ]
         opened = [
             {
-                "at": _moment(ticket.messages[0].created_at),
+                "at": _to_timestamp(ticket.messages[0].created_at),
                 "path": "/sandbox/tickets",
                 "body": {"id": ticket.id, "channel": ticket.channel, "customer": ticket.customer},
             }
@@ -105,7 +105,7 @@ class CorpusStage(Middleware):
         ]
         done = [
             {
-                "at": _moment(entry.at),
+                "at": _to_timestamp(entry.at),
                 "path": f"/v1/tickets/{entry.ticket_id}/{EFFECTS[entry.effect][0]}",
                 "body": {EFFECTS[entry.effect][1]: entry.value, "reference": entry.reference},
             }
@@ -114,7 +114,7 @@ class CorpusStage(Middleware):
         return sorted([*opened, *said, *done], key=lambda step: step["at"])
 
     async def replay(self, step: dict[str, Any]) -> None:
-        """Make the request of a step, at its time."""
+        """Make the request of a step at the help desk, with the clock moved to its time."""
         self.clock.advance(step["at"] - self.clock.now())
         (await self.desk_http.post(step["path"], json=step["body"])).raise_for_status()
 
@@ -125,12 +125,13 @@ class CorpusStage(Middleware):
         moved: int = await self.stores.engines.get("queues").run(Redrive(*names))
         return moved
 
-    def references(self, conversation: str) -> list[str]:
+    def list_references(self, conversation: str) -> list[str]:
         """Return the keys of the effects on a conversation, in the order of the help desk's ledger."""
         return [each.reference for each in self.ledger if each.ticket_id == conversation]
 
 
 def build_variables(data: Path) -> dict[str, str]:
+    """Return the environment variables that open the data folder, with the webhook secret."""
     return {
         "HOLDFAST_TABLES": f"sqlite:{data / 'tables.db'}",
         "HOLDFAST_QUEUES": f"sqlite:{data / 'queues.db'}",
@@ -143,8 +144,9 @@ def build_variables(data: Path) -> dict[str, str]:
 
 @asynccontextmanager
 async def open_stage(data: Path, begins: float) -> AsyncIterator[CorpusStage]:
-    """Open the stores in `data`, and serve the sandbox. The clock starts at `begins`, and the archive is
-    on.
+    """Open the stores in `data`, and serve the sandbox, the ingress and the API.
+
+    The clock starts at `begins`, and the replay archive is on.
     """
     clock = ManualClock()
     clock.advance(begins - clock.now())
@@ -158,7 +160,7 @@ async def open_stage(data: Path, begins: float) -> AsyncIterator[CorpusStage]:
         stores = await stack.enter_async_context(open_stores(SYSTEM, Settings.load(), clock=clock))
         await provision(stores, SYSTEM)
         desk = await stack.enter_async_context(make_client(url, ""))
-        door, api = [
+        ingress, api = [
             await stack.enter_async_context(
                 httpx2.AsyncClient(
                     base_url="http://localhost",
@@ -168,8 +170,8 @@ async def open_stage(data: Path, begins: float) -> AsyncIterator[CorpusStage]:
             for component in ("ingress", "api")
         ]
         settings = replace(RichpanelSettings(), helpdesk_url=url, archive=True)
-        yield CorpusStage(stores, clock, sandbox, desk, door, settings, api=api)
+        yield CorpusStage(stores, clock, sandbox, desk, ingress, settings, api=api)
 
 
-def _moment(text: str) -> float:
+def _to_timestamp(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()

@@ -43,6 +43,7 @@ def build_settings(folder: Path, url: str) -> Settings:
 
 
 def open_clock(folder: Path, *, start: float | None = None) -> RunClock:
+    """Open the folder's run clock; `start` sets its time, for a new folder."""
     return RunClock(folder / CLOCK, start=start)
 
 

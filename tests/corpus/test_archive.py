@@ -1,4 +1,4 @@
-"""Archives: deterministic, and unpacked to exactly what was packed."""
+"""Packing of data folders: the same folder gives the same archive, and it unpacks to what was packed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from tests.corpus import archive
-from tests.corpus.archive import SUFFIX, pack, release_folders, releases_with, unpack
+from tests.corpus.archive import SUFFIX, list_release_folders, list_releases_with, pack, unpack
 
 
 @pytest.fixture
@@ -21,6 +21,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _make_database(path: Path) -> apsw.Connection:
+    """Create a SQLite database with a write-ahead log and one row; return its open connection."""
     connection = apsw.Connection(str(path))
     connection.pragma("journal_mode", "wal")
     connection.execute("CREATE TABLE t (x); INSERT INTO t VALUES (1)")
@@ -60,7 +61,7 @@ def test_rejects_a_database_in_use(folder: Path, tmp_path: Path) -> None:
     connection.close()
 
 
-def test_keeps_the_log_on_request(folder: Path, tmp_path: Path) -> None:
+def test_packs_the_log_without_a_checkpoint(folder: Path, tmp_path: Path) -> None:
     connection = _make_database(folder / "x.db")
     pack(folder, tmp_path / "packed", checkpoint=False)
     connection.close()
@@ -72,15 +73,17 @@ def test_keeps_the_log_on_request(folder: Path, tmp_path: Path) -> None:
     again.close()
 
 
-def test_versions_are_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_release_folders_are_sorted_by_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("v0_10", "v0_2", "v1_0", "views"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(archive, "CORPUS", tmp_path)
 
-    assert [each.name for each in release_folders()] == ["v0_2", "v0_10", "v1_0"]
+    assert [each.name for each in list_release_folders()] == ["v0_2", "v0_10", "v1_0"]
 
 
-@pytest.mark.parametrize("release", releases_with("library_killed"), ids=lambda release: str(release.name))
+@pytest.mark.parametrize(
+    "release", list_releases_with("library_killed"), ids=lambda release: str(release.name)
+)
 def test_archive_of_a_killed_process_has_its_log(release: Path, tmp_path: Path) -> None:
     unpack(release / f"library_killed{SUFFIX}", tmp_path)
 

@@ -1,4 +1,7 @@
-"""PAGW on the data of each released version: its clients and its workers continue where they were."""
+"""PAGW on the data of each released version: its clients and its workers continue where they were.
+
+The database is a PostgreSQL of the tests; the sandboxes are fresh.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +24,17 @@ from pagw.demo import sandbox
 from pagw.demo.demo_processes import DemoProcesses, open_demo
 from pagw.demo.sandbox.payer_state import AUTHORIZATION
 from pagw.domain.statuses import Stage as PipelineStage
-from pagw.model import notices, patterns
+from pagw.model import delivery_patterns, patterns
 from pagw.model.audit import Actor
 from pagw.model.entities import QUEUES, IdempotencyRecord, RequestRow, original_bundle, pagw
 from pagw.model.patterns import CALL_LEASE_S, SUBMISSION_LEASE_S
 from pagw.ops import legal_holds, request_replay
 from pagw.system import SYSTEM
 from tests.corpus import database
-from tests.corpus.archive import SUFFIX, load_notes, releases_with, unpack
+from tests.corpus.archive import SUFFIX, list_releases_with, load_notes, unpack
 from tests.corpus.idle_workers import settle
 from tests.corpus.snapshot import ENVIRONMENT, SERVICES, SQL, build_settings, open_clock, use_secrets
-from tests.corpus.write_pagw import NAME, count_queue_messages, list_unsent, processed_keys
+from tests.corpus.write_pagw import NAME, count_queue_messages, list_unsent, scan_processed_keys
 from tests.postgres import connect
 from tests.systems.pagw.faults.pagw_external_services import REPEATED, RecordingPayerState
 
@@ -73,14 +76,17 @@ class Gateway:
         return str(self.notes["tenant"])
 
     def id(self, name: str) -> str:
+        """Return the id of the request with this name in the notes."""
         return str(self.notes["ids"][name])
 
-    async def request(self, name: str) -> RequestRow:
+    async def get_request(self, name: str) -> RequestRow:
+        """Return the row of the request with this name in the notes."""
         found = await self.stores.run(patterns.request(self.tenant, self.id(name)))
         assert found is not None, name
         return found
 
-    async def record(self, key: str) -> IdempotencyRecord:
+    async def get_record(self, key: str) -> IdempotencyRecord:
+        """Return the idempotency record of the tenant's key."""
         found = await self.stores.run(patterns.submission(f"{self.tenant}:{key}"))
         assert found is not None, key
         return found
@@ -95,6 +101,7 @@ class Gateway:
 
 @asynccontextmanager
 async def open_gateway(folder: Path, url: str, notes: dict[str, Any]) -> AsyncIterator[Gateway]:
+    """Open the stores on the data and start the sandboxes; stored addresses of the old ones are replaced."""
     clock = open_clock(folder)
     assert clock.now() == notes["now"]
     async with open_stores(SYSTEM, build_settings(folder, url)) as stores:
@@ -109,7 +116,7 @@ async def open_gateway(folder: Path, url: str, notes: dict[str, Any]) -> AsyncIt
             yield Gateway(stage, url, notes)
 
 
-@pytest.fixture(params=releases_with(NAME), ids=lambda release: release.name)
+@pytest.fixture(params=list_releases_with(NAME), ids=lambda release: release.name)
 def data(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Path, str, dict[str, Any]]:
@@ -120,7 +127,7 @@ def data(
     return folder, database.load(folder / SQL, pagw), notes
 
 
-def test_clients_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
+def test_clients_cursors_inquiries_and_keys_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
     async def play() -> None:
         async with open_gateway(*data) as opened:
             await _check_cursors(opened)
@@ -131,17 +138,17 @@ def test_clients_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
     asyncio.run(play())
 
 
-def test_workers_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
+def test_workers_finish_all_open_work_and_repeat_no_effect(data: tuple[Path, str, dict[str, Any]]) -> None:
     async def play() -> None:
         async with open_gateway(*data) as opened:
             await _check_stored_failures(opened)
-            told_before = await _list_finished_deliveries(opened)
+            finished_before = await _list_finished_deliveries(opened)
             await _resume_work(opened)
             async with opened.stage.run_workers():
                 await settle(opened.stage.clock, lambda: _list_open_work(opened))
             await _check_requests(opened)
             await _check_payer(opened)
-            await _check_deliveries(opened, told_before)
+            await _check_deliveries(opened, finished_before)
             await _check_hold(opened)
 
     asyncio.run(play())
@@ -151,9 +158,7 @@ def test_workers_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
 
 
 async def _check_cursors(opened: Gateway) -> None:
-    """Check that each cursor leads to exactly what followed it, and that the first page gives the same
-    cursor.
-    """
+    """Check that each cursor leads to what followed it, and that the first page gives the same cursor."""
     for kept in (opened.notes["cursors"][name] for name in ("requests", "completed", "audit")):
         first = (await opened.stage.request(opened.tenant, "GET", kept["path"])).json()
         assert first["cursor"] == kept["cursor"]
@@ -165,8 +170,8 @@ async def _check_cursors(opened: Gateway) -> None:
             cursor = page["cursor"]
         assert rest == kept["rest"]
     kept = opened.notes["cursors"]["keys"]
-    assert (await opened.stores.run(processed_keys(None))).cursor == kept["cursor"]
-    found = [each async for each in opened.stores.each(processed_keys(kept["cursor"]))]
+    assert (await opened.stores.run(scan_processed_keys(None))).cursor == kept["cursor"]
+    found = [each async for each in opened.stores.each(scan_processed_keys(kept["cursor"]))]
     assert [each.idempotency_key for each in found] == kept["rest"]
 
 
@@ -187,16 +192,14 @@ async def _check_inquiries(opened: Gateway) -> None:
 
 
 async def _check_claimed_keys(opened: Gateway) -> None:
-    """Check that a key is not taken over before its lease ends, and that the request then keeps the claim's
-    id.
-    """
+    """Check that a claimed key is refused until its lease ends, and that the request then keeps its id."""
     for name in ("claimed", "tracked"):
-        assert (await opened.record(name)).status is OnceStatus.PROCESSING
+        assert (await opened.get_record(name)).status is OnceStatus.PROCESSING
         assert await opened.submit_again(name) == (409, None)
     opened.stage.clock.advance(SUBMISSION_LEASE_S + 1)
     for name in ("claimed", "tracked"):
         assert await opened.submit_again(name) == (202, opened.id(name))
-        record = await opened.record(name)
+        record = await opened.get_record(name)
         assert (record.status, record.attempts) == (OnceStatus.PROCESSED, 2)
 
 
@@ -210,7 +213,7 @@ async def _check_stored_failures(opened: Gateway) -> None:
     for name in ("payer-down", "payer-unsure"):
         found = (await opened.stage.request(opened.tenant, "GET", f"/pas/requests/{opened.id(name)}")).json()
         assert (found["errorCode"], found["retryCount"]) == ("PartyFailed", 1)
-    refused = await opened.record(f"{opened.id('refused')}#payer")
+    refused = await opened.get_record(f"{opened.id('refused')}#payer")
     assert (refused.refused, refused.error) == ("not_changeable", "PartyRefused (not_changeable)")
     for name in opened.notes["ids"]:
         if name != "claimed":
@@ -225,8 +228,8 @@ async def _list_finished_deliveries(opened: Gateway) -> set[str]:
 
 
 async def _resume_work(opened: Gateway) -> None:
-    """Do what clients, operators and the payer do: repeat, redrive, replay, decide. Every lease has expired
-    by then.
+    """Let every lease expire, then do what clients, operators and the payer do: repeat, redrive, replay,
+    decide.
     """
     opened.stage.clock.advance(CALL_LEASE_S + 1)
     for name in ("claimed", "tracked"):
@@ -255,6 +258,7 @@ async def _list_open_work(opened: Gateway) -> Any:
 
 
 async def _check_requests(opened: Gateway) -> None:
+    """Check the end of every request: status, decision, archived audit, and each status reached once."""
     for name in opened.notes["ids"]:
         trail = await opened.stage.load_trail(opened.tenant, opened.id(name))
         wanted = (ENDS.get(name, "COMPLETED"), DECISIONS.get(name, "approved"))
@@ -263,7 +267,7 @@ async def _check_requests(opened: Gateway) -> None:
         steps = Counter(each.event_subtype for each in trail.audit if each.event_type == "STATUS")
         assert all(steps[each] == 1 for each in steps.keys() - REACHED_AGAIN), (name, steps)
         assert {each.status for each in trail.keys} <= {OnceStatus.PROCESSED, OnceStatus.FAILED}, name
-        assert (await opened.record(name)).status is OnceStatus.PROCESSED
+        assert (await opened.get_record(name)).status is OnceStatus.PROCESSED
 
 
 async def _check_payer(opened: Gateway) -> None:
@@ -273,7 +277,7 @@ async def _check_payer(opened: Gateway) -> None:
     assert acted == Counter(opened.id(name) for name in opened.notes["ids"] if name != "refused")
     assert [each for each in ledger if each["what"] == REPEATED] == []
     for name in ("broken-off", "payer-unsure", "payer-down"):
-        assert (await opened.record(f"{opened.id(name)}#payer")).attempts > 1
+        assert (await opened.get_record(f"{opened.id(name)}#payer")).attempts > 1
 
 
 async def _check_deliveries(opened: Gateway, finished_before: set[str]) -> None:
@@ -281,14 +285,14 @@ async def _check_deliveries(opened: Gateway, finished_before: set[str]) -> None:
     found = [
         each
         for name in opened.notes["ids"]
-        for each in await opened.stores.run(notices.deliveries_of(opened.tenant, opened.id(name)))
+        for each in await opened.stores.run(delivery_patterns.deliveries_of(opened.tenant, opened.id(name)))
     ]
     received = opened.stage.client.received
     assert {each.delivery_id for each in found} == finished_before | received.keys()
     assert not finished_before & received.keys()
     assert {each.bodies for each in received.values()} == {1}
     for wanted, id in opened.notes["subscriptions"].items():
-        subscription = await opened.stores.run(notices.subscription(opened.tenant, id))
+        subscription = await opened.stores.run(delivery_patterns.subscription(opened.tenant, id))
         assert subscription is not None and subscription.status == wanted
     ended = Counter(each.status for each in found)
     assert ended == Counter(given_up=1, delivered=len(found) - 1)
@@ -298,7 +302,7 @@ async def _check_hold(opened: Gateway) -> None:
     """Check that the legal hold keeps the files until it is lifted."""
     [hold] = await opened.stores.run(legal_holds.holds())
     assert (hold.pagw_id, hold.reason) == (opened.id("completed"), "case 12")
-    request = await opened.request("completed")
+    request = await opened.get_request("completed")
     delete = original_bundle.delete(created_at=request.created_at, pagw_id=request.pagw_id)
     with pytest.raises(ObjectHeld):
         await opened.stores.run(delete)

@@ -1,6 +1,4 @@
-"""Richpanel middleware on data that a released version wrote: workers finish the open work, each effect
-once.
-"""
+"""Richpanel on data that a released version wrote: workers finish the open work, each effect once."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from holdfast.guarantees import Claim, OnceStatus, erase, is_proof_intact
 from richpanel.model import patterns, replay_archive
 from richpanel.model.entities import IdempotencyRecord
 from richpanel.system import SYSTEM
-from tests.corpus.archive import SUFFIX, load_notes, releases_with, unpack
+from tests.corpus.archive import SUFFIX, list_releases_with, load_notes, unpack
 from tests.corpus.richpanel_stage import NAME, QUESTIONS, CorpusStage, open_stage
 
 pytestmark = pytest.mark.anyio
@@ -45,6 +43,7 @@ class Corpus:
         return f"evt:rp:{conversation}:{self.expected[conversation][0].rpartition(':')[2]}"
 
     async def record(self, key: str) -> IdempotencyRecord:
+        """Return the idempotency record with this key; fail if there is none."""
         found = await self.stage.get_record(key)
         assert found is not None, key
         return found
@@ -69,8 +68,9 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(params=releases_with(NAME), ids=lambda release: release.name)
+@pytest.fixture(params=list_releases_with(NAME), ids=lambda release: release.name)
 async def corpus(anyio_backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Corpus]:
+    """Open the unpacked data with a fresh help desk, in which the noted steps are replayed."""
     release: Path = request.param
     notes = load_notes(release, NAME)
     unpack(release / f"{NAME}{SUFFIX}", tmp_path / "data")
@@ -134,7 +134,7 @@ async def test_finishes_queued_and_interrupted_events_once_and_in_order(corpus: 
     newest = (await stage.send("I can't log in", "lost")).rpartition(":")[2]
     await stage.drain_queue()
     for conversation in corpus.expected.keys() - DEAD:
-        done = stage.references(conversation)
+        done = stage.list_references(conversation)
         assert [each.idempotency_key for each in await stage.list_audit(conversation)] == done, conversation
         if conversation == "lost":
             done, rest = done[:-3], done[-3:]
@@ -162,7 +162,7 @@ async def test_processes_dead_letters_after_a_redrive(corpus: Corpus) -> None:
     assert await corpus.stage.redrive() == 2
     await corpus.stage.drain_queue()
     for conversation in DEAD:
-        assert corpus.stage.references(conversation) == corpus.expected[conversation]
+        assert corpus.stage.list_references(conversation) == corpus.expected[conversation]
     # Permanently refused requests are not repeated.
     assert (await corpus.stage.get_queue_report()).dead == 1
     refused = await corpus.record(corpus.event_id("refused"))
@@ -173,14 +173,14 @@ async def test_processes_dead_letters_after_a_redrive(corpus: Corpus) -> None:
 
 async def test_queue_and_record_recognize_duplicate_webhooks(corpus: Corpus) -> None:
     stage = corpus.stage
-    before, effects = (await stage.get_queue_report()).waiting.backlog, stage.references("answered")
+    before, effects = (await stage.get_queue_report()).waiting.backlog, stage.list_references("answered")
     assert (await stage.deliver(corpus.webhook("chat"))).status_code == 200
     assert (await stage.get_queue_report()).waiting.backlog == before
     assert (await stage.deliver(corpus.webhook("answered"))).status_code == 200
     assert (await stage.get_queue_report()).waiting.backlog == before + 1
     await stage.drain_queue()
-    assert stage.references("answered") == effects
-    assert stage.references("chat") == corpus.expected["chat"]
+    assert stage.list_references("answered") == effects
+    assert stage.list_references("chat") == corpus.expected["chat"]
 
 
 async def test_kill_switch_withdraws_a_planned_reply_and_finds_a_sent_one(corpus: Corpus) -> None:
@@ -190,9 +190,9 @@ async def test_kill_switch_withdraws_a_planned_reply_and_finds_a_sent_one(corpus
     turned = await stage.api.put("/switches", json={"safe_mode": True, "by": "the operator"})
     assert turned.json()["version"] == seen["version"] + 1
     await stage.drain_queue()
-    assert stage.references("lost")[:2] == corpus.expected["lost"][:2]
-    assert not any("rp_reply" in each for each in stage.references("lost"))
-    assert stage.references("unknown") == corpus.expected["unknown"]
+    assert stage.list_references("lost")[:2] == corpus.expected["lost"][:2]
+    assert not any("rp_reply" in each for each in stage.list_references("lost"))
+    assert stage.list_references("unknown") == corpus.expected["unknown"]
     state = await stage.get_state("unknown")
     assert state is not None and state.replies["order_status"].count == 1
 

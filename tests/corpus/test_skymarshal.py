@@ -1,4 +1,4 @@
-"""SkyMarshal on data of earlier versions: pages, a decision and a roster migration continue."""
+"""SkyMarshal on data of earlier versions: pages, decisions and a roster migration continue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skymarshal.model import patterns, roster
 from skymarshal.model.entities import TABLES, CrewDuty
 from skymarshal.system import SYSTEM
 from tests.corpus import write_skymarshal as airline
-from tests.corpus.archive import SUFFIX, load_notes, release_folders, releases_with, unpack
+from tests.corpus.archive import SUFFIX, list_release_folders, list_releases_with, load_notes, unpack
 from tests.corpus.contents import find_unknown_attributes, find_unused_attributes
 from tests.corpus.library.clock import ManualClock
 from tests.systems.skymarshal.acceptance import small_airline
@@ -48,15 +48,16 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(params=releases_with(airline.NAME), ids=lambda release: str(release.name))
+@pytest.fixture(params=list_releases_with(airline.NAME), ids=lambda release: str(release.name))
 async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OpenedArchive]:
+    """Unpack an archive and open it with the current code, with a client of its API."""
     release: Path = request.param
     unpack(release / f"{airline.NAME}{SUFFIX}", tmp_path)
     notes = load_notes(release, airline.NAME)
     clock = ManualClock(notes["written_at"])
     stores = airline.open_airline(tmp_path, clock)
     async with airline.open_client(stores) as client:
-        yield OpenedArchive(stores, clock, client, notes, release == release_folders()[-1])
+        yield OpenedArchive(stores, clock, client, notes, release == list_release_folders()[-1])
     await stores.close()
 
 
@@ -64,10 +65,10 @@ async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def test_every_pattern_continues_after_its_cursor(opened: OpenedArchive) -> None:
-    asked, noted = airline.questions(), opened.notes["pages"]
+    asked, noted = airline.build_queries(), opened.notes["pages"]
 
     found = {
-        name: [airline.key_of(each) for each in await opened.stores.all(asked[name].after(kept["cursor"]))]
+        name: [airline.get_key(each) for each in await opened.stores.all(asked[name].after(kept["cursor"]))]
         for name, kept in noted.items()
     }
 
@@ -79,7 +80,7 @@ async def test_every_pattern_gives_the_same_cursor(opened: OpenedArchive) -> Non
         pytest.skip("an earlier version may have written its cursors in another way")
     noted = opened.notes["pages"]
 
-    found = {name: await opened.stores.run(query) for name, query in airline.questions().items()}
+    found = {name: await opened.stores.run(query) for name, query in airline.build_queries().items()}
 
     assert {name: page.cursor for name, page in found.items()} == {
         name: kept["cursor"] for name, kept in noted.items()
@@ -89,7 +90,7 @@ async def test_every_pattern_gives_the_same_cursor(opened: OpenedArchive) -> Non
 def test_every_paged_pattern_is_covered() -> None:
     paged = {each.id for each in SYSTEM.patterns if hasattr(each.build_example(), "page")}
 
-    assert airline.questions().keys() == paged
+    assert airline.build_queries().keys() == paged
 
 
 @pytest.mark.parametrize("name", list(airline.API_PAGES))
@@ -158,6 +159,7 @@ async def test_repeat_of_a_settled_decision_is_recognized(opened: OpenedArchive)
 
 
 def _hits(passenger: str) -> Any:
+    """Return the query for a passenger's disruptions."""
     return patterns.disruptions_of_passenger(passenger)  # type: ignore[arg-type]
 
 

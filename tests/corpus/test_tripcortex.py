@@ -1,5 +1,6 @@
-"""Trip Cortex on the data of each released version: its employees and its workers continue where they
-were.
+"""Trip Cortex on the data of each released version: employees and workers continue where they were.
+
+The database is a PostgreSQL of the tests; the sandboxes are fresh.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from holdfast import Stores, open_stores, provision
 from holdfast.core.errors import CircuitOpen
 from holdfast.guarantees import OnceStatus
 from tests.corpus import database
-from tests.corpus.archive import SUFFIX, load_notes, releases_with, unpack
+from tests.corpus.archive import SUFFIX, list_releases_with, load_notes, unpack
 from tests.corpus.idle_workers import settle
 from tests.corpus.snapshot import SERVICES, SQL, build_settings, open_clock, use_secrets
 from tests.corpus.write_tripcortex import (
@@ -74,24 +75,30 @@ class Service:
     def id(self, employee: str) -> str:
         return str(self.notes["ids"][employee])
 
-    async def booking(self, employee: str) -> Booking:
+    async def get_booking(self, employee: str) -> Booking:
+        """Return the booking of the employee with this name in the notes."""
         return await self.stage.get_booking(employee, self.id(employee))
 
-    async def policy(self, name: str) -> Policy:
+    async def get_policy(self, name: str) -> Policy:
         found = await self.stores.run(policies.policy(UUID(self.notes["policies"][name])))
         assert found is not None, name
         return found
 
     async def post(self, who: str, path: str, body: dict[str, Any]) -> httpx2.Response:
+        """Post to the API as the employee `who`."""
         return await self.stage.request(who, "POST", path, json=body)
 
     async def answer(self, who: str, employee: str, what: str, **body: Any) -> None:
+        """Answer a wait of the employee's booking as `who`; fail if it is refused. `what` is the path's last
+        word.
+        """
         answer = await self.post(who, f"/bookings/{self.id(employee)}/{what}", body)
         assert answer.status_code == 200, answer.text
 
 
 @asynccontextmanager
 async def open_service(folder: Path, url: str, notes: dict[str, Any]) -> AsyncIterator[Service]:
+    """Open the stores on the data and start the sandboxes."""
     clock = open_clock(folder)
     assert clock.now() == notes["now"]
     async with open_stores(SYSTEM, build_settings(folder, url)) as stores:
@@ -100,7 +107,7 @@ async def open_service(folder: Path, url: str, notes: dict[str, Any]) -> AsyncIt
             yield Service(stage, notes)
 
 
-@pytest.fixture(params=releases_with(NAME), ids=lambda release: release.name)
+@pytest.fixture(params=list_releases_with(NAME), ids=lambda release: release.name)
 def data(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Path, str, dict[str, Any]]]:
@@ -114,7 +121,7 @@ def data(
     vars(BOOKING_FLOW).pop("_open_secrets", None)
 
 
-def test_employees_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
+def test_employees_cursors_messages_and_tokens_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
     async def play() -> None:
         async with open_service(*data) as opened:
             await _check_cursors(opened)
@@ -125,7 +132,7 @@ def test_employees_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
     asyncio.run(play())
 
 
-def test_workers_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
+def test_workers_finish_all_open_work_and_sell_no_trip_twice(data: tuple[Path, str, dict[str, Any]]) -> None:
     async def play() -> None:
         async with open_service(*data) as opened:
             await _check_stored_failures(opened)
@@ -144,9 +151,7 @@ def test_workers_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
 
 
 async def _check_cursors(opened: Service) -> None:
-    """Check that each cursor leads to exactly what followed it, and that the first page gives the same
-    cursor.
-    """
+    """Check that each cursor leads to what followed it, and that the first page gives the same cursor."""
     for kept in opened.notes["cursors"].values():
         first = (await opened.stage.request(kept["employee"], "GET", kept["path"])).json()
         assert first["cursor"] == kept["cursor"]
@@ -185,7 +190,7 @@ async def _check_messages(opened: Service) -> None:
 async def _check_tokens(opened: Service) -> None:
     """Check that only the issued token answers each wait."""
     tokens = opened.notes["tokens"]
-    asked, offered = await opened.booking("asked"), await opened.booking("offered")
+    asked, offered = await opened.get_booking("asked"), await opened.get_booking("offered")
     option = offered.flight_options[0].option_id
     wrong = {"optionId": option, "token": tokens["asked"]}
     assert (
@@ -196,7 +201,7 @@ async def _check_tokens(opened: Service) -> None:
     await opened.answer("offered", "offered", "choice", optionId=option, token=tokens["offered"])
     decision = {"employeeId": "awaiting", "decision": "approve", "reason": "The customer pays."}
     await opened.answer(APPROVER, "awaiting", "approval", **decision, token=tokens["awaiting"])
-    states = [(await opened.booking(each)).flow_state for each in ("asked", "offered", "awaiting")]
+    states = [(await opened.get_booking(each)).flow_state for each in ("asked", "offered", "awaiting")]
     assert states == ["retrieved", "user_selected", "user_selected"]
 
 
@@ -209,9 +214,9 @@ async def _check_stored_failures(opened: Service) -> None:
     assert await list_unsent(opened.stores) == opened.notes["unsent"]
     assert await count_queue_messages(opened.stores) == opened.notes["queues"]
     for name, (status, failure) in FAILURES.items():
-        policy = await opened.policy(name)
+        policy = await opened.get_policy(name)
         assert (policy.status, policy.error_message) == (status, failure)
-    failed = await opened.policy("failed")
+    failed = await opened.get_policy("failed")
     assert failed.error_message is not None and "fell over it (ValueError)" in failed.error_message
     support = opened.stores.for_component("support")
     for employee in (*SOLD, "confirmed", "retried-0"):
@@ -235,10 +240,10 @@ async def _close_circuit(opened: Service) -> None:
 
 async def _resume_work(opened: Service) -> None:
     """Do what operators do: redrive, resume, read a policy again. No employee buys anything meanwhile."""
-    assert _orders(opened) == Counter(opened.id(employee) for employee in (*SOLD, "confirmed"))
+    assert _count_orders(opened) == Counter(opened.id(employee) for employee in (*SOLD, "confirmed"))
     assert await BOOKING_FLOW.outbox.redrive(opened.stores) == 1
     assert await BOOKING_FLOW.resume(opened.stores, ("parked", opened.id("parked"))) == 1
-    failed = await opened.policy("failed")
+    failed = await opened.get_policy("failed")
     await ingest(opened.stores, failed.id, None, build_local_embedding())
 
 
@@ -249,7 +254,7 @@ async def _answer_and_list_open_work(opened: Service) -> Any:
         employee, _, booking_id = place.key.partition("#")
         booking = await opened.stage.get_booking(employee, booking_id)
         await _answer(opened, employee, booking)
-    waiting = [name for name in opened.notes["policies"] if (await opened.policy(name)).status != "ready"]
+    waiting = [name for name in opened.notes["policies"] if (await opened.get_policy(name)).status != "ready"]
     queues = [name for name, counts in (await count_queue_messages(opened.stores)).items() if any(counts)]
     found = {(each.key, each.state, each.attempts, each.sends) for each in left}
     work = (found, waiting, queues, await list_unsent(opened.stores))
@@ -257,6 +262,7 @@ async def _answer_and_list_open_work(opened: Service) -> Any:
 
 
 async def _answer(opened: Service, employee: str, booking: Booking) -> None:
+    """Answer the booking's current wait, if it waits for a person."""
     match booking.flow_state:
         case "asking":
             assert booking.question is not None
@@ -270,8 +276,9 @@ async def _answer(opened: Service, employee: str, booking: Booking) -> None:
 
 
 async def _check_bookings(opened: Service) -> None:
+    """Check that every booking is confirmed, or cancelled, and holds no slot; and that nothing is unsent."""
     for employee in opened.notes["ids"]:
-        booking = await opened.booking(employee)
+        booking = await opened.get_booking(employee)
         assert booking.status == ("cancelled" if employee in CANCELLED else "confirmed"), employee
         assert await opened.stores.run(patterns.place_of(EmployeeId(employee))) is None
     assert await list_unsent(opened.stores) == []
@@ -280,7 +287,7 @@ async def _check_bookings(opened: Service) -> None:
 async def _check_portal(opened: Service) -> None:
     """Check that every trip was sold once: earlier sales were looked up, not bought again."""
     travellers = [each for each in opened.notes["ids"] if each not in CANCELLED]
-    assert _orders(opened) == Counter(opened.id(employee) for employee in travellers)
+    assert _count_orders(opened) == Counter(opened.id(employee) for employee in travellers)
     assert {each["what"] for each in opened.stage.portal.ledger} == {ORDER}
     for employee in travellers:
         call = await opened.stores.run(PortalCall.of(opened.id(employee)).get())
@@ -288,12 +295,14 @@ async def _check_portal(opened: Service) -> None:
         assert call.attempts > 1 or employee not in SOLD, employee
 
 
-def _orders(opened: Service) -> Counter[str]:
+def _count_orders(opened: Service) -> Counter[str]:
+    """Return how often the portal sold each booking."""
     return Counter(each["reference"] for each in opened.stage.portal.ledger if each["what"] == ORDER)
 
 
 async def _check_policies(opened: Service) -> None:
+    """Check that every policy is read and in use."""
     for name in opened.notes["policies"]:
-        policy = await opened.policy(name)
+        policy = await opened.get_policy(name)
         assert (policy.status, policy.serves, policy.error_message) == ("ready", True, None), name
         assert policy.total_chunks

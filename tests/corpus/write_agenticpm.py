@@ -1,4 +1,6 @@
-"""Write the data folder of AgenticPM with work in flight: `python -m tests.corpus.write_agenticpm OUT`.
+"""Generator of the AgenticPM archive: a data folder with work in flight, and notes for the tests.
+
+    python -m tests.corpus.write_agenticpm OUT
 
 Two days of a project. At the end the loop is killed between two projects, and the executor is killed twice:
 after it sent a mail and after it wrote a comment, before it recorded the outcome.
@@ -38,6 +40,7 @@ Ids = dict[str, str]
 
 
 def main(folder: Path) -> None:
+    """Write the archive and its notes into `folder`."""
     with TemporaryDirectory() as scratch:
         data = Path(scratch) / "data"
         data.mkdir()
@@ -48,11 +51,12 @@ def main(folder: Path) -> None:
 
 
 async def _write(data: Path, scratch: Path) -> dict[str, Any]:
+    """Run the two days on a new data folder and return the notes."""
     async with open_stage(data, scratch / "clock", BEGINS.timestamp()) as stage:
         projects = await _set_up(stage)
         first = await _first_day(stage, projects)
         second = await _second_day(stage, projects)
-        killed = await _kill(stage, projects, scratch / "log", second)
+        killed = await _kill_processes(stage, projects, scratch / "log", second)
         stage.clock.advance(1)
         return {
             "begins": BEGINS.timestamp(),
@@ -60,7 +64,8 @@ async def _write(data: Path, scratch: Path) -> dict[str, Any]:
             "projects": projects,
             "actions": first | second,
             "steps": [
-                asdict(each) for each in sorted([*stage.steps, *stage.effects()], key=lambda each: each.at)
+                asdict(each)
+                for each in sorted([*stage.steps, *stage.build_effect_steps()], key=lambda each: each.at)
             ],
             # The Outlook sandbox recognizes its own links by this.
             "outlook_age": stage.outlook._generation,
@@ -83,17 +88,17 @@ async def _set_up(stage: Stage) -> Ids:
     await stage.ask("PUT", "/config/digest_recipients", {"value": SPONSOR, "by": "the sponsor"})
     stakeholders = {"stakeholders": [SPONSOR]}
     return {
-        "mcu": await _project(stage, "MCU", "tactical", stakeholders | {"mail": True}),
+        "mcu": await _create_project(stage, "MCU", "tactical", stakeholders | {"mail": True}),
         # The agent must ask before it comments here.
-        "web": await _project(stage, "WEB", "tactical", stakeholders | {"allowed_actions": ["mail"]}),
-        "quiet": await _project(stage, "QUIET", "artefact", {}),
-        "asana": await _project(stage, "1200", "artefact", {}, source="asana"),
-        "paused": await _project(stage, "OLD", "artefact", {}, status="paused"),
-        "archived": await _project(stage, "OLDER", "artefact", {}, status="archived"),
+        "web": await _create_project(stage, "WEB", "tactical", stakeholders | {"allowed_actions": ["mail"]}),
+        "quiet": await _create_project(stage, "QUIET", "artefact", {}),
+        "asana": await _create_project(stage, "1200", "artefact", {}, source="asana"),
+        "paused": await _create_project(stage, "OLD", "artefact", {}, status="paused"),
+        "archived": await _create_project(stage, "OLDER", "artefact", {}, status="archived"),
     }
 
 
-async def _project(
+async def _create_project(
     stage: Stage,
     key: str,
     level: str,
@@ -102,6 +107,7 @@ async def _project(
     source: str = "jira",
     status: str = "active",
 ) -> str:
+    """Create a project and return its id."""
     body = {"name": f"Project {key}", "source": source, "sourceProjectKey": key}
     made = await stage.ask("POST", "/projects", {**body, "autonomyLevel": level, "config": config})
     if status != "active":
@@ -113,8 +119,9 @@ async def _project(
 
 
 async def _first_day(stage: Stage, projects: Ids) -> Ids:
-    """Run the first day: comments are written, edited and refused; a cycle fails; the outcome of the digest's
-    mail is unknown.
+    """Run the first day: comments are written, edited and refused, and a cycle fails.
+
+    The outcome of the digest's mail stays unknown. Return the ids of the actions by their state.
     """
     page = {"project": "WEB", "summary": "A page", "status": "In Progress", "criteria": "It loads."}
     for is_flagged in (True, True, True, False):
@@ -146,8 +153,9 @@ async def _first_day(stage: Stage, projects: Ids) -> Ids:
 
 
 async def _second_day(stage: Stage, projects: Ids) -> Ids:
-    """Run the second day: people work at the tracker, the agent proposes and asks, and people decide some of
-    it.
+    """Run the second day: people work at the tracker, the agent proposes and asks, people decide some of it.
+
+    Return the ids of the actions by the state in which they will be left.
     """
     now = datetime.fromtimestamp(stage.clock.now(), UTC)
     await _raise_risk(stage, projects["mcu"], now)
@@ -180,7 +188,7 @@ async def _raise_risk(stage: Stage, project: str, now: datetime) -> None:
     """Add an overdue risk, about which the agent wants to mail the stakeholders."""
     path = f"/projects/{project}/artefacts/raid_log"
     log = await stage.ask("GET", path)
-    log["content"]["items"].append(_risk("R900", now, due=now - timedelta(days=1)))
+    log["content"]["items"].append(_build_risk("R900", now, due=now - timedelta(days=1)))
     await stage.ask("PUT", path, log["content"], **{"if-match": f'"{log["version"]}"'})
 
 
@@ -188,8 +196,8 @@ async def _put_large_artefact(stage: Stage, project: str, now: datetime) -> None
     """Put an artefact that is stored as an object. A lower limit keeps the archive small."""
     path = f"/projects/{project}/artefacts/raid_log"
     log = await stage.ask("GET", path)
-    log["content"]["items"].append(_risk("R901", now, due=now + timedelta(days=90)))
-    with patch.object(artefacts, "CONTENTS_BYTES_MAX", 1):
+    log["content"]["items"].append(_build_risk("R901", now, due=now + timedelta(days=90)))
+    with patch.object(artefacts, "MAX_CONTENTS_BYTES", 1):
         await stage.ask("PUT", path, log["content"], **{"if-match": f'"{log["version"]}"'})
 
 
@@ -200,7 +208,7 @@ async def _undo(stage: Stage, project: str) -> None:
     await stage.ask("POST", f"{path}/undo", **{"if-match": f'"{log["version"]}"'})
 
 
-def _risk(id: str, now: datetime, *, due: datetime) -> dict[str, Any]:
+def _build_risk(id: str, now: datetime, *, due: datetime) -> dict[str, Any]:
     return {
         "id": id,
         "type": "risk",
@@ -209,22 +217,24 @@ def _risk(id: str, now: datetime, *, due: datetime) -> dict[str, Any]:
         "severity": "high",
         "status": "open",
         "owner": "Ada",
-        "raised_date": _text(now - timedelta(days=9)),
-        "due_date": _text(due),
+        "raised_date": _format_time(now - timedelta(days=9)),
+        "due_date": _format_time(due),
         "mitigation": "Ask weekly",
         "resolution": None,
         "resolved_date": None,
         "source": "user_added",
         "source_reference": None,
-        "last_reviewed": _text(now),
+        "last_reviewed": _format_time(now),
     }
 
 
-def _text(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
+    """Format a time as the artefacts store it."""
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 async def _work_at_the_tracker(stage: Stage, now: datetime) -> None:
+    """Change tickets, add wishes and a release, and receive a mail, as people do."""
     issues = "/sandbox/issues"
     stage.clock.advance(60)
     await stage.change("jira", issues, {"key": "MCU-142", "flagged": False})
@@ -234,7 +244,7 @@ async def _work_at_the_tracker(stage: Stage, now: datetime) -> None:
         stage.clock.advance(60)
         wish = {"project": "MCU", "summary": f"Wish {number}", "sprint": "Sprint 12", "points": 5}
         await stage.change("jira", issues, wish)
-    release = {"project": "MCU", "name": "Beta launch", "releaseDate": _day(now + timedelta(days=60))}
+    release = {"project": "MCU", "name": "Beta launch", "releaseDate": _format_day(now + timedelta(days=60))}
     await stage.change("jira", "/sandbox/versions", release)
     mail = {
         "subject": "MCU-142 will be delayed",
@@ -244,14 +254,15 @@ async def _work_at_the_tracker(stage: Stage, now: datetime) -> None:
     await stage.change("outlook", "/sandbox/messages", mail)
 
 
-def _day(moment: datetime) -> str:
+def _format_day(moment: datetime) -> str:
     return moment.date().isoformat()
 
 
 # --- the kills ----------------------------------------------------------------------------------------------
 
 
-async def _kill(stage: Stage, projects: Ids, log: Path, actions: Ids) -> dict[str, Any]:
+async def _kill_processes(stage: Stage, projects: Ids, log: Path, actions: Ids) -> dict[str, Any]:
+    """Kill the executor twice and the loop once; return the lease and the signals for the notes."""
     path = f"/projects/{projects['mcu']}/actions"
     stage.clock.advance(INTERVAL_S)
     # Found by the killed loop or by its successor.
@@ -277,6 +288,7 @@ async def _kill(stage: Stage, projects: Ids, log: Path, actions: Ids) -> dict[st
 
 
 async def _run_until_killed(stage: Stage, role: Role, death: KillPoint, log: Path) -> None:
+    """Run a worker process until it kills itself at `death`; fail if it ends in another way."""
     worker = Worker(role, {**stage.variables, "AGENTICPM_TEST_LOG": str(log)}, death)
     result = await worker.wait_until_ended()
     assert result is None, f"the {role} was not killed: {result}"
@@ -288,7 +300,7 @@ async def _run_until_killed(stage: Stage, role: Role, death: KillPoint, log: Pat
 async def _list_held_actions(stage: Stage) -> Ids:
     """Return the ids of the held actions, by ticket; of mails, by their subject."""
     found = {}
-    for each in await stage.items("/actions/held"):
+    for each in await stage.list_items("/actions/held"):
         kind = "digest" if each["projectId"] is None else "risk"
         found[each["detail"].get("ticket", kind)] = str(each["id"])
     return found
@@ -296,11 +308,12 @@ async def _list_held_actions(stage: Stage) -> Ids:
 
 async def _list_questions(stage: Stage) -> Ids:
     """Return the ids of the open questions, by their subject."""
-    return {each["context"]["subject"]: str(each["id"]) for each in await stage.items("/escalations")}
+    return {each["context"]["subject"]: str(each["id"]) for each in await stage.list_items("/escalations")}
 
 
 async def _list_signals(stage: Stage) -> set[tuple[str, str]]:
-    events = [each for day in DAYS for each in await stage.items(f"/events/{day}")]
+    """Return the kind and subject of every detected signal."""
+    events = [each for day in DAYS for each in await stage.list_items(f"/events/{day}")]
     details = [each["detail"] for each in events if each["eventType"] == "signal_detected"]
     return {(each["signal"], each["subject"]) for each in details}
 
@@ -309,7 +322,7 @@ async def _list_failures(stage: Stage, projects: Ids, actions: Ids) -> dict[str,
     """Return the recorded names of failures: of the tracker in two projects, and of actions."""
     names = {}
     for name in ("mcu", "asana"):
-        events = await stage.items(f"/projects/{projects[name]}/events?limit=200")
+        events = await stage.list_items(f"/projects/{projects[name]}/events?limit=200")
         failed = [each["detail"] for each in events if each["eventType"] == "error"]
         [names[name]] = {each["error"] for each in failed if "error" in each}
     refused = await stage.ask("GET", f"/projects/{projects['mcu']}/actions/{actions['refused']}")
@@ -330,15 +343,15 @@ async def _note_lists(stage: Stage, projects: Ids) -> list[dict[str, Any]]:
     ]
     found = []
     for path in paths:
-        first = await stage.page(path)
+        first = await stage.get_page(path)
         assert first["cursor"] is not None, f"{path} has one page only"
-        rest = await stage.items(path, first["cursor"])
-        ids = {"first": _ids(first["items"]), "rest": _ids(rest)}
+        rest = await stage.list_items(path, first["cursor"])
+        ids = {"first": _list_ids(first["items"]), "rest": _list_ids(rest)}
         found.append({"path": path, "cursor": first["cursor"], **ids})
     return found
 
 
-def _ids(items: list[Any]) -> list[str]:
+def _list_ids(items: list[Any]) -> list[str]:
     return [each["id"] for each in items]
 
 

@@ -1,4 +1,4 @@
-"""Write the archives `library` (closed cleanly) and `library_killed` (after `kill -9`).
+"""Generator of the archives `library` (closed cleanly) and `library_killed` (after `kill -9`).
 
 Run by hand: `python -m tests.corpus.write_library tests/corpus/v0_1`.
 """

@@ -1,5 +1,4 @@
-"""Write the PAGW corpus: a gateway with requests in every stage, copied while workers and clients wait for an
-answer.
+"""Generator of the PAGW archive: requests in every stage, copied while workers and clients wait.
 
     python -m tests.corpus.write_pagw tests/corpus/v0_2
 
@@ -44,7 +43,7 @@ from pagw.demo.sandbox.payer_state import PayerState
 from pagw.domain.fhir import urls
 from pagw.domain.statuses import Stage as PipelineStage
 from pagw.domain.statuses import Status
-from pagw.model import notices, patterns
+from pagw.model import delivery_patterns, patterns
 from pagw.model.audit import Actor
 from pagw.model.entities import ALL_QUEUES, QUEUES, IdempotencyRecord, pagw
 from pagw.model.lookup import KEY_SECRET as LOOKUP_KEY
@@ -91,7 +90,7 @@ class Writer:
 
     # --- clients --------------------------------------------------------------------------------------------
 
-    def bundle(self, name: str, code: str = "99213", npi: str = PROVIDER_NPIS[0]) -> dict[str, Any]:
+    def make_bundle(self, name: str, code: str = "99213", npi: str = PROVIDER_NPIS[0]) -> dict[str, Any]:
         """Return a new request bundle, and remember it under its idempotency key."""
         number = len(self.bundles)
         self.bundles[name] = build_request_bundle(
@@ -126,7 +125,8 @@ class Writer:
     # --- workers --------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def workers(self, *stages: PipelineStage, more: tuple[str, ...] = ()) -> AsyncIterator[Any]:
+    async def run_workers(self, *stages: PipelineStage, more: tuple[str, ...] = ()) -> AsyncIterator[Any]:
+        """Run the publisher, the workers of these stages and `more` components while the block runs."""
         names = [each.service for each in stages]
         async with self.stage.run_workers(PUBLISHER, *names, *more) as work:
             yield work
@@ -144,7 +144,8 @@ class Writer:
 
         await wait_until(is_there, f"{name} at {stage}")
 
-    async def queue(self, operation: Any) -> Any:
+    async def run_on_queues(self, operation: Any) -> Any:
+        """Run an operation on the queues engine."""
         return await self.stores.engines.get("queues").run(operation)
 
 
@@ -160,6 +161,7 @@ def main(folder: Path) -> None:
 
 
 async def _write(data: Path, url: str, copy: Path) -> dict[str, Any]:
+    """Open a gateway on a new data folder, fill it, copy it to `copy`, and return the notes."""
     clock = open_clock(data, start=START.timestamp())
     async with open_stores(SYSTEM, build_settings(data, url)) as stores:
         await provision(stores, SYSTEM)
@@ -172,11 +174,12 @@ async def _write(data: Path, url: str, copy: Path) -> dict[str, Any]:
 
 
 async def _fill(writer: Writer, copy: Path) -> None:
+    """Bring requests into every state, and copy the folder while two submissions and a call hang."""
     await _subscribe(writer)
     async with writer.stage.run_workers():
         await _complete(writer)
     # From here on no worker archives audit events: they wait in their queue.
-    async with writer.workers(*ORDER, more=(NOTIFIER,)):
+    async with writer.run_workers(*ORDER, more=(NOTIFIER,)):
         await _cancel_twice(writer)
         await _pend(writer)
     await _bury_announcement(writer)
@@ -204,13 +207,14 @@ async def _subscribe(writer: Writer) -> None:
     for name, npi in (("active", PROVIDER_NPIS[0]), ("off", PROVIDER_NPIS[1])):
         endpoint = f"{writer.stage.client_url}/notifications/{name}"
         answer = await writer.stage.request(
-            TENANT, "POST", "/fhir/Subscription", _subscription(npi, endpoint)
+            TENANT, "POST", "/fhir/Subscription", _build_subscription(npi, endpoint)
         )
         assert answer.status_code == 201, answer.text
         writer.notes.setdefault("subscriptions", {})[name] = answer.json()["id"]
 
 
-def _subscription(npi: str, endpoint: str) -> dict[str, Any]:
+def _build_subscription(npi: str, endpoint: str) -> dict[str, Any]:
+    """Return a FHIR subscription to the decisions about an organisation."""
     return {
         "resourceType": "Subscription",
         "meta": {"profile": [urls.BACKPORT_SUBSCRIPTION, urls.SUBSCRIPTION]},
@@ -229,7 +233,7 @@ def _subscription(npi: str, endpoint: str) -> dict[str, Any]:
 
 async def _complete(writer: Writer) -> None:
     """Complete a request whose client has its answer and inquires after it. Place a legal hold on it."""
-    answer = await writer.stage.submit(TENANT, writer.bundle("completed"), "completed")
+    answer = await writer.stage.submit(TENANT, writer.make_bundle("completed"), "completed")
     assert answer.status_code == 200, answer.text
     writer.ids["completed"] = answer.headers["x-pagw-id"]
     writer.notes["answer"] = answer.json()
@@ -247,7 +251,7 @@ async def _complete(writer: Writer) -> None:
 
 async def _cancel_twice(writer: Writer) -> None:
     """Cancel a request. The payer refuses the second cancellation for good."""
-    former = writer.bundle("cancelled")
+    former = writer.make_bundle("cancelled")
     await writer.submit("cancelled", former)
     await writer.wait_until_at("cancelled", PipelineStage.done, Status.COMPLETED)
     for name in ("cancellation", "refused"):
@@ -260,8 +264,9 @@ async def _cancel_twice(writer: Writer) -> None:
 
 
 async def _pend(writer: Writer) -> None:
+    """Submit two requests that the payer leaves pending."""
     for name, code in (("pended", PENDED_APPROVED), ("called-back", PENDED_DENIED)):
-        await writer.submit(name, writer.bundle(name, code), writer.callback)
+        await writer.submit(name, writer.make_bundle(name, code), writer.callback)
         await writer.wait_until_at(name, PipelineStage.payer, Status.PENDED)
 
 
@@ -270,19 +275,19 @@ async def _call_back(writer: Writer) -> None:
     pagw_id = writer.ids["called-back"]
     assert writer.stage.payer.state.decide(pagw_id) is not None
     await wait_until(lambda: not writer.stage.payer.state.list_due_callbacks(), "the callback to be taken")
-    async with writer.workers():
+    async with writer.run_workers():
         await writer.wait_until_at("called-back", PipelineStage.payer)
 
 
 async def _lose_client(writer: Writer) -> None:
     """Complete a request whose client is unreachable: a subscription is turned off, a callback is retried."""
     writer.stage.client.behaviour.is_gone = True
-    async with writer.workers(*ORDER, more=(NOTIFIER,)):
-        bundle = writer.bundle("untold", npi=PROVIDER_NPIS[1])
+    async with writer.run_workers(*ORDER, more=(NOTIFIER,)):
+        bundle = writer.make_bundle("untold", npi=PROVIDER_NPIS[1])
         await writer.submit("untold", bundle, f"{CLOSED}/callbacks/{TENANT}")
 
         async def is_tried() -> bool:
-            found = await writer.stores.run(notices.deliveries_of(TENANT, writer.ids["untold"]))
+            found = await writer.stores.run(delivery_patterns.deliveries_of(TENANT, writer.ids["untold"]))
             return {(each.status, bool(each.attempts)) for each in found} == {
                 ("waiting", True),
                 ("given_up", True),
@@ -299,17 +304,18 @@ async def _lose_client(writer: Writer) -> None:
 async def _bury_announcement(writer: Writer) -> None:
     """Make the publisher give up one outbox row, and fail once on another: their queue is missing."""
     queue = QUEUES[PipelineStage.request_enricher].physical_name(ENVIRONMENT)
-    await writer.queue(DeleteQueue(queue=queue))
-    await writer.submit("buried", writer.bundle("buried"))
+    await writer.run_on_queues(DeleteQueue(queue=queue))
+    await writer.submit("buried", writer.make_bundle("buried"))
     for _ in range(patterns.OUTBOX.max_attempts):
         await _publish(writer)
         writer.stage.clock.advance(patterns.OUTBOX.max_pause_s)
-    await writer.submit("not-sent", writer.bundle("not-sent"))
+    await writer.submit("not-sent", writer.make_bundle("not-sent"))
     await _publish(writer)
     await provision(writer.stores, SYSTEM)
 
 
 async def _publish(writer: Writer) -> None:
+    """Publish until nothing is due."""
     publisher = writer.stores.for_component(PUBLISHER)
     while (await patterns.OUTBOX.publish(publisher)).more:
         continue
@@ -318,11 +324,11 @@ async def _publish(writer: Writer) -> None:
 async def _bury_message(writer: Writer) -> None:
     """Make a message a dead letter: its receivers never answered."""
     queue = QUEUES[PipelineStage.request_enricher]
-    await writer.submit("dead", writer.bundle("dead"))
-    async with writer.workers():
+    await writer.submit("dead", writer.make_bundle("dead"))
+    async with writer.run_workers():
         await writer.wait_until_at("dead", PipelineStage.request_enricher)
     name = queue.physical_name(ENVIRONMENT)
-    while await writer.queue(ReceiveMessages(queue=name, visibility_s=0.0)):
+    while await writer.run_on_queues(ReceiveMessages(queue=name, visibility_s=0.0)):
         continue
     assert (await count_queue_messages(writer.stores))[queue.name] == [0, 1]
 
@@ -330,8 +336,8 @@ async def _bury_message(writer: Writer) -> None:
 async def _stop_before(writer: Writer, stage: PipelineStage) -> None:
     """Bring a request into the queue of a stage that no worker processes."""
     name = f"at-{stage}"
-    async with writer.workers(*ORDER[: ORDER.index(stage)]):
-        await writer.submit(name, writer.bundle(name), writer.callback)
+    async with writer.run_workers(*ORDER[: ORDER.index(stage)]):
+        await writer.submit(name, writer.make_bundle(name), writer.callback)
         await writer.wait_until_at(name, stage)
 
 
@@ -341,15 +347,16 @@ async def _stop_before(writer: Writer, stage: PipelineStage) -> None:
 async def _fail_at_payer(writer: Writer) -> None:
     """Let the payer fail before it acts on one request and after it acts on another: both are retried."""
     faults = {"payer-down": Faults(failed_before=1.0), "payer-unsure": Faults(failed_after=1.0)}
-    async with writer.workers(*ORDER[:4]):
+    async with writer.run_workers(*ORDER[:4]):
         for name, fault in faults.items():
             writer.stage.payer.faults = fault
-            await writer.submit(name, writer.bundle(name), writer.callback)
+            await writer.submit(name, writer.make_bundle(name), writer.callback)
             await wait_until(partial(_is_counted, writer, name), f"the failed attempt of {name}")
     writer.stage.payer.faults = Faults()
 
 
 async def _is_counted(writer: Writer, name: str) -> bool:
+    """Return True if a failed attempt of the request is recorded."""
     found = await writer.stores.run(patterns.request(TENANT, writer.ids[name]))
     return found is not None and found.retry_count > 0
 
@@ -360,8 +367,8 @@ async def _silence_payer(writer: Writer) -> AsyncIterator[None]:
     name = "broken-off"
     writer.stage.payer.faults = Faults(silent_after=1.0, silence_s=SILENCE_S)
     async with writer.stage.run_workers(CONNECTOR.service) as connector:
-        async with writer.workers(*ORDER[:3]):
-            await writer.submit(name, writer.bundle(name), writer.callback)
+        async with writer.run_workers(*ORDER[:3]):
+            await writer.submit(name, writer.make_bundle(name), writer.callback)
             await wait_until(lambda: writer.stage.count_authorizations()[writer.ids[name]], "the payer")
         # It receives no further message, and is still busy with this one.
         connector.stop()
@@ -371,12 +378,13 @@ async def _silence_payer(writer: Writer) -> AsyncIterator[None]:
 
 @dataclass
 class Hanging:
-    """Two idempotency keys, and events for the intake stopping at each."""
+    """The idempotency keys at which the intake has stopped, and an event that releases it."""
 
     reached: set[str] = field(default_factory=set)
     released: threading.Event = field(default_factory=threading.Event)
 
     async def at(self, key: str | None) -> None:
+        """Note the key, wait until released, and cancel the caller."""
         self.reached.add(key or "")
         while not self.released.is_set():
             await asyncio.sleep(0.02)
@@ -404,13 +412,14 @@ def _hang_intake() -> Iterator[Hanging]:
 
 
 async def _claim_keys(writer: Writer, hanging: Hanging) -> list[asyncio.Task[httpx2.Response]]:
-    """Begin two submissions that stop while their keys are claimed. The second one's outbox rows are not
-    sent.
+    """Begin two submissions that stop while their keys are claimed; return their tasks.
+
+    The outbox rows of the second one are not sent.
     """
     tasks = []
     for name in ("claimed", "tracked"):
         asked = writer.stage.request(
-            TENANT, "POST", "/pas/requests", writer.bundle(name), x_idempotency_key=name
+            TENANT, "POST", "/pas/requests", writer.make_bundle(name), x_idempotency_key=name
         )
         tasks.append(asyncio.create_task(asked))
         await wait_until(partial(hanging.reached.__contains__, name), f"the claim of {name}")
@@ -424,9 +433,7 @@ async def _claim_keys(writer: Writer, hanging: Hanging) -> list[asyncio.Task[htt
 
 
 async def _note(writer: Writer) -> None:
-    """Note what clients have now: ids, bundles, cursors with what follows them; and the state of
-    everything.
-    """
+    """Note what clients have now: ids, bundles, cursors with what follows; and the state of everything."""
     stores = writer.stores
     writer.notes |= {
         "now": writer.stage.clock.now(),
@@ -435,7 +442,7 @@ async def _note(writer: Writer) -> None:
         "ids": writer.ids,
         "bundles": {name: writer.bundles[name] for name in REPEATED},
         "clients": [writer.stage.client_url, CLOSED],
-        "cursors": await _cursors(writer),
+        "cursors": await _note_cursors(writer),
         "queues": await count_queue_messages(stores),
         "unsent": await list_unsent(stores),
     }
@@ -453,18 +460,21 @@ async def list_unsent(stores: Stores) -> list[list[Any]]:
     return [[each.aggregate, str(each.status), each.attempts, each.reason] for each in found]
 
 
-async def _cursors(writer: Writer) -> dict[str, Any]:
+async def _note_cursors(writer: Writer) -> dict[str, Any]:
     """Return for each list the path, the cursor of its first page, and the ids of all that follows it."""
     audit = f"/pas/requests/{writer.ids['completed']}/audit"
     return {
-        "requests": await _rest(writer, f"/pas/requests?limit={PAGE}", "pagwId"),
-        "completed": await _rest(writer, f"/pas/requests?limit={PAGE}&status=COMPLETED", "pagwId"),
-        "audit": await _rest(writer, f"{audit}?limit={PAGE}", "eventUuid"),
-        "keys": await _rest_of_keys(writer.stores),
+        "requests": await _note_rest(writer, f"/pas/requests?limit={PAGE}", "pagwId"),
+        "completed": await _note_rest(writer, f"/pas/requests?limit={PAGE}&status=COMPLETED", "pagwId"),
+        "audit": await _note_rest(writer, f"{audit}?limit={PAGE}", "eventUuid"),
+        "keys": await _note_rest_of_keys(writer.stores),
     }
 
 
-async def _rest(writer: Writer, path: str, id: str) -> dict[str, Any]:
+async def _note_rest(writer: Writer, path: str, id: str) -> dict[str, Any]:
+    """Return the path, the cursor of its first page, and the ids of the following pages; `id` names the
+    member.
+    """
     page = await writer.get(path)
     cursor, rest = page["cursor"], list[str]()
     while page["cursor"] is not None:
@@ -474,18 +484,19 @@ async def _rest(writer: Writer, path: str, id: str) -> dict[str, Any]:
     return {"path": path, "id": id, "cursor": cursor, "rest": rest}
 
 
-async def _rest_of_keys(stores: Stores) -> dict[str, Any]:
-    first = await stores.run(processed_keys(None))
+async def _note_rest_of_keys(stores: Stores) -> dict[str, Any]:
+    """Return the cursor of the first page of keys, and the keys of the following pages."""
+    first = await stores.run(scan_processed_keys(None))
     cursor, rest, page = first.cursor, list[str](), first
     while page.cursor is not None:
-        page = await stores.run(processed_keys(page.cursor))
+        page = await stores.run(scan_processed_keys(page.cursor))
         rest += [each.idempotency_key for each in page.items]
     assert cursor and rest
     return {"cursor": cursor, "rest": rest}
 
 
-def processed_keys(cursor: str | None) -> Scan[IdempotencyRecord]:
-    """Build the query whose cursor is kept: keys by a filter, a page at a time."""
+def scan_processed_keys(cursor: str | None) -> Scan[IdempotencyRecord]:
+    """Return a filtered scan whose cursor is kept: the processed keys, a page at a time."""
     scan = IdempotencyRecord.scan(reason="The corpus keeps the cursor of a filtered scan.")
     return scan.where(IdempotencyRecord.status == OnceStatus.PROCESSED).page(PAGE, cursor)
 

@@ -1,5 +1,6 @@
-"""Write the data folder of the Richpanel middleware with work in flight: `python -m
-tests.corpus.write_richpanel OUT`.
+"""Generator of the Richpanel archive: a data folder with work in flight, and notes for the tests.
+
+    python -m tests.corpus.write_richpanel OUT
 
 Each conversation is named for its final state. A worker process is killed after the help desk did what the
 worker requested, and before the worker recorded it.
@@ -35,7 +36,7 @@ SHIPS: Final = "Do you ship to Norway, and how long does it take?"
 CHARGEBACK: Final = "My bank says I can do a chargeback, and I will."
 OTHER: Final = "thaddeus.quackenbush@mail.example"
 ERASED: Final = "guinevere.oyelaran@mail.example"
-CALLS_MAX: Final = 50
+MAX_CALLS: Final = 50
 PATIENCE_S: Final = 60.0
 # Longer than the longest backoff between two attempts.
 PAUSE_S: Final = 100.0
@@ -43,6 +44,7 @@ KEY: Final = "a key that the worker does not have"
 
 
 def main(folder: Path) -> None:
+    """Write the archive and its notes into `folder`."""
     with TemporaryDirectory() as scratch:
         data = Path(scratch) / "data"
         data.mkdir()
@@ -53,6 +55,7 @@ def main(folder: Path) -> None:
 
 
 async def _write(data: Path, scratch: Path) -> dict[str, Any]:
+    """Bring conversations into every state on a new data folder and return the notes."""
     async with open_stage(data, START.timestamp()) as stage:
         await _finish_some(stage)
         erased = await _erase_under_hold(stage)
@@ -60,11 +63,11 @@ async def _write(data: Path, scratch: Path) -> dict[str, Any]:
         unknown = await _leave_unknown(stage)
         lost = await _kill_worker(stage, data, scratch)
         queued = await _queue_webhooks(stage, lost)
-        await patterns.CALLS.take(stage.stores, patterns.HELP_DESK, CALLS_MAX)
+        await patterns.CALLS.take(stage.stores, patterns.HELP_DESK, MAX_CALLS)
         return {
             "begins": START.timestamp(),
             "at": stage.clock.now(),
-            "steps": stage.steps(),
+            "steps": stage.build_steps(),
             "expected": dead | unknown | queued,
             "erased": erased,
             "failures": {name: await _read_failure(stage, dead[name][0]) for name in dead},
@@ -93,6 +96,7 @@ async def _finish_some(stage: CorpusStage) -> None:
 
 
 async def _say_and_process(stage: CorpusStage, conversation: str, *texts: str, email: str = EMAIL) -> None:
+    """Send the texts to a conversation, and process the queue after each."""
     for text in texts:
         await stage.send(text, conversation, email=email)
         await stage.drain_queue()
@@ -120,14 +124,15 @@ class _RefusingHelpDesk(HelpDeskClient):
 
 
 async def _let_die(stage: CorpusStage) -> dict[str, list[str]]:
-    """Send two events to the dead letters: the help desk rejects the worker's key, and permanently refuses an
-    effect.
+    """Send two events to the dead letters and return the effect keys that they will have in the end.
+
+    The help desk rejects the worker's key in one case, and permanently refuses an effect in the other.
     """
-    dead = _message(await stage.send(STATUS, "dead"))
+    dead = _get_message_id(await stage.send(STATUS, "dead"))
     stage.sandbox.key = KEY
     await _attempt_until(stage, dead=1)
     stage.sandbox.key = ""
-    refused = _message(await stage.send(LOGIN, "refused"))
+    refused = _get_message_id(await stage.send(LOGIN, "refused"))
     await _attempt_until(stage, dead=2, desk=_RefusingHelpDesk(stage.desk_http))
     return {
         "dead": _list_reply_keys("dead", dead),
@@ -136,6 +141,7 @@ async def _let_die(stage: CorpusStage) -> dict[str, list[str]]:
 
 
 async def _attempt_until(stage: CorpusStage, *, dead: int, desk: HelpDeskClient | None = None) -> None:
+    """Process messages, with pauses, until the queue has this many dead letters."""
     while (await stage.get_queue_report()).dead != dead:
         await stage.attempt(stage.build_worker(desk))
         stage.clock.advance(PAUSE_S)
@@ -153,29 +159,30 @@ async def _leave_unknown(stage: CorpusStage) -> dict[str, list[str]]:
     """Leave a reply with unknown outcome: the help desk answers every effect with an error."""
     event = await stage.send(STATUS, "unknown")
     stage.set_faults(failed_after=1.0)
-    while len(stage.references("unknown")) < 3:
+    while len(stage.list_references("unknown")) < 3:
         await stage.attempt()
         stage.clock.advance(1)
     stage.set_faults()
-    return {"unknown": _list_reply_keys("unknown", _message(event))}
+    return {"unknown": _list_reply_keys("unknown", _get_message_id(event))}
 
 
 async def _kill_worker(stage: CorpusStage, data: Path, scratch: Path) -> str:
     """Kill a worker process while it waits for the help desk, which has assigned the ticket."""
     lost = await stage.send(STATUS, "lost")
     stage.set_faults(silent_after=1.0, silence_s=2.0)
-    with _worker(stage, data, scratch) as worker:
+    with _run_worker_process(stage, data, scratch) as worker:
         give_up_at = time.monotonic() + PATIENCE_S
-        while not stage.references("lost"):
+        while not stage.list_references("lost"):
             assert worker.poll() is None and time.monotonic() < give_up_at, "the worker does not work"
             await asyncio.sleep(0.01)
         worker.kill()
     stage.set_faults()
-    return _message(lost)
+    return _get_message_id(lost)
 
 
 @contextmanager
-def _worker(stage: CorpusStage, data: Path, scratch: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _run_worker_process(stage: CorpusStage, data: Path, scratch: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a worker process on the data folder until the end of the block."""
     clock = scratch / "clock"
     RunClock(clock, start=stage.clock.now())
     variables = {
@@ -198,12 +205,15 @@ def _worker(stage: CorpusStage, data: Path, scratch: Path) -> Iterator[subproces
 
 
 async def _queue_webhooks(stage: CorpusStage, lost: str) -> dict[str, list[str]]:
-    """Queue accepted webhooks; a dead worker has received one of them."""
-    received = _message(await stage.send(LOGIN, "received"))
+    """Queue accepted webhooks, one of which a dead worker has received; return the effect keys to come.
+
+    `lost` is the id of the message that the killed worker handles.
+    """
+    received = _get_message_id(await stage.send(LOGIN, "received"))
     assert len(await stage.receive()) == 1
-    behind = _message(await stage.send(SHIPS, "lost"))
-    first = [_message(await stage.send(text, "first")) for text in (LOGIN, SHIPS, CHARGEBACK)]
-    chat = _message(await stage.send(STATUS, "chat", channel="chat"))
+    behind = _get_message_id(await stage.send(SHIPS, "lost"))
+    first = [_get_message_id(await stage.send(text, "first")) for text in (LOGIN, SHIPS, CHARGEBACK)]
+    chat = _get_message_id(await stage.send(STATUS, "chat", channel="chat"))
     # A webhook that gives the text in place of the message's id, and one that gives neither.
     by_text = stage.write(LOGIN, "text")
     await stage.deliver({**by_text, "message_id": None, "text": LOGIN})
@@ -227,11 +237,13 @@ async def _queue_webhooks(stage: CorpusStage, lost: str) -> dict[str, list[str]]
     }
 
 
-def _message(event_id: str) -> str:
+def _get_message_id(event_id: str) -> str:
+    """Return the message id in an event id."""
     return event_id.rpartition(":")[2]
 
 
 def _list_routing_keys(conversation: str, message: str, team: str) -> list[str]:
+    """Return the effect keys of routing a message to a team: the assignment and the tag."""
     return [
         f"act:rp_assign:{conversation}:{team}:{message}",
         f"act:rp_tag:{conversation}:mw-routed:{message}",
@@ -239,10 +251,12 @@ def _list_routing_keys(conversation: str, message: str, team: str) -> list[str]:
 
 
 def _list_reply_keys(conversation: str, message: str) -> list[str]:
+    """Return the effect keys of a message that is routed to orders and answered."""
     return [*_list_routing_keys(conversation, message, "orders"), f"act:rp_reply:{conversation}:{message}"]
 
 
 def _list_suggestion_keys(conversation: str, message: str, team: str, note: str) -> list[str]:
+    """Return the effect keys of a message that is routed, with a suggested answer as a note."""
     return [*_list_routing_keys(conversation, message, team), f"act:rp_note:{conversation}:{note}:{message}"]
 
 

@@ -1,5 +1,4 @@
-"""Write the archive `skymarshal`: a small airline, open pages, an interrupted decision, and a roster
-migration.
+"""Generator of the SkyMarshal archive: open pages, an interrupted decision, a roster migration.
 
 Run by hand: `python -m tests.corpus.write_skymarshal tests/corpus/v0_1`.
 """
@@ -106,8 +105,8 @@ def open_client(stores: Stores) -> httpx.AsyncClient:
 # --- queries ------------------------------------------------------------------------------------------------
 
 
-def questions() -> dict[str, PagedRead[Any, Any]]:
-    """Return one query of every paged pattern, by the pattern's id: its first page of one row."""
+def build_queries() -> dict[str, PagedRead[Any, Any]]:
+    """Return the first page, of one row, of every paged pattern, by the pattern's id."""
     day, since, until = small_airline.DAY, at(-12), at(36)
     asked: dict[str, PagedRead[Any, Any]] = {
         "FL3": patterns.flights_numbered("EY11", day),
@@ -141,7 +140,7 @@ def questions() -> dict[str, PagedRead[Any, Any]]:
 
 
 def _id(text: str) -> Any:
-    """Convert an id to the system's own type, which is a text here."""
+    """Return the text typed as any id of the system."""
     return text
 
 
@@ -156,24 +155,26 @@ API_PAGES: Final = {
 
 async def _write(folder: Path) -> dict[str, Any]:
     # Loaded an hour before the roster migration begins, so that its stream does not contain every row again.
+    """Fill a new data folder, stop a migration and a decision half-way, and return the notes."""
     clock = ManualClock(WRITTEN_AT - 3600)
     stores = open_airline(folder, clock)
     hide_machine(stores)
     await create_tables(stores, SYSTEM.tables)
     await add_indexes(stores, [index for index in SYSTEM.indexes if not index.default])
-    for rows in _airline():
+    for rows in _build_airline():
         await stores.run(batch_put([type(row).put(row) for row in rows]))
     clock.moment = WRITTEN_AT
     await _move_half_of_the_roster(stores)
     notes: dict[str, Any] = {"written_at": WRITTEN_AT}
     notes["decisions"] = await _decide(stores)
-    notes["pages"] = {name: await _note_page(stores, query) for name, query in questions().items()}
+    notes["pages"] = {name: await _note_page(stores, query) for name, query in build_queries().items()}
     notes["api"] = await _note_api_pages(stores)
     await stores.close()
     return notes
 
 
-def _airline() -> Sequence[Sequence[Entity]]:
+def _build_airline() -> Sequence[Sequence[Entity]]:
+    """Return the rows of the airline, one list per table."""
     loyal: dict[str, Any] = {"pnr": "OZ6982", "frequent_flyer_number": "EY100000001", "tier": "GOLD"}
     people = [small_airline.passenger(each, **loyal) for each in PASSENGERS]
     flights = [
@@ -219,11 +220,11 @@ def _airline() -> Sequence[Sequence[Entity]]:
     swapped = examples.disruption().model_copy(
         update={"aircraft_registration": "A6-BLB", "delay_code": "41", "minutes_told": 240, "settled": True}
     )
-    hit = [_hit(f"D-{number}", each) for number in range(3) for each in PASSENGERS[:2]]
-    return [people, flights, booked, bags, _crew(), cargo, orders, shifts, hit, [swapped]]
+    hit = [_build_hit(f"D-{number}", each) for number in range(3) for each in PASSENGERS[:2]]
+    return [people, flights, booked, bags, _build_crew(), cargo, orders, shifts, hit, [swapped]]
 
 
-def _crew() -> list[Entity]:
+def _build_crew() -> list[Entity]:
     captain = small_airline.crew("R-00", "C-0", CrewPosition.CAPTAIN, at(1), at(10))
     cabin = [
         small_airline.crew(f"R-{number:02}", f"C-{number % 3}", CrewPosition.CABIN_CREW, at(1), at(10))
@@ -232,7 +233,8 @@ def _crew() -> list[Entity]:
     return [each.model_copy(update={"source_message": RECEIVED}) for each in (captain, *cabin)]
 
 
-def _hit(disruption_id: str, passenger_id: str) -> DisruptedPassenger:
+def _build_hit(disruption_id: str, passenger_id: str) -> DisruptedPassenger:
+    """Return the row of a passenger whom a disruption affects."""
     return DisruptedPassenger(
         passenger_id=_id(passenger_id),
         disruption_id=_id(disruption_id),
@@ -261,13 +263,15 @@ async def _move_half_of_the_roster(stores: Stores) -> None:
 
 
 async def _note_page(stores: Stores, query: PagedRead[Any, Any]) -> dict[str, Any]:
+    """Return the cursor of the first page, its keys, and the keys of the rest."""
     first = await stores.run(query)
     assert first.cursor is not None, query.pattern
     rest = await stores.all(query.after(first.cursor))
-    return {"cursor": first.cursor, "first": [*map(key_of, first)], "rest": [*map(key_of, rest)]}
+    return {"cursor": first.cursor, "first": [*map(get_key, first)], "rest": [*map(get_key, rest)]}
 
 
-def key_of(row: Entity) -> list[str]:
+def get_key(row: Entity) -> list[str]:
+    """Return the values of the row's primary key as texts."""
     declaration = get_declaration(type(row))
     return [str(value) for value in declaration.extract_key(row.to_item()).values()]
 
@@ -278,6 +282,7 @@ def render_row(row: Entity) -> dict[str, Any]:
 
 
 async def _note_api_pages(stores: Stores) -> dict[str, Any]:
+    """Note the first pages that a client of the API has read, and the problem types of two errors."""
     noted = {}
     async with open_client(stores) as client:
         for name, path in API_PAGES.items():
@@ -292,7 +297,10 @@ async def _note_api_pages(stores: Stores) -> dict[str, Any]:
 
 
 async def _decide(stores: Stores) -> dict[str, Any]:
-    """Decide on one flight and settle it; decide on another and die before the passengers are recorded."""
+    """Decide on one flight and settle it; decide on another and die before the passengers are recorded.
+
+    Return both disruptions as the API shows them.
+    """
     settled = {**LATE, "flight_id": "2"}
     async with open_client(stores) as client:
         (await client.post("/disruptions", json={**settled, "confirm": SETTLED})).raise_for_status()

@@ -1,4 +1,4 @@
-"""Write the Trip Cortex corpus: bookings in every waiting state, copied while a worker waits for the portal.
+"""Generator of the Trip Cortex archive: bookings in every waiting state, copied while a worker waits.
 
     python -m tests.corpus.write_tripcortex tests/corpus/v0_2
 
@@ -95,6 +95,7 @@ class Writer:
     # --- employees ------------------------------------------------------------------------------------------
 
     async def post(self, employee: str, path: str, body: dict[str, Any], status: int = 200) -> dict[str, Any]:
+        """Post to the API as the employee and return the JSON; fail on another status."""
         answer = await self.stage.request(employee, "POST", path, json=body)
         assert answer.status_code == status, answer.text
         found: dict[str, Any] = answer.json()
@@ -107,18 +108,21 @@ class Writer:
         return found
 
     async def request(self, employee: str, to: str = "Chicago") -> str:
+        """Request a booking for the employee and return its id."""
         answer = await self.post(employee, "/bookings", {"text": build_request_text(to)}, 202)
         self.ids[employee] = str(answer["bookingId"])
         return self.ids[employee]
 
-    async def booking(self, employee: str) -> Booking:
+    async def get_booking(self, employee: str) -> Booking:
         found = await self.stores.run(patterns.booking(EmployeeId(employee), Ulid(self.ids[employee])))
         assert found is not None
         return found
 
     async def wait_until_in(self, employee: str, state: str) -> Booking:
+        """Wait until the employee's booking is in this flow state, and return it."""
+
         async def is_there() -> Booking | None:
-            found = await self.booking(employee)
+            found = await self.get_booking(employee)
             return found if found.flow_state == state else None
 
         found: Booking = await wait_until(is_there, f"{employee} in {state}")
@@ -131,6 +135,8 @@ class Writer:
         await self.post(employee, f"/bookings/{self.ids[employee]}/choice", chosen)
 
     async def wait_for_execution(self, employee: str, is_so: Callable[[Execution], bool]) -> Execution:
+        """Wait until the execution of the employee's booking meets the condition, and return it."""
+
         async def find() -> Execution | None:
             place = await self.stores.run(
                 BOOKING_FLOW.pattern_set.execution(BOOKING_FLOW.key_text((employee, self.ids[employee])))
@@ -143,7 +149,8 @@ class Writer:
     # --- workers --------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def workflow(self) -> AsyncIterator[Any]:
+    async def run_workflow(self) -> AsyncIterator[Any]:
+        """Run the workflow's worker, without the other workers, while the block runs."""
         async with self.stage.run_workers(without=OTHERS) as work:
             yield work
 
@@ -165,6 +172,7 @@ def main(folder: Path) -> None:
 
 
 async def _write(data: Path, url: str, copy: Path) -> dict[str, Any]:
+    """Fill a service on a new data folder, copy it to `copy`, and return the notes."""
     clock = open_clock(data, start=START.timestamp())
     async with open_stores(SYSTEM, build_settings(data, url)) as stores:
         await provision(stores, SYSTEM)
@@ -179,17 +187,18 @@ async def _write(data: Path, url: str, copy: Path) -> dict[str, Any]:
 
 
 async def _begin(writer: Writer) -> None:
-    """Do what takes hours by the clock."""
+    """Do what takes hours by the clock: read the policy, bury a step, park a booking."""
     await _upload_policy(writer)
     await _bury_step(writer)
     await _park(writer)
 
 
 async def _fill(writer: Writer, copy: Path) -> None:
+    """Bring bookings into every state, and copy the folder while calls to the portal and a model hang."""
     await _cancel_several(writer)
     await _fail_to_send(writer)
     async with writer.stage.open_phone("confirmed"), _hang_ingestion(writer):
-        async with writer.workflow():
+        async with writer.run_workflow():
             await _confirm(writer)
             await _ask(writer)
             await NOTICES.relay(writer.stores.for_component("sender"))
@@ -255,15 +264,15 @@ class SilentModel:
 
 
 class BrokenParser:
+    """Parser that fails on every document."""
+
     def parse(self, body: bytes, file_name: str, *, progress: Any = None) -> Any:
         raise ValueError(file_name)
 
 
 @asynccontextmanager
 async def _hang_ingestion(writer: Writer) -> AsyncIterator[None]:
-    """Keep one policy in ingestion, one waiting after a model failure and one failed, while the context is
-    open.
-    """
+    """Keep one policy in ingestion, one waiting after a model failure and one failed, during the block."""
     ingester, model = writer.stores.for_component("ingester"), SilentModel()
     kept = writer.notes["policies"]
     failed = await upload(writer.stores, Upload("cars.md", CARS.encode(), ADMIN))
@@ -290,7 +299,7 @@ def _build_embedding(model: Any) -> Embedding:
 
 async def _bury_step(writer: Writer) -> None:
     """Make the relay give up the first step of a booking: its queue is missing."""
-    await writer.stores.engines.get("queues").run(DeleteQueue(queue=_steps_queue()))
+    await writer.stores.engines.get("queues").run(DeleteQueue(queue=_get_steps_queue_name()))
     await writer.request("buried")
     workflow = writer.stores.for_component("workflow")
     for _ in range(BOOKING_FLOW.outbox.max_attempts):
@@ -303,19 +312,19 @@ async def _bury_step(writer: Writer) -> None:
 
 async def _fail_to_send(writer: Writer) -> None:
     """Let the relay fail once on the first step of a booking, so that it retries."""
-    await writer.stores.engines.get("queues").run(DeleteQueue(queue=_steps_queue()))
+    await writer.stores.engines.get("queues").run(DeleteQueue(queue=_get_steps_queue_name()))
     await writer.request("not-sent")
     await provision(writer.stores, SYSTEM)
 
 
-def _steps_queue() -> str:
+def _get_steps_queue_name() -> str:
     return BOOKING_FLOW.step_queue.physical_name(ENVIRONMENT)
 
 
 async def _park(writer: Writer) -> None:
     """Park a booking: the portal has sold it, and for a day its outcome could not be found out."""
     stage = writer.stage
-    async with writer.workflow():
+    async with writer.run_workflow():
         await writer.request("parked")
         await writer.wait_until_in("parked", "options_presented")
         stage.portal.faults = Faults(failed_after=1.0)
@@ -341,17 +350,20 @@ async def _cancel_several(writer: Writer) -> None:
 
 
 async def _confirm(writer: Writer) -> None:
+    """Bring a booking to its confirmation."""
     await writer.request("confirmed")
     await writer.choose("confirmed")
     await writer.wait_until_in("confirmed", "confirmed")
 
 
 async def _ask(writer: Writer) -> None:
+    """Bring a booking to a question to its employee."""
     await writer.request("asked", "Portland")
     await writer.wait_until_in("asked", "asking")
 
 
 async def _offer(writer: Writer) -> None:
+    """Bring a booking to the choice among options."""
     await writer.request("offered")
     await writer.wait_until_in("offered", "options_presented")
 
@@ -380,7 +392,7 @@ async def _lose_answer(writer: Writer) -> None:
 async def _silence_portal(writer: Writer) -> AsyncIterator[Any]:
     """Keep a worker waiting for a portal that has sold a trip, while the context is open."""
     stage = writer.stage
-    async with writer.workflow() as worker:
+    async with writer.run_workflow() as worker:
         await writer.request("broken-off")
         await writer.wait_until_in("broken-off", "options_presented")
         stage.portal.faults = Faults(silent_after=1.0, silence_s=SILENCE_S)
@@ -411,14 +423,14 @@ async def _leave_queued(writer: Writer) -> None:
 
 
 async def _note(writer: Writer) -> None:
-    """Note what people have now: ids, tokens, cursors with what follows them; and the state of everything."""
+    """Note what people have now: ids, tokens, messages; and the state of everything."""
     stores = writer.stores
     writer.notes |= {
         "now": writer.stage.clock.now(),
         "ids": writer.ids,
         "secrets": read_secrets(TOKEN_SECRET),
         "tokens": {
-            name: BOOKING_FLOW.make_token(await writer.booking(name))
+            name: BOOKING_FLOW.make_token(await writer.get_booking(name))
             for name in ("asked", "offered", "awaiting")
         },
         "places": await list_executions(stores),
@@ -451,9 +463,7 @@ async def count_queue_messages(stores: Stores) -> dict[str, list[int]]:
 
 
 async def _note_cursors(writer: Writer) -> None:
-    """Note for each list the caller, the path, the cursor of its first page, and the ids of all that follows
-    it.
-    """
+    """Note for each list the caller, the path, the first cursor, and the ids that follow it."""
     now = datetime.fromtimestamp(writer.stage.clock.now(), UTC)
     between = f"since={START:%Y-%m-%dT%H:%M:%SZ}&until={now:%Y-%m-%dT%H:%M:%SZ}"
     asked = {
@@ -461,7 +471,7 @@ async def _note_cursors(writer: Writer) -> None:
         "audit": ("historian", f"/audit?{between}&limit={PAGE}", "auditId"),
         "trail": ("confirmed", f"/bookings/{writer.ids['confirmed']}/audit?limit={PAGE}", "auditId"),
     }
-    writer.notes["cursors"] = {name: await _rest(writer, *each) for name, each in asked.items()}
+    writer.notes["cursors"] = {name: await _note_rest(writer, *each) for name, each in asked.items()}
     writer.notes["active_cursor"] = (await writer.stores.run(active_bookings(None))).cursor
     tried = await writer.stage.request(
         ADMIN, "POST", "/policies/try", is_admin=True, json={"question": QUESTION}
@@ -470,11 +480,14 @@ async def _note_cursors(writer: Writer) -> None:
 
 
 def active_bookings(cursor: str | None) -> Query[Booking]:
-    """Build a query with a filter that matches none of the employee's bookings."""
+    """Return a page of a query whose filter matches none of the employee's bookings."""
     return patterns.active_bookings_of(EmployeeId("historian")).page(PAGE, cursor)
 
 
-async def _rest(writer: Writer, employee: str, path: str, id: str) -> dict[str, Any]:
+async def _note_rest(writer: Writer, employee: str, path: str, id: str) -> dict[str, Any]:
+    """Return the caller, the path, the first cursor, and the ids of the following pages; `id` names the
+    member.
+    """
     page = await writer.get(employee, path)
     cursor, rest = page["cursor"], list[str]()
     while page["cursor"] is not None:

@@ -1,1 +1,1 @@
-"""Tests that keep the documentation true."""
+"""Tests of the documentation: code blocks run, links lead somewhere, commands and settings are complete."""

@@ -1,6 +1,6 @@
-"""Parse the pages of the documentation: code blocks, links, headings and tables.
+"""Parse the Markdown pages of the documentation: code blocks, links, headings and tables.
 
-Read by the tests beside it. Only as much Markdown is understood as our pages use.
+The tests in this folder use it. Only as much Markdown is understood as our pages use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Block:
 
 
 def list_pages() -> list[Path]:
-    """List every page."""
+    """List every page: of the root folder, of docs, and the systems' READMEs."""
     return sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("systems/*/README.md")])
 
 
@@ -40,6 +40,7 @@ def format_path(page: Path) -> str:
 
 
 def parse_blocks(page: Path) -> Iterator[Block]:
+    """Yield the fenced blocks of a page; fail if one is never closed."""
     opened: re.Match[str] | None = None
     first, lines = 0, list[str]()
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
@@ -74,6 +75,7 @@ def list_anchors(page: Path) -> set[str]:
 
 
 def _make_anchor(heading: str) -> str:
+    """Return the anchor that GitHub makes of a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -102,6 +104,7 @@ def parse_rows(text: str) -> list[list[str]]:
 
 
 def _is_rule(line: str) -> bool:
+    """Return True for the line between a table's header and its rows."""
     return line.startswith("|") and set(line) <= set("|-: ")
 
 

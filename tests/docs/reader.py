@@ -1,8 +1,8 @@
-"""Follow a tutorial: write its files, type its commands, and compare the output with the page.
+"""Follow a tutorial as a reader does: write its files, type its commands, compare the output with the page.
 
-Only what needs a network is left out: the virtual environment is the one the tests run in, and `pip
-install -e .` becomes a record of the entry point that the page's own `pyproject.toml` declares. A line of
-output on the page must come out of its command; an ellipsis stands for whatever is between.
+Only what needs a network is left out: the virtual environment is the one the tests run in, and `pip install
+-e .` becomes a record of the entry point that the page's own `pyproject.toml` declares. A line of output on
+the page must come out of its command; an ellipsis matches any text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FILE_OF_BLOCK = re.compile(r"(?:no-run: )?the file (\S+)")
 NOT_TYPED_HERE = ("pip install", "python3 -m venv")
 SERVERS = ("holdfast run", "holdfast serve", "holdfast up")
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
-SECONDS_MAX = 120
+MAX_SECONDS = 120
 
 
 def follow(page: Path, folder: Path) -> Reader:
@@ -60,6 +60,7 @@ class Reader:
         self._addresses: dict[str, str] = {}
 
     def write(self, name: str, block: pages.Block) -> None:
+        """Write the file of a block, or apply the block to the file if it is a diff."""
         path = self.folder / name
         if block.language != "diff":
             path.write_text(block.text, encoding="utf-8")
@@ -74,6 +75,7 @@ class Reader:
         path.write_text(text, encoding="utf-8")
 
     def type_in(self, block: pages.Block) -> None:
+        """Type each command of a console block and check the output that follows it on the page."""
         lines = block.text.splitlines()
         for number, line in enumerate(lines):
             if line.startswith("$ "):
@@ -83,6 +85,7 @@ class Reader:
                 )
 
     def _type_line(self, line: str, shown: list[str], place: str) -> None:
+        """Run, start, install, set or fetch as the line says; `shown` is the output on the page."""
         for page_address, address in self._addresses.items():
             line = line.replace(page_address, address)
         if line.startswith(SERVERS):
@@ -101,23 +104,26 @@ class Reader:
                 self.folder /= changed[1]
 
     def run(self, line: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a shell command in the folder, with the reader's environment and these variables."""
         return subprocess.run(
             ["sh", "-c", line],
             cwd=self.folder,
             env=self.env | variables,
             capture_output=True,
             text=True,
-            timeout=SECONDS_MAX,
+            timeout=MAX_SECONDS,
             check=False,
         )
 
     def _set(self, words: list[str]) -> None:
+        """Do what `export` or `unset` does."""
         if words[0] == "unset":
             del self.env[words[1]]
         else:
             self.env |= dict(word.split("=", 1) for word in words[1:])
 
     def _install(self) -> None:
+        """Record the entry points of the folder's pyproject.toml, as an editable install does."""
         project = tomllib.loads((self.folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         name, version = project["name"], project["version"]
         record = self.folder.parent / "installed" / f"{name}-{version}.dist-info"
@@ -132,6 +138,7 @@ class Reader:
         self.env["PYTHONPATH"] = os.pathsep.join([str(record.parent), str(self.folder)])
 
     def _start(self, line: str, shown: list[str], place: str) -> None:
+        """Start a server, wait until it has printed the lines of the page, and note its real addresses."""
         self.stop()
         process = subprocess.Popen(
             shlex.split(line),
@@ -153,10 +160,11 @@ class Reader:
             self._addresses |= dict(zip(ADDRESS.findall(each), found.groups(), strict=True))
 
     def stop(self) -> None:
+        """Interrupt the running servers; fail if one does not exit with 0."""
         while self._servers:
             with self._servers.pop() as process:
                 process.send_signal(signal.SIGINT)
-                said = process.communicate(timeout=SECONDS_MAX)[0]
+                said = process.communicate(timeout=MAX_SECONDS)[0]
                 assert process.returncode == 0, said
 
 
@@ -169,7 +177,7 @@ def _split_hunk(hunk: str) -> tuple[str, str]:
 
 
 def _fetch(words: list[str]) -> str:
-    """Return what `curl` would print."""
+    """Make the request of a `curl` command and return the body."""
     method, headers, body, url = "GET", dict[str, str](), "", ""
     rest = iter(words[1:])
     for word in rest:
@@ -189,11 +197,13 @@ def _fetch(words: list[str]) -> str:
 
 
 def _assert_shown(shown: list[str], said: str, place: str) -> None:
+    """Fail if a line of the page is not in the output; `place` is where on the page."""
     for line in shown:
         assert re.search(_make_pattern(line), said), f"{place}\nsaid\n{said}\nand the page shows\n{line}"
 
 
 def _make_pattern(line: str) -> str:
+    """Return a regular expression for a line of the page; an ellipsis matches any text."""
     return ".*".join(re.escape(part) for part in line.split("…"))
 
 

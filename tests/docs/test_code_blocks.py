@@ -1,6 +1,4 @@
-"""Test that every example runs: Python blocks as one script per page, console blocks against the command
-line.
-"""
+"""The code blocks of every page: Python runs as one script per page, console commands and options exist."""
 
 from __future__ import annotations
 
@@ -97,6 +95,7 @@ def _split_commands(line: str) -> list[list[str]]:
 
 
 def _check_holdfast(words: list[str]) -> None:
+    """Fail if a `holdfast` line uses an unknown command or option."""
     if is_system_command(words):
         known = list_system_command_options(words)
         strangers = [word for word in words if word.startswith("--") and word.split("=")[0] not in known]
@@ -111,5 +110,6 @@ def _check_holdfast(words: list[str]) -> None:
 
 
 def _read_make_targets() -> set[str]:
+    """Return the documented targets of the Makefile."""
     makefile = (pages.ROOT / "Makefile").read_text(encoding="utf-8")
     return set(re.findall(r"^([a-z-]+):.*## ", makefile, flags=re.MULTILINE))

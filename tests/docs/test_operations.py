@@ -1,4 +1,4 @@
-"""Test that docs/reference/tables.md lists exactly the served operations."""
+"""docs/reference/tables.md lists exactly the DynamoDB operations that the wire serves."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Test that links have targets, words have one meaning, and decisions are numbered."""
+"""Pages of the documentation: links have targets, the README maps every package, decisions are numbered."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,14 @@ def test_every_link_of_the_page_has_a_target(page: Path) -> None:
         assert found.exists(), f"{target} does not exist"
         if anchor and found.suffix == ".md":
             assert anchor in pages.list_anchors(found), f"{target}: no heading with that anchor"
+
+
+@pytest.mark.parametrize("page", pages.list_pages(), ids=pages.format_path)
+def test_every_test_named_by_the_page_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = set(re.findall(r"`(?:[\w/.]*[/:])?(test_\w+)(?:\.py)?`", text))
+
+    assert named - _list_test_names() - set(re.findall(r"def (test_\w+)", text)) == set()
 
 
 def test_the_readme_maps_every_package() -> None:
@@ -64,6 +74,14 @@ def test_every_decision_is_titled_with_its_number() -> None:
         assert path.read_text(encoding="utf-8").startswith(f"# {path.name[:4]}"), path.name
 
 
+@cache
+def _list_test_names() -> frozenset[str]:
+    """Return the names of all test functions and test modules."""
+    files = sorted((pages.ROOT / "tests").rglob("test_*.py"))
+    functions = (re.findall(r"def (test_\w+)", file.read_text(encoding="utf-8")) for file in files)
+    return frozenset(chain((file.stem for file in files), *functions))
+
+
 def _read_map() -> list[tuple[str, int]]:
     """Return the directories below `src/holdfast/` in the README's map, each with its depth."""
     maps = [
@@ -76,11 +94,12 @@ def _read_map() -> list[tuple[str, int]]:
         if not line.startswith(" "):
             break
         depth = 1 if len(line) - len(line.lstrip()) <= 2 else 2
-        found += [(name.rstrip("/"), depth) for name in _leading_directories(line)]
+        found += [(name.rstrip("/"), depth) for name in _find_leading_directories(line)]
     return found
 
 
-def _leading_directories(line: str) -> list[str]:
+def _find_leading_directories(line: str) -> list[str]:
+    """Return the directories that a line of the map begins with; files are skipped."""
     names: list[str] = []
     for word in line.split():
         if not re.fullmatch(r"[a-z0-9_]+(/|\.py)", word):

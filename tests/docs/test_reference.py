@@ -1,4 +1,4 @@
-"""Test that the reference pages are complete: commands, options, settings, variables and errors."""
+"""The reference pages are complete: commands, options, settings, variables, errors and declarations."""
 
 from __future__ import annotations
 
@@ -84,6 +84,7 @@ def test_every_error_says_what_it_means_and_what_to_do() -> None:
 
 
 def _read_code(found: type[errors.HoldfastError]) -> str:
+    """Return the error's code, or "varies" if each error has its own."""
     return "varies" if found in WITH_A_CODE_OF_THEIR_OWN else found.code
 
 

@@ -1,6 +1,4 @@
-"""Follow the SQL tutorial from an empty folder to its tests and its type check; its refill is ordered
-once.
-"""
+"""The SQL tutorial can be followed from an empty folder to its end, and its outbox is empty then."""
 
 from __future__ import annotations
 
@@ -14,6 +12,7 @@ PAGE = pages.DOCS / "tutorial" / "sql.md"
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Reader:
+    """Follow the page to its end."""
     return follow(PAGE, tmp_path_factory.mktemp("sql-tutorial"))
 
 

@@ -1,4 +1,4 @@
-"""Follow the tutorial in an empty folder: write its files, type its commands, from top to bottom."""
+"""The first tutorial can be followed in an empty folder from top to bottom, and what it claims holds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_mcp_client_configuration_starts_the_command_of_the_page() -> None:
     assert any(typed in block.text for block in BLOCKS if block.language == "console")
 
 
-def test_a_second_run_of_the_script_finds_the_parcel(reader: Reader) -> None:
+def test_second_run_of_the_script_fails_because_the_parcel_exists(reader: Reader) -> None:
     again = reader.run("python try_it.py")
 
     assert again.returncode == 1

@@ -1,1 +1,1 @@
-"""Faults on purpose: killed processes, failing disks, lost power."""
+"""Fault tests: killed processes, failing disks, lost power and malformed input."""

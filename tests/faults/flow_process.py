@@ -1,6 +1,6 @@
-"""Worker of the errands' flow, and a person who chooses, in one process that kills itself at a given point.
+"""A process that runs a flow's worker and answers its waits, and kills itself at a given point.
 
-python -m tests.faults.flow_process FOLDER SEED POINT COUNT
+    python -m tests.faults.flow_process FOLDER SEED POINT COUNT
 
 POINT is "transaction" (before one is made), "committed" (after it, before its message is sent), "sent" (after
 that, before the message of the step is deleted), "request" (before any request) or "answer" (after any). It
@@ -40,12 +40,13 @@ LOOKS_S: Final = 0.05
 
 
 class KillPoint:
-    """The point at which this process kills itself."""
+    """The point at which this process kills itself; 0 as `count` means never."""
 
     def __init__(self, point: str = "never", count: int = 0) -> None:
         self._point, self._left = point, count
 
     def reach(self, *points: str) -> None:
+        """Count a point that is one of these, and kill the process at the given count."""
         if self._point in points:
             self._left -= 1
             if self._left == 0:
@@ -59,6 +60,7 @@ class SelfKillingEngine:
         self._behind, self._fate = engine, kill_point
 
     async def run(self, operation: Any) -> Any:
+        """Run the operation, and reach the kill points before and after it."""
         is_transaction = isinstance(operation, TransactWriteItems)
         self._fate.reach("request", *(("transaction",) if is_transaction else ()))
         result = await self._behind.run(operation)
@@ -89,6 +91,7 @@ def main(folder: str, seed: str, point: str, count: str) -> None:
 
 
 async def _work(stores: Stores, random: Random) -> None:
+    """Run the worker, with steps that sometimes fail, and answer waits until no execution is left."""
     tools = Tools(mark=lambda: f"#{UlidGenerator(stores.clock).new()}")
 
     async def now_and_then(run: StepContext[Errand]) -> None:
@@ -110,7 +113,7 @@ async def _work(stores: Stores, random: Random) -> None:
 
 
 async def _choose(stores: Stores, key: str, random: Random, tools: Tools) -> None:
-    """Choose as a person does, sometimes later; another process may be faster."""
+    """Answer the wait of an errand as a person does, half of the time; another process may be faster."""
     if random.random() < 0.5:
         return
     errand = await stores.run(ERRANDS.pattern_set.item(key))

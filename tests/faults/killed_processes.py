@@ -1,5 +1,4 @@
-"""Processes that are killed and replaced until the work is done, and the external service that they call,
-over HTTP.
+"""Start, kill and replace worker processes until their work is done, and serve a fake service over HTTP.
 
 For `test_once_killed.py` and `test_hold_queue_killed.py`; `self_killing.py` runs inside the processes.
 """
@@ -24,13 +23,16 @@ from urllib.parse import parse_qs, urlsplit
 
 ROOT = Path(__file__).parents[2]
 # A process lives for at most this many requests to the store.
-REQUESTS_MAX = 60
+MAX_REQUESTS = 60
 
 Process = subprocess.Popen[str]
 
 
 class FakeService(Protocol):
-    """External service: returns a status and a body, or None to close the connection without a response."""
+    """An external service. Each method returns a status and a body, or None to close the connection.
+
+    `worker` is the process id of the caller, so that the service can kill it.
+    """
 
     def handle_post(self, body: dict[str, str], worker: int) -> tuple[int, Any] | None: ...
 
@@ -38,6 +40,7 @@ class FakeService(Protocol):
 
 
 def start_process(module: str, *arguments: object) -> Process:
+    """Start a Python module as a process with these arguments; its output can be read."""
     command = [sys.executable, "-m", module, *map(str, arguments)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -46,14 +49,14 @@ def run_until_done(start: Callable[[int], Process], random: Random, *, several: 
     """Run several processes, replacing killed ones, until one ends by itself; return the number of kills.
 
     `start` starts one that lives for the given number of requests; 0, once enough have died, means without
-    limit.
+    limit. The others are killed at the end.
     """
     kills, began = 0, 0
     processes: list[Process] = []
     try:
         while True:
             while len(processes) < several:
-                processes.append(start(random.randrange(10, REQUESTS_MAX) if began < kills_max else 0))
+                processes.append(start(random.randrange(10, MAX_REQUESTS) if began < kills_max else 0))
                 began += 1
             ended = _wait_for_first_end(processes)
             if ended.returncode == 0:
@@ -91,6 +94,8 @@ def fail_after_effect(worker: int, random: Random, failures: Tally[str]) -> tupl
 
 @contextmanager
 def serve(service: FakeService) -> Iterator[str]:
+    """Serve the fake service on loopback while the block runs and yield its URL."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body_read = self.rfile.read(int(self.headers["Content-Length"]))

@@ -1,5 +1,4 @@
-"""Parts of the processes that die while they have letters sent: a store that kills them, and the service's
-client.
+"""Parts of processes that die on purpose: tables that kill their process, and a client of the fake service.
 
 For `once_process.py`, `hold_queue_process.py` and `migration_process.py`; `killed_processes.py` starts them.
 """
@@ -27,6 +26,7 @@ class SelfKillingTables:
         self._tables, self._left, self._is_after = tables, requests, is_after
 
     async def run(self, operation: Operation[Any]) -> Any:
+        """Run the operation; kill the process before or after it if it is the chosen request."""
         self._left -= 1
         is_last = self._left == 0
         if is_last and not self._is_after:
@@ -38,8 +38,9 @@ class SelfKillingTables:
 
 
 class ServiceClient:
-    """Client that reports unknown outcomes as such. It sends its process id, so that the service can kill
-    it.
+    """A client of the fake service that says whether a failed call may have had its effect.
+
+    It sends its process id, so that the service can kill it.
     """
 
     def __init__(self, url: str) -> None:
@@ -52,6 +53,10 @@ class ServiceClient:
         await self._http.aclose()
 
     async def post(self, body: dict[str, str]) -> dict[str, Any]:
+        """Request a letter and return the outcome.
+
+        Raise `ExternalServiceFailed`; its `may_be_done` is False only for a refusal with status 429.
+        """
         try:
             answer = await self._http.post("/letters", json=body)
         except httpx.TransportError as error:
@@ -62,6 +67,7 @@ class ServiceClient:
         return outcome
 
     async def find(self, key: str) -> dict[str, Any] | None:
+        """Return the outcome for a key, or None if the service has none."""
         try:
             answer = await self._http.get("/letters", params={"key": key})
         except httpx.TransportError as error:

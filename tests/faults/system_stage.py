@@ -1,4 +1,4 @@
-"""A system as processes of the command line, on one folder and one clock; for tests that kill them.
+"""Run a system as processes of the command line, on one folder and one clock, for tests that kill them.
 
 The clock is in a file and runs like the machine's. When nothing has been written for a while, every process
 waits for a deadline, and the clock jumps ahead: waiting out the visibility timeout of every killed worker
@@ -95,7 +95,7 @@ class SystemStage:
         return found[0]
 
     def run_command(self, *arguments: str) -> str:
-        """Run a command and return its output."""
+        """Run a `holdfast` command and return its output; fail if it does not exit with 0."""
         done = subprocess.run(
             [sys.executable, "-m", "holdfast", *arguments],
             env=self._environment,
@@ -110,6 +110,7 @@ class SystemStage:
     def start_process(
         self, name: str, *arguments: str, module: str = "holdfast", **variables: str
     ) -> Process:
+        """Start a Python module as a process with the stage's settings; `name` is that of its log file."""
         log = (self.logs / f"{len(self._files):03}-{name}.log").open("w")
         self._files.append(log)
         process = subprocess.Popen(
@@ -125,6 +126,7 @@ class SystemStage:
         return process
 
     def read_first_line(self, process: Process) -> str:
+        """Return the first line that the process prints; fail with the logs if it ends before."""
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, f"{process.args!r} did not start: {self.read_logs()[-5:]}"
@@ -140,7 +142,10 @@ class SystemStage:
 
 
 class MovingClock:
-    """Run clock with a thread that moves it. `watched` are files, or folders of files."""
+    """A run clock that a thread moves like the machine's clock, with jumps while they are allowed.
+
+    It jumps when the watched files, or folders of files, have not been written to for a while.
+    """
 
     def __init__(self, file: Path, start: datetime, watched: list[Path], jump_s: float) -> None:
         self.run = RunClock(file, start=start.timestamp())
@@ -159,6 +164,7 @@ class MovingClock:
 
     @contextmanager
     def allow_jumps(self) -> Iterator[None]:
+        """Let the clock jump ahead while the block runs and nothing is written."""
         self._may_jump.set()
         yield
         self._may_jump.clear()
@@ -174,6 +180,7 @@ class MovingClock:
             self.run.advance(seconds)
 
     def _move(self) -> None:
+        """Move the clock with the machine's time, and jump if allowed and quiet, until stopped."""
         seen, changed_at, last = 0, time.perf_counter(), time.perf_counter()
         while not self._stopped.wait(TICK_S):
             now = time.perf_counter()
@@ -191,6 +198,7 @@ class MovingClock:
 
 
 def _get_write_time(path: Path) -> int:
+    """Return the time of the last write below the path; 0 if it does not exist."""
     try:
         if path.is_dir():
             return max((_get_write_time(each) for each in path.iterdir()), default=0)

@@ -1,6 +1,4 @@
-"""Throttling and conflicts on demand as boto3 sees them, over HTTP: from an engine, and from `holdfast
-serve`.
-"""
+"""Injected throttling and conflicts as boto3 sees them over HTTP, from an engine and `holdfast serve`."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from botocore.exceptions import ClientError
 
 from holdfast.operations.tables import Scan
 from holdfast.stores.tables.embedded import Faults, open_tables
-from holdfast.wire.server import start_server
+from holdfast.wire.http.server import start_server
 
 ROOT = Path(__file__).parents[2]
 ONCE = Config(retries={"total_max_attempts": 1})
@@ -27,6 +25,7 @@ KEY = {"pk": {"S": "a"}}
 
 
 def make_client(url: str) -> Any:
+    """Return a client without retries, after creating the table."""
     client = boto3.client("dynamodb", endpoint_url=url, region_name="us-east-1", config=ONCE)
     client.create_table(
         TableName="tab",
@@ -38,12 +37,14 @@ def make_client(url: str) -> Any:
 
 
 def get_refusal(client: Any, method: str, **request: Any) -> Any:
+    """Call a method of the client that must be refused; return the response."""
     with pytest.raises(ClientError) as refused:
         getattr(client, method)(**request)
     return refused.value.response
 
 
 def transact(client: Any) -> Any:
+    """Put two items in a transaction that must be refused; return the response."""
     puts = [{"Put": {"TableName": "tab", "Item": {"pk": {"S": key}}}} for key in "ab"]
     return get_refusal(client, "transact_write_items", TransactItems=puts)
 

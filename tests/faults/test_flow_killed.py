@@ -1,6 +1,4 @@
-"""Workers of a flow are killed around each transaction and send, and anywhere: every item ends, with each
-effect once.
-"""
+"""Workers of a flow are killed at chosen and random points: every item ends, with each effect once."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from tests.unit.flows.errands import ERRANDS, NOON, Errand, Happened, create_err
 
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
 ITEMS = 300 if SOAK else 30
-KILLS_MAX = 100 if SOAK else 12
+MAX_KILLS = 100 if SOAK else 12
 SEVERAL = 2
 # The clock runs faster than the machine's, so that a dead process's messages soon become visible.
 TICK_S, TICK_CLOCK_S = 0.1, 4.0
@@ -40,11 +38,12 @@ def test_every_item_ends_once_although_workers_are_killed(tmp_path: Path) -> Non
         kills = run_until_done(tmp_path, clock, random)
         ends = asyncio.run(check_items(stores))
     print(f"{sum(kills.values())} killed: {dict(kills)}; {dict(ends)}")  # noqa: T201
-    assert sum(kills.values()) >= KILLS_MAX / 2
+    assert sum(kills.values()) >= MAX_KILLS / 2
     assert ends["done"] >= ITEMS / 2
 
 
 async def start_items(stores: Stores) -> None:
+    """Create the stores and start the flow for every item."""
     await create_stores(stores)
     for number in range(ITEMS):
         errand = ERRANDS.initial(Errand(owner="o-1", errand_id=f"e-{number}"), stores)
@@ -57,7 +56,7 @@ def run_until_done(folder: Path, clock: RunClock, random: Random) -> Counter[str
     try:
         while True:
             while len(running) < SEVERAL:
-                point = POINTS[began % len(POINTS)] if began < KILLS_MAX else "never"
+                point = POINTS[began % len(POINTS)] if began < MAX_KILLS else "never"
                 count = random.randrange(1, 60 if point in ("request", "answer") else 8)
                 running[
                     start_process("tests.faults.flow_process", folder, random.randrange(2**32), point, count)

@@ -1,7 +1,6 @@
-"""Malformed requests: the response is a 4xx with a DynamoDB error, and the table is unchanged.
+"""Malformed requests to the DynamoDB endpoint over HTTP: a 4xx with a DynamoDB error, no changed item.
 
-The tests use real HTTP to a server in this process and print the seed; HOLDFAST_SOAK=1 sends ten times as
-much.
+The server runs in this process. The tests print their seed; HOLDFAST_SOAK=1 sends ten times as much.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ import pytest
 from holdfast.operations.tables import CreateTable, KeyAttribute, KeySchema, PutItem, Scan, TableDefinition
 from holdfast.operations.values import Item
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
+from holdfast.wire.http.server import start_server
 from holdfast.wire.operations import CODECS
-from holdfast.wire.server import start_server
 
 SEED = int(os.environ.get("HOLDFAST_SEED", "20261115"))
 ROUNDS = 3000 if os.environ.get("HOLDFAST_SOAK") else 300
@@ -60,6 +59,7 @@ def send(tables: EmbeddedTables) -> Iterator[Send]:
 
 @contextmanager
 def make_sender(url: str) -> Iterator[Send]:
+    """Yield a function that sends a body to a target and returns the status and the JSON of the response."""
     address = urlsplit(url)
     connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=20)
 
@@ -79,6 +79,7 @@ def make_sender(url: str) -> Iterator[Send]:
 
 
 def assert_refused(send: Send, tables: EmbeddedTables, target: str, body: bytes) -> None:
+    """Check that the request gets a 4xx with an error type, and that the table is unchanged."""
     status, answer = send(target, body)
     assert 400 <= status < 500, (target, body[:500], answer)
     assert "#" in answer["__type"]
@@ -91,7 +92,7 @@ def test_random_bytes_are_refused(send: Send, tables: EmbeddedTables) -> None:
         assert_refused(send, tables, chance.choice(TARGETS), chance.randbytes(chance.randrange(1, 200)))
 
 
-def test_requests_with_bytes_changed_are_refused_or_harmless(send: Send, tables: EmbeddedTables) -> None:
+def test_request_with_changed_bytes_causes_no_500_and_no_change(send: Send, tables: EmbeddedTables) -> None:
     """A changed byte may leave a legal read; it must never be a 500 or change the table."""
     chance = make_random()
     read = json.dumps({"TableName": TABLE, "Key": KEY, "ProjectionExpression": "pk, #m.list[1]"}).encode()
@@ -104,7 +105,8 @@ def test_requests_with_bytes_changed_are_refused_or_harmless(send: Send, tables:
     assert tables.run_blocking(Scan(TABLE)).items == [KEPT]
 
 
-def _nested(levels: int, opening: str, core: str, closing: str) -> str:
+def _nest(levels: int, opening: str, core: str, closing: str) -> str:
+    """Return the core inside so many opening and closing texts."""
     return opening * levels + core + closing * levels
 
 
@@ -117,19 +119,19 @@ BODIES: dict[str, str | bytes] = {
     "half an object": '{"TableName": "Kept"',
     "bad UTF-8": b'{"TableName": "\xff\xfe"}',
     "a lone surrogate": '{"TableName": "Kept", "Item": {"pk": {"S": "\\ud800"}, "sk": {"N": "1"}}}',
-    "lists nested thousands deep": '{"TableName": ' + _nested(DEEP, "[", "1", "]") + "}",
-    "objects nested thousands deep": '{"TableName": ' + _nested(DEEP, '{"a":', "1", "}") + "}",
+    "lists nested thousands deep": '{"TableName": ' + _nest(DEEP, "[", "1", "]") + "}",
+    "objects nested thousands deep": '{"TableName": ' + _nest(DEEP, '{"a":', "1", "}") + "}",
     "a value nested thousands deep": '{"TableName": "Kept", "Item": {"pk": {"S": "a"}, "sk": {"N": "1"}, "x": '  # noqa: E501
-    + _nested(DEEP, '{"L": [', '{"NULL": true}', "]}")
+    + _nest(DEEP, '{"L": [', '{"NULL": true}', "]}")
     + "}}",
     "a value nested forty deep": '{"TableName": "Kept", "Item": {"pk": {"S": "a"}, "sk": {"N": "1"}, "x": '
-    + _nested(40, '{"L": [', '{"NULL": true}', "]}")
+    + _nest(40, '{"L": [', '{"NULL": true}', "]}")
     + "}}",
     "a condition nested thousands deep": json.dumps(
         {
             "TableName": TABLE,
             "Item": KEY,
-            "ConditionExpression": _nested(2000, "(", "attribute_exists(pk)", ")"),
+            "ConditionExpression": _nest(2000, "(", "attribute_exists(pk)", ")"),
         }
     ),
     "a chain of NOT": json.dumps(
@@ -180,7 +182,7 @@ MEMBERS = (
 
 
 def make_nonsense(chance: random.Random, levels: int) -> Any:
-    """Make a value of names that the protocol knows with values that it does not expect there."""
+    """Make a JSON value of names that the protocol knows, with values that it does not expect there."""
     if levels == 0 or chance.random() < 0.3:
         return chance.choice(
             ["", "a", "Kepd", "1", -1, 0, 10**30, 1.5, True, None, [], {}, "é\u0000", "attribute_exists(a)"]

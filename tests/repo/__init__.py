@@ -1,1 +1,1 @@
-"""Tests of the repository itself: the outer surface that others rely on."""
+"""Tests of the repository itself: files, layers, dependencies, requirements and the frozen outer surface."""

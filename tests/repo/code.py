@@ -1,4 +1,4 @@
-"""Load the library and the systems, and find what they declare."""
+"""Import the library and the installed systems, and find what their modules declare."""
 
 from __future__ import annotations
 
@@ -60,16 +60,17 @@ def find_subclasses(base: type[T]) -> list[type[T]]:
 
 
 def is_ours(kind: type[Any]) -> bool:
-    """Say whether the library or a system defines the class, rather than a test."""
-    return kind.__module__.partition(".")[0] in _package_names()
+    """Return True if the library or a system defines the class, rather than a test."""
+    return kind.__module__.partition(".")[0] in _get_package_names()
 
 
 @cache
-def _package_names() -> frozenset[str]:
+def _get_package_names() -> frozenset[str]:
     return frozenset((holdfast.__name__, *list_system_names()))
 
 
 def _walk_subclasses(base: type[T]) -> Iterator[type[T]]:
+    """Yield all direct and indirect subclasses, each once."""
     pending, seen = [base], set[type[T]]()
     while pending:
         for each in pending.pop().__subclasses__():

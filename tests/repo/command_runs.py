@@ -1,7 +1,7 @@
-"""Run every command that answers in JSON on a small data folder, and describe the answers.
+"""Run every command that answers in JSON on a small data folder, and describe the shapes of the answers.
 
-The folder holds sample data of every system at a fixed time. Examples of access patterns add what the
-sample data lacks, so that no list is empty.
+The folder holds sample data of every system at a fixed time. Examples of access patterns add what the sample
+data lacks, so that no list is empty.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ class Shell:
 
     def run(self, words: str, *arguments: str) -> Any:
         """Run `holdfast WORDS ARGUMENTS --json` and return its answer. Only the words identify the answer."""
-        answer = json.loads(self.write(words, *arguments, "--json"))
+        answer = json.loads(self.run_as_text(words, *arguments, "--json"))
         self._answers.setdefault(words, []).append(answer)
         return answer
 
-    def write(self, words: str, *arguments: str) -> str:
+    def run_as_text(self, words: str, *arguments: str) -> str:
         """Run a command and return its output. The exit code is ignored: it may report a finding."""
         with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()):
             self._command.main([*words.split(), *arguments], prog_name="holdfast", standalone_mode=False)
@@ -101,7 +101,10 @@ class Shell:
 
 @contextmanager
 def open_shell() -> Iterator[Shell]:
-    """Make the data folder with the sample data of every system."""
+    """Make a temporary data folder with the sample data of every system, and yield a shell on it.
+
+    The settings are in environment variables while the block runs.
+    """
     systems = load_systems()
     schemas = [schema for system in systems.values() for schema in system.schemas]
     with ExitStack() as stack:
@@ -113,11 +116,12 @@ def open_shell() -> Iterator[Shell]:
         stack.enter_context(patch_environ({FILE_VARIABLE: str(file)}, without=FOREIGN))
         shell = Shell(folder, Settings.load())
         for name in systems:
-            shell.write(f"sample {name} --scale {SCALES.get(name, SCALE)}")
+            shell.run_as_text(f"sample {name} --scale {SCALES.get(name, SCALE)}")
         yield shell
 
 
 def find_pattern(system: System, id: str) -> Pattern[..., Any]:
+    """Return the access pattern with this id."""
     (found,) = (each for each in system.patterns if each.id == id)
     return found
 
@@ -128,7 +132,7 @@ def find_example(system: System, id: str) -> str:
 
 
 def run_commands(shell: Shell) -> None:
-    """Run every command that answers in JSON, except `NOT_RUN_CODES` and the commands of `derive_files`."""
+    """Run every command that answers in JSON, except those in `NOT_RUN` and those of `derive_files`."""
     _run_declarations(shell)
     _run_reports(shell)
     _run_queues(shell)
@@ -143,9 +147,7 @@ def run_commands(shell: Shell) -> None:
 
 
 def derive_files(shell: Shell) -> dict[str, list[Path]]:
-    """Derive the documentation, the infrastructure and the policies of every system; return the files by
-    system.
-    """
+    """Write the documentation, infrastructure and policies of every system; return the files by system."""
     commands = ("docs", "iac cloudformation", "iac terraform", "iam")
     return {
         name: [

@@ -1,6 +1,4 @@
-"""List what is stored: tables, queues, objects, cached values, flows, documents, records of the embedded
-engines.
-"""
+"""Lists of what is stored: tables, cursors, queues, objects, cached values, flows, documents, records."""
 
 from __future__ import annotations
 
@@ -94,8 +92,9 @@ def _describe_template(template: Template) -> str:
 
 
 def list_cursors() -> Iterator[str]:
-    """List the cursor that each query returns after one fixed key: clients keep cursors and send them back
-    later.
+    """List the cursor that each query returns after one fixed key.
+
+    Clients keep cursors and send them back later.
     """
     for name, system in load_systems().items():
         for pattern in system.patterns:
@@ -187,8 +186,7 @@ def _describe_machine(machine: dict[str, Any]) -> Iterator[str]:
 
 
 def list_documents() -> Iterator[str]:
-    """List the members of every Pydantic model by their JSON names: all that is parsed, sent or stored as
-    JSON.
+    """List the members of every Pydantic model by their JSON names: what is parsed, sent or stored as JSON.
 
     The class is not listed: renaming it changes nothing outside. A Python name that differs from the JSON
     name follows in parentheses, because some documents are stored under Python names.

@@ -1,4 +1,4 @@
-"""List what only a data folder shows: answers of commands, SQL schemas, files, and files derived for AWS."""
+"""Lists of what only a data folder shows: command answers, SQL schemas, data files, files derived for AWS."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ class Facts:
 
 @cache
 def collect_facts() -> Facts:
-    """Fill a data folder, run every command on it and describe the result. This takes seconds and runs
-    once.
+    """Fill a data folder, run every command on it and describe the result.
+
+    This takes seconds and is done once per process.
     """
     with open_shell() as shell:
         sql = list(_describe_sql(shell))
@@ -92,6 +93,7 @@ def list_retention() -> list[str]:
 
 
 def _describe_sql(shell: Shell) -> Iterator[str]:
+    """Yield the columns, indexes, constraints, routines and revisions of every SQL schema."""
     schemas = [schema.name for system in load_systems().values() for schema in system.schemas]
     with connect(shell.settings.sql) as connection:
 
@@ -122,6 +124,7 @@ def _describe_files(folder: Path) -> Iterator[str]:
 
 
 def _describe_sqlite(file: Path) -> Iterator[str]:
+    """Yield the identity and the table definitions of a SQLite file, with numbers replaced by N."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
         for pragma in ("application_id", "user_version"):
             ((value,),) = connection.execute(f"PRAGMA {pragma}").fetchall()
@@ -142,6 +145,7 @@ def _describe_derived_files(shell: Shell) -> Iterator[str]:
 
 
 def _describe_derived_file(file: Path) -> Iterator[str]:
+    """Yield the names of the resources, blocks, statements or grants in a generated file."""
     text = file.read_text(encoding="utf-8")
     match file.suffix:
         case ".yaml":

@@ -1,6 +1,4 @@
-"""List what operators see: commands, settings, metrics, access patterns, parts of systems, the
-distribution.
-"""
+"""Lists of what operators see: commands, settings, metrics, access patterns, system parts, distribution."""
 
 from __future__ import annotations
 
@@ -83,6 +81,7 @@ def _describe_parameters(parameters: Iterable[Any]) -> Iterator[str]:
 
 
 def _describe_parameter(parameter: Any) -> str:
+    """Return the default, type, repeatability and variable of a parameter."""
     default = parameter.default
     facts = [
         "required"
@@ -142,6 +141,7 @@ class _RecordingEnvironment(Mapping[str, str]):
 
 
 def _list_sandbox_variables(system: System) -> Iterator[str]:
+    """Yield the variables that `holdfast up` sets for the system's sandboxes."""
     addresses = dict.fromkeys(system.sandboxes, ADDRESS)
     yield from (get_address_variable(system, name) for name in addresses)
     if system.sandbox_variables is not None:
@@ -195,9 +195,7 @@ def list_patterns() -> Iterator[str]:
 
 
 def list_system_parts() -> Iterator[str]:
-    """List the named parts of each system: components, schedules, sandboxes, subjects, imports,
-    migrations, outboxes.
-    """
+    """List the named parts of each system, such as components, schedules, sandboxes, imports and outboxes."""
     for name, system in load_systems().items():
         yield f"{name}: title {system.title}, environments {', '.join(system.environments) or 'any'}"
         schemas = ", ".join(each.name for each in system.schemas)

@@ -60,6 +60,7 @@ def render_page() -> str:
 
 
 def _find_marks(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
+    """Yield each test with the ids that it, or its whole file, is marked with."""
     whole_file = [
         id
         for node in tree.body
@@ -75,6 +76,7 @@ def _find_marks(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
 
 
 def _find_ids(node: ast.AST) -> list[str]:
+    """Return the ids in the `proves` marks of an expression."""
     return [
         argument.value
         for call in ast.walk(node)

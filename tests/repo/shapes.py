@@ -24,14 +24,16 @@ def describe_values(values: Iterable[Any]) -> list[str]:
 
 
 def describe_schema(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> list[str]:
-    """Return the key paths of a JSON schema. `definitions` resolves its references; the default is its own
-    `$defs`.
+    """Return the key paths of a JSON schema, each with its types.
+
+    `definitions` resolves its references; the default is its own `$defs`.
     """
     known = schema.get("$defs", {}) if definitions is None else definitions
     return _join_types(_walk_schema(schema, "", known, ()))
 
 
 def _join_types(places: Iterable[Place]) -> list[str]:
+    """Return a sorted line for each path, with all its types."""
     types: dict[str, set[str]] = {}
     for path, type_name in places:
         types.setdefault(path, set()).add(type_name)
@@ -68,7 +70,10 @@ def _name_type(value: Any) -> str:
 def _walk_schema(
     schema: Mapping[str, Any], path: str, definitions: Mapping[str, Any], within: tuple[str, ...]
 ) -> Iterator[Place]:
-    """`within` names the references that led here, so that a recursive schema ends."""
+    """Yield each key path and type of a schema.
+
+    `within` names the references that led here, so that a recursive schema ends.
+    """
     if REFERENCE in schema:
         name = str(schema[REFERENCE]).rpartition("/")[2]
         if name in within:
@@ -86,6 +91,7 @@ def _walk_schema(
 
 
 def _list_members(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the path and schema of each property, map value and list element."""
     for name, inner in schema.get("properties", {}).items():
         mark = REQUIRED if name in schema.get("required", ()) else ""
         yield (f"{path}.{name}{mark}" if path else f"{name}{mark}"), inner

@@ -1,6 +1,4 @@
-"""Read from the source what no object at run time shows: metrics that systems count, and variables named
-in the code.
-"""
+"""Read from the source what no object shows at run time: counted metrics and named environment variables."""
 
 from __future__ import annotations
 
@@ -30,8 +28,9 @@ def find_variables() -> set[str]:
 
 
 def find_metrics() -> set[str]:
-    """Return each metric that the code counts or measures, with its labels: `breaker_opened {breaker}:
-    counter`.
+    """Return each metric that the code counts or measures: `breaker_opened {breaker}: counter`.
+
+    The labels are in braces.
     """
     calls = tuple(f".{name}(" for name in COUNTING)
     modules = [ast.parse(text) for text in _read_sources() if any(call in text for call in calls)]
@@ -60,9 +59,7 @@ def _find_counting_calls(module: ast.Module) -> Iterator[tuple[Function, ast.Cal
 
 
 def _find_metric_names(module: ast.Module, function: Function, call: ast.Call) -> Iterator[str]:
-    """Yield the first argument; if that is a parameter, yield what the callers of the function pass for
-    it.
-    """
+    """Yield the call's first argument; if that is a parameter of the function, what its callers pass."""
     given = call.args[0]
     text = _read_text(given)
     if text is not None and METRIC.fullmatch(text):
@@ -82,4 +79,5 @@ def _find_arguments(module: ast.Module, function: str, position: int) -> Iterato
 
 
 def _read_text(node: ast.AST) -> str | None:
+    """Return the value of a string constant, or None for any other node."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None

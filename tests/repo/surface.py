@@ -19,7 +19,7 @@ from typing import Final
 from tests.repo import data_lists, folder_lists, operator_lists, web_lists
 
 GOLDEN: Final = Path(__file__).parent / "golden"
-LINES_SHOWN_MAX: Final = 40
+MAX_LINES_SHOWN: Final = 40
 HOW_TO_ACCEPT: Final = (
     "If this is on purpose, run `python -m tests.repo.surface --write` and add a line to CHANGELOG.md."
 )
@@ -67,9 +67,7 @@ def read_golden(name: str) -> list[str]:
 
 
 def write_golden() -> None:
-    """Write every list, one line of the file per line of the list, and delete the files of lists that are
-    gone.
-    """
+    """Write every list to its file, and delete the files of lists that are gone."""
     for file in GOLDEN.glob("*.json"):
         if file.stem not in LISTS:
             file.unlink()
@@ -93,9 +91,10 @@ def describe_difference(name: str) -> str | None:
 
 
 def _describe_lines(what: str, lines: set[str]) -> Iterable[str]:
+    """Yield one paragraph with the first lines and the number of all; nothing if there are none."""
     if lines:
-        shown = [f"  {line}" for line in sorted(lines)[:LINES_SHOWN_MAX]]
-        more = [f"  … and {len(lines) - LINES_SHOWN_MAX} more"] if len(lines) > LINES_SHOWN_MAX else []
+        shown = [f"  {line}" for line in sorted(lines)[:MAX_LINES_SHOWN]]
+        more = [f"  … and {len(lines) - MAX_LINES_SHOWN} more"] if len(lines) > MAX_LINES_SHOWN else []
         yield "\n".join([f"{what} ({len(lines)}):", *shown, *more])
 
 

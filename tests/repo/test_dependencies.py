@@ -1,4 +1,4 @@
-"""Test the dependencies: pinned with hashes, under permissive licences, each with its reason."""
+"""The dependencies: pinned with hashes, under permissive licences, each with its reason on a page."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ LESSER_DRIVER = {"psycopg", "psycopg-binary", "psycopg-pool"}
 
 
 def read_pins(lock: str) -> dict[str, str]:
+    """Return the pinned version of each package in a lock file."""
     return dict(PINNED.findall(LOCKS[lock].read_text(encoding="utf-8")))
 
 
@@ -59,6 +60,7 @@ def test_the_dev_lock_pins_the_same_versions_as_the_runtime_lock() -> None:
 
 @pytest.mark.parametrize("name", sorted(read_pins("dev")))
 def test_the_licence_is_permissive(name: str) -> None:
+    """Exceptions are MPL for tools that are not shipped, and LGPL for the PostgreSQL driver."""
     if name in MOZILLA_TOOLS:
         assert name not in read_pins("runtime")
         assert "MPL" in _read_licence(name)
@@ -68,7 +70,7 @@ def test_the_licence_is_permissive(name: str) -> None:
         assert PERMISSIVE.search(_read_licence(name)), _read_licence(name)
 
 
-def test_the_dependencies_page_gives_a_reason_for_every_runtime_package() -> None:
+def test_dependencies_page_gives_a_reason_for_runtime_and_direct_dev_packages() -> None:
     page = (ROOT / "docs" / "internals" / "dependencies.md").read_text(encoding="utf-8")
     reasons = dict(re.findall(r"^\| `([a-z0-9-]+)` \|.*\| ([^|]+) \|$", page, re.M))
 
@@ -77,6 +79,7 @@ def test_the_dependencies_page_gives_a_reason_for_every_runtime_package() -> Non
 
 
 def _read_licence(name: str) -> str:
+    """Return the licence in the metadata of an installed package; fail if it is not installed."""
     try:
         found = metadata(name)
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Test that the outer surface is as it was frozen: APIs, commands, settings, metrics, stores, files."""
+"""The outer surface is as it was frozen: APIs, commands, settings, metrics, stores, files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that dependencies point down only, as the contracts of pyproject.toml demand."""
+"""Imports point down only, as the contracts of pyproject.toml demand; checked by import-linter."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ def test_every_system_is_found_by_hosts_and_bound_by_the_contracts() -> None:
 
 
 def _lint(config: Path, directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run import-linter with this configuration in a directory."""
     return subprocess.run(
         [LINT_IMPORTS, "--no-cache", "--config", config],
         cwd=directory,

@@ -1,4 +1,4 @@
-"""Test that docs/internals/requirements.md is complete: a test is marked with every requirement."""
+"""docs/internals/requirements.md is complete: every requirement has a test that is marked with it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ LISTS = {"SM": (50, 26), "RP": (46, 19), "AP": (58, 21), "PG": (57, 29), "TC": (
 
 
 def list_ids(system: str) -> list[str]:
+    """Return the ids of a document's requirements, then of its contradictions."""
     demands, contradictions = LISTS[system]
     return [f"{system}-{n}" for n in range(1, demands + 1)] + [
         f"{system}-X{n}" for n in range(1, contradictions + 1)

@@ -1,6 +1,4 @@
-"""List what programs reach over HTTP and MCP: the APIs, their errors, DynamoDB's protocol, the tools for
-agents.
-"""
+"""Lists of what programs reach over HTTP and MCP: APIs, errors, DynamoDB's protocol, tools for agents."""
 
 from __future__ import annotations
 
@@ -87,6 +85,7 @@ def _list_operations(description: Json) -> Iterator[tuple[str, str, Json]]:
 
 
 def _describe_security(description: Json, operation: Json) -> str:
+    """Return the security alternatives of an operation with their schemes, or "none"."""
     schemes = description["components"].get("securitySchemes", {})
     alternatives = [
         " and ".join(f"{name} ({_describe_scheme(schemes.get(name))})" for name in names)
@@ -137,6 +136,7 @@ def _list_websockets() -> Iterator[str]:
 
 
 def _make_routers(system: System, stores: Stores) -> Iterator[APIRouter]:
+    """Yield the routers of each component that has routes."""
     for component in system.components:
         if component.routes is not None:
             made = component.routes(stores.for_component(component.name))
@@ -147,9 +147,7 @@ def _make_routers(system: System, stores: Stores) -> Iterator[APIRouter]:
 
 
 def list_errors() -> Iterator[str]:
-    """List each error by its label, with its code, its problem, what records keep of it, and PAGW's
-    refusal.
-    """
+    """List each error by its label: code, problem, what records keep of it, and PAGW's refusal."""
     with _disable_logs():
         kinds: list[type[HoldfastError]] = [HoldfastError, *find_subclasses(HoldfastError)]
         for kind in kinds:
@@ -159,6 +157,7 @@ def list_errors() -> Iterator[str]:
 
 
 async def _describe_error(kind: type[HoldfastError]) -> str:
+    """Return a line with the error's label, code, status, problem, stored names and PAGW's refusal."""
     error = _make_error(kind)
     problem = json.loads(bytes((await build_problem_response(_make_request(), error)).body))
     return (
@@ -181,6 +180,7 @@ def _make_error(kind: type[HoldfastError]) -> HoldfastError:
 
 
 async def _describe_pagw_refusal(error: HoldfastError) -> str:
+    """Return the status and codes of PAGW's response, or a note if they depend on the error's fields."""
     try:
         refusal = await build_refusal(_make_request(), error)
     except AttributeError:

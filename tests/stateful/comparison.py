@@ -1,4 +1,4 @@
-"""Comparison of an engine with the model: runs steps against both and finds the shortest failing run."""
+"""Compare an engine with the model: run steps against both and find the shortest failing run."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from .values import Item, make_comparable
 
 Opener = Callable[[Path, Random], AbstractContextManager[Driver]]
 
-PAGES_MAX = 200
+MAX_PAGES = 200
 NO_TABLE = Refusal("ResourceNotFoundException", ["Requested resource not found"])
-SHRINKING_S_MAX = 20.0
+MAX_SHRINKING_S = 20.0
 
 
 class Different(AssertionError):
@@ -40,7 +40,9 @@ class Different(AssertionError):
 
 
 def check(opener: Opener, seed: int, steps: int) -> None:
-    """Run random steps; on a difference, raise with the fewest steps that still fail."""
+    """Run this many random steps; on a difference, raise `AssertionError` with the fewest steps that still
+    fail.
+    """
     random_run = make_random_steps(Random(seed), steps)
     difference = _find_difference(opener, seed, random_run)
     if difference is None:
@@ -71,8 +73,11 @@ def _find_difference(opener: Opener, seed: int, steps: list[Step]) -> tuple[int,
 def _shrink(
     opener: Opener, seed: int, steps: list[Step], difference: tuple[int, str]
 ) -> tuple[list[Step], tuple[int, str]]:
-    """Leave out ever smaller stretches of steps as long as the rest still fails."""
-    give_up = time.monotonic() + SHRINKING_S_MAX
+    """Leave out ever smaller stretches of steps as long as the rest still fails, for at most 20 s.
+
+    Return the remaining steps and their difference.
+    """
+    give_up = time.monotonic() + MAX_SHRINKING_S
     stretch = len(steps) // 2
     while stretch and time.monotonic() < give_up:
         at = 0
@@ -98,15 +103,16 @@ class Comparison:
             driver.call("CreateTable", request)
 
     def run_step(self, step: Step) -> None:
+        """Run one step on engine and model. Raise `Different` if their answers differ."""
         special: dict[str, Callable[[dict[str, Any]], None]] = {
-            "Query": self._pages,
-            "Scan": self._segments,
+            "Query": self._compare_query,
+            "Scan": self._compare_scan,
             "AddIndex": self._add_index,
             "DropIndex": self._drop_index,
-            "Lifetimes": self._lifetimes,
+            "Lifetimes": self._switch_lifetimes,
             "Advance": self._advance,
             "Recreate": self._recreate,
-            "DescribeTable": lambda request: self._counts(request["TableName"]),
+            "DescribeTable": lambda request: self._compare_counts(request["TableName"]),
         }
         if step.kind in special:
             special[step.kind](step.request)
@@ -114,19 +120,22 @@ class Comparison:
             self._compare(step.kind, step.request)
 
     def check_everything(self) -> None:
+        """Compare the counts and all items of every table and index."""
         for name, table in self.model.tables.items():
-            self._counts(name)
+            self._compare_counts(name)
             for index in (None, *table.indexes):
-                self._segments({"TableName": name} | ({"IndexName": index} if index else {}))
+                self._compare_scan({"TableName": name} | ({"IndexName": index} if index else {}))
 
     def _compare(self, kind: str, request: dict[str, Any]) -> dict[str, Any]:
+        """Send the request to both and return the engine's answer, empty if both refuse it."""
         try:
             expected: Any = self.model.answer(kind, request)
         except Refusal as refusal:
             expected = refusal
-        return self._call(kind, request, expected)
+        return self._require_answer(kind, request, expected)
 
-    def _call(self, kind: str, request: dict[str, Any], expected: Any) -> dict[str, Any]:
+    def _require_answer(self, kind: str, request: dict[str, Any], expected: Any) -> dict[str, Any]:
+        """Send the request to the engine and require the expected answer or `Refusal`; return the answer."""
         try:
             got = self.driver.call(kind, render(kind, request))
         except Refused as refused:
@@ -139,35 +148,41 @@ class Comparison:
 
     # --- pages ----------------------------------------------------------------------------------------------
 
-    def _pages(self, request: dict[str, Any]) -> None:
+    def _compare_query(self, request: dict[str, Any]) -> None:
+        """Compare all pages of a query."""
         if self._is_refused_without_index("Query", request):
             return
-        passed = self.model.matching(request)
-        self._walk("Query", request, passed)
+        passed = self.model.list_matching(request)
+        self._compare_pages("Query", request, passed)
 
-    def _segments(self, request: dict[str, Any]) -> None:
+    def _compare_scan(self, request: dict[str, Any]) -> None:
+        """Compare all pages of a scan, segment by segment: together the segments return each item once."""
         total = request.get("TotalSegments")
         segments = [{}] if total is None else [{"Segment": number} for number in range(total)]
         if self._is_refused_without_index("Scan", request | segments[0]):
             return
-        passed = self.model.matching(request)
+        passed = self.model.list_matching(request)
         left = passed
         for segment in segments:
-            left = self._walk("Scan", request | segment, left, whole=segment == segments[-1])
+            left = self._compare_pages("Scan", request | segment, left, whole=segment == segments[-1])
 
     def _is_refused_without_index(self, kind: str, request: dict[str, Any]) -> bool:
+        """Return True if the request names an index that does not exist, after checking that the engine
+        refuses it.
+        """
         name = request.get("IndexName")
         if name is None or name in self.model.tables[request["TableName"]].indexes:
             return False
         text = f"The table does not have the specified index: {name}"
-        self._call(kind, request, Refusal("ValidationException", [text]))
+        self._require_answer(kind, request, Refusal("ValidationException", [text]))
         return True
 
-    def _walk(
+    def _compare_pages(
         self, kind: str, request: dict[str, Any], expected: list[tuple[Any, Item]], *, whole: bool = True
     ) -> list[tuple[Any, Item]]:
-        """Read page by page, first without filters to learn the store's order, then as requested; return the
-        items not met.
+        """Read page by page, each first without filters to learn the store's order, then as requested.
+
+        Return the expected items that were not met; raise `Different` if there are any and `whole` is True.
         """
         bare = {
             name: value for name, value in request.items() if name not in ("Filter", "Projection", "Select")
@@ -175,10 +190,10 @@ class Comparison:
         left = list(expected)
         order: list[Any] = []
         start: dict[str, Any] = {}
-        for _ in range(PAGES_MAX):
-            passed, last = self._bare_page(kind, bare | start, left, order)
-            wanted = self.model.page(request, passed) | ({"LastEvaluatedKey": last} if last else {})
-            self._call(kind, request | start, wanted)
+        for _ in range(MAX_PAGES):
+            passed, last = self._compare_unfiltered_page(kind, bare | start, left, order)
+            wanted = self.model.build_page(request, passed) | ({"LastEvaluatedKey": last} if last else {})
+            self._require_answer(kind, request | start, wanted)
             if not last:
                 break
             start = {"ExclusiveStartKey": last}
@@ -186,21 +201,28 @@ class Comparison:
             raise Different(f"{kind} {pformat(request)}\ndid not return {pformat(left)}")
         return left
 
-    def _bare_page(
+    def _compare_unfiltered_page(
         self, kind: str, request: dict[str, Any], left: list[tuple[Any, Item]], order: list[Any]
     ) -> tuple[list[Item], Item | None]:
+        """Read a page without filters and compare it; return the model's items and the key of the next page.
+
+        The items are removed from `left` and their positions added to `order`.
+        """
         got = self.driver.call(kind, render(kind, request))
-        passed = [self._take(kind, request, item, left, order) for item in got["Items"]]
+        passed = [self._match_item(kind, request, item, left, order) for item in got["Items"]]
         is_full = "Limit" in request and len(passed) == request["Limit"]
         last = self.model.get_start_key(request, passed[-1]) if is_full else None
-        wanted = self.model.page(request, passed) | ({"LastEvaluatedKey": last} if last else {})
+        wanted = self.model.build_page(request, passed) | ({"LastEvaluatedKey": last} if last else {})
         _require_same(kind, request, got, wanted)
         return passed, last
 
-    def _take(
+    def _match_item(
         self, kind: str, request: dict[str, Any], item: Item, left: list[tuple[Any, Item]], order: list[Any]
     ) -> Item:
-        """Return the model's version of a returned item; it may come once, and not out of order."""
+        """Return the model's version of a returned item; it may come once, and not out of order.
+
+        It is removed from `left`, and its position is added to `order`.
+        """
         for at, (place, known) in enumerate(left):
             if make_comparable(known) == make_comparable(item):
                 del left[at]
@@ -214,6 +236,7 @@ class Comparison:
     # --- tables ---------------------------------------------------------------------------------------------
 
     def _add_index(self, request: dict[str, Any]) -> None:
+        """Add the online index in both, or require the refusal if it exists."""
         index, table = make_online_index(), self.model.tables[ORDERS]
         change = {
             "TableName": ORDERS,
@@ -223,36 +246,39 @@ class Comparison:
         if ONLINE in table.indexes:
             text = f"One or more parameter values were invalid: Duplicate index name: {ONLINE}"
             exists = "Attempting to create an index which already exists"
-            self._call("UpdateTable", change, Refusal("ValidationException", [text, exists]))
+            self._require_answer("UpdateTable", change, Refusal("ValidationException", [text, exists]))
             return
         self.driver.call("UpdateTable", change)
         self.driver.settle()
         table.indexes[ONLINE] = index
-        self._counts(ORDERS)
+        self._compare_counts(ORDERS)
 
     def _drop_index(self, request: dict[str, Any]) -> None:
+        """Delete the online index in both, or require the refusal if it does not exist."""
         change = {"TableName": ORDERS, "GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": ONLINE}}]}
         table = self.model.tables[ORDERS]
         if ONLINE not in table.indexes:
             text = "Requested resource not found"
-            self._call("UpdateTable", change, Refusal("ResourceNotFoundException", [text]))
+            self._require_answer("UpdateTable", change, Refusal("ResourceNotFoundException", [text]))
             return
         self.driver.call("UpdateTable", change)
         del table.indexes[ONLINE]
 
-    def _lifetimes(self, request: dict[str, Any]) -> None:
+    def _switch_lifetimes(self, request: dict[str, Any]) -> None:
+        """Switch TTL on or off in both, or require the refusal if it already is."""
         table, on = self.model.tables[request["TableName"]], request["Enabled"]
         specification = {"Enabled": on, "AttributeName": "e"}
         change = {"TableName": table.name, "TimeToLiveSpecification": specification}
         if on == (table.lifetime is not None):
             text = f"TimeToLive is already {'enabled' if on else 'disabled'}"
-            self._call("UpdateTimeToLive", change, Refusal("ValidationException", [text]))
+            self._require_answer("UpdateTimeToLive", change, Refusal("ValidationException", [text]))
             return
-        self._call("UpdateTimeToLive", change, {"TimeToLiveSpecification": specification})
+        self._require_answer("UpdateTimeToLive", change, {"TimeToLiveSpecification": specification})
         table.lifetime = "e" if on else None
         self._advance({"Seconds": 0})
 
     def _advance(self, request: dict[str, Any]) -> None:
+        """Move the time of both forward and expire items."""
         self.driver.advance(request["Seconds"])
         self.model.now += request["Seconds"]
         self.model.expire()
@@ -261,23 +287,25 @@ class Comparison:
         """Delete the table and create it again, empty and as it was at the start."""
         self.driver.call("DeleteTable", request)
         [creation] = [each for each in make_create_requests() if each["TableName"] == request["TableName"]]
-        self._call("GetItem", request | {"Key": {"pk": {"S": "p"}}}, NO_TABLE)
+        self._require_answer("GetItem", request | {"Key": {"pk": {"S": "p"}}}, NO_TABLE)
         self.driver.call("CreateTable", creation)
         [fresh] = [table for table in make_models() if table.name == request["TableName"]]
         self.model.tables[fresh.name] = fresh
 
-    def _counts(self, name: str) -> None:
+    def _compare_counts(self, name: str) -> None:
+        """Compare item counts and sizes of the table and its indexes."""
         described = self.driver.call("DescribeTable", {"TableName": name})["Table"]
         indexes = described.get("GlobalSecondaryIndexes", []) + described.get("LocalSecondaryIndexes", [])
         got = {"": (described["ItemCount"], described["TableSizeBytes"])}
         got |= {index["IndexName"]: (index["ItemCount"], index["IndexSizeBytes"]) for index in indexes}
-        _require_same("DescribeTable", {"TableName": name}, got, self.model.counts(name))
+        _require_same("DescribeTable", {"TableName": name}, got, self.model.count_items(name))
 
 
 # --- comparisons --------------------------------------------------------------------------------------------
 
 
 def _require_same(kind: str, request: Any, got: Any, expected: Any) -> None:
+    """Raise `Different` if the answers differ, apart from orders that are up to the store."""
     if _sort_unordered(kind, got) != _sort_unordered(kind, expected):
         raise Different(
             f"{kind} {pformat(request)}\nwas answered\n{pformat(got)}\nexpected\n{pformat(expected)}"
@@ -296,6 +324,7 @@ def _sort_unordered(kind: str, answer: Any) -> Any:
 
 
 def _require_same_refusal(kind: str, request: Any, refused: Refused, expected: Any) -> None:
+    """Raise `Different` unless the engine refused as the model expects, with one of the possible texts."""
     same = (
         isinstance(expected, Refusal)
         and refused.code == expected.code
@@ -307,9 +336,7 @@ def _require_same_refusal(kind: str, request: Any, refused: Refused, expected: A
 
 
 def _require_order(kind: str, request: Any, place: Any, order: list[Any]) -> None:
-    """Check that a query follows the sort key, and that a scan keeps each partition together and in that
-    order.
-    """
+    """Raise `Different` if a query does not follow the sort key, or a scan splits a partition."""
     if not order:
         return
     forward = request.get("ScanIndexForward", True)

@@ -1,4 +1,4 @@
-"""Drivers for the engine as its users meet it: in process, over HTTP, as several processes on one file.
+"""Drivers that send the protocol's requests to the engine: in process, over HTTP, or to several processes.
 
 A driver takes requests of the protocol (binaries as bytes) and returns answers of the protocol, or raises
 `Refused`. Time is a run clock in a file, moved by the driver; `settle` returns when no background work is
@@ -27,7 +27,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
 from holdfast.wire.arns import DEFAULT_LOCATION
 from holdfast.wire.dispatch import decode, encode, encode_error
-from holdfast.wire.server import start_server
+from holdfast.wire.http.server import start_server
 
 from .steps import START
 
@@ -36,12 +36,16 @@ PROCESSES = 3
 
 
 class Refused(Exception):
+    """The engine's refusal: code, message, and the members that it has in addition to these."""
+
     def __init__(self, code: str, message: str, more: dict[str, Any]) -> None:
         super().__init__(code, message, more)
         self.code, self.message, self.more = code, message, more
 
 
 class Driver(Protocol):
+    """The calls that a comparison makes; `advance` moves the clock and then settles."""
+
     def call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]: ...
 
     def settle(self) -> None: ...
@@ -59,8 +63,9 @@ def wait_until_settled(tables: EmbeddedTables) -> None:
 
 
 def run_request(tables: EmbeddedTables, operation: str, body: bytes) -> dict[str, Any]:
-    """Run one request through the wire's codec and the engine, without HTTP: `{"answer": …}` or `{"refused":
-    …}`.
+    """Run one request through the wire's codec and the engine, without HTTP.
+
+    Return `{"answer": …}` or `{"refused": …}`.
     """
     try:
         codec, decoded = decode(f"DynamoDB_20120810.{operation}", body)
@@ -73,6 +78,8 @@ def run_request(tables: EmbeddedTables, operation: str, body: bytes) -> dict[str
 
 
 class InProcess:
+    """Driver that calls the engine in this process through the wire's codec."""
+
     def __init__(self, tables: EmbeddedTables, clock: RunClock) -> None:
         self.tables, self._clock = tables, clock
 
@@ -88,6 +95,8 @@ class InProcess:
 
 
 class OverHttp:
+    """Driver that calls the engine with boto3 over HTTP, without retries."""
+
     def __init__(self, url: str, tables: EmbeddedTables, clock: RunClock) -> None:
         self._tables, self._clock = tables, clock
         self._client = boto3.client(
@@ -135,6 +144,7 @@ class SeveralProcesses:
         self.settle()
 
     def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Send a line of JSON to a random process and return its reply."""
         process = self._random.choice(self._processes)
         assert process.stdin is not None
         assert process.stdout is not None
@@ -152,6 +162,7 @@ Opener = Callable[[Path, Random], Any]
 
 @contextmanager
 def open_in_memory(folder: Path, random: Random) -> Iterator[InProcess]:
+    """Open a driver of tables in memory, with a run clock in `folder`; `random` is not used."""
     clock = RunClock(folder / "clock", start=START)
     with open_tables(clock=clock) as tables:
         yield InProcess(tables, clock)
@@ -159,6 +170,7 @@ def open_in_memory(folder: Path, random: Random) -> Iterator[InProcess]:
 
 @contextmanager
 def open_on_file(folder: Path, random: Random) -> Iterator[InProcess]:
+    """Open a driver of tables in a file of `folder`; `random` is not used."""
     clock = RunClock(folder / "clock", start=START)
     with open_tables(folder / "tables.db", clock=clock) as tables:
         yield InProcess(tables, clock)
@@ -166,6 +178,7 @@ def open_on_file(folder: Path, random: Random) -> Iterator[InProcess]:
 
 @contextmanager
 def open_over_http(folder: Path, random: Random) -> Iterator[OverHttp]:
+    """Open a driver that calls tables in a file of `folder` over HTTP; `random` is not used."""
     clock = RunClock(folder / "clock", start=START)
     with open_tables(folder / "tables.db", clock=clock) as tables, start_server(tables=tables) as url:
         driver = OverHttp(url, tables, clock)
@@ -177,6 +190,7 @@ def open_over_http(folder: Path, random: Random) -> Iterator[OverHttp]:
 
 @contextmanager
 def open_several_processes(folder: Path, random: Random) -> Iterator[SeveralProcesses]:
+    """Open a driver of three processes on one file of `folder`; `random` chooses among them."""
     clock = RunClock(folder / "clock", start=START)
     command = [
         sys.executable,
@@ -199,6 +213,7 @@ def open_several_processes(folder: Path, random: Random) -> Iterator[SeveralProc
 
 
 def _parse_reply(reply: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer of a reply, with binaries as bytes, or raise `Refused`."""
     if "answer" in reply:
         return _restore_bytes(reply["answer"])  # type: ignore[no-any-return]
     refused = _restore_bytes(reply["refused"])
@@ -217,6 +232,7 @@ def to_json_value(value: Any) -> Any:
 
 
 def _restore_bytes(value: Any) -> Any:
+    """Decode binaries from base64, the inverse of `to_json_value`."""
     if isinstance(value, dict):
         if value.keys() == {"B"} and isinstance(value["B"], str):
             return {"B": base64.b64decode(value["B"])}

@@ -1,4 +1,4 @@
-"""A small family of conditions and updates, as data.
+"""Conditions and updates as data: rendered as DynamoDB expressions, and evaluated for the model.
 
 `render_condition` and `render_update` write them in DynamoDB's language for the engine; `holds` and
 `apply_update` evaluate them for the model. A path is a tuple: an attribute, then names into maps or positions
@@ -24,9 +24,7 @@ _ORDERED = {"S", "N", "B"}
 
 
 class Invalid(Exception):
-    """Error for requests that the service refuses with a ValidationException; of several reasons it may name
-    any.
-    """
+    """A request that the service refuses with a ValidationException; of several reasons it may name any."""
 
     def __init__(self, *messages: str) -> None:
         super().__init__(*messages)
@@ -40,7 +38,8 @@ class Placeholders:
         self.names: dict[str, str] = {}
         self.values: dict[str, Tagged] = {}
 
-    def path(self, path: Path) -> str:
+    def add_path(self, path: Path) -> str:
+        """Return the path as expression text, and collect its names."""
         text = ""
         for element in path:
             if isinstance(element, int):
@@ -52,12 +51,14 @@ class Placeholders:
             text += ("." if text else "") + key
         return text
 
-    def value(self, value: Tagged) -> str:
+    def add_value(self, value: Tagged) -> str:
+        """Collect the value and return its placeholder."""
         key = f":v{len(self.values)}"
         self.values[key] = value
         return key
 
-    def members(self) -> dict[str, Any]:
+    def to_members(self) -> dict[str, Any]:
+        """Return the request members with the collected names and values."""
         return ({"ExpressionAttributeNames": self.names} if self.names else {}) | (
             {"ExpressionAttributeValues": self.values} if self.values else {}
         )
@@ -67,13 +68,14 @@ class Placeholders:
 
 
 def render_condition(condition: Condition, given: Placeholders) -> str:
+    """Return the condition as expression text, with its names and values collected in `given`."""
     kind, *rest = condition
     if kind in ("and", "or"):
         return f"({render_condition(rest[0], given)} {kind.upper()} {render_condition(rest[1], given)})"
     if kind == "not":
         return f"(NOT {render_condition(rest[0], given)})"
-    path = given.path(rest[0])
-    values = [given.value(value) for value in rest[1:]]
+    path = given.add_path(rest[0])
+    values = [given.add_value(value) for value in rest[1:]]
     if kind in ("attribute_exists", "attribute_not_exists"):
         return f"{kind}({path})"
     if kind == "between":
@@ -88,6 +90,9 @@ def render_condition(condition: Condition, given: Placeholders) -> str:
 
 
 def holds(condition: Condition, item: Item) -> bool:
+    """Return True if the item meets the condition, by DynamoDB's rules for missing attributes and other
+    types.
+    """
     kind, *rest = condition
     if kind == "and":
         return holds(rest[0], item) and holds(rest[1], item)
@@ -106,6 +111,7 @@ def holds(condition: Condition, item: Item) -> bool:
 
 
 def _compare(kind: str, value: Tagged, others: list[Tagged]) -> bool:
+    """Evaluate one comparison or function of a condition on an existing value."""
     match kind:
         case "=":
             return are_equal(value, others[0])
@@ -126,17 +132,19 @@ def _compare(kind: str, value: Tagged, others: list[Tagged]) -> bool:
         case "contains":
             return _contains(value, others[0])
         case "size":
-            size = _size(value)
+            size = _get_size(value)
             return size is not None and size > int(others[0]["N"])
     raise AssertionError(kind)
 
 
 def _is_ordered(low: Tagged, high: Tagged) -> bool:
+    """Return True if both values have one type with an order and `low` is at most `high`."""
     same_type = get_tag(low) == get_tag(high) and get_tag(low) in _ORDERED
     return same_type and bool(make_sort_key(low) <= make_sort_key(high))
 
 
 def _contains(value: Tagged, wanted: Tagged) -> bool:
+    """Return True if a text, binary, set or list contains the wanted value, by DynamoDB's rules."""
     tag, plain = next(iter(value.items()))
     if tag in ("S", "B"):
         return get_tag(wanted) == tag and wanted[tag] in plain
@@ -145,12 +153,14 @@ def _contains(value: Tagged, wanted: Tagged) -> bool:
     return tag == "L" and any(are_equal(each, wanted) for each in plain)
 
 
-def _size(value: Tagged) -> int | None:
+def _get_size(value: Tagged) -> int | None:
+    """Return DynamoDB's `size` of a value; None for a number, a boolean or null, which have none."""
     tag, plain = next(iter(value.items()))
     return None if tag in ("N", "BOOL", "NULL") else len(plain)
 
 
 def get_value(item: Item, path: Path) -> Tagged | None:
+    """Return the value at the path, or None if there is none."""
     value: Any = item.get(path[0])
     for element in path[1:]:
         if value is None:
@@ -167,16 +177,18 @@ def get_value(item: Item, path: Path) -> Tagged | None:
 
 
 def render_update(update: Update, given: Placeholders) -> str:
+    """Return the update as expression text, with its names and values collected in `given`."""
     clauses: dict[str, list[str]] = {}
     for kind, path, *values in update:
-        target = given.path(path)
-        operands = [given.value(value) for value in values]
+        target = given.add_path(path)
+        operands = [given.add_value(value) for value in values]
         clause, text = _render_action(kind, target, operands)
         clauses.setdefault(clause, []).append(text)
     return " ".join(f"{clause} {', '.join(texts)}" for clause, texts in clauses.items())
 
 
 def _render_action(kind: str, target: str, operands: list[str]) -> tuple[str, str]:
+    """Return the clause of an action, such as SET, and its text."""
     match kind:
         case "set":
             return "SET", f"{target} = {operands[0]}"
@@ -192,12 +204,15 @@ def _render_action(kind: str, target: str, operands: list[str]) -> tuple[str, st
 
 
 def apply_update(update: Update, item: Item) -> Item:
-    """Return the item after the update; every operand is read from the original item."""
+    """Return the item after the update; every operand is read from the original item.
+
+    Raise `Invalid` with every reason why the service may refuse it.
+    """
     after: Item = copy.deepcopy(item)
     refusals: set[str] = set()
     for kind, path, *values in update:
         try:
-            _place(after, path, _result(kind, get_value(item, path), values))
+            _set_at_path(after, path, _compute_result(kind, get_value(item, path), values))
         except Invalid as refused:
             refusals |= refused.messages
     if refusals:
@@ -205,7 +220,8 @@ def apply_update(update: Update, item: Item) -> Item:
     return after
 
 
-def _result(kind: str, value: Tagged | None, operands: list[Tagged]) -> Tagged | None:
+def _compute_result(kind: str, value: Tagged | None, operands: list[Tagged]) -> Tagged | None:
+    """Return the value that one action gives its attribute; None removes it. Raise `Invalid`."""
     match kind:
         case "set":
             return operands[0]
@@ -231,12 +247,14 @@ def _result(kind: str, value: Tagged | None, operands: list[Tagged]) -> Tagged |
 
 
 def _sum(value: Tagged, other: Tagged) -> Tagged:
+    """Return the sum of two numbers. Raise `Invalid` for any other type."""
     if "N" not in value or "N" not in other:
         raise Invalid(WRONG_TYPE)
     return {"N": add(value["N"], other["N"])}
 
 
 def _add_to_set(value: Tagged, other: Tagged) -> Tagged:
+    """Return the value of ADD: the sum of two numbers, or the union of two sets."""
     if get_tag(value) != get_tag(other):
         raise Invalid(WRONG_TYPE)
     tag = get_tag(value)
@@ -244,6 +262,9 @@ def _add_to_set(value: Tagged, other: Tagged) -> Tagged:
 
 
 def _remove_from_set(value: Tagged, other: Tagged) -> Tagged | None:
+    """Return the set without the other's elements; None if it becomes empty. Raise `Invalid` for another
+    type.
+    """
     if get_tag(value) != get_tag(other):
         raise Invalid(WRONG_TYPE)
     tag = get_tag(value)
@@ -251,7 +272,8 @@ def _remove_from_set(value: Tagged, other: Tagged) -> Tagged | None:
     return {tag: left} if left else None
 
 
-def _place(item: Item, path: Path, result: Tagged | None) -> None:
+def _set_at_path(item: Item, path: Path, result: Tagged | None) -> None:
+    """Set the value at the path, or remove it if `result` is None. Raise `Invalid` for an invalid path."""
     holder: Any = item
     for at, element in enumerate(path[:-1]):
         inner = holder.get(element) if isinstance(holder, dict) else None

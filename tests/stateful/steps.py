@@ -1,4 +1,4 @@
-"""Random steps, as data: no step depends on the steps before it, so any of them can be left out.
+"""Random steps as data: requests and other actions, independent of each other, so that any can be left out.
 
 Keys and values come from small pools, so that steps collide. `render` turns the request of a step, with its
 conditions and updates as data, into the request of the protocol.
@@ -24,12 +24,14 @@ CAPACITY = ["NONE", "TOTAL", "INDEXES"]
 
 @dataclass(frozen=True)
 class Step:
+    """One step: an operation of the protocol or an action of the comparison, and its request."""
+
     kind: str
     request: dict[str, Any]
 
 
 def make_models() -> list[TableModel]:
-    """Build the tables of every run: with one and with two keys; local and global indexes of every
+    """Return the tables of every run: with one and with two keys, local and global indexes of every
     projection.
     """
     return [
@@ -71,6 +73,7 @@ def _make_create_request(table: TableModel) -> dict[str, Any]:
 
 
 def make_index_request(index: IndexModel) -> dict[str, Any]:
+    """Return the index as the protocol declares it."""
     projection: dict[str, Any] = {"ProjectionType": "ALL"}
     if index.projection == []:
         projection = {"ProjectionType": "KEYS_ONLY"}
@@ -99,6 +102,10 @@ def make_random_steps(random: Random, count: int) -> list[Step]:
 
 
 class _Maker:
+    """Makes random steps. Each method draws one random part, such as a table name, a key, an item or a
+    request.
+    """
+
     def __init__(self, random: Random) -> None:
         self.random = random
         self._transactions: list[dict[str, Any]] = []
@@ -123,11 +130,13 @@ class _Maker:
         ]
 
     def step(self) -> Step:
+        """Draw a step by the weights of the kinds."""
         weights = [weight for weight, _, _ in self._kinds]
         _, kind, make = self.random.choices(self._kinds, weights)[0]
         return Step(kind, make())
 
     def _maybe(self, chance: float) -> bool:
+        """Return True with this probability."""
         return self.random.random() < chance
 
     def _advance(self) -> dict[str, Any]:
@@ -162,6 +171,7 @@ class _Maker:
         return key
 
     def _item(self, table: str, *, valid: bool = False) -> Item:
+        """Draw an item; unless `valid`, it may lack a key or have an index key of a wrong type."""
         item = self._key(table)
         for name in ("a", "b", "m", "g", "h", "k", "l", "o", "e"):
             if self._maybe(0.55):
@@ -171,6 +181,9 @@ class _Maker:
         return item
 
     def _value_of(self, name: str, *, valid: bool = False) -> Tagged:
+        """Draw a value for the attribute of this name; unless `valid`, it may have a type that an index
+        rejects.
+        """
         choice = self.random.choice
         if not valid and name in ("g", "h", "k", "l") and self._maybe(0.03):
             return choice([{"S": ""}, {"N": "7"}, {"BOOL": True}, {"S": "text"}])
@@ -193,6 +206,7 @@ class _Maker:
         return self._plain()
 
     def _plain(self) -> Tagged:
+        """Draw a value of any type."""
         choice = self.random.choice
         return choice(
             [
@@ -250,6 +264,7 @@ class _Maker:
         return request | ({"ConsistentRead": True} if self._maybe(0.3) else {})
 
     def _projection(self, names: tuple[str, ...] = ("pk", "a", "b", "m", "g", "e")) -> dict[str, Any]:
+        """Draw a projection over these attributes, or none."""
         if self._maybe(0.6):
             return {}
         paths: list[Path] = [(name,) for name in self.random.sample(names, self.random.randint(1, 2))]
@@ -260,12 +275,14 @@ class _Maker:
     # --- conditions and updates -----------------------------------------------------------------------------
 
     def _conditional(self) -> dict[str, Any]:
+        """Draw the condition members of a write, often none."""
         if self._maybe(0.6):
             return {}
         on_failure = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"} if self._maybe(0.4) else {}
         return {"Condition": self._condition(("pk", "a", "b", "m", "g", "h", "e"))} | on_failure
 
     def _condition(self, names: tuple[str, ...], depth: int = 2) -> Condition:
+        """Draw a condition on these attributes, nested at most `depth` deep."""
         choice = self.random.choice
         if depth and self._maybe(0.3):
             kind = choice(["and", "or", "not"])
@@ -302,6 +319,7 @@ class _Maker:
         return update
 
     def _safe_action(self, name: str) -> tuple[Any, ...]:
+        """Draw an update action on the attribute that cannot fail."""
         kind = self.random.choice(["set", "set", "remove", "if_not_exists"])
         path: Path = (name,)
         if kind == "if_not_exists" and name == "o":
@@ -309,6 +327,7 @@ class _Maker:
         return ("remove", path) if kind == "remove" else (kind, path, self._value_of(name, valid=True))
 
     def _action(self, name: str) -> tuple[Any, ...]:
+        """Draw an update action on the attribute; it may fail on some items."""
         path: Path = (name,)
         if name in ("h", "k", "a") and self._maybe(0.5):
             kind = self.random.choice(["plus", "add"])
@@ -427,6 +446,7 @@ class _Maker:
         return self._key(ORDERS)[name] if name in ("pk", "sk") else self._value_of(name, valid=True)
 
     def _sort_test(self, name: str) -> tuple[Any, ...]:
+        """Draw a test of a sort key."""
         kind = self.random.choice(["=", "<", "<=", ">", ">=", "between", "begins_with"])
         if kind == "begins_with" and name in ("sk", "h"):
             kind = ">="
@@ -446,6 +466,7 @@ class _Maker:
         return request | self._draw_paging(request)
 
     def _draw_paging(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Draw a limit, consistency, a filter, and a count or a projection that the index can serve."""
         more: dict[str, Any] = {}
         index = request.get("IndexName")
         if self._maybe(0.6):
@@ -489,12 +510,13 @@ def render(operation: str, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _render_expressions(request: dict[str, Any]) -> dict[str, Any]:
+    """Replace the members that are data by their expressions and the placeholders."""
     given = Placeholders()
     plain = {name: value for name, value in request.items() if name not in _EXPRESSIONS}
     for member, (parameter, write) in _EXPRESSIONS.items():
         if member in request:
             plain[parameter] = write(request[member], given)
-    return plain | given.members()
+    return plain | given.to_members()
 
 
 def _render_key_condition(tests: list[tuple[Any, ...]], given: Placeholders) -> str:
@@ -502,7 +524,7 @@ def _render_key_condition(tests: list[tuple[Any, ...]], given: Placeholders) -> 
 
 
 def _render_projection(paths: list[Path], given: Placeholders) -> str:
-    return ", ".join(map(given.path, paths))
+    return ", ".join(map(given.add_path, paths))
 
 
 _EXPRESSIONS: dict[str, tuple[str, Callable[[Any, Placeholders], str]]] = {

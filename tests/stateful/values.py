@@ -1,4 +1,4 @@
-"""Tagged values as the protocol has them, `{"N": "1.5"}`: their order, their size, their numbers.
+"""Tagged values as the protocol has them, `{"N": "1.5"}`: their order, equality, size and numbers.
 
 Written from DynamoDB's documentation alone, without imports from Holdfast.
 """
@@ -27,6 +27,7 @@ def format_number(value: Decimal) -> str:
 
 
 def add(left: str, right: str) -> str:
+    """Add two numbers in the protocol's text form."""
     return format_number(_WIDE.add(Decimal(left), Decimal(right)))
 
 
@@ -56,14 +57,17 @@ def make_comparable(value: Any) -> Any:
 
 
 def are_equal(left: Tagged, right: Tagged) -> bool:
+    """Return True if the values are equal; the order in sets does not count."""
     return bool(make_comparable(left) == make_comparable(right))
 
 
 def get_item_size(item: Item) -> int:
+    """Return the size of an item in bytes, by DynamoDB's rules."""
     return sum(len(name.encode()) + get_value_size(value) for name, value in item.items())
 
 
 def get_value_size(value: Tagged) -> int:
+    """Return the size of a value in bytes, by DynamoDB's rules."""
     tag, plain = next(iter(value.items()))
     if tag == "S":
         return len(plain.encode())

@@ -1,6 +1,8 @@
-"""One of several processes on a file: answers each line of JSON with a line of JSON until its input ends.
+"""One of several processes on a tables file: it answers each line of JSON with a line of JSON.
 
-python -m tests.stateful.worker_process FILE CLOCK
+    python -m tests.stateful.worker_process FILE CLOCK
+
+It ends when its input ends.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ def main(path: str, clock: str) -> None:
 
 
 def _reply(tables: EmbeddedTables, question: dict[str, Any]) -> dict[str, Any]:
+    """Wait until background work is done if asked to, otherwise run the request."""
     if "settle" in question:
         wait_until_settled(tables)
         return {"answer": {}}

@@ -1,6 +1,7 @@
-"""Wrong uses, one per line, each marked with its reason. The type check rejects exactly these lines.
+"""Wrong uses of the model's API for the type check, one per line, each marked as bad with its reason.
 
-`test_wrong_uses.py` has the wrong uses that no type checker can see, and the errors that they raise.
+The type check rejects exactly these lines. `test_wrong_uses.py` has the wrong uses that no type checker can
+see, and the errors that they raise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Valid declarations of a system, and the type of everything that can be built from them.
+"""Valid declarations of a system, and `assert_type` for everything that can be built from them.
 
 The file passes the strict type check and can be imported; `bad.py` misuses its declarations.
 """
@@ -129,9 +129,7 @@ class Project(Entity, table=pm):
 
 
 class Event(Entity, table=pm):
-    """Entity with composite key templates, a transformed attribute, and an optional one that makes its index
-    sparse.
-    """
+    """Entity with composite key templates, a transformed attribute, and an optional one in a sparse index."""
 
     project_id: Attr[ProjectId] = attr()
     created_at: Attr[datetime] = attr()

@@ -1,4 +1,4 @@
-"""Strict type check: rejects every wrong use in `bad.py`, and accepts all of `good.py`.
+"""The strict type check rejects every wrong use in `bad.py` and accepts `good.py`.
 
 One run of the checker covers both. The tests below cover the wrong uses that no checker can see: each raises
 when it runs.
@@ -25,7 +25,7 @@ MARKED = {
     for number, line in enumerate(BAD.read_text(encoding="utf-8").splitlines(), 1)
     if "# BAD " in line
 }
-WRONG_USES_MIN = 60
+MIN_WRONG_USES = 60
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def complaints() -> dict[Path, dict[int, str]]:
 
 
 def test_set_of_wrong_uses_is_large_enough() -> None:
-    assert len(MARKED) >= WRONG_USES_MIN
+    assert len(MARKED) >= MIN_WRONG_USES
 
 
 def test_checker_accepts_the_good_uses(complaints: dict[Path, dict[int, str]]) -> None:

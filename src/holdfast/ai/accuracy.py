@@ -1,4 +1,4 @@
-"""The accuracy of a classifier by cross-validation: overall, per label, and the share of `unknown`."""
+"""The accuracy of a classifier on unseen texts: overall, per label, and the share of `unknown`."""
 
 from __future__ import annotations
 
@@ -43,10 +43,12 @@ class Accuracy:
 
     @property
     def overall(self) -> float:
+        """The share of texts whose likeliest label is right."""
         return _compute_share([each.most_likely == each.expected for each in self.outcomes])
 
     @property
     def when_known(self) -> float:
+        """The share of right labels among the texts that were not `unknown`."""
         return _compute_share(
             [each.returned == each.expected for each in self.outcomes if each.returned != UNKNOWN]
         )
@@ -58,10 +60,12 @@ class Accuracy:
 
     @property
     def scores(self) -> tuple[Score, ...]:
+        """The scores of each expected label, in alphabetical order."""
         labels = sorted({each.expected for each in self.outcomes})
         return tuple(self._build_score(label) for label in labels)
 
     def _build_score(self, label: str) -> Score:
+        """Compute the scores of one label; `confused_with` are its two most frequent mistakes."""
         own = [each for each in self.outcomes if each.expected == label]
         called = [each for each in self.outcomes if each.most_likely == label]
         missed = Counter(each.most_likely for each in own if each.most_likely != label)
@@ -85,4 +89,5 @@ class Accuracy:
 
 
 def _compute_share(hits: Sequence[bool]) -> float:
+    """Return the share of True; 0 if there are none."""
     return sum(hits) / len(hits) if hits else 0.0

@@ -49,8 +49,8 @@ SUPPORTED_DIMENSIONS: Final = (256, 384, 1024, 3072)
 CONNECTIONS: Final = 8
 # A model with thinking enabled may take half a minute to answer.
 READ_TIMEOUT_S: Final = 45.0
-TEXT_CHARS_MAX: Final = 300
-RETRY_AFTER_S_MAX: Final = 3600.0
+MAX_TEXT_CHARS: Final = 300
+MAX_RETRY_AFTER_S: Final = 3600.0
 # Rejected before the model started; and failed after it started.
 NOT_STARTED_CODES: Final = THROTTLE_CODES | {"ModelNotReadyException", "ServiceQuotaExceededException"}
 MODEL_FAILURE_CODES: Final = frozenset(
@@ -61,8 +61,8 @@ Purpose = Literal["GENERIC_INDEX", "TEXT_RETRIEVAL", "DOCUMENT_RETRIEVAL", "GENE
 
 
 def open_bedrock_runtime(address: str, *, timeouts: Timeouts | None = None) -> Any:
-    """Open the SDK's client: `bedrock://us-east-1`, or `bedrock+http://127.0.0.1:9000` for a server of your
-    own.
+    """Open the SDK's client for an address: `bedrock://us-east-1`, or `bedrock+http://127.0.0.1:9000` for a
+    server of your own. Raise `SettingsError` if the SDK is not installed.
     """
     require_sdk("Bedrock")
     place = ServiceAddress.parse(address)
@@ -76,7 +76,10 @@ def open_bedrock_runtime(address: str, *, timeouts: Timeouts | None = None) -> A
 
 
 class NovaEmbedder:
-    """An embedder on Nova. `client` has `invoke_model`, as the SDK's bedrock-runtime client. Thread-safe."""
+    """An embedder on Nova. `client` has `invoke_model`, as the SDK's bedrock-runtime client. Thread-safe.
+
+    `dimensions` other than 256, 384, 1024 or 3072 raise `SettingsError`.
+    """
 
     def __init__(
         self,
@@ -98,6 +101,9 @@ class NovaEmbedder:
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one vector of length 1 per text, with one request each; a blank text gets a vector of
+        zeros.
+        """
         import numpy as np
 
         found = np.zeros((len(texts), self._dimensions), np.float32)
@@ -110,6 +116,7 @@ class NovaEmbedder:
         return found
 
     def _embed_one(self, text: str) -> list[float]:
+        """Return the vector of one text, not normalised. Raise the errors that the module describes."""
         body = json.dumps(_build_request(text, self._purpose, self._dimensions))
         try:
             answer = self._client.invoke_model(
@@ -122,6 +129,7 @@ class NovaEmbedder:
 
 
 def _build_request(text: str, purpose: Purpose, dimensions: int) -> dict[str, Any]:
+    """Return the InvokeModel body for one text, which the service cuts at the end if it is too long."""
     return {
         "schemaVersion": SCHEMA,
         "taskType": "SINGLE_EMBEDDING",
@@ -135,6 +143,10 @@ def _build_request(text: str, purpose: Purpose, dimensions: int) -> dict[str, An
 
 
 def _parse_vector(body: bytes, dimensions: int) -> list[float]:
+    """Return the vector in the body of Bedrock's answer.
+
+    Raise `ExternalServiceFailed` unless it is a list of exactly `dimensions` numbers.
+    """
     try:
         found: Any = json.loads(body)
         vector = found["embeddings"][0]["embedding"] if isinstance(found, Mapping) else None
@@ -166,6 +178,7 @@ class BedrockConverse:
         self._client = client
 
     async def __call__(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Call Converse in a thread and return its answer. Raise the errors that the module describes."""
         try:
             answer: Any = await asyncio.to_thread(self._client.converse, **body)
         except Exception as error:
@@ -179,6 +192,7 @@ class BedrockConverse:
 
 
 def _to_error(error: Exception, operation: str, model_id: str) -> HoldfastError:
+    """Map an exception of the SDK to an error of Holdfast, by the service's error code if it has one."""
     code = get_error_code(error)
     return (
         _to_service_error(error, code, model_id) if code else _to_transport_error(error, operation, model_id)
@@ -186,11 +200,12 @@ def _to_error(error: Exception, operation: str, model_id: str) -> HoldfastError:
 
 
 def _to_service_error(error: Any, code: str, model_id: str) -> HoldfastError:
+    """Map an error that Bedrock returned: access, not started, failed while running, or refused."""
     response = error.response
     metadata = response.get("ResponseMetadata", {})
     said = (
         f"{code}: "
-        f"{strip_invisible(str(response['Error'].get('Message', '')))[:TEXT_CHARS_MAX] or 'no reason given'}"
+        f"{strip_invisible(str(response['Error'].get('Message', '')))[:MAX_TEXT_CHARS] or 'no reason given'}"
     )
     if code in ACCESS_CODES:
         return SettingsError(
@@ -207,6 +222,7 @@ def _to_service_error(error: Any, code: str, model_id: str) -> HoldfastError:
 
 
 def _to_transport_error(error: Exception, operation: str, model_id: str) -> HoldfastError:
+    """Map an error without an answer: unreachable is temporary, any other is a matter of settings."""
     where = f"Bedrock ({model_id})"
     if isinstance(to_holdfast_error(error, operation, where), StoreUnreachable):
         return ExternalServiceFailed(f"{where} did not answer ({type(error).__name__}).", may_be_done=True)
@@ -218,8 +234,9 @@ def _to_transport_error(error: Exception, operation: str, model_id: str) -> Hold
 
 
 def _parse_retry_after(metadata: Mapping[str, Any]) -> float | None:
+    """Return the seconds in the retry-after header, at most an hour; None if absent or invalid."""
     try:
         wanted = float(metadata.get("HTTPHeaders", {}).get("retry-after", ""))
     except ValueError:
         return None
-    return min(max(wanted, 0.0), RETRY_AFTER_S_MAX) if math.isfinite(wanted) else None
+    return min(max(wanted, 0.0), MAX_RETRY_AFTER_S) if math.isfinite(wanted) else None

@@ -1,4 +1,4 @@
-"""Claude behind the port `Reasoner`, over Anthropic's Messages API. One request, one tool, no conversation.
+"""Claude behind the port `Reasoner`, over Anthropic's Messages API: one request, one tool, no conversation.
 
     Prompt → POST /v1/messages → the tool's input, or the reason why it is missing; the cost in both cases
 
@@ -33,8 +33,8 @@ TOO_MANY: Final = 429
 ACCOUNT_STATUSES: Final = frozenset({401, 402, 403})
 # The request itself is wrong: too large, malformed, or for an unknown model.
 REFUSED_STATUSES: Final = frozenset({400, 404, 413, 422})
-RETRY_AFTER_S_MAX: Final = 3600.0
-TEXT_CHARS_MAX: Final = 300
+MAX_RETRY_AFTER_S: Final = 3600.0
+MAX_TEXT_CHARS: Final = 300
 # All of these count as input: we do not request caching.
 INPUT_TOKEN_FIELDS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 # A generous bound for what the API adds to a request with a tool; each of our tokens has at least one byte.
@@ -51,6 +51,10 @@ class ClaudeReasoner:
     async def use_tool(
         self, *, instructions: str, data: Sequence[DataBlock], tool: Tool, tokens_max: int
     ) -> ToolUse:
+        """Make one request and return the tool's input, or the reason why it is missing, with the cost.
+
+        Raise `ExternalServiceFailed` for a temporary failure, `ExternalServiceRefused` for a permanent one.
+        """
         prompt = build_prompt(instructions, data)
         body = _build_request(self.model, self._pricing, prompt, tool, tokens_max)
         answer = await self._post(body)
@@ -60,6 +64,9 @@ class ClaudeReasoner:
         return ToolUse(found, usage, _clean_text(answer.get("model")) or self.model, reason)
 
     async def _post(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Post the request and return the JSON of its answer. Raise `ExternalServiceFailed` or
+        `ExternalServiceRefused`.
+        """
         import httpx2
 
         try:
@@ -78,6 +85,7 @@ class ClaudeReasoner:
 def _build_request(
     name: str, model: ModelPricing, prompt: Prompt, tool: Tool, tokens_max: int
 ) -> dict[str, Any]:
+    """Return the request body: the tool is forced, or asked for at low effort, as the model allows."""
     options: dict[str, Any]
     if model.tool == "forced":
         choice = {"type": "tool", "name": tool.name, "disable_parallel_tool_use": True}
@@ -101,6 +109,7 @@ def _build_request(
 
 
 def _parse_response(answer: httpx2.Response) -> dict[str, Any]:
+    """Return the JSON object of a 200 answer; raise the error for any other answer."""
     if answer.status_code != OK:
         raise _to_error(answer)
     body = _decode_json(answer)
@@ -110,6 +119,9 @@ def _parse_response(answer: httpx2.Response) -> dict[str, Any]:
 
 
 def _to_error(answer: httpx2.Response) -> Exception:
+    """Map an answer that is not 200: a wrong request is refused; anything else, the account included, is
+    retryable.
+    """
     status = answer.status_code
     body = _decode_json(answer)
     error = body.get("error") if isinstance(body, dict) else None
@@ -132,6 +144,7 @@ def _to_error(answer: httpx2.Response) -> Exception:
 
 
 def _decode_json(answer: httpx2.Response) -> Any:
+    """Return the answer's JSON, or None if it is not JSON."""
     try:
         return answer.json()
     except (ValueError, RecursionError):
@@ -139,20 +152,24 @@ def _decode_json(answer: httpx2.Response) -> Any:
 
 
 def _parse_retry_after(answer: httpx2.Response) -> float | None:
+    """Return the seconds in the retry-after header, at most an hour; None if absent or invalid."""
     try:
         wanted = float(answer.headers.get("retry-after", ""))
     except ValueError:
         return None
-    return min(max(wanted, 0.0), RETRY_AFTER_S_MAX) if math.isfinite(wanted) else None
+    return min(max(wanted, 0.0), MAX_RETRY_AFTER_S) if math.isfinite(wanted) else None
 
 
 def _estimate_max_input_tokens(body: Mapping[str, Any]) -> int:
+    """Return an upper bound of the request's input tokens: one per character of its JSON, plus an
+    overhead.
+    """
     return len(json.dumps(body)) + INPUT_TOKENS_OVERHEAD
 
 
 def _parse_usage(answer: Mapping[str, Any], model: ModelPricing, input_max: int, output_max: int) -> Usage:
     """Return the tokens used and their cost, capped at the possible maximum, so that a wrong count does not
-    spend a budget.
+    spend a budget. Raise `ExternalServiceFailed` if the answer has no valid counts.
     """
     counts = answer.get("usage")
     if not isinstance(counts, dict) or not {"input_tokens", "output_tokens"} <= counts.keys():
@@ -165,7 +182,7 @@ def _parse_usage(answer: Mapping[str, Any], model: ModelPricing, input_max: int,
 
 
 def _parse_count(value: Any) -> int:
-    """Return a token count; 0 if it is absent or null."""
+    """Return a token count; 0 if it is absent or null. Raise `ExternalServiceFailed` for any other value."""
     if value is None:
         return 0
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
@@ -196,5 +213,7 @@ def _extract_tool_input(answer: Mapping[str, Any], name: str) -> tuple[dict[str,
 
 
 def _clean_text(value: Any) -> str:
-    """Return a text of the service, made safe and short enough to quote in an error message."""
-    return strip_invisible(value)[:TEXT_CHARS_MAX] if isinstance(value, str) else ""
+    """Return a text of the service, made safe and short enough to quote in an error; empty if it is not a
+    string.
+    """
+    return strip_invisible(value)[:MAX_TEXT_CHARS] if isinstance(value, str) else ""

@@ -1,4 +1,7 @@
-"""Factories of the AI engines. Each raises `SettingsError` if the packages of its extra are not installed."""
+"""Factories of the AI engines: the local embedder and classifier, their accuracy, and the reasoner.
+
+Each raises `SettingsError` if the packages of its extra are not installed.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ CLIENT_PACKAGES: Final = ("httpx2",)
 READ_TIMEOUT_S: Final = 45.0
 CONNECT_TIMEOUT_S: Final = 10.0
 # Below this probability the label is `unknown`.
-CONFIDENCE_MIN: Final = 0.4
+MIN_CONFIDENCE: Final = 0.4
 FOLDS: Final = 5
 
 
@@ -42,11 +45,13 @@ def open_local_embedder() -> Embedder:
 def train_local_classifier(
     examples: Sequence[Example],
     *,
-    confidence_min: float = CONFIDENCE_MIN,
+    confidence_min: float = MIN_CONFIDENCE,
     prepare: PrepareText = str.casefold,
     embedder: Embedder | None = None,
 ) -> Classifier:
-    """Train a linear classifier on the examples and return it. `prepare` is applied to every text first."""
+    """Train a linear classifier on the examples and return it. `prepare` is applied to every text first;
+    below the probability `confidence_min` the classifier returns `unknown`.
+    """
     _require_packages("the local classifier")
     from holdfast.ai.local.classifier import train
 
@@ -57,7 +62,7 @@ def measure_accuracy(
     examples: Sequence[Example],
     *,
     folds: int = FOLDS,
-    confidence_min: float = CONFIDENCE_MIN,
+    confidence_min: float = MIN_CONFIDENCE,
     prepare: PrepareText = str.casefold,
     embedder: Embedder | None = None,
 ) -> Accuracy:
@@ -88,8 +93,8 @@ async def open_reasoner(settings: Settings | None = None) -> AsyncIterator[Reaso
 
 
 def _build_client(settings: Settings) -> httpx2.AsyncClient:
-    """Build the HTTP client. It looks up the key for each request, so that a rotated key takes effect at
-    once.
+    """Build the HTTP client of the reasoner. It looks up the key for each request, so that a rotated key
+    takes effect at once.
     """
     import httpx2
 
@@ -110,6 +115,7 @@ def _build_client(settings: Settings) -> httpx2.AsyncClient:
 
 
 def _require_packages(feature: str, packages: Sequence[str] = LOCAL_PACKAGES, extra: str = "ai") -> None:
+    """Raise `SettingsError`, which names the extra to install, if a package is missing."""
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
         raise SettingsError(

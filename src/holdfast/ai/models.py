@@ -1,7 +1,7 @@
-"""Models and their token prices: data with a date.
+"""Language models and their token prices, as dated data from a JSON file.
 
     {"as_of": "2026-10-10", "source": "https://…", "unit": "USD per million tokens",
-     "models": {"claude-haiku-5-5": {"tool": "forced", "tiers": […]}}}
+    "models": {"claude-haiku-5-5": {"tool": "forced", "tiers": […]}}}
 
 The setting `reasoner_prices` replaces the shipped file. A model without a price is refused, because a budget
 could not count its cost.
@@ -38,25 +38,30 @@ class PriceTier(_StrictModel):
 
 
 class ModelPricing(_StrictModel):
-    """How to request a tool call from a model, and its prices. `tool` is `forced` for a model that accepts a
-    forced tool choice, `asked` for one that refuses it: the prompt then asks for the call, at low effort.
+    """A model's prices, and the way to request a tool call from it. `tool` is `forced` for a model that
+    accepts a forced tool choice, `asked` for one that refuses it: the prompt then asks for the call, at
+    low effort.
     """
 
     tool: Literal["forced", "asked"]
     tiers: tuple[PriceTier, ...] = Field(min_length=1)
 
     def compute_cost_usd(self, input_tokens: int, output_tokens: int) -> Decimal:
+        """Return the cost of a call by the first tier that covers its input tokens."""
         tier = next((each for each in self.tiers if _covers(each, input_tokens)), self.tiers[-1])
         return (input_tokens * tier.input + output_tokens * tier.output) / MILLION
 
 
 class ModelCatalog(_StrictModel):
+    """The models of a price file, by name."""
+
     as_of: date
     source: str
     unit: Literal["USD per million tokens"]
     models: Mapping[str, ModelPricing]
 
     def get(self, name: str) -> ModelPricing:
+        """Return the pricing of a model. Raise `SettingsError` if the catalog has no price for it."""
         try:
             return self.models[name]
         except KeyError:
@@ -69,11 +74,14 @@ class ModelCatalog(_StrictModel):
 
 @cache
 def load_shipped_models() -> ModelCatalog:
+    """Return the catalog that ships with Holdfast, loaded once."""
     return ModelCatalog.model_validate_json(files("holdfast.ai").joinpath(SHIPPED_FILE).read_bytes())
 
 
 def load_models(file: Path) -> ModelCatalog:
-    """Load the catalog from a file in the same format as the shipped one."""
+    """Load the catalog from a file in the shipped file's format. Raise `SettingsError` if it is unreadable or
+    invalid.
+    """
     try:
         return ModelCatalog.model_validate_json(file.read_bytes())
     except OSError as error:
@@ -85,4 +93,5 @@ def load_models(file: Path) -> ModelCatalog:
 
 
 def _covers(tier: PriceTier, input_tokens: int) -> bool:
+    """Return whether the tier has the prices for this many input tokens."""
     return tier.input_tokens_max is None or input_tokens <= tier.input_tokens_max

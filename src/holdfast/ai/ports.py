@@ -1,4 +1,4 @@
-"""Ports of the models: texts to vectors, and a text to its label."""
+"""Ports of the small models: `Embedder` (texts to vectors) and `Classifier` (a text to its label)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ class Embedder(Protocol):
     @property
     def dimensions(self) -> int: ...
 
-    def embed(self, texts: Sequence[str]) -> Vectors: ...
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return one row per text: a vector of length 1, or zeros for a text without content."""
+        ...
 
 
 @dataclass(frozen=True)

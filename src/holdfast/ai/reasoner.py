@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import Any, Final, Protocol
 
 # The length of a source's label, which is part of the fence.
-SOURCE_CHARS_MAX: Final = 120
+MAX_SOURCE_CHARS: Final = 120
 BOUNDARY_BYTES: Final = 16
 REPLACEMENT: Final = "[removed]"
 # Control, format (zero width, direction, tags), surrogate, private-use and unassigned characters.
@@ -84,8 +84,8 @@ class Prompt:
 
 
 def build_prompt(instructions: str, data: Sequence[DataBlock], *, boundary: str | None = None) -> Prompt:
-    """Build the prompt from instructions and data. Only tests pass `boundary`: it must not be known
-    beforehand.
+    """Build the prompt from instructions and data. `boundary` is the random name of the fences; only tests
+    pass it, because nothing outside may know it beforehand.
     """
     boundary = boundary or secrets.token_hex(BOUNDARY_BYTES)
     rule = (
@@ -107,7 +107,10 @@ def strip_invisible(text: str) -> str:
 
 
 def _format_block(block: DataBlock, boundary: str) -> str:
-    label = _UNSAFE_IN_LABEL.sub(" ", strip_invisible(block.source))[:SOURCE_CHARS_MAX].strip()
+    """Return the data inside a fence, without invisible characters and without anything that looks like a
+    fence.
+    """
+    label = _UNSAFE_IN_LABEL.sub(" ", strip_invisible(block.source))[:MAX_SOURCE_CHARS].strip()
     # Replace, do not delete: the text on both sides must not join into another fence.
     text = _FENCE_LOOKALIKE.sub(REPLACEMENT, strip_invisible(block.text)).replace(boundary, REPLACEMENT)
     return f'<data-{boundary} source="{label}">\n{text}\n</data-{boundary}>'

@@ -49,9 +49,9 @@ except ModuleNotFoundError as missing:
 
 from holdfast.core.errors import HoldfastError
 from holdfast.operations.tables import Operation
-from holdfast.wire.app import build_response_headers, create_request_id
 from holdfast.wire.arns import DEFAULT_LOCATION, AwsLocation
 from holdfast.wire.dispatch import decode, encode, encode_error
+from holdfast.wire.http.app import build_response_headers, create_request_id
 
 __all__ = ["BlockingTables", "InProcess", "in_process"]
 
@@ -90,8 +90,8 @@ class InProcess:
     """The context manager and decorator that `in_process` returns.
 
     As a decorator of a class it wraps its tests, each with its own engine; a `unittest.TestCase` shares that
-    engine with its `setUp`. A decorated generator, such as a fixture that yields, is answered for until it
-    ends.
+    engine with its `setUp`. A decorated generator, such as a fixture that yields, runs inside the context
+    until it ends.
     """
 
     def __init__(self, tables: BlockingTables | None = None) -> None:
@@ -100,7 +100,9 @@ class InProcess:
         self._open: list[contextlib.ExitStack] = []
 
     def start(self) -> BlockingTables:
-        """Start answering without a `with` block, for example in `setUp`. Call `stop` at the end."""
+        """Start answering without a `with` block, for example in `setUp`, and return the engine. Call `stop`
+        at the end.
+        """
         with contextlib.ExitStack() as stack:
             tables = self._tables if self._tables is not None else stack.enter_context(_open_fresh_tables())
             stack.enter_context(_INTERCEPTION.activate(tables))
@@ -108,7 +110,7 @@ class InProcess:
         return tables
 
     def stop(self) -> None:
-        """End the last `start`."""
+        """End the last `start`. Raise `RuntimeError` if there is none."""
         if not self._open:
             raise RuntimeError("stop() without start(): this object has no open context.")
         self._open.pop().close()
@@ -145,6 +147,8 @@ class InProcess:
         return within
 
     def _decorate_generator(self, decorated: Any) -> Any:
+        """Wrap a generator function so that the context is open until the generator ends."""
+
         @functools.wraps(decorated)
         def throughout(*arguments: Any, **named: Any) -> Any:
             with InProcess(self._tables):
@@ -153,6 +157,7 @@ class InProcess:
         return throughout
 
     def _decorate_class(self, decorated: type) -> type:
+        """Wrap every test method, or the `setUp` of a `unittest.TestCase`, in place."""
         if issubclass(decorated, unittest.TestCase):
             _enter_before_set_up(decorated, self._tables)
             return decorated
@@ -167,6 +172,7 @@ def _is_method(member: object) -> bool:
 
 
 def _require_engine(tables: object) -> None:
+    """Raise `TypeError` unless `tables` is None or an open engine."""
     if tables is None:
         return
     if not isinstance(tables, type) and callable(getattr(tables, "run_blocking", None)):
@@ -183,6 +189,9 @@ def _require_engine(tables: object) -> None:
 
 
 def _require_decoratable(decorated: Any) -> None:
+    """Raise `TypeError` for a coroutine function, a pytest fixture object, or an object that is not
+    callable.
+    """
     if inspect.iscoroutinefunction(decorated) or inspect.isasyncgenfunction(decorated):
         raise TypeError(f"boto3 is synchronous: use `with in_process()` inside {decorated.__qualname__}")
     # Since pytest 8.4, `pytest.fixture` returns such an object.
@@ -193,6 +202,7 @@ def _require_decoratable(decorated: Any) -> None:
 
 
 def _enter_before_set_up(decorated: type[unittest.TestCase], tables: BlockingTables | None) -> None:
+    """Change a TestCase class so that each test enters the context before its `setUp`."""
     set_up = decorated.setUp
 
     @functools.wraps(set_up)
@@ -205,6 +215,7 @@ def _enter_before_set_up(decorated: type[unittest.TestCase], tables: BlockingTab
 
 @contextlib.contextmanager
 def _open_fresh_tables() -> Iterator[BlockingTables]:
+    """Open an embedded engine in memory; close it at the end."""
     from holdfast.stores.tables.embedded import open_tables
 
     tables = open_tables(None)
@@ -229,11 +240,13 @@ class _Body:
         return (self._content,)
 
     def read(self, *_: Any, **__: Any) -> bytes:
+        """Return the whole content once, then nothing."""
         content, self._content = self._content, b""
         return content
 
 
 def _respond(tables: BlockingTables, request: Any) -> AWSResponse:
+    """Run the request on the tables and return the response as botocore expects it."""
     status, body = _run(tables, request)
     headers = {
         name.decode(): value.decode() for name, value in build_response_headers(body, create_request_id())
@@ -245,6 +258,7 @@ def _respond(tables: BlockingTables, request: Any) -> AWSResponse:
 def _run(tables: BlockingTables, request: Any) -> tuple[int, bytes]:
     # Only errors that the service has a name for become an answer. Any other error propagates through boto3:
     # in process a traceback helps, and boto3 would retry a 500 for half a minute.
+    """Return the status and the body of the response."""
     try:
         codec, operation = decode(_to_str(request.headers["X-Amz-Target"]), _to_bytes(request.body))
         result = tables.run_blocking(operation)
@@ -256,12 +270,14 @@ def _run(tables: BlockingTables, request: Any) -> tuple[int, bytes]:
 
 
 def _parse_signing_scope(authorization: str) -> AwsLocation:
+    """Return the AWS location in the request's signature, or the default one if it is not signed."""
     scope = _SCOPE.search(authorization)
-    return _build_scope(scope[1]) if scope else DEFAULT_LOCATION
+    return _get_location(scope[1]) if scope else DEFAULT_LOCATION
 
 
 @functools.lru_cache(maxsize=64)
-def _build_scope(region: str) -> AwsLocation:
+def _get_location(region: str) -> AwsLocation:
+    """Return the AWS location of a region, one object per region."""
     return AwsLocation(region)
 
 
@@ -314,12 +330,14 @@ class _Interception:
 def _remove_last(
     open_tables: tuple[BlockingTables, ...], tables: BlockingTables
 ) -> tuple[BlockingTables, ...]:
+    """Return the open contexts without the innermost one of these tables."""
     last = max(index for index, each in enumerate(open_tables) if each is tables)
     return open_tables[:last] + open_tables[last + 1 :]
 
 
 @contextlib.contextmanager
 def _patch_send(interception: _Interception) -> Iterator[None]:
+    """Have `URLLib3Session.send` answer DynamoDB requests in process."""
     send = URLLib3Session.send
 
     @functools.wraps(send)
@@ -367,6 +385,7 @@ def _patch_attribute(owner: type, name: str, replacement: Any) -> Iterator[None]
 
 @functools.lru_cache(maxsize=64)
 def _is_loopback(url: str) -> bool:
+    """Return whether the URL is on this machine."""
     host = urlsplit(url).hostname or ""
     return host in {"localhost", "::1"} or host.startswith("127.")
 
@@ -391,6 +410,9 @@ def _provide_fake_credentials() -> Iterator[None]:
 
 
 def _find_missing_settings() -> dict[str, str]:
+    """Return fake values for the credentials and the region if neither the environment nor a file has
+    them.
+    """
     written = _read_config_file("AWS_SHARED_CREDENTIALS_FILE", "credentials") + _read_config_file(
         "AWS_CONFIG_FILE", "config"
     )
@@ -403,6 +425,9 @@ def _find_missing_settings() -> dict[str, str]:
 
 
 def _read_config_file(variable: str, usual_name: str) -> str:
+    """Return the text of an AWS configuration file, whose path the variable may override; empty if
+    unreadable.
+    """
     path = Path(os.environ.get(variable) or Path.home() / ".aws" / usual_name).expanduser()
     try:
         return path.read_text(encoding="utf-8", errors="replace") + "\n"

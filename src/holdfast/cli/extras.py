@@ -1,4 +1,4 @@
-"""Extras that a command or a system needs, checked before anything starts."""
+"""Check, before a command starts, that the optional packages (extras) it needs are installed."""
 
 from __future__ import annotations
 
@@ -56,8 +56,9 @@ def require_extras(command: str, *extras: Extra) -> None:
 
 
 def describe_missing_extras(system: System, extras: Sequence[str]) -> str | None:
-    """Return which of these extras the system is missing and how to install them, or None if all are
-    installed.
+    """Describe which of these extras are missing and how to install them; None if all are installed.
+
+    Raise `DeclarationError` for an unknown extra.
     """
     if unknown := [extra for extra in extras if extra not in MODULES_BY_EXTRA]:
         raise DeclarationError(
@@ -90,6 +91,7 @@ def describe_import_error(error: BaseException | None, system: str = "") -> str 
 
 
 def _format_missing(missing: Sequence[str], extras: Sequence[str]) -> str:
+    """Return "needs …, which is not installed" with the command that installs the extras."""
     return (
         f"needs {', '.join(missing)}, which is not installed: "
         f"run pip install '.[{','.join(extras)}]' in the clone of Holdfast, or make setup"
@@ -97,6 +99,7 @@ def _format_missing(missing: Sequence[str], extras: Sequence[str]) -> str:
 
 
 def _is_missing(module: str) -> bool:
+    """Return True if the module cannot be imported; it is not imported to find out."""
     try:
         return importlib.util.find_spec(module) is None
     except ValueError:  # sys.modules has an entry without a spec
@@ -104,7 +107,9 @@ def _is_missing(module: str) -> bool:
 
 
 def get_engine_extras(settings: Settings, system: System | None = None) -> tuple[Extra, ...]:
-    """Return the extras of the configured engines, for the stores that the system uses."""
+    """Return the extras of the configured engines, for the tables and the other stores that the system
+    uses.
+    """
     at_aws = not settings.has_embedded_tables
     extras: list[Extra] = []
     if system is not None and system.queues:

@@ -1,6 +1,4 @@
-"""SQL schemas of a system, for `holdfast migrate`: migrate them, report their state, print pending SQL, check
-statements.
-"""
+"""The SQL part of `holdfast migrate`: migrate schemas, report states, print pending SQL, check statements."""
 
 from __future__ import annotations
 
@@ -19,7 +17,9 @@ if TYPE_CHECKING:
 
 
 async def apply_migrations(stores: Stores, system: System, *, as_json: bool) -> list[dict[str, Any]]:
-    """Migrate every schema to its newest revision. Return what was done, for JSON."""
+    """Migrate every schema to its newest revision and print it unless `as_json`. Return a JSON row per
+    schema.
+    """
     from holdfast.runtime import migrate_schemas
 
     states = await _read_states(stores, system)
@@ -42,7 +42,7 @@ async def report_states(stores: Stores, system: System, *, as_json: bool) -> lis
 
 
 def print_pending_sql(system: System, *, as_json: bool) -> None:
-    """Print the pending SQL, for a person with the right to change the schema."""
+    """Print the SQL of the pending migrations without running it, for a person who may change the schema."""
     found = asyncio.run(_render_pending_sql(system))
     if as_json:
         print_json([_to_json(state) | {"sql": statements} for state, statements in found])
@@ -54,8 +54,9 @@ def print_pending_sql(system: System, *, as_json: bool) -> None:
 
 
 def find_misfits(system: System) -> list[StatementMismatch]:
-    """Return the statements that do not match their rows. Raise `SchemaMismatch` if a schema is not up to
-    date.
+    """Return the statements that do not match their rows.
+
+    Raise `SchemaMismatch` if a schema is not up to date, `NotFound` if the system has no schema.
     """
     if not system.schemas:
         raise NotFound(f"{system.name} has no SQL schema: there is no statement to check.")
@@ -63,6 +64,7 @@ def find_misfits(system: System) -> list[StatementMismatch]:
 
 
 def print_misfits(found: list[StatementMismatch], *, as_json: bool) -> None:
+    """Print each statement that does not match its row, or that all match."""
     if as_json:
         print_json([asdict(each) for each in found])
         return
@@ -73,6 +75,7 @@ def print_misfits(found: list[StatementMismatch], *, as_json: bool) -> None:
 
 
 async def _render_pending_sql(system: System) -> list[tuple[SchemaState, list[str]]]:
+    """Return the state of each schema with its pending SQL statements."""
     from holdfast.runtime import open_stores
     from holdfast.runtime.system_provisioner import get_sql_engine
 
@@ -88,6 +91,7 @@ async def _render_pending_sql(system: System) -> list[tuple[SchemaState, list[st
 
 
 async def _find_misfits(system: System) -> list[StatementMismatch]:
+    """Check every statement against the migrated schema. Raise `SchemaMismatch` if a migration is pending."""
     from holdfast.runtime import check_statements, open_stores
 
     async with open_stores(system) as stores:
@@ -117,6 +121,7 @@ def _format_revisions(state: SchemaState) -> str:
 
 
 def _print_applied(state: SchemaState, applied: list[str]) -> None:
+    """Print the revisions that were applied to a schema, or that it was up to date."""
     out = get_console()
     if not applied:
         out.print(f"[bold]{state.schema}[/]: up to date at {state.target}")

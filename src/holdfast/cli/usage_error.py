@@ -1,4 +1,4 @@
-"""The error for wrong usage: what the user typed is invalid, whatever the machine and the settings are.
+"""`UsageError`: what the user typed is invalid, whatever the machine and the settings are.
 
 A command raises it. `app.py` prints it on one line and exits with 2, as it does for an unknown option.
 """

@@ -1,5 +1,4 @@
-"""Clients of the AWS SDK. The only module that makes them: it decides credentials, region, endpoint and
-timeouts.
+"""Make the clients of the AWS SDK: their credentials, region, endpoint and timeouts are decided here alone.
 
 Credentials and region come from the SDK's ordinary chain: variables, profile, web identity, container,
 instance. A server on this machine usually asks for neither, and then needs none. The SDK's exceptions are not
@@ -33,7 +32,9 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServiceAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """The address of a service: an AWS region, or an endpoint. `rest` is the rest of the address."""
+    """The address of a service: an AWS region, or an endpoint. `rest` is the part after it, such as a key's
+    alias.
+    """
 
     region: str | None = None
     endpoint: str | None = None
@@ -51,10 +52,12 @@ class ServiceAddress(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def display_name(self) -> str:
+        """The endpoint or the region, for messages."""
         return self.endpoint or f"AWS ({self.region or 'default region'})"
 
 
 def require_sdk(feature: str) -> None:
+    """Raise `SettingsError` if the AWS SDK, which `feature` needs, is not installed."""
     if importlib.util.find_spec("botocore") is None:
         raise SettingsError(
             f"{feature} needs boto3, which this installation does not have: pip install '.[aws]' in the "
@@ -67,7 +70,11 @@ def require_sdk(feature: str) -> None:
 def make_clients(
     services: tuple[str, ...], address: ServiceAddress, timeouts: Timeouts, connections: int
 ) -> list[Any]:
-    """Return one client per service; any thread may use them. Raise what the SDK raises."""
+    """Return one client per service; any thread may use them. The clients do not retry.
+
+    Raise `SettingsError` for an invalid endpoint, the SDK's `NoRegionError` or `NoCredentialsError` if one is
+    missing. A server on this machine gets placeholder credentials if there are none.
+    """
     from botocore.config import Config  # type: ignore[import, unused-ignore]
     from botocore.exceptions import NoCredentialsError, NoRegionError  # type: ignore[import, unused-ignore]
     from botocore.session import Session  # type: ignore[import, unused-ignore]
@@ -98,6 +105,7 @@ def make_clients(
 
 
 def check_endpoint(endpoint: str | None) -> None:
+    """Raise `SettingsError` unless the endpoint is None or an http or https URL with a host."""
     if endpoint is None:
         return
     parts = urlsplit(endpoint)
@@ -108,6 +116,9 @@ def check_endpoint(endpoint: str | None) -> None:
 
 
 def _has_credentials(session: Any, local: bool) -> bool:
+    """Return whether the SDK finds credentials. For a local endpoint the slow remote providers are not
+    asked.
+    """
     if local:
         chain = session.get_component("credential_provider")
         for provider in REMOTE_PROVIDERS:
@@ -116,6 +127,7 @@ def _has_credentials(session: Any, local: bool) -> bool:
 
 
 def _is_loopback(host: str) -> bool:
+    """Return whether the host name or address is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""Environment variables of a system: integers within bounds, booleans and texts.
+"""Read a system's environment variables: integers within bounds, booleans and texts.
 
 A number outside its bounds is refused, not clamped: the operator meant something by it.
 """
@@ -25,7 +25,8 @@ def read_env(
 ) -> dict[str, Any]:
     """Return all variables of a system by field name: `rate_limit` is read from `{prefix}RATE_LIMIT`.
 
-    A number is declared with its minimum, default and maximum; booleans and texts with their default.
+    A number is declared with its minimum, default and maximum; booleans and texts with their default. Raise
+    `SettingsError` for an invalid value.
     """
     found: dict[str, Any] = {
         name: read_int(f"{prefix}{name.upper()}", between, environ) for name, between in numbers.items()
@@ -37,7 +38,10 @@ def read_env(
 
 
 def read_int(variable: str, bounds: tuple[int, int, int], environ: Mapping[str, str]) -> int:
-    """Return the integer in `variable`. `bounds` are the minimum, the default and the maximum."""
+    """Return the integer in `variable`. `bounds` are the minimum, the default and the maximum.
+
+    Raise `SettingsError` if it is not an integer within them.
+    """
     least, default, most = bounds
     text = environ.get(variable, str(default))
     if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
@@ -46,7 +50,9 @@ def read_int(variable: str, bounds: tuple[int, int, int], environ: Mapping[str, 
 
 
 def read_bool(variable: str, default: bool, environ: Mapping[str, str]) -> bool:
-    """Return the boolean in `variable`, or the default if it is not set."""
+    """Return the boolean in `variable`, or the default if it is not set. Raise `SettingsError` for another
+    text.
+    """
     text = environ.get(variable)
     if text is None:
         return default

@@ -63,9 +63,9 @@ CLAUDE = "claude"
 SAFE_URL = re.compile(r"https://[^/\s]+|http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/|$)")
 ENVIRONMENT_NAME = re.compile(r"[a-zA-Z0-9_.-]{0,32}")
 
-PORT_MAX = 65535
+MAX_PORT = 65535
 # A variable at least this similar to a setting's is taken for a misspelling of it.
-MISSPELLING_RATIO_MIN = 0.85
+MIN_MISSPELLING_RATIO = 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,10 @@ class Settings:
 
     @classmethod
     def load(cls, file: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
-        """Load from `file`, else HOLDFAST_SETTINGS, else ./holdfast.toml if it exists; then the
+        """Load from `file`, else HOLDFAST_SETTINGS, else ./holdfast.toml if it exists; then apply the
         environment.
+
+        Raise `SettingsError` for a misspelt name, a value of the wrong type, or an invalid value.
         """
         environ = os.environ if environ is None else environ
         _refuse_misspelt_variables(environ)
@@ -118,10 +120,12 @@ class Settings:
 
     @property
     def has_memory_tables(self) -> bool:
+        """True if the tables are embedded and end with the process."""
         return self.tables == IN_MEMORY
 
     @property
     def has_embedded_tables(self) -> bool:
+        """True for tables in a file or in memory."""
         return self.tables.startswith(SQLITE_SCHEME)
 
     @property
@@ -142,6 +146,7 @@ class Settings:
 
     @property
     def tables_directory(self) -> Path:
+        """Folder of the embedded tables engine's file."""
         return self.tables_file.parent
 
     @property
@@ -184,6 +189,7 @@ class Settings:
         return self.base / self.credentials if self.credentials else None
 
     def _check(self) -> None:
+        """Raise `SettingsError` for the first setting with an invalid value."""
         schemes = (SQLITE_SCHEME, DYNAMODB_SCHEME, *DYNAMODB_ENDPOINT_SCHEMES)
         if not self.tables.startswith(schemes) or self.tables in (SQLITE_SCHEME, *DYNAMODB_ENDPOINT_SCHEMES):
             raise SettingsError(
@@ -210,9 +216,9 @@ class Settings:
                 f"The engine keeps that file, and those next to it, in the folder you name."
             )
         for name in ("serve_port", "api_port"):
-            if not 0 <= getattr(self, name) <= PORT_MAX:
+            if not 0 <= getattr(self, name) <= MAX_PORT:
                 raise SettingsError(
-                    f"Invalid {name}={getattr(self, name)}: expected a port from 0 to {PORT_MAX}."
+                    f"Invalid {name}={getattr(self, name)}: expected a port from 0 to {MAX_PORT}."
                 )
 
     def _check_sql(self) -> None:
@@ -245,7 +251,7 @@ class Settings:
     def _check_cache(self) -> None:
         """Check the cache settings. A refused address is not quoted: it may contain a password."""
         named = REDIS_ADDRESS.fullmatch(self.cache)
-        is_redis = named is not None and int(named["port"] or 0) <= PORT_MAX
+        is_redis = named is not None and int(named["port"] or 0) <= MAX_PORT
         if self.cache != MEMORY_CACHE and not is_redis:
             raise SettingsError(
                 f"Invalid cache: expected {MEMORY_CACHE!r} for one in each process, 'redis://host:6379/0', "
@@ -258,6 +264,7 @@ class Settings:
             )
 
     def _check_reasoner(self) -> None:
+        """Check that the reasoner is known and its address keeps the key encrypted, or is on this machine."""
         if self.reasoner not in (RULES, CLAUDE):
             raise SettingsError(
                 f"Invalid reasoner={self.reasoner!r}: expected {RULES!r}, or {CLAUDE!r} for Anthropic's "
@@ -310,17 +317,19 @@ def get_variable_name(name: str) -> str:
 
 
 def _refuse_misspelt_variables(environ: Mapping[str, str]) -> None:
+    """Raise `SettingsError` for a HOLDFAST_ variable that is unknown but similar to a known one."""
     known = {get_variable_name(name) for name in list_setting_names()} | {FILE_VARIABLE}
     for variable in environ:
         if not variable.startswith(VARIABLE_PREFIX) or variable in known:
             continue
         if variable.startswith(SECRET_VARIABLE_PREFIX):
             continue
-        if near := difflib.get_close_matches(variable, known, n=1, cutoff=MISSPELLING_RATIO_MIN):
+        if near := difflib.get_close_matches(variable, known, n=1, cutoff=MIN_MISSPELLING_RATIO):
             raise SettingsError(f"{variable} is not a setting: did you mean {near[0]}?")
 
 
 def _find_file(file: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """Return the settings file to read, or None if there is none."""
     if file is None and (named := environ.get(FILE_VARIABLE)):
         file = Path(named)
     if file is not None:
@@ -329,6 +338,9 @@ def _find_file(file: Path | None, environ: Mapping[str, str]) -> Path | None:
 
 
 def _read_file(file: Path) -> dict[str, Any]:
+    """Return the values in the file. Raise `SettingsError` if it is unreadable, or a name or a type is
+    wrong.
+    """
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -342,6 +354,7 @@ def _read_file(file: Path) -> dict[str, Any]:
 
 
 def _check_known(name: str, file: Path) -> None:
+    """Raise `SettingsError`, which names the nearest setting, for an unknown name."""
     if name in list_setting_names():
         return
     near = difflib.get_close_matches(name, list_setting_names(), n=1, cutoff=0)
@@ -349,6 +362,7 @@ def _check_known(name: str, file: Path) -> None:
 
 
 def _check_type(name: str, value: object, file: Path) -> None:
+    """Raise `SettingsError` for a value of another type than the default."""
     wanted = type(_get_default(name))
     if type(value) is not wanted:
         what = "a whole number" if wanted is int else "a text in quotes"
@@ -356,6 +370,7 @@ def _check_type(name: str, value: object, file: Path) -> None:
 
 
 def _read_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings that HOLDFAST_ variables set, converted."""
     return {
         name: _convert(name, environ[get_variable_name(name)])
         for name in list_setting_names()
@@ -364,6 +379,7 @@ def _read_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _convert(name: str, text: str) -> str | int:
+    """Convert a variable's text to the type of the setting. Raise `SettingsError` for an invalid number."""
     if isinstance(_get_default(name), str):
         return text
     try:

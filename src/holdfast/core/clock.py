@@ -1,4 +1,4 @@
-"""The only clock. Nothing else in Holdfast asks the machine for the time.
+"""The clocks: all time in Holdfast comes from here, and no other module asks the machine for it.
 
 `SystemClock` is the machine's. `RunClock` is a time kept in a file that every process of a run reads, so that
 demos and fault tests can move long waits forward; it only moves forward.
@@ -24,7 +24,9 @@ class SystemClock:
 
 
 class RunClock:
-    """A time kept in a file. `advance` moves it for every process that reads the file."""
+    """A time kept in a file. `advance` moves it for every process that reads the file. `start` is the first
+    time, if the file does not exist yet.
+    """
 
     def __init__(self, path: Path, *, start: float | None = None) -> None:
         self._path = path
@@ -32,9 +34,11 @@ class RunClock:
             self._write(start)
 
     def now(self) -> float:
+        """Read the time from the file."""
         return float(self._path.read_text())
 
     def advance(self, seconds: float) -> float:
+        """Move the clock forward and return the new time. Raise `ValueError` for negative seconds."""
         if seconds < 0:
             raise ValueError("the run clock only moves forward")
         moved = self.now() + seconds
@@ -42,7 +46,7 @@ class RunClock:
         return moved
 
     def _write(self, moment: float) -> None:
-        # Replaced in one step, so that no reader ever sees half a number.
+        """Replace the file in one step, so that no reader sees half a number."""
         fresh = self._path.with_name(f"{self._path.name}.{os.getpid()}")
         fresh.write_text(repr(moment))
         fresh.replace(self._path)

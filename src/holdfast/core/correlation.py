@@ -21,7 +21,9 @@ def get_correlation_id() -> str | None:
 
 @contextmanager
 def bind_correlation_id(id: str | None = None) -> Iterator[str]:
-    """Bind an id, or a new one, for the block; tasks that are started inside inherit it."""
+    """Bind `id`, or a new random one if None, for the block and yield it; tasks that are started inside
+    inherit it.
+    """
     # Not a secret, so the operating system's generator is not needed.
     bound = id or f"{RNG.getrandbits(128):032x}"
     token = _CURRENT.set(bound)

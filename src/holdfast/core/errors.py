@@ -16,7 +16,7 @@ HoldfastError
 │   ├── MalformedRequest            SerializationException
 │   ├── UnknownOperation            UnknownOperationException
 │   ├── AccessRefused               invalid or missing credentials (signature, token, key)
-│   │   └── CallerRefused             a client of ours that does not authenticate
+│   │   └── CallerRefused             a client of this service that does not authenticate
 │   │       ├── TokenRefused            its bearer token is missing, forged, expired, or for another audience
 │   │       ├── CallerForbidden         it is authenticated, but not authorised for this
 │   │       └── WaitTokenRefused        it answers a flow's wait with a wrong token
@@ -166,6 +166,8 @@ class RequestError(HoldfastError, label="RequestError"):
 
 
 class InvalidRequest(RequestError, label="InvalidRequest"):
+    """The request breaks a rule of the store; `message` is the service's own text where it has one."""
+
     code = "ValidationException"
 
 
@@ -176,10 +178,14 @@ class EmptyKeyValue(InvalidRequest, label="EmptyKeyValue"):
 
 
 class MalformedRequest(RequestError, label="MalformedRequest"):
+    """The request is not well-formed: its JSON or the type of a member is wrong."""
+
     code = "SerializationException"
 
 
 class UnknownOperation(RequestError, label="UnknownOperation"):
+    """The operation is unknown, or Holdfast does not serve it."""
+
     code = "UnknownOperationException"
 
 
@@ -194,7 +200,9 @@ class AccessRefused(RequestError, label="AccessRefused"):
 
 
 class CallerRefused(AccessRefused, label="CallerRefused"):
-    """A client of ours did not authenticate. Any other `AccessRefused` concerns a request that we made."""
+    """A client of this service did not authenticate. Any other `AccessRefused` concerns a request to another
+    service.
+    """
 
     http_status = 401
 
@@ -285,7 +293,7 @@ class ComponentRefused(RequestError, label="ComponentRefused"):
 
 
 def _join_first_few(names: Sequence[str]) -> str:
-    """Return `F1, F2, F3 and 37 more`."""
+    """Return the names separated by commas, at most five of them: `F1, F2, F3, F4, F5 and 37 more`."""
     shown, more = ", ".join(names[:MAX_NAMES_SHOWN]), len(names) - MAX_NAMES_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
 
@@ -303,6 +311,8 @@ class CrossStoreTransaction(RequestError, label="StoresMixed"):
 
 
 class NotFound(RequestError, label="NotFound"):
+    """A table, index, stream, backup, queue, object or secret does not exist."""
+
     code = "ResourceNotFoundException"
 
 
@@ -334,10 +344,14 @@ class BackupNotFound(NotFound, label="BackupNotFound"):
 
 
 class RecoveryUnavailable(NotFound, label="RecoveryUnavailable"):
+    """Point-in-time recovery is off for the table."""
+
     code = "PointInTimeRecoveryUnavailableException"
 
 
 class AlreadyExists(RequestError, label="AlreadyThere"):
+    """A table, backup, queue or object with this name exists, or is busy."""
+
     code = "ResourceInUseException"
 
 
@@ -368,14 +382,20 @@ class InvalidRestoreTime(RequestError, label="InvalidRestoreTime"):
 
 
 class IdempotencyMismatch(RequestError, label="IdempotencyMismatch"):
+    """A client token was reused with another request."""
+
     code = "IdempotentParameterMismatchException"
 
 
 class IteratorExpired(RequestError, label="IteratorExpired"):
+    """A shard iterator is too old: request a new one."""
+
     code = "ExpiredIteratorException"
 
 
 class TrimmedData(RequestError, label="TrimmedData"):
+    """The stream records at this position were deleted after their retention time."""
+
     code = "TrimmedDataAccessException"
 
 
@@ -384,9 +404,9 @@ class Conflict(HoldfastError, label="Conflict"):
 
 
 class ConditionFailed(Conflict, label="ConditionFailed"):
-    """A condition did not hold. `item` is the current item, if the operation asked for it.
+    """A condition did not hold. `item` is the current item, if the operation requested it.
 
-    DynamoDB calls the request for it `ReturnValuesOnConditionCheckFailure`.
+    DynamoDB's parameter for that request is `ReturnValuesOnConditionCheckFailure`.
     """
 
     code = "ConditionalCheckFailedException"
@@ -428,6 +448,8 @@ class TransactionCancelled(Conflict, label="TransactionCancelled"):
 
 
 class TransactionConflict(Conflict, label="TransactionConflict"):
+    """Another transaction is running on the same item."""
+
     code = "TransactionConflictException"
 
     def __init__(self, message: str = "Transaction is ongoing for the item") -> None:
@@ -537,6 +559,8 @@ class SendIncomplete(RetryLater, label="SendIncomplete"):
 
 
 class Throttled(RetryLater, label="Throttled"):
+    """The table or the account has no capacity left for the request."""
+
     code = "ProvisionedThroughputExceededException"
 
     def __init__(
@@ -550,10 +574,14 @@ class Throttled(RetryLater, label="Throttled"):
 
 
 class LimitExceeded(RetryLater, label="LimitExceeded"):
+    """Too many resources or operations of one kind at once."""
+
     code = "LimitExceededException"
 
 
 class TransactionInProgress(RetryLater, label="TransactionInProgress"):
+    """A transaction with the same client token is running."""
+
     code = "TransactionInProgressException"
 
 
@@ -599,7 +627,7 @@ class OutcomeUnknown(RetryLater, label="OutcomeUnknown"):
     """A write was sent and its answer was lost: it may or may not be done.
 
     Unless `safe_to_repeat`, read before you repeat it, and look for what only this write leaves (a version,
-    an owner, a token). `item` is the item as a repeat found it, if the operation asked for it; `token` is the
+    an owner, a token). `item` is the item as a repeat found it, if the operation requested it; `token` is the
     client token to repeat a transaction with.
     """
 

@@ -47,9 +47,10 @@ def setup_logs(
     component: str | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> logging.Handler:
-    """Send all logs to `stream`, replacing an earlier setup. Without a format, a terminal gets text.
+    """Send all logs to `stream`, replacing an earlier setup, and return the handler.
 
-    Other libraries are logged from WARNING on.
+    Without a format, a terminal gets text and any other stream JSON. `level` applies to the loggers
+    `holdfast` and `system`; other libraries are logged from WARNING on.
     """
     log_format = log_format or ("text" if stream.isatty() else "json")
     names = {name: value for name, value in (("system", system), ("component", component)) if value}
@@ -76,7 +77,9 @@ def bind_component(component: str) -> Iterator[None]:
 
 
 def set_component(component: str) -> Token[str | None]:
-    """Name the component until the current task ends: for a request, which is one task."""
+    """Name the component until the current task ends: for a request, which is one task. Return the token to
+    undo it.
+    """
     return _COMPONENT.set(component)
 
 
@@ -88,6 +91,7 @@ class _LineFormatter(logging.Formatter, ABC):
         self._clock, self._redact, self._names = clock, redact, names
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line. A record that cannot be formatted becomes a line that says so."""
         try:
             return self._format_line(self._collect_fields(record))
         except Exception as error:
@@ -97,6 +101,9 @@ class _LineFormatter(logging.Formatter, ABC):
             )
 
     def _collect_fields(self, record: logging.LogRecord) -> dict[str, Any]:
+        """Return the fields of a record, redacted: time, level, logger, message, ids, `extra` and the
+        error.
+        """
         fields: dict[str, Any] = {
             "time": self._format_time(),
             "level": record.levelname,
@@ -130,7 +137,7 @@ class _LineFormatter(logging.Formatter, ABC):
         return self._redact(text).encode("utf-8", "backslashreplace").decode()
 
     def _to_json_value(self, value: Any, depth: int = 0) -> Any:
-        """Return the value as JSON, or as text where JSON has no form for it."""
+        """Return the value as JSON, or as text where JSON has no form for it or it nests too deeply."""
         if value is None or isinstance(value, bool | int):
             return value
         if isinstance(value, float):
@@ -144,6 +151,7 @@ class _LineFormatter(logging.Formatter, ABC):
         return self._to_text(value)
 
     def _to_text(self, value: Any) -> str:
+        """Return the value as redacted text, or a placeholder if its `str` fails."""
         try:
             return self._redact_text(str(value))
         except Exception:
@@ -174,6 +182,7 @@ _FORMATTERS: Final[Mapping[LogFormat, type[_LineFormatter]]] = {
 
 
 def _get_message(record: logging.LogRecord) -> str:
+    """Return the formatted message, or the unformatted text if its arguments do not fit."""
     try:
         return record.getMessage()
     except Exception:

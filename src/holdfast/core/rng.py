@@ -1,7 +1,7 @@
-"""The random number generator for values that must be unique or spread, but need not be secret.
+"""The random number generator `RNG`, for values that must be unique or spread but need not be secret.
 
 It is separate from the `random` module's shared generator: a program or test that seeds that one gets the
-sequence it expects. It is seeded once from the operating system.
+sequence it expects. It is seeded from the operating system, again in each forked child.
 """
 
 from __future__ import annotations

@@ -40,17 +40,22 @@ log = logging.getLogger(__name__)
 
 
 async def record(flow: Flow[Any], stores: Stores, seen: Execution, **changes: Any) -> Execution | None:
-    """Record the changes and return the execution; None if another worker was quicker."""
-    place = _apply_changes(seen, changes)
+    """Write changes of the execution and return it; None if another worker changed it since `seen` was
+    read.
+    """
+    execution = _apply_changes(seen, changes)
     try:
-        await stores.run(flow.pattern_set.record(place, seen))
+        await stores.run(flow.pattern_set.record(execution, seen))
     except Conflict:
         return None
-    return place
+    return execution
 
 
 async def park(flow: Flow[Any], stores: Stores, seen: Execution, kind: ParkedFor, reason: str) -> bool:
-    """Park the execution with a reason: it stays where it is, and `holdfast flows` lists it."""
+    """Park the execution with a reason, log it, and return True; False if another worker was quicker.
+
+    A parked execution stays in its state until it is resumed; `holdfast flows` lists it.
+    """
     changes = {"lane": Lane.PARKED, "parked_for": kind, "parked": reason[:MAX_REASON_CHARS]}
     if await record(flow, stores, seen, due=utc_now(stores.clock), **changes) is None:
         return False
@@ -63,16 +68,22 @@ async def park(flow: Flow[Any], stores: Stores, seen: Execution, kind: ParkedFor
 
 
 async def resend(flow: Flow[Any], stores: Stores, seen: Execution, **changes: Any) -> bool:
-    """Resend the message, in one transaction with the record of it. Return whether this caller sent it."""
+    """Resend the step's message and record that in one transaction.
+
+    Return False if another worker was quicker. The pause before the next resend doubles, from the step's
+    timeout up to an hour. `changes` of the execution are recorded too.
+    """
     limit = get_timeout_s(flow.find_state(changes.get("state", seen.state)))
     # No worker may run for hours: do not fill the queue with copies in the meantime.
     pause_s = min(limit * 2.0 ** min(seen.sends, 30), max(limit, MAX_PAUSE_S))
     due = utc_now(stores.clock) + timedelta(seconds=pause_s)
     changes = {"due": due, "sends": seen.sends + 1} | changes
-    place = _apply_changes(seen, changes)
+    execution = _apply_changes(seen, changes)
     with bind_correlation_id(seen.correlation):
         try:
-            await stores.transact(flow.pattern_set.record(place, seen), build_message(flow, stores, place))
+            await stores.transact(
+                flow.pattern_set.record(execution, seen), build_message(flow, stores, execution)
+            )
         except Conflict:
             return False
         await relay(flow, stores, seen.key)
@@ -80,4 +91,5 @@ async def resend(flow: Flow[Any], stores: Stores, seen: Execution, **changes: An
 
 
 def _apply_changes(seen: Execution, changes: dict[str, Any]) -> Execution:
+    """Return the execution with the changes and the next revision."""
     return seen.model_copy(update=changes | {"revision": seen.revision + 1})

@@ -1,4 +1,4 @@
-"""Checks of a flow's declaration, made when it is declared and not when the first item gets stuck."""
+"""Checks of a flow's declaration, made when it is declared: each raises `DeclarationError`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def check_states(flow: str, states: tuple[State, ...], initial: str, cancel: Cancel | None) -> None:
-    """Check that names are unique, targets exist, every state is reachable and can reach an end."""
+    """Raise unless names are unique, targets exist, and every state is reachable and can reach an end.
+
+    `flow` is the flow's name. Steps, waits, answers and the cancellation are checked too.
+    """
     names = [state.name for state in states]
     _refuse_duplicates(flow, names, "states")
     _refuse_duplicates(
@@ -32,7 +35,9 @@ def check_states(flow: str, states: tuple[State, ...], initial: str, cancel: Can
 
 
 def check_flow(flow: Flow[Any], token_secret: str | None) -> None:
-    """Check that the item can store what the states show, and that waits with answers have a secret."""
+    """Raise unless waits with answers have a secret, shards are 1 to 999, and the item can store what states
+    show.
+    """
     if token_secret is None and flow.has_answers:
         raise DeclarationError(
             f"The flow {flow.name} waits for answers, so it needs a secret for its tokens: set "
@@ -45,6 +50,9 @@ def check_flow(flow: Flow[Any], token_secret: str | None) -> None:
 
 
 def _check_shown(flow: Flow[Any], state: State) -> None:
+    """Raise unless exactly a flow with a shown attribute gives its states a `shown_as`, which the attribute
+    can store.
+    """
     if flow.shown_attribute is None:
         if state.shown_as is not None:
             raise DeclarationError(
@@ -67,6 +75,7 @@ def _check_shown(flow: Flow[Any], state: State) -> None:
 
 
 def _check_state(flow: str, state: State) -> None:
+    """Check the state's step or wait."""
     where = f"{state.name} of the flow {flow}"
     if isinstance(state.action, Step):
         _check_step(where, state.action)
@@ -76,6 +85,10 @@ def _check_state(flow: str, state: State) -> None:
 
 
 def _check_wait(where: str, wait: Wait) -> None:
+    """Raise unless something can end the wait and its deadline settings fit together.
+
+    `where` names it in messages.
+    """
     if not wait.answers and wait.deadline_s is None:
         raise DeclarationError(f"{where} has neither answers nor a deadline: nothing would ever leave it.")
     if (wait.deadline_s is None) != (not wait.deadline_states):
@@ -98,6 +111,10 @@ def _check_wait(where: str, wait: Wait) -> None:
 
 
 def _check_step(where: str, step: Step) -> None:
+    """Raise unless the step leads somewhere and its timeout and retries are valid.
+
+    `where` names it in messages.
+    """
     if not step.to:
         raise DeclarationError(f"The step of {where} leads to no state: set `to`, or make it an end.")
     if step.timeout_s <= 0:
@@ -113,11 +130,16 @@ def _check_step(where: str, step: Step) -> None:
 
 
 def _refuse_duplicates(flow: str, names: list[str], what: str) -> None:
+    """Raise if a name occurs twice. `what` names the kind of thing in the message."""
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise DeclarationError(f"The flow {flow} has two {what} named {', '.join(twice)}: rename one.")
 
 
 def _refuse_unknown(flow: str, who: str, named: Iterable[str], names: list[str]) -> None:
+    """Raise if one of the states in `named` is not one of `names`.
+
+    `who` is the part of the flow that names it.
+    """
     if strangers := [name for name in named if name not in names]:
         raise DeclarationError(
             f"{who} of the flow {flow} names {', '.join(strangers)}: expected one of {', '.join(names)}."
@@ -125,6 +147,7 @@ def _refuse_unknown(flow: str, who: str, named: Iterable[str], names: list[str])
 
 
 def _refuse_cancel_after_end(flow: str, cancel: Cancel, states: tuple[State, ...]) -> None:
+    """Raise if the cancellation starts from an end state."""
     if ended := [state.name for state in states if state.is_end and state.name in cancel.from_states]:
         raise DeclarationError(
             f"The flow {flow} must not be cancelled from {', '.join(ended)}: it has ended there."
@@ -132,6 +155,7 @@ def _refuse_cancel_after_end(flow: str, cancel: Cancel, states: tuple[State, ...
 
 
 def _refuse_unreachable(flow: str, states: tuple[State, ...], initial: str, cancel: Cancel | None) -> None:
+    """Raise if no path leads from the initial state to a state."""
     known = {state.name: state for state in states}
     reached, ahead = set[str](), [initial]
     while ahead:

@@ -1,5 +1,4 @@
-"""The vocabulary of a flow's declaration: states, steps, waits, answers, and the values a step takes and
-returns.
+"""The parts of a flow's declaration: states, steps, waits and answers; and a step's argument and result.
 
     State("initiated", Step("EmbedAndRetrieve", embed_and_retrieve, to=("retrieved", "failed")))
     State(
@@ -75,6 +74,7 @@ class Retry:
 
     @property
     def classes(self) -> tuple[type[Exception], ...]:
+        """The error classes as a tuple."""
         return self.errors if isinstance(self.errors, tuple) else (self.errors,)
 
 
@@ -145,6 +145,7 @@ class State:
 
     @property
     def is_end(self) -> bool:
+        """True if the state has neither a step nor a wait."""
         return self.action is None
 
     @property

@@ -1,4 +1,4 @@
-"""A flow as a Mermaid state diagram."""
+"""`draw`: a flow as a Mermaid state diagram."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def draw(flow: Flow[Any]) -> str:
 
 
 def _draw_state(flow: Flow[Any], state: State) -> Iterator[str]:
+    """Yield the lines of a state: its label, and an arrow per transition."""
     name = _to_mermaid_id(state.name)
     shown = (
         "" if state.shown_as is None or str(state.shown_as) == state.name else f" (shown as {state.shown_as})"
@@ -38,6 +39,7 @@ def _draw_state(flow: Flow[Any], state: State) -> Iterator[str]:
 
 
 def _draw_wait(name: str, wait: Wait) -> Iterator[str]:
+    """Yield an arrow per answer and deadline of a wait; `name` is its state as a Mermaid id."""
     for answer, following in wait.answers.items():
         for target in following.to:
             yield f"{name} --> {_to_mermaid_id(target)} : {answer}"
@@ -48,7 +50,7 @@ def _draw_wait(name: str, wait: Wait) -> Iterator[str]:
 
 
 def format_deadline(wait: Wait) -> str:
-    """Return `after 30 min`, and whether steps may override it."""
+    """Return the deadline as `after 30 min`, with a note if steps may set another."""
     if wait.deadline_s is None:
         return "without a deadline"
     unless = ", unless the step set another" if wait.deadline_from_next else ""

@@ -30,6 +30,8 @@ SHARD_DIGITS: Final = 3
 
 
 class Lane(StrEnum):
+    """The partition of the index: an execution is due at a time, or parked."""
+
     DUE = "due"
     PARKED = "parked"
 
@@ -82,7 +84,7 @@ class Execution(Entity, table=FLOWS):
         return self.lane is Lane.PARKED
 
     def is_pausing(self, now: datetime) -> bool:
-        """Tell whether an attempt failed and the next is not sent yet: then a copy of an earlier message is
+        """Return True if an attempt failed and the next is not sent yet: a copy of an earlier message is then
         ignored.
         """
         return self.error is not None and not self.sends and self.due is not None and now < self.due

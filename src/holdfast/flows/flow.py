@@ -1,4 +1,4 @@
-"""A flow as a system declares it, with everything that can be done with it.
+"""`Flow`: the declaration of a flow, and the calls to start, answer, cancel, run, resume and draw it.
 
     BOOKING = Flow("booking", Booking, queue=steps, prefix="FL", rate=Rate("step"), example=…,
                    initial_state="initiated", states=(…))
@@ -173,7 +173,10 @@ class Flow(Generic[I]):
         return item.model_copy(update=changes)
 
     def start_writes(self, stores: Stores, item: I) -> tuple[Write[Any], ...]:
-        """Return the writes that start the flow, for the transaction that creates the item from `initial`."""
+        """Return the writes that start the flow, for the transaction that creates the item from `initial`.
+
+        Raises `InvalidRequest` if the item is not in the initial state.
+        """
         if item.flow_state != self.initial_state:
             raise InvalidRequest(
                 f"Invalid {self.entity.__name__}: expected the state {self.initial_state!r}, got "
@@ -183,7 +186,9 @@ class Flow(Generic[I]):
         return build_execution_writes(self, stores, item, utc_now(stores.clock), is_start=True)
 
     async def dispatch_now(self, stores: Stores, key: ItemKey) -> None:
-        """Send the first step now, after the commit, instead of waiting for the relay."""
+        """Send the item's unsent step messages now, after the commit, instead of waiting for the relay's
+        schedule.
+        """
         await relay(self, stores, self.key_text(key))
 
     # --- what people do -------------------------------------------------------------------------------------
@@ -198,22 +203,26 @@ class Flow(Generic[I]):
         given: Mapping[str, Any] | None = None,
         tools: Any = None,
     ) -> I:
-        """Answer the item's current wait and return the item after it.
+        """Answer the item's current wait with the answer `name` and return the item after it.
 
-        Raise `NotFound`, `NotWaiting` (the item is in another state, or another answer was quicker),
-        `WaitTokenRefused`, `DeadlinePassed`, or `InvalidRequest` if the answer is unknown or its function
-        refuses `given`. In each case nothing is changed.
+        `given` is the content of the answer, `tools` are for its function. Raises `NotFound`, `NotWaiting`
+        (the item is in another state, or another answer was quicker), `WaitTokenRefused`, `DeadlinePassed`,
+        or `InvalidRequest` if the answer is unknown or its function refuses `given`. The answer then changes
+        nothing; a passed deadline is applied.
         """
         return await answer(self, stores, key, name, token=token, given=given or {}, tools=tools)
 
     async def cancel(self, stores: Stores, key: ItemKey, reason: str, *, tools: Any = None) -> I:
-        """Cancel the flow and return the item after it. Raise `NotFound`, or `NotCancellable` if it is too
-        late.
+        """Cancel the flow and return the item after it.
+
+        Raise `NotFound`, or `NotCancellable` if it is too late.
         """
         return await cancel(self, stores, key, reason, tools=tools)
 
     def make_token(self, item: I) -> str:
-        """Return the token that answers the item's current wait."""
+        """Return the token that answers the item's current wait; raise `InvalidRequest` if it is not in such
+        a wait.
+        """
         if item.flow_token is not None:
             made = make_recent_tokens(
                 self.secret, self.name, self.key_text(item), item.flow_state, item.version
@@ -234,18 +243,19 @@ class Flow(Generic[I]):
 
     @cached_property
     def _open_secrets(self) -> Secrets:
+        """The given secrets, or those of the settings."""
         return self._secrets or open_secrets()
 
     # --- working --------------------------------------------------------------------------------------------
 
     def consumer(self, open_tools: OpenTools | None = None, *, concurrency: int = 8) -> Consumer:
-        """Return the consumer that runs its steps.
+        """Return the consumer that runs the flow's steps.
 
         `open_tools(stores)` is entered once per process; steps get its result as `context.tools`.
         """
 
         @asynccontextmanager
-        async def driving(stores: Stores) -> AsyncIterator[Handler]:
+        async def open_handler(stores: Stores) -> AsyncIterator[Handler]:
             if self.has_answers:
                 _ = self.secret  # fail before the first message: no wait can be entered without it
             async with (open_tools or _no_tools)(stores) as tools:
@@ -254,7 +264,7 @@ class Flow(Generic[I]):
         use = self.pattern_set
         return Consumer(
             self.step_queue,
-            driving,
+            open_handler,
             receive=use.receive,
             delete=use.delete,
             extend_visibility=use.extend_visibility,
@@ -263,7 +273,9 @@ class Flow(Generic[I]):
 
     @property
     def schedules(self) -> tuple[Schedule, ...]:
-        """The relay of its outbox, and the sweeper of pauses, deadlines, timers and lost messages."""
+        """Three schedules: the relay of the outbox, the sweeper, and the retry of executions with unknown
+        states.
+        """
         return (
             Schedule(f"{self.name} relay", SWEEP_S, self.outbox.relay),
             Schedule(f"{self.name} sweep", SWEEP_S, self.sweep),
@@ -292,7 +304,7 @@ class Flow(Generic[I]):
             for shard in range(self.shards)
             for each in await stores.all(self.pattern_set.executions(shard))
         ]
-        return sorted(found, key=lambda place: (place.since, place.key))
+        return sorted(found, key=lambda execution: (execution.since, execution.key))
 
     # --- the declaration ------------------------------------------------------------------------------------
 
@@ -301,19 +313,23 @@ class Flow(Generic[I]):
         return format_key(self.entity, key)
 
     def find_state(self, name: str) -> State | None:
+        """Return the state with this name, or None."""
         return self.states.get(name)
 
     def get_state(self, name: str) -> State:
+        """Return the state with this name, or raise `NotFound`."""
         if (state := self.find_state(name)) is None:
             raise NotFound(f"The flow {self.name} has no state {name!r}: it has {', '.join(self.states)}.")
         return state
 
     @cached_property
     def has_answers(self) -> bool:
+        """True if any wait of the flow accepts an answer."""
         return bool(self.answer_names)
 
     @cached_property
     def answer_names(self) -> frozenset[str]:
+        """The names of all answers that any wait of the flow accepts."""
         waits = (state.action for state in self.states.values() if isinstance(state.action, Wait))
         return frozenset(name for wait in waits for name in wait.answers)
 
@@ -322,23 +338,28 @@ class Flow(Generic[I]):
         return draw(self)
 
     def to_states_language(self, resource: Resource = build_placeholder_arn) -> dict[str, Any]:
-        """Return the flow in Amazon States Language. `resource` maps a step's name to the ARN that runs
-        it.
+        """Return the flow in Amazon States Language.
+
+        `resource` maps a step's name to the ARN that runs it.
         """
         return export(self, resource)
 
     @property
     def _second_state(self) -> str:
+        """The first target of the initial state, for the example of the pattern `move`."""
         return next(iter(self.get_state(self.initial_state).to), self.initial_state)
 
     def _build_example(self, made: Callable[[], I]) -> Callable[[], I]:
+        """Return a function that makes the example item in the initial state."""
         return lambda: made().model_copy(update={"flow_state": self.initial_state})
 
     @property
     def step_names(self) -> tuple[str, ...]:
+        """The names of all steps, in the order of the states."""
         return tuple(state.action.name for state in self.states.values() if isinstance(state.action, Step))
 
 
 @asynccontextmanager
 async def _no_tools(stores: Stores) -> AsyncIterator[None]:
+    """Yield None: the steps need no tools."""
     yield None

@@ -1,5 +1,6 @@
-"""The item that a flow drives, and its key as one text, which names it in executions, messages and the
-outbox.
+"""`FlowItem`, the base of items that a flow drives; and an item's key as one text.
+
+The text names the item in executions, messages and the outbox.
 
 A system derives its item from `FlowItem`, with a table, a key and attributes of its own:
 
@@ -57,7 +58,7 @@ def format_key(entity: type[FlowItem], key: ItemKey) -> str:
 
 
 def parse_key(entity: type[FlowItem], key: str) -> KeyValues:
-    """Return the stored key that a text denotes."""
+    """Return the stored key attributes that a key text denotes; raise `InvalidRequest` if it is malformed."""
     table = get_declaration(entity).table
     names = [(table.partition, table.partition_type)]
     names += [(table.sort, table.sort_type)] if table.sort is not None else []
@@ -71,7 +72,7 @@ def parse_key(entity: type[FlowItem], key: str) -> KeyValues:
 
 
 def truncate_to_stored(attribute: Attribute, moment: datetime) -> datetime:
-    """Truncate a time to the precision that the attribute stores: microseconds, milliseconds or seconds."""
+    """Cut a time to the precision that the attribute stores: microseconds, milliseconds or seconds."""
     thousandths = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
     for each in (moment, thousandths):
         try:
@@ -83,6 +84,9 @@ def truncate_to_stored(attribute: Attribute, moment: datetime) -> datetime:
 
 
 def _build_address(declaration: Declaration, values: tuple[Any, ...]) -> KeyValues:
+    """Return the stored key attributes from the values of the item's `Key`; raise if their number is
+    wrong.
+    """
     primary = declaration.primary
     partition = len(primary.partition.slots)
     total = partition + (len(primary.sort.slots) if primary.sort else 0)
@@ -99,6 +103,7 @@ def _build_address(declaration: Declaration, values: tuple[Any, ...]) -> KeyValu
 
 
 def _escape(text: str) -> str:
+    """Escape the separator `#`, and `%`, in a key value."""
     return text.replace("%", "%25").replace("#", "%23")
 
 
@@ -107,6 +112,9 @@ def _unescape(text: str) -> str:
 
 
 def _parse_value(text: str, tag: str) -> Value:
+    """Return the text as it is for a key of type S, otherwise as a number; raise `InvalidRequest` if it is
+    not one.
+    """
     if tag == "S":
         return text
     try:

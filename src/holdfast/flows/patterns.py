@@ -43,8 +43,9 @@ _TIME: Final = datetime(2026, 2, 4, 1, tzinfo=UTC)
 
 
 class FlowPatterns(Generic[I]):
-    """Patterns of the item (`item`, `move`), of its execution (`execution` … `executions`) and of the
-    queue.
+    """The patterns of the item (`item`, `move`), of its execution (`execution` … `executions`) and queue.
+
+    `to` is the state that the example of `move` leads to.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class FlowPatterns(Generic[I]):
 
     @property
     def all(self) -> tuple[Pattern[..., Any], ...]:
+        """All patterns of the flow except those of its outbox."""
         of_places = (self.execution, self.begin, self.enter, self.leave, self.record)
         listed = (self.due, self.parked, self.executions)
         return (self.item, self.move, *of_places, *listed, self.receive, self.delete, self.extend_visibility)
@@ -94,6 +96,8 @@ class FlowPatterns(Generic[I]):
     # --- the item -------------------------------------------------------------------------------------------
 
     def _build_item(self) -> Pattern[[str], Get[I]]:
+        """Build the consistent read of an item by its key as text."""
+
         def item(key: str) -> Get[I]:
             return Get(get_declaration(self._entity), parse_key(self._entity, key)).consistent()
 
@@ -102,6 +106,8 @@ class FlowPatterns(Generic[I]):
         )
 
     def _build_move(self) -> Pattern[[I, Mapping[str, Any]], Update[I]]:
+        """Build the update of an item, on condition that its version and state are as seen."""
+
         def move(seen: I, changes: Mapping[str, Any]) -> Update[I]:
             return build_move(self._entity, seen, changes)
 
@@ -115,9 +121,11 @@ class FlowPatterns(Generic[I]):
             id=self._move_id,
         )
 
-    # --- its place ------------------------------------------------------------------------------------------
+    # --- the execution --------------------------------------------------------------------------------------
 
     def _build_execution(self) -> Pattern[[str], Get[Execution]]:
+        """Build the consistent read of an item's execution by its key as text."""
+
         def execution(key: str) -> Get[Execution]:
             return Execution.of(self._name, self.compute_shard(key)).get(key).consistent()
 
@@ -130,6 +138,8 @@ class FlowPatterns(Generic[I]):
         )
 
     def _build_begin(self) -> Pattern[[Execution], Put[Execution]]:
+        """Build the creation of an execution, which must not exist."""
+
         def begin(place: Execution) -> Put[Execution]:
             return Execution.create(place)
 
@@ -138,6 +148,10 @@ class FlowPatterns(Generic[I]):
         )
 
     def _build_enter(self) -> Pattern[[Execution], Put[Execution]]:
+        """Build the unconditional put of an execution; the item's own change in the transaction is
+        conditional.
+        """
+
         def enter(place: Execution) -> Put[Execution]:
             return Execution.put(place)
 
@@ -150,6 +164,8 @@ class FlowPatterns(Generic[I]):
         )
 
     def _build_leave(self) -> Pattern[[str], Delete[Execution]]:
+        """Build the deletion of an execution."""
+
         def leave(key: str) -> Delete[Execution]:
             return Execution.of(self._name, self.compute_shard(key)).delete(key)
 
@@ -162,6 +178,8 @@ class FlowPatterns(Generic[I]):
         )
 
     def _build_record(self) -> Pattern[[Execution, Execution], Put[Execution]]:
+        """Build the put of an execution, on condition that its version and revision are as seen."""
+
         def record(place: Execution, seen: Execution) -> Put[Execution]:
             return Execution.put(place).when(
                 Execution.version == seen.version, Execution.revision == seen.revision
@@ -175,6 +193,8 @@ class FlowPatterns(Generic[I]):
         return self._build_pattern(7, "note", purpose, record, rate=self._rare, example=seen_and_noted)
 
     def _build_due(self) -> Pattern[[int, datetime], Query[Execution]]:
+        """Build the query of a shard's executions that are due at a time, oldest first."""
+
         def due(shard: int, now: datetime) -> Query[Execution]:
             return Execution.by_due(self._name, Lane.DUE, shard).until(now).page(PAGE_SIZE)
 
@@ -183,6 +203,8 @@ class FlowPatterns(Generic[I]):
         )
 
     def _build_parked(self) -> Pattern[[int], Query[Execution]]:
+        """Build the query of a shard's parked executions."""
+
         def parked(shard: int) -> Query[Execution]:
             return Execution.by_due(self._name, Lane.PARKED, shard).query()
 
@@ -191,6 +213,8 @@ class FlowPatterns(Generic[I]):
         )
 
     def _build_executions(self) -> Pattern[[int], Query[Execution]]:
+        """Build the query of all executions of a shard."""
+
         def executions(shard: int) -> Query[Execution]:
             return Execution.of(self._name, shard).query()
 
@@ -201,6 +225,8 @@ class FlowPatterns(Generic[I]):
     # --- the queue ------------------------------------------------------------------------------------------
 
     def _build_receive(self, queue: Queue[StepMessage]) -> Pattern[[int, float], Receive[StepMessage]]:
+        """Build the receive of step messages."""
+
         def receive(count: int, wait_s: float) -> Receive[StepMessage]:
             return queue.receive(count, wait_s=wait_s)
 
@@ -209,6 +235,8 @@ class FlowPatterns(Generic[I]):
     def _build_delete(
         self, queue: Queue[StepMessage]
     ) -> Pattern[[ReceivedMessage[StepMessage]], DeleteMessages[StepMessage]]:
+        """Build the deletion of a received step message."""
+
         def delete(received: ReceivedMessage[StepMessage]) -> DeleteMessages[StepMessage]:
             return queue.delete(received)
 
@@ -217,6 +245,8 @@ class FlowPatterns(Generic[I]):
     def _build_extend_visibility(
         self, queue: Queue[StepMessage]
     ) -> Pattern[[ReceivedMessage[StepMessage], float], ChangeVisibility[StepMessage]]:
+        """Build the change of a message's visibility timeout; 0 seconds return it to the queue."""
+
         def extend_visibility(
             received: ReceivedMessage[StepMessage], seconds: float
         ) -> ChangeVisibility[StepMessage]:
@@ -231,15 +261,17 @@ class FlowPatterns(Generic[I]):
             example=(self._received, 60.0),
         )
 
-    # --- what they are made of ------------------------------------------------------------------------------
+    # --- helpers ------------------------------------------------------------------------------
 
     def format_key(self, item: FlowItem) -> str:
         return format_key(self._entity, item)
 
     def compute_shard(self, key: str) -> int:
+        """Return the shard of a key text."""
         return compute_shard(key, self._shards)
 
     def _build_example_execution(self) -> Execution:
+        """Return the execution of the example item."""
         item = self._example()
         key = self.format_key(item)
         return Execution(
@@ -264,17 +296,28 @@ class FlowPatterns(Generic[I]):
         takes: dict[str, Any] | None = None,
         id: str = "",
     ) -> Pattern[P, O]:
-        spoken = f"{self._name.replace('-', '_')}_flow_{name}"
+        """Build a pattern; its id is `id`, or the prefix and `number`; its name begins with the flow.
+
+        `takes` are types of arguments that are known only at runtime.
+        """
+        pattern_name = f"{self._name.replace('-', '_')}_flow_{name}"
         id = id or f"{self._prefix}{number}"
-        told = f"{purpose} ({self._name})"
+        full_purpose = f"{purpose} ({self._name})"
         return build_pattern(
-            function, id, spoken, told, rate=rate or self._rate, example=example, argument_types=takes
+            function,
+            id,
+            pattern_name,
+            full_purpose,
+            rate=rate or self._rate,
+            example=example,
+            argument_types=takes,
         )
 
 
 def build_move(entity: type[I], seen: I, changes: Mapping[str, Any]) -> Update[I]:
-    """Build the update of an item: set or remove attributes, if version and state are those that were
-    seen.
+    """Build the update of an item: set or remove attributes, on condition that version and state are as seen.
+
+    `changes` are by Python name; None removes an attribute. The version is incremented.
     """
     declaration, refs = get_declaration(entity), cast(Any, entity)
     item = declaration.to_item(seen)
@@ -284,8 +327,8 @@ def build_move(entity: type[I], seen: I, changes: Mapping[str, Any]) -> Update[I
         ref = getattr(refs, name)
         update = update.remove(ref) if value is None else update.set(ref, value)
     of_indexes = frozenset[str]().union(*(key.computed_from for key in declaration.indexes))
-    told = changes.keys() | set(declaration.primary.argument_names) | {"version"}
-    for name in sorted(of_indexes - told):
+    given = changes.keys() | set(declaration.primary.argument_names) | {"version"}
+    for name in sorted(of_indexes - given):
         update = update.with_current(getattr(refs, name), getattr(seen, name))
     update = update.when(refs.flow_state == seen.flow_state).at_version(refs.version, seen.version)
     return cast("Update[I]", update)

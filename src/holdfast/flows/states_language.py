@@ -1,4 +1,4 @@
-"""A flow in Amazon States Language, for Step Functions to draw or run.
+"""`export`: a flow in Amazon States Language, for Step Functions to draw or run.
 
 A step is a Task with its retries; if it may go several ways, a Choice behind it looks at the `state` of its
 result. A wait is a task with a token and the deadline as its timeout; if `on_deadline` decides what follows,
@@ -27,12 +27,15 @@ DEADLINE_PATH: Final = "$.deadline_s"
 
 
 def build_placeholder_arn(step: str) -> str:
-    """Return the ARN of a Lambda function with the step's name."""
+    """Return the ARN of a Lambda function with the step's name, in an example account."""
     return f"arn:aws:lambda:us-east-1:123456789012:function:{step}"
 
 
 def export(flow: Flow[Any], resource: Resource) -> dict[str, Any]:
-    """Return the state machine as a JSON-serialisable document."""
+    """Return the state machine as a JSON-serialisable document.
+
+    `resource` maps a step's name to the ARN that runs it.
+    """
     states: dict[str, Any] = {}
     for state in flow.states.values():
         states |= _build_state(flow, state, resource)
@@ -42,8 +45,9 @@ def export(flow: Flow[Any], resource: Resource) -> dict[str, Any]:
 
 
 def _find_reachable(states: dict[str, Any], start: str) -> set[str]:
-    """Return the reachable states. One that only cancellation leads to is left out: the service refuses
-    it.
+    """Return the states reachable from `start`.
+
+    One that only cancellation leads to is left out: the service refuses it.
     """
     found, ahead = set[str](), [start]
     while ahead:
@@ -55,6 +59,7 @@ def _find_reachable(states: dict[str, Any], start: str) -> set[str]:
 
 
 def _build_state(flow: Flow[Any], state: State, resource: Resource) -> dict[str, Any]:
+    """Return the states by name that one state of the flow becomes."""
     if isinstance(state.action, Step):
         return _build_step(flow, state, state.action, resource)
     if isinstance(state.action, Wait):
@@ -65,6 +70,7 @@ def _build_state(flow: Flow[Any], state: State, resource: Resource) -> dict[str,
 
 
 def _build_step(flow: Flow[Any], state: State, step: Step, resource: Resource) -> dict[str, Any]:
+    """Return the Task of a step, and the Choice after it if several states may follow."""
     task: dict[str, Any] = {"Type": "Task", "Comment": step.name, "Resource": resource(step.name)}
     task["TimeoutSeconds"] = max(1, round(step.timeout_s))
     if step.retries:
@@ -85,6 +91,9 @@ def _get_failure_state(flow: Flow[Any], step: Step) -> str:
 
 
 def _build_wait(flow: Flow[Any], state: State, wait: Wait, resource: Resource) -> dict[str, Any]:
+    """Return the task with a token, or the timer without answers, with what follows an answer and the
+    deadline.
+    """
     late = _build_deadline_task(state, wait, resource)
     if not wait.answers:
         timer = (
@@ -93,12 +102,12 @@ def _build_wait(flow: Flow[Any], state: State, wait: Wait, resource: Resource) -
             | {"Next": _get_deadline_target(state, wait)}
         )
         return {state.name: timer} | late
-    told = {"flow": flow.name, "state": state.name, "token.$": "$$.Task.Token", "item.$": "$"}
+    body = {"flow": flow.name, "state": state.name, "token.$": "$$.Task.Token", "item.$": "$"}
     task: dict[str, Any] = {
         "Type": "Task",
         "Comment": f"Waits for {', '.join(wait.answers)}",
         "Resource": WAIT_RESOURCE,
-        "Parameters": {"QueueUrl.$": "$$.Execution.Input.waitQueue", "MessageBody": told},
+        "Parameters": {"QueueUrl.$": "$$.Execution.Input.waitQueue", "MessageBody": body},
     }
     if wait.deadline_s is not None:
         task |= _build_deadline("TimeoutSeconds", wait, 1)
@@ -114,6 +123,9 @@ def _build_wait(flow: Flow[Any], state: State, wait: Wait, resource: Resource) -
 
 
 def _build_deadline(word: str, wait: Wait, least: int) -> dict[str, Any]:
+    """Return the deadline as the field `word` in seconds, at least `least`, or as a path to the step's
+    result.
+    """
     if wait.deadline_from_next:
         return {f"{word}Path": DEADLINE_PATH}
     return {word: max(least, round(wait.deadline_s or 0))}
@@ -139,6 +151,7 @@ def _build_deadline_task(state: State, wait: Wait, resource: Resource) -> dict[s
 
 
 def _build_retry(rule: Retry) -> dict[str, Any]:
+    """Return the Retry of a rule, with Step Functions' limits of at least one second."""
     return {
         "ErrorEquals": [error_label(each) for each in rule.classes],
         "IntervalSeconds": max(1, round(rule.pause_s)),
@@ -150,12 +163,13 @@ def _build_retry(rule: Retry) -> dict[str, Any]:
 
 
 def _build_next(name: str, ways: tuple[str, ...]) -> dict[str, Any]:
+    """Return the Next of a task: its only target, or the Choice after it."""
     return {"Next": ways[0] if len(ways) == 1 else _choice_name(name)}
 
 
 def _build_choice(name: str, ways: tuple[str, ...]) -> dict[str, Any]:
-    """Return a Choice by the `state` of the task's result; an undeclared state is a failure, as in
-    Holdfast.
+    """Return a Choice by the `state` of the task's result, and the Fail state for an undeclared one; empty
+    for one target.
     """
     if len(ways) == 1:
         return {}
@@ -166,8 +180,10 @@ def _build_choice(name: str, ways: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _choice_name(name: str) -> str:
+    """Return the name of the Choice after a task."""
     return f"after {name}"
 
 
 def _deadline_task_name(state: State) -> str:
+    """Return the name of the task that runs a wait's `on_deadline`."""
     return f"late in {state.name}"

@@ -1,4 +1,4 @@
-"""The sweeper: resends what is due, and resumes what was parked for an unknown state or an unreadable item.
+"""The sweeper of a flow: resends steps that are due, and resumes executions that are parked.
 
 It runs no code of a system. Pauses between attempts, deadlines, timers and lost messages are the same to it:
 an execution that is due. Several processes may sweep at once: each message is sent by one of them.
@@ -31,26 +31,31 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class SweepReport:
+    """Counts of one pass: messages sent, executions parked, executions resumed."""
+
     sent: int = 0
     parked: int = 0
     resumed: int = 0
 
 
 async def sweep(flow: Flow[Any], stores: Stores) -> SweepReport:
-    """Resend everything that is due."""
+    """Resend every execution that is due, and park those in a state that this code does not know.
+
+    A failure of one is logged, and the others continue.
+    """
     report = SweepReport()
 
-    async def one(place: Execution) -> None:
+    async def one(execution: Execution) -> None:
         try:
-            if flow.find_state(place.state) is None:
-                reason = format_unknown_state(flow, place.state)
-                report.parked += await park(flow, stores, place, ParkedFor.UNKNOWN_STATE, reason)
+            if flow.find_state(execution.state) is None:
+                reason = format_unknown_state(flow, execution.state)
+                report.parked += await park(flow, stores, execution, ParkedFor.UNKNOWN_STATE, reason)
             else:
-                report.sent += await resend(flow, stores, place)
+                report.sent += await resend(flow, stores, execution)
         except ComponentRefused:
             raise
         except HoldfastError as error:  # continue with the others
-            log.warning("Could not send %s of the flow %s: %s", place.key, flow.name, error)
+            log.warning("Could not send %s of the flow %s: %s", execution.key, flow.name, error)
 
     # In random order, so that several sweepers do not work on the same shard at the same time.
     for shard in RNG.sample(range(flow.shards), flow.shards):
@@ -61,30 +66,38 @@ async def sweep(flow: Flow[Any], stores: Stores) -> SweepReport:
 
 
 async def retry_unknown_states(flow: Flow[Any], stores: Stores) -> SweepReport:
-    """Resume executions that were parked by code that did not know them, if this code does."""
+    """Resume executions parked for an unknown state or an unreadable item, if this code now knows or reads
+    it.
+    """
     report = SweepReport()
     for shard in range(flow.shards):
-        for place in await stores.all(flow.pattern_set.parked(shard)):
-            if await _is_known_now(flow, stores, place):
-                report.resumed += await resend(flow, stores, place, **RESET)
+        for execution in await stores.all(flow.pattern_set.parked(shard)):
+            if await _is_known_now(flow, stores, execution):
+                report.resumed += await resend(flow, stores, execution, **RESET)
     return report
 
 
 async def resume(flow: Flow[Any], stores: Stores, key: ItemKey | None = None) -> int:
-    """Resend all parked executions, or the one of a key, parked or not. Return how many."""
+    """Resend all parked executions, or the one of a key, parked or not. Return how many.
+
+    Raises `NotFound` or `InvalidRequest` for a key without a running flow.
+    """
     if key is not None:
         return await _resume_one(flow, stores, flow.key_text(key))
     aside = [
         each for shard in range(flow.shards) for each in await stores.all(flow.pattern_set.parked(shard))
     ]
-    return sum([await resend(flow, stores, place, **RESET) for place in aside])
+    return sum([await resend(flow, stores, execution, **RESET) for execution in aside])
 
 
 async def _resume_one(flow: Flow[Any], stores: Stores, key: str) -> int:
-    """Resend one execution. An item without one, restored or older than its flow, gets one."""
-    place = await stores.run(flow.pattern_set.execution(key))
-    if place is not None:
-        return int(await resend(flow, stores, place, **RESET))
+    """Resend one execution and return 1, or 0 if another process did.
+
+    An item without one, such as a restored one, gets one.
+    """
+    execution = await stores.run(flow.pattern_set.execution(key))
+    if execution is not None:
+        return int(await resend(flow, stores, execution, **RESET))
     item = await stores.run(flow.pattern_set.item(key))
     if item is None:
         raise NotFound(
@@ -96,19 +109,22 @@ async def _resume_one(flow: Flow[Any], stores: Stores, key: str) -> int:
             "its flow "
             "is unknown to this code."
         )
-    place = build_execution(flow, item, utc_now(stores.clock))
-    await stores.run(flow.pattern_set.begin(place))
-    await follow_item(flow, stores, place, item)
+    execution = build_execution(flow, item, utc_now(stores.clock))
+    await stores.run(flow.pattern_set.begin(execution))
+    await follow_item(flow, stores, execution, item)
     return 1
 
 
-async def _is_known_now(flow: Flow[Any], stores: Stores, place: Execution) -> bool:
-    if place.parked_for == ParkedFor.UNKNOWN_STATE:
-        return flow.find_state(place.state) is not None
-    if place.parked_for != ParkedFor.UNREADABLE:
+async def _is_known_now(flow: Flow[Any], stores: Stores, execution: Execution) -> bool:
+    """Return True if the reason why the execution was parked, unknown state or unreadable item, no longer
+    holds.
+    """
+    if execution.parked_for == ParkedFor.UNKNOWN_STATE:
+        return flow.find_state(execution.state) is not None
+    if execution.parked_for != ParkedFor.UNREADABLE:
         return False
     try:
-        await stores.run(flow.pattern_set.item(place.key))
+        await stores.run(flow.pattern_set.item(execution.key))
     except ItemUnreadable:
         return False
     return True

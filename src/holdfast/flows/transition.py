@@ -1,4 +1,4 @@
-"""Transitions: a step, an answer, a deadline or a cancellation ends in one transaction.
+"""Transitions of a flow: commit the result of a step, answer, deadline or cancellation in one transaction.
 
 The item's conditional update, its execution row, the step's own writes and the outbox item of the next step
 are written together or not at all. A worker that was overtaken writes nothing. After the commit the message
@@ -60,7 +60,11 @@ class Overtaken(Conflict, label="Overtaken"):
 
 
 async def commit(flow: Flow[I], stores: Stores, seen: I, following: Next, allowed: Collection[str]) -> I:
-    """Commit the transition, dispatch the next step, and return the item after it."""
+    """Commit the transition from `seen`, dispatch the next step, and return the item after it.
+
+    `allowed` are the states that may follow. Raises `Overtaken` if the item was changed since it was read,
+    `InvalidTransition` if `following` is not allowed, `RetryLater` if the store is too busy.
+    """
     after, writes = _plan(flow, stores, seen, following, allowed)
     await _write(stores, writes)
     if isinstance(flow.get_state(after.flow_state).action, Step):
@@ -69,7 +73,7 @@ async def commit(flow: Flow[I], stores: Stores, seen: I, following: Next, allowe
 
 
 async def relay(flow: Flow[Any], stores: Stores, key: str) -> None:
-    """Send the next step now. If that fails, the relay's schedule sends it."""
+    """Send the item's next step now. If that fails, log it: the relay's schedule sends it."""
     try:
         await flow.outbox.relay(stores, key)
     except (RetryLater, Conflict) as error:
@@ -79,7 +83,10 @@ async def relay(flow: Flow[Any], stores: Stores, key: str) -> None:
 def _plan(
     flow: Flow[I], stores: Stores, seen: I, following: Next, allowed: Collection[str]
 ) -> tuple[I, Transact]:
-    """Return the item after the transition, and the transaction, whose first write is the item's update."""
+    """Return the item after the transition, and the transaction, whose first write is the item's update.
+
+    Raise `InvalidTransition` if the result is not allowed or the item would be invalid.
+    """
     _check_next(flow, seen, following, allowed)
     state, now = flow.get_state(following.state), utc_now(stores.clock)
     version = seen.version + 1
@@ -101,7 +108,10 @@ def _plan(
 def build_entry_changes(
     flow: Flow[I], item: I, state: State, now: datetime, version: int, deadline_s: float | None = None
 ) -> dict[str, Any]:
-    """Return the flow's own attributes of an item that enters a state, by Python name."""
+    """Return the flow's own attributes of an item that enters a state, by Python name.
+
+    `deadline_s` overrides the wait's declared deadline; `version` is the item's after the transition.
+    """
     attributes = get_declaration(flow.entity).attributes
     does, due, token = state.action, None, None
     if isinstance(does, Wait):
@@ -127,13 +137,16 @@ def build_entry_changes(
 def build_execution_writes(
     flow: Flow[I], stores: Stores, item: I, now: datetime, *, is_start: bool = False
 ) -> tuple[Write[Any], ...]:
-    """Return the write of the execution row, and the message of its step; at an end, the row's deletion."""
+    """Return the write of the execution row, and for a step its message; at an end, the row's deletion.
+
+    `is_start` creates the row instead of replacing it.
+    """
     state, key = flow.get_state(item.flow_state), flow.key_text(item)
     if state.is_end:
         return () if is_start else (flow.pattern_set.leave(key),)
-    place = build_execution(flow, item, now)
-    write = flow.pattern_set.begin(place) if is_start else flow.pattern_set.enter(place)
-    return (write, build_message(flow, stores, place)) if isinstance(state.action, Step) else (write,)
+    execution = build_execution(flow, item, now)
+    write = flow.pattern_set.begin(execution) if is_start else flow.pattern_set.enter(execution)
+    return (write, build_message(flow, stores, execution)) if isinstance(state.action, Step) else (write,)
 
 
 def build_execution(flow: Flow[I], item: I, now: datetime) -> Execution:
@@ -157,19 +170,20 @@ def build_execution(flow: Flow[I], item: I, now: datetime) -> Execution:
 
 
 def get_timeout_s(state: State | None) -> float:
+    """Return the timeout of the state's step, or the default for other states."""
     return state.action.timeout_s if state is not None and isinstance(state.action, Step) else TIMEOUT_S
 
 
-def build_message(flow: Flow[Any], stores: Stores, place: Execution) -> Put[OutboxItem]:
+def build_message(flow: Flow[Any], stores: Stores, execution: Execution) -> Put[OutboxItem]:
     """Return the outbox item that dispatches an execution to a worker."""
-    message = StepMessage(flow=flow.name, key=place.key, state=place.state, version=place.version)
-    sequence = place.version * MAX_REVISIONS + place.revision
-    return flow.outbox.enqueue(stores, place.key, message, sequence=sequence)
+    message = StepMessage(flow=flow.name, key=execution.key, state=execution.state, version=execution.version)
+    sequence = execution.version * MAX_REVISIONS + execution.revision
+    return flow.outbox.enqueue(stores, execution.key, message, sequence=sequence)
 
 
 def _check_next(flow: Flow[I], seen: I, following: object, allowed: Collection[str]) -> None:
-    """Raise `InvalidTransition` unless the step led to a declared state and changed only its own
-    attributes.
+    """Raise `InvalidTransition` unless the result is a `Next` to an allowed state that changes only the
+    step's attributes.
     """
     if not isinstance(following, Next):
         raise InvalidTransition(
@@ -184,6 +198,7 @@ def _check_next(flow: Flow[I], seen: I, following: object, allowed: Collection[s
 
 
 def _check_changes(flow: Flow[Any], changes: Mapping[str, Any]) -> None:
+    """Raise `InvalidTransition` for unknown attributes, and for those of the key or of the flow."""
     if ours := sorted(changes.keys() & flow.reserved_names):
         raise InvalidTransition(
             f"{', '.join(ours)} of {flow.entity.__name__} is part of its key or written by the flow "
@@ -202,7 +217,10 @@ def get_reserved_names(entity: type[FlowItem], *more: str) -> frozenset[str]:
 
 
 async def _write(stores: Stores, transaction: Transact) -> None:
-    """Run the transaction. Its token makes a retry after a lost answer safe."""
+    """Run the transaction and retry conflicts and lost answers; its token makes that safe.
+
+    Raise `Overtaken` if the condition of its first write fails, `RetryLater` after `MAX_ATTEMPTS`.
+    """
     token = UlidGenerator(stores.clock).new()
     for _ in range(MAX_ATTEMPTS):
         try:

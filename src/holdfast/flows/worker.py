@@ -1,4 +1,4 @@
-"""The worker of a flow: from a message to the end of a step.
+"""The worker of a flow: handles a step message, runs the step or ends the wait, and commits the result.
 
 stale? → unknown? → the item → its step, or the end of a wait → one transaction. A failed attempt is retried
 after a pause, goes to the step's `on_failure`, or parks the flow.
@@ -55,147 +55,201 @@ class StepWorker(Generic[I]):
         self._flow, self._stores, self._tools = flow, stores, tools
 
     async def handle(self, received: ReceivedMessage[StepMessage]) -> None:
+        """Run the step that the message asks for; drop the message if it is stale.
+
+        Raises if the queue is another flow's.
+        """
         message, flow = received.message, self._flow
         if message.flow != flow.name:
             raise DeclarationError(
                 f"A message of the flow {message.flow} arrived on the queue of {flow.name}: "
                 "each flow needs a queue of its own."
             )
-        place = await self._stores.run(flow.pattern_set.execution(message.key))
-        if place is None or self._is_stale(place, message):
+        execution = await self._stores.run(flow.pattern_set.execution(message.key))
+        if execution is None or self._is_stale(execution, message):
             self._count_dropped("stale", message.key)
         elif received.receive_count == 1:
-            await self._load_and_run(place)
+            await self._load_and_run(execution)
         else:
-            await self._handle_redelivery(place)
+            await self._handle_redelivery(execution)
 
-    def _is_stale(self, place: Execution, message: StepMessage) -> bool:
-        is_of_this_visit = (place.state, place.version) == (message.state, message.version)
-        return not is_of_this_visit or place.is_parked or place.is_pausing(utc_now(self._stores.clock))
+    def _is_stale(self, execution: Execution, message: StepMessage) -> bool:
+        """Return True if the flow has moved on since the message, is parked, or pauses before a retry."""
+        is_of_this_visit = (execution.state, execution.version) == (message.state, message.version)
+        return (
+            not is_of_this_visit or execution.is_parked or execution.is_pausing(utc_now(self._stores.clock))
+        )
 
-    async def _handle_redelivery(self, place: Execution) -> None:
-        """Handle a redelivered message: its worker died, or the store failed. Park it after too many."""
-        if place.takes >= MAX_TAKES:
-            why = f"{place.step} was started {place.takes} times and never ended: it may crash its worker."
-            await self._park(place, ParkedFor.LOST, why)
-        elif (noticed := await record(self._flow, self._stores, place, takes=place.takes + 1)) is not None:
+    async def _handle_redelivery(self, execution: Execution) -> None:
+        """Count a redelivery, which means that a worker died or the store failed, and run it; park it after
+        too many.
+        """
+        if execution.takes >= MAX_TAKES:
+            why = (
+                f"{execution.step} was started {execution.takes} times and never ended: it may crash "
+                "its worker."
+            )
+            await self._park(execution, ParkedFor.LOST, why)
+        elif (
+            noticed := await record(self._flow, self._stores, execution, takes=execution.takes + 1)
+        ) is not None:
             await self._load_and_run(noticed)
 
-    async def _load_and_run(self, place: Execution) -> None:
-        state = self._flow.find_state(place.state)
+    async def _load_and_run(self, execution: Execution) -> None:
+        """Load the item and run its state's action; park it if the state is unknown or the item unreadable.
+
+        If the item is deleted, end the flow; if the item is in another state, follow it.
+        """
+        state = self._flow.find_state(execution.state)
         if state is None:
-            await self._park(place, ParkedFor.UNKNOWN_STATE, format_unknown_state(self._flow, place.state))
+            await self._park(
+                execution, ParkedFor.UNKNOWN_STATE, format_unknown_state(self._flow, execution.state)
+            )
             return
         try:
-            item = await self._stores.run(self._flow.pattern_set.item(place.key))
+            item = await self._stores.run(self._flow.pattern_set.item(execution.key))
         except ItemUnreadable as error:
-            await self._park(place, ParkedFor.UNREADABLE, f"Its item is unreadable: {error.reason}.")
+            await self._park(execution, ParkedFor.UNREADABLE, f"Its item is unreadable: {error.reason}.")
             return
         if item is None:
-            log.warning("The item %s of the flow %s was deleted; its flow ends.", place.key, self._flow.name)
-            await self._stores.run(self._flow.pattern_set.leave(place.key))
-        elif item.flow_state != place.state:
-            await self._follow_item(place, item)
+            log.warning(
+                "The item %s of the flow %s was deleted; its flow ends.", execution.key, self._flow.name
+            )
+            await self._stores.run(self._flow.pattern_set.leave(execution.key))
+        elif item.flow_state != execution.state:
+            await self._follow_item(execution, item)
         else:
-            await self._run_action(state, place, item)
+            await self._run_action(state, execution, item)
 
-    async def _run_action(self, state: State, place: Execution, item: I) -> None:
+    async def _run_action(self, state: State, execution: Execution, item: I) -> None:
+        """Run the step, check the wait, or end the execution at an end state."""
         if isinstance(state.action, Step):
-            await self._run_step(state.action, place, item)
+            await self._run_step(state.action, execution, item)
         elif isinstance(state.action, Wait):
-            await self._check_wait(state, state.action, place, item)
+            await self._check_wait(state, state.action, execution, item)
         else:  # an end state in this version of the code
-            await self._stores.run(self._flow.pattern_set.leave(place.key))
+            await self._stores.run(self._flow.pattern_set.leave(execution.key))
 
     # --- a step ---------------------------------------------------------------------------------------------
 
-    async def _run_step(self, step: Step, place: Execution, item: I) -> None:
-        run = self._build_context(place, item)
+    async def _run_step(self, step: Step, execution: Execution, item: I) -> None:
+        """Run the step within its timeout and commit its result; handle its failure, or park an invalid
+        result.
+        """
+        run = self._build_context(execution, item)
         try:
             async with asyncio.timeout(step.timeout_s):
                 following = await step.run(run)
         except Exception as error:
-            await self._handle_failure(step, place, run, error)
+            await self._handle_failure(step, execution, run, error)
             return
         try:
             await commit(self._flow, self._stores, item, following, step.to)
         except Overtaken:
-            self._count_dropped("overtaken", place.key)
+            self._count_dropped("overtaken", execution.key)
         except InvalidTransition as error:
-            await self._park(place, ParkedFor.MISTAKE, error.message)
+            await self._park(execution, ParkedFor.MISTAKE, error.message)
         except RetryLater:
             raise  # of the store: the message is redelivered
         except HoldfastError as error:  # one of the step's own writes was refused
-            await self._handle_failure(step, place, run, error)
+            await self._handle_failure(step, execution, run, error)
 
     async def _handle_failure(
-        self, step: Step, place: Execution, run: StepContext[I], error: Exception
+        self, step: Step, execution: Execution, run: StepContext[I], error: Exception
     ) -> None:
+        """Retry the step later, delay it, run its `on_failure`, or park it, by the rules that it declares."""
         rule = find_retry(step, error)
-        if rule is not None and place.attempts + 1 < rule.max_attempts:
-            await self._schedule_retry(place, rule, error)
-        elif rule is None and isinstance(error, TRANSIENT_ERRORS) and self._may_delay(step, place):
-            await self._delay(place, error)
+        if rule is not None and execution.attempts + 1 < rule.max_attempts:
+            await self._schedule_retry(execution, rule, error)
+        elif rule is None and isinstance(error, TRANSIENT_ERRORS) and self._may_delay(step, execution):
+            await self._delay(execution, error)
         elif step.on_failure is None:
-            tries = "at the first attempt" if place.attempts == 0 else f"after {place.attempts + 1} attempts"
+            tries = (
+                "at the first attempt"
+                if execution.attempts == 0
+                else f"after {execution.attempts + 1} attempts"
+            )
             why = f"{format_error(error)} ({tries}, and the step declares no on_failure)."
-            self._log_failure(place, error)
-            await self._park(place, ParkedFor.FAILED, why)
+            self._log_failure(execution, error)
+            await self._park(execution, ParkedFor.FAILED, why)
         else:
-            self._log_failure(place, error)
-            await self._run_on_failure(step, place, run, error)
+            self._log_failure(execution, error)
+            await self._run_on_failure(step, execution, run, error)
 
-    async def _schedule_retry(self, place: Execution, rule: Retry, error: Exception) -> None:
+    async def _schedule_retry(self, execution: Execution, rule: Retry, error: Exception) -> None:
+        """Count the failed attempt, and pause by the rule's backoff or as long as the error asks for."""
         pause_s = max(
-            compute_backoff(place.attempts, rule.pause_s, rule.max_pause_s),
+            compute_backoff(execution.attempts, rule.pause_s, rule.max_pause_s),
             getattr(error, "retry_after_s", None) or 0.0,
         )
-        log.info("%s of %s failed; retry in %.1f s: %s", place.step, place.key, pause_s, format_error(error))
-        self._stores.count("flow_retried", flow=place.flow, state=place.state, error=error_label(error))
+        log.info(
+            "%s of %s failed; retry in %.1f s: %s",
+            execution.step,
+            execution.key,
+            pause_s,
+            format_error(error),
+        )
+        self._stores.count(
+            "flow_retried", flow=execution.flow, state=execution.state, error=error_label(error)
+        )
         await self._record_pause(
-            place, pause_s, error, attempts=place.attempts + 1, delays=0, delayed_since=None
+            execution, pause_s, error, attempts=execution.attempts + 1, delays=0, delayed_since=None
         )
 
-    async def _delay(self, place: Execution, error: Exception) -> None:
-        told_s = getattr(error, "retry_after_s", None)
-        pause_s = compute_backoff(place.delays, DELAY_S, MAX_DELAY_S) if told_s is None else max(0.0, told_s)
-        log.info("%s of %s is delayed by %.1f s: %s", place.step, place.key, pause_s, format_error(error))
-        self._stores.count("flow_put_off", flow=place.flow, state=place.state, error=error_label(error))
-        since = place.delayed_since or utc_now(self._stores.clock)
-        await self._record_pause(place, pause_s, error, delays=place.delays + 1, delayed_since=since)
+    async def _delay(self, execution: Execution, error: Exception) -> None:
+        """Pause for a transient failure, which does not count as an attempt."""
+        requested_pause_s = getattr(error, "retry_after_s", None)
+        pause_s = (
+            compute_backoff(execution.delays, DELAY_S, MAX_DELAY_S)
+            if requested_pause_s is None
+            else max(0.0, requested_pause_s)
+        )
+        log.info(
+            "%s of %s is delayed by %.1f s: %s", execution.step, execution.key, pause_s, format_error(error)
+        )
+        self._stores.count(
+            "flow_put_off", flow=execution.flow, state=execution.state, error=error_label(error)
+        )
+        since = execution.delayed_since or utc_now(self._stores.clock)
+        await self._record_pause(execution, pause_s, error, delays=execution.delays + 1, delayed_since=since)
 
-    async def _record_pause(self, place: Execution, pause_s: float, error: Exception, **changes: Any) -> None:
+    async def _record_pause(
+        self, execution: Execution, pause_s: float, error: Exception, **changes: Any
+    ) -> None:
+        """Record when the step is due again, and its error; the sweeper sends it then."""
         due = utc_now(self._stores.clock) + timedelta(seconds=pause_s)
         changes |= {"due": due, "sends": 0, "takes": 0, "error": format_error(error)}
-        if await record(self._flow, self._stores, place, **changes) is None:
-            self._count_dropped("overtaken", place.key)
+        if await record(self._flow, self._stores, execution, **changes) is None:
+            self._count_dropped("overtaken", execution.key)
 
-    def _may_delay(self, step: Step, place: Execution) -> bool:
-        waited = utc_now(self._stores.clock) - (place.delayed_since or utc_now(self._stores.clock))
+    def _may_delay(self, step: Step, execution: Execution) -> bool:
+        """Return True until the step has been delayed for `max_delay_s`."""
+        waited = utc_now(self._stores.clock) - (execution.delayed_since or utc_now(self._stores.clock))
         return waited < timedelta(seconds=step.max_delay_s)
 
     async def _run_on_failure(
-        self, step: Step, place: Execution, run: StepContext[I], error: Exception
+        self, step: Step, execution: Execution, run: StepContext[I], error: Exception
     ) -> None:
+        """Commit the result of the step's `on_failure`; park the flow if that fails too."""
         assert step.on_failure is not None
         try:
             following = await resolve(step.on_failure(run, error))
             await commit(self._flow, self._stores, run.item, following, step.to)
         except Overtaken:
-            self._count_dropped("overtaken", place.key)
+            self._count_dropped("overtaken", execution.key)
         except RetryLater:
             raise
         except InvalidTransition as mistake:
-            await self._park(place, ParkedFor.MISTAKE, mistake.message)
+            await self._park(execution, ParkedFor.MISTAKE, mistake.message)
         except Exception as second:
-            self._log_failure(place, second)
+            self._log_failure(execution, second)
             why = f"{format_error(error)}; its on_failure failed too: {format_error(second)}."
-            await self._park(place, ParkedFor.FAILED, why)
+            await self._park(execution, ParkedFor.FAILED, why)
 
     # --- a wait ---------------------------------------------------------------------------------------------
 
-    async def _check_wait(self, state: State, wait: Wait, place: Execution, item: I) -> None:
-        """End the wait at its deadline; before that, correct its execution row.
+    async def _check_wait(self, state: State, wait: Wait, execution: Execution, item: I) -> None:
+        """End the wait if its deadline has passed; otherwise correct its execution row.
 
         A wait that was entered without a token or deadline, by other code, is entered again so that it has
         both.
@@ -203,60 +257,68 @@ class StepWorker(Generic[I]):
         lacks_token = bool(wait.answers) and item.flow_token is None
         lacks_deadline = wait.deadline_s is not None and item.flow_due is None
         if lacks_token or lacks_deadline:
-            await self._run_step(Step(state.name, _reenter(state.name), to=(state.name,)), place, item)
+            await self._run_step(Step(state.name, _reenter(state.name), to=(state.name,)), execution, item)
         elif item.flow_due is not None and item.flow_due <= utc_now(self._stores.clock):
-            await self._run_step(build_deadline_step(state, wait), place, item)
+            await self._run_step(build_deadline_step(state, wait), execution, item)
         else:
-            await record(self._flow, self._stores, place, **RESET | {"due": item.flow_due})
+            await record(self._flow, self._stores, execution, **RESET | {"due": item.flow_due})
 
-    # --- what is not as it should be ------------------------------------------------------------------------
+    # --- inconsistencies ------------------------------------------------------------------------------------
 
-    async def _follow_item(self, place: Execution, item: I) -> None:
-        """Follow an item whose state differs from its execution row: it moved, or was fixed by hand. The item
-        is right.
+    async def _follow_item(self, execution: Execution, item: I) -> None:
+        """Rewrite the execution row if the item is in another state than it: the item moved, or was fixed by
+        hand.
+
+        Do nothing if the row has changed meanwhile.
         """
-        now = await self._stores.run(self._flow.pattern_set.execution(place.key))
-        if now is None or (now.version, now.revision) != (place.version, place.revision):
-            self._count_dropped("stale", place.key)
+        now = await self._stores.run(self._flow.pattern_set.execution(execution.key))
+        if now is None or (now.version, now.revision) != (execution.version, execution.revision):
+            self._count_dropped("stale", execution.key)
             return
-        log.warning("The flow %s follows %s to %s.", self._flow.name, place.key, item.flow_state)
-        await follow_item(self._flow, self._stores, place, item)
+        log.warning("The flow %s follows %s to %s.", self._flow.name, execution.key, item.flow_state)
+        await follow_item(self._flow, self._stores, execution, item)
 
-    async def _park(self, place: Execution, kind: ParkedFor, reason: str) -> None:
-        await park(self._flow, self._stores, place, kind, reason)
+    async def _park(self, execution: Execution, kind: ParkedFor, reason: str) -> None:
+        """Park the execution, unless another worker was quicker."""
+        await park(self._flow, self._stores, execution, kind, reason)
 
-    def _build_context(self, place: Execution, item: I) -> StepContext[I]:
+    def _build_context(self, execution: Execution, item: I) -> StepContext[I]:
+        """Return the step's argument, with the number of the attempt."""
         now = utc_now(self._stores.clock)
-        return StepContext(item, self._stores, place.key, now, place.attempts + 1, self._tools)
+        return StepContext(item, self._stores, execution.key, now, execution.attempts + 1, self._tools)
 
     def _count_dropped(self, why: str, key: str) -> None:
+        """Log and count a message or result that is ignored. `why` is `stale` or `overtaken`."""
         log.debug("Dropped a message or result of %s: %s.", key, why)
         self._stores.count("flow_dropped", flow=self._flow.name, reason=why)
 
-    def _log_failure(self, place: Execution, error: Exception) -> None:
+    def _log_failure(self, execution: Execution, error: Exception) -> None:
+        """Log the error, with its traceback if it is not one of Holdfast's."""
         is_ours = isinstance(error, HoldfastError)
         log.warning(
             "%s of %s failed: %s",
-            place.step,
-            place.key,
+            execution.step,
+            execution.key,
             format_error(error),
             exc_info=None if is_ours else error,
         )
 
 
-async def follow_item(flow: Flow[I], stores: Stores, place: Execution, item: I) -> None:
-    """Rewrite the execution row from the item, and dispatch it."""
+async def follow_item(flow: Flow[I], stores: Stores, execution: Execution, item: I) -> None:
+    """Rewrite the execution row from the item's state and resend its message; delete the row at an end
+    state.
+    """
     state = flow.find_state(item.flow_state)
     if state is not None and state.is_end:
-        await stores.run(flow.pattern_set.leave(place.key))
+        await stores.run(flow.pattern_set.leave(execution.key))
         return
     doing = None if state is None else state.action_name
     changes = RESET | {"state": item.flow_state, "version": item.version, "step": doing}
-    await resend(flow, stores, place, **changes, since=utc_now(stores.clock))
+    await resend(flow, stores, execution, **changes, since=utc_now(stores.clock))
 
 
 def build_deadline_step(state: State, wait: Wait) -> Step:
-    """Return the step that leaves a wait at its deadline."""
+    """Return the step that leaves a wait at its deadline: by `on_deadline`, or to the only declared state."""
 
     async def late(run: StepContext[Any]) -> Next:
         if wait.on_deadline is not None:
@@ -267,11 +329,12 @@ def build_deadline_step(state: State, wait: Wait) -> Step:
 
 
 def find_retry(step: Step, error: Exception) -> Retry | None:
-    """Return the first retry rule that names the error's class or a base of it."""
+    """Return the first retry rule that names the error's class or a base of it, or None."""
     return next((rule for rule in step.retries if isinstance(error, rule.classes)), None)
 
 
 def format_unknown_state(flow: Flow[Any], name: str) -> str:
+    """Return the reason for parking a flow in a state that this code does not know."""
     return (
         f"Unknown state {name!r} of the flow {flow.name}: this code has {', '.join(flow.states)}. "
         "Run code that knows it, or fix the item."
@@ -284,7 +347,9 @@ async def resolve(following: Next | Awaitable[Next]) -> Next:
 
 
 def _reenter(state: str) -> Any:
-    async def come_again(run: StepContext[Any]) -> Next:
+    """Return a step function that leads to this state."""
+
+    async def retry_step(run: StepContext[Any]) -> Next:
         return Next(state)
 
-    return come_again
+    return retry_step

@@ -70,9 +70,9 @@ class AuditResult(Document):
 
 
 class AuditEntry(Entity):
-    """An entry. Derive from it with a table, a subject and `of = Key(subject, place)`; choose your own stored
-    names.
+    """The base class of an audit's entries.
 
+    Derive from it with a table, a subject and `of = Key(subject, place)`; choose your own stored names.
     `place` is the time and an id, of fixed width, so that entries sort by creation. `payload` is redacted
     JSON.
     """
@@ -133,14 +133,17 @@ class Audit(Generic[A]):
 
     @property
     def reads(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that read, to grant to a component."""
         return (self.history, self.between)
 
     @property
     def writes(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that write, to grant to a component."""
         return (self.append,)
 
     @property
     def patterns(self) -> tuple[Pattern[..., Any], ...]:
+        """All patterns, for the system's declaration."""
         return (*self.writes, *self.reads)
 
     def record(
@@ -153,13 +156,12 @@ class Audit(Generic[A]):
         id: str | None = None,
         **attributes: Any,
     ) -> Put[A]:
-        """Return the write of a new entry, with its payload and the reason of its result redacted. Writes
-        nothing.
+        """Return the write of a new entry, with its payload and the reason of its result redacted.
 
-        `at` and `id` default to the current time and a new ULID; with both given, a second write of the same
-        entry is refused. `attributes` are those of the entity, including the subject; `expires_at` may be
-        given too, if an environment keeps entries for another time than the declared one. Raises
-        `InvalidRequest` for a payload that is not JSON or too large, and for invalid attributes.
+        Writes nothing. `at` and `id` default to the current time and a new ULID; with both given, a second
+        write of the same entry is refused. `attributes` are those of the entity, including the subject;
+        `expires_at` may be given too, if an environment keeps entries for another time than the declared one.
+        Raises `InvalidRequest` for a payload that is not JSON or too large, and for invalid attributes.
         """
         if attributes.get("result") is not None:
             attributes["result"] = _redact_result(attributes["result"], self._redact)
@@ -216,7 +218,8 @@ class Audit(Generic[A]):
         return self._redactor.redact(text) if isinstance(self._redactor, Redactor) else self._redactor(text)
 
     def _redact_value(self, value: Any) -> Any:
-        """Redact every text in the value, at any depth; a `Redactor` also masks values by their field names.
+        """Redact every text in the value, at any depth; a `Redactor` also masks values by their field
+        names.
         """
         if isinstance(self._redactor, Redactor):
             return self._redactor.redact_value(value)
@@ -243,6 +246,7 @@ class Audit(Generic[A]):
 
     def _build_history(self, id: str, rate: Rate, example: Mapping[str, Any]) -> Pattern[..., Query[A]]:
         """Build the pattern `id` that reads the entries of a subject page by page, oldest first."""
+
         def history(subject: str, limit: int = PAGE_ENTRIES, after: str | None = None) -> Query[A]:
             return self._get_partition(subject).query().page(limit, after)
 
@@ -254,6 +258,7 @@ class Audit(Generic[A]):
         """Build the pattern `id` that reads the entries of a subject between two times, both included, oldest
         first.
         """
+
         def between(
             subject: str,
             since: datetime,

@@ -1,4 +1,4 @@
-"""`declare_retention`: declares, for the retention report, how long a guarantee keeps the records of an entity.
+"""`declare_retention`: declares how long a guarantee keeps its records, for the retention report.
 
 The guarantee itself writes the end of such a record, not a `Lifetime`. `__kept_s__` is the longest time that
 a record is kept after its last change, or None if that depends on events; `__kept_why__` gives the reason,
@@ -13,8 +13,10 @@ from holdfast.model import Entity
 
 
 def declare_retention(entity: type[Entity], seconds: float | None, why: str, *, label: str = "") -> None:
-    """Declare how long the records of an entity are kept. If several guarantees share the entity, the longest
-    time counts. `label` names the entity in the report if that is not the name of its class.
+    """Declare how long the records of an entity are kept.
+
+    If several guarantees share the entity, the longest time counts. `label` names the entity in the report if
+    that is not the name of its class.
     """
     before: Any = entity.__dict__.get("__kept_s__")
     if before is not None and seconds is not None and before >= seconds:

@@ -1,4 +1,4 @@
-"""Access patterns that a guarantee builds for one entity, with ids that share a prefix.
+"""`build_pattern`, with which guarantees build their access patterns at runtime; and the time in UTC.
 
 A guarantee is declared with a prefix, a rate and its entity, and builds its patterns from them. A system
 lists these patterns with its own and grants each component the ones it needs.
@@ -28,8 +28,9 @@ def build_pattern(
     example: Example = (),
     argument_types: dict[str, Any] | None = None,
 ) -> Pattern[P, O]:
-    """Build a pattern from a function defined at runtime. `argument_types` adds annotations that are known
-    only then.
+    """Build a pattern from a function defined at runtime, which it renames to `name`.
+
+    `argument_types` replaces annotations that are known only at runtime.
     """
     function.__name__ = function.__qualname__ = name
     function.__annotations__ |= argument_types or {}

@@ -1,4 +1,4 @@
-"""The arguments of a tool: their schema for the agent, and their validation before anything runs.
+"""The arguments of an agent's tool: their schema, and their validation before anything runs.
 
 A pattern validates its own arguments. This module builds the models of the paging arguments and of the
 arguments of a system's functions over several patterns.
@@ -18,9 +18,9 @@ from holdfast.model.entities.reads import PagedRead
 from holdfast.model.patterns import Pattern
 
 LIMIT_DEFAULT: Final = 50
-LIMIT_MAX: Final = 200
+MAX_LIMIT: Final = 200
 # A cursor holds the keys of a table and of an index, at most 6 KiB, and grows by a third when encoded.
-CURSOR_CHARACTERS_MAX: Final = 10_000
+MAX_CURSOR_CHARACTERS: Final = 10_000
 
 
 # A fake cursor, to find out what a pattern does with an argument; it is never run.
@@ -32,8 +32,8 @@ class Paging(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    limit: int = Field(default=LIMIT_DEFAULT, ge=1, le=LIMIT_MAX, description="The maximum number of items.")
-    cursor: Annotated[str, Field(max_length=CURSOR_CHARACTERS_MAX)] | None = Field(
+    limit: int = Field(default=LIMIT_DEFAULT, ge=1, le=MAX_LIMIT, description="The maximum number of items.")
+    cursor: Annotated[str, Field(max_length=MAX_CURSOR_CHARACTERS)] | None = Field(
         default=None,
         description="The `cursor` of the previous result, for the next page. Omit it for the first page.",
     )
@@ -75,14 +75,17 @@ def split_paging(model: type[BaseModel], arguments: Mapping[str, Any]) -> tuple[
     ours = {name for name in Paging.model_fields if name not in model.model_fields}
     requested = {name: value for name, value in arguments.items() if name in ours}
     if "limit" not in ours:
-        requested["limit"] = LIMIT_MAX
+        requested["limit"] = MAX_LIMIT
     return validate_arguments(Paging, requested), {
         name: value for name, value in arguments.items() if name not in ours
     }
 
 
 def build_function_model(function: Callable[..., Awaitable[Any]]) -> type[BaseModel]:
-    """Build the model of a system function's arguments, without the first one, which is the stores."""
+    """Build the model of a system function's arguments, without the first one, which is the stores.
+
+    Raise `DeclarationError` unless the function is async and takes the stores first.
+    """
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or not inspect.iscoroutinefunction(function):
         raise DeclarationError(
@@ -102,7 +105,9 @@ def build_function_model(function: Callable[..., Awaitable[Any]]) -> type[BaseMo
 
 
 def validate_arguments(model: type[BaseModel], arguments: Mapping[str, Any]) -> Any:
-    """Validate the arguments. Raise `InvalidRequest` with each argument that does not fit."""
+    """Return the arguments as an instance of the model. Raise `InvalidRequest` with each argument that does
+    not fit.
+    """
     try:
         return model.model_validate(arguments)
     except ValidationError as error:

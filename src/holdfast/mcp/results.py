@@ -1,4 +1,4 @@
-"""The result of a pattern, as JSON of bounded size.
+"""Run an operation for an agent and return its result as JSON of bounded size.
 
 Every result has `items`, `count`, `cursor` and `units`. Items use the stored attribute names, as the system's
 documentation and other readers of the table do; absent attributes are left out. An agent reads everything it
@@ -17,7 +17,7 @@ from pydantic_core import to_jsonable_python
 
 from holdfast.core.errors import InvalidRequest
 from holdfast.core.limits import KIB
-from holdfast.mcp.arguments import LIMIT_MAX, Paging
+from holdfast.mcp.arguments import MAX_LIMIT, Paging
 from holdfast.model.cache import CacheHit
 from holdfast.model.entities.entity import Entity
 from holdfast.model.entities.reads import PagedRead, Row
@@ -27,11 +27,11 @@ from holdfast.operations.objects import ObjectPage
 from holdfast.runtime.stores import Stores
 
 # About 16,000 tokens. One item is always returned whole, and an item has 400 KB at most.
-PAGE_BYTES_MAX: Final = 64 * KIB
+MAX_PAGE_BYTES: Final = 64 * KIB
 # For results without pages: a batch, several queries at once, a function of the system.
-RESULT_BYTES_MAX: Final = 256 * KIB
+MAX_RESULT_BYTES: Final = 256 * KIB
 # A filter may drop every item: read at most so many pages per call, then let the agent decide.
-ROUNDS_MAX: Final = 10
+MAX_ROUNDS: Final = 10
 
 # Short, because every tool repeats it in the list that an agent reads; the server's instructions explain it.
 RESULT_SCHEMA: Final[dict[str, Any]] = {
@@ -48,7 +48,9 @@ RESULT_SCHEMA: Final[dict[str, Any]] = {
 
 
 async def run_operation(stores: Stores, operation: Operation[Any], paging: Paging) -> dict[str, Any]:
-    """Run an operation and return its result."""
+    """Run an operation and return its result with the capacity units it used. A paged read returns one
+    page.
+    """
     with stores.meter_usage() as meter:
         if isinstance(operation, PagedRead):
             answer = await _read_page(stores, operation, paging)
@@ -58,11 +60,11 @@ async def run_operation(stores: Stores, operation: Operation[Any], paging: Pagin
 
 
 def to_bounded_json(value: Any) -> Any:
-    """Return a value as JSON. Raise `InvalidRequest` if it is too large for an agent."""
+    """Return a value as JSON. Raise `InvalidRequest` if it is larger than 256 KiB."""
     plain = _to_json(value)
-    if (size := _count_bytes(plain)) > RESULT_BYTES_MAX:
+    if (size := _count_bytes(plain)) > MAX_RESULT_BYTES:
         raise InvalidRequest(
-            f"The result has {size:,} bytes, more than the limit of {RESULT_BYTES_MAX:,}. Request less."
+            f"The result has {size:,} bytes, more than the limit of {MAX_RESULT_BYTES:,}. Request less."
         )
     return plain
 
@@ -71,16 +73,18 @@ def to_bounded_json(value: Any) -> Any:
 
 
 async def _read_page(stores: Stores, query: PagedRead[Any, Any], paging: Paging) -> dict[str, Any]:
-    """Read until the page has the requested number of items or the maximum number of bytes."""
-    limit = min(paging.limit, query.limit or LIMIT_MAX)
+    """Read until the page has the requested number of items, is about full in bytes, or ten reads were
+    made.
+    """
+    limit = min(paging.limit, query.limit or MAX_LIMIT)
     cursor = paging.cursor or query.cursor
     items: list[Any] = []
-    for _ in range(ROUNDS_MAX):
+    for _ in range(MAX_ROUNDS):
         found, after = await _read_fitting_page(stores, query.page(limit - len(items), cursor))
-        if items and _count_bytes([*items, *found]) > PAGE_BYTES_MAX:
+        if items and _count_bytes([*items, *found]) > MAX_PAGE_BYTES:
             break  # the next call reads this page again, from the unchanged cursor
         items, cursor = items + found, after
-        if cursor is None or len(items) >= limit or _count_bytes(items) > PAGE_BYTES_MAX / 2:
+        if cursor is None or len(items) >= limit or _count_bytes(items) > MAX_PAGE_BYTES / 2:
             break
     return {"items": items, "count": len(items), "cursor": cursor}
 
@@ -92,12 +96,13 @@ async def _read_fitting_page(stores: Stores, query: PagedRead[Any, Any]) -> tupl
     while True:
         page = await stores.run(query)
         items = [_to_json_item(each, query) for each in page]
-        if len(items) <= 1 or _count_bytes(items) <= PAGE_BYTES_MAX:
+        if len(items) <= 1 or _count_bytes(items) <= MAX_PAGE_BYTES:
             return items, page.cursor
         query = query.page(page.examined // 2, query.cursor)
 
 
 def _to_json_item(found: Any, query: PagedRead[Any, Any]) -> Any:
+    """Return an item or a row of selected attributes as JSON, by stored attribute names."""
     if not isinstance(found, Row):
         return _to_json(found)
     attributes = (query.declaration.by_stored_name[stored] for stored in query.selected)
@@ -139,12 +144,13 @@ def _to_result(result: Any) -> dict[str, Any]:
 
 
 def _merge_pages(pages: Sequence[Page[Any]]) -> dict[str, Any]:
+    """Return the items of several queries as one result, with the count of each."""
     items = to_bounded_json([item for page in pages for item in page])
     return {"items": items, "count": len(items), "counts": [len(page) for page in pages], "cursor": None}
 
 
 def _to_json(value: Any) -> Any:
-    """Return a value as JSON: decimals and times as strings, bytes in base64."""
+    """Return a value as JSON: decimals and times as strings, bytes in base64, entities by stored names."""
     if isinstance(value, Entity):
         value = value.model_dump(by_alias=True, exclude_none=True)
     elif isinstance(value, ReceivedMessage):

@@ -1,4 +1,4 @@
-"""The protocol server: lists the tools, runs one, and reports errors so that the agent can fix its call.
+"""The MCP server: lists the tools, runs one, and reports errors so that the agent can fix its call.
 
 An error of the caller or a refusal of the store is the tool's result with `isError`: one sentence, never a
 traceback. An unexpected error is logged with its traceback, and the agent learns only that it happened.
@@ -55,13 +55,14 @@ def build_server(stores: Sequence[Stores]) -> Server[Any]:
 
 
 async def serve_stdio(stores: Sequence[Stores]) -> None:
-    """Answer on standard input and output until the input ends."""
+    """Serve the protocol on standard input and output until the input ends."""
     server = build_server(stores)
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())
 
 
 def _build_instructions(stores: Sequence[Stores]) -> str:
+    """Return the text that an agent reads first: the systems, and how to read a tool's result."""
     systems = [each.system for each in stores if each.system is not None]
     about = " ".join(f"{system.title or system.name}: {system.purpose.rstrip('.')}." for system in systems)
     return (
@@ -75,6 +76,7 @@ def _build_instructions(stores: Sequence[Stores]) -> str:
 
 
 def _to_protocol_tool(tool: AgentTool) -> types.Tool:
+    """Return the tool in the protocol's form, with its effects as hints."""
     effects = tool.effects
     return types.Tool(
         name=tool.name,
@@ -93,6 +95,9 @@ def _to_protocol_tool(tool: AgentTool) -> types.Tool:
 
 
 async def _run_tool(tool: AgentTool, arguments: dict[str, Any]) -> types.CallToolResult:
+    """Run the tool and return its result; a Holdfast error becomes an error result, any other is logged
+    too.
+    """
     try:
         # In its own task: on Python 3.11 a failed task group leaves the enclosing task marked as cancelled.
         answer = await asyncio.create_task(tool.call(arguments))
@@ -111,10 +116,12 @@ async def _run_tool(tool: AgentTool, arguments: dict[str, Any]) -> types.CallToo
 
 
 def _format_error(error: HoldfastError) -> str:
+    """Return the error's message and notes as one line."""
     return " ".join(" ".join([error.message, *getattr(error, "__notes__", ())]).split())
 
 
 def _flatten(group: ExceptionGroup[Exception]) -> Iterator[Exception]:
+    """Yield the exceptions of a group and of the groups inside it."""
     for each in group.exceptions:
         if isinstance(each, ExceptionGroup):
             yield from _flatten(each)
@@ -123,6 +130,7 @@ def _flatten(group: ExceptionGroup[Exception]) -> Iterator[Exception]:
 
 
 def _handle_unexpected(tool: AgentTool, error: Exception) -> types.CallToolResult:
+    """Log the error with its traceback and return a result without its details."""
     log.error("The tool %s failed", tool.name, exc_info=error)
     return _to_error_result(f"{tool.name} failed unexpectedly. The server's log has the reason: report it.")
 

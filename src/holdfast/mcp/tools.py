@@ -64,7 +64,11 @@ class AgentTool:
 
 
 def build_agent_tools(stores: Stores, *, prefix: str = "") -> list[AgentTool]:
-    """Build the tools of the stores' system. `prefix` distinguishes systems where several are served."""
+    """Build the tools of the stores' system. `prefix` distinguishes systems where several are served.
+
+    Raise `DeclarationError` for stores without a system, two tools of one name, or a declared read that
+    writes; `NotFound` for a system without the component `agent`.
+    """
     if stores.system is None:
         raise DeclarationError("These stores have no system, and so no tools. Pass a system to Stores.")
     system = stores.system
@@ -82,6 +86,7 @@ def build_agent_tools(stores: Stores, *, prefix: str = "") -> list[AgentTool]:
 
 
 def _get_agent_stores(stores: Stores, system: System) -> Stores:
+    """Return the stores with the permissions of the component `agent`. Raise `NotFound` if there is none."""
     try:
         return stores.for_component(AGENT)
     except NotFound as error:
@@ -94,6 +99,7 @@ def _get_agent_stores(stores: Stores, system: System) -> Stores:
 
 
 def _check_unique_names(system: System, names: list[str]) -> None:
+    """Raise `DeclarationError` if two tools have the same name."""
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise DeclarationError(f"{system.name} has two tools named {', '.join(twice)}: rename one.")
 
@@ -104,6 +110,7 @@ def _check_unique_names(system: System, names: list[str]) -> None:
 def _build_pattern_tool(
     pattern: Pattern[..., Any], agent: Stores, prefix: str, *, may_write: bool
 ) -> AgentTool:
+    """Build the tool of one pattern. Raise `DeclarationError` if it writes although `may_write` is False."""
     arguments = pattern.example_arguments
     example: Operation[Any] = pattern.call_with(arguments)
     if example.writes and not may_write:
@@ -130,6 +137,7 @@ def _build_pattern_tool(
 
 
 def _describe_pattern(pattern: Pattern[..., Any], example: Operation[Any]) -> str:
+    """Return the pattern's purpose, its kind, key or index, and rate, as an agent reads them."""
     sentences = [
         f"{pattern.purpose.rstrip('.')}.",
         f"Access pattern {pattern.id}: {example.kind} {_describe_key(example)}; expected {pattern.rate}.",
@@ -217,6 +225,7 @@ def _is_cumulative(action: nodes.UpdateAction) -> bool:
 def _build_function_tool(
     function: Callable[..., Awaitable[Any]], agent: Stores, prefix: str, effects: Effects
 ) -> AgentTool:
+    """Build the tool of a system's function. Raise `DeclarationError` if it has no docstring."""
     model = build_function_model(function)
     text = " ".join((function.__doc__ or "").split())
     if not text:

@@ -1,4 +1,4 @@
-"""The cache, as a system declares it: which values are kept under which key, and for how long.
+"""Declarations of cached values and window counters, and the frozen operations on them.
 
     oauth = CachedValue("oauth:{payer_id}", AccessToken, lifetime_s=3600)
     requests = WindowCounter("ratelimit:{tenant}:{window}", window_s=60)
@@ -34,7 +34,7 @@ V_co = TypeVar("V_co", bound=BaseModel, covariant=True)
 R_co = TypeVar("R_co", covariant=True)
 
 # Leaves 64 bytes for the environment prefix.
-KEY_BYTES_MAX: Final = requests.KEY_BYTES_MAX - 64
+MAX_KEY_BYTES: Final = requests.MAX_KEY_BYTES - 64
 # The template field for the window number.
 WINDOW_FIELD: Final = "window"
 # Stored instead of a value that is known not to exist.
@@ -62,25 +62,31 @@ class KeyTemplate:
 
     @property
     def fields(self) -> tuple[str, ...]:
+        """The names of the template's fields, in order."""
         return tuple(name for _, name in self.parts if name is not None)
 
     def build_key(self, **fields: FieldValue) -> str:
-        """Return the key for these field values."""
+        """Return the key for these field values; raise `InvalidRequest` for missing, unknown or invalid
+        ones.
+        """
         if wrong := sorted(set(fields) ^ set(self.fields)):
             raise InvalidRequest(
                 f"Invalid fields for a key of {self.template!r}: {', '.join(wrong)} is missing or unknown. "
                 f"Expected {', '.join(self.fields)}."
             )
         key = "".join(before + self._encode_field(name, fields) for before, name in self.parts)
-        if len(key) > KEY_BYTES_MAX:
+        if len(key) > MAX_KEY_BYTES:
             raise InvalidRequest(
-                f"Invalid key of {self.template!r}: it has {len(key)} bytes, and at most {KEY_BYTES_MAX} are "
+                f"Invalid key of {self.template!r}: it has {len(key)} bytes, and at most {MAX_KEY_BYTES} are "
                 "allowed. Shorten a field value."
             )
         return key
 
     def _encode_field(self, name: str | None, fields: Mapping[str, Any]) -> str:
-        """Return a field value, percent-encoded. Errors do not show the value: it may be a session id."""
+        """Return the field's value percent-encoded; empty without a name.
+
+        Errors do not show the value: it may be a session id.
+        """
         if name is None:
             return ""
         value = fields[name]
@@ -107,7 +113,10 @@ class CacheHit(Generic[V_co]):
 
 
 class CachedValue(Generic[V]):
-    """Cached values of one kind. `lifetime_s` is how long a value is kept unless a put overrides it."""
+    """Cached values of one kind; its methods return operations for `stores.run`.
+
+    `lifetime_s` is how long a value is kept unless a put overrides it.
+    """
 
     def __init__(self, template: str, value_type: type[V], *, lifetime_s: float, purpose: str = "") -> None:
         self.key_template, self.value_type = KeyTemplate(template), value_type
@@ -124,18 +133,23 @@ class CachedValue(Generic[V]):
         return self.key_template.template
 
     def build_key(self, **fields: FieldValue) -> str:
+        """Return the key for these field values; raise `InvalidRequest` for missing, unknown or invalid
+        ones.
+        """
         return self.key_template.build_key(**fields)
 
     # --- operations -----------------------------------------------------------------------------------------
 
     def get(self, **fields: FieldValue) -> GetCached[V]:
-        """Return the operation that reads the value: None if it is not cached, not decodable, or recorded as
+        """Build the read of a value: its result is None if it is not cached, not decodable, or recorded as
         absent.
         """
         return GetCached(self, self.build_key(**fields))
 
     def peek(self, **fields: FieldValue) -> PeekCached[V]:
-        """Read a cache hit: `CacheHit(value)`, `CacheHit(None)` if absence is recorded, or None if nothing is
+        """Build the read of a cache hit.
+
+        Its result is `CacheHit(value)`, `CacheHit(None)` if absence is recorded, or None if nothing is
         cached.
         """
         return PeekCached(self, self.build_key(**fields))
@@ -149,8 +163,9 @@ class CachedValue(Generic[V]):
         only_if_absent: bool = False,
         **fields: FieldValue,
     ) -> PutCached[V]:
-        """Store a value; the result is True if it was stored. With `only_if_absent` only one of several
-        concurrent callers succeeds.
+        """Build the write of a value; its result is True if it was stored.
+
+        With `only_if_absent` only one of several concurrent callers succeeds.
         """
         if not isinstance(value, self.value_type):
             raise InvalidRequest(
@@ -163,25 +178,27 @@ class CachedValue(Generic[V]):
         )
 
     def put_absence(self, *, lifetime_s: float | None = None, **fields: FieldValue) -> PutCached[V]:
-        """Record that no such value exists."""
+        """Build the write that records that no such value exists."""
         return PutCached(self, self.build_key(**fields), ABSENT_VALUE, self._resolve_lifetime(lifetime_s))
 
     def extend(self, *, lifetime_s: float | None = None, **fields: FieldValue) -> ExtendCached[V]:
-        """Restart the lifetime of a cached value; the result is False if nothing is cached."""
+        """Build the operation that restarts a value's lifetime; its result is False if nothing is cached."""
         return ExtendCached(self, self.build_key(**fields), self._resolve_lifetime(lifetime_s))
 
     def delete(self, **fields: FieldValue) -> DeleteCached[V]:
-        """Delete the value; the result is True if there was one."""
+        """Build the deletion of a value; its result is True if there was one."""
         return DeleteCached(self, self.build_key(**fields))
 
     def lock(self, *, token: str, lifetime_s: float, **fields: FieldValue) -> PutCached[V]:
-        """Acquire the right to recompute this value, until `unlock` with the same token or the end of
-        `lifetime_s`.
+        """Build the write that takes the lock to load this value; its result is False if another token holds
+        it.
+
+        The lock lasts until `unlock` with the same token, or `lifetime_s` seconds.
         """
         return PutCached(self, self.build_key(**fields) + LOCK_SUFFIX, token.encode(), lifetime_s, True)
 
     def unlock(self, *, token: str, **fields: FieldValue) -> DeleteCached[V]:
-        """Release the lock if this token still holds it."""
+        """Build the operation that releases the lock if this token still holds it."""
         return DeleteCached(self, self.build_key(**fields) + LOCK_SUFFIX, token.encode())
 
     def decode(self, body: bytes | None) -> CacheHit[V] | None:
@@ -194,6 +211,7 @@ class CachedValue(Generic[V]):
             return None
 
     def _resolve_lifetime(self, given: float | None) -> float:
+        """Return the given lifetime, or the declared one."""
         return self.lifetime_s if given is None else given
 
     def __str__(self) -> str:
@@ -228,14 +246,15 @@ class WindowCounter:
         lifetime_s: float | None = None,
         **fields: FieldValue,
     ) -> CountInWindow:
-        """Add `cost` to the counter, unless it would exceed `most`. The counter is kept for one window by
-        default.
+        """Build the addition of `cost` to a counter, unless it would then exceed `most`.
+
+        The counter is kept for one window by default. The window's number is one of the `fields`.
         """
         kept_s = self.window_s if lifetime_s is None else lifetime_s
         return CountInWindow(self, self.key_template.build_key(**fields), cost, most, kept_s)
 
     def read(self, **fields: FieldValue) -> ReadWindow:
-        """Read the current count."""
+        """Build the read of a counter; its result is 0 if there is none."""
         return ReadWindow(self, self.key_template.build_key(**fields))
 
     def __str__(self) -> str:
@@ -259,14 +278,16 @@ class CacheOperation(EngineOperation[R_co]):
         return self.declaration.template
 
     def _build_key(self, environment: str) -> str:
-        """Return the key with the environment as prefix, because environments may share a server:
-        `prod:oauth:payer-1`.
+        """Return the key with the environment as prefix, `prod:oauth:payer-1`: environments may share a
+        server.
         """
         return f"{environment}:{self.key}" if environment else self.key
 
 
 @dataclass(frozen=True)
 class PeekCached(CacheOperation["CacheHit[V] | None"], Generic[V]):
+    """Read a value or its recorded absence; None if nothing is cached."""
+
     declaration: CachedValue[V]
 
     kind = "GET"
@@ -280,6 +301,8 @@ class PeekCached(CacheOperation["CacheHit[V] | None"], Generic[V]):
 
 @dataclass(frozen=True)
 class GetCached(CacheOperation["V | None"], Generic[V]):
+    """Read a value; None if it is absent."""
+
     declaration: CachedValue[V]
 
     kind = "GET"
@@ -288,12 +311,15 @@ class GetCached(CacheOperation["V | None"], Generic[V]):
         return requests.GetValue(key=self._build_key(environment), pattern=self.pattern)
 
     def decode_result(self, result: bytes | None) -> V | None:
+        """Return the value; None if it is not cached, not decodable, or recorded as absent."""
         known = self.declaration.decode(result)
         return None if known is None else known.value
 
 
 @dataclass(frozen=True)
 class PutCached(CacheOperation[bool], Generic[V]):
+    """Store a value; True if it was stored."""
+
     writes: ClassVar[bool] = True
 
     declaration: CachedValue[V]
@@ -318,6 +344,8 @@ class PutCached(CacheOperation[bool], Generic[V]):
 
 @dataclass(frozen=True)
 class ExtendCached(CacheOperation[bool], Generic[V]):
+    """Restart a value's lifetime; False if nothing is cached."""
+
     writes: ClassVar[bool] = True
 
     declaration: CachedValue[V]
@@ -336,6 +364,8 @@ class ExtendCached(CacheOperation[bool], Generic[V]):
 
 @dataclass(frozen=True)
 class DeleteCached(CacheOperation[bool], Generic[V]):
+    """Delete a value, with `only_if` only if it is exactly these bytes; True if it was deleted."""
+
     writes: ClassVar[bool] = True
 
     declaration: CachedValue[V]
@@ -354,6 +384,8 @@ class DeleteCached(CacheOperation[bool], Generic[V]):
 
 @dataclass(frozen=True)
 class CountInWindow(CacheOperation[IncrementResult]):
+    """Add a cost to a counter, unless it would exceed `most`."""
+
     writes: ClassVar[bool] = True
 
     declaration: WindowCounter
@@ -378,6 +410,8 @@ class CountInWindow(CacheOperation[IncrementResult]):
 
 @dataclass(frozen=True)
 class ReadWindow(CacheOperation[int]):
+    """Read a counter; 0 if there is none."""
+
     declaration: WindowCounter
 
     kind = "GET"
@@ -386,6 +420,7 @@ class ReadWindow(CacheOperation[int]):
         return requests.GetValue(key=self._build_key(environment), pattern=self.pattern)
 
     def decode_result(self, result: bytes | None) -> int:
+        """Return the count; 0 if there is none or it is not a number."""
         return int(result) if result is not None and result.isdigit() else 0
 
 
@@ -393,7 +428,9 @@ class ReadWindow(CacheOperation[int]):
 
 
 def _parse_template(template: str) -> tuple[tuple[str, str | None], ...]:
-    """Return the literal text before each field, with the field's name; None after the last."""
+    """Return the literal text before each field with the field's name (None after the last); raise if it is
+    invalid.
+    """
     try:
         read = list(Formatter().parse(template))
     except ValueError as error:
@@ -421,8 +458,9 @@ def _parse_template(template: str) -> tuple[tuple[str, str | None], ...]:
 
 
 def _check_lifetime(template: str, lifetime_s: float) -> None:
-    if not (math.isfinite(lifetime_s) and 0 < lifetime_s <= requests.LIFETIME_S_MAX):
+    """Raise `DeclarationError` unless the lifetime is above 0 and at most the cache's limit."""
+    if not (math.isfinite(lifetime_s) and 0 < lifetime_s <= requests.MAX_LIFETIME_S):
         raise DeclarationError(
             f"Invalid lifetime {lifetime_s:g} s for {template!r}: expected more than 0 s and at most "
-            f"{requests.LIFETIME_S_MAX:.0f} s."
+            f"{requests.MAX_LIFETIME_S:.0f} s."
         )

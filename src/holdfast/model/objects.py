@@ -1,4 +1,4 @@
-"""Objects, as a system declares them: buckets, and in each the kinds of objects with their key templates.
+"""Declarations of buckets and of the kinds of objects in them, and the frozen operations on objects.
 
     archive = Bucket("rp-mw-archive", encryption="kms", legal_holds=True)
     replays = archive.objects("replay/{created_at:%Y/%m/%d}/{conversation_id}/{event_id}.json",
@@ -30,8 +30,8 @@ from holdfast.operations import objects as requests
 
 R_co = TypeVar("R_co", covariant=True)
 
-KEY_BYTES_MAX: Final = 1024
-BUCKET_NAME_MAX: Final = 63
+MAX_KEY_BYTES: Final = 1024
+MAX_BUCKET_NAME: Final = 63
 # Leaves characters for the environment: a bucket's physical name has at most 63.
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,48}[a-z0-9]")
 _PHYSICAL_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
@@ -51,10 +51,10 @@ FieldValue: TypeAlias = str | int | datetime
 
 @dataclass(frozen=True, eq=False)
 class Bucket:
-    """A bucket. `encryption` is at rest: with S3's keys ("s3") or a KMS key ("kms"); a local store uses its
-    cipher for both. `legal_holds` allows legal holds, which S3 requires to be enabled when the bucket is
-    created.
+    """A bucket, declared once for all environments.
 
+    `encryption` is at rest: with S3's keys ("s3") or a KMS key ("kms"); a local store uses its cipher for
+    both. `legal_holds` allows legal holds, which S3 requires to be enabled when the bucket is created.
     `physical` returns the bucket's name in an environment, if it is not `name-environment`; `kms_key` may
     contain `{environment}`. `versions` keeps overwritten and deleted objects for some days, on S3 only; a
     create-only put never overwrites on either.
@@ -83,24 +83,27 @@ class Bucket:
             raise DeclarationError(f'The bucket {self.name} has a KMS key: add encryption="kms".')
 
     def physical_name(self, environment: str) -> str:
-        """Return the bucket's name in an environment: `rp-mw-archive-prod`, or the result of `physical`."""
+        """Return the bucket's name in an environment, `rp-mw-archive-prod`; raise `DeclarationError` if S3
+        would refuse it.
+        """
         name = self.name if not environment else self._format_name(environment)
         if not _PHYSICAL_NAME.fullmatch(name):
             raise DeclarationError(
                 f"Invalid bucket name {name!r}: choose an environment of lower-case letters, digits and "
-                f"hyphens that keeps the name within {BUCKET_NAME_MAX} characters."
+                f"hyphens that keeps the name within {MAX_BUCKET_NAME} characters."
             )
         return name
 
     def _format_name(self, environment: str) -> str:
+        """Return the result of `physical`, or `name-environment`."""
         return f"{self.name}-{environment}" if self.physical is None else self.physical(environment)
 
     def physical_kms_key(self, environment: str) -> str | None:
-        """Return the KMS key in an environment: `alias/archive-prod`."""
+        """Return the KMS key in an environment, `alias/archive-prod`; None if there is none."""
         return None if self.kms_key is None else substitute_environment(self.kms_key, environment)
 
     def definition(self, environment: str) -> requests.BucketDefinition:
-        """Return the definition that an engine creates the bucket from."""
+        """Return the definition that an engine creates the bucket from, with a lifecycle rule per prefix."""
         lives = {
             each.prefix: each.lifetime_days for each in self.object_kinds if each.lifetime_days is not None
         }
@@ -129,8 +132,11 @@ class Bucket:
         lifetime_days: int | None = None,
         created_field: str = "created_at",
     ) -> ObjectKind:
-        """Declare one kind of object. `created_field` names the template field that takes the record's
-        creation time.
+        """Declare one kind of object and add it to the bucket.
+
+        `created_field` names the template field that takes the record's creation time. Raise
+        `DeclarationError` if the template is invalid, or a kind with an overlapping prefix has another
+        lifetime.
         """
         shelf = ObjectKind(self, template, content_type, lifetime_days, created_field)
         for other in self.object_kinds:
@@ -165,23 +171,24 @@ class ObjectKind:
 
     @property
     def fields(self) -> tuple[str, ...]:
+        """The names of the template's fields, each once."""
         return tuple(dict.fromkeys(part.name for part in self.parts if part.name is not None))
 
     def build_key(self, **fields: FieldValue) -> str:
-        """Return the key of one object."""
+        """Return the key of one object; raise `InvalidRequest` for missing, unknown or invalid fields."""
         self._refuse_unknown_fields(fields)
         if missing := [name for name in self.fields if name not in fields]:
             raise InvalidRequest(f"Missing field for a key of {self}: {_join_names(missing)}.")
         key = "".join(part.before + self._format_field(part, fields) for part in self.parts)
-        if len(key.encode()) > KEY_BYTES_MAX:
+        if len(key.encode()) > MAX_KEY_BYTES:
             raise InvalidRequest(
-                f"Invalid key of {self}: it has {len(key.encode())} bytes, and at most {KEY_BYTES_MAX} are "
+                f"Invalid key of {self}: it has {len(key.encode())} bytes, and at most {MAX_KEY_BYTES} are "
                 "allowed. Shorten a field value."
             )
         return key
 
     def build_prefix(self, **fields: FieldValue) -> str:
-        """Return the prefix of all keys with these fields. They must be the template's first fields, without
+        """Return the prefix of all keys with these fields, which must be the template's first fields, without
         gaps.
         """
         self._refuse_unknown_fields(fields)
@@ -213,31 +220,37 @@ class ObjectKind:
         metadata: Mapping[str, str] | None = None,
         **fields: FieldValue,
     ) -> PutObject:
-        """Store an object. With `create_only` an existing object is not overwritten."""
+        """Build the write of an object.
+
+        With `create_only` it fails if the object exists, instead of overwriting it.
+        """
         return PutObject(self, self.build_key(**fields), body, create_only, dict(metadata or {}))
 
     def get_or_put(
         self, body: bytes, /, *, metadata: Mapping[str, str] | None = None, **fields: FieldValue
     ) -> GetOrPutObject:
-        """Store the object if its key is free. Otherwise leave the existing object; the result holds its
+        """Build the write of an object if its key is free; otherwise its result holds the existing object's
         bytes.
         """
         return GetOrPutObject(self, self.build_key(**fields), body, dict(metadata or {}))
 
     def get(self, **fields: FieldValue) -> GetObject:
-        """Read an object with its body."""
+        """Build the read of an object with its body."""
         return GetObject(self, self.build_key(**fields))
 
     def head(self, **fields: FieldValue) -> HeadObject:
-        """Read an object's metadata."""
+        """Build the read of an object's metadata."""
         return HeadObject(self, self.build_key(**fields))
 
     def delete(self, **fields: FieldValue) -> DeleteObject:
-        """Delete an object."""
+        """Build the deletion of an object."""
         return DeleteObject(self, self.build_key(**fields))
 
     def set_legal_hold(self, held: bool, /, **fields: FieldValue) -> SetLegalHold:
-        """Place one object under legal hold, or lift the hold."""
+        """Build the operation that places one object under legal hold, or lifts the hold.
+
+        Raise `DeclarationError` if the bucket does not allow holds.
+        """
         if not self.bucket.legal_holds:
             raise DeclarationError(
                 f"The bucket {self.bucket.name} does not allow legal holds: declare it with legal_holds=True."
@@ -247,12 +260,13 @@ class ObjectKind:
     def list_objects(
         self, *, count: int = 1000, cursor: str | None = None, **fields: FieldValue
     ) -> ListObjects:
-        """List the objects with these fields in key order, one page at a time."""
+        """Build the list of up to `count` objects with these fields, in key order, after the cursor."""
         return ListObjects(self, self.build_prefix(**fields), count, cursor)
 
     # --- key fields -----------------------------------------------------------------------------------------
 
     def _refuse_unknown_fields(self, fields: Mapping[str, Any]) -> None:
+        """Raise `InvalidRequest` for fields that the template does not have."""
         if unknown := [name for name in fields if name not in self.fields]:
             raise InvalidRequest(
                 f"Unknown field for a key of {self}: {_join_names(unknown)}. Expected "
@@ -260,6 +274,7 @@ class ObjectKind:
             )
 
     def _format_field(self, part: TemplatePart, fields: Mapping[str, FieldValue]) -> str:
+        """Return the text of a part's field: the time in UTC by its format, or the value percent-encoded."""
         if part.name is None:
             return ""
         value = fields[part.name]
@@ -309,6 +324,8 @@ class ObjectOperation(EngineOperation[R_co]):
 
 @dataclass(frozen=True)
 class PutObject(ObjectOperation[requests.ObjectInfo]):
+    """Store an object under its key."""
+
     writes: ClassVar[bool] = True
 
     key: str
@@ -334,6 +351,8 @@ class PutObject(ObjectOperation[requests.ObjectInfo]):
 
 @dataclass(frozen=True)
 class GetOrPutObject(ObjectOperation[requests.AdoptedObject]):
+    """Store an object, or return the one that exists under its key."""
+
     writes: ClassVar[bool] = True
 
     key: str
@@ -349,6 +368,8 @@ class GetOrPutObject(ObjectOperation[requests.AdoptedObject]):
 
 @dataclass(frozen=True)
 class GetObject(ObjectOperation[requests.StoredObject]):
+    """Read an object with its body."""
+
     key: str
 
     kind = "GetObject"
@@ -361,6 +382,8 @@ class GetObject(ObjectOperation[requests.StoredObject]):
 
 @dataclass(frozen=True)
 class HeadObject(ObjectOperation[requests.ObjectInfo]):
+    """Read an object's metadata."""
+
     key: str
 
     kind = "HeadObject"
@@ -373,6 +396,8 @@ class HeadObject(ObjectOperation[requests.ObjectInfo]):
 
 @dataclass(frozen=True)
 class DeleteObject(ObjectOperation[None]):
+    """Delete an object."""
+
     writes: ClassVar[bool] = True
 
     key: str
@@ -387,6 +412,8 @@ class DeleteObject(ObjectOperation[None]):
 
 @dataclass(frozen=True)
 class SetLegalHold(ObjectOperation[None]):
+    """Place an object under legal hold, or lift the hold."""
+
     writes: ClassVar[bool] = True
 
     key: str
@@ -402,6 +429,8 @@ class SetLegalHold(ObjectOperation[None]):
 
 @dataclass(frozen=True)
 class ListObjects(ObjectOperation[requests.ObjectPage]):
+    """List objects by prefix, in key order."""
+
     prefix: str
     count: int = 1000
     cursor: str | None = None
@@ -419,7 +448,7 @@ class ListObjects(ObjectOperation[requests.ObjectPage]):
 
 
 def substitute_environment(text: str, environment: str) -> str:
-    """Replace the environment placeholder in a text. Without an environment, remove it with its hyphen."""
+    """Replace `{environment}` in a text; without an environment, remove it with the hyphen before it."""
     if not environment:
         text = text.replace(f"-{ENVIRONMENT_PLACEHOLDER}", "")
     return text.replace(ENVIRONMENT_PLACEHOLDER, environment)
@@ -429,6 +458,7 @@ def substitute_environment(text: str, environment: str) -> str:
 
 
 def _parse_template(object_kind: ObjectKind) -> Iterator[TemplatePart]:
+    """Yield the template's parts; raise `DeclarationError` for invalid fields or braces."""
     try:
         read = list(Formatter().parse(object_kind.template))
     except ValueError as error:
@@ -457,6 +487,7 @@ def _add_terminators(parts: Sequence[TemplatePart]) -> Iterator[TemplatePart]:
 
 
 def _check_time_format(object_kind: ObjectKind, name: str, spec: str) -> None:
+    """Raise `DeclarationError` unless exactly the creation time has a format, of numbers only."""
     if (name == object_kind.created_field) != bool(spec):
         raise DeclarationError(
             f"Invalid field {{{name}{':' + spec if spec else ''}}} in key template {object_kind}: the "
@@ -497,6 +528,7 @@ def _check_parts(object_kind: ObjectKind) -> None:
 
 
 def _refuse_conflicting_lifetimes(object_kind: ObjectKind, other: ObjectKind) -> None:
+    """Raise `DeclarationError` if the prefixes of two kinds overlap and their lifetimes differ."""
     meet = object_kind.prefix.startswith(other.prefix) or other.prefix.startswith(object_kind.prefix)
     if meet and object_kind.lifetime_days != other.lifetime_days:
         raise DeclarationError(
@@ -507,6 +539,7 @@ def _refuse_conflicting_lifetimes(object_kind: ObjectKind, other: ObjectKind) ->
 
 
 def _encode_component(object_kind: ObjectKind, part: TemplatePart, value: FieldValue) -> str:
+    """Return a field's value percent-encoded, so that it cannot contain its terminator or be `.` or `..`."""
     name = part.name
     if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
         raise InvalidRequest(

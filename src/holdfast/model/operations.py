@@ -23,8 +23,9 @@ PhysicalName = Callable[["Table"], str]
 
 @dataclass(frozen=True)
 class Operation(ABC, Generic[R_co]):
-    """One action on one store; running it returns `R_co`. `pattern` is the id of the access pattern that
-    built it.
+    """One action on one store; running it returns `R_co`.
+
+    `pattern` is the id of the access pattern that built it.
     """
 
     store: ClassVar[str] = "tables"
@@ -52,14 +53,17 @@ class Operation(ABC, Generic[R_co]):
 
     @property
     def metered_pattern(self) -> str | None:
-        """The pattern that usage is recorded under: its own, or those of its parts."""
+        """The pattern that usage is recorded under: its own, or those of its parts joined by `+`; None if
+        unknown.
+        """
         if self.pattern is not None or not self.parts:
             return self.pattern
         return "+".join(dict.fromkeys(part.pattern for part in self.parts if part.pattern)) or None
 
     def with_pattern(self, pattern: str) -> Self:
-        """Return the same operation with a pattern id. An operation that cannot run raises here, at the
-        call.
+        """Return the same operation with a pattern id.
+
+        An operation that cannot run raises here, at the call.
         """
         # Copies the fields without running the checks of __init__ again.
         copied = object.__new__(type(self))
@@ -105,8 +109,9 @@ class EngineOperation(Operation[R_co]):
 
 @dataclass(frozen=True)
 class Page(Sequence[T_co]):
-    """Items and the cursor of the next page. `units` is the capacity consumed, `examined` the number of items
-    read.
+    """Items and the cursor of the next page, None after the last.
+
+    `units` is the capacity consumed, `examined` the number of items read.
     """
 
     items: tuple[T_co, ...] = ()

@@ -34,9 +34,7 @@ Example: TypeAlias = Arguments | Callable[[], Arguments]
 
 @dataclass(frozen=True)
 class Rate:
-    """How often a pattern runs: `times` per event named `per`. The system's `Load` says how often that event
-    occurs.
-    """
+    """How often a pattern runs: `times` per event `per`, whose frequency the system's `Load` gives."""
 
     per: str
     times: float = 1.0
@@ -74,15 +72,18 @@ class Pattern(Generic[P, O_co]):
 
     @property
     def example_arguments(self) -> Arguments:
+        """The declared example's arguments; a function is called each time."""
         return self._example() if callable(self._example) else self._example
 
     def call_with(self, arguments: Arguments) -> O_co:
-        """Return the operation for positional or named arguments."""
+        """Return the operation for a tuple of positional or a mapping of named arguments."""
         call: Any = self
         return call(**arguments) if isinstance(arguments, Mapping) else call(*arguments)  # type: ignore[no-any-return]
 
     def call_with_json(self, arguments: Mapping[str, Any]) -> O_co:
-        """Return the operation for JSON arguments, validated and converted by the declared types."""
+        """Return the operation for JSON arguments, converted by the declared types; raise `InvalidRequest` if
+        they are invalid.
+        """
         try:
             checked = self.arguments_model.model_validate(arguments)
         except ValidationError as error:
@@ -94,6 +95,7 @@ class Pattern(Generic[P, O_co]):
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
+        """The function's signature with its annotations resolved to types."""
         hints = get_type_hints(self.function, include_extras=True)
         signature = inspect.signature(self.function)
         return signature.replace(
@@ -120,7 +122,7 @@ class Pattern(Generic[P, O_co]):
     def _explain_type_error(
         self, error: TypeError, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Exception:
-        """Return InvalidRequest for a call that does not fit the signature; return any other TypeError
+        """Return `InvalidRequest` for a call that does not fit the signature; return any other TypeError
         unchanged.
         """
         try:
@@ -139,7 +141,7 @@ class Pattern(Generic[P, O_co]):
 def pattern(
     id: str, purpose: str, *, rate: Rate, example: Example = ()
 ) -> Callable[[Callable[P, O_co]], Pattern[P, O_co]]:
-    """Declare the decorated function as an access pattern. `example` is its arguments, or a function that
+    """Declare the decorated function as an access pattern; `example` is its arguments, or a function that
     returns them.
     """
     return lambda function: Pattern(function, id, purpose, rate, example)

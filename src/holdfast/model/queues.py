@@ -1,4 +1,4 @@
-"""Queues, as a system declares them: message type, grouping, deduplication and dead-letter queue.
+"""Declarations of queues, received messages, and the frozen operations on queues.
 
     events = Queue("rp_mw_events", EventMessage, fifo=True, group=lambda m: m.conversation_id,
                    deduplication=lambda m: m.event_id)
@@ -30,7 +30,7 @@ M = TypeVar("M", bound=BaseModel)
 M_co = TypeVar("M_co", bound=BaseModel, covariant=True)
 R_co = TypeVar("R_co", covariant=True)
 
-BATCH_MAX: Final = 10
+MAX_BATCH: Final = 10
 CORRELATION_ATTRIBUTE: Final = "correlation"
 ANNOUNCEMENT_ATTRIBUTE: Final = "announcement"
 FIFO_SUFFIX: Final = ".fifo"
@@ -41,8 +41,9 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 @dataclass(frozen=True, eq=False)
 class Queue(Generic[M]):
-    """Messages of one type. After `max_receives` receives a message moves to the dead-letter queue; None
-    disables that.
+    """A queue for messages of one type; a FIFO queue has groups and deduplication ids.
+
+    After `max_receives` receives a message moves to the dead-letter queue; None disables that.
     """
 
     name: str
@@ -74,7 +75,9 @@ class Queue(Generic[M]):
     # --- names and definitions ------------------------------------------------------------------------------
 
     def physical_name(self, environment: str, *, dead_letter: bool = False) -> str:
-        """Return `events-prod.fifo`; for the dead-letter queue `events-dead-prod.fifo`."""
+        """Return the queue's name in an environment, `events-prod.fifo`; of its dead-letter queue,
+        `events-dead-prod.fifo`.
+        """
         scope = f"-{environment}" if environment else ""
         return (
             f"{self.name}{DEAD_LETTER_SUFFIX if dead_letter else ''}{scope}{FIFO_SUFFIX if self.fifo else ''}"
@@ -91,7 +94,7 @@ class Queue(Generic[M]):
             dead_letters=None
             if self.max_receives is None
             else self.physical_name(environment, dead_letter=True),
-            receives_max=self.max_receives or 1,
+            max_receives=self.max_receives or 1,
         )
         if self.max_receives is None:
             return (own,)
@@ -106,25 +109,28 @@ class Queue(Generic[M]):
     # --- operations -----------------------------------------------------------------------------------------
 
     def send(self, message: M, *, delay_s: int | None = None) -> Send[M]:
-        """Send one message, visible after `delay_s` seconds."""
+        """Build the send of one message, visible after `delay_s` seconds; None is the queue's delay."""
         return Send(self, message, delay_s)
 
     def send_batch(self, messages: Iterable[M]) -> SendBatch[M]:
-        """Send up to ten messages in this order."""
+        """Build the send of up to ten messages in this order."""
         return SendBatch(self, tuple(messages))
 
     def receive(
         self, count: int = 1, *, wait_s: float = 0.0, visibility_s: float | None = None
     ) -> Receive[M]:
-        """Receive up to `count` messages, waiting up to `wait_s` seconds for the first."""
+        """Build the receive of up to `count` messages, waiting up to `wait_s` seconds for the first.
+
+        They are hidden for `visibility_s` seconds; None is the queue's timeout.
+        """
         return Receive(self, count, wait_s, visibility_s)
 
     def delete(self, *received: ReceivedMessage[M]) -> DeleteMessages[M]:
-        """Delete received messages."""
+        """Build the deletion of received messages."""
         return DeleteMessages(self, tuple(each.receipt for each in received))
 
     def change_visibility(self, *received: ReceivedMessage[M], seconds: float) -> ChangeVisibility[M]:
-        """Hide received messages from other consumers for `seconds` from now; 0 makes them visible at
+        """Build the operation that hides received messages for `seconds` from now; 0 makes them visible at
         once.
         """
         return ChangeVisibility(self, tuple(each.receipt for each in received), seconds)
@@ -132,6 +138,8 @@ class Queue(Generic[M]):
     def build_outgoing(self, message: M, delay_s: int | None = None) -> requests.OutgoingMessage:
         """Return a message in the form that engines send, with its group, deduplication id and correlation
         id.
+
+        Raise `InvalidRequest` if the message is not of the queue's type.
         """
         if not isinstance(message, self.message_type):
             raise InvalidRequest(
@@ -158,6 +166,7 @@ class ReceivedMessage(Generic[M_co]):
 
     @cached_property
     def message(self) -> M_co:
+        """The decoded message; raises `MessageUnreadable` if it does not fit its type."""
         try:
             return self.message_type.model_validate_json(self.incoming.body)
         except ValidationError as error:
@@ -191,6 +200,7 @@ class ReceivedMessage(Generic[M_co]):
     @property
     def announcement_id(self) -> str:
         """The id that stays the same however often an outbox sends the message; an inbox deduplicates by it.
+
         Without an outbox it is the queue's message id.
         """
         return self.incoming.attributes.get(ANNOUNCEMENT_ATTRIBUTE, self.id)
@@ -214,6 +224,8 @@ class QueueOperation(EngineOperation[R_co], Generic[M, R_co]):
 
 @dataclass(frozen=True)
 class Send(QueueOperation[M, requests.SentMessage], Generic[M]):
+    """Send one message."""
+
     writes: ClassVar[bool] = True
 
     message: M
@@ -234,6 +246,8 @@ class Send(QueueOperation[M, requests.SentMessage], Generic[M]):
 
 @dataclass(frozen=True)
 class SendBatch(QueueOperation[M, "tuple[requests.SentMessage, ...]"], Generic[M]):
+    """Send several messages in one request."""
+
     writes: ClassVar[bool] = True
 
     messages: tuple[M, ...]
@@ -278,6 +292,8 @@ class Receive(QueueOperation[M, "tuple[ReceivedMessage[M], ...]"], Generic[M]):
 
 @dataclass(frozen=True)
 class DeleteMessages(QueueOperation[M, None], Generic[M]):
+    """Delete received messages by their receipts."""
+
     writes: ClassVar[bool] = True
 
     receipts: tuple[str, ...]
@@ -295,6 +311,8 @@ class DeleteMessages(QueueOperation[M, None], Generic[M]):
 
 @dataclass(frozen=True)
 class ChangeVisibility(QueueOperation[M, None], Generic[M]):
+    """Hide received messages for some seconds from now."""
+
     writes: ClassVar[bool] = True
 
     receipts: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""SQL, as a system declares it: a schema with its migrations, rows, and statements with typed results.
+"""Declarations of SQL schemas, row types and statements with typed results.
 
     pagw = Schema("pagw", migrations="pagw.migrations")
 
@@ -89,7 +89,7 @@ class SqlRow(BaseModel):
 
     @classmethod
     def columns(cls, alias: str = "") -> str:
-        """Return the columns as a statement names them."""
+        """Return the columns as a statement names them, quoted where needed and with the table's alias."""
         return ", ".join(
             f"{alias}.{_quote_name(name)}" if alias else _quote_name(name) for name in cls.model_fields
         )
@@ -113,19 +113,24 @@ class Schema:
             )
 
     def rows(self, row: type[T], text: LiteralString, /, **parameters: Any) -> SqlRows[T]:
-        """Read any number of rows."""
+        """Build a statement that reads any number of rows.
+
+        `{columns}` in the text becomes the row's columns.
+        """
         return SqlRows(self, _expand_columns(row, text), parameters, row)
 
     def one(self, row: type[T], text: LiteralString, /, **parameters: Any) -> SqlOne[T]:
-        """Read the only row, or None. Several rows raise DeclarationError."""
+        """Build a statement that reads one row or None; several rows raise `DeclarationError` when it
+        runs.
+        """
         return SqlOne(self, _expand_columns(row, text), parameters, row)
 
     def change(self, text: LiteralString, /, **parameters: Any) -> SqlChange:
-        """Write, and return the number of rows changed."""
+        """Build a statement that writes; its result is the number of rows changed."""
         return SqlChange(self, text, parameters)
 
     def returning(self, row: type[T], text: LiteralString, /, **parameters: Any) -> SqlReturning[T]:
-        """Write, and return the rows that were created or changed."""
+        """Build a statement that writes and returns the rows that were created or changed."""
         return SqlReturning(self, _expand_columns(row, text), parameters, row)
 
 
@@ -164,6 +169,8 @@ class SqlOperation(EngineOperation[R_co]):
 
 @dataclass(frozen=True)
 class SqlRead(SqlOperation[R_co], Generic[T, R_co]):
+    """A statement that only reads, and may be retried."""
+
     row: type[T]
     is_on_reader: bool = False
 
@@ -176,6 +183,7 @@ class SqlRead(SqlOperation[R_co], Generic[T, R_co]):
         return replace(self, is_on_reader=True)
 
     def build_request(self, environment: str) -> Statement:
+        """Return the statement, for a read replica if that is allowed."""
         return Statement(
             text=self.text,
             parameters=self.parameters,
@@ -187,13 +195,18 @@ class SqlRead(SqlOperation[R_co], Generic[T, R_co]):
 
 @dataclass(frozen=True)
 class SqlRows(SqlRead[T, "tuple[T, ...]"], Generic[T]):
+    """A read of any number of rows."""
+
     def decode_result(self, result: StatementResult) -> tuple[T, ...]:
         return _decode_rows(self, self.row, result)
 
 
 @dataclass(frozen=True)
 class SqlOne(SqlRead[T, "T | None"], Generic[T]):
+    """A read of one row or None."""
+
     def decode_result(self, result: StatementResult) -> T | None:
+        """Return the row or None; raise `DeclarationError` for several rows."""
         rows = _decode_rows(self, self.row, result)
         if len(rows) > 1:
             raise DeclarationError(
@@ -205,14 +218,16 @@ class SqlOne(SqlRead[T, "T | None"], Generic[T]):
 
 @dataclass(frozen=True)
 class SqlWrite(SqlOperation[R_co]):
+    """A statement that writes, alone or in a transaction."""
+
     writes: ClassVar[bool] = True
 
     expected_rows: int | None = field(default=None, kw_only=True)
     is_idempotent: bool = field(default=False, kw_only=True)
 
     def expect_rows(self, rows: int) -> Self:
-        """Require this number of changed rows: otherwise ConditionFailed is raised and the transaction rolled
-        back.
+        """Require this number of changed rows: otherwise `ConditionFailed` is raised and the transaction
+        rolled back.
         """
         return replace(self, expected_rows=rows)
 
@@ -221,6 +236,7 @@ class SqlWrite(SqlOperation[R_co]):
         return replace(self, is_idempotent=True)
 
     def build_request(self, environment: str) -> Statement:
+        """Return the statement, with the expected number of rows and if it may be repeated."""
         return Statement(
             text=self.text,
             parameters=self.parameters,
@@ -242,6 +258,8 @@ class SqlChange(SqlWrite[int]):
 
 @dataclass(frozen=True)
 class SqlReturning(SqlWrite["tuple[T, ...]"], Generic[T]):
+    """A write that returns the rows it created or changed."""
+
     row: type[T]
 
     def decode_result(self, result: StatementResult) -> tuple[T, ...]:
@@ -276,17 +294,20 @@ class SqlTransact(EngineOperation[None]):
 
 @cache
 def _expand_columns(row: type[SqlRow], text: str) -> str:
+    """Replace `{columns}` with the row's columns."""
     return text.replace(COLUMNS, row.columns())
 
 
 @cache
 def _find_verb(text: str) -> str:
+    """Return INSERT, UPDATE, DELETE or MERGE if the statement writes, otherwise SELECT."""
     found = _WRITE_STATEMENT.search(_LOCKING_CLAUSE.sub(" ", _QUOTED_OR_COMMENT.sub(" ", text)))
     return "SELECT" if found is None else next(filter(None, found.groups())).upper()
 
 
 @cache
 def _find_table(text: str) -> str | None:
+    """Return the first table that the statement names, or None."""
     found = _FIRST_TABLE.search(text)
     return None if found is None else found[1]
 
@@ -304,7 +325,10 @@ def _check_parameters(text: str, parameters: Mapping[str, Any]) -> None:
 
 @cache
 def _find_parameters(text: str) -> frozenset[str]:
-    """Return the parameters that a statement names. Cached: there are as many texts as declarations."""
+    """Return the parameters that a statement names. Cached: there are as many texts as declarations.
+
+    Raise `DeclarationError` for an unescaped percent sign, or for use of the database's clock.
+    """
     if _STRAY_PERCENT.search(text):
         raise DeclarationError(f"Unescaped percent sign in the statement {text!r}: write %% instead.")
     if found := _DATABASE_CLOCK.search(text):
@@ -317,7 +341,7 @@ def _find_parameters(text: str) -> frozenset[str]:
 
 @cache
 def _check_read_only(text: str) -> None:
-    """Raise DeclarationError if a read writes: reads are retried after a lost connection and may go to a
+    """Raise `DeclarationError` if a read writes: reads are retried after a lost connection and may go to a
     replica.
     """
     if _find_verb(text) != "SELECT" or not _READ_STATEMENT.match(_QUOTED_OR_COMMENT.sub(" ", text)):
@@ -335,6 +359,7 @@ def _quote_name(name: str) -> str:
 
 
 def _decode_rows(operation: SqlOperation[Any], row: type[T], result: StatementResult) -> tuple[T, ...]:
+    """Return the rows as models; raise `ItemUnreadable`, without row values, if one does not fit."""
     try:
         return tuple(row.model_validate(each) for each in result.rows)
     except ValidationError as error:
@@ -344,8 +369,9 @@ def _decode_rows(operation: SqlOperation[Any], row: type[T], result: StatementRe
 
 
 def _format_errors(error: ValidationError) -> str:
-    """Return the columns and reasons. Uses Pydantic's own messages, which contain no values; those of custom
-    validators may.
+    """Return the columns and reasons of Pydantic's errors, without values.
+
+    A custom validator's message may contain values, so only the kind of its error is shown.
     """
     return "; ".join(
         f"{each['loc'][0] if each['loc'] else 'the row'}: "

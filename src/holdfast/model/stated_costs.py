@@ -1,5 +1,4 @@
-"""Costs as a design document states them, line by line, with the corrected figures: `holdfast cost` compares
-both.
+"""Types for the costs that a design document states, with corrected figures; `holdfast cost` compares both.
 
 The document's quantities and figures are copied unchanged. The system computes the corrected ones from its
 own numbers, and each line says why they differ.
@@ -17,9 +16,7 @@ BilledUnit: TypeAlias = Literal["GB stored", "write units", "read units", "GB re
 
 @dataclass(frozen=True)
 class StatedCost:
-    """One line of a cost table: quantity and figure as stated, the corrected quantity, and the reason for the
-    difference.
-    """
+    """One line of a cost table: quantity and figure as stated, corrected quantity, and why they differ."""
 
     name: str
     billed: BilledUnit
@@ -31,8 +28,9 @@ class StatedCost:
 
 @dataclass(frozen=True)
 class StatedSize:
-    """One line of a storage table, in bytes: as stated and as corrected. `note` is the calculation as
-    stated.
+    """One line of a storage table, in bytes, as stated and as corrected.
+
+    `note` is the calculation as stated.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A system: a package that declares its tables, patterns and components, and what runs on them.
+"""`System` and its parts (components, consumers, schedules, load, commands); loads the installed systems.
 
 Hosts (the command line, the MCP server, the console) find systems by the entry point `holdfast.systems` and
 know only this value. Fields for optional features default to empty.
@@ -28,8 +28,7 @@ _COMMAND_WORD: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 @dataclass(frozen=True)
 class Volume:
-    """How often an event occurs per month, over how many partition keys it spreads, and the share of the
-    busiest key.
+    """How often an event occurs per month, and over how many partition keys it spreads.
 
     `hottest` is the share that falls on the busiest key; None means an even spread.
     """
@@ -40,6 +39,7 @@ class Volume:
 
     @property
     def hottest_share(self) -> float:
+        """The share of the busiest key: as declared, or an even one."""
         return self.hottest if self.hottest is not None else 1 / max(1, self.distinct_keys)
 
 
@@ -99,7 +99,9 @@ class Consumer:
 class WakeSource(Protocol):
     """A source of wake-up signals. `wait` returns None if there was no signal within the timeout."""
 
-    async def wait(self, timeout_s: float) -> str | None: ...
+    async def wait(self, timeout_s: float) -> str | None:
+        """Wait for a signal and return it; None if there was none within the timeout."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,9 @@ class Command:
 
 @dataclass(frozen=True)
 class Listing:
-    """The list that a command returns: people see the named columns, one line per item; programs get every
-    field.
+    """The list that a command returns.
+
+    People see the named columns, one line per item; programs get every field.
     """
 
     page: Page[Any]
@@ -152,8 +155,9 @@ class Listing:
 
 @dataclass(frozen=True)
 class Component:
-    """A named part of a system and the patterns it may run. Writes are declared separately, so that none is
-    overlooked.
+    """A named part of a system and the patterns it may run.
+
+    Writes are declared apart, so that none is overlooked.
     """
 
     name: str
@@ -165,7 +169,7 @@ class Component:
     # Builds the component's HTTP routes from its stores. The routes of `api` may be in System.routes instead.
     routes: Callable[..., Any] | None = field(default=None, kw_only=True)
     # Callers authenticate every request by a signature, so the API token is not required.
-    has_signed_requests: bool = field(default=False, kw_only=True)
+    has_own_authentication: bool = field(default=False, kw_only=True)
     consumers: tuple[Consumer, ...] = field(default=(), kw_only=True)
     schedules: tuple[Schedule, ...] = field(default=(), kw_only=True)
     # Components that name the same process share one in `holdfast up`; each keeps its own view of the stores.
@@ -218,7 +222,7 @@ class System:
     # up.
     configure_app: Callable[..., None] | None = None
     # The largest request body in bytes; None for the host's default.
-    body_bytes_max: int | None = None
+    max_body_bytes: int | None = None
     # Functions over several patterns, exposed to agents in addition to the patterns.
     tools: Sequence[Callable[..., Awaitable[Any]]] = ()
     # The system's own commands, by their words, such as `projects list`: async functions called with stores
@@ -250,7 +254,7 @@ class System:
     redact_logs: Callable[[str], str] | None = None
     # Retention periods by table name, if the entities do not declare a lifetime: Periods.
     retention: Mapping[str, Any] = field(default_factory=dict)
-    # Finds all data of one person or case, by kind of id: called with stores and the id, returns Traces.
+    # Finds all data of one person or case, by kind of id: called with stores and the id, returns SubjectData.
     subjects: Mapping[str, Callable[..., Awaitable[Any]]] = field(default_factory=dict)
     # The environments with their AWS regions: generated AWS templates name the buckets of each.
     environments: Mapping[str, str] = field(default_factory=dict)
@@ -311,6 +315,7 @@ class System:
 
     @cached_property
     def indexes(self) -> tuple[Index, ...]:
+        """All indexes of its tables."""
         return tuple(index for table in self.tables for index in table.indexes)
 
     def find_components(self, pattern: Pattern[..., Any]) -> tuple[Component, ...]:
@@ -324,7 +329,7 @@ def collect_patterns(module: Any) -> tuple[Pattern[..., Any], ...]:
 
 
 def load_systems() -> dict[str, System]:
-    """Load every installed system, by name."""
+    """Load every installed system, by name; raise `DeclarationError` if one fails to load."""
     return {name: _load_entry_point(point) for name, point in _entry_points().items()}
 
 
@@ -334,7 +339,10 @@ def list_system_names() -> tuple[str, ...]:
 
 
 def load_system(name: str) -> System:
-    """Load one system. Other systems that fail to load do not matter."""
+    """Load one system; raise `NotFound` if it is not installed.
+
+    Other systems that fail to load do not matter.
+    """
     points = _entry_points()
     if name not in points:
         raise NotFound(f"System {name!r} is not installed. Installed: {', '.join(points) or 'none'}.")
@@ -342,12 +350,14 @@ def load_system(name: str) -> System:
 
 
 def _entry_points() -> dict[str, EntryPoint]:
+    """Return the entry points of installed systems by name, sorted."""
     return {
         each.name: each for each in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda each: each.name)
     }
 
 
 def _load_entry_point(point: EntryPoint) -> System:
+    """Load the system of an entry point; raise `DeclarationError` if that fails or it has another name."""
     try:
         system = point.load()
     except Exception as error:
@@ -365,7 +375,7 @@ def _load_entry_point(point: EntryPoint) -> System:
 
 
 def _check_commands(system: System) -> None:
-    """Raise DeclarationError for an invalid command name, a command that is also a group, or an unknown
+    """Raise `DeclarationError` for an invalid command name, a command that is also a group, or an unknown
     component.
     """
     for name, command in system.commands.items():
@@ -385,7 +395,7 @@ def _check_commands(system: System) -> None:
 
 
 def _check_loads(system: System) -> None:
-    """Raise DeclarationError if a load names a pattern, table or index that the system lacks, which would be
+    """Raise `DeclarationError` if a load names a pattern, table or index that the system lacks: it would be
     ignored.
     """
     patterns = [each.id for each in system.patterns]
@@ -406,6 +416,7 @@ def _check_loads(system: System) -> None:
 
 
 def _refuse_duplicates(system: str, what: str, names: Iterable[str]) -> None:
+    """Raise `DeclarationError` if a name occurs twice. `what` is the kind of thing, such as `table`."""
     several = list(names)
     if twice := sorted({name for name in several if several.count(name) > 1}):
         raise DeclarationError(f"{system} declares two {what}s named {', '.join(twice)}: rename one.")

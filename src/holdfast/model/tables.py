@@ -1,4 +1,4 @@
-"""A table and its indexes, as a system declares them once.
+"""Declarations of tables and their indexes, and the definitions that engines create them from.
 
 `bookings = Table("Bookings", partition="booking_id")` names the logical table; the physical name includes the
 environment. Indexes are declared on their table. Nothing here touches a store: `definition` is what an engine
@@ -43,7 +43,7 @@ def include(*attributes: str) -> IndexProjection:
 
 
 def keep_names(name: str) -> str:
-    """Store attributes under their Python names: `Table(…, naming=keep_names)`."""
+    """Return the name unchanged: `Table(…, naming=keep_names)` stores attributes under their Python names."""
     return name
 
 
@@ -76,6 +76,7 @@ class Index:
 
     @property
     def key_attributes(self) -> tuple[KeyAttribute, ...]:
+        """The index's key attributes with their types."""
         return _build_key_attributes(self.partition, self.partition_type, self.sort, self.sort_type)
 
     def has_attribute(self, attribute: str) -> bool:
@@ -90,8 +91,9 @@ class Index:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table. `naming` converts Python names to stored names. `ttl` is the attribute that holds an item's
-    expiry.
+    """A table.
+
+    `naming` converts Python names to stored names; `ttl` is the attribute that holds an item's expiry.
     """
 
     name: str
@@ -130,7 +132,10 @@ class Table:
         sort_type: KeyTag = "S",
         purpose: str = "",
     ) -> Index:
-        """Declare a global secondary index: its own partition and sort key over the whole table."""
+        """Declare a global secondary index, with its own partition and sort key, and add it to the table.
+
+        One with `default=False` is created only on request.
+        """
         return self._add_index(
             Index(
                 table=self,
@@ -154,8 +159,9 @@ class Table:
         sort_type: KeyTag = "S",
         purpose: str = "",
     ) -> Index:
-        """Declare a local secondary index: another order within each partition. It can only be created with
-        its table.
+        """Declare a local secondary index, another order within each partition, and add it to the table.
+
+        It can only be created with its table.
         """
         return self._add_index(
             Index(
@@ -172,6 +178,7 @@ class Table:
         )
 
     def _add_index(self, index: Index) -> Index:
+        """Add the index; raise `DeclarationError` if its name is taken."""
         if any(index.name == known.name for known in self.indexes):
             raise DeclarationError(f"Table {self.name} has two indexes named {index.name}: rename one.")
         self.indexes.append(index)
@@ -186,7 +193,7 @@ class Table:
         return tuple(index for index in self.indexes if index.scope == "local")
 
     def physical_name(self, environment: str) -> str:
-        """Return `Bookings-prod` in the environment `prod`, `Bookings` without one, or the table's own
+        """Return `Bookings-prod` in the environment `prod`, `Bookings` without one, or by the table's
         `physical` format.
         """
         if self.physical:
@@ -194,8 +201,10 @@ class Table:
         return f"{self.name}-{environment}" if environment else self.name
 
     def definition(self, physical: str, *, indexes: tuple[Index, ...] | None = None) -> TableDefinition:
-        """Return the definition that an engine creates: with the default indexes, or with exactly the given
-        ones.
+        """Return the definition that an engine creates: with the default global indexes, or with exactly the
+        given ones.
+
+        `physical` is the table's physical name. Local indexes are always included.
         """
         chosen = (
             [index for index in self.global_indexes if index.default] if indexes is None else list(indexes)
@@ -215,10 +224,15 @@ class Table:
 
     @property
     def key_attributes(self) -> tuple[KeyAttribute, ...]:
+        """The table's key attributes with their types."""
         return _build_key_attributes(self.partition, self.partition_type, self.sort, self.sort_type)
 
 
 def _check_name(what: str, name: str) -> None:
+    """Raise `DeclarationError` unless DynamoDB accepts the name.
+
+    `what` names the table or index in the error.
+    """
     if not _NAME.fullmatch(name):
         raise DeclarationError(
             f"Invalid name of {what}: expected 3 to 255 letters (a to z), digits, hyphens, dots and "
@@ -229,5 +243,6 @@ def _check_name(what: str, name: str) -> None:
 def _build_key_attributes(
     partition: str, partition_type: KeyTag, sort: str | None, sort_type: KeyTag
 ) -> tuple[KeyAttribute, ...]:
+    """Return the partition key and, if there is one, the sort key with their types."""
     keys = (KeyAttribute(partition, partition_type),)
     return keys if sort is None else (*keys, KeyAttribute(sort, sort_type))

@@ -39,7 +39,9 @@ class UlidGenerator:
         self._last = 0
 
     def new(self) -> Ulid:
-        """Return a ULID that sorts after all earlier ones of this generator."""
+        """Return a ULID that sorts after all earlier ones of this generator, even if the clock was set
+        back.
+        """
         milliseconds = int(self._clock.now() * 1000)
         with self._lock:
             fresh = (milliseconds << RANDOM_BITS) | RNG.getrandbits(RANDOM_BITS)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import NUMBER_DIGITS_MAX, NUMBER_EXPONENT_MAX, NUMBER_EXPONENT_MIN
+from holdfast.core.limits import MAX_NUMBER_DIGITS, MAX_NUMBER_EXPONENT, MIN_NUMBER_EXPONENT
 
 OVERFLOW: Final = "Number overflow. Attempting to store a number with magnitude larger than supported range"
 UNDERFLOW: Final = (
@@ -23,7 +23,7 @@ TOO_PRECISE: Final = "Attempting to store more than 38 significant digits in a N
 NOT_A_NUMBER: Final = "The parameter cannot be converted to a numeric value"
 
 _NUMBER_PATTERN: Final = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d+))?", re.ASCII)
-_SAFE_INT: Final = 10**NUMBER_DIGITS_MAX
+_SAFE_INT: Final = 10**MAX_NUMBER_DIGITS
 _MAX_MANTISSA_CHARS: Final = 1000
 _EXPONENT_BOUND: Final = 1 << 63
 _MAX_EXPONENT_DIGITS: Final = 19
@@ -38,7 +38,7 @@ def parse(text: str) -> int | Decimal:
     """Parse a text into a canonical number. Raise `InvalidRequest` with DynamoDB's text if it is not one it
     can store.
     """
-    if len(text) <= NUMBER_DIGITS_MAX and text.isascii() and text.isdigit():
+    if len(text) <= MAX_NUMBER_DIGITS and text.isascii() and text.isdigit():
         return int(text)
     if not text:
         raise InvalidRequest(NOT_A_NUMBER)
@@ -99,11 +99,11 @@ def canonicalize(number: int | Decimal) -> int | Decimal:
     assert isinstance(exponent, int)  # finite
     trailing = _count_trailing_zeros(digits)
     magnitude = exact.adjusted()
-    if magnitude > NUMBER_EXPONENT_MAX:
+    if magnitude > MAX_NUMBER_EXPONENT:
         raise InvalidRequest(OVERFLOW)
-    if magnitude < NUMBER_EXPONENT_MIN:
+    if magnitude < MIN_NUMBER_EXPONENT:
         raise InvalidRequest(UNDERFLOW)
-    if len(digits) - trailing > NUMBER_DIGITS_MAX:
+    if len(digits) - trailing > MAX_NUMBER_DIGITS:
         raise InvalidRequest(TOO_PRECISE)
     return int(exact) if exponent + trailing >= 0 else exact.normalize(EXACT_CONTEXT)
 
@@ -159,7 +159,7 @@ def encode_sortable(number: int | Decimal) -> bytes:
     digits, power = significant_digits(number)
     if len(digits) % 2:
         digits += "0"
-    pairs, biased = bytes.fromhex(digits), power - NUMBER_EXPONENT_MIN
+    pairs, biased = bytes.fromhex(digits), power - MIN_NUMBER_EXPONENT
     if number > 0:
         return bytes((0x81, biased)) + pairs
     return bytes((0x7F, 255 - biased)) + pairs.translate(_INVERTED_PAIRS) + b"\xff"

@@ -63,7 +63,8 @@ def get_type_tag(value: Value) -> TypeTag:
 
 
 def item_size(item: Mapping[str, Value]) -> int:
-    """Return the size of an item in bytes by DynamoDB's rules: its attribute names and its values, in UTF-8.
+    """Return the size of an item in bytes by DynamoDB's rules: its attribute names and its values, in
+    UTF-8.
     """
     total = 0
     try:
@@ -134,6 +135,7 @@ def sort_elements(elements: frozenset[str] | frozenset[int | Decimal] | frozense
 
 
 def _format_unsupported_type(value: object) -> str:
+    """Return the error text for a Python value that DynamoDB cannot store."""
     return (
         "One or more parameter values were invalid: a value of Python type "
         f"{type(value).__name__} cannot be stored; use str, int, Decimal, bytes, bool, None, list, dict, "
@@ -142,7 +144,8 @@ def _format_unsupported_type(value: object) -> str:
 
 
 def get_nesting_depth(item: Mapping[str, Value]) -> int:
-    """Return the number of levels of lists and maps in the deepest attribute; the item itself does not count.
+    """Return the number of levels of lists and maps in the deepest attribute; the item itself does not
+    count.
     """
     level, layer = 0, [value for value in item.values() if type(value) in _CONTAINERS]
     while layer:

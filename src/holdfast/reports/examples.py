@@ -1,6 +1,6 @@
-"""Call every pattern with its example and keep the operation or the error. Nothing is run.
+"""Call every pattern with its declared example and keep the operation it builds, or the error.
 
-All reports start here: the operation shows what a pattern does.
+No operation is run. All reports start here: the operation shows what a pattern does.
 """
 
 from __future__ import annotations

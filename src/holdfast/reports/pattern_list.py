@@ -75,6 +75,7 @@ def compute_calls_per_month(system: System, pattern: Pattern[..., Any]) -> float
 
 
 def _build_row(system: System, example: Example, measure: Measure | None) -> PatternRow:
+    """Return the row of one pattern; operation and table are None if its example fails."""
     pattern, operation = example.pattern, example.operation
     return PatternRow(
         system.name,

@@ -1,4 +1,4 @@
-"""The runtime: binds a model to engines, checks components, runs operations and decodes results."""
+"""The runtime: binds a system to engines, runs operations within a component's grants, runs workers."""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ from holdfast.core.errors import SettingsError, StoreClosed
 
 
 class Engine(Protocol):
+    """What every engine can do: run its store's requests, and close."""
+
     async def run(self, operation: Any) -> Any: ...
 
     def close(self) -> None: ...
@@ -25,11 +27,15 @@ class Engines:
         self._is_closed = False
 
     def get(self, store: str) -> Engine:
-        """Return the engine of a store, opening it on first use."""
+        """Return the engine of a store, opening it on first use.
+
+        Raise `StoreClosed` after `close`, and `SettingsError` if there is no opener for the store.
+        """
         found = self._open.get(store)
         return self._open_engine(store) if found is None else found
 
     def close(self) -> None:
+        """Close the open engines; none can be opened afterwards."""
         with self._lock:
             self._is_closed = True
             engines, self._open = list(self._open.values()), {}
@@ -37,6 +43,7 @@ class Engines:
             engine.close()
 
     def _open_engine(self, store: str) -> Engine:
+        """Open the engine, unless another thread has done so."""
         with self._lock:
             if self._is_closed:
                 raise StoreClosed(f"The {store} store was closed.")

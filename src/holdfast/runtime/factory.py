@@ -1,6 +1,4 @@
-"""The factory of stores: opens the engine that the settings name for each store, and binds them to a
-system.
-"""
+"""Factory of stores: opens the engine that the settings name for each store, the cipher and the secrets."""
 
 from __future__ import annotations
 
@@ -37,8 +35,10 @@ MEMORY_SETTINGS: Final = Settings(
 def open_stores(
     system: System | None = None, settings: Settings | None = None, *, clock: Clock | None = None
 ) -> Stores:
-    """Open the stores that the settings name (`holdfast.toml`, `HOLDFAST_…`), for a system. Close them when
-    done.
+    """Open the stores that the settings name (`holdfast.toml`, `HOLDFAST_…`), for a system.
+
+    Close them when done. Engines other than the tables' are opened on first use. Raises `SettingsError` if
+    the system needs an environment and none is set.
     """
     settings = settings or Settings.load()
     _check_environment(system, settings)
@@ -67,7 +67,7 @@ def open_memory_stores(system: System | None = None, *, clock: Clock | None = No
 
 
 def open_tables_engine(settings: Settings, clock: Clock) -> Tables:
-    """Open the tables engine that the settings name: embedded, or DynamoDB."""
+    """Open the tables engine that the settings name: in memory, an SQLite file, or DynamoDB."""
     if not settings.has_embedded_tables:
         from holdfast.stores.tables.dynamodb import open_dynamodb
 
@@ -83,7 +83,7 @@ def open_tables_engine(settings: Settings, clock: Clock) -> Tables:
 
 
 def open_queues_engine(settings: Settings, clock: Clock) -> Engine:
-    """Open the queues engine that the settings name: embedded, or SQS."""
+    """Open the queues engine that the settings name: in memory, an SQLite file, or SQS."""
     if not settings.queues.startswith(SQLITE_SCHEME):
         from holdfast.stores.queues.sqs import open_sqs
 
@@ -112,7 +112,10 @@ def open_objects_engine(settings: Settings, clock: Clock) -> Engine:
 
 
 def open_sql_engine(settings: Settings) -> PostgresSql:
-    """Open the SQL engine. It connects, and starts an embedded server, only at the first statement."""
+    """Open the SQL engine: an embedded or a given PostgreSQL.
+
+    It connects, or starts the server, at the first statement.
+    """
     from holdfast.stores.sql.postgres import PoolSizes, open_embedded_postgres, open_postgres
 
     sizes = PoolSizes(min=settings.sql_pool_min, max=settings.sql_pool_max)
@@ -135,6 +138,9 @@ def open_sql_engine(settings: Settings) -> PostgresSql:
 def _build_sql_credentials(settings: Settings) -> Callable[[], str] | None:
     """Return a function that looks up the password for each connection, so that a rotated password takes
     effect.
+
+    Return None if the settings name no secret. If the source of secrets is unavailable, the last known
+    password is used.
     """
     if not settings.sql_secret:
         return None
@@ -185,6 +191,9 @@ def open_secrets(settings: Settings | None = None) -> Secrets:
 
 
 def _check_environment(system: System | None, settings: Settings) -> None:
+    """Raise `SettingsError` if the system needs an environment, none is set, and the tables are not in
+    memory.
+    """
     in_memory = settings.has_memory_tables
     if system is not None and system.needs_environment and not settings.environment and not in_memory:
         raise SettingsError(
@@ -194,6 +203,7 @@ def _check_environment(system: System | None, settings: Settings) -> None:
 
 
 def _make_folder(folder: Path, setting: str) -> None:
+    """Create the folder with its parents; raise `SettingsError`, which names the setting, if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Garbage collector tuning for long-running processes."""
+"""`freeze_gc`: excludes loaded objects from garbage collection in long-running processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 
 
 def freeze_gc() -> None:
-    """Exclude the objects loaded so far from garbage collection, which would cost a fifth of a small
+    """Collect garbage, then exclude all loaded objects from later collections, which cost a fifth of a small
     request's time.
     """
     gc.collect()

@@ -1,4 +1,4 @@
-"""Checks of SQL statements against the real database: do their columns match the rows they are decoded into?
+"""`check_statements`: compares the columns of SQL patterns, as the database describes them, with their rows.
 
 The type checker knows that a pattern returns `RequestRow`; only the database knows whether its statement
 does. Each example is prepared there, without being run, and its columns are compared with the row's fields by
@@ -71,6 +71,9 @@ async def check_statements(stores: Stores, patterns: Iterable[Pattern[..., Any]]
 
 
 async def _check_operation(stores: Stores, operation: SqlOperation[Any]) -> list[tuple[str, str]]:
+    """Return column and reason of each mismatch of one statement; an empty column for one that cannot be
+    prepared.
+    """
     try:
         columns = await get_sql_engine(stores).describe(operation.build_request(stores.environment))
     except HoldfastError as error:
@@ -83,6 +86,9 @@ async def _check_operation(stores: Stores, operation: SqlOperation[Any]) -> list
 
 
 def _compare_columns(columns: Iterable[ResultColumn], row: type[SqlRow]) -> Iterator[tuple[str, str]]:
+    """Yield column and reason of each mismatch: columns that are missing, extra or double, or of another
+    type.
+    """
     returned: dict[str, ResultColumn] = {}
     for column in columns:
         if column.name in returned:
@@ -108,10 +114,12 @@ def _compare_columns(columns: Iterable[ResultColumn], row: type[SqlRow]) -> Iter
 
 
 def _get_column_name(name: str, member: FieldInfo) -> str:
+    """Return the field's alias, or its name."""
     return member.validation_alias if isinstance(member.validation_alias, str) else name
 
 
 def _find_reasons(column: ResultColumn, member: FieldInfo, row: type[SqlRow]) -> Iterator[str]:
+    """Yield why the column does not fit the field: nullable, without a time zone, or another type."""
     kinds = set(_unwrap_types(member.annotation))
     if column.is_nullable and type(None) not in kinds and not kinds & {Any, object}:
         yield f"the column may be null, but {row.__name__} requires it: add `| None`, or declare it NOT NULL"

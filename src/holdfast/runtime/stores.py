@@ -1,4 +1,4 @@
-"""Stores: a model bound to engines. It runs operations and returns entities.
+"""`Stores`: a system's stores bound to engines. It checks, runs and meters operations and decodes results.
 
 For each operation the component is checked, the operation builds its request, the engine runs it, the usage
 is recorded, and the operation decodes the result. Operations that need several requests (a count over pages,
@@ -27,7 +27,7 @@ from holdfast.core.errors import (
     RetryLater,
     error_label,
 )
-from holdfast.core.limits import BATCH_READS_MAX, BATCH_WRITES_MAX
+from holdfast.core.limits import MAX_BATCH_READS, MAX_BATCH_WRITES
 from holdfast.model.entities.reads import BaseQuery, BatchGet, CountQuery, Get, PagedRead, ParallelQuery
 from holdfast.model.entities.unreadable import skip_or_raise
 from holdfast.model.entities.writes import BatchPut, ConditionalWrite, Transact, transact
@@ -47,8 +47,8 @@ from holdfast.stores.tables.throttle_counts import Throttles, collect_throttles
 R = TypeVar("R")
 P = TypeVar("P")
 
-PARALLEL_REQUESTS_MAX: Final = 16
-BATCH_ATTEMPTS_MAX: Final = 10
+MAX_PARALLEL_REQUESTS: Final = 16
+MAX_BATCH_ATTEMPTS: Final = 10
 
 # Every engine uses this text; there is no separate error type.
 NO_INDEX_MESSAGE: Final = "does not have the specified index"
@@ -81,7 +81,10 @@ class Stores:
         self.measurements = Measurements()
 
     def for_component(self, name: str) -> Stores:
-        """Return a view of these stores that may run only the patterns which the component declares."""
+        """Return a view of these stores that may run only the patterns which the component declares.
+
+        Raise `NotFound` if the system has no such component.
+        """
         if self.system is None:
             raise InvalidRequest("These stores have no system, and so no components: pass Stores(system=…).")
         view = Stores(
@@ -99,11 +102,14 @@ class Stores:
 
     @property
     def component(self) -> str | None:
+        """The name of the component whose view this is, or None."""
         return None if self._component is None else self._component.name
 
     async def run(self, operation: Operation[R]) -> R:
-        """Run one operation and return its result. A query or scan returns one page: `all` and `each` follow
-        its cursor.
+        """Run one operation and return its result.
+
+        A query or scan returns one page: `all` and `each` follow its cursor. Raise `ComponentRefused` if
+        these are a component's stores and it does not declare the pattern.
         """
         if not isinstance(operation, Operation):
             raise InvalidRequest(
@@ -123,7 +129,7 @@ class Stores:
         return Page(tuple(items), None, units, examined)
 
     async def each(self, query: PagedRead[Any, P]) -> AsyncIterator[P]:
-        """Yield item after item, reading the next page when needed."""
+        """Yield item after item of a query or scan, reading the next page when needed."""
         self._check_component(query)
         async for page in self._iterate_pages(query):
             for item in page:
@@ -134,12 +140,15 @@ class Stores:
     @overload
     async def transact(self, *writes: SqlWrite[Any]) -> None: ...
     async def transact(self, *writes: Any, token: str | None = None) -> None:
-        """Run several writes of one store, all or nothing."""
+        """Run several writes of one store, all or nothing.
+
+        With a `token`, repeating them has no further effect.
+        """
         await self.run(transact(*writes, token=token))
 
     @asynccontextmanager
     async def sql_transaction(self) -> AsyncIterator[SqlSession]:
-        """Open a SQL transaction whose statements may depend on earlier ones. It commits at the end and rolls
+        """Open a SQL transaction whose statements may depend on earlier ones: it commits at the end, or rolls
         back on an error.
         """
         async with self._get_sql().transaction() as transaction:
@@ -154,11 +163,11 @@ class Stores:
         return meter_usage()
 
     def observe(self, observer: Observer) -> None:
-        """Call `observer` with every usage of these stores and of every view of them."""
+        """Call `observer` with every usage of these stores and of every view made from them."""
         self._observers.append(observer)
 
     def count(self, name: str, value: float = 1, **labels: str) -> None:
-        """Add to a counter of the system, shown at `/metrics`."""
+        """Add to a counter of the system, shown at `/metrics`. Raise `InvalidRequest` for an invalid name."""
         self.measurements.publish(Measurement(name, value, labels))
 
     def measure(self, name: str, value: float, **labels: str) -> None:
@@ -166,6 +175,7 @@ class Stores:
         self.measurements.publish(Measurement(name, value, labels, "measure"))
 
     def physical_name(self, table: Table) -> str:
+        """Return the table's name in the environment of these stores."""
         return table.physical_name(self.environment)
 
     async def close(self) -> None:
@@ -187,7 +197,7 @@ class Stores:
     # --- one operation --------------------------------------------------------------------------------------
 
     def _check_component(self, operation: Operation[Any]) -> None:
-        """Raise ComponentRefused unless the component declares the pattern, and among its writes if it
+        """Raise `ComponentRefused` unless the component declares the pattern, and among its writes if it
         writes.
         """
         if self._component is None:
@@ -202,6 +212,7 @@ class Stores:
                 raise refused
 
     async def _run(self, operation: Operation[Any]) -> Any:
+        """Run the operation by its type, with as many requests as it needs."""
         match operation:
             case SqlTransact():
                 return await self._sql_transact(operation)
@@ -224,6 +235,7 @@ class Stores:
         raise InvalidRequest(f"Invalid operation {type(operation).__name__}: these stores cannot run it.")
 
     async def _run_single(self, operation: Get[Any] | ConditionalWrite[Any, Any]) -> Any:
+        """Run a get or a single write; raise `InvalidRequest` for a condition check."""
         request = operation.build_request(self.physical_name)
         if isinstance(request, requests.ConditionCheck):
             raise InvalidRequest(
@@ -233,9 +245,11 @@ class Stores:
         return operation.decode_result(await self._request_tables(operation, request_of_any))
 
     async def _read_page(self, query: PagedRead[Any, P]) -> Page[P]:
+        """Read one page of a query or scan."""
         return query.decode_result(await self._request_tables(query, query.build_request(self.physical_name)))
 
     async def _iterate_pages(self, query: PagedRead[Any, P]) -> AsyncIterator[Page[P]]:
+        """Yield the pages of a query or scan to the last."""
         while True:
             page = await self._read_page(query)
             yield page
@@ -244,6 +258,7 @@ class Stores:
             query = query.after(page.cursor)
 
     async def _count(self, operation: CountQuery[Any]) -> Count:
+        """Count over all pages."""
         query: PagedRead[Any, Any] = operation.query
         found = Count(0, 0, 0.0)
         while True:
@@ -260,7 +275,8 @@ class Stores:
             query = query.after(page.cursor)
 
     async def _run_parallel(self, operation: ParallelQuery[P]) -> tuple[Page[P], ...]:
-        turns = asyncio.Semaphore(PARALLEL_REQUESTS_MAX)
+        """Run the queries, up to sixteen at a time, and return each one's pages as one."""
+        turns = asyncio.Semaphore(MAX_PARALLEL_REQUESTS)
 
         async def one(query: BaseQuery[Any, P]) -> Page[P]:
             async with turns:
@@ -269,6 +285,7 @@ class Stores:
         return tuple(await gather_or_cancel(one(query) for query in operation.queries))
 
     async def _read_all_pages(self, query: BaseQuery[Any, P]) -> Page[P]:
+        """Return all pages of a query as one."""
         first = await self._read_page(query)
         if first.cursor is None:
             return first
@@ -281,13 +298,16 @@ class Stores:
         )
 
     async def _batch_get(self, operation: BatchGet[Any]) -> tuple[Any, ...]:
+        """Read the keys, each once, a hundred per request; return the items in the order of the gets, None if
+        missing.
+        """
         if not operation.gets:
             return ()
         first = operation.gets[0]
         wanted = list(dict.fromkeys(get.key for get in operation.gets))
         found: dict[Any, Item] = {}
-        for start in range(0, len(wanted), BATCH_READS_MAX):
-            keys = [dict(address) for address in wanted[start : start + BATCH_READS_MAX]]
+        for start in range(0, len(wanted), MAX_BATCH_READS):
+            keys = [dict(address) for address in wanted[start : start + MAX_BATCH_READS]]
             consistent = any(get.is_consistent for get in operation.gets)
             for item in await self._batch_get_items(operation, first, keys, consistent):
                 found[tuple(first.declaration.extract_key(item).items())] = item
@@ -298,10 +318,12 @@ class Stores:
     async def _batch_get_items(
         self, operation: BatchGet[Any], first: Get[Any], keys: list[Item], consistent: bool
     ) -> list[Item]:
-        """Return the items of up to a hundred keys, requesting unprocessed ones again."""
+        """Return the items of up to a hundred keys, requesting unprocessed ones again; raise `RetryLater`
+        after ten attempts.
+        """
         items: list[Item] = []
         table = self.physical_name(first.table)
-        for _ in range(BATCH_ATTEMPTS_MAX):
+        for _ in range(MAX_BATCH_ATTEMPTS):
             request = requests.BatchGetItem(
                 (requests.KeysAndAttributes(table, tuple(keys), consistent),),
                 hide_expired=first.table.ttl is not None,
@@ -314,31 +336,36 @@ class Stores:
             if not keys:
                 return items
         raise RetryLater(
-            f"{len(keys)} keys of {table} stayed unprocessed after {BATCH_ATTEMPTS_MAX} attempts. Retry "
+            f"{len(keys)} keys of {table} stayed unprocessed after {MAX_BATCH_ATTEMPTS} attempts. Retry "
             "later, "
             "with fewer keys."
         )
 
     async def _batch_put(self, operation: BatchPut[Any]) -> int:
+        """Write the items 25 per request and return their number; raise `InvalidRequest` for duplicate
+        keys.
+        """
         table = self.physical_name(operation.table) if operation.table else ""
         puts = [requests.Put(table, put.build_item()) for put in operation.puts]
         _refuse_duplicate_keys(operation, puts)
-        for start in range(0, len(puts), BATCH_WRITES_MAX):
-            await self._batch_write(operation, tuple(puts[start : start + BATCH_WRITES_MAX]))
+        for start in range(0, len(puts), MAX_BATCH_WRITES):
+            await self._batch_write(operation, tuple(puts[start : start + MAX_BATCH_WRITES]))
         return len(puts)
 
     async def _batch_write(self, operation: BatchPut[Any], writes: tuple[requests.BatchWrite, ...]) -> None:
-        for _ in range(BATCH_ATTEMPTS_MAX):
+        """Write up to 25 items, sending unprocessed ones again; raise `RetryLater` after ten attempts."""
+        for _ in range(MAX_BATCH_ATTEMPTS):
             request = requests.BatchWriteItem(writes, capacity="INDEXES", pattern=operation.metered_pattern)
             writes = (await self._request_tables(operation, request)).unprocessed
             if not writes:
                 return
         raise RetryLater(
-            f"{len(writes)} writes stayed unprocessed after {BATCH_ATTEMPTS_MAX} attempts. Retry later, with "
+            f"{len(writes)} writes stayed unprocessed after {MAX_BATCH_ATTEMPTS} attempts. Retry later, with "
             "fewer."
         )
 
     async def _transact(self, operation: Transact) -> None:
+        """Send the writes in one TransactWriteItems request."""
         actions = tuple(
             cast(ConditionalWrite[Any, Any], action).build_request(self.physical_name)
             for action in operation.actions
@@ -356,6 +383,10 @@ class Stores:
     # --- one request ----------------------------------------------------------------------------------------
 
     async def _request_tables(self, operation: Operation[Any], request: requests.Operation[R]) -> R:
+        """Send one request to the tables engine and record its usage.
+
+        A missing table or index adds a hint to the error.
+        """
         began = time.perf_counter()
         throttles = Throttles()
         try:
@@ -376,6 +407,7 @@ class Stores:
         return await self._send_request(operation, self.engines.get(operation.store).run)
 
     async def _sql_transact(self, operation: SqlTransact) -> None:
+        """Run the statements in one SQL transaction."""
         await self._send_request(operation, self._get_sql().run_all)
 
     def _get_sql(self) -> Sql:
@@ -389,6 +421,7 @@ class Stores:
     async def _send_request(
         self, operation: EngineOperation[Any], send: Callable[[Any], Awaitable[Any]]
     ) -> Any:
+        """Build the operation's request, send it, and record its usage."""
         request = operation.build_request(self.environment)
         began = time.perf_counter()
         error: str | None = None
@@ -403,6 +436,10 @@ class Stores:
     def _record_usage(
         self, operation: Operation[Any], began: float, result: Any, error: str | None, throttles: Throttles
     ) -> None:
+        """Pass the request's usage to the active meters and observers.
+
+        `began` is from `time.perf_counter`.
+        """
         meters = get_active_meters()
         if not meters and not self._observers:
             return
@@ -436,8 +473,9 @@ class SqlSession:
         self._stores, self._transaction = stores, transaction
 
     async def run(self, operation: SqlOperation[R]) -> R:
-        """Run one statement in the transaction. Raise CrossStoreTransaction for an operation of another
-        store.
+        """Run one statement in the transaction.
+
+        Raise `CrossStoreTransaction` for an operation of another store.
         """
         if not isinstance(operation, SqlOperation):
             raise CrossStoreTransaction(["sql", getattr(operation, "store", type(operation).__name__)])
@@ -445,7 +483,8 @@ class SqlSession:
 
 
 async def gather_or_cancel(coroutines: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
-    """Run coroutines concurrently. The first failure cancels the others and is raised unchanged.
+    """Run coroutines concurrently and return their results; the first failure cancels the others and is
+    raised unchanged.
 
     Not a TaskGroup: it would raise an exception group, and in Python 3.11 it leaves the caller's task half
     cancelled.
@@ -470,7 +509,7 @@ def _decode_or_skip(get: Get[Any], item: Item) -> Any:
 
 
 def _refuse_duplicate_keys(operation: BatchPut[Any], puts: Sequence[requests.Put]) -> None:
-    """Raise InvalidRequest for duplicate keys. DynamoDB only detects them within one request of a split
+    """Raise `InvalidRequest` for duplicate keys: DynamoDB only detects them within one request of a split
     batch.
     """
     seen: set[Any] = set()
@@ -489,7 +528,7 @@ def _get_resource_name(operation: Operation[Any]) -> str:
 
 
 def _count_items(result: Any) -> tuple[int, int]:
-    """Return the number of items read and returned, by type of result."""
+    """Return the number of items read and returned; 0 for results other than of reads."""
     if isinstance(result, requests.PageResult):
         return result.scanned_count, result.count
     if isinstance(result, requests.GetItemResult):
@@ -502,10 +541,12 @@ def _count_items(result: Any) -> tuple[int, int]:
 
 
 def _drop_returns(action: Any) -> Any:
+    """Return the write without the request for its old or new item and its capacity."""
     return msgspec.structs.replace(action, returns="NONE", capacity="NONE")
 
 
 def _format_create_hint(stores: Stores, operation: Operation[Any]) -> str:
+    """Return the command that creates the missing table, or shows the indexes."""
     assert operation.table is not None
     name = stores.physical_name(operation.table)
     system = "SYSTEM" if stores.system is None else stores.system.name

@@ -1,5 +1,4 @@
-"""Provisioning of a system: tables with their indexes, queues with their dead-letter queues, buckets, SQL
-schemas.
+"""Provisioning of a system: creates its tables, queues and buckets, migrates its schemas; queue reports.
 
 Everything may be run again; nothing is ever removed.
 """
@@ -30,8 +29,9 @@ RunRequest: TypeAlias = Callable[[Any], Awaitable[Any]]
 
 
 async def provision(stores: Stores, system: System) -> dict[str, AccessRefused]:
-    """Create what is missing. What the caller may not inspect is assumed to exist: return the refusals, by
-    resource.
+    """Create what is missing of the system's tables, queues, buckets and schemas.
+
+    What the caller may not inspect is assumed to exist: return the refusals, by resource.
     """
     refused = await provision_tables(stores, system.tables)
     unseen = {f"table {name}": refusal for name, refusal in refused.items()}
@@ -110,8 +110,9 @@ async def sweep_buckets(stores: Stores, buckets: Iterable[Bucket]) -> int:
 async def _create_unless_denied(
     what: str, creation: Awaitable[None], describe: tuple[RunRequest, Any], unseen: dict[str, AccessRefused]
 ) -> None:
-    """Await the creation. If access is denied, assume that the resource exists, unless it is known to be
-    missing.
+    """Await the creation.
+
+    If access is denied, note that in `unseen`, unless the resource is known to be missing.
     """
     try:
         await creation
@@ -122,6 +123,7 @@ async def _create_unless_denied(
 
 
 async def _is_absent(run: RunRequest, described: Any) -> bool:
+    """Return True if the described resource does not exist; False if access to it is denied."""
     try:
         await run(described)
     except NotFound:
@@ -133,8 +135,9 @@ async def _is_absent(run: RunRequest, described: Any) -> bool:
 
 @dataclass(frozen=True)
 class QueueReport:
-    """The state of a queue. `dead` is the number of messages in its dead-letter queue; None if it has
-    none.
+    """The state of a queue, and the number of messages in its dead-letter queue.
+
+    `dead` is None if it has no dead-letter queue.
     """
 
     queue: str
@@ -144,7 +147,7 @@ class QueueReport:
 
 
 async def get_queue_reports(stores: Stores, queues: Sequence[Queue[Any]]) -> list[QueueReport]:
-    """Return a report for each queue that exists."""
+    """Return a report for each of these queues that exists."""
     return (
         await read_queue_reports(stores.engines.get("queues").run, stores.environment, queues)
         if queues
@@ -155,7 +158,7 @@ async def get_queue_reports(stores: Stores, queues: Sequence[Queue[Any]]) -> lis
 async def read_queue_reports(
     run: RunRequest, environment: str, queues: Iterable[Queue[Any]]
 ) -> list[QueueReport]:
-    """Return a report for each queue that exists, read with `run`."""
+    """Return a report for each queue that exists; `run` sends a request to the queue engine."""
     reports = []
     for queue in queues:
         name = queue.physical_name(environment)
@@ -167,6 +170,7 @@ async def read_queue_reports(
 
 
 async def _describe_queue(run: RunRequest, name: str) -> QueueDescription | None:
+    """Return the description of the queue with this physical name, or None if it does not exist."""
     try:
         found: QueueDescription = await run(queue_requests.DescribeQueue(name))
     except NotFound:

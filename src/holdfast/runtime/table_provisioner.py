@@ -1,4 +1,4 @@
-"""Provisioning of tables and indexes: tables are created if missing, indexes are added online, one at a time.
+"""Provisioning of tables and indexes: creates missing tables, adds indexes online, reports their progress.
 
 Everything may be run again: what exists as declared is left alone. Nothing is ever removed.
 """
@@ -25,11 +25,11 @@ from holdfast.operations.tables import IndexState, TableDescription
 from holdfast.operations.tables.schema import IndexProjection, KeyAttribute, KeySchema, TableDefinition
 from holdfast.runtime.stores import Stores, gather_or_cancel
 
-WAIT_SECONDS_MAX: Final = 600.0
-POLL_SECONDS_MIN: Final = 0.02
-POLL_SECONDS_MAX: Final = 2.0
+MAX_WAIT_SECONDS: Final = 600.0
+MIN_POLL_SECONDS: Final = 0.02
+MAX_POLL_SECONDS: Final = 2.0
 # As many as a table can have indexes: another process may start each before ours.
-START_ATTEMPTS_MAX: Final = 20
+MAX_START_ATTEMPTS: Final = 20
 # DynamoDB knows the caller and denies access; other codes mean that it does not know the caller.
 ACCESS_DENIED: Final = "AccessDeniedException"
 
@@ -57,8 +57,10 @@ Progress: TypeAlias = Callable[[IndexReport], None]
 
 
 async def create_tables(stores: Stores, tables: Iterable[Table]) -> list[str]:
-    """Create missing tables with their default indexes, time to live and recovery; return the names of those
-    created.
+    """Create missing tables with their default indexes, time to live and recovery, and wait until they are
+    active.
+
+    Return the physical names of those created. Raise `DeclarationError` if an existing one differs.
     """
     created = []
     for table in tables:
@@ -79,7 +81,7 @@ async def provision_tables(stores: Stores, tables: Iterable[Table]) -> dict[str,
     """Create missing tables for a caller with least privilege: what it may not inspect is assumed to be
     correct.
 
-    Return the refusals by table name. Raise AccessRefused if a table is missing and may not be created.
+    Return the refusals by table name. Raise `AccessRefused` if a table is missing and may not be created.
     """
     unseen = {}
     for table in tables:
@@ -93,6 +95,7 @@ async def provision_tables(stores: Stores, tables: Iterable[Table]) -> dict[str,
 
 
 async def _is_absent(stores: Stores, table: Table) -> bool:
+    """Return True if the table does not exist; False if access to it is denied."""
     try:
         return await describe_table(stores, table) is None
     except AccessRefused:
@@ -100,8 +103,9 @@ async def _is_absent(stores: Stores, table: Table) -> bool:
 
 
 async def describe_table(stores: Stores, table: Table) -> TableDescription | None:
-    """Return the table's description; None if it does not exist. Raise DeclarationError if its key
-    differs.
+    """Return the table's description; None if it does not exist.
+
+    Raise `DeclarationError` if its key differs.
     """
     try:
         found = await stores.tables.run(requests.DescribeTable(stores.physical_name(table)))
@@ -134,12 +138,15 @@ async def add_indexes(
     indexes: Sequence[Index],
     *,
     wait: bool = True,
-    wait_seconds: float = WAIT_SECONDS_MAX,
+    wait_seconds: float = MAX_WAIT_SECONDS,
     progress: Progress = lambda report: None,
 ) -> list[IndexReport]:
-    """Add missing indexes: one at a time per table, as DynamoDB requires, tables concurrently.
+    """Add missing indexes, one at a time per table, as DynamoDB requires, tables concurrently; return their
+    progress.
 
-    Without `wait`, only the first missing index of each table is started; the next call continues.
+    Without `wait`, only the first missing index of each table is started; the next call continues. Raises
+    `DeclarationError` for a local index or one that differs, `NotFound` for a missing table, `RetryLater`
+    after `wait_seconds`.
     """
     by_table: dict[Table, list[Index]] = {}
     for index in indexes:
@@ -158,6 +165,7 @@ async def add_indexes(
 async def _add_to_table(
     stores: Stores, table: Table, indexes: list[Index], wait: bool, wait_seconds: float, progress: Progress
 ) -> list[IndexReport]:
+    """Add the missing indexes of one table, one after the other, and return the progress of all."""
     for index in indexes:
         description = await describe_table(stores, table)
         report = _build_report(index, description)
@@ -186,15 +194,16 @@ async def _add_to_table(
 
 
 async def _start_index(stores: Stores, index: Index, wait_seconds: float) -> None:
-    """Start building the index. Another process may have started it, or another index, in the meantime: check
-    again.
+    """Start building the index.
+
+    If another process has started it, return; if it started another index, wait and retry.
     """
     request = requests.UpdateTable(
         stores.physical_name(index.table),
         attributes=index.key_attributes,
         index_changes=(requests.CreateIndex(index.definition),),
     )
-    for turn in range(1, START_ATTEMPTS_MAX + 1):
+    for turn in range(1, MAX_START_ATTEMPTS + 1):
         try:
             await stores.tables.run(request)
             return
@@ -203,12 +212,14 @@ async def _start_index(stores: Stores, index: Index, wait_seconds: float) -> Non
             if description is not None and index.name in description.global_indexes:
                 return
             is_crowded = isinstance(error, (AlreadyExists, LimitExceeded))
-            if not is_crowded or not wait_seconds or turn == START_ATTEMPTS_MAX:
+            if not is_crowded or not wait_seconds or turn == MAX_START_ATTEMPTS:
                 raise
             await _wait_until_idle(stores, index.table, wait_seconds)
 
 
 async def _wait_until_built(stores: Stores, index: Index, wait_seconds: float, progress: Progress) -> None:
+    """Wait until the index is active, reporting progress; raise `HoldfastError` if the store gave it up."""
+
     async def is_built() -> bool:
         report = _build_report(index, await describe_table(stores, index.table))
         progress(report)
@@ -223,6 +234,8 @@ async def _wait_until_built(stores: Stores, index: Index, wait_seconds: float, p
 
 
 async def _wait_until_idle(stores: Stores, table: Table, wait_seconds: float) -> None:
+    """Wait until the table and all its indexes are active."""
+
     async def is_settled() -> bool:
         description = await describe_table(stores, table)
         return description is not None and not _is_busy(description)
@@ -231,27 +244,30 @@ async def _wait_until_idle(stores: Stores, table: Table, wait_seconds: float) ->
 
 
 async def _wait_until_active(stores: Stores, table: Table) -> None:
+    """Wait until the table is active; raise `RetryLater` after ten minutes."""
+
     async def is_active() -> bool:
         description = await describe_table(stores, table)
         return description is not None and description.status == "ACTIVE"
 
-    await wait_until(is_active, WAIT_SECONDS_MAX, f"The table {table.name} is not active")
+    await wait_until(is_active, MAX_WAIT_SECONDS, f"The table {table.name} is not active")
 
 
 async def wait_until(is_done: Callable[[], object], wait_seconds: float, message: str) -> None:
-    """Poll until `is_done`, at growing intervals. Raise RetryLater after `wait_seconds`."""
+    """Poll until `is_done`, at growing intervals; after `wait_seconds` raise `RetryLater` with `message`."""
     loop = asyncio.get_running_loop()
-    ends, pause = loop.time() + wait_seconds, POLL_SECONDS_MIN
+    ends, pause = loop.time() + wait_seconds, MIN_POLL_SECONDS
     while not await is_done():  # type: ignore[misc]
         if loop.time() >= ends:
             raise RetryLater(
                 f"{message} after {wait_seconds:g} s. It continues in the background: check the status later."
             )
         await asyncio.sleep(pause)
-        pause = min(pause * 1.5, POLL_SECONDS_MAX)
+        pause = min(pause * 1.5, MAX_POLL_SECONDS)
 
 
 async def _enable_ttl(stores: Stores, table: Table, name: str) -> None:
+    """Enable the declared time to live; raise `DeclarationError` if it is on another attribute."""
     if table.ttl is None:
         return
 
@@ -269,6 +285,7 @@ async def _enable_ttl(stores: Stores, table: Table, name: str) -> None:
 
 
 async def _enable_recovery(stores: Stores, table: Table, name: str) -> None:
+    """Enable point-in-time recovery, if declared."""
     if not table.point_in_time_recovery:
         return
 
@@ -290,11 +307,13 @@ async def _ensure(is_done: Callable[[], Awaitable[bool]], change: Callable[[], A
 
 
 def _is_busy(description: TableDescription) -> bool:
+    """Return True if the table or one of its indexes is not active."""
     states = description.global_indexes.values()
     return description.status != "ACTIVE" or any(state.status != "ACTIVE" for state in states)
 
 
 def _build_report(index: Index, description: TableDescription | None) -> IndexReport:
+    """Return the index's status and progress by the table's description (None: no table)."""
     if description is None:
         return IndexReport(index.table.name, index.name, "NO TABLE")
     state = description.global_indexes.get(index.name)
@@ -350,6 +369,7 @@ def _format_projection(projection: IndexProjection) -> str:
 
 
 def _compute_percent(state: IndexState, items: int) -> float:
+    """Return the share of the table's items that are in the index: 100 only once it is built."""
     if state.status == "ACTIVE" and not state.backfilling:
         return 100.0
     return min(99.0, 100.0 * state.item_count / items) if items else 0.0

@@ -1,1 +1,1 @@
-"""Signatures, bearer tokens, ciphers and keys, and secrets."""
+"""Security: signatures, bearer tokens, ciphers and keys, secrets, and the check of the Host header."""

@@ -43,7 +43,9 @@ def get_error_code(cause: Exception) -> str:
 
 
 def to_holdfast_error(cause: Exception, action: str, where: str) -> HoldfastError:
-    """Return the Holdfast error for a failure that the adapter does not handle itself."""
+    """Return the Holdfast error for a failure that the adapter does not handle itself. `action` and `where`
+    describe the call in its message.
+    """
     if isinstance(cause, HoldfastError):
         return cause
     code = get_error_code(cause)
@@ -53,6 +55,7 @@ def to_holdfast_error(cause: Exception, action: str, where: str) -> HoldfastErro
 
 
 def _to_service_error(cause: Any, code: str, action: str, where: str) -> HoldfastError:
+    """Map an error that the service returned: access refused, throttled, failed (5xx), or refused."""
     text = f"{action} at {where}: {cause.response['Error'].get('Message', code)}"
     status = int(cause.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))
     if code in ACCESS_CODES:
@@ -65,6 +68,7 @@ def _to_service_error(cause: Any, code: str, action: str, where: str) -> Holdfas
 
 
 def _to_transport_error(cause: Exception, action: str, where: str) -> HoldfastError:
+    """Map an error without an answer: unreachable, or else a matter of settings."""
     from botocore import exceptions as sdk  # type: ignore[import, unused-ignore]
 
     if isinstance(cause, (sdk.HTTPClientError, sdk.ConnectionError)):

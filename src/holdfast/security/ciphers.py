@@ -1,4 +1,4 @@
-"""Ciphers that encrypt data at rest and bind it to its location.
+"""Ciphers that encrypt data at rest and bind it to its context, with keys in a file or in KMS.
 
 Envelope encryption: each message has its own data key (AES-256-GCM), wrapped by a key that is stored in a
 file (`open_file_cipher`, here) or in KMS (`kms.py`). The context, such as the bucket and key of an object, is
@@ -63,6 +63,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     sealed: bytes
 
     def __bytes__(self) -> bytes:
+        """Return the message in the format that the module describes."""
         id = self.key_id.encode()
         return b"".join(
             (MAGIC, _LENGTH.pack(len(id)), id, _LENGTH.pack(len(self.wrapped)), self.wrapped, self.sealed)
@@ -110,7 +111,10 @@ class KeyFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_file_cipher(path: Path) -> FileCipher:
-    """Open a cipher with the keys in this file, and create the file if it is missing."""
+    """Open a cipher with the keys in this file, and create the file with a new key if it is missing.
+
+    Raise `SettingsError` if the file is invalid, or readable by other users.
+    """
     require_cryptography()
     if not path.exists():
         _create_key_file(path)
@@ -134,6 +138,7 @@ class FileCipher:
         return self._load_keys().current
 
     def encrypt(self, plaintext: bytes, context: Context) -> bytes:
+        """Encrypt with a new random data key, wrapped with the current key."""
         data_key = secrets.token_bytes(DATA_KEY_BYTES)
         return bytes(self._wrap(data_key, seal(data_key, plaintext, context)))
 
@@ -142,6 +147,7 @@ class FileCipher:
         return unseal(self._unwrap(envelope), envelope.sealed, context)
 
     def rewrap(self, ciphertext: bytes, context: Context) -> bytes:
+        """Return the same message under the current key, or unchanged if it is under that key already."""
         envelope = Envelope.parse(ciphertext)
         if envelope.key_id == self.current_key_id:
             return ciphertext
@@ -160,17 +166,20 @@ class FileCipher:
         return id
 
     def _wrap(self, data_key: bytes, body: bytes) -> Envelope:
+        """Return a message whose data key is wrapped with the current key. `body` is already encrypted."""
         id = self.current_key_id
         return Envelope(
             key_id=id, wrapped=_gcm_encrypt(self._get_key(id), data_key, MAGIC + id.encode()), sealed=body
         )
 
     def _unwrap(self, envelope: Envelope) -> bytes:
+        """Return the data key of a message. Raise `KeyUnavailable` if its wrapping key is not in the file."""
         return _gcm_decrypt(
             self._get_key(envelope.key_id), envelope.wrapped, MAGIC + envelope.key_id.encode()
         )
 
     def _get_key(self, id: str) -> bytes:
+        """Return a wrapping key. Raise `KeyUnavailable` if the file does not have it."""
         key = self._load_keys().keys.get(id)
         if key is None:
             raise KeyUnavailable(
@@ -180,6 +189,9 @@ class FileCipher:
         return b64decode(key)
 
     def _load_keys(self) -> KeyFile:
+        """Return the keys, read again if the file has changed. Raise `KeyUnavailable` if it cannot be
+        read.
+        """
         try:
             status = self._path.stat()
             seen = (status.st_ino, status.st_mtime_ns)
@@ -211,6 +223,7 @@ def require_owner_only(path: Path, contents: str) -> None:
 
 
 def _create_key_file(path: Path) -> None:
+    """Create the file with one new key. Raise `SettingsError` if that fails."""
     id, key = _generate_key()
     try:
         _write_key_file(path, KeyFile(version=FILE_VERSION, current=id, keys={id: key}), replace=False)
@@ -222,6 +235,7 @@ def _create_key_file(path: Path) -> None:
 
 
 def _generate_key() -> tuple[str, str]:
+    """Return a new key's id and its 32 random bytes in base64."""
     return f"key-{secrets.token_hex(8)}", b64encode(secrets.token_bytes(DATA_KEY_BYTES)).decode()
 
 
@@ -248,6 +262,7 @@ def _write_key_file(path: Path, keys: KeyFile, *, replace: bool) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
+    """Flush the folder to disk, so that a renamed file survives a crash."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -267,6 +282,7 @@ def _lock_key_file(path: Path) -> Iterator[None]:
 
 
 def _parse_key_file(path: Path) -> KeyFile:
+    """Read and validate the key file. Raise `SettingsError` if it is invalid."""
     try:
         keys = msgspec.json.decode(path.read_bytes(), type=KeyFile)
         sizes = {len(b64decode(key, validate=True)) for key in keys.keys.values()}
@@ -284,6 +300,7 @@ def _parse_key_file(path: Path) -> KeyFile:
 
 
 def _gcm_encrypt(key: bytes, plaintext: bytes, associated_data: bytes) -> bytes:
+    """Encrypt with AES-256-GCM and return nonce, body and tag."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     nonce = secrets.token_bytes(NONCE_BYTES)
@@ -291,6 +308,7 @@ def _gcm_encrypt(key: bytes, plaintext: bytes, associated_data: bytes) -> bytes:
 
 
 def _gcm_decrypt(key: bytes, body: bytes, associated_data: bytes) -> bytes:
+    """Decrypt nonce, body and tag. Raise `InvalidRequest` if they or the associated data do not match."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -303,6 +321,7 @@ def _gcm_decrypt(key: bytes, body: bytes, associated_data: bytes) -> bytes:
 
 
 def _read_field(ciphertext: bytes, at: int) -> tuple[bytes, int]:
+    """Return the field at a position, which begins with its length, and the position after it."""
     (length,) = _LENGTH.unpack_from(ciphertext, at)
     at += _LENGTH.size
     if at + length > len(ciphertext):

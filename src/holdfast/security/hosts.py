@@ -18,8 +18,8 @@ _HOST: Final = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]*)?")
 
 
 def is_local_host(host: bytes) -> bool:
-    """Return whether the value of the Host header, with or without a port, is this machine or a DynamoDB
-    endpoint.
+    """Return whether the value of the Host header, with or without a port, is a loopback name or address, or
+    the name of a DynamoDB endpoint of AWS.
     """
     matched = _HOST.fullmatch(host.decode("latin-1").strip().lower())
     if matched is None:

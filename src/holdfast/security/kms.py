@@ -1,8 +1,8 @@
-"""The cipher whose wrapping key is in KMS and never leaves it.
+"""The cipher with a wrapping key in KMS: KMS wraps each data key, and this process encrypts the body.
 
 KMS generates and unwraps the data key of each message, with the context as its encryption context: KMS's
-policies decide who may decrypt, and its log records each use. Bodies are encrypted here, in the format that
-`ciphers.py` describes.
+policies decide who may decrypt, and its log records each use. The wrapping key never leaves KMS. The format
+of a message is that of `ciphers.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DAMAGED_CODES: Final = frozenset({"IncorrectKeyException", "InvalidCiphertextExc
 
 def open_kms_cipher(address: str, *, timeouts: Timeouts | None = None) -> KmsCipher:
     """Open a KMS cipher: `kms://us-east-1/alias/holdfast`, a key id or ARN instead of the alias, or
-    `kms+http://host:port/alias/x`.
+    `kms+http://host:port/alias/x`. Raise `SettingsError` if the address names no key.
     """
     require_sdk("KMS")
     require_cryptography()
@@ -45,12 +45,17 @@ def open_kms_cipher(address: str, *, timeouts: Timeouts | None = None) -> KmsCip
 
 
 class KmsCipher:
-    """A cipher that wraps data keys with one KMS key."""
+    """A cipher that wraps data keys with one KMS key. `where` names the service in errors.
+
+    Each call raises `KeyUnavailable` if KMS refuses the key, and `InvalidRequest` if it refuses the wrapped
+    key.
+    """
 
     def __init__(self, client: Any, key: str, where: str) -> None:
         self._client, self._key, self._where = client, key, where
 
     def encrypt(self, plaintext: bytes, context: Context) -> bytes:
+        """Encrypt with a new data key from KMS (GenerateDataKey)."""
         generated = self._call(
             "GenerateDataKey",
             self._client.generate_data_key,
@@ -62,6 +67,7 @@ class KmsCipher:
         return bytes(Envelope(key_id=generated["KeyId"], wrapped=generated["CiphertextBlob"], sealed=body))
 
     def decrypt(self, ciphertext: bytes, context: Context) -> bytes:
+        """Decrypt with the message's data key, which KMS unwraps (Decrypt)."""
         envelope = Envelope.parse(ciphertext)
         decrypted = self._call(
             "Decrypt",
@@ -73,6 +79,7 @@ class KmsCipher:
         return unseal(decrypted["Plaintext"], envelope.sealed, context)
 
     def rewrap(self, ciphertext: bytes, context: Context) -> bytes:
+        """Have KMS wrap the message's data key with the current key (ReEncrypt); the body stays the same."""
         envelope = Envelope.parse(ciphertext)
         rewrapped = self._call(
             "ReEncrypt",
@@ -88,12 +95,14 @@ class KmsCipher:
         )
 
     def _call(self, action: str, call: Any, **request: Any) -> Any:
+        """Call the SDK and map its errors; `action` names the call in them."""
         try:
             return call(**request)
         except Exception as error:
             raise self._to_error(error, action) from error
 
     def _to_error(self, cause: Exception, action: str) -> HoldfastError:
+        """Map an error of KMS: key unavailable, message damaged, or a general error of AWS."""
         code = get_error_code(cause)
         if code in UNAVAILABLE_CODES:
             return KeyUnavailable(

@@ -57,6 +57,7 @@ class Secret:
         return f"Secret({self.name!r}, …)"
 
     def __reduce__(self) -> str:
+        """Raise `TypeError`: a secret must not be pickled."""
         raise TypeError("a secret is not pickled: fetch it where it is needed")
 
 
@@ -79,7 +80,9 @@ class Secrets:
         self._lock = threading.Lock()
 
     def get(self, name: str) -> Secret:
-        """Return the secret, from the cache if it is recent enough."""
+        """Return the secret, from the cache if it is recent enough. Raise `SecretMissing` if there is
+        none.
+        """
         _check_name(name)
         with self._lock:
             fetched_at, secret = self._cache.get(name, (0.0, None))
@@ -100,7 +103,7 @@ def open_secrets(
     address: str, file: Path, *, clock: Clock = SYSTEM_CLOCK, cache_s: float = CACHE_S
 ) -> Secrets:
     """Open the secrets at an address: `env:`, `file:secrets.toml` (`file` is its path), or
-    `secretsmanager://us-east-1/prefix`.
+    `secretsmanager://us-east-1/prefix`. A value is cached for `cache_s` seconds.
     """
     source: SecretSource
     if address.startswith(ENVIRONMENT_SECRETS):
@@ -123,6 +126,9 @@ class EnvironmentSecrets:
         self._environ = os.environ if environ is None else environ
 
     def fetch(self, name: str) -> Secret:
+        """Return the secret. Raise `SecretMissing` if its variable is not set, `InvalidRequest` for a
+        reserved name.
+        """
         variable = SECRET_VARIABLE_PREFIX + re.sub(r"[/-]", "_", name).upper()
         if variable.startswith(_RESERVED_VARIABLE):
             raise InvalidRequest(
@@ -144,6 +150,9 @@ class FileSecrets:
         self._path = path
 
     def fetch(self, name: str) -> Secret:
+        """Read the file and return the secret. Raise `SecretMissing` if absent, `SettingsError` if it is
+        invalid.
+        """
         value = self._load_file().get(name)
         if isinstance(value, str):
             value = {"current": value}
@@ -161,6 +170,7 @@ class FileSecrets:
         return Secret(name, value["current"], value.get("previous"))
 
     def _load_file(self) -> dict[str, Any]:
+        """Read the file, which only its owner may read. Raise `SecretMissing` if it does not exist."""
         try:
             require_owner_only(self._path, "secrets")
             return tomllib.loads(self._path.read_text(encoding="utf-8"))
@@ -177,10 +187,12 @@ class FileSecrets:
 
 
 def _are_strings(value: Mapping[str, Any]) -> bool:
+    """Return whether `current` exists and every value is a non-empty string."""
     return bool(value.get("current")) and all(isinstance(each, str) and each for each in value.values())
 
 
 def _check_name(name: str) -> None:
+    """Raise `InvalidRequest` unless the name is lower-case words joined by `_`, `-` or `/`."""
     if not _NAME.fullmatch(name):
         raise InvalidRequest(
             f"Invalid secret name {name!r}: use lower-case letters and digits, in words joined by '_', '-' "

@@ -1,4 +1,4 @@
-"""Secrets in Secrets Manager: stage AWSCURRENT is the current value, AWSPREVIOUS the one before."""
+"""Secrets in AWS Secrets Manager: stage AWSCURRENT is the current value, AWSPREVIOUS the one before."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class ManagedSecrets:
         self._client, self._prefix, self._where = client, prefix, where
 
     def fetch(self, name: str) -> Secret:
+        """Return the secret with both stages. Raise `SecretMissing` if it has no current value."""
         id = f"{self._prefix}/{name}" if self._prefix else name
         current = self._fetch_value(id, CURRENT_STAGE)
         if current is None:
@@ -44,6 +45,7 @@ class ManagedSecrets:
         return Secret(name, current, previous)
 
     def _fetch_value(self, id: str, stage: str) -> str | None:
+        """Return the value of a stage, or None if there is none. Raise `SettingsError` if it is binary."""
         try:
             found = self._client.get_secret_value(SecretId=id, VersionStage=stage)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Verification of AWS Signature Version 4, on the service's side.
+"""Verification of AWS Signature Version 4 for requests to DynamoDB, on the service's side.
 
 The wire calls this before it decodes a body. `read_claim` parses the signature and refuses a malformed one;
 `Verifier.verify` also checks it against the server's credentials. The order of the checks and their texts are
@@ -22,9 +22,9 @@ from holdfast.core.errors import AccessRefused
 ALGORITHM: Final = "AWS4-HMAC-SHA256"
 SERVICE: Final = "dynamodb"
 TERMINATOR: Final = "aws4_request"
-CLOCK_SKEW_MIN: Final = 5
+MIN_CLOCK_SKEW: Final = 5
 # One week: AWS's limit for a signature in a query string.
-EXPIRES_S_MAX: Final = 7 * 24 * 3600
+MAX_EXPIRES_S: Final = 7 * 24 * 3600
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -42,7 +42,9 @@ class SignedRequest(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """The signature of a request, parsed but not verified."""
+    """The signature of a request, parsed but not verified. `in_query`: it is in the query string (a presigned
+    URL).
+    """
 
     algorithm: str
     credential: str
@@ -101,25 +103,29 @@ class Verifier:
         return claim
 
     def _check_age(self, claim: Claim, moment: datetime) -> None:
+        """Raise `AccessRefused` for a signature that has expired or is from the future, with five minutes of
+        tolerance.
+        """
         now = datetime.fromtimestamp(self._clock.now(), UTC)
-        skew = timedelta(minutes=CLOCK_SKEW_MIN)
+        skew = timedelta(minutes=MIN_CLOCK_SKEW)
         if claim.expires_s is not None:
             _check_lifetime(claim.expires_s, moment, now)
         elif moment < now - skew:
             raise AccessRefused(
                 "InvalidSignatureException",
                 f"Signature expired: {_format_stamp(moment)} is now earlier than {_format_stamp(now - skew)} "
-                f"({_format_stamp(now)} - {CLOCK_SKEW_MIN} min.)",
+                f"({_format_stamp(now)} - {MIN_CLOCK_SKEW} min.)",
             )
         if moment > now + skew:
             raise AccessRefused(
                 "InvalidSignatureException",
                 f"Signature not yet current: {_format_stamp(moment)} is still later than "
                 f"{_format_stamp(now + skew)} "
-                f"({_format_stamp(now)} + {CLOCK_SKEW_MIN} min.)",
+                f"({_format_stamp(now)} + {MIN_CLOCK_SKEW} min.)",
             )
 
     def _get_signing_key(self, access_key: str, date: str, region: str) -> bytes:
+        """Return the signing key, cached. Raise `AccessRefused` for an unknown access key."""
         secret = self._secrets.get(access_key)
         if secret is None:
             raise AccessRefused("UnrecognizedClientException", _UNKNOWN_KEY)
@@ -127,7 +133,7 @@ class Verifier:
         if known is not None:
             return known
         # A caller may name any region, so the size of the cache must be bounded.
-        if len(self._signing_keys) >= _SIGNING_KEYS_MAX:
+        if len(self._signing_keys) >= _MAX_SIGNING_KEYS:
             self._signing_keys.clear()
         key = derive_signing_key(secret, date, region, SERVICE)
         self._signing_keys[access_key, date, region] = key
@@ -163,6 +169,7 @@ def build_canonical_request(request: SignedRequest, signed_headers: Sequence[str
 
 
 def _parse_header_claim(authorization: str, headers: Mapping[bytes, bytes]) -> Claim:
+    """Parse the Authorization header. Raise `AccessRefused` if a part or the date is missing."""
     algorithm, *parameters = (part for part in re.split("[, ]", authorization.strip()) if part)
     given = dict(parameter.partition("=")[::2] for parameter in parameters)
     date = headers.get(b"x-amz-date") or headers.get(b"date")
@@ -185,6 +192,7 @@ def _parse_header_claim(authorization: str, headers: Mapping[bytes, bytes]) -> C
 
 
 def _parse_query_claim(query: Mapping[str, str]) -> Claim:
+    """Parse the signature of a presigned URL. Raise `AccessRefused` if a parameter is missing."""
     required = ("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature", "X-Amz-SignedHeaders", "X-Amz-Date")
     missing = [
         f"AWS query-string parameters must include '{name}'. " for name in required if not query.get(name)
@@ -203,6 +211,7 @@ def _parse_query(query: bytes) -> dict[str, str]:
 
 
 def _split_query(query: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the decoded names and values of a query string, in order."""
     split = (pair.partition(b"=") for pair in query.split(b"&") if pair)
     return [(unquote_to_bytes(name), unquote_to_bytes(value)) for name, _, value in split]
 
@@ -215,6 +224,7 @@ def _decode(raw: bytes) -> str:
 
 
 def _parse_date(date: str) -> datetime:
+    """Parse the date as ISO 8601 basic format or as an HTTP date. Raise `AccessRefused` for anything else."""
     try:
         return datetime.strptime(date, _STAMP_FORMAT).replace(tzinfo=UTC)
     except ValueError:
@@ -231,7 +241,8 @@ def _parse_date(date: str) -> datetime:
 
 
 def _check_lifetime(expires_s: str, moment: datetime, now: datetime) -> None:
-    if not _SECONDS.fullmatch(expires_s) or int(expires_s) > EXPIRES_S_MAX:
+    """Raise `AccessRefused` if the lifetime of a presigned URL is invalid or has passed."""
+    if not _SECONDS.fullmatch(expires_s) or int(expires_s) > MAX_EXPIRES_S:
         raise AccessRefused(
             "IncompleteSignatureException", "X-Amz-Expires must be a number of seconds of at most a week."
         )
@@ -245,6 +256,7 @@ def _check_lifetime(expires_s: str, moment: datetime, now: datetime) -> None:
 
 
 def _check_signed_headers(claim: Claim) -> list[str]:
+    """Return the lower-case names of the signed headers. Raise `AccessRefused` if Host is not among them."""
     names = [name for name in claim.signed_headers.lower().split(";") if name]
     if "host" not in names:
         raise AccessRefused(
@@ -254,6 +266,7 @@ def _check_signed_headers(claim: Claim) -> list[str]:
 
 
 def _check_algorithm(claim: Claim) -> None:
+    """Raise `AccessRefused` for an algorithm other than AWS4-HMAC-SHA256."""
     if claim.algorithm != ALGORITHM:
         raise AccessRefused(
             "IncompleteSignatureException",
@@ -262,7 +275,9 @@ def _check_algorithm(claim: Claim) -> None:
 
 
 def _check_scope(claim: Claim, stamp: str) -> tuple[str, str, str]:
-    """Return the access key id, date and region of the credential."""
+    """Return the access key id, date and region of the credential. Raise `AccessRefused` for an invalid
+    scope.
+    """
     parts = claim.credential.rstrip("/").split("/")
     if len(parts) != _CREDENTIAL_PARTS:
         raise AccessRefused(
@@ -292,6 +307,7 @@ def _check_scope(claim: Claim, stamp: str) -> tuple[str, str, str]:
 
 def _check_no_session(request: SignedRequest) -> None:
     # The server issues no session tokens, so none is valid.
+    """Raise `AccessRefused` for a session token."""
     in_header = any(name == b"x-amz-security-token" for name, _ in request.headers)
     if in_header or "X-Amz-Security-Token" in _parse_query(request.query):
         raise AccessRefused("UnrecognizedClientException", _UNKNOWN_KEY)
@@ -305,11 +321,13 @@ def _format_stamp(moment: datetime) -> str:
 
 
 def _canonicalize_value(headers: Headers, name: bytes) -> bytes:
+    """Return a header's values, with white space collapsed, joined by commas."""
     values = (b" ".join(value.split()) for known, value in headers if known == name)
     return b",".join(values)
 
 
 def _canonicalize_path(path: str) -> bytes:
+    """Return the path without empty and dot segments, percent-encoded."""
     if path in {"/", ""}:
         return b"/"
     kept: list[str] = []
@@ -323,6 +341,7 @@ def _canonicalize_path(path: str) -> bytes:
 
 
 def _canonicalize_query(query: bytes) -> bytes:
+    """Return the sorted, percent-encoded query without the signature itself."""
     pairs = sorted(
         (quote(name, safe="-_.~"), quote(value, safe="-_.~"))
         for name, value in _split_query(query)
@@ -333,7 +352,7 @@ def _canonicalize_query(query: bytes) -> bytes:
 
 _STAMP_FORMAT: Final = "%Y%m%dT%H%M%SZ"
 _CREDENTIAL_PARTS: Final = 5
-_SIGNING_KEYS_MAX: Final = 256
+_MAX_SIGNING_KEYS: Final = 256
 _SECONDS: Final = re.compile("[0-9]{1,7}")
 _REGION: Final = re.compile("[A-Za-z0-9-]{1,64}")
 _BOTH_FORMS: Final = (

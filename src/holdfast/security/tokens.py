@@ -38,20 +38,20 @@ from holdfast.security.hosts import is_local_host
 # Asymmetric algorithms only. Never `none`, and never HS…, whose key both sides know.
 ALGORITHMS: Final = ("RS256", "ES256")
 KEYS_LIFETIME_S: Final = 300.0
-STALE_KEYS_S_MAX: Final = 86_400.0
+MAX_STALE_KEYS_S: Final = 86_400.0
 FETCH_PAUSE_S: Final = 10.0
 FETCH_TIMEOUT_S: Final = 5.0
-KEYS_BYTES_MAX: Final = 256 * 1024
-KEYS_MAX: Final = 100
+MAX_KEYS_BYTES: Final = 256 * 1024
+MAX_KEYS: Final = 100
 LEEWAY_S: Final = 30.0
-TOKEN_CHARS_MAX: Final = 16_384
+MAX_TOKEN_CHARS: Final = 16_384
 # A client sends the same token many times: its signature is verified once while it is cached.
-CACHED_TOKENS_MAX: Final = 1000
+MAX_CACHED_TOKENS: Final = 1000
 # In addition to the issuer and the audience, which are always checked.
 REQUIRED_CLAIMS: Final = ("exp", "sub")
 OK: Final = 200
 # The largest accepted time claim, far beyond any date, so that arithmetic with it is safe.
-TIMESTAMP_MAX: Final = 1e11
+MAX_TIMESTAMP: Final = 1e11
 
 log = logging.getLogger(__name__)
 
@@ -134,17 +134,22 @@ class TokenVerifier:
     def _check_and_cache(
         self, hash: bytes, key_name: tuple[str, str], key: jwt.PyJWK, claims: dict[str, Any]
     ) -> _CachedToken:
+        """Check the claims and times of a token with a verified signature, and cache it; the oldest entry is
+        dropped.
+        """
         self._check_claims(claims)
         self._check_times(claims)
         proved = self._cache[hash] = _CachedToken(key_name, key, _to_verified_token(claims))
-        if len(self._cache) > CACHED_TOKENS_MAX:
+        if len(self._cache) > MAX_CACHED_TOKENS:
             del self._cache[next(iter(self._cache))]
         return proved
 
     def _parse_header(self, token: str) -> tuple[str, str]:
-        """Return the key id and algorithm in the token's header. They are not trusted yet."""
-        if len(token) > TOKEN_CHARS_MAX:
-            raise _build_malformed_error(f"it is longer than {TOKEN_CHARS_MAX} characters")
+        """Return the key id and algorithm in the token's header. They are not trusted yet. Raise
+        `TokenRefused` for an invalid header.
+        """
+        if len(token) > MAX_TOKEN_CHARS:
+            raise _build_malformed_error(f"it is longer than {MAX_TOKEN_CHARS} characters")
         try:
             header = self._jws.get_unverified_header(token)
         except (jwt.PyJWTError, ValueError):
@@ -160,6 +165,7 @@ class TokenVerifier:
         return kid, algorithm
 
     def _verify_signature(self, token: str, key: jwt.PyJWK) -> dict[str, Any]:
+        """Return the claims of a token whose signature the key verifies. Raise `TokenRefused` otherwise."""
         try:
             payload = self._jws.decode_complete(token, key, algorithms=[key.algorithm_name])["payload"]
         except (jwt.PyJWTError, ValueError):
@@ -175,6 +181,7 @@ class TokenVerifier:
         return claims
 
     def _check_claims(self, claims: Mapping[str, Any]) -> None:
+        """Raise `TokenRefused` for another issuer or audience, or a required claim that is missing."""
         if claims.get("iss") != self._issuer:
             raise TokenRefused("IssuerWrong", "The token is not from the trusted issuer.")
         audience = claims.get("aud")
@@ -195,6 +202,7 @@ class TokenVerifier:
             raise _build_malformed_error("its claim sub is not a string")
 
     def _check_times(self, claims: Mapping[str, Any]) -> None:
+        """Raise `TokenRefused` for a token that has expired or is not valid yet, with the leeway."""
         now = self._clock.now()
         expires, begins, issued = (_get_timestamp(claims, each) for each in ("exp", "nbf", "iat"))
         if expires is not None and now >= expires + self._leeway_s:
@@ -206,7 +214,11 @@ class TokenVerifier:
 
 
 class TokenKeys:
-    """The public keys of an issuer: a JSON Web Key Set at a URL or in a file."""
+    """The public keys of an issuer: a JSON Web Key Set at a URL or in a file.
+
+    They are fetched again after `lifetime_s`, at most once per `pause_s`, and used for `stale_s_max` if that
+    fails. `elapsed` returns real seconds.
+    """
 
     def __init__(
         self,
@@ -214,7 +226,7 @@ class TokenKeys:
         clock: Clock,
         *,
         lifetime_s: float = KEYS_LIFETIME_S,
-        stale_s_max: float = STALE_KEYS_S_MAX,
+        stale_s_max: float = MAX_STALE_KEYS_S,
         pause_s: float = FETCH_PAUSE_S,
         timeout_s: float = FETCH_TIMEOUT_S,
         elapsed: Callable[[], float] = time.monotonic,
@@ -245,6 +257,9 @@ class TokenKeys:
         return self._lookup(key_name)
 
     def _lookup(self, key_name: tuple[str, str]) -> jwt.PyJWK | None:
+        """Return a known key, or None. Raise `TokenKeysUnreachable` if there are no keys or they are too
+        old.
+        """
         if self._keys is None or self._compute_age_s() > self._stale_s_max:
             raise TokenKeysUnreachable(
                 "The keys that verify tokens are temporarily unavailable. Retry later.",
@@ -268,10 +283,11 @@ class TokenKeys:
         return max(self._clock.now() - self._fetched_at, self._elapsed() - self._fetched_elapsed)
 
     def _may_fetch(self) -> bool:
+        """Return whether the pause after the last attempt is over."""
         return self._attempted_at is None or self._elapsed() - self._attempted_at >= self._pause_s
 
     async def _refresh(self) -> None:
-        """Fetch the keys; keep the known ones if the fetch fails."""
+        """Fetch the keys; if that fails, log it and keep the known ones."""
         previous_attempt, self._attempted_at = self._attempted_at, self._elapsed()
         try:
             text = await (self._read_file() if isinstance(self._source, Path) else self._fetch(self._source))
@@ -292,7 +308,7 @@ class TokenKeys:
 
     async def _fetch(self, url: str) -> bytes:
         """Fetch the keys with one request. Redirects are not followed, so that only the configured address is
-        trusted.
+        trusted. Raise `ValueError` for a status other than 200 or a body that is too large.
         """
         content = bytearray()
         # In a thread, because reading the certificates would block the event loop.
@@ -306,7 +322,7 @@ class TokenKeys:
                 raise ValueError(f"the issuer answered {answer.status_code}")
             async for part in answer.aiter_bytes():
                 content += part
-                if len(content) > KEYS_BYTES_MAX:
+                if len(content) > MAX_KEYS_BYTES:
                     raise ValueError("the key set is too large")
         return bytes(content)
 
@@ -330,14 +346,14 @@ def _require_secure_address(url: str) -> None:
 
 
 def _parse_keys(text: bytes) -> dict[tuple[str, str], jwt.PyJWK]:
-    """Return the keys by id and algorithm. An empty set is accepted too: the issuer may withdraw all its
-    keys.
+    """Return the usable keys by id and algorithm. An empty set is accepted too: the issuer may withdraw all
+    its keys. Raise `ValueError` if the text is not a key set.
     """
     key_set = json.loads(text)
     listed = key_set.get("keys") if isinstance(key_set, dict) else None
     if not isinstance(listed, list):
         raise ValueError("it is not a JSON Web Key Set")
-    usable = [key for key in map(_parse_key, listed[:KEYS_MAX]) if key is not None]
+    usable = [key for key in map(_parse_key, listed[:MAX_KEYS]) if key is not None]
     return {(str(key.key_id), key.algorithm_name): key for key in usable}
 
 
@@ -357,6 +373,7 @@ def _parse_key(jwk: Any) -> jwt.PyJWK | None:
 
 
 def _to_verified_token(claims: Mapping[str, Any]) -> VerifiedToken:
+    """Return the token's content; without a client id, the subject is the client."""
     scope = claims.get("scope", "")
     client = claims.get("client_id", claims.get("azp"))
     return VerifiedToken(
@@ -369,15 +386,17 @@ def _to_verified_token(claims: Mapping[str, Any]) -> VerifiedToken:
 
 
 def _get_timestamp(claims: Mapping[str, Any], name: str) -> float | None:
+    """Return a time claim, or None if it is absent. Raise `TokenRefused` if it is not a timestamp."""
     value = claims.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= TIMESTAMP_MAX:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_TIMESTAMP:
         raise _build_malformed_error(f"its claim {name} is not a timestamp")
     return float(value)
 
 
 def _filter_strings(values: Any) -> Collection[str]:
+    """Return the strings in a list; nothing for any other value."""
     return [each for each in values if isinstance(each, str)] if isinstance(values, list) else ()
 
 

@@ -22,10 +22,10 @@ from typing import Final
 from holdfast.core.errors import CallerRefused, SettingsError
 
 WINDOW_S: Final = 300.0
-HEADER_CHARS_MAX: Final = 4096
-SIGNATURES_MAX: Final = 8
+MAX_HEADER_CHARS: Final = 4096
+MAX_SIGNATURES: Final = 8
 # Shorter secrets can be guessed.
-SECRET_CHARS_MIN: Final = 16
+MIN_SECRET_CHARS: Final = 16
 
 _TIMESTAMP: Final = re.compile(r"[0-9]{1,12}")
 
@@ -39,7 +39,10 @@ def sign(secret: str, body: bytes, timestamp: float) -> str:
 def verify(
     header: str | None, body: bytes, secrets: Sequence[str], *, now: float, window_s: float = WINDOW_S
 ) -> int:
-    """Return the time of the signature. Raise `CallerRefused`, whose code names the problem."""
+    """Return the time of the signature. Raise `CallerRefused`, whose code names the problem.
+
+    `secrets` are all that are live; a signature with any of them is valid.
+    """
     _check_secrets(secrets)
     if not header:
         raise CallerRefused("SignatureMissing", "The call is not signed: send t=TIMESTAMP,v1=SIGNATURE.")
@@ -77,16 +80,19 @@ def verify_shared_secret(given: str | None, secrets: Sequence[str]) -> None:
 
 
 def _parse_header(header: str) -> tuple[str, list[str]]:
-    """Return the timestamp and the signatures. A sender that is replacing its secret may send several."""
+    """Return the timestamp and the signatures. A sender that is replacing its secret may send several.
+
+    Raise `CallerRefused` if the header is malformed.
+    """
     refused = CallerRefused(
         "SignatureMalformed", "Invalid signature header: expected t=TIMESTAMP,v1=SIGNATURE."
     )
-    if len(header) > HEADER_CHARS_MAX:
+    if len(header) > MAX_HEADER_CHARS:
         raise refused
     pairs = [part.strip().partition("=") for part in header.split(",")]
     moments = [value for name, _, value in pairs if name == "t"]
     given = [value for name, _, value in pairs if name == "v1"]
-    if len(moments) != 1 or not _TIMESTAMP.fullmatch(moments[0]) or not 0 < len(given) <= SIGNATURES_MAX:
+    if len(moments) != 1 or not _TIMESTAMP.fullmatch(moments[0]) or not 0 < len(given) <= MAX_SIGNATURES:
         raise refused
     return moments[0], given
 
@@ -101,8 +107,8 @@ def _compute_digest(text: str) -> bytes:
 
 def _check_secrets(secrets: Sequence[str]) -> None:
     """Raise `SettingsError` for a missing or short secret: with an empty secret anyone could sign."""
-    if not secrets or any(len(each) < SECRET_CHARS_MIN for each in secrets):
+    if not secrets or any(len(each) < MIN_SECRET_CHARS for each in secrets):
         raise SettingsError(
-            f"A webhook needs a secret of at least {SECRET_CHARS_MIN} characters: set one on both "
+            f"A webhook needs a secret of at least {MIN_SECRET_CHARS} characters: set one on both "
             "sides, for example from `python -c 'import secrets; print(secrets.token_urlsafe())'`."
         )

@@ -1,3 +1,1 @@
-"""The stores: one package per kind of data (tables, sql, objects, cache, queues), each with a port and
-engines.
-"""
+"""The stores (tables, sql, objects, cache, queues): one package per kind, with a port and its engines."""

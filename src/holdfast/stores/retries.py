@@ -41,12 +41,14 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _get_loop_time() -> float:
+    """Return the running event loop's monotonic time in seconds."""
     return asyncio.get_running_loop().time()
 
 
 class RetryTiming(msgspec.Struct, frozen=True, kw_only=True):
-    """The random numbers, the sleep and the clock of a retry. Tests replace them, so that they do not
-    wait.
+    """The random numbers, the sleep and the clock of a retry.
+
+    Tests replace them, so that they do not wait.
     """
 
     draw_random: Callable[[], float] = random.random
@@ -55,8 +57,9 @@ class RetryTiming(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Retries:
-    """The retries that are left for one operation, counted over all of its requests. The deadline starts at
-    creation.
+    """The retries that are left for one operation, counted over all of its requests.
+
+    The deadline starts at creation.
     """
 
     __slots__ = ("_backoff", "_deadline", "_failures", "_timing")
@@ -72,8 +75,9 @@ class Retries:
         self._failures = 0
 
     async def pause(self) -> bool:
-        """Count a failure and wait before the next attempt. Return False at once if no attempt or time is
-        left.
+        """Count a failure and wait before the next attempt.
+
+        Return False at once if no attempt or time is left.
         """
         self._failures += 1
         if self._failures >= self._backoff.max_attempts:

@@ -1,4 +1,4 @@
-"""One API: the routers of a system, with the middleware, authentication and error handling that all share.
+"""Build the app of one API: a system's routers with shared middleware, authentication and error handling.
 
 A request passes the middleware (host name, body size), then the token check, then its route; `problems.py`
 answers what fails on the way. The description is at /openapi.json. There is no page for it: the framework's
@@ -16,7 +16,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
 from holdfast.core import limits
-from holdfast.web.direct_routes import DirectRoutes, direct_routes
+from holdfast.web.direct_routes import DirectRoutes, build_direct_routes
 from holdfast.web.middleware import BodyLimit, LocalHostOnly
 from holdfast.web.openapi import describe_problems
 from holdfast.web.problems import install_problems
@@ -39,34 +39,35 @@ def make_app(
     version: str,
     routers: Sequence[APIRouter],
     *,
-    signed: Sequence[APIRouter] = (),
+    self_authenticated: Sequence[APIRouter] = (),
     lifespan: Lifespan | None = None,
     check: Callable[[], Awaitable[None]] | None = None,
     metrics: Callable[[], str] | None = None,
     token: str | None = None,
-    body_bytes_max: int | None = None,
+    max_body_bytes: int | None = None,
 ) -> FastAPI:
     """Build the app. `check` raises when the service is unhealthy; `metrics` returns Prometheus text.
 
-    `token` guards the routes. Clients of `signed` routers prove their identity with every call and need no
-    token; their endpoints take the request and return a response (`direct_routes.py`). An app with signed
-    routers only may be called from anywhere, so it shows its metrics only under a token.
+    `token` guards the routes; without one, only requests to this machine's own name are accepted. Clients
+    of `self_authenticated` routers authenticate their callers themselves and need no token; their
+    endpoints take the request and return a response (`direct_routes.py`). An app with such routers only
+    may be called from anywhere, so it shows its metrics only under a token.
     """
-    is_open = bool(signed) and not routers
+    is_open = bool(self_authenticated) and not routers
     app = FastAPI(title=title, version=version, lifespan=lifespan, docs_url=None, redoc_url=None)
     guards = [] if token is None else [Depends(require_token(token))]
     for router in routers:
         app.include_router(router, dependencies=guards)
-    for router in signed:
+    for router in self_authenticated:
         app.include_router(router)
     if metrics is not None and not (is_open and token is None):
         app.include_router(_build_metrics_router(metrics), dependencies=guards)
     app.include_router(_build_health_router(check))
     describe_problems(app)
     # The last one added is the outermost.
-    if signed:
-        app.add_middleware(DirectRoutes, routes=direct_routes(signed))
-    app.add_middleware(BodyLimit, bytes_max=body_bytes_max or MAX_BODY_BYTES)
+    if self_authenticated:
+        app.add_middleware(DirectRoutes, routes=build_direct_routes(self_authenticated))
+    app.add_middleware(BodyLimit, bytes_max=max_body_bytes or MAX_BODY_BYTES)
     if token is None and not is_open:
         app.add_middleware(LocalHostOnly)
     install_problems(app)
@@ -74,6 +75,7 @@ def make_app(
 
 
 def _build_health_router(check: Callable[[], Awaitable[None]] | None) -> APIRouter:
+    """Build GET /health, which answers 200 unless `check` raises."""
     router = APIRouter(tags=["operation"])
 
     @router.get("/health", name="health", summary="Check the health of the service")
@@ -86,6 +88,7 @@ def _build_health_router(check: Callable[[], Awaitable[None]] | None) -> APIRout
 
 
 def _build_metrics_router(metrics: Callable[[], str]) -> APIRouter:
+    """Build GET /metrics, which returns the text of `metrics`."""
     router = APIRouter(tags=["operation"])
 
     # Not a coroutine, so that it runs in a thread: collecting may take a while.

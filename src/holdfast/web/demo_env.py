@@ -1,4 +1,4 @@
-"""Helpers for stories that run in one process: silent logs, a patched environment, and waiting.
+"""Helpers for demo stories that run in one process: silent logs, a patched environment, and polling.
 
 A system's demo processes use them around its sandboxes and routes. Logs and environment are restored on exit.
 """
@@ -49,7 +49,10 @@ def patch_environ(changes: Mapping[str, str], *, without: Collection[str] = ()) 
 
 
 async def wait_until(poll: Callable[[], Any], what: str, *, max_polls: int = MAX_POLLS) -> Any:
-    """Poll until the function returns something true, and return it; its result may be awaitable."""
+    """Poll until the function returns something true, and return it; its result may be awaitable.
+
+    Raise `AssertionError`, which names `what`, after `max_polls` polls, about a minute.
+    """
     for _ in range(max_polls):
         value = poll()
         if inspect.isawaitable(value):

@@ -1,8 +1,8 @@
-"""Routes that machines call all the time, answered without the layers that a framework puts around a route.
+"""Middleware that serves the routes of self-authenticating components without the framework's layers.
 
-Their endpoints take a request and give a response: there are no parameters to solve and no model to check, so
-the way through the framework would be most of what a call costs. It still describes them; what they raise is
-the same problem as anywhere.
+Machines call them all the time. Their endpoints take a request and return a response: there are no parameters
+to resolve and no model to validate, so the framework would be most of the cost of a call. The framework still
+describes them in OpenAPI, and an error becomes the same problem detail as on any other route.
 """
 
 from __future__ import annotations
@@ -25,20 +25,24 @@ from holdfast.web.problems import build_problem_response
 
 
 class DirectRoute(NamedTuple):
+    """A route that is answered directly: its path as a regular expression, its methods and its endpoint."""
+
     path: Pattern[str]
     convertors: Mapping[str, Convertor[Any]]
     methods: frozenset[str]
     endpoint: Callable[[Request], Awaitable[Response]]
 
 
-def direct_routes(routers: Sequence[APIRouter]) -> tuple[DirectRoute, ...]:
-    """What the routers have. Raises `DeclarationError` of what cannot be answered so."""
+def build_direct_routes(routers: Sequence[APIRouter]) -> tuple[DirectRoute, ...]:
+    """Return the routes of the routers. Raise `DeclarationError` for an endpoint that needs the framework."""
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
-    return tuple(_direct(route) for route in routes)
+    return tuple(_to_direct_route(route) for route in routes)
 
 
 class DirectRoutes:
-    """Stands before the app: what is for one of these routes goes straight to its endpoint."""
+    """Middleware that passes a request for one of these routes straight to its endpoint, any other to the
+    app.
+    """
 
     def __init__(self, app: ASGIApp, routes: Sequence[DirectRoute]) -> None:
         self._app, self._routes = app, routes
@@ -52,28 +56,32 @@ class DirectRoutes:
                     scope["path_params"] = {
                         name: route.convertors[name].convert(each) for name, each in values
                     }
-                    await _answered(route, scope, receive, send)
+                    await _answer(route, scope, receive, send)
                     return
-        # Another method of such a path too: the app knows which are allowed.
+        # Also for another method of such a path: the app knows which methods are allowed.
         await self._app(scope, receive, send)
 
 
-async def _answered(route: DirectRoute, scope: Scope, receive: Receive, send: Send) -> None:
+async def _answer(route: DirectRoute, scope: Scope, receive: Receive, send: Send) -> None:
+    """Call the endpoint and send its response, or a problem detail for its error."""
     request = Request(scope, receive)
     try:
         answer = await route.endpoint(request)
         if not isinstance(answer, Response):
             raise DeclarationError(
-                f"{route.endpoint.__qualname__} is an endpoint of a signed component and gave a "
-                f"{type(answer).__name__}: give a response, such as JSONResponse({{…}})."
+                f"{route.endpoint.__qualname__} is an endpoint of a self-authenticating component and "
+                "returned a "
+                f"{type(answer).__name__}: return a response, such as JSONResponse({{…}})."
             )
     except Exception as error:
         answer = await build_problem_response(request, error)
     await answer(scope, receive, send)
 
 
-def _direct(route: APIRoute) -> DirectRoute:
-    """Refuses what the framework would have to do something for: it would not be done."""
+def _to_direct_route(route: APIRoute) -> DirectRoute:
+    """Convert a route. Raise `DeclarationError` unless its endpoint is a coroutine function that takes only
+    the request and has no dependencies.
+    """
     takes_request_alone = (
         inspect.iscoroutinefunction(route.endpoint)
         and [route.dependant.request_param_name] == list(inspect.signature(route.endpoint).parameters)
@@ -81,10 +89,11 @@ def _direct(route: APIRoute) -> DirectRoute:
     )
     if not takes_request_alone:
         raise DeclarationError(
-            f"{route.path} is a route of a signed component, whose endpoints are coroutines with one "
+            f"{route.path} is a route of a self-authenticating component, whose endpoints are coroutines "
+            "with one "
             "argument, "
-            "`request: Request`, and without dependencies: read what it needs from the request, and give a "
-            "response."
+            "`request: Request`, and without dependencies: read its input from the request, and "
+            "return a response."
         )
     path, _, convertors = compile_path(route.path)
     return DirectRoute(path, convertors, frozenset(route.methods or ()), route.endpoint)

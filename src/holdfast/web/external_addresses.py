@@ -1,4 +1,4 @@
-"""Validation of an external service's address: HTTPS unless it is local, and without a secret in it."""
+"""Validation of an external service's address: HTTPS unless it is local, and no credentials in the URL."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def validate_address(value: str) -> str:
 
 
 def is_local(address: str) -> bool:
+    """Return whether the host of the URL is this machine."""
     try:
         return _is_loopback(urlsplit(address).hostname or "")
     except ValueError:
@@ -34,6 +35,7 @@ def is_local(address: str) -> bool:
 
 
 def _is_loopback(host: str) -> bool:
+    """Return whether the host name or address is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

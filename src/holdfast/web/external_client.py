@@ -28,8 +28,8 @@ from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, 
 T = TypeVar("T")
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
-BODY_BYTES_MAX: Final = 32 * 2**20
-RETRY_AFTER_S_MAX: Final = 3600.0
+MAX_BODY_BYTES: Final = 32 * 2**20
+MAX_RETRY_AFTER_S: Final = 3600.0
 # For the whole response: the client's own timeouts apply to each read, and a read may return one byte.
 TIMEOUT_S: Final = 60.0
 MAX_TEXT_SHOWN: Final = 300
@@ -54,7 +54,7 @@ PROXY_TIMEOUTS: Final = frozenset({408, 499})
 TOO_MANY: Final = 429
 SECRET_HEADERS: Final = ("authorization", "proxy-authorization", "cookie", "x-api-key")
 # Anything shorter occurs in texts by chance.
-SECRET_CHARS_MIN: Final = 4
+MIN_SECRET_CHARS: Final = 4
 HIDDEN: Final = b"[hidden]"
 
 
@@ -71,8 +71,8 @@ class ExternalResponse:
 class ExternalClient:
     """An external service behind one HTTP client with its address, credentials and timeouts.
 
-    `name` is for people. `secrets` are credentials that are not sent as a header: neither these nor those in
-    headers appear in an error.
+    `name` is the service's name in errors. `secrets` are credentials that are not sent as a header: neither
+    these nor those in headers appear in an error. `timeout_s` bounds a whole response.
     """
 
     http: httpx2.AsyncClient
@@ -93,14 +93,15 @@ class ExternalClient:
         has_effect: bool | None = None,
         accepted_statuses: frozenset[int] = frozenset(),
     ) -> ExternalResponse:
-        """Make one request.
+        """Make one request and return its response.
 
-        A status in `accepted_statuses` is returned as a response. Pass `has_effect=False` for a search by
-        POST.
+        A status in `accepted_statuses` is returned as a response; any other that is not 2xx raises
+        `ExternalServiceFailed`, `ExternalServiceRefused` or, for a read, `NotFound`. Pass `has_effect=False`
+        for a search by POST.
         """
         changing = method not in SAFE_METHODS if has_effect is None else has_effect
-        told = {"params": params, "json": json, "data": form, "headers": headers}
-        request = self._build_request(method, path, told, changing)
+        arguments = {"params": params, "json": json, "data": form, "headers": headers}
+        request = self._build_request(method, path, arguments, changing)
         status, head, content = await self._send(request, changing)
         if status not in SUCCESSES:
             content = _hide_secrets(content, [*self.secrets, *_list_secrets(request)])
@@ -111,15 +112,17 @@ class ExternalClient:
 
     def get_response_time(self, answer: ExternalResponse) -> float:
         """Return when the service responded by its own clock, if it says so; else by ours."""
-        told = _parse_http_date(answer.headers.get("date", ""))
-        return self.clock.now() if told is None else told
+        server_time = _parse_http_date(answer.headers.get("date", ""))
+        return self.clock.now() if server_time is None else server_time
 
-    def _build_request(self, method: str, path: str, told: dict[str, Any], changes: bool) -> httpx2.Request:
-        """Build the request. If that fails it was never sent; the reason may contain a credential and is left
-        out.
+    def _build_request(
+        self, method: str, path: str, arguments: dict[str, Any], changes: bool
+    ) -> httpx2.Request:
+        """Build the request; `arguments` are its parameters, body and headers. If that fails it was never
+        sent; the reason may contain a credential and is left out.
         """
         try:
-            return self.http.build_request(method, path, **told)
+            return self.http.build_request(method, path, **arguments)
         except (ValueError, TypeError, httpx2.InvalidURL):
             text = f"The request to {self.name} was not sent: its content is invalid in an HTTP request."
             refusal = (
@@ -130,6 +133,9 @@ class ExternalClient:
             raise refusal from None
 
     async def _send(self, request: httpx2.Request, changes: bool) -> tuple[int, httpx2.Headers, bytes]:
+        """Send the request and return status, headers and body. Raise `ExternalServiceFailed` if that
+        fails.
+        """
         try:
             async with asyncio.timeout(self.timeout_s):
                 return await self._read(request, changes)
@@ -147,18 +153,20 @@ class ExternalClient:
             ) from error
 
     async def _read(self, request: httpx2.Request, changes: bool) -> tuple[int, httpx2.Headers, bytes]:
+        """Send the request and read the whole body. Raise `ExternalServiceFailed` if it is too large."""
         content = bytearray()
         response = await self.http.send(request, stream=True)
         try:
             async for part in response.aiter_bytes():
                 content += part
-                if len(content) > BODY_BYTES_MAX:
-                    raise self._build_invalid_response(f"larger than {BODY_BYTES_MAX} bytes", changes)
+                if len(content) > MAX_BODY_BYTES:
+                    raise self._build_invalid_response(f"larger than {MAX_BODY_BYTES} bytes", changes)
             return response.status_code, response.headers, bytes(content)
         finally:
             await response.aclose()
 
     def _build_failure(self, status: int, head: httpx2.Headers, content: bytes, changes: bool) -> Exception:
+        """Return the error for a status that is not accepted. `changes`: the request has an effect."""
         pause = self._parse_retry_after(head)
         if status == TOO_MANY:
             text = f"{self.name} accepts no more requests for now."
@@ -177,6 +185,7 @@ class ExternalClient:
         return self._build_refusal(status, content, changes, pause)
 
     def _build_refusal(self, status: int, content: bytes, changes: bool, pause: float | None) -> Exception:
+        """Return the error for a 4xx status: not found, refused for good, or refused for now."""
         words = _format_reason(content)
         if status in GONE and not changes:
             return NotFound(f"{self.name} did not find it ({status}){words}")
@@ -188,6 +197,9 @@ class ExternalClient:
         )
 
     def _parse_json(self, content: bytes, changes: bool, *, strict: bool) -> Any:
+        """Return the body's JSON, or None if it is empty. Invalid JSON raises if `strict`, else is None
+        too.
+        """
         if not content.strip():
             return None
         try:
@@ -201,8 +213,8 @@ class ExternalClient:
         return ExternalServiceFailed(f"Invalid response from {self.name}: {why}.", may_be_done=changes)
 
     def _parse_retry_after(self, head: httpx2.Headers) -> float | None:
-        """Return the pause in seconds, also from a date; a date is compared with the service's own clock if
-        known.
+        """Return the pause in seconds, at most an hour, or None. A date is compared with the service's own
+        clock if it sends it.
         """
         text = head.get("retry-after", "")
         try:
@@ -212,20 +224,20 @@ class ExternalClient:
             if until is None:
                 return None
             pause = until - (self.clock.now() if since is None else since)
-        return min(max(pause, 0.0), RETRY_AFTER_S_MAX) if math.isfinite(pause) else None
+        return min(max(pause, 0.0), MAX_RETRY_AFTER_S) if math.isfinite(pause) else None
 
 
-def read_field(body: Any, name: str, kind: type[T], party: str, *, may_be_done: bool = False) -> T:
+def read_field(body: Any, name: str, kind: type[T], service: str, *, may_be_done: bool = False) -> T:
     """Return a field of a JSON object, or raise `ExternalServiceFailed` if it is missing or of another type.
 
-    A bool is not a number.
+    A bool is not a number. `service` is the service's name in the error.
     """
     found = body.get(name) if isinstance(body, dict) else None
     if isinstance(found, kind) and (kind is bool or not isinstance(found, bool)):
         return found
     got = "nothing" if found is None else type(found).__name__
     raise ExternalServiceFailed(
-        f"Invalid response from {party}: expected {name} as {kind.__name__}, got {got}.",
+        f"Invalid response from {service}: expected {name} as {kind.__name__}, got {got}.",
         may_be_done=may_be_done,
     )
 
@@ -252,6 +264,7 @@ def _list_secrets(request: httpx2.Request) -> list[str]:
 
 
 def _decode_password(proof: str) -> str:
+    """Return the password of HTTP basic credentials; empty if they cannot be decoded."""
     try:
         return base64.b64decode(proof).decode(errors="replace").partition(":")[2]
     except ValueError:
@@ -259,8 +272,8 @@ def _decode_password(proof: str) -> str:
 
 
 def _hide_secrets(content: bytes, secrets: list[str]) -> bytes:
-    """Remove the secrets in every form in which a page or JSON would repeat them, the longest first."""
-    known = {each for each in secrets if len(each) >= SECRET_CHARS_MIN}
+    """Replace the secrets in every form in which a page or JSON would repeat them, the longest first."""
+    known = {each for each in secrets if len(each) >= MIN_SECRET_CHARS}
     forms = {
         form.encode(errors="replace")
         for each in known
@@ -285,10 +298,12 @@ def _format_reason(content: bytes) -> str:
 
 
 def _refuse_constant(name: str) -> Any:
+    """Raise `ValueError` for NaN and Infinity, which Python's JSON parser would accept."""
     raise ValueError(f"{name} is not JSON")
 
 
 def _parse_http_date(text: str) -> float | None:
+    """Return an HTTP date as epoch seconds, or None if it is not one."""
     try:
         return parsedate_to_datetime(text).timestamp()
     except (ValueError, TypeError, OverflowError):

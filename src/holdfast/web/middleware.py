@@ -1,4 +1,4 @@
-"""ASGI middleware in front of every route: the host name and the size of the body.
+"""ASGI middleware in front of every route: checks of the host name and of the size of the body.
 
 A refusal is a problem detail like any other.
 """
@@ -40,7 +40,7 @@ class LocalHostOnly:
 
 
 class BodyLimit:
-    """Refuse a body whose declared length is too large, and cut off one that turns out to be."""
+    """Refuse a body whose declared length is too large, and stop reading one that turns out to be (413)."""
 
     def __init__(self, app: ASGIApp, bytes_max: int) -> None:
         self._app = app
@@ -56,10 +56,12 @@ class BodyLimit:
             await self._app(scope, self._count_bytes(receive), send)
 
     def _declares_too_large(self, scope: Scope) -> bool:
+        """Return whether the Content-Length header exceeds the limit."""
         length = _get_header(scope, b"content-length")
         return length.isdigit() and int(length) > self._bytes_max
 
     def _count_bytes(self, receive: Receive) -> Receive:
+        """Wrap `receive` so that it raises `HTTPException` 413 once the body exceeds the limit."""
         count = 0
 
         async def receive_counted() -> Message:
@@ -74,4 +76,5 @@ class BodyLimit:
 
 
 def _get_header(scope: Scope, name: bytes) -> bytes:
+    """Return the first value of a header, or empty bytes."""
     return next((value for key, value in scope["headers"] if key == name), b"")

@@ -41,6 +41,7 @@ def describe_problems(app: FastAPI) -> None:
 
 
 def _replace_errors(description: dict[str, Any]) -> None:
+    """Describe 422, 4XX and 5XX of every operation as problem details, and remove the framework's schemas."""
     for operation in _list_operations(description):
         responses = operation["responses"]
         if _INVALID in responses:
@@ -80,6 +81,7 @@ def _replace_references(node: Any, references: Mapping[str, str]) -> None:
 
 
 def _list_operations(description: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the description of every operation of every path."""
     for path in description["paths"].values():
         for method, operation in path.items():
             if method in _METHODS:

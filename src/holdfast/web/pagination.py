@@ -13,9 +13,9 @@ from fastapi import Depends, Query
 from pydantic import BaseModel, Field
 
 LIMIT_DEFAULT: Final = 100
-LIMIT_MAX: Final = 1000
+MAX_LIMIT: Final = 1000
 # A cursor holds the keys of a table and of an index, at most 6 KiB, and grows by a third when encoded.
-CURSOR_CHARACTERS_MAX: Final = 10_000
+MAX_CURSOR_CHARACTERS: Final = 10_000
 
 Item = TypeVar("Item")
 
@@ -39,17 +39,18 @@ class PageRequest:
 
 def _parse_page_request(
     limit: Annotated[
-        int, Query(ge=1, le=LIMIT_MAX, description="The maximum number of items in one page.")
+        int, Query(ge=1, le=MAX_LIMIT, description="The maximum number of items in one page.")
     ] = LIMIT_DEFAULT,
     cursor: Annotated[
         str | None,
         Query(
             min_length=1,
-            max_length=CURSOR_CHARACTERS_MAX,
+            max_length=MAX_CURSOR_CHARACTERS,
             description="The `cursor` that the previous page returned; omit it for the first page.",
         ),
     ] = None,
 ) -> PageRequest:
+    """Return the page that the query parameters request."""
     return PageRequest(limit, cursor)
 
 

@@ -87,6 +87,7 @@ async def build_problem_response(request: Request, error: Exception) -> Response
 
 
 def _get_handlers() -> Mapping[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:
+    """Return the handler of each class of exceptions that becomes a problem detail."""
     return {
         HoldfastError: _handle_error,
         ExceptionGroup: _handle_group,
@@ -177,6 +178,9 @@ _MODEL_CHECKS: Final = ("value_error", "assertion_error")
 
 
 async def _handle_error(request: Request, error: Exception) -> Response:
+    """Answer a Holdfast error by the mapping of its nearest class; log it if the client does not see its
+    message.
+    """
     assert isinstance(error, HoldfastError)
     kind = next(each for each in type(error).__mro__ if each in _MAPPINGS)
     status, hidden, is_logged = _MAPPINGS[kind]
@@ -194,7 +198,9 @@ async def _handle_error(request: Request, error: Exception) -> Response:
 
 
 def _build_retry_after(error: HoldfastError, status: int) -> Mapping[str, str]:
-    """Return the header in whole seconds, rounded up: an early retry would be in vain."""
+    """Return the Retry-After header in whole seconds, rounded up, for a status that allows a retry; else
+    nothing.
+    """
     if status not in _RETRY_STATUSES and not isinstance(error, errors.InProgress):
         return {}
     known_s = getattr(error, "retry_after_s", None)
@@ -203,18 +209,20 @@ def _build_retry_after(error: HoldfastError, status: int) -> Mapping[str, str]:
 
 
 def _get_precondition_status(request: Request, error: HoldfastError) -> int | None:
-    """Return 412 if the client stated its condition in a header."""
+    """Return 412 for a failed condition that the client stated in a header, else None."""
     stated = "if-match" in request.headers or "if-none-match" in request.headers
     return 412 if stated and isinstance(error, errors.ConditionFailed) else None
 
 
 def _message_with_notes(error: HoldfastError) -> str:
+    """Return the message and its notes; for a refused caller, with the code in front."""
     said = " ".join([error.message, *getattr(error, "__notes__", ())])
     # The client's developer looks up the code.
     return f"{error.code}: {said}" if isinstance(error, errors.CallerRefused) else said
 
 
 def _log_problem(request: Request, error: HoldfastError, problem: Problem) -> None:
+    """Log the error under the problem's instance: a temporary one as a warning, a bug with its traceback."""
     level = logging.WARNING if isinstance(error, errors.RetryLater) else logging.ERROR
     trace = error if isinstance(error, errors.InternalError) else None
     what = f"{error_label(error)}: {_message_with_notes(error)}"
@@ -222,12 +230,15 @@ def _log_problem(request: Request, error: HoldfastError, problem: Problem) -> No
 
 
 def _to_words(label: str) -> str:
+    """Return a label as words: `TokenRefused` is `Token refused`."""
     first, *rest = re.split(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", label)
     return " ".join([first, *(word if word.isupper() else word.lower() for word in rest)])
 
 
 async def _handle_group(request: Request, error: Exception) -> Response:
-    """Answer errors of concurrent operations with the gravest one, if all of them are Holdfast's."""
+    """Answer errors of concurrent operations with that of the highest status, if all of them are Holdfast's;
+    else raise the group.
+    """
     assert isinstance(error, ExceptionGroup)
     ours = [each for each in _iterate_leaves(error) if isinstance(each, HoldfastError)]
     if len(ours) < len(list(_iterate_leaves(error))):
@@ -237,6 +248,7 @@ async def _handle_group(request: Request, error: Exception) -> Response:
 
 
 def _iterate_leaves(group: ExceptionGroup[Exception]) -> Iterator[Exception]:
+    """Yield the exceptions of a group and of the groups inside it."""
     for each in group.exceptions:
         if isinstance(each, ExceptionGroup):
             yield from _iterate_leaves(each)
@@ -248,6 +260,7 @@ def _iterate_leaves(group: ExceptionGroup[Exception]) -> Iterator[Exception]:
 
 
 async def _handle_invalid_parameters(request: Request, error: Exception) -> Response:
+    """Answer a request that FastAPI found invalid with 422 and one fault per invalid part."""
     assert isinstance(error, RequestValidationError)
     faults = [
         Fault(pointer=_to_pointer(each), detail=each["msg"].removeprefix("Value error, "))
@@ -266,8 +279,8 @@ async def _handle_invalid_parameters(request: Request, error: Exception) -> Resp
 
 
 async def _handle_invalid_body(request: Request, error: Exception) -> Response:
-    """Answer an invalid body that a route parsed itself. Its values are never sent or logged: they may be
-    personal.
+    """Answer an invalid body that a route parsed itself with 400. Its values are never sent or logged: they
+    may be personal.
     """
     assert isinstance(error, ValidationError)
     found = error.errors(include_url=False, include_context=False, include_input=False)
@@ -292,6 +305,7 @@ def _format_fault(fault: Mapping[str, Any]) -> str:
 
 
 def _to_pointer(fault: Mapping[str, Any]) -> str:
+    """Return the location of a fault as a JSON pointer."""
     place: Sequence[object] = fault["loc"]
     if fault["type"] == "json_invalid":
         # The rest is a position in a text that is not JSON.
@@ -300,6 +314,9 @@ def _to_pointer(fault: Mapping[str, Any]) -> str:
 
 
 async def _handle_http_exception(request: Request, error: Exception) -> Response:
+    """Answer the framework's exceptions, such as an unknown path, with a problem detail; a redirect as it
+    is.
+    """
     assert isinstance(error, HTTPException)
     status, headers = error.status_code, error.headers
     if status < HTTPStatus.BAD_REQUEST:
@@ -311,6 +328,7 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
 
 
 def _describe_routing_error(request: Request, status: int, headers: Mapping[str, str]) -> str | None:
+    """Return a sentence for an unknown path or method, or None for any other status."""
     path = request.url.path
     if status == HTTPStatus.NOT_FOUND:
         return f"{path} not found. /openapi.json lists all paths."
@@ -323,14 +341,15 @@ def _describe_routing_error(request: Request, status: int, headers: Mapping[str,
 
 
 class _CatchAll:
-    """The outermost middleware: answers unexpected errors. The framework's own would log the failure
-    twice.
+    """The outermost of the host's middleware (a system may add its own around it): answers unexpected
+    errors. The framework's own would log the failure twice.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer an unexpected error with 500, unless a part of the response has been sent."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -352,6 +371,7 @@ class _CatchAll:
 
 
 def _build_unexpected_response(request: Request, error: Exception) -> Response:
+    """Log the error with its traceback and return a 500 problem detail without its details."""
     instance = _new_instance()
     log.error("%s %s %r", instance, request.method, request.url.path, exc_info=error)
     detail = "The service failed unexpectedly. Please report it with its `instance`."
@@ -359,6 +379,7 @@ def _build_unexpected_response(request: Request, error: Exception) -> Response:
 
 
 def _new_instance() -> str:
+    """Return a new random URN."""
     return uuid.uuid4().urn
 
 

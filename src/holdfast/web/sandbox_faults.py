@@ -21,6 +21,7 @@ TOO_MANY: Final = 429
 
 
 async def _answer_disconnected(request: Request, error: Exception) -> Response:
+    """Return a response that no client reads."""
     return Response(status_code=400)
 
 
@@ -54,7 +55,7 @@ class Faults:
         self._random = random.Random(self.seed)
 
     def draw(self, now: float, *, changes: bool) -> FaultKind:
-        """Return the fault of this call."""
+        """Return the fault of this call. `changes`: the call has an effect."""
         if self._is_over_budget(now):
             return "too_many"
         drawn = self._random.random()
@@ -71,12 +72,13 @@ class Faults:
         return "none"
 
     def get_retry_after_s(self, now: float) -> float:
-        """Return when to retry: when the oldest call leaves a full window, else after the declared time."""
+        """Return the seconds to wait: until the oldest call leaves a full window, else the declared time."""
         if not self.calls_max or len(self._calls) < self.calls_max:
             return self.retry_after_s
         return max(self.retry_after_s, self._calls[0] + self.window_s - now)
 
     def _is_over_budget(self, now: float) -> bool:
+        """Count the call in the window. Return True, without counting it, if the window is full."""
         if not self.calls_max:
             return False
         self._calls = [at for at in self._calls if at > now - self.window_s]
@@ -114,8 +116,8 @@ class FaultsBody(ControlBody):
 async def apply_faults(
     faults: Faults, now: float, changes: bool, answer: Callable[[], Awaitable[Response]]
 ) -> Response:
-    """Return the service's response, or the fault that was drawn. Nothing happens before `answer` is
-    called.
+    """Return the service's response, or the fault that was drawn. `answer` makes the effect and returns the
+    response; the faults before it prevent the call.
     """
     fault = faults.draw(now, changes=changes)
     if fault == "too_many":

@@ -22,7 +22,7 @@ from holdfast.core.clock import Clock
 from holdfast.web.sandbox_faults import Faults, apply_faults
 
 ALGORITHM: Final = "ES256"
-# Signed with a foreign key: under the id of ours, or under its own.
+# Flaws of a token signed with a foreign key: under the id of the issuer's key, or under its own id.
 FORGED: Final = "forged"
 UNKNOWN_KEY: Final = "unknown_key"
 OWNER_ONLY: Final = 0o600
@@ -73,8 +73,8 @@ class SandboxKeys:
         return str(made["kid"])
 
     def sign(self, claims: Mapping[str, Any], flaw: str | None = None) -> str:
-        """Return a signed token. The flaws `FORGED` and `UNKNOWN_KEY` concern its signature; others the
-        claims.
+        """Return a token signed with the last key. With the flaw `FORGED` or `UNKNOWN_KEY` a foreign key
+        signs it; any other flaw concerns the claims and changes nothing here.
         """
         import jwt
 
@@ -93,12 +93,13 @@ class SandboxKeys:
         return keys
 
     def _make_key(self) -> Jwk:
+        """Return a new private P-256 key as a JWK with an id."""
         from cryptography.hazmat.primitives.asymmetric import ec
         from jwt.algorithms import ECAlgorithm
 
         private = ec.generate_private_key(ec.SECP256R1())
-        told: Jwk = ECAlgorithm.to_jwk(private, as_dict=True)
-        return {**told, "kid": self.new_kid(), "alg": ALGORITHM, "use": "sig"}
+        jwk: Jwk = ECAlgorithm.to_jwk(private, as_dict=True)
+        return {**jwk, "kid": self.new_kid(), "alg": ALGORITHM, "use": "sig"}
 
     def _make_file(self, path: Path) -> None:
         """Make the first key of a folder; of several processes that are first, one makes it."""
@@ -123,7 +124,7 @@ def _write_new_file(path: Path, keys: list[Jwk]) -> Path:
 
 
 class SandboxIssuer:
-    """The base of sandbox issuers: keys, and the endpoints that control them."""
+    """The base of sandbox token issuers: their keys, and the endpoints that control keys and faults."""
 
     clock: Clock
     faults: Faults
@@ -139,10 +140,12 @@ class SandboxIssuer:
         return self._keys.rotate(withdraw=withdraw)
 
     async def rotate_key(self, request: Request) -> Response:
+        """Answer a control request: rotate the key, and withdraw the others if the body says so."""
         asked = json.loads(await request.body() or b"{}")
         return JSONResponse({"kid": self.rotate(withdraw=bool(asked.get("withdraw"))), "sandbox": True})
 
     async def set_faults(self, request: Request) -> Response:
+        """Answer a control request: replace the faults by those in the body."""
         self.faults = Faults(**await request.json())
         return JSONResponse({})
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 import uvicorn
 from starlette.applications import Starlette
 
-from holdfast.config.settings import PORT_MAX
+from holdfast.config.settings import MAX_PORT
 from holdfast.core import limits
 from holdfast.core.errors import SettingsError
 from holdfast.runtime.gc_freeze import freeze_gc
@@ -36,6 +36,7 @@ _HANDSHAKE_MESSAGE: Final = "ASGI callable returned without completing handshake
 
 
 def _is_not_handshake_message(record: logging.LogRecord) -> bool:
+    """Return whether to log a record of uvicorn: False for its message about a refused WebSocket."""
     return record.msg != _HANDSHAKE_MESSAGE
 
 
@@ -75,6 +76,9 @@ def serve_in_thread(app: Starlette, *, host: str = LOOPBACK, port: int = 0) -> I
 
 
 def _listen(host: str, port: int, *, may_be_remote: bool) -> socket.socket:
+    """Return a listening socket. Raise `SettingsError` if that fails, or if other machines could connect and
+    `may_be_remote` is False.
+    """
     family, address = _resolve_address(host, port)
     if not may_be_remote and not ipaddress.ip_address(address[0].partition("%")[0]).is_loopback:
         raise SettingsError(
@@ -97,8 +101,9 @@ def _listen(host: str, port: int, *, may_be_remote: bool) -> socket.socket:
 
 
 def _resolve_address(host: str, port: int) -> tuple[int, tuple[Any, ...]]:
-    if not 0 <= port <= PORT_MAX:
-        raise SettingsError(f"Invalid port {port}: expected 0 (any free port) to {PORT_MAX}.")
+    """Return the family and address of a host, IPv4 if it has one. Raise `SettingsError` if it has none."""
+    if not 0 <= port <= MAX_PORT:
+        raise SettingsError(f"Invalid port {port}: expected 0 (any free port) to {MAX_PORT}.")
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
@@ -127,12 +132,14 @@ class _Server(uvicorn.Server):
         self._state: Mapping[str, Any] = {}
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve inside the app's lifespan, so that an error there is raised."""
         async with self._app.router.lifespan_context(self._app) as state:
             self._state = state or {}
             await super().serve(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         # The lifespan's result becomes the state of each request.
+        """Start listening and call `on_started`; shut down again if that raises."""
         self.lifespan.state.update(self._state)
         await super().startup(sockets)
         try:
@@ -144,11 +151,15 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # uvicorn would raise the signal again after the shutdown, which would look like a crash.
+        """Finish accepted requests on the first signal; stop at once on the second."""
         self.force_exit = self.should_exit
         self.should_exit = True
 
 
 def _build_config(app: Starlette) -> uvicorn.Config:
+    """Return uvicorn's configuration: HTTP/1.1, WebSockets if installed, no access log, bounded connections
+    and timeouts.
+    """
     return uvicorn.Config(
         app,
         loop="uvloop",
@@ -173,6 +184,9 @@ def _build_config(app: Starlette) -> uvicorn.Config:
 
 @contextlib.contextmanager
 def _run_in_thread(app: Starlette, listening: socket.socket) -> Iterator[None]:
+    """Run the server in a thread for the length of the context, once it has started. Raise its error if it
+    fails.
+    """
     failures: list[BaseException] = []
     is_decided = threading.Event()
     server = _Server(app, on_started=is_decided.set)

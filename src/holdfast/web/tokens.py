@@ -56,7 +56,10 @@ TENANT_FORM: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,49}")
 
 
 def require_token(token: str) -> Callable[[HTTPAuthorizationCredentials | None], None]:
-    """Return a dependency that refuses every request without this token: `Depends(require_token(token))`."""
+    """Return a dependency that refuses every request without this token: `Depends(require_token(token))`.
+
+    Raise `SettingsError` for a token with characters that a header cannot carry.
+    """
     if not _TOKEN_FORM.fullmatch(token):
         raise SettingsError(
             "Invalid token: expected letters, digits and - . _ ~ + /. Make one with "
@@ -122,7 +125,10 @@ def require_bearer(
     tenant_form: re.Pattern[str] = TENANT_FORM,
     scope: str | Sequence[str] = (),
 ) -> BearerGuard:
-    """Return a guard that yields the `Caller` of a request, or raises; it requires every named scope."""
+    """Return a guard that returns the `Caller` of a request, or raises; it requires every named scope.
+
+    `tenant_claim` is the claim with the tenant, which must match `tenant_form`.
+    """
     scopes = (scope,) if isinstance(scope, str) else tuple(scope)
     return BearerGuard(verifier, tenant_claim, tenant_form, scopes)
 
@@ -141,6 +147,9 @@ class BearerGuard(SecurityBase):
         self._tenant_claim, self._tenant_form = tenant_claim, tenant_form
 
     async def __call__(self, request: Request) -> Caller:
+        """Return the caller. Raise `TokenRefused` or `TokenKeysUnreachable`, or `CallerForbidden` without a
+        scope.
+        """
         verified = await self._verifier.verify(get_bearer_token(request))
         tenant = verified.claims.get(self._tenant_claim)
         if not isinstance(tenant, str) or not self._tenant_form.fullmatch(tenant):
@@ -153,13 +162,14 @@ class BearerGuard(SecurityBase):
 
 
 def get_refusal_headers(error: HoldfastError) -> Mapping[str, str]:
-    """Return the headers that the response to a refused call needs."""
+    """Return the WWW-Authenticate header for an error that has a challenge, else nothing."""
     challenge = getattr(error, "challenge", None)
     return {} if challenge is None else {"WWW-Authenticate": challenge}
 
 
 def get_bearer_token(call: HTTPConnection) -> str:
-    """Return the token of the `Authorization` header of a request or WebSocket.
+    """Return the token of the `Authorization` header of a request or WebSocket. Raise `TokenRefused` without
+    one.
 
     A token in the URL is not accepted: URLs end up in logs.
     """

@@ -1,11 +1,11 @@
-"""Webhook targets: addresses that clients register, how they are checked, and how they are called.
+"""Webhook targets: check the addresses that clients register, and deliver calls to them.
 
 A service that lets strangers name an address lends them its place in the network. So an address is checked
-twice: its form when it is registered (`check_target`), and what its name resolves to each time it is called,
-by a client (`open_target_client`) that connects to the very address that was checked. A name that resolves to
-something else a moment later (DNS rebinding) leads nowhere; TLS and the `Host` header are those of the name.
-Redirects are not followed, no proxy is used, and only the head of the response is read, within a bounded
-time.
+twice: its form when it is registered (`check_target`), and the addresses that its name resolves to each time
+it is called, by a client (`open_target_client`) that connects to the very address that was checked. A name
+that resolves to something else a moment later (DNS rebinding) leads nowhere; TLS and the `Host` header are
+those of the name. Redirects are not followed, no proxy is used, and only the head of the response is read,
+within a bounded time.
 
     target = check_target(url, allow_private=False)              # TargetRefused
     async with open_target_client(allow_private=False) as client:
@@ -37,14 +37,14 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 Outcome = Literal["delivered", "gone", "retry"]
 
-URL_CHARS_MAX: Final = 2048
+MAX_URL_CHARS: Final = 2048
 PORTS: Final = {"https": 443, "http": 80}
-PORT_MAX: Final = 65_535
-CONNECT_S_MAX: Final = 5.0
+MAX_PORT: Final = 65_535
+MAX_CONNECT_S: Final = 5.0
 # For the whole delivery: the client's own timeouts apply to each read, and a read may return one byte.
-DELIVERY_S_MAX: Final = 10.0
-RETRY_AFTER_S_MAX: Final = 3600.0
-ADDRESSES_MAX: Final = 4
+MAX_DELIVERY_S: Final = 10.0
+MAX_RETRY_AFTER_S: Final = 3600.0
+MAX_ADDRESSES: Final = 4
 SUCCESSES: Final = range(200, 300)
 REDIRECTS: Final = range(300, 400)
 GONE: Final = 410
@@ -89,7 +89,7 @@ _NUMERIC: Final = re.compile(r"(.*\.)?(0x[0-9a-f]*|[0-9]+)")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An address with a valid form. What its host resolves to is checked at each call."""
+    """A webhook address with a valid form. The addresses of its host are checked at each call."""
 
     url: str
     host: str
@@ -97,7 +97,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class DeliveryAttempt:
     """The result of a call. `detail` is for the operator and quotes nothing that was sent or received."""
 
     outcome: Outcome
@@ -107,14 +107,13 @@ class Delivery:
 
 
 def check_target(url: str, *, allow_private: bool, allowed_hosts: Sequence[str] = ()) -> Target:
-    """Raises `TargetRefused` for what is never called.
+    """Return the target of a URL. Raise `TargetRefused` for one that is never called.
 
-    `allow_private` lets private networks and this machine be called, by http and on any port: for tests,
-    demos and services of one's own. Where `allowed_hosts` names any, only these are called:
-    `hooks.example.org`, `*.example.org`, or `hooks.example.org:8443` for a port of its own. It does not allow
-    private addresses.
+    `allow_private` allows private networks and this machine, by http and on any port: for tests, demos and
+    the operator's own services. If `allowed_hosts` is not empty, only these are allowed: `hooks.example.org`,
+    `*.example.org`, or `hooks.example.org:8443` for another port. It does not allow private addresses.
     """
-    parsed = _parsed(url)
+    parsed = _parse_url(url)
     if parsed.scheme not in (PORTS if allow_private else ("https",)):
         raise TargetRefused("it is not https")
     host = parsed.raw_host.decode("ascii").lower().removesuffix(".")
@@ -122,7 +121,7 @@ def check_target(url: str, *, allow_private: bool, allowed_hosts: Sequence[str] 
     _refuse_host(host, allow_private=allow_private)
     if allowed_hosts and not any(_is_allowed(host, port, each) for each in allowed_hosts):
         raise TargetRefused("its host is not in the list of allowed hosts")
-    if not 0 < port <= PORT_MAX:
+    if not 0 < port <= MAX_PORT:
         raise TargetRefused("its port is out of range")
     is_usual = port == PORTS[parsed.scheme] or f"{host}:{port}" in allowed_hosts
     if not is_usual and not allow_private:
@@ -130,16 +129,17 @@ def check_target(url: str, *, allow_private: bool, allowed_hosts: Sequence[str] 
     return Target(str(parsed), host, port)
 
 
-def _parsed(url: str) -> httpx2.URL:
-    if len(url) > URL_CHARS_MAX:
-        raise TargetRefused(f"it is longer than {URL_CHARS_MAX} characters")
+def _parse_url(url: str) -> httpx2.URL:
+    """Parse a URL. Raise `TargetRefused` if it is too long or malformed, or has credentials or a fragment."""
+    if len(url) > MAX_URL_CHARS:
+        raise TargetRefused(f"it is longer than {MAX_URL_CHARS} characters")
     if not url.isprintable() or any(each in url for each in " \\\t"):
         raise TargetRefused("it has characters that a URL must not contain")
     try:
-        # By what calls it later: two readers of one address may not differ in what its host is.
+        # The HTTP client's own parser: two parsers of one address could disagree about its host.
         parsed = httpx2.URL(url)
     except (httpx2.InvalidURL, ValueError, UnicodeError):
-        raise TargetRefused("it is no URL") from None
+        raise TargetRefused("it is not a URL") from None
     if parsed.userinfo or "@" in re.split(r"[/?#]", url.partition("//")[2])[0]:
         raise TargetRefused("it has a user name or a password")
     if parsed.fragment:
@@ -148,7 +148,10 @@ def _parsed(url: str) -> httpx2.URL:
 
 
 def _refuse_host(host: str, *, allow_private: bool) -> None:
-    """A host that is an address is checked here already; one that is a name when it is called."""
+    """Raise `TargetRefused` for an invalid or private host name, or a forbidden literal address.
+
+    The addresses of a name are checked when it is called.
+    """
     try:
         literal = ipaddress.ip_address(host)
     except ValueError:
@@ -163,6 +166,7 @@ def _refuse_host(host: str, *, allow_private: bool) -> None:
 
 
 def _is_allowed(host: str, port: int, allowed: str) -> bool:
+    """Return whether the host and port match an entry of the allowed hosts."""
     name, _, own_port = allowed.partition(":")
     if own_port and own_port != str(port):
         return False
@@ -170,6 +174,7 @@ def _is_allowed(host: str, port: int, allowed: str) -> bool:
 
 
 def _refuse_address(address: Address, *, allow_private: bool) -> None:
+    """Raise `TargetRefused` for a forbidden address, and for a private one unless `allow_private`."""
     is_private = any(address in network for network in PRIVATE)
     is_strange = isinstance(address, ipaddress.IPv6Address) and (
         address.scope_id is not None or not (is_private or address in UNICAST)
@@ -186,21 +191,22 @@ def _refuse_address(address: Address, *, allow_private: bool) -> None:
 def open_target_client(
     *, allow_private: bool, resolve: Resolver | None = None, tls: ssl.SSLContext | None = None
 ) -> httpx2.AsyncClient:
-    """Return a client for many deliveries, sequential or concurrent. `tls` says which certificates are
-    trusted.
+    """Return a client for many deliveries, sequential or concurrent. `tls` decides which certificates are
+    trusted; `resolve` replaces the system's name resolution in tests.
     """
     return httpx2.AsyncClient(
         transport=PinnedTransport(allow_private=allow_private, resolve=resolve, tls=tls),
-        timeout=httpx2.Timeout(DELIVERY_S_MAX, connect=CONNECT_S_MAX),
+        timeout=httpx2.Timeout(MAX_DELIVERY_S, connect=MAX_CONNECT_S),
         follow_redirects=False,
         trust_env=False,
     )
 
 
 class PinnedTransport(httpx2.AsyncBaseTransport):
-    """Connects to an address that was just checked, in the name of the host.
+    """A transport that resolves the host, checks its addresses, and connects to one of them with the host's
+    name for TLS.
 
-    Connections are not reused: one made in the name of a host would serve another at the same address.
+    Connections are not reused: one opened for a host could serve another host at the same address.
     """
 
     def __init__(
@@ -212,6 +218,9 @@ class PinnedTransport(httpx2.AsyncBaseTransport):
         self._inner = httpx2.AsyncHTTPTransport(verify=tls or True, trust_env=False, limits=limits)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Try the checked addresses in turn and return the first response. Raise `TargetRefused` or an httpx
+        error.
+        """
         host = request.url.raw_host.decode("ascii")
         port = request.url.port or PORTS[request.url.scheme]
         addresses = await self._resolve_checked(host, port)
@@ -223,7 +232,9 @@ class PinnedTransport(httpx2.AsyncBaseTransport):
         return await self._inner.handle_async_request(_pin(request, host, addresses[-1]))
 
     async def _resolve_checked(self, host: str, port: int) -> list[Address]:
-        """Resolve the host and check every address: which one is used may be up to the resolver."""
+        """Resolve the host and check every address: the resolver may decide which one is used. Return at most
+        four.
+        """
         try:
             addresses = [ipaddress.ip_address(each) for each in await self._resolve(host, port)]
         except (OSError, UnicodeError, ValueError):
@@ -232,14 +243,16 @@ class PinnedTransport(httpx2.AsyncBaseTransport):
             raise httpx2.ConnectError("the host name does not resolve")
         for each in addresses:
             _refuse_address(each, allow_private=self._allow_private)
-        return addresses[:ADDRESSES_MAX]
+        return addresses[:MAX_ADDRESSES]
 
     async def _look_up(self, host: str, port: int) -> Sequence[str]:
+        """Resolve the host with the system's resolver, in a thread of its own pool."""
         look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
         found = await asyncio.get_running_loop().run_in_executor(self._threads, look_up)
         return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
     async def aclose(self) -> None:
+        """Close the connections and end the resolver threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         await self._inner.aclose()
 
@@ -264,35 +277,38 @@ async def deliver(
     body: bytes,
     headers: Mapping[str, str],
     *,
-    timeout_s: float = DELIVERY_S_MAX,
-) -> Delivery:
-    """Make one attempt. It never raises because of the other side's response or what its name resolves to."""
+    timeout_s: float = MAX_DELIVERY_S,
+) -> DeliveryAttempt:
+    """Make one attempt and return its outcome. It raises neither for the response nor for what the name
+    resolves to.
+    """
     try:
         async with asyncio.timeout(timeout_s):
             return await _post(client, target, body, headers)
     except TargetRefused as error:
-        return Delivery("retry", None, f"not called: {error.reason}")
+        return DeliveryAttempt("retry", None, f"not called: {error.reason}")
     except TimeoutError:
-        return Delivery("retry", None, f"no response within {timeout_s:g} s")
+        return DeliveryAttempt("retry", None, f"no response within {timeout_s:g} s")
     except (ValueError, TypeError, httpx2.InvalidURL, httpx2.LocalProtocolError):
         # Its text may contain a header's value.
-        return Delivery("retry", None, "not called: a header has an invalid value")
+        return DeliveryAttempt("retry", None, "not called: a header has an invalid value")
     except httpx2.HTTPError as error:
-        return Delivery("retry", None, f"no response ({type(error).__name__})")
+        return DeliveryAttempt("retry", None, f"no response ({type(error).__name__})")
 
 
 async def _post(
     client: httpx2.AsyncClient, target: Target, body: bytes, headers: Mapping[str, str]
-) -> Delivery:
+) -> DeliveryAttempt:
+    """Post the body and return the outcome by the status; the response's body is not read."""
     async with client.stream("POST", target.url, content=body, headers=dict(headers)) as answer:
         # The head is enough; the body is left unread, whatever its length.
         status, pause = answer.status_code, _parse_retry_after(answer.headers)
     if status in SUCCESSES:
-        return Delivery("delivered", status, "delivered")
+        return DeliveryAttempt("delivered", status, "delivered")
     if status == GONE:
-        return Delivery("gone", status, "permanently gone (410)")
+        return DeliveryAttempt("gone", status, "permanently gone (410)")
     detail = "a redirect, which is not followed" if status in REDIRECTS else "refused or failed"
-    return Delivery("retry", status, f"{detail} ({status})", pause)
+    return DeliveryAttempt("retry", status, f"{detail} ({status})", pause)
 
 
 def _parse_retry_after(headers: httpx2.Headers) -> float | None:
@@ -301,4 +317,4 @@ def _parse_retry_after(headers: httpx2.Headers) -> float | None:
         pause = float(headers.get("retry-after", ""))
     except ValueError:
         return None
-    return min(max(pause, 0.0), RETRY_AFTER_S_MAX) if math.isfinite(pause) else None
+    return min(max(pause, 0.0), MAX_RETRY_AFTER_S) if math.isfinite(pause) else None

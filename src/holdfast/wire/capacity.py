@@ -17,7 +17,8 @@ RETURN_CONSUMED_CAPACITY: Final[Text] = string(enum=("INDEXES", "TOTAL", "NONE")
 def add_consumed_capacity(
     response: Response, capacity: ConsumedCapacity | None, detail: CapacityDetail
 ) -> Response:
-    """Add the consumed capacity of one table to the response if the caller requested it. Return the response.
+    """Add the consumed capacity of one table to the response if the caller requested it. Return the
+    response.
     """
     if capacity is not None and detail != "NONE":
         response["ConsumedCapacity"] = encode_capacity(capacity, detail)
@@ -36,6 +37,7 @@ def add_consumed_capacities(
 
 
 def encode_capacity(capacity: ConsumedCapacity, detail: CapacityDetail) -> Response:
+    """Encode the capacity of one table; with the detail INDEXES also for the table and each index."""
     encoded: Response = {"TableName": capacity.table} | _encode_units(capacity.total, capacity.transactional)
     if detail == "INDEXES":
         encoded["Table"] = _encode_units(capacity.own, capacity.transactional)
@@ -55,6 +57,7 @@ def _encode_by_index(indexes: dict[str, Units], transactional: bool) -> Response
 
 
 def _encode_units(units: Units, transactional: bool) -> Response:
+    """Encode units as their sum; for a transaction also as reads and writes, unless 0."""
     encoded: Response = {"CapacityUnits": units.total}
     if transactional and units.read:
         encoded["ReadCapacityUnits"] = units.read

@@ -51,10 +51,12 @@ class UnsupportedShape(Shape):
     """
 
     def read(self, value: Any, is_element: bool = False) -> Any:
+        """Return the value unchanged and unchecked."""
         return value
 
 
 def unsupported_shape() -> Shape:
+    """Return the shape of a member that Holdfast does not support."""
     return UnsupportedShape(False, ())
 
 
@@ -158,6 +160,7 @@ def refuse_unsupported(request: Mapping[str, Any], names: Iterable[str]) -> None
 
 
 def refuse_unsupported_in_index(index: Request) -> None:
+    """Raise `InvalidRequest` for unsupported members of an index."""
     refuse_unsupported(index, ("OnDemandThroughput", "WarmThroughput"))
 
 
@@ -183,6 +186,7 @@ def check_encryption(specification: Request | None) -> None:
 
 
 def check_table_class(table_class: str | None) -> None:
+    """Raise `InvalidRequest` for an unknown table class; None is allowed."""
     if table_class is not None and table_class not in TABLE_CLASSES:
         raise InvalidRequest(UNKNOWN_TABLE_CLASS)
 
@@ -195,6 +199,7 @@ def check_units_in_bounds(throughput: Request) -> None:
 
 
 def check_attribute_names_differ(definitions: list[Request]) -> None:
+    """Raise `InvalidRequest` if an attribute is defined twice."""
     duplicate = find_duplicate(definition["AttributeName"] for definition in definitions)
     if duplicate is not None:
         raise InvalidRequest(f"Attribute Name is duplicated: {duplicate}")
@@ -259,10 +264,12 @@ def parse_key_attributes(definitions: list[Request]) -> tuple[KeyAttribute, ...]
 
 
 def parse_key_schema(schema: list[Request]) -> KeySchema:
+    """Return the keys of a checked schema: partition key, then sort key."""
     return KeySchema(*(element["AttributeName"] for element in schema))
 
 
 def parse_throughput(specification: Request | None) -> Throughput | None:
+    """Return the throughput of a checked specification, or None if there is none."""
     return (
         None
         if specification is None
@@ -271,6 +278,7 @@ def parse_throughput(specification: Request | None) -> Throughput | None:
 
 
 def parse_index(specification: Request) -> IndexDefinition:
+    """Return the definition of a checked index, local or global."""
     projected = specification["Projection"]
     return IndexDefinition(
         name=specification["IndexName"],

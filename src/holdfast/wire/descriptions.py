@@ -88,12 +88,14 @@ def encode_table_summary(table: TableDescription, location: AwsLocation) -> Resp
 
 
 def encode_key_schema(keys: KeySchema) -> list[Response]:
+    """Encode the keys as HASH and, if there is a sort key, RANGE."""
     return [
         {"AttributeName": name, "KeyType": kind} for name, kind in zip(keys.names, _KEY_TYPES, strict=False)
     ]
 
 
 def _encode_table_throughput(table: TableDescription) -> Response:
+    """Encode a table's throughput with the times and the number of its changes."""
     response = _encode_throughput(table.definition.throughput)
     response["NumberOfDecreasesToday"] = table.throughput_decreases_today
     if table.throughput_raised_at is not None:
@@ -104,6 +106,7 @@ def _encode_table_throughput(table: TableDescription) -> Response:
 
 
 def _encode_throughput(throughput: Throughput | None) -> Response:
+    """Encode an index's throughput; zeros if it has none."""
     units = throughput or Throughput()
     return {
         "NumberOfDecreasesToday": 0,
@@ -175,6 +178,7 @@ def _format_source_arn(backup: str, table: str, location: AwsLocation) -> str:
 
 
 def _encode_indexes(table: TableDescription, location: AwsLocation) -> Response:
+    """Encode the local and global indexes with their state; a kind without indexes is left out."""
     definition = table.definition
     response: Response = {}
     if definition.local_indexes:
@@ -207,6 +211,7 @@ def _encode_global_index(
 def _encode_index(
     index: IndexDefinition, table: TableDescription, state: IndexState, location: AwsLocation
 ) -> Response:
+    """Encode the members that local and global indexes share."""
     return {
         **_encode_index_schema(index),
         "IndexSizeBytes": state.size_bytes,
@@ -234,6 +239,7 @@ def _encode_projection(projection: IndexProjection) -> Response:
 
 
 def encode_backup_details(backup: BackupSummary, location: AwsLocation) -> Response:
+    """Encode a backup without its table."""
     response: Response = {
         "BackupArn": format_backup_arn(location, backup.table, backup.id),
         "BackupName": backup.name,
@@ -248,6 +254,7 @@ def encode_backup_details(backup: BackupSummary, location: AwsLocation) -> Respo
 
 
 def encode_backup_summary(backup: BackupSummary, location: AwsLocation) -> Response:
+    """Encode a backup and its table, for a listing."""
     return {
         "TableName": backup.table,
         "TableId": backup.table_id,
@@ -257,6 +264,7 @@ def encode_backup_summary(backup: BackupSummary, location: AwsLocation) -> Respo
 
 
 def encode_backup_description(backup: BackupDescription, location: AwsLocation) -> Response:
+    """Encode a backup, and its source table as it was."""
     return {
         "BackupDetails": encode_backup_details(backup.summary, location),
         "SourceTableDetails": _encode_source_table(backup.source, location),
@@ -265,6 +273,7 @@ def encode_backup_description(backup: BackupDescription, location: AwsLocation) 
 
 
 def _encode_source_table(source: TableDescription, location: AwsLocation) -> Response:
+    """Encode the source table of a backup: its keys, size and billing."""
     definition = source.definition
     return {
         "TableName": definition.name,
@@ -280,6 +289,7 @@ def _encode_source_table(source: TableDescription, location: AwsLocation) -> Res
 
 
 def _encode_source_features(backup: BackupDescription) -> Response:
+    """Encode the indexes, stream and TTL of the source table; absent ones are left out."""
     definition = backup.source.definition
     response: Response = {}
     if definition.local_indexes:
@@ -300,6 +310,7 @@ def _encode_source_features(backup: BackupDescription) -> Response:
 
 
 def _encode_plain_throughput(throughput: Throughput | None) -> Response:
+    """Encode throughput without its change history, as backups show it."""
     units = throughput or Throughput()
     return {"ReadCapacityUnits": units.read, "WriteCapacityUnits": units.write}
 

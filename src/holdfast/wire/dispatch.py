@@ -147,6 +147,7 @@ def _encode_error_members(error: HoldfastError) -> Response:
 
 
 def _encode_reason(reason: CancellationReason) -> Response:
+    """Encode why one action of a transaction was cancelled; absent members are left out."""
     encoded: Response = {"Code": reason.code}
     if reason.message is not None:
         encoded["Message"] = reason.message

@@ -145,6 +145,7 @@ def parse_placeholders(request: Request) -> Placeholders:
 
 
 def _parse_value(key: str, tagged: Request) -> object:
+    """Return the plain value of a `:key`. Raise `InvalidRequest`, which names the key."""
     try:
         return parse_attribute_value(tagged)
     except InvalidRequest as error:

@@ -33,7 +33,8 @@ def find_select_error(request: Request) -> str | None:
 
 
 def encode_page(result: PageResult, detail: CapacityDetail) -> Response:
-    """Encode a page as the response of Query or Scan: without Items for a count, with capacity if requested.
+    """Encode a page as the response of Query or Scan: without Items for a count, with capacity if
+    requested.
     """
     response: Response = (
         {} if result.items is None else {"Items": [encode_item(each) for each in result.items]}

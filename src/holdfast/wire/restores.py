@@ -1,7 +1,8 @@
-"""The parts that the two restores share: the members that make a restored table differ from its source.
+"""The parts that the two restores share: their shapes, and the parsing of backup ARNs and of overrides.
 
-RestoreTableFromBackup and RestoreTableToPointInTime build an ordinary table from an older one. This module
-checks that the overrides fit together; only the engine can check that they fit the source.
+RestoreTableFromBackup and RestoreTableToPointInTime build an ordinary table from an older one; overrides are
+the members that make it differ from its source. This module checks that the overrides fit together; only the
+engine can check that they fit the source.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def restore_input_shape(java_name: str, /, **members: Shape) -> Structure:
 
 
 def parse_backup_name(arn: str) -> BackupName:
-    """Parse a backup ARN. Its region is ignored, as in DynamoDB."""
+    """Parse a backup ARN; its region is ignored, as in DynamoDB. Raise `InvalidRequest` if it is not a backup
+    ARN.
+    """
     parts = parse_backup_arn(arn)
     if parts is None:
         raise InvalidRequest(INVALID_BACKUP)
@@ -59,6 +62,7 @@ def parse_backup_name(arn: str) -> BackupName:
 
 
 def parse_overrides(request: Request) -> RestoreOverrides:
+    """Check that the overrides fit together and return them. Raise `InvalidRequest` with DynamoDB's text."""
     for check in (_check_throughput, _check_index_throughput, _check_indexes, _check_supported):
         check(request)
     return RestoreOverrides(
@@ -70,6 +74,7 @@ def parse_overrides(request: Request) -> RestoreOverrides:
 
 
 def _check_throughput(request: Request) -> None:
+    """Require throughput with a PROVISIONED override, and refuse it with a PAY_PER_REQUEST override."""
     mode, given = request.get("BillingModeOverride"), request.get("ProvisionedThroughputOverride")
     if mode == definitions.PAY_PER_REQUEST and given is not None:
         raise InvalidRequest(
@@ -86,6 +91,7 @@ def _check_throughput(request: Request) -> None:
 
 
 def _check_index_throughput(request: Request) -> None:
+    """Require throughput for each index with a PROVISIONED override, and refuse it with PAY_PER_REQUEST."""
     mode = request.get("BillingModeOverride")
     for index in request.get("GlobalSecondaryIndexOverride", ()):
         given, name = index.get("ProvisionedThroughput"), index["IndexName"]
@@ -99,6 +105,7 @@ def _check_index_throughput(request: Request) -> None:
 
 
 def _check_indexes(request: Request) -> None:
+    """Raise `InvalidRequest` for an override with an invalid key schema or projection."""
     for name in ("LocalSecondaryIndexOverride", "GlobalSecondaryIndexOverride"):
         for index in request.get(name, ()):
             definitions.check_key_order(index["KeySchema"])
@@ -106,6 +113,7 @@ def _check_indexes(request: Request) -> None:
 
 
 def _check_supported(request: Request) -> None:
+    """Raise `InvalidRequest` for overrides that Holdfast does not support."""
     definitions.check_encryption(request.get("SSESpecificationOverride"))
     definitions.refuse_unsupported(request, UNSUPPORTED)
     for index in request.get("GlobalSecondaryIndexOverride", ()):

@@ -1,4 +1,4 @@
-"""The parts that the four stream operations share: streams, shard iterators and records on the wire.
+"""The parts that the four stream operations share: stream ARNs, sequence numbers and shard iterators.
 
 A shard iterator is opaque to callers: the fields of the engine's `ShardIterator`, packed, with a checksum in
 front, as base64. The checksum detects an invented or truncated text; it protects no secret.
@@ -44,6 +44,7 @@ def shard_id_shape(*, required: bool = False) -> Text:
 
 
 def parse_stream_name(arn: str) -> StreamName:
+    """Parse a stream ARN. Raise `InvalidRequest` if it is not one."""
     parts = parse_stream_arn(arn)
     if parts is None:
         raise InvalidRequest(INVALID_STREAM)
@@ -51,6 +52,7 @@ def parse_stream_name(arn: str) -> StreamName:
 
 
 def to_stream_arn(stream: StreamName, location: AwsLocation) -> str:
+    """Return the ARN of a stream for this region and account."""
     return format_stream_arn(location, stream.table, stream.label)
 
 
@@ -72,13 +74,14 @@ def parse_sequence_number(text: str) -> int | None:
 
 
 def encode_iterator(iterator: ShardIterator) -> str:
+    """Return the opaque text of a shard iterator."""
     stream = iterator.stream
     packed = _pack((stream.table, stream.label, iterator.shard, iterator.position, iterator.issued_at))
     return base64.urlsafe_b64encode(_compute_checksum(packed) + packed).decode()
 
 
 def decode_iterator(text: str) -> ShardIterator:
-    """Decode a shard iterator that this server issued."""
+    """Decode a shard iterator that this server issued. Raise `InvalidRequest` for any other text."""
     try:
         content = base64.b64decode(text, altchars=b"-_", validate=True)
         packed = content[_CHECKSUM_BYTES:]

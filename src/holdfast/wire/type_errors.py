@@ -24,6 +24,7 @@ UNEXPECTED_NESTED: Final = (
 
 
 def build_scalar_error(value: object, expected: str) -> MalformedRequest:
+    """Build the error for a value that is not a scalar of the `expected` Java type, such as String."""
     if type(value) is list:
         return MalformedRequest(f"Unrecognized collection type class java.lang.{expected}")
     if type(value) is dict:
@@ -41,6 +42,7 @@ def _get_token_name(value: object) -> str:
 
 
 def build_binary_error(value: object) -> MalformedRequest:
+    """Build the error for a value that should be a base64 string."""
     if type(value) is list:
         return MalformedRequest("Unrecognized collection type class java.nio.ByteBuffer")
     if type(value) is dict:
@@ -49,18 +51,21 @@ def build_binary_error(value: object) -> MalformedRequest:
 
 
 def build_structure_error(value: object, java_type: str, *, is_element: bool) -> MalformedRequest:
+    """Build the error for a value that should be a structure of this Java type."""
     if type(value) is list:
         return MalformedRequest(f"Unrecognized collection type class {java_type}")
     return MalformedRequest(UNEXPECTED_ELEMENT if is_element else UNEXPECTED_FIELD)
 
 
 def build_list_error(value: object, *, is_element: bool) -> MalformedRequest:
+    """Build the error for a value that should be a list."""
     if type(value) is dict:
         return MalformedRequest(UNEXPECTED_MAP)
     return MalformedRequest(UNEXPECTED_NESTED if is_element else UNEXPECTED_FIELD)
 
 
 def build_map_error(value: object, java_type: str, *, is_element: bool) -> MalformedRequest:
+    """Build the error for a value that should be a map of this Java type."""
     if type(value) is list:
         return MalformedRequest(f"Unrecognized collection type {java_type}")
     return MalformedRequest(UNEXPECTED_NESTED if is_element else UNEXPECTED_FIELD)

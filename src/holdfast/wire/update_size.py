@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import ITEM_BYTES_MAX
+from holdfast.core.limits import MAX_ITEM_BYTES
 from holdfast.operations.expressions.nodes import (
     IfNotExists,
     ListAppend,
@@ -36,12 +36,13 @@ _COMBINATION_SIZES: Final[dict[type, int]] = {ListAppend: 37, Plus: 34, Minus: 3
 
 
 def check_update_size(update: Update) -> None:
-    """Raise for a statement that is too large for any item."""
-    if _compute_size(update) > ITEM_BYTES_MAX:
+    """Raise `InvalidRequest` for a statement that is too large for any item."""
+    if _compute_size(update) > MAX_ITEM_BYTES:
         raise InvalidRequest("Item size to update has exceeded the maximum allowed size")
 
 
 def _compute_size(update: Update) -> int:
+    """Return the bytes that the update's clauses count, by the measured costs above."""
     total = _UPDATE_SIZE
     for change in update.sets:
         total += (
@@ -57,11 +58,13 @@ def _compute_size(update: Update) -> int:
 
 
 def _compute_target_size(path: Path) -> int:
+    """Return the size of a path that a clause writes or removes."""
     root, *steps = map(_compute_element_size, path.elements)
     return root + sum(_TARGET_ELEMENT_SIZE + step for step in steps)
 
 
 def _compute_operand_size(operand: SetOperand) -> int:
+    """Return the size of a SET operand: of a literal its value, else the cost of what it names."""
     if isinstance(operand, Literal):
         return value_size(operand.value)
     if isinstance(operand, Path):

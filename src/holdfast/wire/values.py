@@ -4,7 +4,7 @@
 for their responses. This is the hottest code of the wire, so it reads a request optimistically: one walk
 converts values that are plainly valid, and stops at the first doubt. Only then do the careful walks find
 DynamoDB's error, in DynamoDB's order: first the types of everything (`check_types`, SerializationException,
-at once), later the values (`to_plain_item`, ValidationException, when the operation asks). An
+at once), later the values (`to_plain_item`, ValidationException, when the operation calls it). An
 `UncheckedItem` keeps the values between the two.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from holdfast.core.errors import InvalidRequest, MalformedRequest
-from holdfast.core.limits import NESTING_CONTAINERS_MAX
+from holdfast.core.limits import MAX_NESTING_CONTAINERS
 from holdfast.operations import numbers
 from holdfast.operations.values import Item, Value, sort_elements
 from holdfast.wire.type_errors import (
@@ -57,18 +57,23 @@ class UncheckedItem(msgspec.Struct, frozen=True):
 
 
 class UnprefixedInvalidRequest(InvalidRequest, label="UnplacedRefusal"):
-    """An error about a number or a duplicate, which DynamoDB words the same wherever the value is."""
+    """An error about a number, a duplicate or an empty number set, which DynamoDB words the same wherever it
+    is.
+    """
 
 
 class _NotPlain(Exception):
-    """A value that is not plainly valid."""
+    """A value is not plainly valid: the careful walks must check it."""
 
 
 # --- reading ------------------------------------------------------------------------------------------------
 
 
 def read_item(tagged: TaggedJson) -> Item | UncheckedItem:
-    """Read attribute values by name. Return plain values if all are valid, else an `UncheckedItem`."""
+    """Read attribute values by name. Return plain values if all are plainly valid, else an `UncheckedItem`.
+
+    Raise `MalformedRequest` for a value of the wrong JSON type.
+    """
     try:
         return _read_plain_map(tagged, 0)
     except (_NotPlain, KeyError, TypeError, ValueError, AttributeError, InvalidRequest):
@@ -77,14 +82,17 @@ def read_item(tagged: TaggedJson) -> Item | UncheckedItem:
 
 
 def to_plain_item(read: Item | UncheckedItem) -> Item:
-    """Return the plain values, or raise the error for the first invalid one."""
+    """Return the plain values, or raise `InvalidRequest` for the first invalid one."""
     if isinstance(read, dict):
         return read
     return {name: parse_attribute_value(tagged) for name, tagged in read.tagged.items()}
 
 
 def to_plain_start_key(read: Item | UncheckedItem | None) -> Item | None:
-    """Return the plain values of an exclusive start key. Most errors name it as the start key."""
+    """Return the plain values of an exclusive start key, or None if there is none.
+
+    An error names the start key, except for errors about numbers and duplicates (`UnprefixedInvalidRequest`).
+    """
     if read is None:
         return None
     try:
@@ -96,6 +104,7 @@ def to_plain_start_key(read: Item | UncheckedItem | None) -> Item | None:
 
 
 def _read_plain_map(tagged: TaggedJson, depth: int) -> Item:
+    """Convert a map of tagged values that are plainly valid. Any exception means that one is not."""
     plain: Item = {}
     for name, value in tagged.items():
         for tag, content in value.items():
@@ -111,6 +120,7 @@ def _read_plain_map(tagged: TaggedJson, depth: int) -> Item:
 
 
 def _read_plain_list(tagged: list[Any], depth: int) -> list[Value]:
+    """Convert a list of tagged values that are plainly valid. Any exception means that one is not."""
     plain: list[Value] = []
     for value in tagged:
         for tag, content in value.items():
@@ -121,47 +131,58 @@ def _read_plain_list(tagged: list[Any], depth: int) -> list[Value]:
 
 
 def _read_plain_string(content: Any, depth: int) -> str:
+    """Return the string. Raise `_NotPlain` for anything else."""
     if type(content) is not str:
         raise _NotPlain
     return content
 
 
 def _read_plain_number(content: Any, depth: int) -> int | Decimal:
+    """Parse a number from a string. Raise `_NotPlain` for another type, `InvalidRequest` for an invalid
+    number.
+    """
     if type(content) is not str:
         raise _NotPlain
     return numbers.parse(content)
 
 
 def _read_plain_binary(content: Any, depth: int) -> bytes:
+    """Decode base64. Raise `_NotPlain` for another type, `ValueError` for invalid base64."""
     if type(content) is not str:
         raise _NotPlain
     return _decode_base64(content)
 
 
 def _read_plain_bool(content: Any, depth: int) -> bool:
+    """Return the boolean. Raise `_NotPlain` for anything else."""
     if type(content) is not bool:
         raise _NotPlain
     return content
 
 
 def _read_plain_null(content: Any, depth: int) -> None:
+    """Return None for `true`. Raise `_NotPlain` for anything else."""
     if content is not True:
         raise _NotPlain
 
 
 def _read_plain_inner_list(content: Any, depth: int) -> list[Value]:
-    if type(content) is not list or depth >= NESTING_CONTAINERS_MAX:
+    """Convert a nested list. Raise `_NotPlain` for another type or beyond the nesting limit."""
+    if type(content) is not list or depth >= MAX_NESTING_CONTAINERS:
         raise _NotPlain
     return _read_plain_list(content, depth + 1)
 
 
 def _read_plain_inner_map(content: Any, depth: int) -> Item:
-    if type(content) is not dict or depth >= NESTING_CONTAINERS_MAX:
+    """Convert a nested map. Raise `_NotPlain` for another type or beyond the nesting limit."""
+    if type(content) is not dict or depth >= MAX_NESTING_CONTAINERS:
         raise _NotPlain
     return _read_plain_map(content, depth + 1)
 
 
 def _build_plain_set_reader(read_element: Callable[[Any, int], Any]) -> Callable[[Any, int], frozenset[Any]]:
+    """Return a reader of non-empty sets without duplicates, whose elements `read_element` reads."""
+
     def read(content: Any, depth: int) -> frozenset[Any]:
         if type(content) is not list or not content:
             raise _NotPlain
@@ -188,7 +209,9 @@ _PLAIN_READERS: Final[dict[str, Callable[[Any, int], Any]]] = {
 
 
 def _decode_base64(content: str) -> bytes:
-    """Decode strict base64: leftover bits in the last character must be zero."""
+    """Decode strict base64: leftover bits in the last character must be zero. Raise `ValueError`
+    otherwise.
+    """
     binary = b64decode(content, validate=True)
     if content.endswith("=") and b64encode(binary).decode() != content:
         raise NotBase64
@@ -199,19 +222,20 @@ def _decode_base64(content: str) -> bytes:
 
 
 def check_map_types(tagged: TaggedJson) -> None:
+    """Raise `MalformedRequest` if a value of the map has the wrong type, at any depth."""
     for value in tagged.values():
         if value is not None:
             check_types(value)
 
 
 def check_types(value: Any, depth: int = 0) -> None:
-    """Raise if anything in an attribute value has the wrong type, at any depth.
+    """Raise `MalformedRequest` if anything in an attribute value has the wrong type, at any depth.
 
     Levels below the nesting limit are not checked: the value is rejected anyway.
     """
     if type(value) is not dict:
         raise build_structure_error(value, ATTRIBUTE_VALUE, is_element=True)
-    if depth > NESTING_CONTAINERS_MAX:
+    if depth > MAX_NESTING_CONTAINERS:
         return
     for tag, content in value.items():
         check = _TYPE_CHECKS.get(tag)
@@ -220,11 +244,13 @@ def check_types(value: Any, depth: int = 0) -> None:
 
 
 def _check_string(content: Any, depth: int) -> None:
+    """Raise `MalformedRequest` unless the content is a string."""
     if type(content) is not str:
         raise build_scalar_error(content, "String")
 
 
 def _check_binary(content: Any, depth: int) -> None:
+    """Raise `MalformedRequest` unless the content is strict base64."""
     if type(content) is not str:
         raise build_binary_error(content)
     if len(content) % 4:
@@ -242,7 +268,9 @@ def _check_boolean(content: Any, depth: int) -> None:
 
 
 def read_boolean(content: Any) -> bool:
-    """Read a boolean, or one of the few strings that DynamoDB accepts as one."""
+    """Read a boolean, or one of the few strings that DynamoDB accepts as one. Raise `MalformedRequest`
+    otherwise.
+    """
     if type(content) is bool:
         return content
     if type(content) is not str:
@@ -254,6 +282,8 @@ def read_boolean(content: Any) -> bool:
 
 
 def _build_list_check(check_element: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
+    """Return a check of lists that applies `check_element` to each element that is not null."""
+
     def check(content: Any, depth: int) -> None:
         if type(content) is not list:
             raise build_list_error(content, is_element=False)
@@ -265,6 +295,7 @@ def _build_list_check(check_element: Callable[[Any, int], None]) -> Callable[[An
 
 
 def _check_map(content: Any, depth: int) -> None:
+    """Raise `MalformedRequest` unless the content is a map whose values have valid types."""
     if type(content) is not dict:
         raise build_map_error(content, ATTRIBUTE_MAP, is_element=False)
     for each in content.values():
@@ -290,7 +321,7 @@ _TYPE_CHECKS: Final[dict[str, Callable[[Any, int], None]]] = {
 
 
 def parse_attribute_value(tagged: TaggedJson | None, depth: int = 0) -> Value:
-    """Return the plain value of an attribute value whose types are valid, or raise its error.
+    """Return the plain value of an attribute value whose types are valid, or raise `InvalidRequest`.
 
     An invalid value is reported before the error for several types at once.
     """
@@ -304,6 +335,7 @@ def parse_attribute_value(tagged: TaggedJson | None, depth: int = 0) -> Value:
 
 
 def _parse_number(content: str, depth: int) -> int | Decimal:
+    """Parse a number. Raise `UnprefixedInvalidRequest` for an invalid one."""
     try:
         return numbers.parse(content)
     except InvalidRequest as error:
@@ -315,11 +347,13 @@ def _parse_boolean(content: bool | str, depth: int) -> bool:
 
 
 def _parse_null(content: bool | str, depth: int) -> None:
+    """Return None. Raise `InvalidRequest` if the content is false."""
     if not read_boolean(content):
         raise InvalidRequest(FALSE_NULL)
 
 
 def _parse_strings(content: list[str | None], depth: int) -> frozenset[str]:
+    """Return a set of strings. Raise `InvalidRequest` for an empty set, null or duplicates."""
     if not content:
         raise InvalidRequest(f"{INVALID}An string set  may not be empty")
     strings = [each for each in content if each is not None]
@@ -334,6 +368,9 @@ def _parse_strings(content: list[str | None], depth: int) -> frozenset[str]:
 
 
 def _parse_numbers(content: list[str | None], depth: int) -> frozenset[int | Decimal]:
+    """Return a set of numbers. Raise `UnprefixedInvalidRequest` for an empty set, an invalid number or
+    duplicates.
+    """
     if not content:
         raise UnprefixedInvalidRequest(f"{INVALID}An number set  may not be empty")
     elements = frozenset([_parse_number(each or "", depth) for each in content])
@@ -343,6 +380,7 @@ def _parse_numbers(content: list[str | None], depth: int) -> frozenset[int | Dec
 
 
 def _parse_binaries(content: list[str | None], depth: int) -> frozenset[bytes]:
+    """Return a set of binaries. Raise `InvalidRequest` for an empty set, null or duplicates."""
     if not content:
         raise InvalidRequest(f"{INVALID}Binary sets should not be empty")
     strings = [each for each in content if each is not None]
@@ -357,13 +395,15 @@ def _parse_binaries(content: list[str | None], depth: int) -> frozenset[bytes]:
 
 
 def _parse_list(content: list[TaggedJson | None], depth: int) -> list[Value]:
-    if depth >= NESTING_CONTAINERS_MAX:
+    """Parse a list. Raise `InvalidRequest` beyond the nesting limit."""
+    if depth >= MAX_NESTING_CONTAINERS:
         raise InvalidRequest(TOO_DEEP)
     return [parse_attribute_value(each, depth + 1) for each in content]
 
 
 def _parse_map(content: dict[str, TaggedJson | None], depth: int) -> Item:
-    if depth >= NESTING_CONTAINERS_MAX:
+    """Parse a map. Raise `InvalidRequest` beyond the nesting limit."""
+    if depth >= MAX_NESTING_CONTAINERS:
         raise InvalidRequest(TOO_DEEP)
     return {name: parse_attribute_value(each, depth + 1) for name, each in content.items()}
 
@@ -402,10 +442,12 @@ def encode_item(item: Mapping[str, Value]) -> TaggedJson:
 
 
 def encode_value(value: Value) -> TaggedJson:
+    """Encode one value for the wire, with its type tag."""
     return _ENCODERS[type(value)](value)
 
 
 def _encode_set(elements: frozenset[Any]) -> TaggedJson:
+    """Encode a set with its elements in display order."""
     kind = type(next(iter(elements)))
     if kind is str:
         return {"SS": sort_elements(elements)}

@@ -1,4 +1,4 @@
-"""The parts that the item writes share: their parameters, and the response of one write."""
+"""The parts that the item writes share: their shapes, their checks, and the response of one write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import ATTRIBUTE_NAME_BYTES_MAX, ITEM_BYTES_MAX, NUMBER_DIGITS_MAX
+from holdfast.core.limits import MAX_ATTRIBUTE_NAME_BYTES, MAX_ITEM_BYTES, MAX_NUMBER_DIGITS
 from holdfast.operations.tables import CapacityDetail, WriteResult
 from holdfast.operations.values import Item, Value, item_size
 from holdfast.wire import capacity
@@ -21,7 +21,9 @@ _MAX_UTF8_BYTES: Final = 4
 
 
 def check_returns_old(request: Request) -> None:
-    """Require ReturnValues NONE or ALL_OLD: a put and a delete can return only the old item."""
+    """Raise `InvalidRequest` unless ReturnValues is NONE or ALL_OLD: a put and a delete can return only the
+    old item.
+    """
     if request.get("ReturnValues", "NONE") not in ("ALL_OLD", "NONE"):
         raise InvalidRequest("ReturnValues can only be ALL_OLD or NONE")
 
@@ -36,19 +38,20 @@ def to_plain_put_item(read: Item | UncheckedItem) -> Item:
 
 
 def check_item_size(item: Item) -> None:
-    """Raise for an item that is too large or has an attribute name that is too long."""
+    """Raise `InvalidRequest` for an item that is too large or has an attribute name that is too long."""
     at_most = _estimate_max_size(item)
-    if at_most > ATTRIBUTE_NAME_BYTES_MAX:
+    if at_most > MAX_ATTRIBUTE_NAME_BYTES:
         _check_names(item)
-    if at_most > ITEM_BYTES_MAX and item_size(item) > ITEM_BYTES_MAX:
+    if at_most > MAX_ITEM_BYTES and item_size(item) > MAX_ITEM_BYTES:
         raise InvalidRequest("Item size has exceeded the maximum allowed size")
 
 
 def _check_names(value: Value) -> None:
+    """Raise `InvalidRequest` for an attribute name that is too long, at any depth."""
     if isinstance(value, dict):
-        if any(len(name.encode()) > ATTRIBUTE_NAME_BYTES_MAX for name in value):
+        if any(len(name.encode()) > MAX_ATTRIBUTE_NAME_BYTES for name in value):
             raise InvalidRequest(
-                f"{INVALID}Attribute name is too large, must be less than {ATTRIBUTE_NAME_BYTES_MAX + 1} "
+                f"{INVALID}Attribute name is too large, must be less than {MAX_ATTRIBUTE_NAME_BYTES + 1} "
                 "bytes"
             )
         value = list(value.values())
@@ -73,8 +76,8 @@ def _estimate_max_size(item: Item) -> int:
 
 _MAX_VALUE_SIZES: Final[dict[type, Callable[[Any], int]]] = {
     str: lambda value: _MAX_UTF8_BYTES * len(value),
-    int: lambda _: NUMBER_DIGITS_MAX,
-    Decimal: lambda _: NUMBER_DIGITS_MAX,
+    int: lambda _: MAX_NUMBER_DIGITS,
+    Decimal: lambda _: MAX_NUMBER_DIGITS,
     bytes: len,
     bool: lambda _: 1,
     type(None): lambda _: 1,
@@ -85,5 +88,6 @@ _MAX_VALUE_SIZES: Final[dict[type, Callable[[Any], int]]] = {
 
 
 def encode_write(result: WriteResult, detail: CapacityDetail) -> Response:
+    """Encode the result of a put, update or delete: the requested attributes, and capacity if requested."""
     response = {} if result.attributes is None else {"Attributes": encode_item(result.attributes)}
     return capacity.add_consumed_capacity(response, result.capacity, detail)

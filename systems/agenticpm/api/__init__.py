@@ -1,1 +1,1 @@
-"""The API: views, reviews, serializers, commands, MCP tools and explanations."""
+"""The interfaces of AgenticPM: HTTP routes, commands, MCP tools, and the views and reviews behind them."""

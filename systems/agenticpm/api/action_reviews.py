@@ -1,9 +1,7 @@
-"""Action reviews by people: approve, edit or cancel a held action; reopen a refused one.
+"""Reviews of actions by people: list, find, approve, edit or cancel held actions; reopen refused ones.
 
-Each is one transaction with its event.
-
-An action is found by its id without a scan: a ULID contains its creation time, and a project's actions are
-sorted by time.
+Each review is one transaction with its event. An action is found by its id without a scan: a ULID contains
+its creation time, and a project's actions are sorted by time.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ AROUND: Final = timedelta(minutes=1)
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _TIME_CHARS: Final = 10
 # A ULID may contain a time beyond datetime's range.
-_YEAR_MAX: Final = 9998
+_MAX_YEAR: Final = 9998
 
 # The fields of the detail that an edit may change, by kind of action.
 EDITABLE: Final[Mapping[str, tuple[str, ...]]] = {
@@ -39,30 +37,31 @@ EDITABLE: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def parse_ulid_time(id: str) -> datetime:
-    """Return the creation time in a ULID."""
+    """Return the creation time in a ULID. Raise InvalidRequest if the ULID is invalid."""
     milliseconds = 0
     for character in parse_ulid(id)[:_TIME_CHARS]:
         milliseconds = milliseconds * 32 + _ALPHABET.index(character)
     seconds, rest = divmod(milliseconds, 1000)
-    if seconds >= datetime(_YEAR_MAX, 1, 1, tzinfo=UTC).timestamp():
-        raise InvalidRequest(f"Invalid id {id!r}: its time is beyond the year {_YEAR_MAX}.")
+    if seconds >= datetime(_MAX_YEAR, 1, 1, tzinfo=UTC).timestamp():
+        raise InvalidRequest(f"Invalid id {id!r}: its time is beyond the year {_MAX_YEAR}.")
     return datetime.fromtimestamp(seconds, UTC) + timedelta(milliseconds=rest)
 
 
 async def list_of_project(
     stores: Stores, project_id: str | None, limit: int = patterns.PAGE, cursor: str | None = None
 ) -> Page[Action]:
-    """List the actions of a project, newest first; with None, the actions without a project."""
+    """Return one page of a project's actions, newest first; with None, of the actions without a project."""
     checked = None if project_id is None else parse_project_id(project_id)
     return await stores.run(patterns.project_actions(checked, limit, cursor))
 
 
 async def list_held(stores: Stores, limit: int = patterns.PAGE, cursor: str | None = None) -> Page[Action]:
-    """List the held actions of all projects by due time."""
+    """Return one page of the held actions of all projects, by due time."""
     return await stores.run(patterns.held_actions(limit, cursor))
 
 
 async def get_action(stores: Stores, project_id: str | None, id: str) -> Action:
+    """Return an action by its id; with None, one without a project. Raise NotFound if there is none."""
     action = await find_action(stores, None if project_id is None else parse_project_id(project_id), id)
     if action is None:
         whose = "no project" if project_id is None else f"the project {project_id}"
@@ -71,13 +70,14 @@ async def get_action(stores: Stores, project_id: str | None, id: str) -> Action:
 
 
 async def find_action(stores: Stores, project_id: ProjectId | None, id: str) -> Action | None:
+    """Return an action by its id, or None. Raise InvalidRequest if the id is not a ULID."""
     at = parse_ulid_time(id)
     near = await stores.all(patterns.actions_between(project_id, at - AROUND, at + AROUND))
     return next((each for each in near if each.id == id.upper()), None)
 
 
 async def approve(stores: Stores, project_id: str | None, id: str, *, by: str) -> Action:
-    """Approve a held action: it is due at once."""
+    """Approve a held action: it is due at once. `by` is the reviewer."""
     seen = await get_action(stores, project_id, id)
     return await ACTION_QUEUE.approve(
         stores,
@@ -110,7 +110,7 @@ async def edit(
 async def cancel(
     stores: Stores, project_id: str | None, id: str, *, by: str, reason: str | None = None
 ) -> Action:
-    """Cancel a held action: it is never executed."""
+    """Cancel a held action: it is never executed. `by` is the reviewer."""
     seen = await get_action(stores, project_id, id)
     event = _build_review_event(stores, seen, EventType.action_cancelled, by, reason=reason or "")
     return await ACTION_QUEUE.cancel(stores, seen, *event, by=_check_reviewer(by), reason=reason)
@@ -129,6 +129,7 @@ async def reopen(stores: Stores, project_id: str | None, id: str, *, by: str) ->
 def _build_review_event(
     stores: Stores, action: Action, type: EventType, by: str, **more: Any
 ) -> tuple[Put[Any], ...]:
+    """Build the writes of the event of a review. `more` is added to its detail."""
     verb = type.removeprefix("action_").capitalize()
     detail = {"action": action.id, "action_type": action.action_type, "by": by, **more}
     return build_event_writes(
@@ -141,6 +142,7 @@ def _check_reviewer(by: str) -> str:
 
 
 def _check_text(what: str, value: str) -> str:
+    """Return the text without surrounding blanks. Raise InvalidRequest if it is empty; `what` names it."""
     if not value.strip():
         raise InvalidRequest(f"{what} is empty. Give a value.")
     return value.strip()
@@ -167,6 +169,7 @@ def _apply_edit(action: Action, detail: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_unsendable(detail: Mapping[str, Any]) -> None:
+    """Raise InvalidRequest if the detail is not a valid mail."""
     to, subject = detail.get("to"), detail.get("subject")
     if not isinstance(to, list | tuple) or not all(is_address(each) for each in to):
         raise InvalidRequest("to must be a list of mail addresses.")

@@ -1,5 +1,4 @@
-"""State of the agent: last heartbeat, spend of the day, holder of the loop's lease, and whether the agent is
-dead.
+"""The state of the agent: liveness, heartbeat, last cycles, spend of the day, holder of the loop's lease.
 
 The heartbeat is the checkpoint that each cycle of a project writes. Time outside working hours does not
 count, so the agent is not dead at eight in the morning. The agent is alive while its newest heartbeat is
@@ -25,10 +24,12 @@ from agenticpm.model.snapshots import AGENT, FAILING, LAST_CYCLE, NOTHING
 from holdfast import Stores, batch_get
 
 # The agent is dead after this many polling intervals of working hours without a heartbeat.
-INTERVALS_MAX: Final = 3
+MAX_INTERVALS: Final = 3
 
 
 class Liveness(StrEnum):
+    """How the agent is doing. `resting`: outside working hours; `idle`: no active project."""
+
     alive = "alive"
     waiting = "waiting"
     dead = "dead"
@@ -81,6 +82,7 @@ class AgentState(BaseModel):
 
 
 async def load_agent_state(stores: Stores) -> AgentState:
+    """Compute the current state from the settings, the checkpoints, the spend and the lease."""
     settings, now = await agent_settings.load(stores), get_now(stores.clock)
     active = (await stores.all(patterns.projects_in())).items
     cycles = await _load_cycles(stores, settings, active, now)
@@ -106,6 +108,7 @@ async def load_agent_state(stores: Stores) -> AgentState:
 async def _load_cycles(
     stores: Stores, settings: AgentSettings, active: Sequence[Project], now: datetime
 ) -> list[LastCycle]:
+    """Load the last cycle of each active project."""
     marks = await stores.run(batch_get(patterns.checkpoint(each.id, AGENT, LAST_CYCLE) for each in active))
     failed = await stores.run(batch_get(patterns.checkpoint(each.id, AGENT, FAILING) for each in active))
     return [_build_cycle(settings, *each, now) for each in zip(active, marks, failed, strict=True)]
@@ -118,6 +121,7 @@ def _build_cycle(
     failed: Checkpoint | None,
     now: datetime,
 ) -> LastCycle:
+    """Build a project's last cycle from the checkpoints of the cycle (`mark`) and of the failed parts."""
     at = None if mark is None else mark.updated_at
     # A project that is new, or was paused, waits only since it became active.
     since = project.updated_at if at is None else max(at, project.updated_at)
@@ -133,15 +137,17 @@ def _build_cycle(
 
 def _is_late(settings: AgentSettings, since: datetime, now: datetime) -> bool:
     """Return whether more than the allowed intervals of working hours have passed, in whole minutes."""
-    most = settings.polling_interval_minutes * INTERVALS_MAX + 1
+    most = settings.polling_interval_minutes * MAX_INTERVALS + 1
     return agent_settings.count_working_minutes(settings, since, now, most) >= most
 
 
 def _compute_liveness(
     settings: AgentSettings, cycles: Sequence[LastCycle], beat: datetime | None, now: datetime
 ) -> Liveness:
-    """Compute the liveness. The agent is alive while any project has a fresh heartbeat: a single late project
-    has a problem of its own.
+    """Compute the liveness; `beat` is the newest heartbeat of all projects.
+
+    The agent is alive while any project has a fresh heartbeat: a single late project has a problem of its
+    own.
     """
     if not agent_settings.is_working_hours(settings, now):
         return Liveness.resting
@@ -159,6 +165,7 @@ def _describe(
     cycles: Sequence[LastCycle],
     now: datetime,
 ) -> str:
+    """Describe the state in a sentence for a person."""
     last = "no heartbeat yet" if beat is None else f"last heartbeat at {_format_time(beat)}"
     match liveness:
         case Liveness.resting:
@@ -178,7 +185,7 @@ def _describe(
             )
         case Liveness.dead:
             return (
-                f"The agent is dead: {last}, and a project has waited for more than {INTERVALS_MAX} "
+                f"The agent is dead: {last}, and a project has waited for more than {MAX_INTERVALS} "
                 f"intervals of {format_count(settings.polling_interval_minutes, 'minute')}. Start it "
                 "(`holdfast run "
                 "agenticpm`), and read its log."
@@ -193,6 +200,7 @@ def _format_time(moment: datetime) -> str:
 
 
 async def _load_holder(stores: Stores) -> Holder | None:
+    """Return the instance that holds the lease now, or None."""
     found = await stores.run(patterns.LEASE.patterns.read(patterns.LOOP))
     now = stores.clock.now()
     if found is None or found.until <= now:

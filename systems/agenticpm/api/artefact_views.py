@@ -37,6 +37,7 @@ async def list_artefacts(stores: Stores, project_id: str) -> list[dict[str, Any]
 
 
 async def get_artefact(stores: Stores, project_id: str, type: ArtefactType | str) -> Artefact:
+    """Return the artefact. Raise NotFound if the project does not exist or has none of this type."""
     wanted = parse_choice(ArtefactType, type, "artefact")
     artefact = await stores.run(patterns.artefact(parse_project_id(project_id), wanted))
     if artefact is None:
@@ -48,11 +49,15 @@ async def get_artefact(stores: Stores, project_id: str, type: ArtefactType | str
 
 
 async def load_with_content(stores: Stores, artefact: Artefact) -> dict[str, Any]:
+    """Return the artefact's header with its full content, as JSON fields."""
     return {**_to_header(artefact), "content": await artefacts.load_content(stores, artefact)}
 
 
 async def diff(stores: Stores, project_id: str, type: ArtefactType | str) -> dict[str, Any]:
-    """Compare an artefact with its previous version: structured differences, and lines for a person."""
+    """Compare an artefact with its previous version: structured differences, and lines for a person.
+
+    Without a previous version there are no differences, and one line says so.
+    """
     artefact = await get_artefact(stores, project_id, type)
     before = await artefacts.load_previous(stores, artefact)
     if before is None:
@@ -68,6 +73,7 @@ async def diff(stores: Stores, project_id: str, type: ArtefactType | str) -> dic
 async def export(
     stores: Stores, project_id: str, type: ArtefactType | str, format: Format | str = Format.md
 ) -> str:
+    """Return the artefact as text in the format. Raise NotFound if there is none."""
     wanted = parse_choice(Format, format, "format")
     artefact = await get_artefact(stores, project_id, type)
     return EXPORTERS[wanted](artefact.type, await artefacts.load_content(stores, artefact))
@@ -76,12 +82,13 @@ async def export(
 async def put(
     stores: Stores, project_id: str, type: ArtefactType | str, content: Mapping[str, Any], seen_version: int
 ) -> Artefact:
+    """Write the next version if the current one is `seen_version` (0: none yet)."""
     wanted = parse_choice(ArtefactType, type, "artefact")
     return await artefacts.update(stores, parse_project_id(project_id), wanted, content, seen_version)
 
 
 async def undo(stores: Stores, project_id: str, type: ArtefactType | str, seen_version: int) -> Artefact:
-    """Restore the previous version.
+    """Restore the previous version as a next version, if the current one is `seen_version`.
 
     Raise Conflict if there is nothing to undo or it no longer agrees with the others.
     """
@@ -94,6 +101,7 @@ async def undo(stores: Stores, project_id: str, type: ArtefactType | str, seen_v
 
 
 def _to_header(artefact: Artefact) -> dict[str, Any]:
+    """Return the public fields of an artefact without its content."""
     return {
         "id": artefact.id,
         "projectId": artefact.project_id,

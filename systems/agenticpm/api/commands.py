@@ -1,4 +1,4 @@
-"""Commands: `holdfast agenticpm projects list` and the others, with the same functions as the HTTP API.
+"""The CLI commands of AgenticPM, such as `projects list`, which call the same functions as the API.
 
 Each command takes the stores and the parsed arguments, and returns what is shown. Secrets are read from a
 file or from standard input, never from an argument, which other users of the machine could see and the shell
@@ -27,7 +27,7 @@ from holdfast import Explanation, Listing, Page, Stores, open_cipher
 from holdfast.core.errors import InvalidRequest
 
 STDIN: Final = Path("-")
-FILE_BYTES_MAX: Final = 1024 * 1024
+MAX_FILE_BYTES: Final = 1024 * 1024
 
 ProjectArg = Annotated[str, "The id of the project"]
 ActionProject = Annotated[str, "The id of the project, or `global` for an action without a project"]
@@ -403,15 +403,17 @@ COMMANDS: Final[Mapping[str, Callable[..., Awaitable[Any]]]] = {
 
 
 def _build_listing(page: Page[Any], *columns: str) -> Listing:
+    """Return the page as JSON values with the columns of its table."""
     return Listing(Page(tuple(to_json(each) for each in page), page.cursor), columns)
 
 
 def _parse_scope(project: str) -> str | None:
+    """Return the project id, or None for `global`."""
     return None if project == GLOBAL else project
 
 
 def _parse_object(text: str, what: str) -> dict[str, Any]:
-    """Parse a JSON object. The error omits the text, which may contain a secret."""
+    """Parse a JSON object. Raise InvalidRequest without the text, which may contain a secret."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -422,11 +424,12 @@ def _parse_object(text: str, what: str) -> dict[str, Any]:
 
 
 def _read_json(file: Path) -> dict[str, Any]:
+    """Read a JSON object of at most 1 MiB from a file or standard input. Raise InvalidRequest."""
     if file == STDIN:
-        return _parse_object(sys.stdin.read(FILE_BYTES_MAX), "standard input")
+        return _parse_object(sys.stdin.read(MAX_FILE_BYTES), "standard input")
     try:
-        if file.stat().st_size > FILE_BYTES_MAX:
-            raise InvalidRequest(f"{file} has more than {FILE_BYTES_MAX} bytes.")
+        if file.stat().st_size > MAX_FILE_BYTES:
+            raise InvalidRequest(f"{file} has more than {MAX_FILE_BYTES} bytes.")
         return _parse_object(file.read_text(), str(file))
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest(

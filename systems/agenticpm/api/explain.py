@@ -1,4 +1,4 @@
-"""Explanations: what led to an action, an escalation or an event, and who decided.
+"""Explanations in text: what led to an action, an escalation or an event, and who decided.
 
 Nothing is scanned. An event is found in the index of its day, by the time in its ULID. An action is stored in
 its project by time: the events around that time give the candidate projects; after thirty days they are gone,
@@ -29,7 +29,10 @@ _ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}", re.IGNORECASE)
 
 
 async def explain(stores: Stores, id: str) -> Explanation:
-    """Explain the action, escalation or event with this id, or PROJECT/ID."""
+    """Explain the action, escalation or event with this id, or PROJECT/ID.
+
+    Raise InvalidRequest if the id has another form, NotFound if nothing has it.
+    """
     project, _, bare = id.rpartition("/")
     project_id = parse_project_id(project) if project else None
     if _ULID.fullmatch(bare):
@@ -45,6 +48,7 @@ async def explain(stores: Stores, id: str) -> Explanation:
 
 
 async def _explain_ulid(stores: Stores, project_id: ProjectId | None, id: str) -> Explanation:
+    """Find and explain an event or an action."""
     near = await _load_events_around(stores, action_reviews.parse_ulid_time(id))
     for event in near:
         if event.id == id:
@@ -60,6 +64,7 @@ async def _explain_ulid(stores: Stores, project_id: ProjectId | None, id: str) -
 
 
 async def _explain_uuid(stores: Stores, project_id: ProjectId | None, id: str) -> Explanation:
+    """Find and explain an escalation."""
     if project_id is not None:
         escalation = await stores.run(patterns.escalation(project_id, id))
         if escalation is not None:
@@ -73,6 +78,7 @@ async def _explain_uuid(stores: Stores, project_id: ProjectId | None, id: str) -
 
 
 async def _load_events_around(stores: Stores, at: datetime) -> list[Event]:
+    """Load the full events of all projects within five minutes of a time."""
     since, until = at - AROUND, at + AROUND
     return [
         event
@@ -82,7 +88,7 @@ async def _load_events_around(stores: Stores, at: datetime) -> list[Event]:
 
 
 def _list_projects(events: Sequence[Event]) -> list[ProjectId | None]:
-    """List the projects of the events, and None for actions without a project."""
+    """List the project ids of the events, and None for actions without a project."""
     return list(dict.fromkeys([*(each.project_id for each in events), None]))
 
 
@@ -109,6 +115,7 @@ async def _explain_event(stores: Stores, event: Event) -> Explanation:
 
 
 def explain_action(action: Action) -> Explanation:
+    """Explain an action: its reason, confidence, site, review and outcome."""
     lines = [
         f"{_format_time(action.created_at)} proposed: {action.description} [{action.action_type} {action.id}]"
     ]
@@ -124,6 +131,7 @@ def explain_action(action: Action) -> Explanation:
 
 
 def explain_escalation(escalation: Escalation) -> Explanation:
+    """Explain an escalation: its reason, options, recommendation and ending."""
     lines = [
         f"{_format_time(escalation.created_at)} asked: {escalation.title} [{escalation.id}]",
         *_format_evidence(escalation.context),
@@ -141,7 +149,7 @@ def explain_escalation(escalation: Escalation) -> Explanation:
 
 
 def _format_evidence(detail: Mapping[str, Any]) -> list[str]:
-    """Format the signal behind something, and its evidence: field and ticket, before and after."""
+    """Format the signal in a detail, and its evidence: field and ticket, before and after; or no lines."""
     if "signal" not in detail:
         return []
     lines = [f"Because of {detail['signal']} ({detail.get('subject')}): {detail.get('summary')}"]
@@ -161,6 +169,7 @@ def _format_confidence(action: Action) -> str:
 
 
 def _format_ending(escalation: Escalation) -> str:
+    """Say how the escalation ended, or until when it waits."""
     if escalation.decided_at is not None:
         notes = f" ({escalation.user_notes})" if escalation.user_notes else ""
         return f"{_format_time(escalation.decided_at)} decided: {escalation.user_decision}{notes}."

@@ -1,4 +1,4 @@
-"""MCP tools: questions that take several access patterns. They only read."""
+"""The MCP tools of AgenticPM that combine several access patterns to answer a question. They only read."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from agenticpm.api import action_reviews, explain
 from agenticpm.api.agent_state import load_agent_state as state_of_agent
 from agenticpm.api.serializers import to_json
 from agenticpm.domain.contents import ArtefactType
-from agenticpm.model import artefacts, escalations, patterns, projects
+from agenticpm.model import artefacts, patterns, projects
 from agenticpm.model.entities import EscalationStatus, EventType
+from agenticpm.workers import escalations
 from holdfast import Stores
 
 MAX_SHOWN: Final = 20
@@ -98,6 +99,7 @@ TOOLS = (project_state, what_waits, why, agent_state)
 
 
 def _build_delivery(content: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the parts of the delivery state that the tool shows."""
     if content is None:
         return {"delivery": "not known yet"}
     return {
@@ -111,6 +113,7 @@ def _build_delivery(content: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _list_risks(content: dict[str, Any] | None) -> list[str]:
+    """Return the first 20 open or mitigating RAID items of critical or high severity."""
     items = [] if content is None else content["items"]
     grave = [each for each in items if each["severity"] in RISKS and each["status"] in OPEN]
     return [f"{each['id']} {each['severity']}: {each['title']}" for each in grave[:MAX_SHOWN]]

@@ -1,4 +1,4 @@
-"""Serializers: entities and values as plain JSON, with the document's names and numbers as numbers."""
+"""Serializers for the API, commands and MCP tools: entities and values as JSON, with the document's names."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ HIDDEN_EVENT_FIELDS: Final = {"scope", "day"}
 
 
 def to_json(value: Any) -> Any:
-    """Convert a value to maps, lists, texts and numbers."""
+    """Convert a value to JSON types.
+
+    An action gets its outcome as a sentence; an event has no scope and day.
+    """
     if isinstance(value, Action):
         return _to_members(value, ACTION_FIELDS) | {"outcome": format_outcome(value)}
     if isinstance(value, Event):
@@ -75,7 +78,7 @@ def format_outcome(action: Action) -> str:
 
 
 def _format_unfinished(action: Action) -> str:
-    """Describe an action that was started.
+    """Describe an action that was started and is not done.
 
     While its outcome is open, it is looked up or retried under the same key, and only after the external
     service can no longer be executing it.
@@ -98,6 +101,7 @@ def _format_time(moment: datetime) -> str:
 
 
 def _to_members(value: BaseModel, names: Iterable[str]) -> dict[str, Any]:
+    """Return the named fields under their aliases, as JSON."""
     fields = type(value).model_fields
     return {
         fields[name].serialization_alias or fields[name].alias or name: to_json(getattr(value, name))
@@ -106,6 +110,7 @@ def _to_members(value: BaseModel, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _to_json_value(value: Any) -> Any:
+    """Convert a single value: times and days to ISO 8601, enums to their value, Decimal to int or float."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(value, date):

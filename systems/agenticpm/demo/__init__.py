@@ -1,1 +1,1 @@
-"""Sample data and the demo story."""
+"""The demo of AgenticPM: sample data, sandboxes of the external services, and the story."""

@@ -1,7 +1,7 @@
-"""Processes of the story: the sandboxes and the API over HTTP, and the agent's workers, in one process.
+"""The environment of the demo story: sandboxes, API and agent workers, all started in one process.
 
-Nothing is mocked: people use the API, tickets change in the tracker, the loop and the executor run as their
-components, and the rules write the artefacts. Only the clock is advanced by hand.
+Nothing is mocked: people use the API over HTTP, tickets change in the tracker, the loop and the executor run
+as their components, and the rules write the artefacts. Only the clock is advanced by hand.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from agenticpm.demo.sandbox.outlook import OutlookSandbox, build_outlook_app
 from agenticpm.demo.sandbox.resend import ResendSandbox, build_resend_app
 from agenticpm.integrations.clients import IntegrationClients
 from agenticpm.integrations.factory import build_sandbox_credentials
-from agenticpm.model import agent_settings, escalations
+from agenticpm.model import agent_settings
 from agenticpm.model.entities import Integration, ProjectId
 from agenticpm.model.events import get_now
-from agenticpm.workers import actions, digest
+from agenticpm.workers import actions, digest, escalations
 from agenticpm.workers.loop import Loop, TickResult
 from agenticpm.workers.writers import Writers
 from holdfast import Stores, System, web
@@ -37,7 +37,7 @@ QUIET: Final = ("holdfast", "agenticpm", "uvicorn", "httpx2", "httpcore2", "asyn
 
 @dataclass
 class DemoProcesses:
-    """The sandboxes, the API and the agent, while `start_demo` is entered."""
+    """The running sandboxes, API and agent, inside `start_demo`."""
 
     stores: Stores
     clock: RunClock
@@ -50,7 +50,10 @@ class DemoProcesses:
     # --- what people do -------------------------------------------------------------------------------------
 
     async def call_api(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """Call the API as a person does."""
+        """Call the API as a person does and return the JSON or text.
+
+        Raise AssertionError if it is refused.
+        """
         answer = await self.http.request(method, path, json=body, headers=headers)
         if answer.is_error:
             raise AssertionError(f"{method} {path} was refused: {answer.text}")
@@ -59,18 +62,19 @@ class DemoProcesses:
     async def call_api_refused(
         self, method: str, path: str, body: Any = None, **headers: str
     ) -> tuple[int, str]:
+        """Call the API with a request that it refuses; return the status and the problem's detail."""
         answer = await self.http.request(method, path, json=body, headers=headers)
         return answer.status_code, str(answer.json().get("detail", ""))
 
     async def edit_ticket(self, key: str, **fields: Any) -> None:
-        """Change a ticket in the tracker."""
+        """Advance the clock by a minute and change a ticket in the tracker."""
         self.clock.advance(60)
         self.jira.data.edit(key, **fields)
 
     # --- the agent ------------------------------------------------------------------------------------------
 
     async def run_turn(self) -> TickResult:
-        """Advance the clock by one interval and run one tick of the loop."""
+        """Advance the clock by one polling interval and run one tick of the loop."""
         settings = await agent_settings.load(self.stores)
         self.clock.advance(settings.polling_interval_minutes * 60)
         stores = self.stores.for_component("loop")
@@ -86,7 +90,7 @@ class DemoProcesses:
         return await escalations.expire_due(self.stores.for_component("executor"))
 
     async def advance_to_morning(self, days: int = 0) -> None:
-        """Advance the clock to the next start of working hours, after this many days."""
+        """Advance the clock by this many days and then to a minute after the next start of working hours."""
         settings = await agent_settings.load(self.stores)
         self.clock.advance(days * 86400)
         now = get_now(self.clock)
@@ -108,6 +112,7 @@ class DemoProcesses:
 
     @property
     def tracker_effects(self) -> Sequence[dict[str, Any]]:
+        """The comments and transitions in the Jira sandbox's ledger."""
         return self.jira.ledger
 
 
@@ -115,7 +120,10 @@ class DemoProcesses:
 async def start_demo(
     stores: Stores, system: System, clock: RunClock, folder: Path, **sandbox: Any
 ) -> AsyncIterator[DemoProcesses]:
-    """Start everything, and stop it at exit. The key that encrypts credentials is stored in the folder."""
+    """Start everything and store the sandbox credentials through the API; stop it at exit.
+
+    The key that encrypts credentials is stored in the folder. `sandbox` are options of the Jira sandbox.
+    """
     jira = JiraSandbox(clock=clock, **sandbox)
     resend, outlook = ResendSandbox(clock=clock), OutlookSandbox(clock=clock)
     variables = {"HOLDFAST_KEYS": f"file:{folder / 'keys.json'}", "HOLDFAST_REASONER": "rules"}
@@ -129,9 +137,9 @@ async def start_demo(
         url = stack.enter_context(web.serve_in_thread(web.make_app(system.title, "demo", routers)))
         async with (
             httpx2.AsyncClient(base_url=url, timeout=TIMEOUT_S) as http,
-            IntegrationClients(stores.for_component("loop")) as parties,
+            IntegrationClients(stores.for_component("loop")) as clients,
         ):
-            stage = DemoProcesses(stores, clock, jira, resend, outlook, parties, http)
+            stage = DemoProcesses(stores, clock, jira, resend, outlook, clients, http)
             await agent_settings.seed(stores)
             for integration, address in urls.items():
                 credentials = build_sandbox_credentials(integration, address)
@@ -142,7 +150,7 @@ async def start_demo(
 
 
 async def onboard_project(stage: DemoProcesses, **wanted: Any) -> ProjectId:
-    """Create a project of the Jira sandbox."""
+    """Create the project of the Jira sandbox through the API and return its id; `wanted` overrides fields."""
     given: dict[str, Any] = {
         "name": "Member Centre Upgrade",
         "source": "jira",

@@ -1,5 +1,4 @@
-"""Sample data: a dozen projects as the agent would leave them after a month; the same on every run, at any
-scale.
+"""Sample data: a dozen projects (times `scale`) as the agent would leave them, the same on every run.
 
 Tickets are drawn from a seed and pass through the signals and the rules writer; the results become artefacts,
 events, actions and escalations. Times count back from the clock, so nothing has expired. Rows are written in
@@ -70,7 +69,10 @@ Progress = Callable[[str, int, int], None]
 
 
 async def load_sample(stores: Stores, *, scale: float = 1, progress: Progress | None = None) -> int:
-    """Provision the stores and write the absent sample rows; return their number. Safe to run again."""
+    """Provision the stores and write the absent sample rows; return their number. Safe to run again.
+
+    `scale` multiplies the number of projects. Raise InvalidRequest unless it is above 0.
+    """
     if scale <= 0:
         raise InvalidRequest(f"Invalid scale={scale}: expected a number above 0, such as 1 or 0.1.")
     if stores.system is not None:
@@ -86,6 +88,10 @@ async def load_sample(stores: Stores, *, scale: float = 1, progress: Progress | 
 
 
 async def _write(stores: Stores, writes: Sequence[Write[Any]]) -> int:
+    """Commit the writes in transactions of 40; return the number of rows.
+
+    A transaction with existing rows is skipped.
+    """
     rows = 0
     for begin in range(0, len(writes), WRITES_AT_ONCE):
         some = writes[begin : begin + WRITES_AT_ONCE]
@@ -98,6 +104,7 @@ async def _write(stores: Stores, writes: Sequence[Write[Any]]) -> int:
 
 
 async def _build_project_writes(stores: Stores, number: int) -> Any:
+    """Yield all writes of the sample project with this number; the project itself comes last."""
     now = get_now(stores.clock)
     project = _build_project(number, now)
     snapshot = _build_snapshot(Random(number), project, now)
@@ -120,10 +127,12 @@ async def _build_project_writes(stores: Stores, number: int) -> Any:
 
 
 def _get_project_id(number: int) -> ProjectId:
+    """Return the fixed id of the sample project with this number."""
     return EXAMPLE_PROJECT if number == 0 else ProjectId(str(uuid5(UUID_NAMESPACE, str(number))))
 
 
 def _build_project(number: int, now: datetime) -> Project:
+    """Build the project with this number; status, source and level vary with the number."""
     born = now - timedelta(days=120)
     return Project(
         id=_get_project_id(number),
@@ -138,6 +147,7 @@ def _build_project(number: int, now: datetime) -> Project:
 
 
 def _build_snapshot(rng: Random, project: Project, now: datetime) -> Snapshot:
+    """Build a snapshot with a running sprint, a milestone and 47 random tickets."""
     sprint = Sprint(
         id="12",
         name=SPRINT,
@@ -186,6 +196,7 @@ def _build_ticket(rng: Random, project: Project, number: int, now: datetime) -> 
 async def _build_artefacts(
     stores: Stores, project: Project, snapshot: Snapshot, signals: Sequence[Signal], now: datetime
 ) -> list[Write[Any]]:
+    """Build the writes of the four artefacts by the rules writer."""
     writes: list[Write[Any]] = []
     raid: Any = None
     for type in (
@@ -206,6 +217,7 @@ async def _build_artefacts(
 def _build_history(
     stores: Stores, project: Project, signals: Sequence[Signal], now: datetime
 ) -> Iterator[Write[Any]]:
+    """Yield the writes of the heartbeats, the signals' events and the executed actions."""
     for number in range(HEARTBEATS):
         at = now - timedelta(minutes=15 * number)
         detail = {"tickets": number % 4, "signals": 0, "artefacts": [], "errors": 0, "token": 1}
@@ -249,6 +261,7 @@ def _build_done_action(stores: Stores, project: Project, number: int, at: dateti
 
 
 def _build_escalations(project: Project, now: datetime) -> Iterator[Write[Any]]:
+    """Yield the writes of four escalations: one pending, three decided."""
     for number in range(4):
         is_open = number == 0
         yield patterns.create_escalation(

@@ -1,7 +1,7 @@
-"""The demo story: some days of a project, printed to the terminal, with crashes that lose and repeat nothing.
+"""The demo story: some days of a project with crashes, printed to the terminal and checked.
 
-It runs on `demo_processes.py`, prints what happens and what it costs, and raises if a result is not as
-expected.
+It runs on `demo_processes.py`, prints what happens and what it costs, and raises AssertionError if a result
+is not as expected.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ async def run_story(stores: Stores, console: Any, clock: RunClock, folder: Path)
 
 
 async def _show_onboarding(stage: DemoProcesses, console: Any) -> ProjectId:
+    """Pause the sample's projects, create the story's project, and store the credentials and recipients."""
     console.rule("[bold]AgenticPM: a project manager that forgets nothing")
     console.print(
         "Sandboxes of Jira, a mailbox and a mail service run over HTTP. The API creates a project: the "
@@ -69,6 +70,7 @@ async def _show_onboarding(stage: DemoProcesses, console: Any) -> ProjectId:
 
 
 async def _show_first_cycle(stage: DemoProcesses, console: Any, project: ProjectId) -> None:
+    """Run the first cycle, print its results, and check that a second cycle finds nothing new."""
     console.rule("The first cycle")
     await stage.advance_to_morning()
     cycle = await _run_cycle(stage)
@@ -86,6 +88,7 @@ async def _show_first_cycle(stage: DemoProcesses, console: Any, project: Project
 
 
 async def _show_held_actions(stage: DemoProcesses, console: Any, project: ProjectId) -> None:
+    """Cancel one held action, edit another, execute the rest after the hold, and check Jira's comments."""
     console.rule("Held actions")
     held = (await stage.call_api("GET", "/actions/held"))["items"]
     for each in held:
@@ -111,6 +114,7 @@ async def _show_held_actions(stage: DemoProcesses, console: Any, project: Projec
 
 
 async def _show_second_day(stage: DemoProcesses, console: Any, project: ProjectId) -> None:
+    """Change tickets, a milestone, the sprint and the mailbox, and check that each signal is reported."""
     console.rule("The second day")
     await stage.advance_to_morning()
     await stage.edit_ticket("MCU-142", flagged=False)
@@ -135,6 +139,7 @@ async def _show_second_day(stage: DemoProcesses, console: Any, project: ProjectI
 
 
 async def _show_decision(stage: DemoProcesses, console: Any, project: ProjectId) -> None:
+    """Decide a question, check its entry in the decision log, and check that a second decision is refused."""
     console.rule("A question to a person")
     pending = (await stage.call_api("GET", "/escalations"))["items"]
     escalation = next(each for each in pending if each["projectId"] == project and "sprint" in each["title"])
@@ -158,7 +163,10 @@ async def _show_decision(stage: DemoProcesses, console: Any, project: ProjectId)
 
 
 async def _show_crashes(stage: DemoProcesses, console: Any, project: ProjectId) -> None:
-    """Interrupt the loop at each of its steps. A killed process leaves the same state behind."""
+    """Interrupt the loop at each of its steps and check that a signal is reported once.
+
+    A killed process leaves the same state behind.
+    """
     console.rule("The loop crashes at every step")
     await stage.edit_ticket("MCU-123", flagged=True)
     reported_before = await _count_signals(stage, project)
@@ -185,6 +193,7 @@ async def _show_crashes(stage: DemoProcesses, console: Any, project: ProjectId) 
 
 
 async def _show_mails(stage: DemoProcesses, console: Any, project: ProjectId) -> None:
+    """Cancel one digest mail; send the next one despite a lost answer, and check that one mail was sent."""
     console.rule("Two mails")
     digest = await stage.make_daily_digest()
     if digest is None:
@@ -218,6 +227,7 @@ async def _show_mails(stage: DemoProcesses, console: Any, project: ProjectId) ->
 
 
 async def _show_undo(stage: DemoProcesses, console: Any, project: ProjectId) -> None:
+    """Undo the last delivery state, and check that a second undo of that version is refused."""
     console.rule("Undo")
     path = f"/projects/{project}/artefacts/delivery_state"
     now = await stage.call_api("GET", path)
@@ -240,6 +250,7 @@ async def _show_undo(stage: DemoProcesses, console: Any, project: ProjectId) -> 
 
 
 async def _show_figures(stage: DemoProcesses, console: Any, project: ProjectId, meter: Meter) -> None:
+    """Print the totals and the used capacity, and check that each external effect happened once."""
     console.rule("In figures")
     references = [each["reference"] for each in (*stage.tracker_effects, *stage.sent_mails)]
     _expect(len(references), len(set(references)))
@@ -276,7 +287,7 @@ class _Killed(BaseException):
 
 
 class _KillAtStep:
-    """A step hook that raises at the given step."""
+    """A step hook that raises `_Killed` at the step with the given number."""
 
     def __init__(self, number: int) -> None:
         self.left = number
@@ -288,6 +299,7 @@ class _KillAtStep:
 
 
 async def _run_cycle(stage: DemoProcesses) -> CycleReport:
+    """Run one turn and return its only cycle. Raise AssertionError if the loop did not run."""
     turn = await stage.run_turn()
     if turn.skip_reason is not None:
         raise AssertionError(f"The loop did not run: {turn.skip_reason}")
@@ -296,6 +308,7 @@ async def _run_cycle(stage: DemoProcesses) -> CycleReport:
 
 
 async def _count_signals(stage: DemoProcesses, project: ProjectId) -> Counter[str]:
+    """Count the reported signals of the project by subject."""
     found = await stage.stores.all(patterns.project_events(project))
     return Counter(
         each.detail["subject"] for each in found if each.event_type == "signal_detected" and each.detail
@@ -303,6 +316,7 @@ async def _count_signals(stage: DemoProcesses, project: ProjectId) -> Counter[st
 
 
 async def _load_content(stage: DemoProcesses, project: ProjectId, type: str) -> Any:
+    """Return the content of an artefact from the API."""
     return (await stage.call_api("GET", f"/projects/{project}/artefacts/{type}"))["content"]
 
 
@@ -323,5 +337,6 @@ def _build_empty_report() -> Any:
 
 
 def _expect(found: Any, wanted: Any) -> None:
+    """Raise AssertionError if the values differ."""
     if found != wanted:
         raise AssertionError(f"Unexpected result {found!r}: expected {wanted!r}.")

@@ -11,11 +11,11 @@ import re
 import unicodedata
 from typing import Any, Final
 
-from agenticpm.domain.plain_text import TITLE_CHARS_MAX, to_line
+from agenticpm.domain.plain_text import MAX_TITLE_CHARS, to_line
 
-ADDRESS_CHARS_MAX: Final = 254
-NAME_CHARS_MAX: Final = 64
-OUTWARD_CHARS_MAX: Final = 4000
+MAX_ADDRESS_CHARS: Final = 254
+MAX_NAME_CHARS: Final = 64
+MAX_OUTWARD_CHARS: Final = 4000
 
 LINK_REMOVED: Final = "[link removed]"
 ADDRESS_REMOVED: Final = "[address removed]"
@@ -38,26 +38,23 @@ _HOST_STOP: Final = re.compile(rf"(?<=[^\W_]){_FULL_STOP}(?=[^\W\d_]{{2}})")
 
 
 def is_address(value: Any) -> bool:
-    """Return whether the value is exactly one ASCII mail address (`name@host.example`) of at most 254
-    characters.
-    """
-    if not isinstance(value, str) or len(value) > ADDRESS_CHARS_MAX or value.find("@") > NAME_CHARS_MAX:
+    """Return whether the value is exactly one ASCII mail address (`name@host.example`), at most 254 long."""
+    if not isinstance(value, str) or len(value) > MAX_ADDRESS_CHARS or value.find("@") > MAX_NAME_CHARS:
         return False
     return _ADDRESS.fullmatch(value) is not None
 
 
-def sanitize_text(text: str, max_chars: int = OUTWARD_CHARS_MAX) -> str:
-    """Return an outside text as it may be sent: links and addresses replaced, no control characters,
-    truncated.
+def sanitize_text(text: str, max_chars: int = MAX_OUTWARD_CHARS) -> str:
+    """Return an outside text as it may be sent: without links, addresses and control characters.
 
-    Keep its line breaks. `max_chars` limits each line and the whole text.
+    Keep its line breaks. Truncate each line and the whole text to `max_chars`.
     """
     lines = (sanitize_line(line, max_chars) for line in text[: max_chars * 8].splitlines())
     text_out = "\n".join(lines).strip()
     return text_out if len(text_out) <= max_chars else text_out[: max_chars - 1].rstrip() + "…"
 
 
-def sanitize_line(text: str, max_chars: int = TITLE_CHARS_MAX) -> str:
+def sanitize_line(text: str, max_chars: int = MAX_TITLE_CHARS) -> str:
     """Return an outside text as one line that may be sent: links and addresses replaced, truncated."""
     # Normalize first: an invisible character must not hide a link from the patterns below.
     plain = to_line(unicodedata.normalize("NFC", text), max_chars * 4)

@@ -1,4 +1,4 @@
-"""Autonomy rules: the action or question a signal leads to, its confidence scores, and whether it is allowed.
+"""Autonomy rules: the action or question a signal leads to, its confidence, and whether it is allowed.
 
 At `monitoring` the agent observes. At `artefact` it writes artefacts and asks people. At `tactical` it also
 performs the actions in a project's `allowed_actions`. Four scores measure the confidence in an action; if one
@@ -39,12 +39,12 @@ MIN_SCORES: Final[Mapping[str, Decimal]] = {
 }
 NO_PRECEDENT: Final = Decimal("0.5")
 PRECEDENTS: Final = 20
-ACTIONS_PER_DAY_MAX: Final = 20
+MAX_ACTIONS_PER_DAY: Final = 20
 # With this many pending escalations in a project, the agent stops asking for permission.
-QUESTIONS_MAX: Final = 10
+MAX_QUESTIONS: Final = 10
 
 # The number of recipients that a description of a mail names.
-NAMED_MAX: Final = 3
+MAX_NAMED: Final = 3
 
 DO_IT: Final = "Do it"
 LEAVE_IT: Final = "Leave it"
@@ -64,7 +64,10 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Question:
-    """A question for a person: they choose one of `options`. `subject` identifies it, so it is asked once."""
+    """A question for a person, who chooses one of `options`.
+
+    `subject` identifies it: a new question supersedes a pending one with the same subject.
+    """
 
     title: str
     subject: str
@@ -259,7 +262,7 @@ def _score_agreement(snapshot: Snapshot, proposal: Proposal) -> Decimal:
 
 def _is_within_bounds(project: Project, proposal: Proposal, precedents: Precedents) -> bool:
     """Return whether the project allows the kind of action now and the daily limit is not reached."""
-    return find_refusal(project, proposal.kind) is None and precedents.today < ACTIONS_PER_DAY_MAX
+    return find_refusal(project, proposal.kind) is None and precedents.today < MAX_ACTIONS_PER_DAY
 
 
 def _is_valid(proposal: Proposal) -> bool:
@@ -274,8 +277,9 @@ def _is_valid(proposal: Proposal) -> bool:
 
 
 def parse_mail(detail: Mapping[str, Any]) -> OutgoingMail:
-    """Return the mail that an action's detail describes. Raise ValueError if a field or an address is
-    invalid.
+    """Return the mail that an action's detail describes.
+
+    Raise ValueError if a field or an address is invalid.
     """
     mail = OutgoingMail.model_validate({name: detail.get(name) for name in ("to", "subject", "text")})
     if wrong := [each for each in mail.to if not is_address(each)]:
@@ -284,8 +288,7 @@ def parse_mail(detail: Mapping[str, Any]) -> OutgoingMail:
 
 
 def _score_precedents(precedents: Precedents) -> Decimal:
-    """Return the share of decided earlier actions that were executed, or `NO_PRECEDENT` if there were none.
-    """
+    """Return the share of decided earlier actions that were executed; `NO_PRECEDENT` without any."""
     total = precedents.executed + precedents.cancelled
     if total == 0:
         return NO_PRECEDENT
@@ -366,5 +369,5 @@ def describe_action(detail: Mapping[str, Any]) -> str:
 def _format_recipients(to: Any) -> str:
     """Format the first three recipients and the number of the others."""
     names = [to_line(str(each)) for each in to] if isinstance(to, list | tuple) else []
-    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
-    return (", ".join(names[:NAMED_MAX]) or "nobody") + more
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return (", ".join(names[:MAX_NAMED]) or "nobody") + more

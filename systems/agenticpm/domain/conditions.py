@@ -37,7 +37,7 @@ from agenticpm.domain.trends import (
 _DAY: Final = timedelta(days=1)
 _FAR: Final = datetime.max.replace(tzinfo=UTC)
 # The maximum reported delay, for a very low velocity.
-_LATE_DAYS_MAX: Final = 3650
+_MAX_LATE_DAYS: Final = 3650
 
 
 # --- tickets ------------------------------------------------------------------------------------------------
@@ -140,15 +140,15 @@ def _get_entry_time(
 
 
 def _split_sprints(text: str | None) -> set[str]:
-    """Return the sprints in a changelog value separated by commas, and the whole value (a name may have a
-    comma).
+    """Return the sprints in a changelog value, split at commas, and the whole value.
+
+    A sprint's name may contain a comma.
     """
     return {each.strip() for each in (text or "").split(",")} | {text or ""}
 
 
 def find_latecomers(snapshot: Snapshot, thresholds: Thresholds) -> list[tuple[Ticket, Entry]]:
-    """Return the tickets added to the running sprint after its planning hours, with their entries, by time.
-    """
+    """Return the tickets added to the running sprint after its planning, with their entries, by time."""
     sprint = find_running_sprint(snapshot.plan)
     if sprint is None or sprint.starts_at is None:
         return []
@@ -198,8 +198,9 @@ def compute_scope(snapshot: Snapshot, thresholds: Thresholds) -> SprintScope | N
 
 
 def _find_grown(snapshot: Snapshot, tickets: Sequence[Ticket]) -> Iterator[tuple[Ticket, Decimal]]:
-    """Yield the tickets whose points grew in the sprint, with their points on entry. A first estimate is not
-    growth.
+    """Yield the tickets whose points grew in the sprint, with their points on entry.
+
+    A first estimate is not growth.
     """
     for ticket in tickets:
         entry = snapshot.entries.get(ticket.key)
@@ -304,7 +305,7 @@ def _compute_outlook(
     elif milestone.due_at is not None and remaining and pace.per_day is not None:
         late = ahead / pace.per_day - Decimal((milestone.due_at - now) // timedelta(hours=1)) / 24
         if late > 0:
-            status, late_days = "at_risk", min(math.ceil(late), _LATE_DAYS_MAX)
+            status, late_days = "at_risk", min(math.ceil(late), _MAX_LATE_DAYS)
     if status == "on_track" and moved is not None:
         status = "at_risk"
     return MilestoneOutlook(milestone, status, late_days, remaining, pace.unit, moved)

@@ -33,7 +33,7 @@ from pydantic import (
 OBJECT: Final = "$object"
 MAX_REPORTED_FAULTS: Final = 5
 # The highest number of a blocker, RAID item or decision: six digits.
-NUMBER_MAX: Final = 999_999
+MAX_NUMBER: Final = 999_999
 
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z", re.ASCII)
 _NUMBERS: Final = Context(prec=38)
@@ -93,7 +93,7 @@ def get_next_id(letter: str, taken: Collection[str]) -> str:
 def iter_free_ids(letter: str, taken: Collection[str]) -> Iterator[str]:
     """Yield the free ids above the highest taken number; after 999999, the lowest free ids."""
     numbers = {int(each[1:]) for each in taken}
-    after = range(max(numbers, default=0) + 1, NUMBER_MAX + 1)
+    after = range(max(numbers, default=0) + 1, MAX_NUMBER + 1)
     yield from (f"{letter}{number:03d}" for number in after)
     yield from (f"{letter}{number:03d}" for number in count(1) if number not in numbers)
 
@@ -106,6 +106,7 @@ def _refuse_duplicates(what: str, names: list[str]) -> None:
 
 class Part(BaseModel):
     """The base of all schemas: frozen, and without unknown fields."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -124,6 +125,7 @@ class Progress(Part):
 
     @model_validator(mode="after")
     def _check_sum(self) -> Self:
+        """Refuse parts that exceed the total."""
         parts = self.completed_points + self.in_progress_points + self.blocked_points
         if parts > self.total_points:
             raise ValueError(
@@ -181,6 +183,7 @@ class DeliveryState(Content):
 
     @model_validator(mode="after")
     def _check_blockers(self) -> Self:
+        """Refuse duplicate ids, and another number of open blockers than are listed."""
         _refuse_duplicates("blockers has the id", [each.id for each in self.blockers])
         if self.key_metrics.open_blockers != len(self.blockers):
             raise ValueError(
@@ -214,6 +217,7 @@ class RaidItem(Part):
 
     @model_validator(mode="after")
     def _check_resolution(self) -> Self:
+        """Require a resolution and its date for a finished item, and allow no date for any other."""
         if self.is_finished != (self.resolved_date is not None):
             raise ValueError(
                 f"status {self.status} {'needs a' if self.is_finished else 'allows no'} resolved_date: give "
@@ -233,6 +237,7 @@ class RaidItem(Part):
 
     @property
     def is_active(self) -> bool:
+        """Whether the item is open or mitigating."""
         return self.status in ("open", "mitigating")
 
 
@@ -273,6 +278,7 @@ class Decision(Part):
 
     @model_validator(mode="after")
     def _check_decision(self) -> Self:
+        """Refuse duplicate options or RAID items, and a decision that is not one of the options."""
         names = [each.option for each in self.options_considered]
         _refuse_duplicates("options_considered has", names)
         _refuse_duplicates("related_raid_items has", self.related_raid_items)
@@ -318,6 +324,7 @@ class Totals(Part):
 
     @model_validator(mode="after")
     def _check_sums(self) -> Self:
+        """Refuse counts that do not sum to the total."""
         for name, parts in (("by_status", self.by_status), ("by_priority", self.by_priority)):
             if (counted := sum(parts.model_dump().values())) != self.total_items:
                 raise ValueError(
@@ -396,6 +403,7 @@ def _format_errors(error: ValidationError) -> str:
 
 
 def _format_path(path: tuple[str | int, ...]) -> str:
+    """Format the location of an error: `items[0].id`."""
     written = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path)
     return written.lstrip(".") or "the content"
 
@@ -450,7 +458,9 @@ def check_active_risks(state: DeliveryState, raid_log: RaidLog) -> None:
 
 
 def check_consistency(contents: Mapping[ArtefactType, Mapping[str, Any]]) -> None:
-    """Raise ValueError if the given full contents do not agree with the RAID log. Without one, check nothing.
+    """Raise ValueError if the given full contents do not agree with the RAID log.
+
+    Without one, check nothing.
     """
     if (raid := contents.get(ArtefactType.raid_log)) is None:
         return

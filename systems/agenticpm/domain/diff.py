@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 NAMES: Final = ("id", "ticket_id", "name", "option")
 # The fields that best describe an added or removed entry.
 TITLES: Final = ("title", "description", "name", "option", "detail", "issue")
-VALUE_CHARS_MAX: Final = 120
+MAX_VALUE_CHARS: Final = 120
 
 _SIGNS: Final = {"added": "+", "removed": "-", "changed": "~", "moved": "~"}
 
@@ -40,6 +40,7 @@ def compute_differences(before: Any, after: Any) -> list[Difference]:
 
 
 def _compare(path: str, before: Any, after: Any) -> Iterator[Difference]:
+    """Yield the differences of two values at a path."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         yield from _compare_members(path, "{}.{}" if path else "{}{}", before, after)
     elif isinstance(before, list) and isinstance(after, list):
@@ -84,6 +85,7 @@ def _find_identifying_name(before: Sequence[Any], after: Sequence[Any]) -> str |
 
 
 def _has_unique_names(name: str, some: Sequence[Any]) -> bool:
+    """Return whether every entry has a text under this field, and no two are equal."""
     names = [each.get(name) if isinstance(each, Mapping) else None for each in some]
     return all(isinstance(each, str) for each in names) and len(set(names)) == len(names)
 
@@ -110,14 +112,17 @@ def _format_change(found: Difference) -> str:
     return f"{format_value(found.before)} → {format_value(found.after)}"
 
 
-def format_value(value: Any, max_chars: int = VALUE_CHARS_MAX) -> str:
-    """Format a value as one line of at most `max_chars` without control characters; a mapping by its title.
+def format_value(value: Any, max_chars: int = MAX_VALUE_CHARS) -> str:
+    """Format a value as one line of at most `max_chars`, without control characters.
+
+    A mapping is shown by its title, if it has one.
     """
     text = "".join(each for each in " ".join(_to_text(value).split()) if each.isprintable())
     return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
 
 def _to_text(value: Any) -> str:
+    """Return a value as text: a mapping by its title or as JSON, None as "nothing"."""
     if value is None:
         return "nothing"
     if isinstance(value, Mapping):

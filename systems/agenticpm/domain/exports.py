@@ -172,8 +172,7 @@ def _iter_values(path: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _format_cell(value: Any) -> str:
-    """Format a value as a CSV cell: a list with semicolons, an option with its pros and cons, None as empty.
-    """
+    """Format a value as a CSV cell: a list with semicolons, an option with pros and cons, None as empty."""
     if isinstance(value, Mapping):  # a considered option
         return (
             f"{value['option']} (for: {_format_cell(value['pros'])}; against: {_format_cell(value['cons'])})"

@@ -54,8 +54,8 @@ from agenticpm.domain.trends import (
 )
 
 # The number of tickets that a signal about a sprint names.
-NAMED_MAX: Final = 10
-NAME_CHARS_MAX: Final = 30
+MAX_NAMED: Final = 10
+MAX_NAME_CHARS: Final = 30
 
 _SEVERITY_OF_PRIORITY: Final = {Priority.critical: "critical", Priority.high: "error"}
 # Fields in which trackers report that a ticket is blocked, in lower case.
@@ -79,6 +79,7 @@ class Observation:
 
     @property
     def watched_since(self) -> datetime:
+        """When the project was first read; now, if this is the first read."""
         return self.after.watched_since or self.now
 
     def find_change(self, ticket: str, *fields: str) -> FieldChange | None:
@@ -108,9 +109,7 @@ class Finding:
 
 
 def find_all(observation: Observation, raid_log: Mapping[str, Any] | None) -> Iterator[Finding]:
-    """Yield every finding; those of the whole project only if all pages were read, risks only with a RAID
-    log.
-    """
+    """Yield every finding. Those of the whole project need all pages, those of risks a RAID log."""
     for find in _TICKET_FINDERS + (_PROJECT_FINDERS if observation.is_complete else ()):
         yield from find(observation)
     if raid_log is not None:
@@ -291,26 +290,24 @@ def _collect_flags(found: Iterable[Finding]) -> Iterator[str]:
 def _build_group_signal(
     observation: Observation, kind: SignalKind, found: Sequence[Finding], says: str
 ) -> Signal:
-    """Build one signal for many tickets: the first ten as evidence, in the given order, and the total number.
-    """
+    """Build one signal for many tickets: the first ten as evidence, and the total number."""
     unique = list({each.signal.subject: each for each in found}.values())
-    named = ", ".join(to_name(each.signal.subject, NAME_CHARS_MAX) for each in unique[:NAMED_MAX])
-    more = f" and {len(unique) - NAMED_MAX} more" if len(unique) > NAMED_MAX else ""
+    named = ", ".join(to_name(each.signal.subject, MAX_NAME_CHARS) for each in unique[:MAX_NAMED])
+    more = f" and {len(unique) - MAX_NAMED} more" if len(unique) > MAX_NAMED else ""
     return Signal(
         kind=kind,
         subject=observation.after.project_key,
         severity="warning" if any(each.signal.severity == "warning" for each in unique) else "info",
         summary=f"{len(unique)} tickets are {says}: {named}{more}",
         evidence=(
-            *(each.signal.evidence[0] for each in unique[:NAMED_MAX]),
+            *(each.signal.evidence[0] for each in unique[:MAX_NAMED]),
             Evidence(field="tickets", after=str(len(unique)), at=observation.now),
         ),
     )
 
 
 def _find_new(observation: Observation) -> Iterator[Finding]:
-    """Yield the tickets that were added to the running sprint after its planning and since the watch began.
-    """
+    """Yield the tickets added to the running sprint after its planning and since the watch began."""
     for ticket, entry in find_latecomers(observation.after, observation.thresholds):
         if entry.at > observation.watched_since:
             change = observation.find_change(ticket.key, "sprint")
@@ -334,14 +331,14 @@ def _find_scope_creep(observation: Observation) -> Iterator[Finding]:
         return
     if scope.share >= observation.thresholds.scope_share:
         name, added = to_name(scope.sprint.name), format_amount(scope.added, scope.unit)
-        came = ", ".join(to_name(each.key) for each in scope.late[:NAMED_MAX])
+        came = ", ".join(to_name(each.key) for each in scope.late[:MAX_NAMED])
         yield _build_finding(
             SignalKind.scope_creep,
             scope.sprint.name,
             "error" if scope.share >= observation.thresholds.scope_share * 2 else "warning",
             f"{name} began with {format_amount(scope.planned, scope.unit)} and gained {added}"
             + (f": {came}" if came else ""),
-            *_build_added_evidence(observation, scope.late[:NAMED_MAX]),
+            *_build_added_evidence(observation, scope.late[:MAX_NAMED]),
             Evidence(
                 field=scope.unit,
                 before=format_number(scope.planned),
@@ -355,6 +352,7 @@ def _find_scope_creep(observation: Observation) -> Iterator[Finding]:
 
 
 def _build_added_evidence(observation: Observation, tickets: Sequence[Ticket]) -> Iterator[Evidence]:
+    """Yield the time at which each ticket entered the sprint as evidence."""
     for each in tickets:
         yield Evidence(
             ticket=each.key,
@@ -365,6 +363,7 @@ def _build_added_evidence(observation: Observation, tickets: Sequence[Ticket]) -
 
 
 def _build_grown(observation: Observation, ticket: Ticket, was: Decimal) -> Finding:
+    """Build the finding that a ticket grew from `was` points."""
     now = clamp_points(ticket.points)
     before, after = format_number(was), format_number(now)
     change = observation.find_change(ticket.key, "points", "story points", "story point estimate")

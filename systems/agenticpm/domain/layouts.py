@@ -54,6 +54,7 @@ class Facts:
 @dataclass(frozen=True)
 class Grid:
     """A table with column names."""
+
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
@@ -102,6 +103,7 @@ def _build_delivery_state(content: Mapping[str, Any]) -> list[Block]:
 
 
 def _build_sprint(state: DeliveryState) -> list[Block]:
+    """Build the blocks of the current sprint, or of its absence."""
     sprint = state.current_sprint
     if sprint is None:
         return [Heading(2, "Sprint"), Paragraph("There is no sprint at the moment.")]
@@ -228,7 +230,7 @@ def _build_grid(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Grid:
 
 
 def _format_value(value: Any) -> str:
-    """Format a value as text: a day without time, a time in UTC, and `–` for None or an empty text."""
+    """Format a value as text: midnight as a day, other times in UTC, and `–` for None or an empty text."""
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d}" if value.time() == time(0) else f"{value:%Y-%m-%d %H:%M} UTC"
     if isinstance(value, Decimal):

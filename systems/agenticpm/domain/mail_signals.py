@@ -16,7 +16,7 @@ from holdfast.guarantees import redact
 
 # Reported mails are remembered this long. An older mail is not reported when it is first read.
 MENTION_DAYS: Final = 30
-SUBJECT_CHARS_MAX: Final = 120
+MAX_SUBJECT_CHARS: Final = 120
 
 # The reply and forward prefixes that mail programs put before a subject.
 _REPLY_PREFIX: Final = re.compile(
@@ -56,8 +56,7 @@ def detect_mail_signals(
 
 
 def get_thread(signal: Signal, project_key: str) -> str:
-    """Return the thread of a mail signal: the ticket it mentions, or else its subject without reply prefixes.
-    """
+    """Return the thread of a mail signal: its ticket, or else its subject without reply prefixes."""
     if signal.subject != project_key or not signal.evidence:
         return signal.subject
     subject = _REPLY_PREFIX.sub("", signal.evidence[0].after or "")
@@ -65,15 +64,13 @@ def get_thread(signal: Signal, project_key: str) -> str:
 
 
 def _build_mention(mail: MailMessage, project_key: str, snapshot: Snapshot) -> Signal | None:
-    """Build the signal of a mail that mentions a known ticket, or the project with a word of trouble; or
-    None.
-    """
+    """Build the signal of a mail about a known ticket, or about trouble in the project; else None."""
     text = f"{mail.subject}\n{mail.preview}"
     is_trouble = _TROUBLE.search(text) is not None
     about = _find_ticket(text, project_key, snapshot.tickets)
     if about is None and not (is_trouble and _contains_word(project_key, text)):
         return None
-    subject = to_line(redact(mail.subject), SUBJECT_CHARS_MAX)
+    subject = to_line(redact(mail.subject), MAX_SUBJECT_CHARS)
     return Signal(
         kind=SignalKind.mail_mention,
         subject=about or project_key,
@@ -84,8 +81,9 @@ def _build_mention(mail: MailMessage, project_key: str, snapshot: Snapshot) -> S
 
 
 def _find_ticket(text: str, project_key: str, tickets: Mapping[str, object]) -> str | None:
-    """Return the key of the first known ticket in the text (`MCU-142`, or a long number as in Asana), or
-    None.
+    """Return the key of the first known ticket in the text, or None.
+
+    A key is `MCU-142`, or a long number as in Asana.
     """
     for found in re.finditer(rf"\b(?:{re.escape(project_key)}-\d+|\d{{10,}})\b", text, re.IGNORECASE):
         if (key := found[0].upper()) in tickets:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
 
-TITLE_CHARS_MAX: Final = 120
-DETAIL_CHARS_MAX: Final = 300
+MAX_TITLE_CHARS: Final = 120
+MAX_DETAIL_CHARS: Final = 300
 
 NO_NAME: Final = "(no name)"
 
@@ -16,7 +16,7 @@ NO_NAME: Final = "(no name)"
 _REMOVED_CATEGORIES: Final = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
-def to_line(text: str | None, max_chars: int = TITLE_CHARS_MAX) -> str:
+def to_line(text: str | None, max_chars: int = MAX_TITLE_CHARS) -> str:
     # Limit the input first: a description may be a megabyte.
     """Return the text as one line without control and format characters, truncated with an ellipsis."""
     looked_at = (text or "")[: max_chars * 8]
@@ -27,7 +27,7 @@ def to_line(text: str | None, max_chars: int = TITLE_CHARS_MAX) -> str:
     return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
 
 
-def to_name(text: str | None, max_chars: int = TITLE_CHARS_MAX) -> str:
+def to_name(text: str | None, max_chars: int = MAX_TITLE_CHARS) -> str:
     """Return the text as one line, or `(no name)` if nothing is left."""
     return to_line(text, max_chars) or NO_NAME
 

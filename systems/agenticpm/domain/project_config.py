@@ -14,16 +14,18 @@ from agenticpm.domain.autonomy import ALLOWABLE, ALLOWED_BY_DEFAULT
 from agenticpm.domain.thresholds import Thresholds
 from holdfast.core.errors import InvalidRequest
 
-STAKEHOLDERS_MAX: Final = 50
+MAX_STAKEHOLDERS: Final = 50
 
 
 def _check_address(value: str) -> str:
+    """Return the address. Raise ValueError unless it is one address with one @ and no blanks or commas."""
     if value.count("@") != 1 or not value.isprintable() or any(mark in value for mark in " <>,"):
         raise ValueError(f"invalid address {value!r}: expected name@host")
     return value
 
 
 def _check_allowable(value: str) -> str:
+    """Return the action. Raise ValueError if no project may allow it."""
     if value not in ALLOWABLE:
         raise ValueError(f"invalid action {value!r}: expected one of {', '.join(ALLOWABLE)}")
     return value
@@ -36,7 +38,7 @@ class ProjectConfig(BaseModel):
 
     stakeholders: list[Annotated[str, AfterValidator(_check_address)]] = Field(
         default_factory=list,
-        max_length=STAKEHOLDERS_MAX,
+        max_length=MAX_STAKEHOLDERS,
         description="Recipients of mails about overdue risks.",
     )
     allowed_actions: list[Annotated[str, AfterValidator(_check_allowable)]] = Field(

@@ -102,10 +102,10 @@ def _filter_flags(
     snapshot: Snapshot, found: Sequence[Finding], with_risks: bool, is_complete: bool, now: datetime
 ) -> dict[str, datetime]:
     """Return the flags to keep: their finding holds, its end is not reported yet, or it was not checked."""
-    stand = {each.flag for each in found}
+    holding = {each.flag for each in found}
 
     def stays(flag: str, since: datetime) -> bool:
-        if flag in stand:
+        if flag in holding:
             return True
         kind, _, subject = flag.partition(":")
         if kind in _RISK_KINDS:

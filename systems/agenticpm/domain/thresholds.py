@@ -1,5 +1,4 @@
-"""Thresholds of the signals, with defaults; a project may override each in its `config` under `thresholds`.
-"""
+"""Thresholds of the signals, with defaults; a project may override each in its `config.thresholds`."""
 
 from __future__ import annotations
 
@@ -18,6 +17,7 @@ Share = Annotated[Decimal, Field(gt=0, le=100)]
 class Thresholds(Value):
     # A ticket in progress that was not updated for this many working days is stale.
     """The limits at which a condition becomes a signal."""
+
     stale_working_days: Days = 5
     # More than this many conditions of one kind from before the project was watched become one signal.
     gathered_above: Annotated[int, Field(ge=1, le=1000)] = 10

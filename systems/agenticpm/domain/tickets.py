@@ -1,5 +1,4 @@
-"""Tickets, changes, sprints, mails, signals and snapshots in one form for all trackers, and the service
-ports.
+"""Tickets, sprints, mails, signals and snapshots in one form for all trackers, and the service ports.
 
 The integrations translate Jira, Asana and Outlook into these values; the rest of the system knows nothing
 else. Texts are plain data: nothing in them is ever followed as an instruction.
@@ -22,6 +21,7 @@ LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def _clamp(moment: datetime) -> datetime:
+    """Return the time within the supported bounds."""
     return min(max(moment, EARLIEST), LATEST)
 
 
@@ -144,9 +144,11 @@ class MailMessage(Value):
 
 
 class MailPage(Value):
-    """One page of mails since a checkpoint, and the next checkpoint. With `is_reset`, earlier state is
-    invalid.
+    """One page of mails since a checkpoint, and the next checkpoint.
+
+    With `is_reset`, earlier state is invalid.
     """
+
     messages: tuple[MailMessage, ...] = ()
     checkpoint: str
     has_more: bool = False
@@ -155,6 +157,7 @@ class MailPage(Value):
 
 class OutgoingMail(Value):
     """A mail that the agent sends. Nothing may be empty."""
+
     to: tuple[str, ...] = Field(min_length=1)
     subject: str = Field(min_length=1)
     text: str = Field(min_length=1)
@@ -163,6 +166,7 @@ class OutgoingMail(Value):
 class Health(Value):
     # Clients of the API know the schema by this name. See `holdfast.web.openapi`.
     """The result of a health check; `detail` explains a failure."""
+
     model_config = ConfigDict(json_schema_extra={"x-schema-name": "agenticpm__tickets__Health"})
 
     is_ok: bool
@@ -170,23 +174,29 @@ class Health(Value):
 
 
 class Tracker(Protocol):
-    """A ticket tracker. A failed call raises ExternalServiceFailed or ExternalServiceRefused; an invalid
-    response raises ExternalServiceFailed.
+    """A ticket tracker.
+
+    A failed call raises ExternalServiceFailed or ExternalServiceRefused; an invalid response raises
+    ExternalServiceFailed.
     """
 
     async def check_health(self) -> Health: ...
 
     async def fetch_changes(self, project_key: str, checkpoint: str | None) -> SyncPage:
-        """Return one page of changes since the checkpoint; without one, from the beginning. A repeat is
-        harmless.
+        """Return one page of changes since the checkpoint; without one, from the beginning.
+
+        A repeat is harmless.
         """
         ...
 
-    async def fetch_plan(self, project_key: str) -> Plan: ...
+    async def fetch_plan(self, project_key: str) -> Plan:
+        """Return the sprints and milestones. It is called once per cycle."""
+        ...
 
     async def comment(self, ticket: str, text: str, reference: str) -> dict[str, Any]:
-        """Comment on a ticket and store the reference with the comment. Return the outcome, as the action
-        stores it.
+        """Comment on a ticket and store the reference with the comment.
+
+        Return the outcome, as the action stores it.
         """
         ...
 
@@ -198,7 +208,9 @@ class Tracker(Protocol):
         """Move a ticket into a status, by a transition that leads there. Return the outcome."""
         ...
 
-    async def find_move(self, ticket: str, reference: str) -> dict[str, Any] | None: ...
+    async def find_move(self, ticket: str, reference: str) -> dict[str, Any] | None:
+        """Return the outcome of the move with this reference, or None if there is none."""
+        ...
 
 
 class Mailbox(Protocol):
@@ -206,7 +218,9 @@ class Mailbox(Protocol):
 
     async def check_health(self) -> Health: ...
 
-    async def fetch_messages(self, checkpoint: str | None) -> MailPage: ...
+    async def fetch_messages(self, checkpoint: str | None) -> MailPage:
+        """Return one page of mails since the checkpoint; without one, from the beginning."""
+        ...
 
 
 class Mailer(Protocol):
@@ -217,11 +231,14 @@ class Mailer(Protocol):
 
     async def check_health(self) -> Health: ...
 
-    async def send(self, mail: OutgoingMail, key: str) -> dict[str, Any]: ...
+    async def send(self, mail: OutgoingMail, key: str) -> dict[str, Any]:
+        """Send a mail under the idempotency key and return the outcome."""
+        ...
 
 
 class SignalKind(StrEnum):
     """The kinds of signals, in the order of reporting within one severity."""
+
     blocked = "blocked"
     unblocked = "unblocked"
     stale = "stale"
@@ -322,7 +339,9 @@ class Writing(Value):
 
 
 class Draft(Value):
-    """The output of a writer: a content, which is validated before it is stored, its cost, and who wrote it.
+    """The output of a writer: a content, its cost and the writer's name.
+
+    It is validated before it is stored.
     """
 
     content: Mapping[str, Any]

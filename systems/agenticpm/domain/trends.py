@@ -16,13 +16,13 @@ from typing import Final
 from agenticpm.domain.thresholds import Thresholds
 from agenticpm.domain.tickets import Snapshot, Sprint, Ticket, TicketStage
 
-PERIODS_MAX: Final = 6
-PERIODS_MIN: Final = 3
-CYCLE_TIMES_MAX: Final = 20
-CYCLE_TIMES_MIN: Final = 6
+MAX_PERIODS: Final = 6
+MIN_PERIODS: Final = 3
+MAX_CYCLE_TIMES: Final = 20
+MIN_CYCLE_TIMES: Final = 6
 SPRINT_DAYS: Final = 14
 # Trackers accept any number as points. Points are clamped to this, and rounded to hundredths.
-POINTS_MAX: Final = Decimal(10_000)
+MAX_POINTS: Final = Decimal(10_000)
 
 _DAY: Final = timedelta(days=1)
 _WEEK: Final = timedelta(days=7)
@@ -48,9 +48,9 @@ class Velocity:
     @property
     def per_day(self) -> Decimal | None:
         """The current work per day, or None without enough measurements or if nothing was done."""
-        if len(self.values) < PERIODS_MIN - 1:
+        if len(self.values) < MIN_PERIODS - 1:
             return None
-        return mean(self.values[-PERIODS_MIN:]) / self.days or None
+        return mean(self.values[-MIN_PERIODS:]) / self.days or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +62,21 @@ class CycleTime:
 
     @property
     def average(self) -> Decimal | None:
+        """The average in days, rounded to a tenth, or None without measurements."""
         return round_to_tenth(mean(self.values)) if self.values else None
 
 
 def compute_velocity(snapshot: Snapshot, now: datetime, thresholds: Thresholds) -> Velocity:
-    """Compute the velocity of the last six closed sprints, or of whole weeks if fewer than two have closed.
-    """
+    """Compute the velocity of the last six closed sprints; of whole weeks if fewer than two have closed."""
     tickets = list(snapshot.tickets.values())
     in_points = has_points(tickets)
-    sprints = _list_closed_sprints(snapshot)[-PERIODS_MAX:]
-    if len(sprints) >= PERIODS_MIN - 1:
+    sprints = _list_closed_sprints(snapshot)[-MAX_PERIODS:]
+    if len(sprints) >= MIN_PERIODS - 1:
         values = tuple(_sum_done(select_sprint_tickets(each, tickets), in_points) for each in sprints)
         days, period = mean([_get_length_days(each) for each in sprints]), "sprint"
     else:
         values, days, period = _sum_by_week(tickets, in_points, now), Decimal(7), "week"
-    trend = compute_trend(values, thresholds.velocity_share, min_values=PERIODS_MIN)
+    trend = compute_trend(values, thresholds.velocity_share, min_values=MIN_PERIODS)
     return Velocity(values, "points" if in_points else "tickets", days, period, trend)
 
 
@@ -88,8 +88,8 @@ def compute_cycle_time(tickets: Iterable[Ticket], thresholds: Thresholds) -> Cyc
         if each.stage is TicketStage.done and each.started_at and each.resolved_at
         if each.resolved_at >= each.started_at
     )
-    values = tuple(round_to_tenth(Decimal(str(hours)) / 24) for _, _, hours in times[-CYCLE_TIMES_MAX:])
-    return CycleTime(values, compute_trend(values, thresholds.cycle_time_share, min_values=CYCLE_TIMES_MIN))
+    values = tuple(round_to_tenth(Decimal(str(hours)) / 24) for _, _, hours in times[-MAX_CYCLE_TIMES:])
+    return CycleTime(values, compute_trend(values, thresholds.cycle_time_share, min_values=MIN_CYCLE_TIMES))
 
 
 def compute_trend(values: Sequence[Decimal], share: Decimal, *, min_values: int) -> Trend:
@@ -125,7 +125,7 @@ def sum_work(tickets: Iterable[Ticket], in_points: bool) -> Decimal:
 
 def clamp_points(points: Decimal | None) -> Decimal:
     """Return points as they are summed: None is 0, clamped to 0 to 10,000, rounded to hundredths."""
-    return min(max(points or Decimal(0), Decimal(0)), POINTS_MAX).quantize(Decimal("0.01"))
+    return min(max(points or Decimal(0), Decimal(0)), MAX_POINTS).quantize(Decimal("0.01"))
 
 
 def select_sprint_tickets(sprint: Sprint, tickets: Iterable[Ticket]) -> list[Ticket]:
@@ -171,7 +171,7 @@ def _sum_by_week(tickets: Sequence[Ticket], in_points: bool, now: datetime) -> t
     if not tickets:
         return ()
     this = _get_week(now)
-    first = max(this - PERIODS_MAX, _get_week(min(each.created_at for each in tickets)) + 1)
+    first = max(this - MAX_PERIODS, _get_week(min(each.created_at for each in tickets)) + 1)
     done: dict[int, list[Ticket]] = {week: [] for week in range(first, this)}
     for each in tickets:
         if each.stage is TicketStage.done and each.resolved_at and _get_week(each.resolved_at) in done:

@@ -1,4 +1,4 @@
-"""Clients of the external services in one process: each is opened with its stored credentials on first use.
+"""The open clients of one process: each is opened with its stored credentials on first use, and cached.
 
 Changed credentials take effect at the next use: a client is reopened if its configuration is newer.
 """
@@ -21,6 +21,8 @@ from holdfast.core.errors import NotFound
 
 @dataclass
 class _OpenClient:
+    """An open client. `configured_at` is the `updatedAt` of its configuration, None for a sandbox."""
+
     configured_at: datetime | None
     site: str
     client: Any
@@ -29,7 +31,7 @@ class _OpenClient:
 
 @dataclass
 class IntegrationClients:
-    """The open clients. Enter it for the lifetime of the process."""
+    """The open clients. Use it as a context manager for the lifetime of the process: leaving closes them."""
 
     stores: Stores
     cipher: Any = None
@@ -47,6 +49,7 @@ class IntegrationClients:
         self._open.clear()
 
     async def get_tracker(self, source: Source) -> Tracker:
+        """Return the tracker's client; see `get_client`."""
         return cast(Tracker, await self.get_client(Integration(source)))
 
     async def get_mailer(self) -> Mailer:
@@ -56,7 +59,10 @@ class IntegrationClients:
         return cast(Mailbox, await self.get_client(Integration.outlook))
 
     async def get_client(self, integration: Integration) -> Any:
-        """Return the client of an integration. Raise NotFound if it is not configured or is switched off."""
+        """Return the client of an integration, opened if needed; the sandbox's if there are no credentials.
+
+        Raise NotFound if it is not configured or is switched off.
+        """
         config = await self.stores.run(patterns.integration_config(integration))
         if config is None and (address := integration_settings.get_sandbox_address(integration)) is not None:
             return await self._get_sandbox_client(integration, address)
@@ -77,7 +83,7 @@ class IntegrationClients:
         return await self._open_client(integration, credentials, site, config.updated_at)
 
     async def get_site(self, integration: Integration) -> str | None:
-        """Return the site that the integration points to now, without calling it."""
+        """Return the site that the integration points to now, without calling it, or None."""
         return await integration_settings.get_current_site(self.stores, integration)
 
     def get_open_site(self, integration: Integration) -> str | None:
@@ -95,10 +101,11 @@ class IntegrationClients:
     async def _open_client(
         self, integration: Integration, credentials: dict[str, Any], site: str, configured_at: datetime | None
     ) -> Any:
+        """Open a client and remember it with its site."""
         stack = AsyncExitStack()
         opening: AbstractAsyncContextManager[Any] = open_client(
             integration, credentials, clock=self.stores.clock
         )
-        party = await stack.enter_async_context(opening)
-        self._open[integration] = _OpenClient(configured_at, site, party, stack)
-        return party
+        client = await stack.enter_async_context(opening)
+        self._open[integration] = _OpenClient(configured_at, site, client, stack)
+        return client

@@ -1,4 +1,4 @@
-"""Credentials of the external services: address and secrets, validated before they are stored or used.
+"""Schemas of the credentials of the external services: address and secrets, validated before use or storage.
 
 Secrets are `SecretStr`: neither an error nor a repr shows them, and `parse_credentials` names the invalid
 field without its value. An address must be HTTPS unless it is local (a sandbox): plain HTTP would expose the
@@ -25,20 +25,24 @@ from agenticpm.model.entities import Integration
 from holdfast.core.errors import InvalidRequest
 from holdfast.web.external_addresses import validate_address
 
-SECRET_CHARS_MAX: Final = 4096
+MAX_SECRET_CHARS: Final = 4096
 
 
 def _check_secret(value: SecretStr) -> SecretStr:
-    """Check that a secret fits into an HTTP header: no surrounding blanks, only printable ASCII."""
+    """Return the secret if it fits into an HTTP header: printable ASCII without surrounding blanks."""
     plain = value.get_secret_value()
-    if not plain.strip() or len(plain) > SECRET_CHARS_MAX:
-        raise ValueError(f"expected 1 to {SECRET_CHARS_MAX} characters")
+    if not plain.strip() or len(plain) > MAX_SECRET_CHARS:
+        raise ValueError(f"expected 1 to {MAX_SECRET_CHARS} characters")
     if plain != plain.strip() or not (plain.isascii() and plain.isprintable()):
         raise ValueError("expected printable ASCII without surrounding blanks")
     return value
 
 
 def _check_line(value: str) -> str:
+    """Return the text without surrounding blanks.
+
+    Raise ValueError if it is empty or not one printable line.
+    """
     if not value.strip() or not value.isprintable():
         raise ValueError("expected one non-empty line of text")
     return value.strip()
@@ -83,6 +87,7 @@ class OutlookCredentials(Credentials):
 
     @model_validator(mode="after")
     def _check_sign_in(self) -> Self:
+        """Require either an access token or a complete app, not both."""
         app = (self.tenant, self.client_id, self.client_secret)
         if self.access_token is not None:
             if any(each is not None for each in app):
@@ -116,8 +121,9 @@ CREDENTIALS_MODELS: Final[Mapping[Integration, type[Credentials]]] = {
 
 
 def parse_credentials(integration: Integration | str, credentials: Mapping[str, Any]) -> Credentials:
-    """Return the validated credentials of an integration. `InvalidRequest` names each invalid field and the
-    reason, never its value.
+    """Return the validated credentials of an integration.
+
+    Raise InvalidRequest, which names each invalid field and the reason, never its value.
     """
     try:
         model = CREDENTIALS_MODELS[Integration(integration)]
@@ -145,6 +151,7 @@ def to_plain(credentials: Credentials) -> dict[str, Any]:
 
 def _format_error(error: Any) -> str:
     # The name of an unknown field comes from the caller and may be a misplaced secret.
+    """Format one validation error without any value."""
     if error["type"] == "extra_forbidden":
         return "unknown field"
     where = ".".join(map(str, error["loc"])) or "credentials"

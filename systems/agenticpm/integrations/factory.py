@@ -1,4 +1,4 @@
-"""Factory of the integration clients: opens a client with its address, credentials and timeouts."""
+"""Factory of the integration clients: open a client from an integration's name and credentials."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holdfast.web.external_addresses import is_local
 
 TIMEOUT_S: Final = 10.0
 CONNECT_TIMEOUT_S: Final = 3.0
-CONNECTIONS_MAX: Final = 8
+MAX_CONNECTIONS: Final = 8
 SANDBOX_CREDENTIALS: Final[Mapping[Integration, Mapping[str, str]]] = {
     Integration.jira: {"email": "agent@example.com", "api_token": "sandbox"},
     Integration.asana: {"token": "sandbox"},
@@ -38,7 +38,7 @@ async def open_client(
 ) -> AsyncIterator[Tracker | Mailbox | Mailer]:
     """Open the client of an integration while the context lasts. Opening makes no request.
 
-    Invalid credentials raise `InvalidRequest`.
+    Raise InvalidRequest if the credentials are invalid.
     """
     match parse_credentials(integration, credentials):
         case JiraCredentials() as found:
@@ -65,8 +65,9 @@ async def open_client(
 
 
 def build_sandbox_credentials(integration: Integration | str, address: str) -> dict[str, Any]:
-    """Return the fixed credentials for a local sandbox. An address of another machine raises
-    `InvalidRequest`.
+    """Return the fixed credentials for a local sandbox.
+
+    Raise InvalidRequest if the address is on another machine.
     """
     if not is_local(address):
         raise InvalidRequest(
@@ -86,6 +87,6 @@ def _build_http_client(
         auth=auth,
         headers=headers if bearer is None else {**headers, "authorization": f"Bearer {bearer}"},
         timeout=httpx2.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
-        limits=httpx2.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX),
+        limits=httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
         follow_redirects=False,
     )

@@ -1,4 +1,4 @@
-"""Response models of external services: a response with a missing or invalid field is refused by name."""
+"""Validation of responses from external services by Pydantic models; an error names the invalid field."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Vali
 
 from holdfast.core.errors import ExternalServiceFailed
 
-FAULTS_SHOWN_MAX: Final = 3
+MAX_FAULTS_SHOWN: Final = 3
 ID: Final = re.compile(r"[A-Za-z0-9_=.\-]{1,80}")
 
 
@@ -34,13 +34,15 @@ S = TypeVar("S", bound=ResponseModel)
 
 
 def parse_response(kind: type[S], body: Any, service: str, *, may_be_done: bool = False) -> S:
-    """Parse a response body, or raise `ExternalServiceFailed` with the path and reason of each fault, never
-    the value.
+    """Parse a response body by its model.
+
+    Raise ExternalServiceFailed with the path and reason of the first three faults, never the value.
+    `may_be_done`: the request may have had an effect.
     """
     try:
         return kind.model_validate(body)
     except ValidationError as error:
-        faults: Iterable[Any] = error.errors(include_input=False, include_url=False)[:FAULTS_SHOWN_MAX]
+        faults: Iterable[Any] = error.errors(include_input=False, include_url=False)[:MAX_FAULTS_SHOWN]
         reasons = "; ".join(
             f"{'.'.join(map(str, each['loc'])) or 'the response'}: "
             f"{each['msg']}{_format_owner(body, each['loc'])}"
@@ -52,7 +54,7 @@ def parse_response(kind: type[S], body: Any, service: str, *, may_be_done: bool 
 
 
 def _format_owner(body: Any, path: Sequence[int | str]) -> str:
-    """Return the innermost id on the path to a fault, formatted, so that a person can find the object."""
+    """Format the innermost id on the path to a fault, so that a person finds the object; or an empty text."""
     found, here = "", body
     for step in path:
         try:

@@ -43,10 +43,10 @@ SANDBOXES: Final = "stand_ins"
 POLLING_MINUTES: Final = (1, 24 * 60)
 HOLD_MINUTES: Final = (0, 7 * 24 * 60)
 BUDGET_USD: Final = (Decimal(0), Decimal(1000))
-RECIPIENTS_CHARS_MAX: Final = 2000
+MAX_RECIPIENTS_CHARS: Final = 2000
 MINUTE: Final = timedelta(minutes=1)
 # Hours that a clock change skips are open again a day later.
-OPENING_MINUTES_MAX: Final = 3 * 24 * 60
+MAX_OPENING_MINUTES: Final = 3 * 24 * 60
 _TIME: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
 _MIDNIGHT: Final = "24:00"  # as an end
 
@@ -177,7 +177,7 @@ def find_next_opening(settings: AgentSettings, now: datetime) -> datetime:
     if hours.is_open(now):
         return now
     minute = now.astimezone(UTC).replace(second=0, microsecond=0)
-    for _ in range(OPENING_MINUTES_MAX):
+    for _ in range(MAX_OPENING_MINUTES):
         minute += MINUTE
         if hours.is_open(minute):
             return minute
@@ -195,7 +195,9 @@ def count_working_minutes(settings: AgentSettings, since: datetime, now: datetim
 
 @lru_cache(maxsize=64)
 def get_zone(name: str) -> ZoneInfo:
-    """Return the time zone. Raise InvalidRequest for an unknown name, SettingsError without time zone data.
+    """Return the time zone.
+
+    Raise InvalidRequest for an unknown name, SettingsError without time zone data.
     """
     try:
         return ZoneInfo(name)
@@ -216,6 +218,7 @@ def get_zone(name: str) -> ZoneInfo:
 
 def _make_integer_parser(minimum: int, maximum: int) -> Callable[[str, Any], ConfigValue]:
     """Return a parser of integers within these bounds."""
+
     def check(key: str, value: Any) -> ConfigValue:
         number = _parse_number(key, value)
         if number != number.to_integral_value() or not minimum <= number <= maximum:
@@ -268,8 +271,8 @@ def _parse_hours(key: str, value: Any) -> ConfigValue:
 
 def _parse_recipients(key: str, value: Any) -> ConfigValue:
     """Return the comma-separated addresses unchanged. Raise InvalidRequest if one is invalid."""
-    if not isinstance(value, str) or len(value) > RECIPIENTS_CHARS_MAX:
-        raise InvalidRequest(f"Invalid {key}: expected a text of at most {RECIPIENTS_CHARS_MAX} characters.")
+    if not isinstance(value, str) or len(value) > MAX_RECIPIENTS_CHARS:
+        raise InvalidRequest(f"Invalid {key}: expected a text of at most {MAX_RECIPIENTS_CHARS} characters.")
     for each in _split_addresses(value):
         if not is_address(each):
             raise InvalidRequest(
@@ -279,6 +282,7 @@ def _parse_recipients(key: str, value: Any) -> ConfigValue:
 
 
 def _split_addresses(value: Any) -> tuple[str, ...]:
+    """Return the addresses between commas, without blanks and empty parts."""
     return tuple(each.strip() for each in str(value).split(",") if each.strip())
 
 

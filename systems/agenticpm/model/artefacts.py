@@ -37,11 +37,11 @@ from holdfast.core.errors import (
 )
 
 # An item may have 400 KiB: the rest is for other attributes and for the difference to the JSON size.
-CONTENTS_BYTES_MAX: Final = 350 * 1024
+MAX_CONTENTS_BYTES: Final = 350 * 1024
 
-EVENT_BYTES_MAX: Final = 2000
-EVENT_DIFFERENCES_MAX: Final = 5
-WHY_CHARS_MAX: Final = 160
+MAX_EVENT_BYTES: Final = 2000
+MAX_EVENT_DIFFERENCES: Final = 5
+MAX_WHY_CHARS: Final = 160
 
 # The other artefact that a content must agree with when it is stored. A delivery state counts the risks of
 # the RAID log at that time: a later RAID log makes it outdated, not wrong.
@@ -192,6 +192,7 @@ class _VersionChange:
 
     @property
     def version(self) -> int:
+        """The number of the next version."""
         return 1 if self.seen is None else self.seen.version + 1
 
 
@@ -224,8 +225,8 @@ def _build_event_detail(step: _VersionChange) -> dict[str, Any]:
     detail: dict[str, Any] = {"type": str(step.type), "version": step.version, "first": first}
     detail["differences"] = len(step.differences)
     if step.reason:
-        detail["why"] = format_value(step.reason, WHY_CHARS_MAX)
-    for each in step.differences[:EVENT_DIFFERENCES_MAX]:
+        detail["why"] = format_value(step.reason, MAX_WHY_CHARS)
+    for each in step.differences[:MAX_EVENT_DIFFERENCES]:
         first.append(
             {
                 "path": format_value(each.path),
@@ -233,7 +234,7 @@ def _build_event_detail(step: _VersionChange) -> dict[str, Any]:
                 "after": format_value(each.after, 60),
             }
         )
-        if len(_ENCODER.encode(detail)) > EVENT_BYTES_MAX:
+        if len(_ENCODER.encode(detail)) > MAX_EVENT_BYTES:
             first.pop()
             break
     return detail
@@ -259,7 +260,9 @@ async def _commit_version(
     expected_version: int,
     writes: Sequence[Write[Any]],
 ) -> Artefact:
-    """Commit the writes and return the artefact of the first one. Raise Conflict if another writer was first.
+    """Commit the writes and return the artefact of the first one.
+
+    Raise Conflict if another writer was first.
     """
     try:
         await stores.transact(*writes)
@@ -299,7 +302,7 @@ async def _fit_into_item(
     stored: dict[str, dict[str, Any] | None] = {"after": step.after, "before": step.before}
     bodies = {name: b"" if each is None else _ENCODER.encode(each) for name, each in stored.items()}
     for name in sorted(bodies, key=lambda each: -len(bodies[each])):
-        if sum(map(len, bodies.values())) > CONTENTS_BYTES_MAX:
+        if sum(map(len, bodies.values())) > MAX_CONTENTS_BYTES:
             stored[name] = await _store_as_object(stores, step.project_id, step.type, bodies[name])
             bodies[name] = b""
     return stored["after"] or step.after, stored["before"]

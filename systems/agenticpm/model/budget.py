@@ -1,4 +1,4 @@
-"""Daily budget: the spend of the day against its ceiling, and which writer may be used.
+"""Daily model budget: record the day's spend, compare it with the ceiling, and choose the writer.
 
     full       below 80 %: the model writes every artefact with prose
     reduced    from 80 %: the model writes only the delivery state, the rules write the rest
@@ -35,6 +35,8 @@ MAX_ATTEMPTS: Final = 100
 
 
 class BudgetLevel(StrEnum):
+    """Which writers the rest of the day's budget allows."""
+
     full = "full"
     reduced = "reduced"
     rules = "rules"
@@ -42,8 +44,9 @@ class BudgetLevel(StrEnum):
 
 @dataclass(frozen=True)
 class BudgetState:
-    """The spend of one day. `is_recorded`: the ceiling event of the day exists; reaching a raised ceiling
-    records none.
+    """The spend of one day.
+
+    `is_recorded`: the ceiling event of the day exists; reaching a raised ceiling records none.
     """
 
     date: str
@@ -54,18 +57,23 @@ class BudgetState:
 
     @property
     def level(self) -> BudgetLevel:
+        """The level by the share of the ceiling that is spent."""
         if self.spent >= self.ceiling:
             return BudgetLevel.rules
         return BudgetLevel.reduced if self.spent >= self.ceiling * REDUCED_FROM else BudgetLevel.full
 
 
 async def load_state(stores: Stores, settings: AgentSettings) -> BudgetState:
+    """Load the spend of today; a record of another day counts as no spend."""
     seen = await stores.run(patterns.agent_config(SPEND))
     return _parse_state(seen, settings, get_now(stores.clock))
 
 
 async def spend(stores: Stores, usd: Decimal) -> BudgetState:
-    """Add a price to the day's spend, with the event if it reaches the ceiling. Return the new state."""
+    """Add a price to the day's spend, with the event if it reaches the ceiling. Return the new state.
+
+    Retry up to 100 times if another process changed the record, then raise Conflict.
+    """
     settings = await agent_settings.load(stores)
     for _ in range(MAX_ATTEMPTS - 1):
         try:
@@ -76,13 +84,14 @@ async def spend(stores: Stores, usd: Decimal) -> BudgetState:
 
 
 def choose_writer(level: BudgetLevel, type: str, claude: Writer, rules: Writer) -> Writer:
+    """Return the Claude writer if the level allows it for this artefact type, else the rules writer."""
     if level is BudgetLevel.full or (level is BudgetLevel.reduced and type == ESSENTIAL_TYPE):
         return claude
     return rules
 
 
 def build_ceiling_event(stores: Stores, before: BudgetState, after: BudgetState) -> tuple[Put[Event], ...]:
-    """Build the event of a reached ceiling, for the same transaction; at most one a day."""
+    """Build the event of a reached ceiling, for the same transaction; nothing if the day already has one."""
     if before.is_recorded or after.level is not BudgetLevel.rules:
         return ()
     summary = (
@@ -96,6 +105,7 @@ def build_ceiling_event(stores: Stores, before: BudgetState, after: BudgetState)
 
 
 async def _try_spend(stores: Stores, settings: AgentSettings, usd: Decimal) -> BudgetState:
+    """Add the price once. Raise Conflict if another process changed the record since it was read."""
     now = get_now(stores.clock)
     seen = await stores.run(patterns.agent_config(SPEND))
     before = _parse_state(seen, settings, now)
@@ -112,6 +122,7 @@ async def _try_spend(stores: Stores, settings: AgentSettings, usd: Decimal) -> B
 
 
 def _parse_state(seen: AgentConfig | None, settings: AgentSettings, now: datetime) -> BudgetState:
+    """Return today's state from the stored record, in the time zone of the working hours."""
     today = now.astimezone(get_zone(settings.working_hours.timezone)).date().isoformat()
     ceiling = settings.budget_ceiling_daily_usd
     value: Mapping[str, Any] = seen.value if seen is not None and isinstance(seen.value, dict) else {}
@@ -127,4 +138,5 @@ def _parse_state(seen: AgentConfig | None, settings: AgentSettings, now: datetim
 
 
 def _to_value(bill: BudgetState) -> dict[str, Any]:
+    """Return the state as the record stores it."""
     return {"date": bill.date, "usd": bill.spent, "calls": bill.calls, "told": bill.is_recorded}

@@ -1,11 +1,9 @@
-"""Entities of AgenticPM: one table, one index, nine kinds of item.
+"""Entities of AgenticPM: one table, one index, a bucket, and nine kinds of item.
 
-Names, keys and numbers are the design document's.
-
-Our additions are the lease of the loop (a tenth kind, `AGENT`/`LEASE#…`), the attributes of `DelayedAction`
-in an action, and `date` in an event. `scope` is the partition of items that may belong to a project or to
-none: `PROJECT#<uuid>`, or `GLOBAL`. Times in keys are in milliseconds, with a fixed width. `patterns.py` has
-the access patterns.
+Names, keys and numbers are the design document's. Our additions are the lease of the loop (a tenth kind,
+`AGENT`/`LEASE#…`), the attributes of `DelayedAction` in an action, and `date` in an event. `scope` is the
+partition of items that may belong to a project or to none: `PROJECT#<uuid>`, or `GLOBAL`. Times in keys are
+in milliseconds, with a fixed width. `patterns.py` has the access patterns.
 """
 
 from __future__ import annotations
@@ -146,6 +144,7 @@ class IntegrationStatus(StrEnum):
 
 
 def _normalize_uuid(value: str) -> str:
+    """Return the UUID in its canonical form. Raise ValueError if the text is not a UUID."""
     try:
         return str(UUID(value))
     except ValueError:
@@ -251,6 +250,7 @@ class Event(Entity, table=table):
 
     @model_validator(mode="after")
     def _check_scope(self) -> Self:
+        """Refuse an event in another project's partition or on another day than its time."""
         if self.day is None:
             if self.scope != GLOBAL or self.detail is not None:
                 raise ValueError("an event without a date must be a reference under GLOBAL without detail")
@@ -264,6 +264,7 @@ class Event(Entity, table=table):
 
     @property
     def is_reference(self) -> bool:
+        """Whether this is only the reference under `GLOBAL`, without detail."""
         return self.day is None
 
 
@@ -294,6 +295,7 @@ class Escalation(Entity, table=table):
 
     @model_validator(mode="after")
     def _check_options(self) -> Self:
+        """Require options with unique names, and a decision among them if and only if it is decided."""
         names = [each.option for each in self.options]
         if not names or len(set(names)) != len(names):
             raise ValueError("an escalation needs options with unique names")
@@ -372,6 +374,8 @@ class IntegrationConfig(Entity, table=table):
 
 
 class AgentConfig(Entity, table=table):
+    """One setting of the agent, or a record that the agent stores among them, such as the day's spend."""
+
     key: Attr[str] = attr()
     value: Attr[str | int | Decimal | dict[str, Any]] = attr()
     updated_at: Attr[TimestampMillis] = attr()

@@ -1,5 +1,6 @@
-"""Events: the only place that builds them, so each one is stored in its project and in the global feed under
-one ULID.
+"""Event building: the writes of an event in its project and of its reference in the global feed.
+
+This is the only place that builds events, so both writes always have the same ULID.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from agenticpm.model.entities import GLOBAL, Event, EventType, ProjectId, Severi
 from holdfast import Put, Stores, UlidGenerator
 from holdfast.core.clock import Clock
 
-SUMMARY_CHARS_MAX: Final = 300
+MAX_SUMMARY_CHARS: Final = 300
 
 
 def get_now(clock: Clock) -> datetime:
-    """Return the current time in milliseconds, the precision in which times are stored."""
+    """Return the current UTC time, cut to milliseconds, the precision in which times are stored."""
     now = datetime.fromtimestamp(clock.now(), UTC)
     return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
 
 def new_ulid(clock: Clock) -> str:
-    """Return a new id. The ids of one process increase, also within a millisecond."""
+    """Return a new ULID. The ids of one process increase, also within a millisecond."""
     with _LOCK:
         if clock not in _ULIDS:
             _ULIDS[clock] = UlidGenerator(clock)
@@ -47,11 +48,11 @@ def build_event_writes(
     at: datetime | None = None,
     id: str | None = None,
 ) -> tuple[Put[Event], ...]:
-    """Build the writes of an event, for the transaction it reports: the full event, and a reference in the
-    global feed.
+    """Build the writes of an event, for the transaction that it reports.
 
-    An event without a project is stored in the feed itself, in full. For an event that several processes may
-    report, give the `at` and `id` that all of them compute: the second write is refused.
+    They are the full event and its reference in the global feed; an event without a project is stored in the
+    feed itself, in full. For an event that several processes may report, give the `at` and `id` that all of
+    them compute: the second write is refused.
     """
     at = at or get_now(stores.clock)
     event = Event(
@@ -60,7 +61,7 @@ def build_event_writes(
         project_id=project_id,
         event_type=str(type),
         severity=severity,
-        summary=summary[:SUMMARY_CHARS_MAX],
+        summary=summary[:MAX_SUMMARY_CHARS],
         detail=None if detail is None else dict(detail),
         created_at=at,
         day=get_utc_day(at),

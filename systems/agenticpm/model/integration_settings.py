@@ -1,4 +1,4 @@
-"""Integration settings: the encrypted credentials of each external service, which only its client sees.
+"""Integration settings: store, rotate and decrypt the credentials of each service, and check its health.
 
 The stored ciphertext is bound to the integration and the environment: moved elsewhere it does not decrypt. No
 error, log, event or response contains a secret; people see `IntegrationState`.
@@ -70,7 +70,8 @@ class HealthSource(Protocol):
 class IntegrationState(BaseModel):
     """The public state of an integration, without its credentials.
 
-    `speaks_to` is the current target: a site, the address of a sandbox, or "nobody" if there is none.
+    `speaks_to` is the current target: a site, the address of a sandbox, or "nobody" if there is none. `says`
+    explains the state to a person.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -87,6 +88,7 @@ class IntegrationState(BaseModel):
     def from_config(
         cls, integration: Integration, config: IntegrationConfig | None, sandbox_address: str | None = None
     ) -> IntegrationState:
+        """Build the state from the stored configuration; without one, from the sandbox address."""
         if config is None:
             return cls._build_unconfigured(integration, sandbox_address)
         is_off = config.status is IntegrationStatus.inactive
@@ -128,7 +130,7 @@ def _format_switched_off(integration: Integration) -> str:
 
 
 class Checked(BaseModel):
-    """The result of a health check."""
+    """The result of a health check, with the state of the integration after it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -151,6 +153,7 @@ async def list_states(stores: Stores) -> list[IntegrationState]:
 
 
 async def get_state(stores: Stores, integration: Integration | str) -> IntegrationState:
+    """Return the state of one integration. Raise InvalidRequest if the name is unknown."""
     name = parse_choice(Integration, integration, "integration")
     config = await stores.run(patterns.integration_config(name))
     return IntegrationState.from_config(name, config, (await load_sandbox_addresses(stores)).get(name))
@@ -162,19 +165,22 @@ def get_sandbox_address(integration: Integration) -> str | None:
 
 
 async def load_sandbox_addresses(stores: Stores) -> dict[str, str]:
-    """Return the sandbox addresses: those that the loop recorded, and those in this process's environment."""
+    """Return the sandbox addresses by integration, from the environment or else from the loop's record."""
     own = {str(each): address for each in Integration if (address := get_sandbox_address(each)) is not None}
     return await load_recorded_sandboxes(stores) | own
 
 
 async def load_recorded_sandboxes(stores: Stores) -> dict[str, str]:
-    """Return the sandboxes in use that the loop recorded."""
+    """Return the addresses of the sandboxes in use that the loop recorded, by integration."""
     noted = await stores.run(patterns.agent_config(SANDBOXES))
     return dict(noted.value) if noted is not None and isinstance(noted.value, dict) else {}
 
 
 async def record_sandboxes(stores: Stores) -> None:
-    """Record which sandboxes this process uses, for other processes. Write only if they changed."""
+    """Record which sandboxes this process uses, for other processes. Write only if they changed.
+
+    A sandbox is in use if its address is set and the integration has no credentials.
+    """
     now = {
         str(each): address
         for each in Integration
@@ -192,7 +198,10 @@ async def record_sandboxes(stores: Stores) -> None:
 
 
 async def get_current_site(stores: Stores, integration: Integration) -> str | None:
-    """Return the site that the integration points to now, or None if it has none or it is unknown."""
+    """Return the site that the integration points to now.
+
+    Return None if it is not configured, is switched off, or its site is unknown.
+    """
     config = await stores.run(patterns.integration_config(integration))
     if config is None:
         return None if get_sandbox_address(integration) is None else SANDBOX_SITE
@@ -207,7 +216,7 @@ def compute_site(credentials: Mapping[str, Any]) -> str:
 
 
 async def load_credentials(stores: Stores, cipher: Cipher, integration: Integration | str) -> dict[str, Any]:
-    """Return the decrypted credentials, for the client only."""
+    """Return the decrypted credentials, for the client only. Raise NotFound if there are none."""
     return decrypt(stores, cipher, await _load_configured(stores, integration))
 
 
@@ -226,7 +235,10 @@ def decrypt(stores: Stores, cipher: Cipher, config: IntegrationConfig) -> dict[s
 async def put_credentials(
     stores: Stores, cipher: Cipher, integration: Integration | str, credentials: Mapping[str, Any]
 ) -> IntegrationState:
-    """Validate, encrypt and store credentials in place of the previous ones. Switch the integration on."""
+    """Validate, encrypt and store credentials in place of the previous ones. Switch the integration on.
+
+    Raise InvalidRequest if they are invalid, ConditionFailed if another writer was first.
+    """
     name = parse_choice(Integration, integration, "integration")
     seen = await stores.run(patterns.integration_config(name))
     plain = known.to_plain(known.parse_credentials(name, credentials))
@@ -245,7 +257,11 @@ async def rotate(
     integration: Integration | str,
     credentials: Mapping[str, Any] | None = None,
 ) -> IntegrationState:
-    """Replace the credentials; without new ones, re-encrypt the present ones with the current key."""
+    """Replace the credentials; without new ones, re-encrypt the present ones with the current key.
+
+    Write nothing if the key is current. An inactive integration stays off. Raise NotFound without
+    credentials.
+    """
     seen = await _load_configured(stores, integration)
     name = seen.integration
     if credentials is not None:
@@ -262,7 +278,10 @@ async def rotate(
 
 
 async def deactivate(stores: Stores, integration: Integration | str) -> IntegrationState:
-    """Switch the integration off until credentials are stored again. A health check does not change that."""
+    """Switch the integration off until credentials are stored again. A health check does not change that.
+
+    Raise NotFound if it has no credentials.
+    """
     seen = await _load_configured(stores, integration)
     if seen.status is IntegrationStatus.inactive:
         return IntegrationState.from_config(seen.integration, seen)
@@ -272,22 +291,28 @@ async def deactivate(stores: Stores, integration: Integration | str) -> Integrat
 
 
 async def check(stores: Stores, cipher: Cipher, integration: Integration | str) -> Checked:
-    """Open the current client, with the stored credentials or for the sandbox, and check its health."""
+    """Open the current client, with the stored credentials or for the sandbox, and check its health.
+
+    The result for stored credentials is stored; that of a sandbox is not.
+    """
     name = parse_choice(Integration, integration, "integration")
     address = (await load_sandbox_addresses(stores)).get(name)
     if address is not None and await stores.run(patterns.integration_config(name)) is None:
-        async with open_client(name, build_sandbox_credentials(name, address), clock=stores.clock) as party:
+        async with open_client(name, build_sandbox_credentials(name, address), clock=stores.clock) as client:
             return Checked(
-                state=IntegrationState.from_config(name, None, address), health=await _ask_health(party)
+                state=IntegrationState.from_config(name, None, address), health=await _ask_health(client)
             )
     config = await _load_configured(stores, name)
     plain = decrypt(stores, cipher, config)
-    async with open_client(config.integration, plain, clock=stores.clock) as party:
-        return await check_health(stores, config.integration, party)
+    async with open_client(config.integration, plain, clock=stores.clock) as client:
+        return await check_health(stores, config.integration, client)
 
 
 async def check_health(stores: Stores, integration: Integration | str, client: HealthSource) -> Checked:
-    """Check the health of a client and store the result with its event. It never switches one on."""
+    """Check the health of a client and store the result with its event.
+
+    A switched-off integration stays off.
+    """
     seen = await _load_configured(stores, integration)
     health = await _ask_health(client)
     status = IntegrationStatus.active if health.is_ok else IntegrationStatus.error
@@ -312,6 +337,7 @@ async def check_health(stores: Stores, integration: Integration | str, client: H
 
 
 async def _ask_health(client: HealthSource) -> Health:
+    """Return the client's health; an error becomes an unhealthy result."""
     try:
         return await client.check_health()
     except (ExternalServiceFailed, ExternalServiceRefused) as error:
@@ -321,6 +347,7 @@ async def _ask_health(client: HealthSource) -> Health:
 
 
 async def _load_configured(stores: Stores, integration: Integration | str) -> IntegrationConfig:
+    """Load the stored configuration. Raise NotFound if there is none."""
     name = parse_choice(Integration, integration, "integration")
     found = await stores.run(patterns.integration_config(name))
     if found is None:
@@ -329,20 +356,23 @@ async def _load_configured(stores: Stores, integration: Integration | str) -> In
 
 
 def _encrypt(stores: Stores, cipher: Cipher, integration: Integration, plain: Mapping[str, Any]) -> str:
+    """Return the credentials encrypted for this integration and environment, in Base64."""
     body = json.dumps(dict(plain), sort_keys=True, separators=(",", ":")).encode()
     return b64encode(cipher.encrypt(body, _build_context(stores, integration))).decode()
 
 
 def _build_context(stores: Stores, integration: Integration) -> dict[str, str]:
+    """Return the encryption context that binds a ciphertext to its integration and environment."""
     return {"system": "agenticpm", "integration": str(integration), "environment": stores.environment}
 
 
 async def _put_config(
     stores: Stores, seen: IntegrationConfig | None, integration: Integration, change: str, **changes: Any
 ) -> IntegrationState:
-    """Write the configuration with its event, on condition of what was read.
+    """Write the configuration with its event, if it is still the one read (`seen`).
 
-    `updatedAt` increases: clients are reopened by it.
+    `change` is the end of the event's summary, `changes` are the new field values. `updatedAt` always
+    increases: clients are reopened by it. Raise ConditionFailed if another writer was first.
     """
     now = get_now(stores.clock)
     if seen is None:

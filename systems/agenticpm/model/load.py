@@ -1,4 +1,4 @@
-"""Load model: how much AgenticPM reads, writes and stores, and its cost next to the document's cost table.
+"""Load model: how much AgenticPM reads, writes and stores per month, and its cost by the document's table.
 
 `build_load` derives a load from the number of projects and the agent's settings: the document's own load, the
 loads with ten and ten thousand projects, and the quantities of the cost table. Sizes in that table are the
@@ -29,7 +29,7 @@ WRITE_UNIT_BYTES: Final = 1024
 READ_UNIT_BYTES: Final = 4096
 ITEM_OVERHEAD_BYTES: Final = 100
 # The maximum page of a query.
-PAGE_BYTES_MAX: Final = 1024 * 1024
+MAX_PAGE_BYTES: Final = 1024 * 1024
 
 MONTH_DAYS: Final = 30
 DAY_MINUTES: Final = 24 * 60
@@ -110,7 +110,7 @@ SINGLE_PARTITIONS: Final = {
 def build_load(projects: int, settings: AgentSettings, sizes: Mapping[str, int] | None = None) -> Load:
     """Build the load of this many projects with these settings.
 
-    Without sizes, items have the sizes of the examples.
+    `sizes` are item sizes in bytes by pattern id; without them, items have the sizes of the examples.
     """
     cycles = count_cycles_per_month(settings)
     of_one = {
@@ -149,7 +149,7 @@ def count_cycles_per_month(settings: AgentSettings) -> float:
 
 
 def count_open_minutes(settings: AgentSettings) -> int:
-    """Count the minutes of working hours of a day without a clock change."""
+    """Count the minutes of working hours on a day without a clock change (2026-02-04)."""
     midnight = datetime(2026, 2, 4, tzinfo=UTC)
     return sum(
         settings.working_hours.is_open(midnight + timedelta(minutes=each)) for each in range(DAY_MINUTES)
@@ -157,16 +157,15 @@ def count_open_minutes(settings: AgentSettings) -> int:
 
 
 def count_events_per_month(settings: AgentSettings) -> float:
-    """Count the events per month: one heartbeat per cycle, plus what the document's number leaves at its own
-    settings.
+    """Count the events per month: one heartbeat per cycle, plus the document's other events.
+
+    The others are its 2000 events less the heartbeats at the default settings.
     """
     return count_cycles_per_month(settings) + EVENTS - count_cycles_per_month(DEFAULT)
 
 
 def compute_peak_factor(settings: AgentSettings) -> float:
-    """Return peak over average: a day's work falls into working hours, and an interval's work into its
-    beginning.
-    """
+    """Return peak over average: work falls into working hours, and into an interval's first minute."""
     return max(1.0, settings.polling_interval_minutes / BURST_MINUTES) / _compute_open_share(settings)
 
 
@@ -176,6 +175,7 @@ def _count_polls_per_month(every_s: float) -> float:
 
 
 def _compute_open_share(settings: AgentSettings) -> float:
+    """Return the share of a day that is working hours."""
     return count_open_minutes(settings) / DAY_MINUTES
 
 
@@ -184,7 +184,7 @@ def _compute_open_share(settings: AgentSettings) -> float:
 
 @dataclass(frozen=True)
 class WriteVolume:
-    """Writes of one kind: number, item size, writes to the index, and whether they are transactional."""
+    """Monthly writes of one kind: number, item size, writes to the index, and if they are transactional."""
 
     count: float
     size_bytes: float
@@ -193,20 +193,23 @@ class WriteVolume:
 
     @property
     def units(self) -> float:
+        """The write units of all these writes to the table."""
         return self.count * self._unit
 
     @property
     def index_units(self) -> float:
+        """The write units of all these writes to the index."""
         return self.index_writes * self._unit
 
     @property
     def _unit(self) -> float:
+        """The write units of one write: one per KiB, twice in a transaction."""
         return math.ceil(self.size_bytes / WRITE_UNIT_BYTES) * (2 if self.is_transacted else 1)
 
 
 @dataclass(frozen=True)
 class ReadVolume:
-    """Reads of one kind: number and size; eventually consistent ones cost half."""
+    """Monthly reads of one kind: number and size; eventually consistent ones cost half."""
 
     count: float
     size_bytes: float
@@ -214,12 +217,13 @@ class ReadVolume:
 
     @property
     def units(self) -> float:
+        """The read units of all these reads."""
         return self.count * self.unit
 
     @property
     def unit(self) -> float:
-        """Return the read units of one read."""
-        units = math.ceil(min(self.size_bytes, PAGE_BYTES_MAX) / READ_UNIT_BYTES)
+        """The read units of one read, of one page at most."""
+        units = math.ceil(min(self.size_bytes, MAX_PAGE_BYTES) / READ_UNIT_BYTES)
         return units * (1 if self.is_consistent else 0.5)
 
 
@@ -232,11 +236,12 @@ class StoredVolume:
 
     @property
     def billed_gb(self) -> float:
+        """The billed size in GiB, with 100 bytes of overhead per item."""
         return (self.size_bytes + self.items * ITEM_OVERHEAD_BYTES) / GB_BILLED
 
 
 def list_writes(settings: AgentSettings) -> tuple[WriteVolume, ...]:
-    """List the writes of one project, at the document's sizes."""
+    """List the monthly writes of one project at the document's sizes: events, their references, others."""
     cycles, events, actions = (
         count_cycles_per_month(settings),
         count_events_per_month(settings),
@@ -258,7 +263,7 @@ def list_writes(settings: AgentSettings) -> tuple[WriteVolume, ...]:
 
 
 def list_table_reads(settings: AgentSettings) -> dict[str, ReadVolume]:
-    """Return the reads of one project, by kind."""
+    """Return the monthly reads of one project from the table, by kind."""
     cycles = count_cycles_per_month(settings)
     rest = QUESTIONS - EVENT_PAGES - ACTION_PAGES - DAY_PAGES
     return {
@@ -272,7 +277,7 @@ def list_table_reads(settings: AgentSettings) -> dict[str, ReadVolume]:
         ),
         # All escalations of a project, to find the one that a new one supersedes.
         "questions": ReadVolume(
-            ESCALATIONS * ESCALATIONS_BYTES / PAGE_BYTES_MAX, PAGE_BYTES_MAX, is_consistent=True
+            ESCALATIONS * ESCALATIONS_BYTES / MAX_PAGE_BYTES, MAX_PAGE_BYTES, is_consistent=True
         ),
         "event pages": ReadVolume(EVENT_PAGES, patterns.PAGE * EVENT_BYTES),
         "action pages": ReadVolume(ACTION_PAGES, patterns.PAGE * ACTION_BYTES),
@@ -281,6 +286,7 @@ def list_table_reads(settings: AgentSettings) -> dict[str, ReadVolume]:
 
 
 def list_index_reads(settings: AgentSettings) -> tuple[ReadVolume, ...]:
+    """List the monthly reads of one project from the index."""
     return (
         ReadVolume(_count_polls_per_month(LOOP_S) * _compute_open_share(settings), PROJECT_BYTES),
         ReadVolume(_count_polls_per_month(LOOP_S), PENDING * ESCALATION_BYTES),
@@ -310,7 +316,7 @@ def sum_stored(several: Iterable[StoredVolume]) -> StoredVolume:
 
 
 def sum_indexed(kinds: dict[str, StoredVolume]) -> StoredVolume:
-    """Sum what the index stores: whole items of these kinds.
+    """Sum what the index stores: whole projects, events and escalations, of the volumes by kind.
 
     Held actions are in it for minutes only and do not count.
     """
@@ -321,7 +327,7 @@ def sum_indexed(kinds: dict[str, StoredVolume]) -> StoredVolume:
 
 
 def build_stated_costs(settings: AgentSettings) -> StatedCosts:
-    """Build the document's cost and storage tables, line by line, with the computed values and reasons."""
+    """Build the document's cost and storage tables, each line with our computed value and the reason."""
     return StatedCosts(
         source="section 4.3 of the design document",
         prices="dynamodb-2018-11",
@@ -333,6 +339,7 @@ def build_stated_costs(settings: AgentSettings) -> StatedCosts:
 
 
 def _build_cost_lines(settings: AgentSettings) -> tuple[StatedCost, ...]:
+    """Build the lines of the document's cost table with the corrected quantities."""
     kinds, writes = list_stored(settings), list_writes(settings)
     base, index = sum_stored(kinds.values()), sum_indexed(kinds)
     event, reference = writes[0], writes[1]
@@ -366,7 +373,7 @@ def _build_cost_lines(settings: AgentSettings) -> tuple[StatedCost, ...]:
         StatedCost(
             "GSI reads", "read units", 50_000, 0.01, sum(each.units for each in list_index_reads(settings)),
             f"every {LOOP_S:.0f} s projects and pending escalations, every {DUE_S:.0f} s due actions; a day "
-            f"of events is read in pages of at most {PAGE_BYTES_MAX // 1024**2} MB",
+            f"of events is read in pages of at most {MAX_PAGE_BYTES // 1024**2} MB",
         ),
         StatedCost(
             "Point-in-time recovery", "GB recoverable", 0.12, 0.02, base.billed_gb,
@@ -376,6 +383,7 @@ def _build_cost_lines(settings: AgentSettings) -> tuple[StatedCost, ...]:
 
 
 def _build_size_lines(settings: AgentSettings) -> tuple[StatedSize, ...]:
+    """Build the lines of the document's storage table with the corrected sizes."""
     kinds = list_stored(settings)
     all_day = DAY_MINUTES / settings.polling_interval_minutes * MONTH_DAYS
     return (

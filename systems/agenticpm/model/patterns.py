@@ -1,8 +1,9 @@
-"""Access patterns of AgenticPM: the document's eleven of the table and three of the index, the ones it lacks,
-and the writes. A write that may conflict with another has a condition on what its caller read.
+"""Access patterns of AgenticPM: reads of the table and the index, conditional writes, and objects.
 
-AP… are reads of the table, AX… of the index, AW… writes, AO… objects. The patterns of the action queue (AH…)
-and of the lease (AL…) are built by their guarantees, at the end.
+They are the document's eleven of the table and three of the index, the ones it lacks, and the writes. A write
+that may conflict with another has a condition on what its caller read. AP… are reads of the table, AX… of the
+index, AW… writes, AO… objects. The patterns of the action queue (AH…) and of the lease (AL…) are built by
+their guarantees, at the end.
 """
 
 from __future__ import annotations
@@ -391,7 +392,7 @@ def put_integration(wanted: IntegrationConfig, seen: datetime | None) -> Put[Int
 def note_health(
     seen: IntegrationConfig, status: IntegrationStatus, at: datetime
 ) -> Update[IntegrationConfig]:
-    """Only if the configuration is still the one that was checked."""
+    """Store the result only if the configuration is still the one that was checked."""
     return (
         IntegrationConfig.of(seen.integration)
         .update()

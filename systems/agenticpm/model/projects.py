@@ -1,8 +1,7 @@
-"""Projects: create, change, pause, archive and reactivate them.
+"""Projects: create, list, change, pause, archive and reactivate them.
 
-Each change and its event are one transaction.
-
-A project is never deleted: archive it to stop the agent, and all its items stay (`archive`).
+Each change and its event are one transaction. A project is never deleted: archive it to stop the agent, and
+all its items stay (`archive`).
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from agenticpm.model.events import build_event_writes, get_now
 from holdfast import Page, Stores, Write
 from holdfast.core.errors import ConditionFailed, Conflict, InvalidRequest, NotFound, TransactionCancelled
 
-NAME_CHARS_MAX: Final = 200
-DESCRIPTION_CHARS_MAX: Final = 10_000
+MAX_NAME_CHARS: Final = 200
+MAX_DESCRIPTION_CHARS: Final = 10_000
 MIN_STEP: Final = timedelta(milliseconds=1)
 # Cancellation code of an item that is too large or too deeply nested.
 VALIDATION_ERROR: Final = "ValidationError"
@@ -40,17 +39,21 @@ async def create(
     config: Mapping[str, Any] | None = None,
     status: ProjectStatus | str = ProjectStatus.active,
 ) -> Project:
-    """Create a project. Raise Conflict if a project that is not archived has the same tracker project."""
+    """Create a project with its event, and return it. `config` is validated by `validate_config`.
+
+    Raise InvalidRequest for an invalid value, Conflict if a project that is not archived has the same tracker
+    project.
+    """
     now = get_now(stores.clock)
     new = Project(
         id=ProjectId(str(uuid4())),
-        name=_check_text(name, "name", NAME_CHARS_MAX),
+        name=_check_text(name, "name", MAX_NAME_CHARS),
         description=None
         if description is None
-        else _check_text(description, "description", DESCRIPTION_CHARS_MAX),
+        else _check_text(description, "description", MAX_DESCRIPTION_CHARS),
         status=parse_choice(ProjectStatus, status, "status"),
         source=parse_choice(Source, source, "source"),
-        source_project_key=_check_text(source_project_key, "source_project_key", NAME_CHARS_MAX),
+        source_project_key=_check_text(source_project_key, "source_project_key", MAX_NAME_CHARS),
         autonomy_level=parse_choice(Autonomy, autonomy_level, "autonomy level"),
         config=validate_config(config),
         created_at=now,
@@ -67,6 +70,10 @@ async def create(
 
 
 async def get(stores: Stores, project_id: str) -> Project:
+    """Return the project.
+
+    Raise InvalidRequest if the id is not a UUID, NotFound if there is no such project.
+    """
     found = await stores.run(patterns.project(parse_project_id(project_id)))
     if found is None:
         raise NotFound(f"Project {project_id} not found: `projects list` shows all.")
@@ -79,15 +86,16 @@ async def list_by_status(
     limit: int = patterns.PAGE,
     cursor: str | None = None,
 ) -> Page[Project]:
+    """Return one page of the projects in a status."""
     return await stores.run(
         patterns.projects_in(parse_choice(ProjectStatus, status, "status"), limit, cursor)
     )
 
 
 async def change_status(stores: Stores, project_id: str, status: ProjectStatus | str) -> Project:
-    """Change the status, and the index entry with it.
+    """Change the status and record an event; do nothing if the project already has the status.
 
-    The present status is not a change and records no event.
+    Raise Conflict if an archived project is reactivated while another watches the same tracker project.
     """
     wanted = parse_choice(ProjectStatus, status, "status")
     seen = await get(stores, project_id)
@@ -119,18 +127,18 @@ async def change(
     autonomy_level: Autonomy | str | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> Project:
-    """Change the given fields; `config` is replaced as a whole.
+    """Change the given fields and record an event; `config` is replaced as a whole.
 
-    With `seen_updated_at`, only if unchanged since then.
+    With `seen_updated_at`, only if unchanged since then. Raise ConditionFailed if another writer was first.
     """
     seen = await get(stores, project_id)
     if seen_updated_at is not None and seen_updated_at != seen.updated_at:
         raise _build_conflict(seen.id)
     wanted: dict[str, Any] = {}
     if name is not None:
-        wanted["name"] = _check_text(name, "name", NAME_CHARS_MAX)
+        wanted["name"] = _check_text(name, "name", MAX_NAME_CHARS)
     if description is not None:
-        wanted["description"] = _check_text(description, "description", DESCRIPTION_CHARS_MAX)
+        wanted["description"] = _check_text(description, "description", MAX_DESCRIPTION_CHARS)
     if autonomy_level is not None:
         wanted["autonomy_level"] = parse_choice(Autonomy, autonomy_level, "autonomy level")
     if config is not None:
@@ -149,8 +157,9 @@ async def change(
 
 
 async def _refuse_duplicate(stores: Stores, wanted: Project) -> None:
-    """Raise Conflict if another project watches the same tickets: everything would be reported and done
-    twice.
+    """Raise Conflict if another active or paused project watches the same tracker project.
+
+    Otherwise everything would be reported and done twice.
     """
     for status in (ProjectStatus.active, ProjectStatus.paused):
         async for each in stores.each(patterns.projects_in(status)):
@@ -163,6 +172,7 @@ async def _refuse_duplicate(stores: Stores, wanted: Project) -> None:
 
 
 def parse_project_id(project_id: str) -> ProjectId:
+    """Return the id as a canonical UUID. Raise InvalidRequest if it is not one."""
     try:
         return ProjectId(str(UUID(project_id)))
     except ValueError:
@@ -170,6 +180,7 @@ def parse_project_id(project_id: str) -> ProjectId:
 
 
 def parse_choice(choices: type[Choice], value: str, what: str) -> Choice:
+    """Return the member of the enum. Raise InvalidRequest, where `what` names the value, if there is none."""
     try:
         return choices(value)
     except ValueError:
@@ -179,6 +190,7 @@ def parse_choice(choices: type[Choice], value: str, what: str) -> Choice:
 
 
 def _check_text(value: str, what: str, max_chars: int) -> str:
+    """Return the text without surrounding blanks. Raise InvalidRequest if it is empty or too long."""
     text = value.strip()
     if not text or len(text) > max_chars:
         raise InvalidRequest(
@@ -188,16 +200,15 @@ def _check_text(value: str, what: str, max_chars: int) -> str:
 
 
 def _get_update_time(stores: Stores, seen: Project) -> datetime:
-    """Return the current time, or later than the seen `updatedAt`, which identifies the state a change is
-    based on.
+    """Return the current time, but always later than the seen `updatedAt`.
+
+    `updatedAt` identifies the state that a change is based on.
     """
     return max(get_now(stores.clock), seen.updated_at + MIN_STEP)
 
 
 def _build_change_detail(seen: Project, after: Project, changed: list[str]) -> dict[str, Any]:
-    """Build the event's detail: the changed names, and values before and after except for config and
-    description.
-    """
+    """Build the event's detail: the names of changed fields, and the name and level before and after."""
     short = [field for field in changed if field in ("name", "autonomy_level")]
     return {
         "change": ", ".join(changed),
@@ -207,6 +218,7 @@ def _build_change_detail(seen: Project, after: Project, changed: list[str]) -> d
 
 
 async def _commit(stores: Stores, project_id: ProjectId, *writes: Write[Any]) -> None:
+    """Commit the writes. Raise InvalidRequest if one can never be stored, ConditionFailed on a conflict."""
     try:
         await stores.transact(*writes)
     except TransactionCancelled as error:

@@ -1,4 +1,4 @@
-"""Snapshots of a project's tracker: an object named by its content, and a checkpoint that points to it.
+"""Snapshots of a project's tracker: store and load them as objects, with a checkpoint that points to one.
 
 The object is stored first, and the checkpoint moves in a transaction with everything that follows, so a crash
 leaves at worst an unreferenced object. If the object is lost, the tracker is read again, and the events show
@@ -47,11 +47,11 @@ class SeenCheckpoint:
     value: str | None
 
     def with_value(self, value: str | None) -> SeenCheckpoint:
-        """Return the checkpoint with its new value, or unchanged without one."""
+        """Return the checkpoint with the new value; with None, unchanged."""
         return self if value is None else replace(self, value=value)
 
-    def advance(self, stores: Stores, value: str) -> Put[Checkpoint]:
-        """Build the write that changes the value, on condition that it is still the one read."""
+    def build_write(self, stores: Stores, value: str) -> Put[Checkpoint]:
+        """Build the write that sets the value, on condition that the stored one is still the one read."""
         wanted = Checkpoint(
             project_id=self.project_id,
             integration=self.integration,
@@ -65,13 +65,15 @@ class SeenCheckpoint:
 async def read_checkpoint(
     stores: Stores, project_id: ProjectId, integration: str, key: str
 ) -> SeenCheckpoint:
+    """Read one checkpoint of a project; its value is None if there is none."""
     found = await stores.run(patterns.checkpoint(project_id, integration, key))
     return SeenCheckpoint(project_id, integration, key, None if found is None else found.checkpoint_value)
 
 
 async def load_snapshot(stores: Stores, project: Project, pointer: SeenCheckpoint) -> Snapshot | None:
-    """Load the snapshot. Return None if there is none or it is unreadable: the caller then reads everything
-    again.
+    """Load the snapshot that the pointer names, or None if there is none or it is unreadable.
+
+    After None the caller reads everything again.
     """
     if pointer.value is None:
         return None
@@ -83,7 +85,7 @@ async def load_snapshot(stores: Stores, project: Project, pointer: SeenCheckpoin
 
 
 async def store_snapshot(stores: Stores, project: Project, snapshot: Snapshot) -> str:
-    """Store the snapshot as an object and return its name."""
+    """Store the snapshot as a compressed object, unless it exists, and return its name (SHA-256)."""
     # mtime=0: the same content must compress to the same bytes.
     body = gzip.compress(snapshot.model_dump_json(exclude_defaults=True).encode(), mtime=0)
     sha256 = hashlib.sha256(body).hexdigest()
@@ -99,8 +101,9 @@ def build_empty_snapshot(project: Project) -> Snapshot:
 
 
 async def rebuild_from_events(stores: Stores, project: Project) -> Snapshot:
-    """Build a snapshot without tickets but with the flags from the events, so that a full sync reports
-    nothing twice.
+    """Build a snapshot without tickets but with the flags and mails of the events.
+
+    With it, a full sync reports nothing twice. It is empty if the project never had a snapshot.
     """
     empty = build_empty_snapshot(project)
     pointer = await stores.run(patterns.checkpoint(project.id, project.source, SNAPSHOT))
@@ -130,6 +133,7 @@ async def rebuild_from_events(stores: Stores, project: Project) -> Snapshot:
 
 
 def _parse_signal(event: Event) -> Signal | None:
+    """Return the signal that an event stores, or None if its detail is not a valid one."""
     detail = event.detail or {}
     fields = {name: detail.get(name) for name in ("subject", "summary", "evidence")}
     try:
@@ -151,6 +155,7 @@ def _get_flags(signal: Signal) -> tuple[str, ...]:
 
 
 def _clears_flag(signal: Signal) -> bool:
+    """Return whether the signal reports the end of a condition."""
     is_trend = signal.kind in (SignalKind.velocity_trend, SignalKind.cycle_time_trend)
     return signal.kind is SignalKind.unblocked or (is_trend and signal.severity == "info")
 
@@ -161,4 +166,5 @@ def format_time(moment: datetime) -> str:
 
 
 def parse_time(text: str) -> datetime:
+    """Parse a time as a checkpoint stores it."""
     return datetime.fromisoformat(text)

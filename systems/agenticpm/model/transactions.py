@@ -1,6 +1,4 @@
-"""Transactions: commit several writes, and separate conflicts (retry) from writes that the table never
-accepts.
-"""
+"""Transactions: commit several writes, and separate conflicts (retry) from writes that are never accepted."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ CONFLICTS: Final = (ConditionFailed, TransactionCancelled, TransactionConflict)
 
 
 async def commit(stores: Stores, *writes: Write[Any], what: str) -> None:
-    """Commit all writes or none.
+    """Commit all writes or none. `what` names them in the error message.
 
     Raise one of `CONFLICTS` if another writer was faster, InvalidRequest if a write is invalid.
     """

@@ -1,4 +1,4 @@
-"""Actions: hold outgoing actions, and execute each one once when it is due.
+"""Outgoing actions: build the writes that hold them, and execute each one once when it is due.
 
 A mail is sent under the action's key, which the mail service accepts as an idempotency key for one day. A
 comment or a transition in a tracker is looked up by the same key before it is repeated. The outcome is
@@ -90,7 +90,7 @@ class ExecutionReport:
 # --- holding ------------------------------------------------------------------------------------------------
 
 
-def hold(
+def build_hold(
     stores: Stores,
     project_id: ProjectId | None,
     action_type: ActionType,
@@ -102,10 +102,11 @@ def hold(
     because: Mapping[str, Any] | None = None,
     site: str | None = None,
 ) -> list[Write[Any]]:
-    """Build the writes that hold a new action, with its event, for the caller's transaction.
+    """Build the writes that hold a new action for `hold_s` seconds, with its event.
 
-    `site` is the site that the action is for (`IntegrationClients.get_site`). Without it, the action goes to
-    the first site that is configured.
+    The caller commits them. `because` is the signal that caused the action. `site` is the site that the
+    action is for (`IntegrationClients.get_site`). Without it, the action goes to the first site that is
+    configured.
     """
     at = get_now(stores.clock)
     bound = {} if site is None else {SITE_KEY: site}
@@ -132,7 +133,7 @@ def hold(
     return [ACTION_QUEUE.delay(stores, action, for_s=hold_s), *event]
 
 
-def hold_proposal(
+def build_proposal_hold(
     stores: Stores,
     project_id: ProjectId,
     proposal: Proposal,
@@ -141,7 +142,8 @@ def hold_proposal(
     hold_s: float,
     site: str | None = None,
 ) -> list[Write[Any]]:
-    return hold(
+    """Build the writes that hold the action of a proposal, with its event."""
+    return build_hold(
         stores,
         project_id,
         proposal.action_type,
@@ -155,22 +157,22 @@ def hold_proposal(
 
 
 def get_integration(kind: str, source: Source) -> Integration:
-    """Return the integration that performs an action of this kind."""
+    """Return the integration that performs an action of this kind: Resend for a mail, else the tracker."""
     return Integration.resend if kind == MAIL else Integration(source)
 
 
-def hold_approved(stores: Stores, escalation: Escalation) -> list[Write[Any]]:
-    """Build the writes that hold an action which a person approved: it is due at once.
+def build_approved_hold(stores: Stores, escalation: Escalation) -> list[Write[Any]]:
+    """Build the writes that hold the action which an escalation's decision approved: it is due at once.
 
-    Return an empty list if the escalation did not ask for permission. "Do it" permits this one action
-    regardless of the allow-list, but never against the project's level or status: `autonomy.find_refusal`
-    decides, and is called again at execution.
+    Return an empty list if the escalation did not ask for permission or the decision is not "Do it". "Do it"
+    permits this one action regardless of the allow-list, but never against the project's level or status:
+    `autonomy.find_refusal` decides, and is called again at execution.
     """
     proposal = escalation.context.get("proposal")
     if escalation.user_decision != DO_IT or not isinstance(proposal, Mapping):
         return []
     because = {name: value for name, value in escalation.context.items() if name != "proposal"}
-    return hold(
+    return build_hold(
         stores,
         escalation.project_id,
         ActionType(proposal["action_type"]),
@@ -186,9 +188,10 @@ def hold_approved(stores: Stores, escalation: Escalation) -> list[Write[Any]]:
 async def count_precedents(
     stores: Stores, project_id: ProjectId, action_type: ActionType, *, pending: int = 0
 ) -> Precedents:
-    """Count what became of a project's latest actions of one type, and all its actions of the last day.
+    """Count the results of a project's last 20 actions of one type, and all its actions of the last day.
 
-    `pending` is the number of actions in the caller's uncommitted transaction.
+    Only its last 40 actions are read. `pending` is the number of actions in the caller's uncommitted
+    transaction.
     """
     page = await stores.run(patterns.project_actions(project_id, PRECEDENTS * 2))
     day_ago = get_now(stores.clock) - timedelta(days=1)
@@ -209,13 +212,13 @@ async def execute_due(stores: Stores, clients: IntegrationClients) -> ExecutionR
     A service that hangs delays no other.
     """
     outcome = ExecutionReport()
-    by_party: dict[str, list[Action]] = {}
+    by_service: dict[str, list[Action]] = {}
     # Read all pages: actions that must wait would otherwise hide the actions behind them.
     for action in await stores.all(ACTION_QUEUE.due(get_now(stores.clock), DUE_PAGE)):
         is_mail = (action.detail or {}).get("kind") == MAIL
-        by_party.setdefault(MAIL if is_mail else action.action_type, []).append(action)
+        by_service.setdefault(MAIL if is_mail else action.action_type, []).append(action)
     async with asyncio.TaskGroup() as at_once:
-        for each in by_party.values():
+        for each in by_service.values():
             at_once.create_task(_execute_all(stores, clients, each, outcome))
     _forget_finished(outcome)
     return outcome
@@ -224,9 +227,10 @@ async def execute_due(stores: Stores, clients: IntegrationClients) -> ExecutionR
 async def _execute_all(
     stores: Stores, clients: IntegrationClients, actions: Sequence[Action], outcome: ExecutionReport
 ) -> None:
-    """Execute the actions of one service, oldest first, so that expired actions come before one that waits.
+    """Execute the actions of one service, oldest first, for at most `SERVICE_TIME_S` seconds.
 
-    A service that is not configured is not looked up again in this run.
+    The oldest come first so that expired actions come before one that waits. A service that is not configured
+    is not looked up again in this run.
     """
     time = asyncio.get_running_loop().time
     until, absent = time() + SERVICE_TIME_S, None
@@ -242,7 +246,9 @@ async def _execute_all(
 async def _execute_one(
     stores: Stores, clients: IntegrationClients, action: Action, outcome: ExecutionReport
 ) -> NotFound | None:
-    """Execute one action. Return the NotFound error if its integration is not configured.
+    """Execute one action and add its id to the report.
+
+    Return the NotFound error if its integration is missing.
 
     A transient failure leaves the action in the queue.
     """
@@ -266,6 +272,7 @@ async def _execute_one(
 
 
 async def _record_wait(stores: Stores, action: Action, outcome: ExecutionReport, cause: NotFound) -> None:
+    """Add a waiting action to the report. If it was not logged recently, log it and record one event."""
     outcome.waiting.append(action.id)
     if not _should_log(stores, action, "waits"):
         return
@@ -288,7 +295,7 @@ async def _record_wait(stores: Stores, action: Action, outcome: ExecutionReport,
 
 
 def _make_wait_event_id(at: datetime, action: Action) -> str:
-    """Return an event id that depends only on the action and the time.
+    """Return an event id that depends only on the time and the action.
 
     Several processes that report the same wait then write one event.
     """
@@ -315,14 +322,16 @@ def _should_log(stores: Stores, action: Action, reason: str) -> bool:
 
 
 def _forget_finished(outcome: ExecutionReport) -> None:
+    """Forget the log lines of actions that neither wait nor are retried."""
     for id in _LOGGED.keys() - {*outcome.later, *outcome.waiting}:
         del _LOGGED[id]
 
 
 async def execute(stores: Stores, clients: IntegrationClients, action: Action) -> Action:
-    """Execute one action once, or find that it was executed. A permanent refusal is recorded as an event.
+    """Execute one action once, or find that it was executed, and return its record.
 
-    Raise NotFound if its integration is not configured, until the action has been due for too long.
+    A permanent refusal is recorded as an event and raised as ExternalServiceRefused. Raise NotFound if its
+    integration is not configured, until the action has been due for too long.
     """
     due = await load_due_action(stores, action)
     is_mail = (action.detail or {}).get("kind") == MAIL
@@ -338,7 +347,12 @@ async def execute(stores: Stores, clients: IntegrationClients, action: Action) -
             raise
         how = {"act": due.refuse, "takes_key": True}
     done = await ACTION_QUEUE.execute(
-        stores, action, act_s=ACT_TIMEOUT_S, writes=due.record_done, refused=due.record_refused, **how
+        stores,
+        action,
+        act_s=ACT_TIMEOUT_S,
+        writes=due.build_done_event,
+        refused=due.build_refusal_event,
+        **how,
     )
     return done.record
 
@@ -347,6 +361,7 @@ async def execute(stores: Stores, clients: IntegrationClients, action: Action) -
 
 
 async def _prepare_mail(clients: IntegrationClients, due: DueAction) -> dict[str, Any]:
+    """Return the arguments of `ACTION_QUEUE.execute` that send the mail. Raise NotFound without a mailer."""
     mailer = await clients.get_mailer()
     leads_to = clients.get_open_site(Integration.resend)
 
@@ -361,17 +376,20 @@ async def _prepare_mail(clients: IntegrationClients, due: DueAction) -> dict[str
 async def _prepare_tracker_call(
     clients: IntegrationClients, project: Project, due: DueAction
 ) -> dict[str, Any]:
+    """Return the arguments of `ACTION_QUEUE.execute` that call the tracker. Raise NotFound without one."""
     tracker = await clients.get_tracker(project.source)
     at = _TrackerAction(due, tracker, clients.get_open_site(Integration(project.source)))
     return {"act": at.act, "look_up": at.look_up}
 
 
 def is_for_other_site(action: Action, current_site: str | None) -> bool:
+    """Return whether the action was held for another site than the current one, if both are known."""
     held_for = (action.detail or {}).get(SITE_KEY)
     return held_for is not None and current_site is not None and held_for != current_site
 
 
 def refuse_other_site(action: Action, current_site: str | None) -> None:
+    """Raise ExternalServiceRefused if the action was held for another site."""
     if is_for_other_site(action, current_site):
         before = " An earlier attempt may have succeeded there." if action.attempts > 1 else ""
         raise ExternalServiceRefused(
@@ -382,7 +400,10 @@ def refuse_other_site(action: Action, current_site: str | None) -> None:
 
 
 def build_mail(action: Action) -> OutgoingMail:
-    """Return the mail of an action. Raise ExternalServiceRefused if an edit made it unsendable."""
+    """Return the mail of an action.
+
+    Raise ExternalServiceRefused if it is invalid, for example after an edit.
+    """
     try:
         return parse_mail(action.detail or {})
     except ValueError as error:
@@ -398,6 +419,10 @@ class _TrackerAction:
     current_site: str | None
 
     async def act(self, action: Action, key: str) -> dict[str, Any]:
+        """Check the action again and perform it.
+
+        Raise ExternalServiceRefused if it may not or cannot be done.
+        """
         self.due.check(action)
         refuse_other_site(action, self.current_site)
         try:
@@ -406,6 +431,7 @@ class _TrackerAction:
             raise ExternalServiceRefused("not_found", error.message) from error
 
     async def _perform(self, action: Action, key: str) -> dict[str, Any]:
+        """Comment or move, by the kind in the detail."""
         detail = action.detail or {}
         kind, ticket = detail.get("kind"), detail.get("ticket")
         if not isinstance(ticket, str) or not ticket:
@@ -417,6 +443,7 @@ class _TrackerAction:
         raise ExternalServiceRefused("unknown", f"Unknown action kind {kind!r}, or its detail is incomplete.")
 
     async def look_up(self, action: Action, key: str) -> dict[str, Any] | None:
+        """Return the outcome of an earlier attempt, or None."""
         if is_for_other_site(action, self.current_site):
             return None  # another site cannot know the outcome; `act` refuses the action
         self.due.action = action

@@ -22,7 +22,10 @@ from holdfast import Write
 
 
 async def write_artefacts(context: CycleContext) -> None:
-    """Draft all artefacts and store the changed ones in one transaction."""
+    """Draft all artefacts, store the changed ones in one transaction, and repeat expired questions.
+
+    Do nothing without a complete snapshot.
+    """
     context.on_step("artefacts")
     pointer = await context.read_checkpoint(context.project.source, snapshots.SNAPSHOT)
     snapshot = await snapshots.load_snapshot(context.stores, context.project, pointer)
@@ -30,7 +33,7 @@ async def write_artefacts(context: CycleContext) -> None:
         # A partial snapshot would produce wrong reports.
         return
     seen = {each.type: each for each in await context.stores.all(patterns.artefacts(context.project.id))}
-    standing = _detect_current_signals(
+    current_signals = _detect_current_signals(
         context, snapshot, await _load_content(context, seen.get(ArtefactType.raid_log))
     )
     decisions = await _load_content(context, seen.get(ArtefactType.decision_log))
@@ -47,7 +50,7 @@ async def write_artefacts(context: CycleContext) -> None:
             type=type,
             previous=previous,
             snapshot=snapshot,
-            signals=standing,
+            signals=current_signals,
             raid_log=raid,
             now=get_now(context.stores.clock),
         )
@@ -82,7 +85,7 @@ async def write_artefacts(context: CycleContext) -> None:
         context.on_step("artefacts commit")
         await context.commit(patterns.check_project(context.project), *writes)
         context.on_step("artefacts committed")
-    await repeat_expired_questions(context, standing)
+    await repeat_expired_questions(context, current_signals)
 
 
 def _detect_current_signals(context: CycleContext, snapshot: Snapshot, raid_log: Any) -> tuple[Signal, ...]:
@@ -101,4 +104,5 @@ def _detect_current_signals(context: CycleContext, snapshot: Snapshot, raid_log:
 
 
 async def _load_content(context: CycleContext, artefact: Artefact | None) -> dict[str, Any] | None:
+    """Return the full content of the artefact, or None without one."""
     return None if artefact is None else await artefacts.load_content(context.stores, artefact)

@@ -1,4 +1,4 @@
-"""One cycle of one project: its dependencies and its report.
+"""The context of one cycle of one project: its dependencies, its report, and commits under the loop's lease.
 
 All writes of a cycle need the loop's lease: `commit` checks it in the same transaction.
 """
@@ -29,7 +29,7 @@ StepHook = Callable[[str], None]
 
 @dataclass
 class CycleReport:
-    """The results of one cycle of a project."""
+    """The results of one cycle of a project. `errors` are the names of the failed parts."""
 
     project_id: ProjectId
     tickets: int = 0
@@ -40,6 +40,8 @@ class CycleReport:
 
 @dataclass(frozen=True)
 class CycleContext:
+    """The dependencies of one cycle, and its report, which the parts of the cycle fill."""
+
     stores: Stores
     clients: IntegrationClients
     writers: Writers

@@ -1,7 +1,8 @@
-"""Daily digest: a summary of the day and the storage size. Nothing is deleted here: item lifetimes do that.
+"""The daily digest: summarize the day and measure the storage size, once a day, and hold the mail with it.
 
 The digest and the measurement are committed in one transaction with the record of the day, so each day has
-one. The mail, if there are recipients, is held like every outgoing action.
+one. The mail, if there are recipients, is held like every outgoing action. Nothing is deleted here: item
+lifetimes do that.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ DIGEST: Final = "digest"
 # The document's projection of the stored bytes (section 4.3), and the share of it that triggers a warning.
 STORED_BYTES_PROJECTED: Final = 120_000_000
 WARN_FROM: Final = 0.8
-LINES_MAX: Final = 20
-TEXT_CHARS_MAX: Final = 50_000
+MAX_LINES: Final = 20
+MAX_TEXT_CHARS: Final = 50_000
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ class Digest:
 
 
 async def make_daily_digest(stores: Stores) -> Digest | None:
-    """Make the digest of the day, once per day within working hours.
+    """Make and commit the digest of the day, once per day within working hours.
 
-    Return None if it exists or it is too early.
+    Return None outside working hours, or if the day has one already.
     """
     settings = await agent_settings.load(stores)
     now = get_now(stores.clock)
@@ -77,7 +78,10 @@ async def make_daily_digest(stores: Stores) -> Digest | None:
 
 
 async def build_digest(stores: Stores, settings: AgentSettings, today: date, since: datetime) -> Digest:
-    """Build the digest of everything since the previous one, by project, within the size of a mail."""
+    """Build the digest of everything since the previous one, by project, within the size of a mail.
+
+    `since` is the time of the previous one.
+    """
     events = await _load_events_since(stores, since)
     lines = [f"Digest of {today.isoformat()}"]
     for project in await stores.all(patterns.projects_in()):
@@ -86,12 +90,12 @@ async def build_digest(stores: Stores, settings: AgentSettings, today: date, sin
         )
     pending = await stores.all(patterns.escalations_in())
     lines += ["", f"Pending questions: {len(pending)}"]
-    lines += [f"- {sanitize_line(each.title)}" for each in list(pending)[:LINES_MAX]]
+    lines += [f"- {sanitize_line(each.title)}" for each in list(pending)[:MAX_LINES]]
     held = await stores.all(patterns.held_actions())
     lines += ["", f"Held actions, executed unless you cancel them: {len(held)}"]
     lines += [
         f"- {describe_action(each.detail or {}) or each.description} (at {each.held_until:%d %B, %H:%M} UTC)"
-        for each in list(held)[:LINES_MAX]
+        for each in list(held)[:MAX_LINES]
     ]
     spent = await budget_state(stores, settings)
     lines += ["", f"Spent today: {spent.spent} of {spent.ceiling} dollars"]
@@ -106,13 +110,14 @@ async def build_digest(stores: Stores, settings: AgentSettings, today: date, sin
 def _truncate(lines: Sequence[str]) -> str:
     """Join the lines and truncate to the size of an event and a mail, keeping the last two lines."""
     text = "\n".join(lines)
-    if len(text) <= TEXT_CHARS_MAX:
+    if len(text) <= MAX_TEXT_CHARS:
         return text
     end = "\n".join(lines[-2:])
-    return f"{text[: TEXT_CHARS_MAX - len(end)]}\n… truncated: the digest is longer than a mail\n\n{end}"
+    return f"{text[: MAX_TEXT_CHARS - len(end)]}\n… truncated: the digest is longer than a mail\n\n{end}"
 
 
 async def _build_project_lines(stores: Stores, project: Project, events: Sequence[Event]) -> list[str]:
+    """Build the lines of one project from its delivery state and its events since the last digest."""
     counts = Counter(each.event_type for each in events)
     state = await stores.run(patterns.artefact(project.id, ArtefactType.delivery_state))
     content = {} if state is None else await artefacts.load_content(stores, state)
@@ -123,12 +128,12 @@ async def _build_project_lines(stores: Stores, project: Project, events: Sequenc
         *([sanitize_text(content["status_summary"])] if content.get("status_summary") else []),
         f"{counts[EventType.signal_detected]} signals, {counts[EventType.action_taken]} actions, "
         f"{counts[EventType.error]} errors",
-        *(f"- {sanitize_line(each.summary)}" for each in signals[:LINES_MAX]),
+        *(f"- {sanitize_line(each.summary)}" for each in signals[:MAX_LINES]),
     ]
 
 
 async def _load_events_since(stores: Stores, begin: datetime) -> list[Event]:
-    """Load the events of all projects back to a time."""
+    """Load the events of all projects from `begin` on, newest first."""
     found: list[Event] = []
     async for event in stores.each(patterns.recent_events()):
         if event.created_at < begin:
@@ -140,6 +145,7 @@ async def _load_events_since(stores: Stores, begin: datetime) -> list[Event]:
 def _build_writes(
     stores: Stores, settings: AgentSettings, digest: Digest, site: str | None
 ) -> list[Write[Any]]:
+    """Build the events of the digest and of the measurement, and the held mail if there are recipients."""
     is_large = digest.bytes > STORED_BYTES_PROJECTED * WARN_FROM
     writes: list[Write[Any]] = [
         *build_event_writes(
@@ -159,7 +165,7 @@ def _build_writes(
         ),
     ]
     if settings.digest_recipients:
-        writes += actions.hold(
+        writes += actions.build_hold(
             stores,
             None,
             ActionType.email_sent,

@@ -34,8 +34,9 @@ APPROVALS: Final = ("approved", REOPENED)
 
 
 async def load_due_action(stores: Stores, action: Action) -> DueAction:
-    """Load what the check needs, before the action is claimed: a store error must not look like a service
-    error.
+    """Load what the checks of a due action need: its project and, for a comment, the last snapshot.
+
+    It is loaded before the action is claimed: a store error must not look like a service error.
     """
     project = None if action.project_id is None else await stores.run(patterns.project(action.project_id))
     snapshot = None
@@ -55,7 +56,10 @@ class DueAction:
     snapshot: Snapshot | None
 
     def check(self, action: Action) -> None:
-        """Raise ExternalServiceRefused if the action may no longer be executed."""
+        """Raise ExternalServiceRefused if the action may no longer be executed.
+
+        Remember it as the version sent.
+        """
         self.action = action
         detail = action.detail or {}
         if (reason := self._find_refusal(detail)) is not None:
@@ -70,11 +74,12 @@ class DueAction:
             raise ExternalServiceRefused(REASON_GONE, reason)
 
     async def refuse(self, action: Action, _: str) -> dict[str, Any]:
-        """Refuse an action that no external service can perform."""
+        """Raise ExternalServiceRefused: no external service can perform this action."""
         self.check(action)
         raise ExternalServiceRefused("unknown", "Unknown action kind, or no service for it.")
 
     def _find_refusal(self, detail: Mapping[str, Any]) -> str | None:
+        """Return why the action is not allowed now, or None. A decision or a review counts as approval."""
         kind = str(detail.get("kind"))
         if self.action.project_id is None:
             return None if kind == MAIL else f"Only a mail needs no project, and this action is {kind!r}."
@@ -82,7 +87,8 @@ class DueAction:
         is_decided = isinstance(because, Mapping) and because.get("escalation") is not None
         return find_refusal(self.project, kind, is_approved=is_decided or self.action.review in APPROVALS)
 
-    def record_done(self, outcome: Any) -> Sequence[Write[Any]]:
+    def build_done_event(self, outcome: Any) -> Sequence[Write[Any]]:
+        """Build the writes of the event that the action was executed."""
         return build_event_writes(
             self.stores,
             self.action.project_id,
@@ -91,7 +97,8 @@ class DueAction:
             {"action": self.action.id, "action_type": self.action.action_type, "outcome": outcome},
         )
 
-    def record_refused(self, error: ExternalServiceRefused) -> Sequence[Write[Any]]:
+    def build_refusal_event(self, error: ExternalServiceRefused) -> Sequence[Write[Any]]:
+        """Build the writes of the event that the action was refused, or is no longer needed."""
         is_over = error.code == REASON_GONE
         return build_event_writes(
             self.stores,
@@ -104,4 +111,5 @@ class DueAction:
 
 
 def is_too_late(stores: Stores, action: Action) -> bool:
+    """Return whether the action has been due for more than seven days."""
     return action.held_until is not None and get_now(stores.clock) - action.held_until > EXPIRES_AFTER

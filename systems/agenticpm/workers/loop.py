@@ -1,5 +1,6 @@
-"""The loop: run a cycle for each due project every polling interval within working hours, in one live
-instance.
+"""The loop: run a cycle for each due project, within working hours and under a lease.
+
+A project is due every polling interval. The lease ensures that one instance at a time runs cycles.
 
     tick → (lease) → for each active project that is due: run_cycle
     run_cycle: tracker → mailbox → artefacts → heartbeat
@@ -42,7 +43,7 @@ def _ignore_step(_: str) -> None:
 
 @dataclass(frozen=True)
 class TickResult:
-    """The result of one tick: why nothing was done, or the cycles that ran."""
+    """The result of one tick: why nothing was done (`skip_reason`), or the cycles that ran."""
 
     skip_reason: str | None = None
     cycles: tuple[CycleReport, ...] = ()
@@ -50,7 +51,7 @@ class TickResult:
 
 @dataclass(frozen=True)
 class Loop:
-    """The dependencies of the loop."""
+    """The loop over all projects, with its dependencies."""
 
     stores: Stores
     clients: IntegrationClients
@@ -58,7 +59,10 @@ class Loop:
     on_step: StepHook = _ignore_step
 
     async def tick(self) -> TickResult:
-        """Run the due cycles, unless it is outside working hours or another instance holds the lease."""
+        """Run the due cycles, unless it is outside working hours or another instance holds the lease.
+
+        Absent settings are seeded first.
+        """
         settings = await agent_settings.load_or_seed(self.stores)
         now = get_now(self.stores.clock)
         if not agent_settings.is_working_hours(settings, now):
@@ -84,11 +88,10 @@ class Loop:
     async def _run_cycle_safely(
         self, listed: Project, settings: AgentSettings, lease: HeldLease
     ) -> CycleReport | None:
-        """Run the cycle of one project.
+        """Run the cycle of one project; None if the project is no longer active.
 
-        An error does not affect the other projects; a lost lease ends the tick.
-
-        The project is read again before its cycle, so a pause or a lower autonomy level takes effect at once.
+        An error does not affect the other projects; a lost lease ends the tick. The project is read again
+        before its cycle, so a pause or a lower autonomy level takes effect at once.
         """
         try:
             project = await self.stores.run(patterns.project(listed.id))
@@ -102,9 +105,9 @@ class Loop:
             return CycleReport(listed.id, errors=[error_label(error)])
 
     async def run_cycle(self, project: Project, settings: AgentSettings, lease: HeldLease) -> CycleReport:
-        """Run the cycle of one project.
+        """Run the cycle of one project: tracker, mail, artefacts, heartbeat.
 
-        A failing service is recorded as an error event, and the cycle continues.
+        A failing part is recorded as an error event, and the cycle continues.
         """
         cycle = CycleReport(project.id)
         on = CycleContext(
@@ -121,9 +124,11 @@ class Loop:
     # --- schedule -------------------------------------------------------------------------------------------
 
     async def _load_active(self) -> list[Project]:
+        """Load all active projects."""
         return list(await self.stores.all(patterns.projects_in()))
 
     async def _is_due(self, project: Project, settings: AgentSettings) -> bool:
+        """Return whether the polling interval has passed since the project's last cycle."""
         last = await snapshots.read_checkpoint(self.stores, project.id, snapshots.AGENT, snapshots.LAST_CYCLE)
         if last.value is None:
             return True
@@ -137,7 +142,10 @@ class Loop:
 
 
 async def _record_heartbeat(context: CycleContext) -> None:
-    """Record the heartbeat with the checkpoint that determines when the next cycle is due."""
+    """Record the heartbeat event, the failed parts, and the time of this cycle.
+
+    The next cycle is due one polling interval after that time.
+    """
     context.on_step("heartbeat")
     last = await context.read_checkpoint(snapshots.AGENT, snapshots.LAST_CYCLE)
     failing = await context.read_checkpoint(snapshots.AGENT, snapshots.FAILING)
@@ -163,17 +171,19 @@ async def _record_heartbeat(context: CycleContext) -> None:
     )
     now = snapshots.format_time(get_now(context.stores.clock))
     state = failed or snapshots.NOTHING
-    noted = [] if (failing.value or snapshots.NOTHING) == state else [failing.advance(context.stores, state)]
-    await context.commit(last.advance(context.stores, now), *noted, *beat)
+    noted = (
+        [] if (failing.value or snapshots.NOTHING) == state else [failing.build_write(context.stores, state)]
+    )
+    await context.commit(last.build_write(context.stores, now), *noted, *beat)
     context.on_step("beaten")
 
 
 async def _run_part(
     context: CycleContext, part: str, work: Callable[[CycleContext], Awaitable[None]]
 ) -> None:
-    """Run one part of the cycle.
+    """Run one part of the cycle; on a failure, record its name in the report and an event.
 
-    A failure ends this part and is recorded as an event; the other parts continue.
+    A conflict records no event, a missing configuration one a day. A lost lease is raised.
     """
     try:
         await work(context)
@@ -194,7 +204,7 @@ async def _run_part(
             # A missing configuration stays until an operator fixes it: report it once a day.
             report = f"{get_now(context.stores.clock).date().isoformat()} {part}: {error}"
             absent = await context.read_checkpoint(snapshots.AGENT, snapshots.ABSENT)
-            writes = [] if absent.value == report else [absent.advance(context.stores, report), *writes]
+            writes = [] if absent.value == report else [absent.build_write(context.stores, report), *writes]
         if writes:
             await context.commit(*writes)
 

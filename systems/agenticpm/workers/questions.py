@@ -1,4 +1,4 @@
-"""Questions to people: build escalations from signals, and repeat those that expired without a decision."""
+"""Questions to people: build their escalations, and ask again daily what expired without a decision."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from agenticpm.domain import autonomy
 from agenticpm.domain.tickets import Signal
-from agenticpm.model import escalations, patterns, snapshots
+from agenticpm.model import patterns, snapshots
 from agenticpm.model.entities import Escalation, EscalationStatus
 from agenticpm.model.events import get_now
+from agenticpm.workers import escalations
 from agenticpm.workers.cycle import SIGNALS_PER_COMMIT, CycleContext
 from holdfast import Write
 
@@ -20,6 +21,7 @@ REPEAT_INTERVAL: Final = timedelta(days=1)
 async def build_question(
     context: CycleContext, question: autonomy.Question, known: Sequence[Escalation]
 ) -> Sequence[Write[Any]]:
+    """Build the writes of the escalation that asks the question. `known` are the project's escalations."""
     return await escalations.build_escalation(
         context.stores,
         context.project.id,
@@ -35,14 +37,14 @@ async def build_question(
 
 
 async def repeat_expired_questions(context: CycleContext, current_signals: Sequence[Signal]) -> None:
-    """Repeat, once a day, expired escalations whose signal still holds."""
+    """Ask expired questions again, at most once a day, if their signal still holds."""
     last = await context.read_checkpoint(snapshots.AGENT, snapshots.LAST_ASKED)
     now = get_now(context.stores.clock)
     if last.value is not None and now - snapshots.parse_time(last.value) < REPEAT_INTERVAL:
         return
     known = await escalations.list_of_project(context.stores, context.project.id)
     newest = {each.subject: each for each in known if each.subject is not None}
-    writes: list[Write[Any]] = [last.advance(context.stores, snapshots.format_time(now))]
+    writes: list[Write[Any]] = [last.build_write(context.stores, snapshots.format_time(now))]
     for signal in current_signals:
         question = autonomy.propose(context.project, signal)
         before = newest.get(signal.key)

@@ -1,4 +1,4 @@
-"""Sync: read trackers and mailboxes from a checkpoint, and commit the results with the new checkpoint.
+"""Sync of trackers and mailboxes: read from a checkpoint, detect signals, commit them with the new one.
 
 The checkpoint, the snapshot, the signal events and the actions or escalations that follow are one
 transaction: committed input is not read again, and uncommitted input is.
@@ -16,11 +16,11 @@ from agenticpm.domain.contents import ArtefactType
 from agenticpm.domain.signals import detect, detect_mail_signals
 from agenticpm.domain.thresholds import parse_thresholds
 from agenticpm.domain.tickets import FieldChange, Plan, Signal, Snapshot, SyncPage, Tracker, apply_page
-from agenticpm.model import artefacts, escalations, patterns, snapshots
+from agenticpm.model import artefacts, patterns, snapshots
 from agenticpm.model.entities import Action, Escalation, EscalationStatus, EventType, Severity, Source
 from agenticpm.model.events import build_event_writes, get_now
 from agenticpm.model.snapshots import SeenCheckpoint
-from agenticpm.workers import actions
+from agenticpm.workers import actions, escalations
 from agenticpm.workers.cycle import SIGNALS_PER_COMMIT, CycleContext
 from agenticpm.workers.questions import build_question
 from holdfast import Put, Write
@@ -29,7 +29,7 @@ from holdfast.core.errors import ExternalServiceFailed
 # Pages read before a commit: more than that is a first sync, whose history is not news.
 PAGES_AT_ONCE: Final = 40
 MAX_ROUNDS: Final = 25
-MAIL_PAGES_MAX: Final = 20
+MAX_MAIL_PAGES: Final = 20
 FULL_SYNC_INTERVAL: Final = timedelta(days=1)
 # A snapshot in use is rewritten at this age, long before it expires.
 REWRITE_AFTER: Final = timedelta(days=patterns.SNAPSHOT_DAYS // 2)
@@ -39,6 +39,10 @@ REWRITE_AFTER: Final = timedelta(days=patterns.SNAPSHOT_DAYS // 2)
 
 
 async def sync_tracker(context: CycleContext) -> None:
+    """Read the tracker from its checkpoint and commit the signals; daily, read Jira in full as well.
+
+    Without a readable snapshot, everything is read again.
+    """
     context.on_step("tracker")
     tracker = await context.clients.get_tracker(context.project.source)
     synced = await context.read_checkpoint(context.project.source, snapshots.LAST_SYNC)
@@ -53,15 +57,15 @@ async def sync_tracker(context: CycleContext) -> None:
     # The limit keeps an endless tracker from delaying other projects: the next cycle resumes from the
     # checkpoint.
     for _ in range(MAX_ROUNDS):
-        is_anew = position is None
+        is_full_read = position is None
         read = await _read_pages(context, tracker, before, position, plan)
         context.report.tickets += read.tickets
         committed = _CommittedState(synced, pointer, before)
         after = await _commit_signals(context, committed, read)
-        if is_anew and whole is not None:
+        if is_full_read and whole is not None:
             # Only after the commit: an interrupted full sync starts again.
             now = snapshots.format_time(get_now(context.stores.clock))
-            await context.commit(whole.advance(context.stores, now))
+            await context.commit(whole.build_write(context.stores, now))
             whole = None
         if not read.has_more and whole is None:
             return
@@ -72,7 +76,7 @@ async def sync_tracker(context: CycleContext) -> None:
 
 
 async def _get_due_full_sync(context: CycleContext) -> SeenCheckpoint | None:
-    """Return the checkpoint of the daily full sync if it is due.
+    """Return the checkpoint of the daily full sync if it is due, else None. Only Jira needs one.
 
     Jira's search by time misses deleted and moved tickets.
     """
@@ -87,7 +91,7 @@ async def _get_due_full_sync(context: CycleContext) -> SeenCheckpoint | None:
 async def _read_pages(
     context: CycleContext, tracker: Tracker, before: Snapshot, position: str | None, plan: Plan
 ) -> _TrackerChanges:
-    """Read up to the page limit and merge the pages."""
+    """Read up to `PAGES_AT_ONCE` pages and merge them into the snapshot. Nothing is stored."""
     after, changes, tickets = before, list[FieldChange](), 0
     page = SyncPage(checkpoint=position or "", has_more=True)
     for _ in range(PAGES_AT_ONCE):
@@ -112,7 +116,10 @@ async def _read_pages(
 async def _commit_signals(
     context: CycleContext, committed: _CommittedState, read: _TrackerChanges
 ) -> Snapshot:
-    """Commit the changes and what follows from them, in as many transactions as needed."""
+    """Commit the changes and what follows from them, in as many transactions as needed.
+
+    Return the snapshot.
+    """
     raid = await _load_raid_log(context)
     before, after = committed.snapshot, read.snapshot
     while True:
@@ -138,6 +145,7 @@ async def _commit_signals(
 
 
 async def _load_raid_log(context: CycleContext) -> dict[str, Any] | None:
+    """Return the content of the RAID log, or None."""
     found = await context.stores.run(patterns.artefact(context.project.id, ArtefactType.raid_log))
     return None if found is None else await artefacts.load_content(context.stores, found)
 
@@ -149,19 +157,21 @@ async def _commit_snapshot(
     position: str | None,
     signals: Sequence[Signal],
 ) -> _CommittedState:
-    """Commit one transaction: the checkpoints, the events, the actions and escalations, and the check of the
-    lease.
+    """Store the snapshot and commit one transaction, and return the new committed state.
+
+    The transaction has the checkpoints, the events, the actions and escalations, and the check of the lease.
+    If nothing changed, write nothing. `position` is the new read position, None to keep the old one.
     """
-    stands = position is None or committed.synced.value == position
-    if not signals and stands and not _needs_write(committed.snapshot, snapshot):
+    is_unmoved = position is None or committed.synced.value == position
+    if not signals and is_unmoved and not _needs_write(committed.snapshot, snapshot):
         return committed
     context.on_step("snapshot")
     sha256 = await snapshots.store_snapshot(context.stores, context.project, snapshot)
     writes: list[Write[Any]] = []
-    if position is not None and not stands:
-        writes.append(committed.synced.advance(context.stores, position))
+    if position is not None and not is_unmoved:
+        writes.append(committed.synced.build_write(context.stores, position))
     if committed.pointer.value != sha256:
-        writes.append(committed.pointer.advance(context.stores, sha256))
+        writes.append(committed.pointer.build_write(context.stores, sha256))
     known = await escalations.list_of_project(context.stores, context.project.id) if signals else []
     for signal in signals:
         writes += _build_signal_event(context, signal)
@@ -188,12 +198,13 @@ def _build_signal_event(context: CycleContext, signal: Signal) -> Sequence[Write
 async def _build_response(
     context: CycleContext, snapshot: Snapshot, signal: Signal, pending: _PendingWrites
 ) -> Sequence[Write[Any]]:
-    """Build the response to a signal: an action if the agent is allowed and confident, else a question, or
-    nothing.
+    """Build the writes that respond to a signal: a held action, a question, or nothing.
+
+    It is an action if the agent is allowed and confident, else a question. `pending` are the writes so far.
     """
     wanted = autonomy.propose(context.project, signal)
     if isinstance(wanted, autonomy.Proposal):
-        party = await context.clients.get_site(actions.get_integration(wanted.kind, context.project.source))
+        site = await context.clients.get_site(actions.get_integration(wanted.kind, context.project.source))
         precedents = await actions.count_precedents(
             context.stores, context.project.id, wanted.action_type, pending=pending.actions
         )
@@ -201,13 +212,13 @@ async def _build_response(
         failing = autonomy.find_failing_scores(sure)
         if not failing:
             hold_s = context.settings.hold_queue_minutes * 60
-            return actions.hold_proposal(
-                context.stores, context.project.id, wanted, sure, hold_s=hold_s, site=party
+            return actions.build_proposal_hold(
+                context.stores, context.project.id, wanted, sure, hold_s=hold_s, site=site
             )
-        if pending.questions >= autonomy.QUESTIONS_MAX:
+        if pending.questions >= autonomy.MAX_QUESTIONS:
             # Too many questions get no answers. The event and the artefacts still report the signal.
             return ()
-        wanted = autonomy.build_permission_question(wanted, sure, failing, party)
+        wanted = autonomy.build_permission_question(wanted, sure, failing, site)
     return () if wanted is None else await build_question(context, wanted, pending.known_escalations)
 
 
@@ -215,9 +226,13 @@ async def _build_response(
 
 
 async def sync_mail(context: CycleContext) -> None:
+    """Read the mailbox from its checkpoint and commit the signals, up to `MAX_MAIL_PAGES` pages.
+
+    Do nothing without a readable snapshot, because mails refer to tickets.
+    """
     context.on_step("mail")
     mailbox = await context.clients.get_mailbox()
-    for _ in range(MAIL_PAGES_MAX):
+    for _ in range(MAX_MAIL_PAGES):
         token = await context.read_checkpoint("outlook", snapshots.DELTA_TOKEN)
         pointer = await context.read_checkpoint(context.project.source, snapshots.SNAPSHOT)
         before = await snapshots.load_snapshot(context.stores, context.project, pointer)
@@ -255,10 +270,12 @@ class _PendingWrites:
 
     @property
     def actions(self) -> int:
+        """The number of new actions in the transaction."""
         return self._count(Action)
 
     @property
     def questions(self) -> int:
+        """The number of pending escalations, with those in the transaction."""
         pending = sum(each.status is EscalationStatus.pending for each in self.known_escalations)
         return pending + self._count(Escalation)
 
@@ -268,7 +285,7 @@ class _PendingWrites:
 
 @dataclass(frozen=True)
 class _TrackerChanges:
-    """Changes read from a tracker and not committed yet."""
+    """Changes read from a tracker and not committed yet: the merged snapshot and the next read position."""
 
     snapshot: Snapshot
     changes: tuple[FieldChange, ...]

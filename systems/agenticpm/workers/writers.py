@@ -1,4 +1,4 @@
-"""Writers: use a model if one is configured and the day's budget allows it, else the rules."""
+"""Writer choice: use a model if one is configured and the day's budget allows it, else the rules."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from holdfast.ai import Reasoner, open_reasoner
 
 @dataclass(frozen=True)
 class Writers:
-    """The available writers. Without `rules`, the rules writer uses the project's thresholds."""
+    """The available writers. If `rules` is None, a rules writer with the project's thresholds is made."""
 
     stores: Stores
     claude: Writer | None = None
     rules: Writer | None = None
 
     async def write(self, writing: Writing, project: Project) -> Draft:
-        """Write a draft, and add its price to the day's spend."""
+        """Return a draft by the writer that the budget allows, and add its price to the day's spend."""
         rules = self.rules or RulesWriter(parse_thresholds(project.config))
         if self.claude is None:
             return await rules.write(writing)
@@ -42,7 +42,7 @@ class Writers:
 
 @asynccontextmanager
 async def open_writers(stores: Stores) -> AsyncIterator[Writers]:
-    """Open the writers that the settings name."""
+    """Open the writers that the settings name, while the context lasts."""
     async with open_reasoner() as reasoner:
         yield Writers(stores, None if reasoner is None else _get_claude_writer(reasoner))
 
@@ -52,6 +52,7 @@ _CLAUDE_WRITERS: list[ClaudeWriter] = []
 
 
 def _get_claude_writer(reasoner: Reasoner) -> ClaudeWriter:
+    """Return the Claude writer of this process, with this reasoner."""
     if not _CLAUDE_WRITERS:
         _CLAUDE_WRITERS.append(ClaudeWriter(reasoner, RulesWriter()))
     _CLAUDE_WRITERS[0].reasoner = reasoner

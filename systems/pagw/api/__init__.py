@@ -1,3 +1,1 @@
-"""Interfaces of the gateway: HTTP routes and their operations, operators' commands, MCP tools,
-explanations.
-"""
+"""Interfaces of the gateway: HTTP routes and operations, operators' commands, MCP tools, explanations."""

@@ -1,5 +1,6 @@
-"""Cancellation of a request before its payer has it. Later, only the payer can cancel, on a Claim that asks
-it to.
+"""Cancellation of a request that its payer does not have yet.
+
+Later, only the payer can cancel, on a Claim that asks it to.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ async def cancel(stores: Stores, tenant: str, pagw_id: str, actor: Actor) -> Req
 
 
 def _build_writes(stores: Stores, request: RequestRow, actor: Actor) -> list[SqlWrite[Any]]:
+    """Build the writes of a cancellation: status, audit event, and the messages to client and subscribers."""
     at = datetime.fromtimestamp(stores.clock.now(), UTC)
     event = AuditEvent(
         type="STATUS",
@@ -75,6 +77,7 @@ def _build_writes(stores: Stores, request: RequestRow, actor: Actor) -> list[Sql
 
 
 def _build_conflict_error(request: RequestRow) -> FhirRefused:
+    """Build the 409 for a request that its payer may already have."""
     wrong = (
         f"The request is {request.status}, and its payer may already have it. To cancel it, $submit a Claim "
         "that "

@@ -114,7 +114,10 @@ async def sweep(
     stores: Stores,
     months: Annotated[int, "The number of months to sweep, including the current one"] = sweeper.MONTHS,
 ) -> Any:
-    """Remove files older than three days that no database row refers to."""
+    """Remove files older than three days that no database row refers to.
+
+    Also remove rows of sent outbox messages and old inbox rows. Return the numbers removed.
+    """
     swept = await sweeper.sweep(stores, months)
     sent, taken = await sweeper.sweep_messages(stores)
     return {"files": swept.files, "requests": swept.requests, "outbox_rows": sent, "inbox_rows": taken}
@@ -247,6 +250,7 @@ async def secrets(
 
 
 def _check_secrets(wanted: dict[str, str]) -> list[dict[str, str]]:
+    """Return name, purpose and state of each secret. `wanted` maps names to purposes."""
     known = open_secrets()
     return [
         {"name": name, "for": purpose, "state": _check_secret(known, name)}
@@ -255,6 +259,7 @@ def _check_secrets(wanted: dict[str, str]) -> list[dict[str, str]]:
 
 
 def _check_secret(known: Any, name: str) -> str:
+    """Return "set", "missing", or the label of the error that the secret store raised."""
     try:
         known.get(name)
     except SecretMissing:

@@ -1,8 +1,8 @@
-"""Explanations of a request: its trail across the stores, from its idempotency key to its deliveries, as text
-and as data.
+"""Explanations of a request: its trail across the stores, as text and as data, without PHI.
 
-It shows ids, states, times, sizes and hashes. It reads no file contents and leaves out the client's key and
-the path of its address, so that a reader of the trail needs no permission to see PHI.
+The trail goes from the idempotency key to the deliveries. It shows ids, states, times, sizes and hashes. It
+reads no file contents and leaves out the client's key and the path of its address, so that a reader of the
+trail needs no permission to see PHI.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from holdfast import Explanation, HeadObject, Rate, SqlRow, SqlRows, Stores, pattern
 from holdfast.core.errors import InvalidRequest, NotFound
 from pagw.domain.statuses import TERMINAL
-from pagw.model import notices, patterns
+from pagw.model import delivery_patterns, patterns
 from pagw.model.entities import AuditRow, DeliveryRow, IdempotencyRecord, RequestRow, original_bundle, pagw
 from pagw.ops import legal_holds
 from pagw.ops.monitoring import any_request
@@ -42,6 +42,7 @@ class PendingMessage(SqlRow):
 
 @pattern("M40", "Unsent outbox messages of a request", rate=PER_OPERATOR_QUERY, example=([_ID],))
 def waiting_of(aggregates: Sequence[str]) -> SqlRows[PendingMessage]:
+    """Select the unsent outbox messages of these aggregates: a request's id and its deliveries' ids."""
     return pagw.rows(
         PendingMessage,
         """SELECT {columns} FROM pagw.outbox
@@ -64,7 +65,7 @@ READS: Final = (
     legal_holds.holds,
     patterns.submission,
     patterns.audit_of,
-    notices.deliveries_of,
+    delivery_patterns.deliveries_of,
 )
 # On S3 the permission to read a hash includes the file itself, so agents get sizes only.
 READS_HASHES: Final = (*READS, file_info)
@@ -76,12 +77,14 @@ async def why(stores: Stores, id: str) -> Explanation:
 
 
 async def explain_request(stores: Stores, id: str, *, hashes: bool) -> Explanation:
-    """Return a request's trail. `hashes` adds the hash of each file."""
+    """Return a request's trail. `hashes` adds the hash and the legal hold of each file. Raise
+    `InvalidRequest` or `NotFound` as `get_request` does.
+    """
     request = await get_request(stores, id)
     keys = await _load_keys(stores, request)
     audit = await stores.run(patterns.audit_of(request.tenant, request.pagw_id))
     stored_files = await _list_files(stores, request, hashes=hashes)
-    deliveries = await stores.run(notices.deliveries_of(request.tenant, request.pagw_id))
+    deliveries = await stores.run(delivery_patterns.deliveries_of(request.tenant, request.pagw_id))
     aggregates = [request.pagw_id, *(each.delivery_id for each in deliveries)]
     unsent = await stores.run(waiting_of(aggregates))
     hold_rows = await stores.run(legal_holds.holds(request.pagw_id))
@@ -136,6 +139,7 @@ async def _load_keys(stores: Stores, request: RequestRow) -> list[dict[str, Any]
 
 
 def _serialize_key(label: str, record: IdempotencyRecord) -> dict[str, Any]:
+    """Return an idempotency record as JSON, without the key itself. `label` says what it covers."""
     return {
         "of": label,
         "status": record.status,
@@ -149,6 +153,7 @@ def _serialize_key(label: str, record: IdempotencyRecord) -> dict[str, Any]:
 
 
 async def _list_files(stores: Stores, request: RequestRow, *, hashes: bool) -> list[dict[str, Any]]:
+    """Return key and size of each file of a request; with `hashes` also its hash and legal hold."""
     found: list[dict[str, Any]] = []
     cursor: str | None = None
     while True:
@@ -165,11 +170,13 @@ async def _list_files(stores: Stores, request: RequestRow, *, hashes: bool) -> l
 
 
 def _serialize_event(row: AuditRow) -> dict[str, Any]:
+    """Return an audit event as JSON, without its tenant and request id and without empty fields."""
     shown = row.model_dump(mode="json", exclude={"tenant", "pagw_id"})
     return {name: value for name, value in shown.items() if value is not None}
 
 
 def _serialize_delivery(row: DeliveryRow) -> dict[str, Any]:
+    """Return a delivery as JSON, without the name of its secret and the path of its target."""
     shown = row.model_dump(mode="json", exclude={"tenant", "pagw_id", "secret_name"})
     return {**shown, "target": get_origin(row.target)}
 
@@ -184,6 +191,7 @@ def get_origin(address: str) -> str:
 
 
 def _format_status(request: RequestRow, now: datetime) -> list[str]:
+    """Format the request's state, its decision or due time, and its error, one line each."""
     lines = [
         f"{request.pagw_id} of {request.tenant}: {request.status}, stage {request.stage or 'none'}, "
         f"a {request.urgency} {request.kind} to {request.payer_id} by {request.provider_npi}, "
@@ -212,6 +220,7 @@ def _format_status(request: RequestRow, now: datetime) -> list[str]:
 
 
 def _format_trail(data: Mapping[str, Any]) -> list[str]:
+    """Format each key, audit event, file, delivery, unsent message and legal hold as one line."""
     lines = [f"key ({each['of']}): {each['status']}, until {each['expiresAt']}" for each in data["keys"]]
     lines += [
         f"{each['timestamp'][:19]} {_format_event(each)} by {each['service_name']}" for each in data["audit"]
@@ -236,6 +245,7 @@ def _format_trail(data: Mapping[str, Any]) -> list[str]:
 
 
 def _format_event(event: Mapping[str, Any]) -> str:
+    """Format type, subtype and details of an audit event, without its former status."""
     subtype = f" {event['event_subtype']}" if "event_subtype" in event else ""
     details = event.get("details") or {}
     text = ", ".join(f"{name} {value}" for name, value in details.items() if name != "from")

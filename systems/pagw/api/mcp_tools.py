@@ -1,5 +1,4 @@
-"""MCP tools: the gateway's status, late requests, and the trail of a request. They are read-only and show no
-PHI.
+"""MCP tools: the gateway's status, late requests and the trail of a request. Read-only, without PHI.
 
 They do not serve request contents and change nothing: replay, legal holds and registries are for operators.
 """

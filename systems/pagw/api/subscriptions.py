@@ -1,4 +1,4 @@
-"""Clients' FHIR subscriptions: create, verify by handshake, change, end.
+"""Operations on clients' FHIR subscriptions: create with a handshake, read, list, change, end.
 
 A subscription is a row and an object. The object, which has the client's own headers, is written before the
 row. The subscription becomes active when its server answers the handshake; otherwise its status is `error`
@@ -23,16 +23,16 @@ from pagw.domain.fhir.subscriptions import (
     parse_subscription,
 )
 from pagw.domain.webhook_addresses import check_address
-from pagw.model import files, notices
+from pagw.model import delivery_patterns, files
 from pagw.model.audit import Actor, AuditEvent, build_audit_writes
 from pagw.model.entities import SubscriptionRow
 from pagw.workers.webhook_sender import Webhook, WebhookSender, get_now, parse_headers
 
 SERVICE: Final = "passubscriptionhandler"
 # Per tenant, without those that are off.
-LIVE_MAX: Final = 100
+MAX_LIVE: Final = 100
 # The length of the column.
-ERROR_CHARS_MAX: Final = 500
+MAX_ERROR_CHARS: Final = 500
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,10 @@ class Subscriptions:
     sender: WebhookSender
 
     async def subscribe(self, tenant: str, resource: dict[str, Any], actor: Actor) -> dict[str, Any]:
-        """Create a subscription, try its handshake and return it. Raise `FhirRefused` or `TargetRefused`."""
+        """Create a subscription, try its handshake and return it: `active`, or `error` without an answer.
+
+        Raise `FhirRefused` for an invalid or excessive subscription, `TargetRefused` for a forbidden address.
+        """
         subscription = parse_subscription(resource)
         settings = self.sender.settings
         endpoint = check_address(subscription.endpoint, allow_private=settings.private_targets)
@@ -68,21 +71,23 @@ class Subscriptions:
         body = subscription.model_dump_json().encode()
         await stores.run(files.keep_subscription(body, tenant, row.subscription_id))
         await stores.transact(
-            notices.create_subscription(row), *self._build_audit_writes(row, actor, "created")
+            delivery_patterns.create_subscription(row), *self._build_audit_writes(row, actor, "created")
         )
         return self._build_resource(row, subscription)
 
     async def _check_limit(self, tenant: str) -> None:
         """Refuse a subscription beyond LIVE_MAX: every decision is matched against each of them."""
-        live = await self.sender.stores.run(notices.live_subscriptions(tenant))
-        if live is not None and live.count >= LIVE_MAX:
-            wrong = f"Too many subscriptions: the maximum is {LIVE_MAX}. End one that is not needed."
+        live = await self.sender.stores.run(delivery_patterns.live_subscriptions(tenant))
+        if live is not None and live.count >= MAX_LIVE:
+            wrong = f"Too many subscriptions: the maximum is {MAX_LIVE}. End one that is not needed."
             raise FhirRefused([build_error("business-rule", wrong, "Subscription")])
 
     async def _try_handshake(
         self, row: SubscriptionRow, subscription: SubscriptionRequest
     ) -> SubscriptionRow:
-        """Send the handshake and return the row with the resulting status."""
+        """Send the handshake and return the row with the resulting status. Raise `FhirRefused` if the tenant
+        has no secret for signatures.
+        """
         try:
             delivery = await self.sender.send(row.tenant, self._build_handshake(row, subscription))
         except SecretMissing as missing:
@@ -90,7 +95,7 @@ class Subscriptions:
             problem = "The gateway has no secret to sign your webhooks. Ask its operator to set one."
             raise FhirRefused([build_error("business-rule", problem, "Subscription.channel")]) from missing
         is_active = delivery.outcome == "delivered"
-        status, reason = ("active", None) if is_active else ("error", delivery.detail[:ERROR_CHARS_MAX])
+        status, reason = ("active", None) if is_active else ("error", delivery.detail[:MAX_ERROR_CHARS])
         return row.model_copy(update={"status": status, "error": reason})
 
     async def read(self, tenant: str, subscription_id: str) -> dict[str, Any]:
@@ -101,9 +106,11 @@ class Subscriptions:
     async def list_page(
         self, tenant: str, *, after: tuple[datetime, str] | None, limit: int
     ) -> tuple[list[dict[str, Any]], SubscriptionRow | None]:
-        """Return a page, oldest first, and its last row if more follow."""
+        """Return a page of the tenant's subscriptions, oldest first, and its last row, or None if no page
+        follows. `after` is the time and id of the last one before the page.
+        """
         at, id = after or (None, None)
-        found = notices.subscriptions_of(tenant, after=at, after_id=id, limit=limit + 1)
+        found = delivery_patterns.subscriptions_of(tenant, after=at, after_id=id, limit=limit + 1)
         rows = await self.sender.stores.run(found)
         resources = [self._build_resource(row, await self._load_request(row)) for row in rows[:limit]]
         return resources, rows[limit - 1] if len(rows) > limit else None
@@ -111,8 +118,8 @@ class Subscriptions:
     async def change(
         self, tenant: str, subscription_id: str, resource: dict[str, Any], actor: Actor
     ) -> dict[str, Any]:
-        """Turn a subscription off, or on again with a handshake. All other elements are fixed: a different
-        subscription is a new one.
+        """Turn a subscription off, or on again with a handshake. Raise `FhirRefused` if any other element
+        differs: a different subscription is a new one.
         """
         subscription, row = parse_subscription(resource), await self._get_row(tenant, subscription_id)
         stored = await self._load_request(row)
@@ -127,7 +134,7 @@ class Subscriptions:
             row = await self._try_handshake(row, stored)
         at = get_now(self.sender.stores)
         await self.sender.stores.transact(
-            notices.set_subscription(tenant, subscription_id, row.status, at, error=row.error),
+            delivery_patterns.set_subscription(tenant, subscription_id, row.status, at, error=row.error),
             *self._build_audit_writes(row, actor, "changed"),
         )
         return self._build_resource(row, stored)
@@ -136,7 +143,7 @@ class Subscriptions:
         """Turn a subscription off. Raise `NotFound`."""
         row = await self._get_row(tenant, subscription_id)
         await self.sender.stores.transact(
-            notices.set_subscription(tenant, subscription_id, "off", get_now(self.sender.stores)),
+            delivery_patterns.set_subscription(tenant, subscription_id, "off", get_now(self.sender.stores)),
             *self._build_audit_writes(row, actor, "ended"),
         )
 
@@ -145,21 +152,25 @@ class Subscriptions:
         return await self._get_row(tenant, subscription_id)
 
     async def _get_row(self, tenant: str, subscription_id: str) -> SubscriptionRow:
-        found = await self.sender.stores.run(notices.subscription(tenant, subscription_id))
+        """Return the row of a tenant's subscription. Raise `NotFound`."""
+        found = await self.sender.stores.run(delivery_patterns.subscription(tenant, subscription_id))
         if found is None:
             raise NotFound("Subscription not found: this tenant has no subscription with this id.")
         return found
 
     async def _load_request(self, row: SubscriptionRow) -> SubscriptionRequest:
+        """Load the subscription as the client requested it, headers included."""
         stored = await self.sender.stores.run(files.kept_subscription(row.tenant, row.subscription_id))
         return SubscriptionRequest.model_validate_json(stored.body)
 
     def _build_resource(self, row: SubscriptionRow, subscription: SubscriptionRequest) -> dict[str, Any]:
+        """Build the FHIR Subscription that the client sees, without its headers."""
         return build_subscription_resource(
             subscription, id=row.subscription_id, status=row.status, error=row.error
         )
 
     def _build_handshake(self, row: SubscriptionRow, subscription: SubscriptionRequest) -> Webhook:
+        """Build the handshake webhook, with the client's own headers."""
         id = f"handshake-{row.subscription_id}"
         url = f"{self.sender.settings.public_url}/fhir/Subscription/{row.subscription_id}"
         body = json.dumps(
@@ -170,6 +181,7 @@ class Subscriptions:
     def _build_audit_writes(
         self, row: SubscriptionRow, actor: Actor, subtype: str
     ) -> tuple[SqlWrite[Any], ...]:
+        """Build the audit writes of a change: `subtype` is created, changed or ended."""
         return build_audit_writes(
             self.sender.stores,
             AuditEvent(

@@ -64,10 +64,13 @@ class DemoProcesses:
         return await self.http.request(method, f"{self.url}{path}", content=content, headers=told)
 
     async def submit(self, tenant: str, bundle: Mapping[str, Any], key: str) -> httpx2.Response:
-        """`$submit` a bundle (Da Vinci PAS). The response has the decision, or is pended."""
+        """`$submit` a bundle (Da Vinci PAS) under the idempotency key `key`. The response has the decision,
+        or is pended.
+        """
         return await self.request(tenant, "POST", "/fhir/Claim/$submit", bundle, x_idempotency_key=key)
 
     async def _fetch_token(self, tenant: str) -> str:
+        """Fetch a token for the tenant's client from the sandbox issuer."""
         client_id = f"{tenant}-client"
         answer = await self.http.post(
             f"{self.issuer_url}/token",
@@ -81,8 +84,9 @@ class DemoProcesses:
 
     @asynccontextmanager
     async def run_workers(self, *only: str, without: Collection[str] = ()) -> AsyncIterator[WorkerGroup]:
-        """Run all workers, or some. Leaving waits for running messages; calling `WorkerGroup.stop` twice does
-        not.
+        """Run the workers of all components, or of those in `only`, except those in `without`.
+
+        Leaving waits for running messages; calling `WorkerGroup.stop` twice does not.
         """
         chosen = [
             each
@@ -97,7 +101,9 @@ class DemoProcesses:
     # --- waits ----------------------------------------------------------------------------------------------
 
     async def wait_until_ended(self, tenant: str, pagw_id: str) -> RequestTrail:
-        """Wait until the request has ended and all its messages are sent and archived. Return its trail."""
+        """Wait until the request has ended, no delivery is waiting, its outbox is sent and its audit
+        archived. Return its trail.
+        """
 
         async def ended() -> RequestTrail | None:
             request = await self.stores.run(patterns.request(tenant, pagw_id))
@@ -143,6 +149,7 @@ async def open_demo(stores: Stores, system: System, clock: RunClock) -> AsyncIte
 
 
 def _build_gateway(stores: Stores, system: System) -> Any:
+    """Build the gateway's web app: the clients' API and the payers' callbacks."""
     routers = [
         *build_api_routes(stores.for_component("api")),
         build_callback_routes(stores.for_component("payer-callbacks")),
@@ -151,8 +158,8 @@ def _build_gateway(stores: Stores, system: System) -> Any:
         system.title,
         "demo",
         [],
-        signed=routers,
-        body_bytes_max=system.body_bytes_max,
+        self_authenticated=routers,
+        max_body_bytes=system.max_body_bytes,
     )
     if system.configure_app is not None:
         system.configure_app(app)

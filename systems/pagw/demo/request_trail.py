@@ -1,5 +1,6 @@
-"""The trail of a request across the stores: idempotency keys, SQL rows, files, cache entries, unsent outbox
-messages. For the story and for tests, one request at a time.
+"""The trail of one request across the stores, for the story and for tests.
+
+It has the idempotency keys, SQL rows, files, cache entries and outbox messages of the request.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from typing import Final
 
 from holdfast import ListObjects, SqlRow, SqlRows, Stores
 from holdfast.core.errors import NotFound
-from pagw.model import entities, notices, patterns
+from pagw.model import delivery_patterns, entities, patterns
 from pagw.model.audit import NO_REQUEST
 from pagw.model.entities import AuditRow, DeliveryRow, IdempotencyRecord, RequestRow, pagw
 
-FILES_MAX: Final = 1000
+MAX_FILES: Final = 1000
 
 
 class OutboxRow(SqlRow):
@@ -74,7 +75,7 @@ async def load_trail(stores: Stores, tenant: str, pagw_id: str) -> RequestTrail:
         audit,
         await stores.run(_select_outbox(pagw_id)),
         await stores.run(_select_inbox(pagw_id)),
-        await stores.run(notices.deliveries_of(tenant, pagw_id)),
+        await stores.run(delivery_patterns.deliveries_of(tenant, pagw_id)),
         await _list_files(stores, request),
         await _count_archived(stores, audit),
         await _list_cached(stores, request),
@@ -89,6 +90,7 @@ async def _load_keys(stores: Stores, request: RequestRow) -> tuple[IdempotencyRe
 
 
 def _select_outbox(pagw_id: str) -> SqlRows[OutboxRow]:
+    """Build the query of a request's outbox rows, those of its deliveries included."""
     return pagw.rows(
         OutboxRow,
         """SELECT {columns} FROM pagw.outbox
@@ -98,6 +100,7 @@ def _select_outbox(pagw_id: str) -> SqlRows[OutboxRow]:
 
 
 def _select_inbox(pagw_id: str) -> SqlRows[InboxRow]:
+    """Build the query of a request's inbox rows, those of its deliveries included."""
     return pagw.rows(
         InboxRow,
         """SELECT {columns} FROM pagw.inbox
@@ -111,11 +114,12 @@ async def _list_files(stores: Stores, request: RequestRow) -> tuple[str, ...]:
     """Return the file names, relative to the request's folder."""
     folder = entities.original_bundle.build_key(created_at=request.created_at, pagw_id=request.pagw_id)
     folder = folder.removesuffix("request/original_bundle.json")
-    page = await stores.run(ListObjects(entities.original_bundle, folder, FILES_MAX, None))
+    page = await stores.run(ListObjects(entities.original_bundle, folder, MAX_FILES, None))
     return tuple(each.key.removeprefix(folder) for each in page.objects)
 
 
 async def _count_archived(stores: Stores, events: tuple[AuditRow, ...]) -> int:
+    """Return how many of the audit events are files in the audit bucket."""
     found = 0
     for each in events:
         try:

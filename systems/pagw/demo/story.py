@@ -1,5 +1,4 @@
-"""PAGW's story at the terminal: requests of every kind, each with its trail across the stores, and two that
-are interrupted and complete all the same.
+"""PAGW's story at the terminal: requests of every kind, two of them interrupted, with their trails.
 
 It runs in its own environment (`demo_processes`), prints the results and the number of operations, and raises
 `AssertionError` if a result is wrong.
@@ -44,7 +43,7 @@ OFFICE_VISIT: Final = "99213"
 CONNECTOR: Final = "pasapiconnector"
 PUBLISHER: Final = "outboxpublisher"
 SILENCE_S: Final = 3.0
-WIDTH_MAX: Final = 110
+MAX_WIDTH: Final = 110
 STORE_KINDS: Final = ("tables", "sql", "objects", "cache", "queues")
 # Tables with rows per request. None may contain patient data.
 TABLES: Final = (
@@ -76,7 +75,9 @@ class Story:
     def build_bundle(
         self, name: str, *items: str | SampleItem, person: int = 0, **more: Any
     ) -> dict[str, Any]:
-        """Return the bundle of a request of the story."""
+        """Return the bundle of the story's request `name`. `person` is an index of `PEOPLE`; `more` goes to
+        `build_request_bundle`.
+        """
         return build_request_bundle(
             member=PEOPLE[person],
             items=items or (OFFICE_VISIT,),
@@ -86,7 +87,9 @@ class Story:
 
 
 async def run_story(stores: Stores, console: Any, clock: RunClock, folder: Path) -> None:
-    """Run the story and print it to a Rich console."""
+    """Run the story and print it to a Rich console. `folder` holds the stores' files, which are searched for
+    patient data at the end. Raise `AssertionError` if a result is wrong.
+    """
     if stores.system is None:
         raise AssertionError("The story needs stores that were opened for a system.")
     operations: Counter[str] = Counter()
@@ -143,6 +146,7 @@ async def _subscribe(story: Story) -> str:
 
 
 async def _show_approved(story: Story) -> None:
+    """Submit a request that the payer approves at once. Check its decision and its webhook."""
     story.console.rule("Approved")
     bundle = story.build_bundle("approved", attachments=(SampleAttachment(),))
     answer, found = await _submit(story, "approved", bundle)
@@ -161,6 +165,7 @@ async def _show_approved(story: Story) -> None:
 
 
 async def _show_denied(story: Story) -> None:
+    """Submit a request that the payer denies at once, with a reason."""
     story.console.rule("Denied")
     answer, found = await _submit(story, "denied", story.build_bundle("denied", DENIED, person=1))
     _expect(found.request.decision, "denied")
@@ -169,6 +174,7 @@ async def _show_denied(story: Story) -> None:
 
 
 async def _show_modified(story: Story) -> None:
+    """Submit a request of which the payer allows half."""
     story.console.rule("Modified")
     asked = SampleItem(MODIFIED, quantity=12)
     answer, found = await _submit(story, "modified", story.build_bundle("modified", asked, person=2))
@@ -179,6 +185,7 @@ async def _show_modified(story: Story) -> None:
 
 
 async def _show_pended(story: Story) -> None:
+    """Submit a request that the payer pends, advance the clock, and check the decision by callback."""
     demo, console = story.demo, story.console
     console.rule("Pended, then decided")
     bundle = story.build_bundle("pended", PENDED_APPROVED, person=3, urgency="expedited")
@@ -202,6 +209,7 @@ async def _show_pended(story: Story) -> None:
 
 
 async def _show_cancelled(story: Story) -> None:
+    """Cancel the approved request with a new Claim."""
     console = story.console
     console.rule("Cancelled")
     earlier_id, bundle = story.requests["approved"]
@@ -224,6 +232,7 @@ async def _show_cancelled(story: Story) -> None:
 
 
 async def _show_invalid(story: Story) -> None:
+    """Submit an invalid NPI. Check that only an audit event is stored."""
     console = story.console
     console.rule("Invalid")
     wrong = PROVIDER_NPIS[0][:-1] + str((int(PROVIDER_NPIS[0][-1]) + 1) % 10)
@@ -242,6 +251,7 @@ async def _show_invalid(story: Story) -> None:
 
 
 async def _show_repeated(story: Story) -> None:
+    """Submit a bundle again, another bundle under its key, and read it as another tenant."""
     console, demo = story.console, story.demo
     console.rule("Repeated")
     pagw_id, bundle = story.requests["denied"]
@@ -302,6 +312,9 @@ async def _show_interrupted(story: Story) -> None:
 
 
 async def _show_unsent(story: Story) -> None:
+    """Submit a request while the outbox publisher is stopped. Check that another publisher sends its
+    messages.
+    """
     console, demo = story.console, story.demo
     console.rule("Outbox not published")
     async with demo.run_workers(without=(PUBLISHER,)):
@@ -324,6 +337,7 @@ async def _show_unsent(story: Story) -> None:
 
 
 async def _show_figures(story: Story, operations: Counter[str]) -> None:
+    """Check that the payer authorized each request once, and print the results and operations."""
     console, demo = story.console, story.demo
     console.rule("Summary")
     authorizations = demo.count_authorizations()
@@ -370,6 +384,7 @@ async def _scan_for_patients(story: Story, folder: Path) -> None:
 
 
 def _count_rows_with_patients(table: str) -> SqlOne[Total]:
+    """Build the query that counts the rows of a table that contain patient data."""
     return pagw.one(
         Total,
         f"SELECT count(*) AS count FROM pagw.{table} AS found WHERE found::text LIKE "
@@ -412,7 +427,7 @@ def _show_trail(story: Story, found: RequestTrail) -> None:
         "cache": ", ".join(found.cached),
     }
     for store, line in lines.items():
-        width = min(story.console.width, WIDTH_MAX)
+        width = min(story.console.width, MAX_WIDTH)
         filled = textwrap.fill(
             line,
             width,
@@ -425,6 +440,7 @@ def _show_trail(story: Story, found: RequestTrail) -> None:
 
 
 def _format_outbox(found: RequestTrail) -> str:
+    """Format the numbers of outbox messages by receiver."""
     queues = Counter(each.queue_name for each in found.outbox)
     audit, clients = queues.pop(audit_events.name, 0), queues.pop(notifications.name, 0)
     counts = [f"{queues.total()} messages to stages", f"{audit} to the audit archive"]
@@ -432,6 +448,7 @@ def _format_outbox(found: RequestTrail) -> str:
 
 
 async def _get_request(story: Story, pagw_id: str) -> RequestRow:
+    """Return a request of the story's tenant. Raise `AssertionError` if it does not exist."""
     found = await story.demo.stores.run(patterns.request(TENANT, pagw_id))
     if found is None:
         raise AssertionError(f"Request {pagw_id} not found.")
@@ -439,15 +456,18 @@ async def _get_request(story: Story, pagw_id: str) -> RequestRow:
 
 
 async def _count_requests(story: Story) -> int:
+    """Return the number of the tenant's requests, at most 1000."""
     return len(await story.demo.stores.run(patterns.requests_of(TENANT, limit=1000)))
 
 
 def _get_claim_response(answer: httpx2.Response) -> dict[str, Any]:
+    """Return the first resource of a response Bundle."""
     resource: dict[str, Any] = answer.json()["entry"][0]["resource"]
     return resource
 
 
 def _build_subscription(npi: str, endpoint: str) -> dict[str, Any]:
+    """Build a Subscription to the decisions of the clinic with this NPI."""
     return {
         "resourceType": "Subscription",
         "meta": {"profile": [urls.BACKPORT_SUBSCRIPTION, urls.SUBSCRIPTION]},
@@ -465,6 +485,7 @@ def _build_subscription(npi: str, endpoint: str) -> dict[str, Any]:
 
 
 async def _expect_status(request: Any, status: int) -> httpx2.Response:
+    """Await `request` and return its response. Raise `AssertionError` if its status is another."""
     answer: httpx2.Response = await request
     if answer.status_code != status:
         raise AssertionError(f"{answer.request.url} answered {answer.status_code}: {answer.text}")
@@ -472,5 +493,6 @@ async def _expect_status(request: Any, status: int) -> httpx2.Response:
 
 
 def _expect(found: Any, expected: Any) -> None:
+    """Raise `AssertionError` if a result is not the expected one."""
     if found != expected:
         raise AssertionError(f"Unexpected result {found!r}: expected {expected!r}.")

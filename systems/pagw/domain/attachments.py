@@ -26,9 +26,9 @@ from xml.parsers import expat
 
 from holdfast.core.errors import RequestError
 
-ATTACHMENT_BYTES_MAX: Final = 10 * 2**20
-ATTACHMENTS_BYTES_MAX: Final = 25 * 2**20
-ATTACHMENTS_MAX: Final = 50
+MAX_ATTACHMENT_BYTES: Final = 10 * 2**20
+MAX_ATTACHMENTS_BYTES: Final = 25 * 2**20
+MAX_ATTACHMENTS: Final = 50
 # Names of FHIR R4 elements of the type Attachment: valueAttachment and the like, and the three exceptions.
 ATTACHMENT_ELEMENTS: Final = re.compile(r"[A-Za-z]*Attachment|attachment|presentedForm|photo")
 # Fields that identify the two other FHIR types with `data`, and the characters that SampledData.data may
@@ -36,7 +36,7 @@ ATTACHMENT_ELEMENTS: Final = re.compile(r"[A-Za-z]*Attachment|attachment|present
 SAMPLED_DATA_FIELDS: Final = frozenset({"data", "origin", "period", "dimensions"})
 SIGNATURE_FIELDS: Final = frozenset({"data", "when", "who"})
 SAMPLED_DATA_VALUES: Final = re.compile(r"[0-9EUL.+\- ]*")
-SIGNATURE_CHARS_MAX: Final = 65_536
+MAX_SIGNATURE_CHARS: Final = 65_536
 # Content types that declare nothing.
 UNSPECIFIED_TYPES: Final = frozenset({"", "application/octet-stream"})
 EICAR: Final = rb"X5O!P%@AP[4\PZX54(P^)7CC)7}$" + rb"EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*"
@@ -148,6 +148,7 @@ class Attachment:
 
 
 def build_attachment_key(number: int, extension: str) -> str:
+    """Return the object key of an attachment, relative to the request's folder."""
     return f"attachments/attachment_{number:03d}.{extension}"
 
 
@@ -156,13 +157,13 @@ def extract_attachments(bundle: Resource) -> tuple[Attachment, ...]:
     found: list[Attachment] = []
     total = 0
     for location in _find_locations(bundle):
-        if len(found) == ATTACHMENTS_MAX:
-            raise _build_size_error(location.expression, f"a request has at most {ATTACHMENTS_MAX}")
+        if len(found) == MAX_ATTACHMENTS:
+            raise _build_size_error(location.expression, f"a request has at most {MAX_ATTACHMENTS}")
         body = _decode(location)
         total += len(body)
-        if total > ATTACHMENTS_BYTES_MAX:
+        if total > MAX_ATTACHMENTS_BYTES:
             raise _build_size_error(
-                location.expression, f"all together are larger than {ATTACHMENTS_BYTES_MAX} bytes"
+                location.expression, f"all together are larger than {MAX_ATTACHMENTS_BYTES} bytes"
             )
         found.append(_build_attachment(len(found) + 1, location, body))
     return tuple(found)
@@ -173,6 +174,8 @@ def extract_attachments(bundle: Resource) -> tuple[Attachment, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Location:
+    """The element of an attachment and its FHIRPath in the bundle."""
+
     expression: str
     element: Resource
 
@@ -210,7 +213,9 @@ def _walk(expression: str, element: Any, binary_urls: frozenset[str]) -> Iterato
 
 
 def _walk_attachment(expression: str, element: Any, binary_urls: frozenset[str]) -> Iterator[_Location]:
-    """Yield one Attachment element, or each of a list, and the attachments in its extensions."""
+    """Yield the location of an Attachment element with inline data, or of each in a list, and of those in its
+    extensions. Raise `AttachmentRefused` for one without data in the bundle.
+    """
     if isinstance(element, list):
         for index, each in enumerate(element):
             if isinstance(each, dict | list):
@@ -227,7 +232,9 @@ def _walk_attachment(expression: str, element: Any, binary_urls: frozenset[str])
 
 
 def _refuse_stray_bytes(expression: str, name: str, element: Resource) -> None:
-    """Refuse base64 data outside of attachments, which would be neither typed nor listed."""
+    """Raise `AttachmentRefused` for base64 data outside of attachments, which would be neither typed nor
+    listed, and for a long signature.
+    """
     if name.endswith("Base64Binary"):
         raise AttachmentRefused(
             expression, "base64 data is only allowed in an attachment", code="not-supported"
@@ -235,15 +242,17 @@ def _refuse_stray_bytes(expression: str, name: str, element: Resource) -> None:
     if (
         name == "data"
         and element.keys() >= SIGNATURE_FIELDS
-        and len(str(element["data"])) > SIGNATURE_CHARS_MAX
+        and len(str(element["data"])) > MAX_SIGNATURE_CHARS
     ):
         raise _build_size_error(
-            expression, f"a signature has at most {SIGNATURE_CHARS_MAX} characters of base64"
+            expression, f"a signature has at most {MAX_SIGNATURE_CHARS} characters of base64"
         )
 
 
 def _is_sampled_data_or_signature(expression: str, element: Resource) -> bool:
-    """Return True for SampledData and Signature elements, whose data is not a file."""
+    """Return True for SampledData and Signature elements, whose data is not a file. Raise `AttachmentRefused`
+    for SampledData with other characters.
+    """
     if element.keys() >= SIGNATURE_FIELDS:
         return True
     if not element.keys() >= SAMPLED_DATA_FIELDS:
@@ -265,6 +274,7 @@ def _find_binary_urls(entries: Sequence[Any]) -> frozenset[str]:
 
 
 def _find_contained_urls(resources: Any) -> frozenset[str]:
+    """Return the references (`#id`) that name contained Binary resources."""
     listed = resources if isinstance(resources, list) else []
     return frozenset(
         f"#{each['id']}"
@@ -275,7 +285,7 @@ def _find_contained_urls(resources: Any) -> frozenset[str]:
 
 def _has_inline_data(location: _Location, binary_urls: frozenset[str]) -> bool:
     """Return True for inline data, False for a reference to a Binary in the bundle. Nothing is fetched from
-    other places.
+    other places: raise `AttachmentRefused` for any other url, or none.
     """
     if "data" in location.element:
         return True
@@ -293,13 +303,15 @@ def _has_inline_data(location: _Location, binary_urls: frozenset[str]) -> bool:
 
 
 def _decode(location: _Location) -> bytes:
-    """Decode the base64 data strictly: an encoding that two readers could decode differently is refused."""
+    """Decode the base64 data strictly. Raise `AttachmentRefused` for data that two readers could decode
+    differently, or that is empty or too large.
+    """
     data = location.element.get("data")
     if not isinstance(data, str):
         raise AttachmentRefused(location.expression, "its data is not valid base64", code="value")
     # Base64 takes four characters for three bytes, plus line breaks.
-    if len(data) > 2 * ATTACHMENT_BYTES_MAX:
-        raise _build_size_error(location.expression, f"it is larger than {ATTACHMENT_BYTES_MAX} bytes")
+    if len(data) > 2 * MAX_ATTACHMENT_BYTES:
+        raise _build_size_error(location.expression, f"it is larger than {MAX_ATTACHMENT_BYTES} bytes")
     text = WHITESPACE.sub("", data)
     try:
         body = base64.b64decode(text, validate=True)
@@ -309,12 +321,13 @@ def _decode(location: _Location) -> bytes:
         raise AttachmentRefused(location.expression, "its data is not valid base64", code="value")
     if not body:
         raise AttachmentRefused(location.expression, "it is empty", code="value")
-    if len(body) > ATTACHMENT_BYTES_MAX:
-        raise _build_size_error(location.expression, f"it is larger than {ATTACHMENT_BYTES_MAX} bytes")
+    if len(body) > MAX_ATTACHMENT_BYTES:
+        raise _build_size_error(location.expression, f"it is larger than {MAX_ATTACHMENT_BYTES} bytes")
     return body
 
 
 def _build_attachment(number: int, location: _Location, body: bytes) -> Attachment:
+    """Check the content of an attachment and build it. Raise `AttachmentRefused`."""
     refuse_eicar(location.expression, body)
     kind = _detect_type(location.expression, body)
     _refuse_contradiction(location, kind, body)
@@ -323,7 +336,9 @@ def _build_attachment(number: int, location: _Location, body: bytes) -> Attachme
 
 
 def refuse_eicar(expression: str, body: bytes) -> None:
-    """Refuse the EICAR string, a harmless test string that every virus scanner reports."""
+    """Raise `AttachmentRefused` for the EICAR string, a harmless test string that every virus scanner
+    reports.
+    """
     if EICAR in body:
         raise AttachmentRefused(
             expression, "it contains the EICAR test string of virus scanners", code="security"
@@ -331,6 +346,9 @@ def refuse_eicar(expression: str, body: bytes) -> None:
 
 
 def _detect_type(expression: str, body: bytes) -> FileType:
+    """Return the file type of the bytes. Raise `AttachmentRefused` for programs, archives, active pages and
+    unknown types.
+    """
     for beginning, kind in MAGIC_NUMBERS:
         if body.startswith(beginning):
             return kind
@@ -372,6 +390,7 @@ def _is_xml(expression: str, body: bytes) -> bool:
 
 
 def _is_text(body: bytes) -> bool:
+    """Return whether the bytes are UTF-8 without control characters."""
     try:
         return CONTROL_CHARS.search(body.decode("utf-8-sig")) is None
     except UnicodeDecodeError:
@@ -379,7 +398,7 @@ def _is_text(body: bytes) -> bool:
 
 
 def _refuse_contradiction(location: _Location, file_type: FileType, body: bytes) -> None:
-    """Refuse an attachment whose declared type, size or hash (SHA-1, as FHIR has it) differs from its
+    """Raise `AttachmentRefused` if the declared type, size or hash (SHA-1, as FHIR has it) differs from the
     content.
     """
     element = location.element
@@ -395,10 +414,12 @@ def _refuse_contradiction(location: _Location, file_type: FileType, body: bytes)
 
 
 def _build_active_content_error(expression: str) -> AttachmentRefused:
+    """Build the refusal of a page that may run scripts."""
     return AttachmentRefused(expression, "it is a page that may run scripts", code="not-supported")
 
 
 def _build_size_error(expression: str, reason: str) -> AttachmentRefused:
+    """Build the refusal of an attachment that exceeds a limit."""
     return AttachmentRefused(expression, reason, code="too-long")
 
 
@@ -414,7 +435,7 @@ class ScanResult:
 
 
 class Scanner(Protocol):
-    """A virus scanner. `scan` raises `RetryLater` while it has no result."""
+    """A virus scanner. `scan` examines one body and raises `RetryLater` while it has no result."""
 
     async def scan(self, body: bytes) -> ScanResult: ...
 

@@ -1,6 +1,4 @@
-"""Deadlines of payers' decisions (CMS-0057-F, from 2026): 72 hours for expedited, 7 calendar days for
-standard requests.
-"""
+"""Deadlines of payers' decisions (CMS-0057-F): 72 hours if expedited, 7 calendar days if standard."""
 
 from __future__ import annotations
 
@@ -13,5 +11,5 @@ DECISION_LIMITS: Final = {EXPEDITED: timedelta(hours=72), STANDARD: timedelta(da
 
 
 def compute_due_at(received: datetime, urgency: str) -> datetime:
-    """Return the time by which the payer must have decided."""
+    """Return the time by which the payer must have decided. `urgency` is `EXPEDITED` or `STANDARD`."""
     return received + DECISION_LIMITS[urgency]

@@ -1,4 +1,4 @@
-"""Redaction of the gateway's logs.
+"""Redaction of the gateway's logs: cut PHI out of foreign texts, mask phone numbers and addresses.
 
 The gateway's own log lines name requests, services and codes, and no PHI. Foreign texts may contain PHI: a
 pydantic error shows the rejected value, a PostgreSQL error the row, and a text may include FHIR. These parts

@@ -1,12 +1,11 @@
-"""Statuses of a request and the transitions between them. Every change of a status is checked against this
-table.
+"""Statuses and stages of a request, and the allowed transitions between statuses.
 
     RECEIVED → PARSED → VALIDATED → ENRICHED → ATTACHMENTS_PROCESSED → CONVERTED → SUBMITTED → RESPONSE_BUILT
-             → CALLBACK_SENT → COMPLETED
+      → CALLBACK_SENT → COMPLETED
 
-A payer that needs time leads to PENDED instead of SUBMITTED; its callback then leads to SUBMITTED, also for a
-request that FAILED because the payer's earlier answer was inconsistent. Any active request may fail or be
-cancelled.
+Every change of a status is checked against this table. A payer that needs time leads to PENDED instead of
+SUBMITTED; its callback then leads to SUBMITTED, also for a request that FAILED because the payer's earlier
+answer was inconsistent. Any active request may fail or be cancelled.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ class Status(StrEnum):
     SUBMITTED = "SUBMITTED"
     PENDED = "PENDED"
     RESPONSE_BUILT = "RESPONSE_BUILT"
+    # The delivery to the client, if it has a callback URL, is queued; the notifier sends it later.
     CALLBACK_SENT = "CALLBACK_SENT"
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
@@ -33,7 +33,7 @@ class Status(StrEnum):
 
 
 class Stage(StrEnum):
-    """The stage that processes a request next. Its queue is `pagw-{stage}-queue`."""
+    """The stage that processes a request next. Stages of the pipeline have a queue, `pagw-{stage}-queue`."""
 
     request_parser = "request-parser"
     business_validator = "business-validator"
@@ -78,10 +78,10 @@ EARLY_ENDS: Final = frozenset({Status.FAILED, Status.CANCELLED})
 
 
 def can_follow(now: Status, following: Status) -> bool:
-    """Return True if a request may go from one status to the other."""
+    """Return whether a request may go from the status `now` to the status `following`."""
     return following in _NEXT.get(now, frozenset()) or (now not in TERMINAL and following in EARLY_ENDS)
 
 
 def get_predecessors(status: Status) -> tuple[Status, ...]:
-    """Return the statuses from which a request may reach this one."""
+    """Return the statuses from which a request may go directly to this one."""
     return tuple(now for now in Status if can_follow(now, status))

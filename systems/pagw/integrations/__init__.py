@@ -1,1 +1,1 @@
-"""Clients of external services."""
+"""Clients of external services: the payers."""

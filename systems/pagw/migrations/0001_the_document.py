@@ -1,4 +1,4 @@
-"""Create the design document's tables, what the document shows without defining it, and our additions.
+"""The first migration: creates the design document's tables, our additions, indexes and triggers.
 
 Columns, types and indexes are the document's where it has DDL. Its NOW() defaults stay but are never relied
 on: statements pass the time. `audit_log` has no foreign key, because it outlives the requests it describes. A

@@ -50,7 +50,9 @@ class AuditEvent:
 
 
 def build_audit_writes(stores: Stores, event: AuditEvent) -> tuple[SqlWrite[Any], ...]:
-    """Return the writes of an event, for the transaction of the change it describes."""
+    """Return the writes of an event, its row and its outbox message, for the transaction of the change it
+    describes.
+    """
     entry = _build_entry(event, datetime.fromtimestamp(stores.clock.now(), UTC))
     message = AuditMessage(
         event_uuid=entry.event_uuid,
@@ -73,6 +75,7 @@ async def record_event(stores: Stores, event: AuditEvent) -> None:
 
 
 def _build_entry(event: AuditEvent, at: datetime) -> AuditEntry:
+    """Build the row of an event, with a new random id."""
     return AuditEntry(
         # uuid4 asks the operating system for randomness, which costs more than the rest of the entry.
         event_uuid=str(uuid.UUID(int=getrandbits(128), version=4)),

@@ -1,10 +1,10 @@
-"""The gateway's data in four stores: idempotency keys in tables, requests in SQL, bundles and files as
-objects, tokens and rate windows in the cache; and the queues between its stages. Names and keys are the
-design document's.
+"""The gateway's data: tables, SQL rows, queue messages, queues, buckets and cache entries.
 
-No row, message or cache entry holds PHI: they point at objects. Requests are looked up by keyed hashes of
-member id, claim identifier or authorization number (`request_lookup`). The access patterns are in `patterns`,
-`files` and `notices`; `migrations/` creates the SQL tables.
+Idempotency keys are in tables, requests in SQL, bundles and files in objects, tokens and rate windows in the
+cache. Names and keys are the design document's. No row, message or cache entry holds PHI: they point at
+objects. Requests are looked up by keyed hashes of member id, claim identifier or authorization number
+(`request_lookup`). The access patterns are in `patterns`, `files` and `notices`; `migrations/` creates the
+SQL tables.
 """
 
 from __future__ import annotations
@@ -286,6 +286,7 @@ class StageMessage(BaseModel):
 
     @property
     def id(self) -> str:
+        """The message's id: request, stage and occasion."""
         return f"{self.pagw_id}#{self.stage}#{self.occasion}"
 
 
@@ -312,11 +313,12 @@ class DeliveryMessage(BaseModel):
 # --- queues -------------------------------------------------------------------------------------------------
 
 # With pauses up to five minutes, a payer may be down for about two hours. Then an operator decides.
-RECEIVES_MAX: Final = 30
+MAX_RECEIVES: Final = 30
 VISIBILITY_S: Final = 30
 
 
 def _build_stage_queue(stage: Stage, purpose: str) -> Queue[StageMessage]:
+    """Build the FIFO queue of a stage: ordered per request, one delivery per message id."""
     return Queue(
         f"pagw-{stage}-queue",
         StageMessage,
@@ -324,7 +326,7 @@ def _build_stage_queue(stage: Stage, purpose: str) -> Queue[StageMessage]:
         group=lambda message: message.pagw_id,
         deduplication=lambda message: message.id,
         visibility_s=VISIBILITY_S,
-        max_receives=RECEIVES_MAX,
+        max_receives=MAX_RECEIVES,
         purpose=purpose,
     )
 
@@ -369,7 +371,7 @@ audit_events = Queue(
     group=lambda message: message.event_uuid,
     deduplication=lambda message: message.event_uuid,
     visibility_s=VISIBILITY_S,
-    max_receives=RECEIVES_MAX,
+    max_receives=MAX_RECEIVES,
     purpose="Audit events on their way to the audit bucket",
 )
 ALL_QUEUES: Final[tuple[Queue[Any], ...]] = (*QUEUES.values(), notifications, audit_events)

@@ -1,7 +1,7 @@
-"""Access patterns of the gateway's files: requests, derived documents, responses, callbacks and audit events.
+"""Access patterns of the gateway's files: requests, documents, responses, callbacks, audit events.
 
 Writes are create-only and return the existing object if there is one: a repeated stage finds its own file,
-and of two answers the first stays.
+and of two answers the first stays. Only `renew_pended_response` overwrites.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _FOLDER_EXAMPLE: Final = {"created_at": _NOW, "pagw_id": _ID}
 
 
 def _build_example() -> dict[str, Any]:
+    """Build the example arguments of a pattern that stores a file."""
     return {"body": b"{}", **_FOLDER_EXAMPLE}
 
 
@@ -135,11 +136,13 @@ def callback(created_at: datetime, pagw_id: str, number: str) -> GetObject:
     example=(b"{}", _TENANT, "sub-1"),
 )
 def keep_subscription(body: bytes, tenant: str, subscription_id: str) -> GetOrPutObject:
+    """Store the client's subscription, or return the existing one."""
     return entities.subscription_request.get_or_put(body, tenant=tenant, subscription_id=subscription_id)
 
 
 @pattern("O19", "A subscription as the client requested it", rate=PER_NOTICE, example=(_TENANT, "sub-1"))
 def kept_subscription(tenant: str, subscription_id: str) -> GetObject:
+    """Read the stored subscription of a client."""
     return entities.subscription_request.get(tenant=tenant, subscription_id=subscription_id)
 
 

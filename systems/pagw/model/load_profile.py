@@ -1,9 +1,8 @@
-"""The expected load, for the design check and the cost estimate. The design document gives only latency
-targets.
+"""The gateway's expected load, for the design check and the cost estimate.
 
-A hundred thousand requests a month is the volume of a regional payer. The other figures follow from one
-request: seven stages, an audit event per step and per read, one or two status queries, a webhook for every
-second request.
+The design document gives only latency targets. A hundred thousand requests a month is the volume of a
+regional payer. The other figures follow from one request: seven stages, an audit event per step and per read,
+one or two status queries, a webhook for every second request.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ LARGEST_SHARE: Final = 0.2
 
 
 def build_load(requests: int) -> Load:
-    """Return the load of this many requests a month."""
+    """Return the load of `requests` requests a month."""
     return Load(
         {
             "request": Volume(requests, distinct_keys=requests),

@@ -40,7 +40,9 @@ class RequestLookup:
         return hmac.new(key, text, hashlib.sha256).hexdigest()
 
     def build_writes(self, tenant: str, pagw_id: str, **values: str | None) -> list[SqlChange]:
-        """Return the writes that make a request findable by each value that is not None."""
+        """Return the writes that make a request findable. `values` maps a kind (`member`, `claim`,
+        `authorization`) to its value; empty ones are left out.
+        """
         return [
             patterns.make_findable(tenant, kind, self.hash(tenant, kind, value), pagw_id)
             for kind, value in values.items()

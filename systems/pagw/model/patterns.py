@@ -64,6 +64,7 @@ _TENANT: Final = "acme"
 
 
 def _build_record_example() -> IdempotencyRecord:
+    """Build an example idempotency record."""
     return IdempotencyRecord(
         idempotency_key=f"{_TENANT}:abc123",
         pagw_id=_ID,
@@ -100,6 +101,7 @@ ANSWERED_CHANNEL: Final = "pagw_answered"
 
 @pattern("K1", "The record of an idempotency key", rate=PER_QUESTION, example=(f"{_TENANT}:abc123",))
 def submission(key: str) -> Get[IdempotencyRecord]:
+    """Read the record of an idempotency key, `tenant:key`."""
     return IdempotencyRecord.of(key).get().consistent()
 
 
@@ -107,6 +109,7 @@ def submission(key: str) -> Get[IdempotencyRecord]:
 
 
 def _build_request_example() -> tuple[NewRequest]:
+    """Build the example arguments of `create_request`."""
     return (
         NewRequest(
             pagw_id=_ID,
@@ -179,8 +182,9 @@ def advance(
     at: datetime,
     learnt: RequestUpdate = NO_UPDATE,
 ) -> SqlChange:
-    """Compare and set. Raise `ConditionFailed` if another process was faster or the transition is not
-    allowed.
+    """Move the request from the status `seen` to `then`, and record what the stage learnt.
+
+    Compare and set. Raise `ConditionFailed` if another process was faster or the transition is not allowed.
     """
     return pagw.change(
         """UPDATE pagw.request_tracker
@@ -218,6 +222,9 @@ def note(
     at: datetime,
     learnt: RequestUpdate = NO_UPDATE,
 ) -> SqlChange:
+    """Record what a stage learnt while the request keeps the status `seen`. Raise `ConditionFailed` if it
+    changed.
+    """
     return pagw.change(
         """UPDATE pagw.request_tracker
            SET stage = %(stage)s, updated_at = %(at)s,
@@ -237,6 +244,7 @@ def note(
 
 @pattern("S6", "Count a stage's failed attempt", rate=PER_STAGE, example=(_ID, "PartyFailed", _NOW))
 def count_retry(pagw_id: str, error_code: str, at: datetime) -> SqlChange:
+    """Count a failed attempt of a request that has not ended, with its error code."""
     return pagw.change(
         """UPDATE pagw.request_tracker
            SET retry_count = retry_count + 1, error_code = %(error_code)s, updated_at = %(at)s
@@ -268,6 +276,7 @@ def note_callback(pagw_id: str, number: str, called: dict[str, Any], at: datetim
 
 @pattern("S7", "Notify waiting calls that a request has an answer", rate=PER_REQUEST, example=(_ID,))
 def tell_answered(pagw_id: str) -> SqlChange:
+    """Notify the calls that wait for this request, when the transaction commits."""
     return pagw.change("SELECT pg_notify('pagw_answered', %(pagw_id)s)", pagw_id=pagw_id)
 
 
@@ -280,6 +289,7 @@ def requests_of(
     before_id: str | None = None,
     limit: int = 50,
 ) -> SqlRows[RequestRow]:
+    """Select a page of the tenant's requests, those before (`before`, `before_id`)."""
     return pagw.rows(
         RequestRow,
         """SELECT {columns} FROM pagw.request_tracker
@@ -302,6 +312,7 @@ def requests_of(
     example=("sandbox-payer", _ID),
 )
 def request_of_payer(payer_id: str, pagw_id: str) -> SqlOne[RequestRow]:
+    """Select a request by its id if it was sent to this payer."""
     return pagw.one(
         RequestRow,
         "SELECT {columns} FROM pagw.request_tracker WHERE payer_id = %(payer_id)s AND pagw_id = %(pagw_id)s",
@@ -320,6 +331,7 @@ def request_of_payer(payer_id: str, pagw_id: str) -> SqlOne[RequestRow]:
     example=(_TENANT, "member", "0" * 64, _ID),
 )
 def make_findable(tenant: str, kind: str, hash: str, pagw_id: str) -> SqlChange:
+    """Add a hash by which the request can be found. `kind` is member, claim or authorization."""
     return pagw.change(
         """INSERT INTO pagw.request_lookup (tenant, kind, hash, pagw_id)
            VALUES (%(tenant)s, %(kind)s, %(hash)s, %(pagw_id)s) ON CONFLICT DO NOTHING""",
@@ -337,6 +349,7 @@ def make_findable(tenant: str, kind: str, hash: str, pagw_id: str) -> SqlChange:
     example=(_TENANT, "member", "0" * 64),
 )
 def found_by(tenant: str, kind: str, hash: str, *, limit: int = 50) -> SqlRows[RequestRow]:
+    """Select the tenant's requests with this hash. `kind` is member, claim or authorization."""
     return pagw.rows(
         RequestRow,
         """SELECT {columns} FROM pagw.request_tracker
@@ -355,6 +368,7 @@ def found_by(tenant: str, kind: str, hash: str, *, limit: int = 50) -> SqlRows[R
 
 
 def _build_audit_example() -> tuple[AuditEntry]:
+    """Build the example arguments of `record_audit`."""
     return (
         AuditEntry(
             event_uuid="00000000-0000-4000-8000-000000000000",
@@ -454,6 +468,7 @@ def put_provider(provider: Provider) -> SqlChange:
 
 
 def _build_payer_example() -> tuple[PayerRow]:
+    """Build the example arguments of `put_payer`."""
     return (
         PayerRow(
             payer_id="sandbox-payer",
@@ -487,6 +502,7 @@ def put_payer(payer: PayerRow) -> SqlChange:
 
 @pattern("S54", "The requests among these ids that exist", rate=PER_OPERATOR_CHANGE, example=([_ID],))
 def tracked_among(pagw_ids: Sequence[str]) -> SqlRows[PagwId]:
+    """Select those of the ids that have a row."""
     return pagw.rows(
         PagwId,
         "SELECT {columns} FROM pagw.request_tracker WHERE pagw_id = ANY(%(pagw_ids)s::text[])",
@@ -498,7 +514,9 @@ def tracked_among(pagw_ids: Sequence[str]) -> SqlRows[PagwId]:
 
 
 class QueuePatterns:
-    """The patterns with which a worker consumes one queue."""
+    """The patterns with which a worker consumes one queue: receive, delete, extend visibility. `number` is
+    part of their ids.
+    """
 
     def __init__(self, queue: Queue[Any], number: int, rate: Rate = PER_REQUEST) -> None:
         @pattern(f"Q{number}R", f"Receive from {queue.name}", rate=rate, example=(1, 0.0))
@@ -524,6 +542,7 @@ class QueuePatterns:
 
     @property
     def patterns(self) -> tuple[Pattern[..., Any], ...]:
+        """All three patterns."""
         return (self.receive, self.delete, self.extend_visibility)
 
 

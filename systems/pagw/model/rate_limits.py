@@ -1,4 +1,4 @@
-"""Rate limits per tenant and minute, counted in the cache for all processes together.
+"""Rate limits of tenants and payers per minute, counted in the cache for all processes together.
 
 The window slides, so that a burst across two minutes cannot double the limit. If the cache is down, all calls
 pass: the limit protects the gateway and must not block patients' requests.
@@ -25,14 +25,16 @@ TENANT_LIMIT: Final = WindowLimit(
 
 # Per payer, before its signature is checked: above any payer's rate, and low enough to bound memory for
 # bodies.
-CALLBACKS_MAX: Final = 3000
+MAX_CALLBACKS: Final = 3000
 
 
 async def count_callback(stores: Stores, payer_id: str) -> int:
-    """Count a payer's callback before its body is read. Tenant names have no dot, so the names do not
-    collide.
+    """Count a payer's callback before its body is read, and return how many are left in the window. Raise
+    `RateLimited` if none is.
+
+    Tenant names have no dot, so the names do not collide.
     """
-    return await TENANT_LIMIT.take(stores, limit=CALLBACKS_MAX, tenant=f"payer.{payer_id}")
+    return await TENANT_LIMIT.take(stores, limit=MAX_CALLBACKS, tenant=f"payer.{payer_id}")
 
 
 async def count_call(stores: Stores, settings: PagwSettings, tenant: str) -> int:

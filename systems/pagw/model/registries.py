@@ -1,4 +1,4 @@
-"""Cached reads of providers, payers and payers' access tokens.
+"""Cached reads of providers, payers and payers' access tokens, and clients of payers with these tokens.
 
 A lost cache costs a query or a new token. Absences are cached for half a minute, so that many requests for an
 unknown payer do not reach the database.
@@ -42,19 +42,21 @@ REGISTRY_WRITES: Final[tuple[Pattern[..., Any], ...]] = (*PROVIDERS.writes, *PAY
 
 
 async def get_provider(stores: Stores, npi: str) -> Provider | None:
-    """Return the provider with this NPI, or None."""
+    """Return the provider with this NPI from the cache or the registry, or None."""
     return await PROVIDERS.get(stores, lambda: stores.run(patterns.provider(npi)), npi=npi)
 
 
 async def get_payer(stores: Stores, payer_id: str) -> PayerRow | None:
-    """Return the payer with this id, or None."""
+    """Return the payer with this id from the cache or its configuration row, or None."""
     return await PAYERS.get(stores, lambda: stores.run(patterns.payer(payer_id)), payer_id=payer_id)
 
 
 def build_payer_client(
     stores: Stores, http: httpx2.AsyncClient, row: PayerRow, secrets: Secrets
 ) -> PayerClient:
-    """Return a client of the payer. All processes share its access token through the cache."""
+    """Return a client of the payer. All processes share its access token through the cache. Raise
+    `SettingsError` for an invalid row.
+    """
     config = parse_payer_config(row.model_dump())
 
     async def token() -> str:
@@ -74,6 +76,8 @@ def build_payer_client(
 async def _get_token(
     stores: Stores, http: httpx2.AsyncClient, config: PayerConfig, secrets: Secrets
 ) -> AccessToken:
+    """Return the payer's token from the cache, or fetch a new one."""
+
     async def load() -> AccessToken:
         return await fetch_token(http, config, secrets.get(config.credentials_name), clock=stores.clock)
 

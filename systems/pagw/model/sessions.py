@@ -47,7 +47,7 @@ SESSIONS: Final = Sessions(
 
 
 async def begin(stores: Stores, tenant: str, logged_in: SessionIdentity) -> str:
-    """Start a session and return its id, `{tenant}.{id}`."""
+    """Start a session of this user and return its id, `{tenant}.{id}`."""
     return f"{tenant}.{await SESSIONS.begin(stores, logged_in, tenant=tenant)}"
 
 

@@ -1,9 +1,9 @@
-"""The annual report of prior authorisation metrics (CMS-0057-F: 42 CFR 422.122(c), 431.80, 438.210, 457.732,
-45 CFR 156.223).
+"""The annual report of prior authorisation metrics that CMS-0057-F requires.
 
-For standard and expedited requests separately: the shares of approved and denied requests among those
-decided, and the average and median time from request to decision. A request approved in part is `modified`:
-it counts as approved and is also shown on its own. The report names the metrics that a gateway cannot know.
+The rules are 42 CFR 422.122(c), 431.80, 438.210, 457.732 and 45 CFR 156.223. For standard and expedited
+requests separately: the shares of approved and denied requests among those decided, and the average and
+median time from request to decision. A request approved in part is `modified`: it counts as approved and is
+also shown on its own. The report names the metrics that a gateway cannot know.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ async def build_annual_report(stores: Stores, year: int, payer_id: str | None = 
 
 
 def _build_figures(urgency: str, stats: tuple[DecisionStats, ...]) -> UrgencyFigures:
+    """Build the figures of one urgency. In `stats`, the row with the decision None is the total."""
     by_kind = {each.decision: each for each in stats if each.urgency == urgency}
     limit_hours = DECISION_LIMITS[urgency].total_seconds() / 3600
     whole = by_kind.get(None)
@@ -110,6 +111,7 @@ def format_report(report: AnnualReport) -> list[str]:
 
 
 def _format_figures(figures: UrgencyFigures) -> list[str]:
+    """Format the figures of one urgency as lines of text."""
     if not figures.decided:
         return ["none decided"]
     in_part = f", of these {figures.modified} in part" if figures.modified else ""

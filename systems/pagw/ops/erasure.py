@@ -1,4 +1,4 @@
-"""Erasure of a request: its row with lookups and deliveries, its idempotency keys, its files.
+"""Erasure of a request: the deletes of its row, lookups, deliveries, idempotency keys and files.
 
 The audit log stays: it holds no PHI, and the law requires it. A request that has not ended cannot be erased,
 nor one under a legal hold. Without a row, files are searched in the month encoded in the id, because an
@@ -30,8 +30,8 @@ _CROCKFORD_BASE32: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 async def find_request_traces(stores: Stores, pagw_id: str) -> SubjectData:
-    """Return everything to erase for a request. Raise `InvalidRequest` for an invalid id, a held or a running
-    request.
+    """Return the deletes that erase a request. The caller runs them. Raise `InvalidRequest` for an invalid
+    id, a held or a running request.
     """
     if not PAGW_ID.fullmatch(pagw_id):
         raise InvalidRequest("Invalid request id: expected PAGW- and 26 letters and digits.")
@@ -61,16 +61,19 @@ def _build_row_deletes(request: RequestRow) -> list[Operation[Any]]:
 
 
 async def _build_file_deletes(stores: Stores, created_at: datetime, pagw_id: str) -> list[Operation[Any]]:
+    """Return the deletes of a request's files. `created_at` is any time in the month of its creation."""
     return [remove_file(key) async for key in legal_holds.iterate_keys(stores, created_at, pagw_id)]
 
 
 async def _find_leftover_files(stores: Stores, pagw_id: str) -> list[Operation[Any]]:
+    """Return the deletes of files without a row, in the month of the id and, near its end, in the next."""
     minted = _parse_mint_time(pagw_id)
     months = {each.strftime("%Y%m"): each for each in (minted, minted + CREATION_SLACK)}
     return [each for month in months.values() for each in await _build_file_deletes(stores, month, pagw_id)]
 
 
 def _parse_mint_time(pagw_id: str) -> datetime:
+    """Return the time encoded in a request's id. Raise `InvalidRequest` if it is out of range."""
     milliseconds = 0
     for character in parse_ulid(pagw_id.removeprefix("PAGW-"))[:_TIME_CHARS]:
         milliseconds = milliseconds * 32 + _CROCKFORD_BASE32.index(character)

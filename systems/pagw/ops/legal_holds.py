@@ -20,7 +20,7 @@ from pagw.model.entities import AuditRow, RequestRow, audit_event, original_bund
 from pagw.ops.monitoring import any_request
 
 SERVICE: Final = "operator"
-REASON_CHARS_MAX: Final = 200
+MAX_REASON_CHARS: Final = 200
 PER_LEGAL_HOLD: Final = Rate(per="legal hold")
 _NOW: Final = datetime(2026, 11, 2, 9, tzinfo=UTC)
 _ID: Final = "PAGW-01JBEXAMPLE000000000000000"
@@ -63,6 +63,7 @@ def lift_row(pagw_id: str) -> SqlChange:
 
 @pattern("H3", "Legal holds, oldest first", rate=PER_LEGAL_HOLD, example=())
 def holds(pagw_id: str | None = None) -> SqlRows[HoldRow]:
+    """Select all legal holds, or that of one request."""
     return pagw.rows(
         HoldRow,
         """SELECT {columns} FROM pagw.legal_holds
@@ -83,6 +84,7 @@ def files_of(created_at: datetime, pagw_id: str, cursor: str | None = None) -> L
     example=(f"202611/{_ID}/x.json", True),
 )
 def hold_file(key: str, held: bool) -> SetLegalHold:
+    """Set the legal hold of the file at this key, or clear it if `held` is false."""
     return SetLegalHold(original_bundle, key, held)
 
 
@@ -109,10 +111,12 @@ def get_folder(created_at: datetime, pagw_id: str) -> str:
 
 
 async def place_hold(stores: Stores, pagw_id: str, reason: str, actor: Actor) -> int:
-    """Place a legal hold and return the number of held files. Safe to repeat."""
-    if not 0 < len(reason.strip()) <= REASON_CHARS_MAX:
+    """Place a legal hold and return the number of held files. Safe to repeat. Raise `InvalidRequest` for an
+    empty or long reason, `NotFound` for an unknown request.
+    """
+    if not 0 < len(reason.strip()) <= MAX_REASON_CHARS:
         raise InvalidRequest(
-            f"Invalid reason: expected 1 to {REASON_CHARS_MAX} characters, such as a case number."
+            f"Invalid reason: expected 1 to {MAX_REASON_CHARS} characters, such as a case number."
         )
     request = await _get_request(stores, pagw_id)
     at = datetime.fromtimestamp(stores.clock.now(), UTC)
@@ -126,7 +130,7 @@ async def place_hold(stores: Stores, pagw_id: str, reason: str, actor: Actor) ->
 
 async def lift_hold(stores: Stores, pagw_id: str, actor: Actor) -> int:
     """Lift a legal hold and return the number of released files. The next retention run removes the request
-    if it has expired.
+    if it has expired. Raise `NotFound` if there is no hold.
     """
     if not await stores.run(holds(pagw_id)):
         raise NotFound(f"{pagw_id} has no legal hold. `holds list` shows all holds.")
@@ -149,6 +153,7 @@ async def renew_holds(stores: Stores) -> int:
 
 
 async def _set_holds(stores: Stores, request: RequestRow, *, held: bool) -> int:
+    """Set or clear the hold of all files and audit files of a request. Return their number."""
     count = 0
     async for key in iterate_keys(stores, request.created_at, request.pagw_id):
         await stores.run(hold_file(key, held))
@@ -180,6 +185,7 @@ async def _set_audit_hold(stores: Stores, row: AuditRow, pagw_id: str, *, held: 
 
 
 async def _get_request(stores: Stores, pagw_id: str) -> RequestRow:
+    """Return the request of any tenant. Raise `NotFound` if it does not exist."""
     request = await stores.run(any_request(pagw_id))
     if request is None:
         raise NotFound(f"Request {pagw_id} not found.")

@@ -44,6 +44,8 @@ class DecisionStats(SqlRow):
 
 
 class ProblemCounts(SqlRow):
+    """The numbers of stuck and of overdue requests."""
+
     stuck: int
     overdue: int
 
@@ -124,6 +126,7 @@ def stuck_since(before: datetime, limit: int = 100) -> SqlRows[RequestRow]:
 
 @pattern("M7", "Undecided requests that are due before a time", rate=PER_OPERATOR_QUERY, example=(_NOW,))
 def due_before(before: datetime, limit: int = 100) -> SqlRows[RequestRow]:
+    """Select the undecided requests that are due before a time, the earliest first."""
     return pagw.rows(
         RequestRow,
         """SELECT {columns} FROM pagw.request_tracker
@@ -172,6 +175,7 @@ def any_request(pagw_id: str) -> SqlOne[RequestRow]:
 
 @pattern("M10", "Number of stuck and of overdue requests", rate=PER_OPERATOR_QUERY, example=(_NOW, _NOW))
 def counted(stuck_before: datetime, due_before: datetime) -> SqlOne[ProblemCounts]:
+    """Count the active requests without progress since `stuck_before`, and those due before `due_before`."""
     return pagw.one(
         ProblemCounts,
         """SELECT COUNT(*) FILTER (WHERE updated_at < %(stuck_before)s
@@ -185,6 +189,7 @@ def counted(stuck_before: datetime, due_before: datetime) -> SqlOne[ProblemCount
 
 @pattern("M11", "The newest requests of all tenants, for operators", rate=PER_OPERATOR_QUERY, example=())
 def newest(tenant: str | None = None, status: Status | None = None, limit: int = 50) -> SqlRows[RequestRow]:
+    """Select the newest requests, of all tenants and statuses or of one."""
     return pagw.rows(
         RequestRow,
         """SELECT {columns} FROM pagw.request_tracker

@@ -19,8 +19,8 @@ from pagw.model.registries import PAYERS, PROVIDERS, TOKENS
 
 SERVICE: Final = "operator"
 PAGE_SIZE: Final = 1000
-NAME_CHARS_MAX: Final = 255
-TYPE_CHARS_MAX: Final = 50
+MAX_NAME_CHARS: Final = 255
+MAX_TYPE_CHARS: Final = 50
 PER_OPERATOR_QUERY: Final = Rate(per="look of an operator")
 
 
@@ -56,16 +56,18 @@ WRITES: Final[tuple[Pattern[..., Any], ...]] = (
 
 
 async def register_provider(stores: Stores, provider: Provider, actor: Actor) -> Provider:
-    """Register or update a provider. Raise `InvalidRequest` for an invalid NPI, name or type."""
+    """Register or update a provider, audit it and evict it from the cache. Raise `InvalidRequest` for an
+    invalid NPI, name or type.
+    """
     if not is_npi(provider.npi):
         raise InvalidRequest(
             f"Invalid NPI {provider.npi!r}: expected ten digits, the last of which is a check digit. "
             "Look for a wrong or swapped digit."
         )
-    if not 0 < len(provider.name) <= NAME_CHARS_MAX or len(provider.type or "") > TYPE_CHARS_MAX:
+    if not 0 < len(provider.name) <= MAX_NAME_CHARS or len(provider.type or "") > MAX_TYPE_CHARS:
         raise InvalidRequest(
-            f"Invalid provider: expected a name of 1 to {NAME_CHARS_MAX} and a type of at most "
-            f"{TYPE_CHARS_MAX} "
+            f"Invalid provider: expected a name of 1 to {MAX_NAME_CHARS} and a type of at most "
+            f"{MAX_TYPE_CHARS} "
             "characters."
         )
     await stores.transact(
@@ -77,7 +79,9 @@ async def register_provider(stores: Stores, provider: Provider, actor: Actor) ->
 
 
 async def register_payer(stores: Stores, payer: PayerRow, actor: Actor) -> PayerRow:
-    """Register or update a payer. Raise `SettingsError` with the name of an invalid column."""
+    """Register or update a payer, audit it, and evict it and its token from the cache. Raise `SettingsError`
+    with the name of an invalid column.
+    """
     parse_payer_config(payer.model_dump())
     await stores.transact(
         patterns.put_payer(payer), *build_audit_writes(stores, _build_event("payer", payer.payer_id, actor))

@@ -80,8 +80,8 @@ WRITES: Final = (reopen,)
 
 
 async def replay(stores: Stores, pagw_id: str, actor: Actor) -> Stage:
-    """Send a request to its stage again and return the stage. Raise `InvalidRequest` for a request that
-    completed or was cancelled.
+    """Send a request to its stage again and return the stage. Raise `NotFound` for an unknown request,
+    `InvalidRequest` for one that completed or was cancelled.
     """
     request = await stores.run(any_request(pagw_id))
     if request is None:
@@ -98,7 +98,9 @@ async def replay(stores: Stores, pagw_id: str, actor: Actor) -> Stage:
 def _plan_payer_replay(
     stores: Stores, request: RequestRow, occasion: str
 ) -> tuple[Stage, list[SqlWrite[Any]]]:
-    """Plan a replay by the newest callback, or by an inquiry if that callback was already processed."""
+    """Return stage and writes of a replay by the newest callback, or by an inquiry at the payer if that
+    callback was already processed.
+    """
     writes: list[SqlWrite[Any]] = []
     if request.status is Status.FAILED:
         at = datetime.fromtimestamp(stores.clock.now(), UTC)
@@ -117,6 +119,9 @@ def _plan_payer_replay(
 async def _plan_stage_replay(
     stores: Stores, request: RequestRow, occasion: str
 ) -> tuple[Stage, list[SqlWrite[Any]]]:
+    """Return stage and writes that send the request to the stage of its status. Reopen a failed request, and
+    clear a payer's refusal of it.
+    """
     status = _get_resume_status(request)
     stage = STAGE_BY_STATUS[status]
     writes: list[SqlWrite[Any]] = []
@@ -130,7 +135,7 @@ async def _plan_stage_replay(
 
 
 def _get_resume_status(request: RequestRow) -> Status:
-    """Return the status from which the request resumes."""
+    """Return the status from which the request resumes. Raise `InvalidRequest` if it has ended."""
     status = request.status
     if status is Status.FAILED and (failed_at := request.metadata.get("failedAt")):
         status = Status(str(failed_at))
@@ -140,10 +145,12 @@ def _get_resume_status(request: RequestRow) -> Status:
 
 
 def _is_waiting_for_payer(request: RequestRow) -> bool:
+    """Return whether the request is pended and its payer is to answer."""
     return request.status is Status.PENDED and request.stage is Stage.payer
 
 
 async def _clear_refusal(stores: Stores, request: RequestRow) -> None:
+    """Clear the recorded refusal of the payer call, so that the payer is called again."""
     sent = (await stores.run(files.payer_request(request.created_at, request.pagw_id))).body
     record = IdempotencyRecord(
         idempotency_key=f"{request.tenant}:{request.pagw_id}#payer",

@@ -56,11 +56,15 @@ Progress = Callable[[str, int, int], None]
 
 
 class ExpiredRequest(SqlRow):
+    """A request whose rows or files retention removes."""
+
     pagw_id: str
     created_at: datetime
 
 
 class ExpiredAuditEvent(SqlRow):
+    """An audit row that retention removed, with what names its file."""
+
     id: int
     event_uuid: str
     pagw_id: str | None
@@ -69,6 +73,8 @@ class ExpiredAuditEvent(SqlRow):
 
 
 class ExpiredCounts(SqlRow):
+    """The numbers of expired requests, of held ones among them, and of expired audit rows."""
+
     requests: int
     held: int
     audit_rows: int
@@ -76,6 +82,9 @@ class ExpiredCounts(SqlRow):
 
 @pattern("R10", "Number of expired requests and audit rows", rate=PER_RETENTION_RUN, example=(_NOW,))
 def outlived(until: datetime) -> SqlOne[ExpiredCounts]:
+    """Count the requests that ended before `until`, with and without a legal hold, and the audit rows that
+    may be removed with them.
+    """
     return pagw.one(
         ExpiredCounts,
         """SELECT COUNT(*) FILTER (WHERE hold.pagw_id IS NULL) AS requests, COUNT(hold.pagw_id) AS held,
@@ -181,6 +190,7 @@ def remove_audit_file(created_at: datetime, service: str, pagw_id: str, uuid: st
     example=([_ID], [_NOW], _NOW),
 )
 def note_forgotten(pagw_ids: Sequence[str], created_at: Sequence[datetime], at: datetime) -> SqlChange:
+    """Record requests whose rows are removed and whose files are not. The two lists correspond."""
     return pagw.change(
         """INSERT INTO pagw.forgotten (pagw_id, created_at, forgotten_at)
            SELECT gone.pagw_id, gone.created_at, %(at)s
@@ -194,6 +204,7 @@ def note_forgotten(pagw_ids: Sequence[str], created_at: Sequence[datetime], at: 
 
 @pattern("R19", "Requests whose files remain to be removed", rate=PER_RETENTION_RUN, example=())
 def forgotten(after: str = "", limit: int = BATCH_SIZE) -> SqlRows[ExpiredRequest]:
+    """Select a page of the requests whose files remain to be removed, those after an id."""
     return pagw.rows(
         ExpiredRequest,
         """SELECT {columns} FROM pagw.forgotten WHERE pagw_id > %(after)s ORDER BY pagw_id LIMIT %(limit)s""",
@@ -204,10 +215,13 @@ def forgotten(after: str = "", limit: int = BATCH_SIZE) -> SqlRows[ExpiredReques
 
 @pattern("R20", "Record that all files of a request are removed", rate=PER_RETENTION_RUN, example=(_ID,))
 def forget(pagw_id: str) -> SqlChange:
+    """Delete the record of a removed request, after its last file."""
     return pagw.change("DELETE FROM pagw.forgotten WHERE pagw_id = %(pagw_id)s", pagw_id=pagw_id).idempotent()
 
 
 class EndedSubscription(SqlRow):
+    """A subscription that retention removed."""
+
     subscription_id: str
     tenant: str
 
@@ -255,7 +269,9 @@ class RetentionReport:
 async def apply_retention(
     stores: Stores, settings: PagwSettings, *, dry_run: bool = False, progress: Progress | None = None
 ) -> RetentionReport:
-    """Remove expired data and return the counts. Safe to run in several processes and after a crash."""
+    """Remove expired data and return the counts. Safe to run in several processes and after a crash.
+    `dry_run` only counts expired requests and audit rows.
+    """
     now = datetime.fromtimestamp(stores.clock.now(), UTC)
     years = settings.retention_years
     run = _RetentionRun(stores, RetentionReport(now - compute_span(years), years, dry_run), progress)
@@ -272,12 +288,15 @@ def compute_span(years: int) -> timedelta:
 
 @dataclass
 class _RetentionRun:
+    """One run of retention, which fills `report`."""
+
     stores: Stores
     report: RetentionReport
     progress: Progress | None
     _total: int = field(default=0, init=False)
 
     async def count(self) -> None:
+        """Count expired requests, without and with a legal hold; in a dry run also audit rows."""
         found = await self.stores.run(outlived(self.report.until))
         if found is None:
             return
@@ -286,6 +305,9 @@ class _RetentionRun:
             self.report.requests, self.report.audit_rows = found.requests, found.audit_rows
 
     async def remove(self) -> None:
+        """Remove expired requests with their files, audit rows with their files, and subscriptions, in
+        batches.
+        """
         await self._remove_files()
         while removed := await self._remove_requests():
             self.report.requests += len(removed)
@@ -298,6 +320,9 @@ class _RetentionRun:
         self.report.subscriptions = len(await self.stores.run(remove_subscriptions(self.report.until)))
 
     async def _remove_requests(self) -> tuple[ExpiredRequest, ...]:
+        """Remove a batch of requests in one transaction with its audit and the notes of their files. Return
+        them; empty if none is left.
+        """
         async with self.stores.sql_transaction() as sql:
             locked = await sql.run(lock_outlived(self.report.until, BATCH_SIZE))
             if not locked:
@@ -331,11 +356,13 @@ class _RetentionRun:
             after = found[-1].pagw_id
 
     async def _remove_audit(self) -> tuple[ExpiredAuditEvent, ...]:
+        """Remove a batch of expired audit rows and return them; empty if none is left."""
         async with self.stores.sql_transaction() as sql:
             await sql.run(release_audit(self.report.until))
             return await sql.run(remove_audit(self.report.until, BATCH_SIZE))
 
     async def _remove_audit_file(self, row: ExpiredAuditEvent) -> int:
+        """Remove the file of an audit event. Return 1, or 0 if a legal hold keeps it."""
         remove = remove_audit_file(row.timestamp, row.service_name, row.pagw_id or NO_REQUEST, row.event_uuid)
         try:
             await self.stores.run(remove)
@@ -344,6 +371,7 @@ class _RetentionRun:
         return 1
 
     def _build_event(self, pagw_ids: list[str]) -> AuditEvent:
+        """Build the audit event of a batch of removed requests."""
         details: dict[str, Any] = {"years": self.report.years, "requests": pagw_ids}
         return AuditEvent(
             type="RETENTION",
@@ -355,5 +383,6 @@ class _RetentionRun:
         )
 
     def _report_progress(self) -> None:
+        """Report the number of removed requests, if the caller wants to know."""
         if self.progress is not None:
             self.progress("requests removed", self.report.requests, max(self._total, self.report.requests))

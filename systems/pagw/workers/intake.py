@@ -52,7 +52,7 @@ LARGE_BYTES: Final = 200_000
 # A claimed key is busy for some milliseconds only, so a retry need not wait for the lease.
 RETRY_AFTER_S: Final = 1.0
 # A shorter member id may occur in any key by chance.
-MEMBER_CHARS_MIN: Final = 6
+MIN_MEMBER_CHARS: Final = 6
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class Intake:
     async def accept(self, submission: Submission) -> Accepted:
         """Track the request, or find the one tracked earlier under the same key.
 
-        Raise `FhirRefused` for an invalid bundle, `InProgress` while another call with the same key is
-        running, `IdempotencyMismatch` for another bundle under the same key.
+        Raise `FhirRefused` or `AttachmentRefused` for an invalid bundle, `InProgress` while another call with
+        the same key is running, `IdempotencyMismatch` for another bundle under the same key.
         """
         bundle = await self._run_off_loop(submission.body, lambda: self._parse(submission.body))
         if submission.key is None and submission.key_from_bundle:
@@ -122,8 +122,8 @@ class Intake:
     # --- repeated submissions -------------------------------------------------------------------------------
 
     async def _find_earlier(self, submission: Submission, sha256: str) -> Accepted | None:
-        """Return the earlier result for a repeated key. It is not checked again, because the registries may
-        have changed.
+        """Return the earlier result for a completed key, or None. The bundle is not checked again, because
+        the registries may have changed. Raise `IdempotencyMismatch` for another bundle.
         """
         if submission.key is None or not self.settings.idempotency:
             return None
@@ -133,7 +133,7 @@ class Intake:
         if (
             found is None
             or found.status is not OnceStatus.PROCESSED
-            or found.has_ended(self.stores.clock.now())
+            or found.has_expired(self.stores.clock.now())
         ):
             return None
         if found.payload_sha256 != sha256:
@@ -148,6 +148,10 @@ class Intake:
         return parse_bundle(body, max_bytes=self.settings.bundle_bytes_max)
 
     async def _check(self, submission: Submission, bundle: dict[str, Any]) -> CheckedBundle:
+        """Check the bundle, and that payer and provider are registered. Find the related request.
+
+        Raise `FhirRefused` or `AttachmentRefused`.
+        """
         claim = await self._run_off_loop(submission.body, lambda: _validate(bundle))
         _refuse_member_id(submission, claim)
         payer = await get_payer(self.stores, claim.payer_id)
@@ -180,6 +184,7 @@ class Intake:
         return CheckedBundle(bundle, claim, former)
 
     async def _run_off_loop(self, body: bytes, work: Any) -> Any:
+        """Return the result of `work`. Run it in a thread, one at a time, if the body is large."""
         if len(body) <= LARGE_BYTES:
             return work()
         async with self._large_bundles:
@@ -188,6 +193,7 @@ class Intake:
     # --- orchestrator ---------------------------------------------------------------------------------------
 
     def _build_record(self, submission: Submission, key: str, sha256: str) -> IdempotencyRecord:
+        """Build the idempotency record that claims a key for a newly minted request id."""
         ends = self._get_now() + timedelta(hours=self.settings.idempotency_hours)
         return IdempotencyRecord(
             idempotency_key=build_idempotency_key(submission.tenant, key),
@@ -199,6 +205,7 @@ class Intake:
     async def _claim(
         self, record: IdempotencyRecord
     ) -> Claim[IdempotencyRecord] | Completion[IdempotencyRecord]:
+        """Claim the key, or return an earlier call's completion. Raise `InProgress` with a short pause."""
         try:
             return await patterns.SUBMISSIONS.claim(self.stores, record)
         except InProgress as running:
@@ -207,6 +214,7 @@ class Intake:
     async def _track_claimed(
         self, submission: Submission, checked: CheckedBundle, claim: Claim[IdempotencyRecord]
     ) -> Accepted:
+        """Track the request under its claimed key and complete the key. Release the claim after a failure."""
         pagw_id = claim.record.pagw_id
         created = claim.record.created_at or self._get_now()
         async with claim.keep_renewed():
@@ -222,7 +230,9 @@ class Intake:
     async def _track(
         self, submission: Submission, checked: CheckedBundle, pagw_id: str, created: datetime
     ) -> None:
-        """Store the bundle first, then the rows that point at it."""
+        """Store the bundle, then write the rows that point at it, once. Raise `InProgress` while the sweeper
+        removes files of the same request.
+        """
         await self.stores.run(files.keep_bundle(submission.body, created, pagw_id))
         rows = self._build_rows(submission, checked, pagw_id, created)
         if await patterns.INBOX.run_once(self.stores, SERVICE, pagw_id, *rows):
@@ -234,6 +244,7 @@ class Intake:
     def _build_rows(
         self, submission: Submission, checked: CheckedBundle, pagw_id: str, created: datetime
     ) -> list[Any]:
+        """Build the writes of a tracked request: row, lookups, audit event and the first stage's message."""
         claim, tenant = checked.claim, submission.tenant
         metadata: dict[str, Any] = {}
         if submission.key is not None and self.settings.idempotency:
@@ -271,6 +282,7 @@ class Intake:
         ]
 
     def _build_event(self, submission: Submission, checked: CheckedBundle, pagw_id: str) -> AuditEvent:
+        """Build the audit event of an accepted request."""
         return AuditEvent(
             type="STATUS",
             subtype=Status.VALIDATED,
@@ -314,6 +326,7 @@ def derive_key(bundle: Mapping[str, Any]) -> str | None:
 
 
 def _require_bundle_key(bundle: Mapping[str, Any]) -> str:
+    """Return the key derived from Bundle.identifier. Raise `FhirRefused` (400) without one."""
     key = derive_key(bundle)
     if key is None:
         wrong = (
@@ -325,17 +338,19 @@ def _require_bundle_key(bundle: Mapping[str, Any]) -> str:
 
 
 def _refuse_member_id(submission: Submission, claim: ParsedClaim) -> None:
-    """Refuse a key or callback address that contains the member id: both are stored in rows, which must hold
-    no PHI.
+    """Raise `FhirRefused` for a key or callback address that contains the member id: both are stored in rows,
+    which must hold no PHI.
     """
     stored = f"{submission.key or ''} {submission.callback_url or ''}".casefold()
-    if any(each.casefold() in stored for each in claim.member_ids if len(each) >= MEMBER_CHARS_MIN):
+    if any(each.casefold() in stored for each in claim.member_ids if len(each) >= MIN_MEMBER_CHARS):
         wrong = "X-Idempotency-Key or X-Callback-Url contains the member id. Remove it: it is PHI."
         raise FhirRefused([build_error("value", wrong)])
 
 
 def _validate(bundle: dict[str, Any]) -> ParsedClaim:
-    """Check structure, PAS rules and attachments, and parse the claim. Errors quote no content."""
+    """Check structure, PAS rules and attachments, and parse the claim. Raise `FhirRefused` or
+    `AttachmentRefused`, which quote no content.
+    """
     refuse_errors(check_request(bundle))
     extract_attachments(bundle)
     return parse_claim(bundle)

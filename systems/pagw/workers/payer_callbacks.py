@@ -1,10 +1,9 @@
-"""Payers' callbacks: verified, checked, stored as objects and queued for the callback handler. Acknowledged
-when stored.
+"""Payers' callbacks: verify, check and store each, and queue it for the callback handler.
 
-The signature is verified before the body is parsed. A payer reaches only its own requests. An inconsistent
-callback is refused, so that the payer can correct it. A repeated callback has the same bytes, finds its
-object and its inbox row, and is acknowledged without another effect. A payer's answer to an inquiry is
-recorded in the same way (`record_callback`).
+A callback is acknowledged when it is stored. The signature is verified before the body is parsed. A payer
+reaches only its own requests. An inconsistent callback is refused, so that the payer can correct it. A
+repeated callback has the same bytes, finds its object and its inbox row, and is acknowledged without another
+effect. A payer's answer to an inquiry is recorded in the same way (`record_callback`).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from pagw.workers.stages.payer_answers import get_callbacks, get_item_sequences
 SERVICE: Final = "pascallbackhandler"
 SIGNATURE_HEADER: Final = "x-payer-signature"
 # Different callbacks per request. A payer that exceeds this is broken.
-CALLBACKS_MAX: Final = 100
+MAX_CALLBACKS: Final = 100
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class PayerCallbacks:
 
     async def receive(self, payer_id: str, headers: Mapping[str, str], body: bytes) -> str:
         """Record a callback and return its request's id. Raise `CallerRefused` for a wrong signature,
-        `InvalidRequest` for an invalid or inconsistent body.
+        `InvalidRequest` for an invalid or inconsistent body, `NotFound` for an unknown payer or request.
         """
         row = await self._get_payer(payer_id)
         secret = self.secrets.get(parse_payer_config(row.model_dump()).callback_secret_name)
@@ -63,12 +62,16 @@ class PayerCallbacks:
         await count_callback(self.stores, payer_id)
 
     async def _get_payer(self, payer_id: str) -> PayerRow:
+        """Return the payer. Raise `NotFound` if it is unknown or has no callback secret."""
         row = await get_payer(self.stores, payer_id)
         if row is None or not row.callback_secret:
             raise NotFound("Unknown payer, or a payer without a callback secret.")
         return row
 
     async def _get_request(self, payer_id: str, body: bytes) -> RequestRow:
+        """Parse a callback and return its request. Raise `InvalidRequest` if it is invalid or inconsistent,
+        `NotFound` if the payer has no such request.
+        """
         try:
             answer = PayerAnswerBody.model_validate_json(body)
         except ValidationError as error:
@@ -88,7 +91,7 @@ class PayerCallbacks:
 
 
 async def record_callback(stores: Stores, request: RequestRow, body: bytes, actor: Actor) -> str:
-    """Store a payer's answer and queue it for the callback handler, once. Return its number."""
+    """Store a payer's answer and queue it for the callback handler, once. Return its number (`001` …)."""
     number = await _store_callback(stores, request, body)
     at = datetime.fromtimestamp(stores.clock.now(), UTC)
     event = AuditEvent(
@@ -114,7 +117,9 @@ async def record_callback(stores: Stores, request: RequestRow, body: bytes, acto
 
 
 def build_callback_message(stores: Stores, request: RequestRow, number: str, occasion: str) -> SqlWrite[Any]:
-    """Return the outbox write that gives a callback to its handler."""
+    """Return the outbox write that gives the callback `number` to its handler. `occasion` makes the message
+    unique.
+    """
     message = StageMessage(
         pagw_id=request.pagw_id,
         tenant=request.tenant,
@@ -127,18 +132,18 @@ def build_callback_message(stores: Stores, request: RequestRow, number: str, occ
 
 async def _store_callback(stores: Stores, request: RequestRow, body: bytes) -> str:
     """Store the body and return its number: the earlier one if it was received before, else the next free
-    one.
+    one. Raise `InvalidRequest` after `MAX_CALLBACKS` different callbacks.
     """
     sha256, recorded = hashlib.sha256(body).hexdigest(), get_callbacks(request)
     for number, called in recorded.items():
         if called.get("sha256") == sha256:
             return number
-    for index in range(len(recorded) + 1, CALLBACKS_MAX + 1):
+    for index in range(len(recorded) + 1, MAX_CALLBACKS + 1):
         number = f"{index:03}"
         stored = await stores.run(files.keep_callback(body, request.created_at, request.pagw_id, number))
         if stored.body == body:
             return number
     raise InvalidRequest(
-        f"{request.pagw_id} has {CALLBACKS_MAX} different callbacks, the maximum. Contact the gateway's "
+        f"{request.pagw_id} has {MAX_CALLBACKS} different callbacks, the maximum. Contact the gateway's "
         "operator."
     )

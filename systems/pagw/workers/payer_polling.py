@@ -1,4 +1,4 @@
-"""Polling of payers about pended requests without a callback.
+"""Polling of payers about pended requests without a callback: announces inquiries that are due.
 
 A callback may be lost although the payer has decided. So each pended request has a time of its next inquiry:
 an hour after it was pended, then with pauses that double, at least once a day, and shortly before its
@@ -43,6 +43,7 @@ class DueInquiry(SqlRow):
 
 @pattern("M22", "Pended requests whose next inquiry is due", rate=PER_POLL, example=(_NOW,))
 def to_be_asked(now: datetime, limit: int = BATCH_SIZE) -> SqlRows[DueInquiry]:
+    """Select the pended requests whose next inquiry is due, the earliest first."""
     return pagw.rows(
         DueInquiry,
         """SELECT pagw_id, tenant, created_at, due_at, coalesce(inquire_at, created_at) AS inquire_at
@@ -56,7 +57,9 @@ def to_be_asked(now: datetime, limit: int = BATCH_SIZE) -> SqlRows[DueInquiry]:
 
 @pattern("M23", "Set the time of the next inquiry", rate=PER_POLL, example=(_ID, _NOW, _NOW))
 def ask_again(pagw_id: str, seen: datetime, then: datetime) -> SqlChange:
-    """Compare and set, so that only one of several processes announces the inquiry."""
+    """Set the next inquiry to `then` if it is still `seen`, so that only one of several processes announces
+    the inquiry.
+    """
     return pagw.change(
         """UPDATE pagw.request_tracker SET inquire_at = %(then)s
            WHERE pagw_id = %(pagw_id)s AND status = 'PENDED' AND inquire_at = %(seen)s""",
@@ -88,7 +91,9 @@ def _cap_before_due(then: datetime, now: datetime, due_at: datetime) -> datetime
 
 
 async def announce_inquiries(stores: Stores) -> int:
-    """Announce an inquiry for each request that is due for one. Return how many."""
+    """Send a message to the connector for each request whose inquiry is due, at most `BATCH_SIZE`. Return how
+    many.
+    """
     now, count = datetime.fromtimestamp(stores.clock.now(), UTC), 0
     for each in await stores.run(to_be_asked(now)):
         then = compute_next_inquiry(now, each.created_at, each.due_at)
@@ -108,7 +113,9 @@ async def announce_inquiries(stores: Stores) -> int:
 
 
 def build_inquiry_message(stores: Stores, request: DueInquiry | RequestRow, occasion: str) -> SqlWrite[Any]:
-    """Return the outbox write that makes the connector inquire about a request."""
+    """Return the outbox write that makes the connector inquire about a request. `occasion` makes the message
+    unique.
+    """
     message = StageMessage(
         pagw_id=request.pagw_id,
         tenant=request.tenant,

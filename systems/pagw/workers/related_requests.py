@@ -1,4 +1,4 @@
-"""The earlier request that an update or a cancellation refers to, by PAGW id or by claim identifier.
+"""Search for the earlier request that an update or a cancellation names, by PAGW id or identifier.
 
 An identifier is a system and a value: two senders may both have a claim 1001. A request matches only if it
 belongs to the tenant and has the same payer, the same member and one of the same providers; any other is
@@ -22,7 +22,7 @@ from pagw.model.lookup import CLAIM, RequestLookup, format_claim_identifier
 
 PAGW_ID: Final = re.compile(r"PAGW-[0-9A-HJKMNP-TV-Z]{26}")
 # Newest first. A claim sent more often than this under one identifier must be named by its PAGW id.
-CANDIDATES_MAX: Final = 20
+MAX_CANDIDATES: Final = 20
 ENDED: Final = frozenset({Status.FAILED, Status.CANCELLED})
 
 
@@ -54,15 +54,19 @@ class RelatedRequests:
         return found[0].pagw_id
 
     async def _find_candidates(self, tenant: str, claim: ParsedClaim) -> list[RequestRow]:
+        """Return the tenant's request with the PAGW id that the claim names, or those with its related
+        identifier, newest first.
+        """
         if (pagw_id := _parse_pagw_id(claim)) is not None:
             found = await self.stores.run(patterns.request(tenant, pagw_id))
             return [] if found is None else [found]
         if claim.related_identifier is None:
             return []
         hash = self.lookup.hash(tenant, CLAIM, format_identifier(claim.related_identifier))
-        return list(await self.stores.run(patterns.found_by(tenant, CLAIM, hash, limit=CANDIDATES_MAX)))
+        return list(await self.stores.run(patterns.found_by(tenant, CLAIM, hash, limit=MAX_CANDIDATES)))
 
     async def _is_match(self, request: RequestRow, claim: ParsedClaim) -> bool:
+        """Return whether a request has the claim's payer, member and one of its providers."""
         if request.payer_id != claim.payer_id:
             return False
         stored = await self.stores.run(files.bundle(request.created_at, request.pagw_id))
@@ -78,6 +82,7 @@ def format_identifier(identifier: Identifier) -> str:
 
 
 def _parse_pagw_id(claim: ParsedClaim) -> str | None:
+    """Return the PAGW id in the claim's related reference or identifier, or None."""
     if found := PAGW_ID.search(claim.related_reference or ""):
         return found[0]
     value = "" if claim.related_identifier is None else claim.related_identifier.value
@@ -85,4 +90,5 @@ def _parse_pagw_id(claim: ParsedClaim) -> str | None:
 
 
 def _get_npis(claim: ParsedClaim) -> frozenset[str]:
+    """Return the NPIs of the claim's provider and care team."""
     return frozenset({claim.provider_npi, *claim.care_team_npis})

@@ -1,6 +1,4 @@
-"""The sweeper's schedules: sweeping files and messages, retention, renewal of legal holds, polling of payers,
-and checks of decision deadlines.
-"""
+"""Schedules of the sweeper component: sweeping, retention, legal holds, polling and deadline checks."""
 
 from __future__ import annotations
 
@@ -23,12 +21,14 @@ log = logging.getLogger(__name__)
 
 
 async def sweep_files(stores: Stores) -> None:
+    """Remove orphaned files, and log how many."""
     swept = await sweeper.sweep(stores)
     if swept.files:
         log.warning("Removed %d orphaned files of %d requests.", swept.files, swept.requests)
 
 
 async def sweep_messages(stores: Stores) -> None:
+    """Remove old outbox and inbox rows."""
     await sweeper.sweep_messages(stores)
 
 
@@ -43,6 +43,7 @@ async def apply_retention(stores: Stores) -> None:
 
 
 async def poll_payers(stores: Stores) -> None:
+    """Announce the inquiries about pended requests that are due."""
     await payer_polling.announce_inquiries(stores)
 
 

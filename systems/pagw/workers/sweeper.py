@@ -1,4 +1,4 @@
-"""The sweeper: removes files that no row points at.
+"""The sweeper: removes files that no row points at, and old outbox and inbox rows.
 
 A submission that crashed between its files and its rows, and was not repeated, leaves such files. An
 idempotency key lives 48 hours, and a repeated submission under it continues the same request. So only files
@@ -69,6 +69,7 @@ def subscriptions_among(ids: Sequence[str]) -> SqlRows[SubscriptionId]:
 
 @pattern("R2", "Remove an inbox row", rate=PER_SWEEP, example=(intake.SERVICE, _ID))
 def free_place(consumer: str, message_id: str) -> SqlChange:
+    """Delete the inbox row of a consumer and a message."""
     return pagw.change(
         "DELETE FROM pagw.inbox WHERE consumer = %(consumer)s AND message_id = %(message_id)s",
         consumer=consumer,
@@ -90,7 +91,7 @@ class SweepReport:
 
 
 async def sweep(stores: Stores, months: int = MONTHS) -> SweepReport:
-    """Remove orphaned files of the last months, the current one included, and of all subscriptions."""
+    """Remove orphaned files of the last `months` months, the current included, and of all subscriptions."""
     now = datetime.fromtimestamp(stores.clock.now(), UTC)
     before = stores.clock.now() - MIN_AGE_S
     files = requests = 0
@@ -133,8 +134,8 @@ async def _list_old_folders(
 
 
 async def _sweep_request(stores: Stores, pagw_id: str, keys: list[str]) -> int:
-    """Remove a request's files under its inbox row, unless a submission inserted that row and the request
-    exists.
+    """Remove a request's files under its inbox row, and return how many. Return 0 if a submission inserted
+    that row and the request exists.
     """
     at = datetime.fromtimestamp(stores.clock.now(), UTC)
     try:
@@ -163,6 +164,7 @@ async def remove_files(stores: Stores, keys: Iterable[str]) -> int:
 
 
 async def _sweep_subscriptions(stores: Stores, before: float) -> int:
+    """Remove the files, older than `before`, of subscriptions without a row. Return how many."""
     removed = 0
     cursor: str | None = None
     while True:
@@ -189,6 +191,7 @@ async def sweep_messages(stores: Stores) -> tuple[int, int]:
 
 
 def _build_event(kind: str, id: str, files: int) -> AuditEvent:
+    """Build the audit event of removed files. `kind` is `objects` (of a request) or `subscription`."""
     return AuditEvent(
         type="SWEPT",
         actor=Actor("system", SERVICE),

@@ -17,7 +17,7 @@ import httpx2
 
 from holdfast import Secrets, Stores
 from holdfast.web import sign
-from holdfast.web.webhook_targets import Delivery, check_target, deliver
+from holdfast.web.webhook_targets import DeliveryAttempt, check_target, deliver
 from pagw.domain.fhir.responses.notifications import build_notification
 from pagw.domain.fhir.subscriptions import SubscriptionRequest
 from pagw.domain.statuses import Status
@@ -25,7 +25,7 @@ from pagw.model import files
 from pagw.model.audit import Actor
 from pagw.model.entities import FHIR_JSON, JSON, DeliveryRow, RequestRow
 from pagw.settings import PagwSettings
-from pagw.workers.sync_wait import ResponseReader
+from pagw.workers.responses import ResponseReader
 
 ID_HEADER: Final = "x-pagw-delivery-id"
 SIGNATURE_HEADER: Final = "x-pagw-signature"
@@ -51,7 +51,7 @@ class WebhookSender:
     secrets: Secrets
     settings: PagwSettings
 
-    async def send(self, tenant: str, webhook: Webhook) -> Delivery:
+    async def send(self, tenant: str, webhook: Webhook) -> DeliveryAttempt:
         """Make one attempt. Raise `TargetRefused` for a forbidden address, `SecretMissing` without secret."""
         target = check_target(webhook.target, allow_private=self.settings.private_targets)
         secret = self.secrets.get(f"pagw/webhooks/{tenant}")
@@ -75,6 +75,7 @@ class WebhookSender:
         )
 
     def _build_result_link(self, row: DeliveryRow, request: RequestRow) -> bytes:
+        """Build the JSON body with the announced status and the link to the response."""
         announced = restore_announced_state(row, request)
         return json.dumps(
             {
@@ -124,7 +125,9 @@ def restore_announced_state(row: DeliveryRow, request: RequestRow) -> RequestRow
 
 
 def parse_headers(lines: tuple[str, ...]) -> dict[str, str]:
-    """Return the headers that a subscriber wants on every webhook, and the content type."""
+    """Return the headers that a subscriber wants on every webhook (`Name: value` lines), and the content
+    type.
+    """
     pairs = (each.partition(":") for each in lines)
     return {name.strip(): value.strip() for name, _, value in pairs} | {"content-type": FHIR_JSON}
 
@@ -134,6 +137,6 @@ def get_now(stores: Stores) -> datetime:
     return datetime.fromtimestamp(stores.clock.now(), UTC)
 
 
-def summarize_delivery(delivery: Delivery) -> dict[str, Any]:
+def summarize_delivery(delivery: DeliveryAttempt) -> dict[str, Any]:
     """Return the outcome of an attempt for the audit log."""
     return {"outcome": delivery.outcome, "status": delivery.status, "detail": delivery.detail}

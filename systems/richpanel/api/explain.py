@@ -28,7 +28,7 @@ async def explain_routing(stores: Stores, id: str) -> Explanation:
 
 
 def _parse_id(id: str) -> tuple[str, str | None]:
-    """Return the conversation, and the message if the id is an event's."""
+    """Return the conversation of an id, and the message's key if it is an event's, else None."""
     if not id.startswith(EVENT_NAMESPACE + SEPARATOR):
         return id, None
     conversation, message = parse_key(id).components

@@ -82,6 +82,7 @@ class DemoProcesses:
         answer.raise_for_status()
 
     async def _post(self, url: str, body: dict[str, Any]) -> dict[str, Any]:
+        """POST JSON and return the JSON of the response. Raise for an error status."""
         answer = await self.http.post(url, json=body)
         answer.raise_for_status()
         return dict(answer.json())

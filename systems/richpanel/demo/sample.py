@@ -22,14 +22,14 @@ from richpanel.domain.feature_flags import FeatureFlags
 from richpanel.domain.inbound_events import InboundEvent
 from richpanel.domain.intents import load_examples
 from richpanel.domain.rules import Decision, Facts, decide
-from richpanel.domain.state_updates import build_customer_link, build_next_state
 from richpanel.model import patterns
 from richpanel.model.entities import ConversationState, IdempotencyRecord, RecordKind
 from richpanel.settings import RichpanelSettings
 from richpanel.workers.actions import build_audit_payload
+from richpanel.workers.state_updates import build_customer_link, build_next_state
 
 CONVERSATIONS: Final = 400
-MESSAGES_MAX: Final = 4
+MAX_MESSAGES: Final = 4
 CUSTOMERS: Final = 240
 # Approximate: a state, a customer link, and for each message a record, two or three actions and their audit
 # entries.
@@ -124,12 +124,12 @@ def _build_conversation(
 def _draw_messages(
     number: int, at: datetime, texts: Sequence[Example]
 ) -> Iterator[tuple[InboundEvent, Classification]]:
-    """Draw one to `MESSAGES_MAX` messages of one customer after `at`, each with its classification. The same
+    """Draw one to `MAX_MESSAGES` messages of one customer after `at`, each with its classification. The same
     `number` gives the same messages.
     """
     random = Random(f"conversation {number}")
     channel, customer = random.choice(CHANNELS), f"customer-{random.randrange(CUSTOMERS)}@example.org"
-    for place in range(1, random.randint(1, MESSAGES_MAX) + 1):
+    for place in range(1, random.randint(1, MAX_MESSAGES) + 1):
         at += timedelta(minutes=random.randint(1, 90))
         example = random.choice(texts)
         event = InboundEvent(

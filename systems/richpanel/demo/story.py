@@ -1,4 +1,8 @@
-"""The demo story: a day with failing calls and repeated webhooks, on which every effect happens once."""
+"""The demo story: a day with failing calls and repeated webhooks, on which every effect happens once.
+
+It runs its own processes (`demo_processes.py`), prints what happened and what it cost, and raises if a result
+is not the expected one.
+"""
 
 from __future__ import annotations
 
@@ -343,6 +347,7 @@ async def _load_audit(stage: DemoProcesses) -> list[ActionAudit]:
 
 
 def _print_messages(stage: DemoProcesses, console: Any, ticket: str, name: str) -> None:
+    """Print all messages of a ticket; `name` is the customer's."""
     for message in stage.list_messages(ticket):
         console.print(f"  [dim]{'we' if message.author == MIDDLEWARE else name}:[/] {message.text}")
 

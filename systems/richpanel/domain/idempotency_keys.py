@@ -124,25 +124,25 @@ def _get_neighbour_offsets(bucket_s: int) -> tuple[timedelta, timedelta]:
     return timedelta(seconds=-bucket_s), timedelta(seconds=bucket_s)
 
 
-def build_reply_key(conversation_id: str, message: str) -> str:
+def build_reply_key(conversation_id: str, message_key: str) -> str:
     """Build the key of a reply to a message. `message_key` is the message's id, or the hash in its place
     (`EventKey.message`).
     """
-    return _join(ACTION_NAMESPACE, ActionKind.reply, conversation_id, message)
+    return _join(ACTION_NAMESPACE, ActionKind.reply, conversation_id, message_key)
 
 
-def build_tag_key(conversation_id: str, tag: str, message: str) -> str:
+def build_tag_key(conversation_id: str, tag: str, message_key: str) -> str:
     """Build the key of adding `tag` because of a message. `message_key` is the message's id, or the hash in
     its place (`EventKey.message`).
     """
-    return _join(ACTION_NAMESPACE, ActionKind.tag, conversation_id, tag, message)
+    return _join(ACTION_NAMESPACE, ActionKind.tag, conversation_id, tag, message_key)
 
 
-def build_assign_key(conversation_id: str, team_or_assignee: str, message: str) -> str:
+def build_assign_key(conversation_id: str, team_or_assignee: str, message_key: str) -> str:
     """Build the key of an assignment because of a message. `message_key` is the message's id, or the hash in
     its place (`EventKey.message`).
     """
-    return _join(ACTION_NAMESPACE, ActionKind.assign, conversation_id, team_or_assignee, message)
+    return _join(ACTION_NAMESPACE, ActionKind.assign, conversation_id, team_or_assignee, message_key)
 
 
 def build_lookup_key(conversation_id: str, order_id: str) -> str:
@@ -150,11 +150,11 @@ def build_lookup_key(conversation_id: str, order_id: str) -> str:
     return _join(ACTION_NAMESPACE, ActionKind.lookup, conversation_id, order_id)
 
 
-def build_note_key(conversation_id: str, template: str, message: str) -> str:
+def build_note_key(conversation_id: str, template: str, message_key: str) -> str:
     """Build the key of a note for the agent. `template` names its text; `message_key` is the message's id, or
     the hash in its place (`EventKey.message`).
     """
-    return _join(ACTION_NAMESPACE, ActionKind.note, conversation_id, template, message)
+    return _join(ACTION_NAMESPACE, ActionKind.note, conversation_id, template, message_key)
 
 
 def parse_key(key: str) -> ParsedKey:
@@ -182,9 +182,9 @@ def to_queue_token(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _build_event(conversation_id: str, message: str) -> str:
+def _build_event(conversation_id: str, message_key: str) -> str:
     """Build an event key. `message_key` is the message's id, or the hash in its place."""
-    return _join(EVENT_NAMESPACE, "rp", conversation_id, message)
+    return _join(EVENT_NAMESPACE, "rp", conversation_id, message_key)
 
 
 def _join(namespace: str, kind: str, *components: str) -> str:

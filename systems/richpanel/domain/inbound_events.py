@@ -30,11 +30,11 @@ from holdfast.guarantees import fingerprint
 from richpanel.domain.idempotency_keys import BUCKET_S, EventKey, KeySource, build_event_key
 from richpanel.domain.webhook_formats import SENDERS
 
-BODY_BYTES_MAX: Final = 256 * 1024
-TEXT_CHARS_MAX: Final = 20_000
-WORD_CHARS_MAX: Final = 64
-EMAIL_CHARS_MAX: Final = 320
-TAGS_MAX: Final = 100
+MAX_BODY_BYTES: Final = 256 * 1024
+MAX_TEXT_CHARS: Final = 20_000
+MAX_WORD_CHARS: Final = 64
+MAX_EMAIL_CHARS: Final = 320
+MAX_TAGS: Final = 100
 # A time outside these years is the sender's error, and date arithmetic overflows near the calendar's ends.
 PLAUSIBLE_YEARS: Final = range(1990, 2200)
 # Names of rules and channels may enter the queue as sent; any other text may contain personal data.
@@ -93,7 +93,7 @@ Id = Annotated[
 ]
 ConversationId = Annotated[Id, AfterValidator(_refuse_address)]
 MessageId = Annotated[Id, AfterValidator(to_stored_id)]
-Word = Annotated[str, StringConstraints(min_length=1, max_length=WORD_CHARS_MAX)]
+Word = Annotated[str, StringConstraints(min_length=1, max_length=MAX_WORD_CHARS)]
 Moment = Annotated[datetime, AfterValidator(_to_utc)]
 
 
@@ -108,11 +108,11 @@ class InboundEvent(BaseModel):
     trigger: Word = "message"
     channel: Word = UNKNOWN
     author: Author = "customer"
-    text: Annotated[str, StringConstraints(max_length=TEXT_CHARS_MAX)] = ""
+    text: Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS)] = ""
     created_at: Moment | None = None
     ticket_url: Annotated[str, StringConstraints(max_length=2048)] | None = None
-    customer_email: Annotated[str, StringConstraints(max_length=EMAIL_CHARS_MAX)] | None = None
-    tags: tuple[Word, ...] = Field(default=(), max_length=TAGS_MAX)
+    customer_email: Annotated[str, StringConstraints(max_length=MAX_EMAIL_CHARS)] | None = None
+    tags: tuple[Word, ...] = Field(default=(), max_length=MAX_TAGS)
 
     @model_validator(mode="after")
     def _clear_blank_text(self) -> Self:
@@ -256,8 +256,8 @@ def parse_webhook(body: bytes, sender: str = "richpanel") -> InboundEvent:
     """
     if sender not in SENDERS:
         raise InvalidRequest(f"Unknown sender {sender!r}: expected one of {', '.join(sorted(SENDERS))}.")
-    if len(body) > BODY_BYTES_MAX:
-        raise InvalidRequest(f"The body has {len(body)} bytes: at most {BODY_BYTES_MAX} are allowed.")
+    if len(body) > MAX_BODY_BYTES:
+        raise InvalidRequest(f"The body has {len(body)} bytes: at most {MAX_BODY_BYTES} are allowed.")
     members = SENDERS[sender](_parse_object(body))
     try:
         return InboundEvent.model_validate_json(msgspec.json.encode(members))

@@ -1,4 +1,8 @@
-"""Order numbers in texts, hashes of addresses, and the check that the writer may see an order."""
+"""Order numbers in texts, hashes of addresses, and the check that the writer may see an order.
+
+Order data is disclosed on a deterministic match only: the number must be that of an order, and the sender's
+address must be the one used for the order, compared as hashes. Nothing here guesses.
+"""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ from richpanel.domain.idempotency_keys import normalise_text
 from richpanel.domain.intents import Intent
 
 # Below the first a message goes to triage; from the second on automation may answer it.
-ROUTE_CONFIDENCE_MIN: Final = 0.4
-AUTOMATE_CONFIDENCE_MIN: Final = 0.6
+MIN_ROUTE_CONFIDENCE: Final = 0.4
+MIN_AUTOMATE_CONFIDENCE: Final = 0.6
 # Risks need less confidence: a false alarm costs a look, a missed risk costs money.
-RISK_CONFIDENCE_MIN: Final = 0.25
+MIN_RISK_CONFIDENCE: Final = 0.25
 
 
 class Team(StrEnum):
@@ -110,24 +110,24 @@ def choose_team(
         source = "message" if new else "conversation"
         names = ", ".join(sorted(new or kept))
         return Routing(Team.risk, new | kept, f"the {source} has the risk {names}: always to {Team.risk}")
-    if not classification.is_known or classification.confidence < ROUTE_CONFIDENCE_MIN:
+    if not classification.is_known or classification.confidence < MIN_ROUTE_CONFIDENCE:
         return Routing(
             Team.triage,
             kept,
-            f"no intent reached {ROUTE_CONFIDENCE_MIN:.0%} (best {classification.confidence:.0%})",
+            f"no intent reached {MIN_ROUTE_CONFIDENCE:.0%} (best {classification.confidence:.0%})",
         )
     team = TEAMS.get(classification.label, Team.triage)
     return Routing(team, kept, f"{classification.label} ({classification.confidence:.0%}) goes to {team}")
 
 
 def find_risks(text: str, classification: Classification) -> frozenset[Risk]:
-    """Return the risks that a text's words mean, and those of intents with at least `RISK_CONFIDENCE_MIN`."""
+    """Return the risks that a text's words mean, and those of intents with at least `MIN_RISK_CONFIDENCE`."""
     folded = normalise_text(text)
     by_words = {risk for risk, words in _RISK_WORDS.items() if words.search(folded)}
     ranked = ((classification.label, classification.confidence), *classification.alternatives)
     by_intent = {
         RISK_INTENTS[label]
         for label, confidence in ranked
-        if label in RISK_INTENTS and confidence >= RISK_CONFIDENCE_MIN
+        if label in RISK_INTENTS and confidence >= MIN_RISK_CONFIDENCE
     }
     return frozenset(by_words | by_intent)

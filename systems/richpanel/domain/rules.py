@@ -22,7 +22,7 @@ from richpanel.domain.idempotency_keys import build_assign_key, build_note_key, 
 from richpanel.domain.inbound_events import InboundEvent
 from richpanel.domain.intents import Intent
 from richpanel.domain.orders import Order, find_order_number, get_last4, is_verified
-from richpanel.domain.routing import AUTOMATE_CONFIDENCE_MIN, SUGGESTIONS, Routing, Team, choose_team
+from richpanel.domain.routing import MIN_AUTOMATE_CONFIDENCE, SUGGESTIONS, Routing, Team, choose_team
 from richpanel.domain.templates import get_template, is_own_reply
 from richpanel.domain.working_hours import WorkingHours
 from richpanel.model.entities import ActionType, ConversationState, Mode
@@ -208,8 +208,8 @@ def _decide_automation(facts: Facts) -> tuple[tuple[HelpDeskAction, ...], tuple[
     """Return the automated actions and the reasons, whatever the flags say: `decide` applies the flags."""
     if facts.is_awaiting_number and (facts.order_number or facts.classification.label == Intent.order_status):
         return _answer_order_status(facts)
-    if not facts.classification.is_known or facts.classification.confidence < AUTOMATE_CONFIDENCE_MIN:
-        return (), (f"confidence too low for automation: it needs {AUTOMATE_CONFIDENCE_MIN:.0%}",)
+    if not facts.classification.is_known or facts.classification.confidence < MIN_AUTOMATE_CONFIDENCE:
+        return (), (f"confidence too low for automation: it needs {MIN_AUTOMATE_CONFIDENCE:.0%}",)
     if facts.classification.label == Intent.order_status:
         return _answer_order_status(facts)
     return _suggest_note(facts)

@@ -1,4 +1,4 @@
-"""Working hours of the support team: whether it is open at a time, and when it opens next."""
+"""Working hours of the support team: whether it is open at a time, and its next opening as text."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from richpanel.integrations.rate_limits import CallPacer, TooManyRequests
 KEY_HEADER: Final = "x-richpanel-key"
 TIMEOUT_S: Final = 5.0
 CONNECT_S: Final = 2.0
-RETRY_AFTER_S_MAX: Final = 300.0
+MAX_RETRY_AFTER_S: Final = 300.0
 NOT_FOUND: Final = 404
 GONE: Final = 410
 TOO_MANY: Final = 429
@@ -173,12 +173,12 @@ def _build_refusal(status: int, has_effect: bool) -> Exception:
 
 
 def _parse_retry_after(response: httpx2.Response) -> float | None:
-    """Parse Retry-After as seconds from 0 to `RETRY_AFTER_S_MAX`. Return None for a date or no header: the
+    """Parse Retry-After as seconds from 0 to `MAX_RETRY_AFTER_S`. Return None for a date or no header: the
     caller then uses its own pause.
     """
     text = response.headers.get("retry-after", "")
     try:
-        return min(max(float(text), 0.0), RETRY_AFTER_S_MAX)
+        return min(max(float(text), 0.0), MAX_RETRY_AFTER_S)
     except ValueError:
         return None
 

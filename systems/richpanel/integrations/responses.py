@@ -1,4 +1,8 @@
-"""Parsers of the help desk's tickets and messages, which clean every value."""
+"""Parsers of the help desk's tickets and messages, which clean every value.
+
+Responses are untrusted: missing or mistyped fields become None, lone surrogates are replaced, and long values
+are cut. Nothing here raises, so that no response can stop an event or put a strange value into a log.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +12,17 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from richpanel.domain.inbound_events import (
-    EMAIL_CHARS_MAX,
-    TAGS_MAX,
-    TEXT_CHARS_MAX,
-    WORD_CHARS_MAX,
+    MAX_EMAIL_CHARS,
+    MAX_TAGS,
+    MAX_TEXT_CHARS,
+    MAX_WORD_CHARS,
     Author,
     is_plausible_time,
 )
 from richpanel.domain.webhook_formats import parse_author
 
 OWN_TAG_PREFIX: Final = "mw-"
-VALUE_CHARS_MAX: Final = 200
+MAX_VALUE_CHARS: Final = 200
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ def parse_message(response: Mapping[str, Any]) -> DeskMessage:
     return DeskMessage(
         id=_parse_id(response.get("id")),
         author=parse_author(response.get("author")),
-        text=clean_text(response.get("text"), TEXT_CHARS_MAX),
+        text=clean_text(response.get("text"), MAX_TEXT_CHARS),
         written_at=parse_time(response.get("created_at")),
         email=_parse_address(response.get("email"))
         or _parse_address(_get_field(response.get("sender"), "email")),
@@ -62,7 +66,7 @@ def parse_ticket(response: Mapping[str, Any]) -> DeskTicket:
     )
 
 
-def clean_text(value: object, max_chars: int = VALUE_CHARS_MAX) -> str:
+def clean_text(value: object, max_chars: int = MAX_VALUE_CHARS) -> str:
     """Return a text without lone surrogates, cut to `max_chars`; empty if the value is not a text."""
     if not isinstance(value, str):
         return ""
@@ -70,7 +74,9 @@ def clean_text(value: object, max_chars: int = VALUE_CHARS_MAX) -> str:
 
 
 def parse_time(value: object) -> datetime | None:
-    """Parse an ISO time. A time without a zone is read as UTC, because losing the message would be worse."""
+    """Parse an ISO time; None if it is invalid or implausible. A time without a zone is read as UTC, because
+    losing the message would be worse.
+    """
     try:
         found = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
@@ -96,14 +102,14 @@ def _parse_address(value: object) -> str | None:
     """Return an e-mail address, or None. A long one is not cut: a part of it would be another person's
     address.
     """
-    found = clean_text(value, EMAIL_CHARS_MAX + 1).strip()
-    return found if 0 < len(found) <= EMAIL_CHARS_MAX else None
+    found = clean_text(value, MAX_EMAIL_CHARS + 1).strip()
+    return found if 0 < len(found) <= MAX_EMAIL_CHARS else None
 
 
 def _parse_word(value: object) -> str | None:
     """Return a text without surrounding white space, or None if it is empty or too long."""
-    found = clean_text(value, WORD_CHARS_MAX + 1).strip()
-    return found if 0 < len(found) <= WORD_CHARS_MAX else None
+    found = clean_text(value, MAX_WORD_CHARS + 1).strip()
+    return found if 0 < len(found) <= MAX_WORD_CHARS else None
 
 
 def _parse_tags(value: object) -> tuple[str, ...]:
@@ -111,4 +117,4 @@ def _parse_tags(value: object) -> tuple[str, ...]:
     if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
         return ()
     found = dict.fromkeys(tag for each in value if (tag := _parse_word(each)) is not None)
-    return tuple(sorted(found, key=lambda tag: not tag.startswith(OWN_TAG_PREFIX)))[:TAGS_MAX]
+    return tuple(sorted(found, key=lambda tag: not tag.startswith(OWN_TAG_PREFIX)))[:MAX_TAGS]

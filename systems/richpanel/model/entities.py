@@ -33,7 +33,7 @@ from richpanel.domain.idempotency_keys import to_queue_token
 from richpanel.domain.inbound_events import EventMessage
 
 # Enough for a service that fails often: each attempt resumes where the last one stopped.
-RECEIVES_MAX: Final = 10
+MAX_RECEIVES: Final = 10
 # After a worker is killed, its messages are redelivered after this time. A running worker extends it.
 VISIBILITY_S: Final = 20
 
@@ -123,7 +123,7 @@ events = Queue(
     group=lambda message: to_queue_token(message.conversation_id),
     deduplication=lambda message: to_queue_token(message.delivery_key),
     visibility_s=VISIBILITY_S,
-    max_receives=RECEIVES_MAX,
+    max_receives=MAX_RECEIVES,
     purpose="Events, in order within a conversation, conversations in parallel",
 )
 
@@ -160,7 +160,7 @@ class IdempotencyRecord(OnceRecord, table=idempotency):
 
     @model_validator(mode="after")
     def _check_kind_attributes(self) -> Self:
-        """Check that the record has exactly the attributes of its kind, and the key prefix."""
+        """Raise `ValueError` unless the record has exactly the attributes of its kind, and the key prefix."""
         event_names = {"mode", "safe_mode", "automation_enabled", "payload_bytes"}
         action_names = {"action_type", "of_event"}
         is_event = self.kind is RecordKind.event

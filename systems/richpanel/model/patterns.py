@@ -172,6 +172,7 @@ CALLS: Final = RateLimit(
 
 @pattern("RP1", "Get the record of an event or an action", rate=PER_EVENT, example=(_EVENT_ID,))
 def record(event_id: str) -> Get[IdempotencyRecord]:
+    """Read the idempotency record with this key, of an event (`evt:…`) or an action (`act:…`)."""
     return IdempotencyRecord.of(event_id).get().consistent()
 
 
@@ -194,11 +195,13 @@ def create_state(new: ConversationState) -> Put[ConversationState]:
     example=lambda: (_build_state(), 1),
 )
 def put_state(next_state: ConversationState, seen: int) -> Put[ConversationState]:
+    """Replace the state if its version is still `seen`, and increment the version."""
     return ConversationState.put(next_state).at_version(ConversationState.version, seen)
 
 
 @pattern("RP5", "List the conversations of a customer", rate=PER_ERASURE, example=("0" * 64,))
 def conversations_of_customer(customer_hash: str) -> SelectQuery[CustomerLink]:
+    """Query the ids of the conversations linked to the hash of a customer's address."""
     return CustomerLink.of_customer(customer_hash).query().select(CustomerLink.conversation_id)
 
 
@@ -224,6 +227,7 @@ def create_switches(new: Switches) -> Put[Switches]:
     example=lambda: (_build_switches(), 1),
 )
 def turn_switches(new: Switches, seen: int) -> Put[Switches]:
+    """Replace the feature flags if their version is still `seen`, and increment the version."""
     return Switches.put(new).at_version(Switches.version, seen)
 
 
@@ -260,6 +264,7 @@ def receive(count: int, wait_s: float) -> Receive[EventMessage]:
 # The examples of these two pass no message: a received message cannot be built in advance.
 @pattern("RQ3", "Delete a processed event from the queue", rate=PER_EVENT, example=())
 def done(*received: ReceivedMessage[EventMessage]) -> DeleteMessages[EventMessage]:
+    """Delete received messages from the queue."""
     return events.delete(*received)
 
 
@@ -267,4 +272,5 @@ def done(*received: ReceivedMessage[EventMessage]) -> DeleteMessages[EventMessag
     "RQ4", "Extend the visibility timeout of an event, or release it", rate=PER_EVENT, example=(None, 30.0)
 )
 def hold(received: ReceivedMessage[EventMessage] | None, seconds: float) -> ChangeVisibility[EventMessage]:
+    """Make a received message invisible for `seconds` more; 0 releases it at once."""
     return events.change_visibility(*(() if received is None else (received,)), seconds=seconds)

@@ -48,6 +48,7 @@ replays = archive.objects(
     example=(b"{}", "c-1", "evt:rp:c-1:m-1"),
 )
 def keep(body: bytes, conversation_id: str, event_id: str) -> PutObject:
+    """Store an event's JSON under its ids. Raise `AlreadyExists` if it is stored already."""
     return replays.put(body, conversation_id=conversation_id, event_id=event_id)
 
 
@@ -55,11 +56,13 @@ def keep(body: bytes, conversation_id: str, event_id: str) -> PutObject:
     "RA2", "Get an archived event with its text", rate=Rate(per="replay"), example=("c-1", "evt:rp:c-1:m-1")
 )
 def archived(conversation_id: str, event_id: str) -> GetObject:
+    """Read an archived event. Raise `NotFound` if there is none."""
     return replays.get(conversation_id=conversation_id, event_id=event_id)
 
 
 @pattern("RA3", "List the archived events of a conversation", rate=Rate(per="erasure"), example=("c-1",))
 def of_conversation(conversation_id: str, cursor: str | None = None) -> ListObjects:
+    """List the keys of a conversation's archived events, page by page."""
     return replays.list_objects(conversation_id=conversation_id, cursor=cursor)
 
 
@@ -70,7 +73,7 @@ def of_conversation(conversation_id: str, cursor: str | None = None) -> ListObje
     example=("replay/c-1/evt.json",),
 )
 def look_at(key: str) -> HeadObject:
-    """Read the metadata of a listed key."""
+    """Read the metadata of the object at a listed key, such as its legal hold."""
     return HeadObject(replays, key)
 
 

@@ -23,7 +23,7 @@ from richpanel.settings import RichpanelSettings
 
 # The time limit of a help desk call. The client's timeout is shorter, and the record's lease is longer.
 ACT_S: Final = 6.0
-REASONS_CHARS_MAX: Final = 600
+MAX_REASONS_CHARS: Final = 600
 
 Outcome = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class ActionRunner:
         off. `failure` says why nothing was done, if that is a failure.
         """
         return self._build_entry(
-            {"reasons": reason[:REASONS_CHARS_MAX]},
+            {"reasons": reason[:MAX_REASONS_CHARS]},
             conversation_id=conversation_id,
             action_type=ActionType.ignore,
             idempotency_key=event_id,
@@ -124,6 +124,7 @@ class ActionRunner:
         """Run `act` once under the action's key, and write its audit entry with the outcome.
 
         Look an unknown outcome up at the help desk first. Return whether the action had been done before.
+        Raise `ExternalServiceFailed` if the call fails, `InternalError` if the key has another action.
         """
 
         async def look_up(reference: str) -> Outcome | None:
@@ -192,7 +193,7 @@ def build_audit_payload(facts: Facts, decision: Decision, action: HelpDeskAction
         "intent": facts.classification.label,
         "confidence": round(facts.classification.confidence, 3),
         "mode": decision.mode,
-        "reasons": "; ".join(decision.reasons)[:REASONS_CHARS_MAX],
+        "reasons": "; ".join(decision.reasons)[:MAX_REASONS_CHARS],
     }
 
 

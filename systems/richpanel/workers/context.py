@@ -84,7 +84,7 @@ class ContextLoader:
             _build_event_message(message, nearest, message.created_at, self.settings.bucket_s), nearest
         )
 
-    async def find_new_messages(self, message: EventMessage) -> list[ResolvedEvent]:
+    async def find_recent_messages(self, message: EventMessage) -> list[ResolvedEvent]:
         """Return one event for each customer message since the cutoff, oldest first, for a webhook that names
         no message.
 
@@ -229,7 +229,7 @@ def _build_event_message(
 def _build_inbound_event(
     message: EventMessage, ticket: responses.DeskTicket, desk_message: DeskMessage
 ) -> InboundEvent:
-    """Build the inbound event of a fetched message.
+    """Build the inbound event of a fetched message. Raise `ExternalServiceFailed` if its fields are invalid.
 
     The trigger is left out: it says nothing about the message. A time after the webhook's arrival is replaced
     by the arrival, because it would make all later messages look late.

@@ -1,4 +1,10 @@
-"""Erasure: collect the deletes of everything that belongs to a conversation or a customer."""
+"""Erasure: collect the deletes of everything that belongs to a conversation or a customer.
+
+A customer is identified by the hash of an address. Links from the hash to conversations outlive everything
+else about the customer. If several addresses wrote in a conversation, erasing any of them erases all of it.
+Idempotency records are found by a scan: they are keyed by event and action, and an index by conversation for
+a rare erasure would cost a write with every event.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +39,7 @@ async def collect_customer(stores: Stores, customer: str) -> SubjectData:
 
 
 async def _build_deletes(stores: Stores, conversation_id: str) -> list[Operation[Any]]:
-    """Build the deletes of what is stored about a conversation.
+    """Build the deletes of everything that is stored about a conversation.
 
     Links are deleted only when nothing else is left: through them a later erasure finds what a worker wrote
     meanwhile, or what a legal hold keeps.

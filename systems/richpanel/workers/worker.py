@@ -32,16 +32,16 @@ from richpanel.domain.inbound_events import EventMessage
 from richpanel.domain.intents import get_intent_classifier
 from richpanel.domain.plans import Plan, encode_plan, resume_plan
 from richpanel.domain.rules import Decision, Facts, HelpDeskAction, decide
-from richpanel.domain.state_updates import build_customer_link, build_next_state
 from richpanel.integrations.clients import HelpDeskClient, ShopClient, make_client
 from richpanel.integrations.rate_limits import CallPacer
 from richpanel.model import patterns
-from richpanel.model.entities import RECEIVES_MAX, ConversationState, IdempotencyRecord, Mode, RecordKind
+from richpanel.model.entities import MAX_RECEIVES, ConversationState, IdempotencyRecord, Mode, RecordKind
 from richpanel.model.replay_archive import archive_event
 from richpanel.settings import HELPDESK_VARIABLE, RichpanelSettings
 from richpanel.workers.actions import ActionRunner
 from richpanel.workers.context import ContextLoader, ResolvedEvent
 from richpanel.workers.feature_flags import FeatureFlagReader
+from richpanel.workers.state_updates import build_customer_link, build_next_state
 
 MAX_STATE_ATTEMPTS: Final = 5
 API_KEY_SECRET: Final = "richpanel_api_key"
@@ -65,7 +65,7 @@ class Worker:
         Raise `RetryLater` while the help desk does not have the message. On the last two deliveries before
         the dead-letter queue (`is_last`) give up waiting for it.
         """
-        message, is_last = received.message, received.receive_count >= RECEIVES_MAX - 1
+        message, is_last = received.message, received.receive_count >= MAX_RECEIVES - 1
         if message.key_source is KeySource.message_id:
             await self._process_once(ResolvedEvent(message), is_last)
             return
@@ -84,14 +84,14 @@ class Worker:
         webhook that the middleware's own tag triggered.
         """
         if message.is_without_message:
-            return [] if message.is_echo else await self.context_loader.find_new_messages(message)
+            return [] if message.is_echo else await self.context_loader.find_recent_messages(message)
         if matched := await self.context_loader.match_by_text(message):
             return [matched]
         if not is_last:
             raise RetryLater(f"No message at the help desk matches the text of {message.event_id} yet.")
         # The API may return the text in another form than the webhook had, so process every new message.
         log.warning("No message matches the text of %s. Processing all new messages.", message.event_id)
-        return await self.context_loader.find_new_messages(message)
+        return await self.context_loader.find_recent_messages(message)
 
     async def _process_once(
         self, event: ResolvedEvent, is_last: bool, *, duplicate_kind: str | None = "changed"
@@ -130,7 +130,7 @@ class Worker:
         """
         for key in filter(None, (message.previous_event_id, message.next_event_id)):
             seen = await self.stores.run(patterns.record(key))
-            if seen is not None and not seen.has_ended(self.stores.clock.now()):
+            if seen is not None and not seen.has_expired(self.stores.clock.now()):
                 first = {"event_id": key, "message_key": parse_key(key).components[-1]}
                 return message.model_copy(update=first | {"payload_sha256": seen.payload_sha256})
         return message
@@ -164,7 +164,7 @@ class Worker:
         self, claim: Claim[IdempotencyRecord], message: EventMessage, is_last: bool
     ) -> None:
         """Complete an event whose ticket exists and whose message does not. The message may appear later, so
-        retry until the last attempt.
+        raise `RetryLater` until `is_last`.
         """
         if not is_last:
             raise RetryLater(f"The help desk has the ticket of {message.event_id}, but not the message.")

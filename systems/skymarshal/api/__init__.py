@@ -1,1 +1,1 @@
-"""The entry points: HTTP routes, the agent's tools, CSV imports."""
+"""The entry points of SkyMarshal: HTTP routes, the agent's MCP tools and the CSV imports."""

@@ -1,8 +1,9 @@
-"""CSV imports: column aliases and derived values for each table.
+"""The CSV importer of each table: its entity, import pattern, column aliases and derived values.
 
-The entities' own types normalise statuses, bag tags, waybills, flight numbers, airports and times.
-Disruptions are not imported: they are decided here. Flights and rosters change here too, and each change
-raises their version: a file with an older version (1 if it has none) leaves such a row as it is.
+The entities' own types normalise statuses, bag tags, waybills, flight numbers, airports and times. The table
+Disruptions has no importer: SkyMarshal itself records decisions. SkyMarshal also changes flights and rosters,
+and each change raises their version: a file with an older version (1 if it has none) leaves such a row as it
+is.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from skymarshal.model.roster import is_roster_switched
 
 
 def _fill_capacity(values: dict[str, Any]) -> dict[str, Any]:
-    """Fill in the seats of the aircraft type where the file has no capacity."""
+    """Add the seats of the aircraft type if the row has no capacity and the type is known."""
     known = get_aircraft_types().get(str(values.get("aircraft_type", "")).upper())
     return values if "capacity" in values or known is None else values | {"capacity": known.seats}
 
 
 def _fill_risk_rank(values: dict[str, Any]) -> dict[str, Any]:
-    """Derive the risk rank from the risk; a rank in the file is ignored."""
+    """Add the risk rank that encodes the row's risk. A rank in the file is overwritten."""
     risk = values.get("reputation_risk")
     return values if risk is None else values | {"risk_rank": encode_risk_rank(risk)}
 

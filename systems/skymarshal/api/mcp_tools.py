@@ -1,4 +1,8 @@
-"""The agent's tools in addition to the access patterns: queries over several patterns. They only read."""
+"""The agent's MCP tools: read-only functions over the queries and the disruption assessment.
+
+They come in addition to the access patterns that an agent may call directly. The name of a function is the
+name of its tool, its docstring the description that the agent reads.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +128,11 @@ TOOLS = (
 
 
 def _shorten_report(report: Report) -> dict[str, Any]:
-    """Return the report as JSON without its longest lists, which would fill an agent's context."""
+    """Return the report as JSON, shortened for an agent's context.
+
+    At most twenty passengers and twenty cargo assignments are listed, and the bags to re-route are only
+    counted.
+    """
     result = report.model_dump(mode="json")
     result["passengers"]["ranked"] = result["passengers"]["ranked"][:MAX_PASSENGERS_SHOWN]
     result["bags"]["to_reroute"] = len(result["bags"]["to_reroute"])

@@ -1,6 +1,7 @@
-"""The HTTP API of SkyMarshal: every query, and `POST /disruptions`.
+"""The HTTP routes of SkyMarshal: GET routes for the queries, and `POST /disruptions` to assess or decide.
 
-Errors are problem+json. Nothing is written unless a disruption is confirmed. It runs as the component `api`.
+Errors are problem+json. Nothing is written unless a disruption is confirmed. The routes run as the component
+`api`.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class DisruptionAnswered(BaseModel):
 
 
 def build_routes(stores: Stores) -> list[APIRouter]:
+    """Return the API's routers: disruptions, flights, passengers, airport baggage, cargo and maintenance."""
     return [
         _build_disruption_routes(stores),
         _build_flight_routes(stores),
@@ -61,6 +63,7 @@ def build_routes(stores: Stores) -> list[APIRouter]:
 
 
 def _build_disruption_routes(stores: Stores) -> APIRouter:
+    """Build the routes that assess or confirm a disruption and list the disruptions of a passenger."""
     router = APIRouter(tags=["disruptions"])
     changed = describe_problem(
         "The flight has changed since the assessment, or the `disruption_id` belongs to another decision."
@@ -72,6 +75,7 @@ def _build_disruption_routes(stores: Stores) -> APIRouter:
         responses={**NOT_FOUND, 409: changed},
     )
     async def post_disruption(posted: DisruptionPosted) -> DisruptionAnswered:
+        """Return the report; with `confirm`, also write the chosen option and return the decision."""
         if posted.confirm is None:
             return DisruptionAnswered(report=await assess(stores, posted))
         report, decision = await confirm(stores, posted, posted.confirm)
@@ -92,12 +96,14 @@ def _build_disruption_routes(stores: Stores) -> APIRouter:
 
 
 def _build_flight_routes(stores: Stores) -> APIRouter:
+    """Build the routes below `/flights`: the flight, its manifest, seats, waitlist, crew and cargo."""
     router = APIRouter(prefix="/flights", tags=["flights"], responses=NOT_FOUND)
 
     several = describe_problem("Several flights of that number depart on that day. Get one by its id.")
 
     @router.get("", summary="Get a flight by number and day (UTC)", responses={409: several})
     async def flight_numbered(number: FlightNumber, day: Day) -> Flight:
+        """Return the flight that departs on that day. A cancelled one is ignored if another exists."""
         return await queries.find_flight(stores, number, day)
 
     @router.get("/{flight_id}", summary="Get a flight")
@@ -108,6 +114,7 @@ def _build_flight_routes(stores: Stores) -> APIRouter:
     async def manifest(
         flight_id: FlightId, status: BookingStatus = BookingStatus.CONFIRMED
     ) -> list[queries.ManifestLine]:
+        """Return a line per booking with this status, by default confirmed, with its bags."""
         await queries.get_flight(stores, flight_id)
         return await queries.get_flight_manifest(stores, flight_id, status)
 
@@ -126,6 +133,7 @@ def _build_flight_routes(stores: Stores) -> APIRouter:
 
     @router.get("/{flight_id}/crew/{position}", summary="List a flight's crew in one position")
     async def crew_in_position(flight_id: FlightId, position: CrewPosition) -> list[queries.CrewMember]:
+        """Return the roster rows in this position, whatever their status."""
         await queries.get_flight(stores, flight_id)
         return await queries.get_crew_in_position(stores, flight_id, position)
 
@@ -138,10 +146,12 @@ def _build_flight_routes(stores: Stores) -> APIRouter:
 
 
 def _build_passenger_routes(stores: Stores) -> APIRouter:
+    """Build the routes for passengers by id, their bookings and duplicates, and the bags of a booking."""
     router = APIRouter(tags=["passengers"], responses=NOT_FOUND)
 
     @router.get("/passengers", summary="Get passengers by id")
     async def passengers(id: Annotated[list[PassengerId], Query()]) -> list[Passenger]:
+        """Return the passengers with these ids, at most 500. Unknown ids are left out."""
         if len(id) > MAX_PASSENGERS:
             raise InvalidRequest(f"Invalid id: {len(id)} passenger ids, expected at most {MAX_PASSENGERS}.")
         return await queries.get_passengers(stores, id)
@@ -158,6 +168,7 @@ def _build_passenger_routes(stores: Stores) -> APIRouter:
         summary="List the flights that a passenger is booked on twice",
     )
     async def duplicates(passenger_id: PassengerId) -> queries.Duplicates:
+        """Return the flights with two or more bookings of the passenger that are not cancelled."""
         return await queries.get_duplicate_bookings(stores, passenger_id)
 
     @router.get(
@@ -170,6 +181,7 @@ def _build_passenger_routes(stores: Stores) -> APIRouter:
 
 
 def _build_airport_routes(stores: Stores) -> APIRouter:
+    """Build the routes for the bags at an airport: their number by status, and the mishandled ones."""
     router = APIRouter(prefix="/airports/{airport}/baggage", tags=["baggage"], responses=NOT_FOUND)
 
     @router.get("", summary="Count the bags at an airport, by status")
@@ -184,6 +196,7 @@ def _build_airport_routes(stores: Stores) -> APIRouter:
 
 
 def _build_ground_routes(stores: Stores) -> APIRouter:
+    """Build the routes for one shipment and for the staff of one work order."""
     router = APIRouter(tags=["cargo and maintenance"], responses=NOT_FOUND)
 
     @router.get("/shipments/{shipment_id}", summary="Get a shipment's route and delivery status")
@@ -199,6 +212,7 @@ def _build_ground_routes(stores: Stores) -> APIRouter:
         at: Moment | None = None,
         required: Annotated[int | None, Query(ge=0)] = None,
     ) -> queries.Staffing:
+        """Return the shifts and the peak; with `at`, also compare the staff present then with `required`."""
         return await queries.get_staffing(stores, workorder_id, at, required)
 
     return router

@@ -1,1 +1,1 @@
-"""The sample data and the demo story."""
+"""The demo of SkyMarshal: the generated sample data and the story that runs on it."""

@@ -1,4 +1,4 @@
-"""SkyMarshal's demo story: a morning on which EY11 runs late.
+"""SkyMarshal's demo story: a morning on which EY11 runs late, from the queries to the confirmed decision.
 
 It runs on the sample data, prints results and costs, and raises AssertionError if a promise does not hold.
 """
@@ -24,7 +24,7 @@ REPETITIONS = 5
 
 
 async def run_story(stores: Stores, console: Any) -> None:
-    """Run the story and print it to a Rich console."""
+    """Run the story on stores with the sample data and print it to a Rich console. It confirms a decision."""
     api = stores.for_component("api")
     await _show_queries(api, console)
     report = await _show_disruption(api, console)
@@ -33,6 +33,7 @@ async def run_story(stores: Stores, console: Any) -> None:
 
 
 async def _show_queries(stores: Stores, console: Any) -> None:
+    """Run the design document's queries and print their results and cost."""
     console.rule("[bold]SkyMarshal: who and what a disruption affects, without a scan")
     passenger = PassengerId("OZ69826352P")
     with meter_usage() as meter:
@@ -59,6 +60,7 @@ async def _show_queries(stores: Stores, console: Any) -> None:
 
 
 async def _show_disruption(stores: Stores, console: Any) -> Report:
+    """Assess the delay of EY11, print the report section by section and return it."""
     console.rule(f"EY11 on {DAY:%d %B %Y} is {DELAY_MINUTES // 60} hours late: a technical fault")
     report = await assess(stores, _build_request())
     people, crew = report.passengers, report.crew
@@ -93,6 +95,7 @@ async def _show_disruption(stores: Stores, console: Any) -> Report:
 
 
 def _show_ground_impact(report: Report, console: Any) -> None:
+    """Print the cargo, the open work orders and the aircraft's next flights."""
     cargo = report.cargo
     console.print(
         f"{cargo.count} lots of cargo, {cargo.weight_kg:,.0f} kg: "
@@ -114,6 +117,10 @@ def _show_ground_impact(report: Report, console: Any) -> None:
 
 
 async def _show_decision(stores: Stores, console: Any, report: Report) -> None:
+    """Confirm the first option without blockers twice.
+
+    Raise AssertionError unless only the second is a repeat.
+    """
     chosen = next(option for option in report.options.proposed if not option.blockers)
     choice = Choice(
         option=chosen.id,
@@ -132,7 +139,10 @@ async def _show_decision(stores: Stores, console: Any, report: Report) -> None:
 
 
 async def _compare_scan_with_index(stores: Stores, console: Any) -> None:
-    """Compare index and scan as the design document does, on this data and this machine."""
+    """Print the cost of an index query and of a scan for the same bookings, as the design document does.
+
+    Raise AssertionError if they find different bookings.
+    """
     console.rule("Index against scan")
     passenger = PassengerId("OZ69826352P")
     query = patterns.bookings_of_passenger(passenger)
@@ -151,7 +161,10 @@ async def _compare_scan_with_index(stores: Stores, console: Any) -> None:
 async def _measure_fastest(
     stores: Stores, operation: PagedRead[Booking, Booking]
 ) -> tuple[Page[Booking], Meter]:
-    """Return the fastest of a few repetitions, so that neither a cold start nor a busy moment counts."""
+    """Run the read five times and return the page and the meter of the fastest run.
+
+    So neither a cold start nor a busy moment counts.
+    """
     runs = []
     for _ in range(REPETITIONS):
         with meter_usage() as meter:
@@ -160,6 +173,7 @@ async def _measure_fastest(
 
 
 def _build_request() -> DisruptionRequest:
+    """Build the story's disruption: EY11 is four hours late because of a technical fault."""
     return DisruptionRequest(
         kind=DisruptionKind.DELAY,
         flight_number="EY11",
@@ -171,10 +185,12 @@ def _build_request() -> DisruptionRequest:
 
 
 def _format_counts(counts: dict[str, Any]) -> str:
+    """Format names with their numbers, such as LOADED 320, in one line."""
     return ", ".join(f"{name} {value:,.0f}" for name, value in counts.items())
 
 
 def _format_traces(section: Section) -> str:
+    """Format the access patterns of a section with the items that each read."""
     return ", ".join(f"{trace.pattern} ({trace.items_read:,} items)" for trace in section.traces)
 
 

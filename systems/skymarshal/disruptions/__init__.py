@@ -1,1 +1,1 @@
-"""The assessment of one disruption, and the decision on it."""
+"""The assessment of one flight disruption, which only reads, and the decision on it, which writes."""

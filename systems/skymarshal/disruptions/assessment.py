@@ -1,8 +1,9 @@
-"""The assessment of one disruption: the affected passengers, bags, crew and cargo, and the recovery options.
+"""The assessment of one disruption: `assess` reads the data and builds the report; it writes nothing.
 
-`assess` writes nothing. `context` reads the data; this module builds the report section by section.
-`itineraries`, `crew_section` and `options_section` build the sections with the most logic, on the rules in
-`domain`. `decision` writes the chosen option.
+The report has the affected passengers, bags, crew, cargo, maintenance and rotation, the claims and the
+recovery options. `context` reads the data; this module builds the report section by section. `itineraries`,
+`crew_section` and `options_section` build the sections with the most logic, on the rules in `domain`.
+`decision` writes the chosen option.
 """
 
 from __future__ import annotations
@@ -61,7 +62,11 @@ OVERNIGHT: Final = timedelta(days=1)
 
 
 async def assess(stores: Stores, request: DisruptionRequest) -> Report:
-    """Assess a disruption and return the full report. Nothing is written."""
+    """Assess a disruption and return the full report. Nothing is written.
+
+    Raise `NotFound` for an unknown flight or swap aircraft, `Conflict` if several flights match,
+    `InvalidRequest` for an invalid delay code or a flight that cannot be assessed.
+    """
     _check_request(request)
     context = await fetch_context(stores, request)
     _check_airports(context.flight)
@@ -88,7 +93,10 @@ async def assess(stores: Stores, request: DisruptionRequest) -> Report:
 
 
 def _check_request(request: DisruptionRequest) -> None:
-    """Check the delay code and the swap aircraft, which needs no reads."""
+    """Check the delay code and the swap aircraft before any read.
+
+    Raise `InvalidRequest` for an unknown code and `NotFound` for an unknown aircraft.
+    """
     if request.delay_code is not None:
         try:
             parse_delay_code(request.delay_code)
@@ -99,7 +107,10 @@ def _check_request(request: DisruptionRequest) -> None:
 
 
 def _check_airports(flight: Flight) -> None:
-    """Check that the airport table has both airports: distance and local time come from it."""
+    """Raise `InvalidRequest` unless the airport table has both airports of the flight.
+
+    Distance and local time come from it.
+    """
     for code in (flight.origin, flight.destination):
         try:
             get_airport(code)
@@ -111,6 +122,7 @@ def _check_airports(flight: Flight) -> None:
 
 
 def _build_flight(context: DisruptionContext) -> FlightHit:
+    """Build the flight section. A cancelled flight has no new times."""
     flight = context.flight
     return FlightHit(
         flight_id=flight.flight_id,
@@ -133,6 +145,7 @@ def _build_flight(context: DisruptionContext) -> FlightHit:
 
 
 def _build_passengers_section(context: DisruptionContext, missed: MissedByPassenger) -> PassengersHit:
+    """Build the passengers section: the counts, and every passenger with a seat, ranked."""
     return PassengersHit(
         count=len(context.bookings_by_passenger),
         missing_connections=sum(map(bool, missed.values())),
@@ -153,6 +166,10 @@ def _build_passengers_section(context: DisruptionContext, missed: MissedByPassen
 def _build_passenger(
     context: DisruptionContext, rank: int, ranked: connections.RankedPassenger, missed: MissedByPassenger
 ) -> PassengerHit:
+    """Build the entry of a ranked passenger.
+
+    Seat, cabin and booking are those of the first booking on the flight.
+    """
     passenger_id = PassengerId(ranked.passenger_id)
     passenger, bookings = (
         context.second.passengers.get(passenger_id),
@@ -188,6 +205,7 @@ def _classify_risk(score: int) -> ReputationRisk:
 def _build_lost_connection(
     context: DisruptionContext, missed: connections.MissedConnection
 ) -> LostConnection:
+    """Convert a missed connection to the report's model, with flight numbers, minutes and a sentence."""
     number = context.third.flights[missed.outbound].flight_number
     available = None if missed.available is None else _to_minutes(missed.available)
     return LostConnection(
@@ -205,6 +223,10 @@ def _build_lost_connection(
 def _describe_lost_connection(
     inbound: str, outbound: str, airport: str, available: int | None, needed: int
 ) -> str:
+    """Describe a missed connection in a sentence, by flight numbers and minutes.
+
+    `available` is None if cancelled.
+    """
     if available is None:
         return f"{inbound} does not fly, so {outbound} from {airport} is lost."
     if available < 0:
@@ -234,6 +256,10 @@ def _build_bags_section(context: DisruptionContext, missed: MissedByPassenger) -
 
 
 def _build_cargo_section(context: DisruptionContext) -> CargoSection:
+    """Build the cargo section without offloaded cargo.
+
+    Cargo without a handling code counts as general cargo.
+    """
     weights: dict[str, Decimal] = {}
     for each in context.cargo:
         for code in each.special_handling or [CargoSpecialHandling.GEN]:
@@ -260,19 +286,23 @@ def _build_cargo(assignment: CargoAssignment) -> CargoHit:
 
 
 def _get_weight(assignment: CargoAssignment) -> Decimal:
+    """Return the weight in kilograms, 0 if it is unknown."""
     return assignment.weight_on_flight_kg or Decimal(0)
 
 
 def _get_urgency(assignment: CargoAssignment) -> tuple[int, str]:
+    """Return the sort key of an assignment: the priority of its most urgent handling code, then its id."""
     codes = assignment.special_handling or [CargoSpecialHandling.GEN]
     return min(code.priority for code in codes), assignment.assignment_id
 
 
 def _get_code_urgency(weight: tuple[str, Decimal]) -> tuple[int, str]:
+    """Return the sort key of a pair of handling code and weight: the code's priority, then the code."""
     return CargoSpecialHandling(weight[0]).priority, weight[0]
 
 
 def _build_maintenance_section(context: DisruptionContext) -> MaintenanceSection:
+    """Build the maintenance section from the work orders on the aircraft that are not closed."""
     return MaintenanceSection(
         open=[_build_work_order(context, order) for order in context.open_work_orders],
         traces=[*context.first.reads["maintenance"].traces, *context.second.reads["maintenance"].traces],
@@ -280,6 +310,10 @@ def _build_maintenance_section(context: DisruptionContext) -> MaintenanceSection
 
 
 def _build_work_order(context: DisruptionContext, order: WorkOrder) -> WorkOrderHit:
+    """Build the entry of a work order with the staff on shift when the disruption became known.
+
+    Deferred work holds the aircraft once its repair is overdue on the day of the new departure.
+    """
     present = select_on_shift(context.second.staff[order.workorder_id], context.known_at)
     due = compute_repair_due(order.mel_category, order.opened_on) if order.mel_category else None
     is_overdue = due is not None and due < context.new_departure.date()
@@ -356,7 +390,7 @@ def _build_compensation_section(context: DisruptionContext, missed: MissedByPass
 
 
 def _compute_claims(context: DisruptionContext, missed: MissedByPassenger) -> dict[str, Exposure]:
-    """Compute the claim of each group of passengers.
+    """Compute the claim of each group of passengers, by a description of the group.
 
     The first group is always present, so that its rule can be shown.
     """
@@ -389,6 +423,7 @@ def _compute_claims(context: DisruptionContext, missed: MissedByPassenger) -> di
 
 
 def _build_journey(context: DisruptionContext, arrival_delay: timedelta) -> DisruptedJourney:
+    """Build the flight's journey with this delay at the destination, as input of the passenger rights."""
     return DisruptedJourney(
         origin=context.flight.origin,
         destination=context.flight.destination,
@@ -402,4 +437,5 @@ def _build_journey(context: DisruptionContext, arrival_delay: timedelta) -> Disr
 
 
 def _to_minutes(length: timedelta) -> int:
+    """Return the length in minutes, rounded."""
     return round(length.total_seconds() / 60)

@@ -1,9 +1,9 @@
-"""The data that a disruption is assessed by, read in three parallel waves.
+"""The context of an assessment: all stored data that one disruption needs, read in three successive waves.
 
 The first wave reads what belongs to the flight itself; the second what belongs to that (the passengers' other
 bookings, bags, the crew's duties, staff, seats on other flights, work on other aircraft); the third the
-flights that those refer to. Each read is metered on its own, so that the report can name the pattern behind
-each figure.
+flights that those refer to. The reads of a wave run in parallel. Each read is metered on its own, so that the
+report can name the pattern behind each figure.
 """
 
 from __future__ import annotations
@@ -86,7 +86,12 @@ class SectionReads:
 
 @dataclass(frozen=True)
 class FirstWave:
-    """Data of the flight itself. `spare_schedules` has the flights of the spare aircraft, by registration."""
+    """Data of the flight itself. `reads` has the metered reads by section of the report.
+
+    `bookings` are those that hold a seat. `rotation` has the aircraft's later flights, `alternatives` later
+    flights on the same route, `spare_schedules` the flights of the spare aircraft by registration, all
+    without cancelled ones.
+    """
 
     bookings: Sequence[Booking]
     waitlisted: int
@@ -103,7 +108,11 @@ class FirstWave:
 
 @dataclass(frozen=True)
 class SecondWave:
-    """Data that the first wave refers to."""
+    """Data that the first wave refers to, with the metered reads by section of the report.
+
+    Passengers and their bookings (`itineraries`) are keyed by passenger id, bags by booking id, duties by
+    crew id, staff by work order id, free seats by flight id, open work on spare aircraft by registration.
+    """
 
     passengers: Mapping[str, Passenger]
     itineraries: Mapping[str, Sequence[Booking]]
@@ -117,7 +126,7 @@ class SecondWave:
 
 @dataclass(frozen=True)
 class ThirdWave:
-    """The flights that the second wave refers to, by id."""
+    """Flights by id: those that the first two waves refer to, as far as they exist."""
 
     flights: Mapping[str, Flight]
     reads: SectionReads
@@ -139,6 +148,7 @@ class DisruptionContext:
 
     @property
     def delay(self) -> timedelta:
+        """The requested delay; zero if none was given."""
         return timedelta(minutes=self.request.delay_minutes)
 
     @property
@@ -151,6 +161,7 @@ class DisruptionContext:
 
     @property
     def new_arrival(self) -> datetime:
+        """The scheduled arrival plus the delay."""
         return self.flight.scheduled_arrival + self.delay
 
     @property
@@ -182,6 +193,7 @@ class DisruptionContext:
 
     @cached_property
     def _crew_with_skipped_rows(self) -> frozenset[object]:
+        """The ids of crew members with an unreadable roster row."""
         rosters = (crew_roster.name, crew_roster_v2.name)
         return frozenset(each.item.get("crew_id") for each in self.skipped_items if each.table in rosters)
 
@@ -223,16 +235,20 @@ class DisruptionContext:
 
     @property
     def cargo(self) -> list[CargoAssignment]:
-        """The cargo that is to go with the flight."""
+        """The cargo of the flight, without offloaded cargo."""
         return [each for each in self.first.cargo if each.loading_status is not LoadingStatus.OFFLOADED]
 
     @property
     def open_work_orders(self) -> list[WorkOrder]:
+        """The work orders on the aircraft that are not closed, deferred ones included."""
         return _select_open(self.first.work_orders)
 
 
 async def fetch_context(stores: Stores, request: DisruptionRequest) -> DisruptionContext:
-    """Read everything that the report is built from."""
+    """Read everything that the report is built from. Unreadable rows, except the flight's own, are skipped.
+
+    Raise `NotFound` for an unknown flight, `Conflict` if several match, `InvalidRequest` for an invalid one.
+    """
     known_at = request.known_at or datetime.fromtimestamp(stores.clock.now(), UTC)
     with meter_usage() as total:
         flight, flight_reads = await _record_reads(_fetch_flight(stores, request))
@@ -247,6 +263,7 @@ async def fetch_context(stores: Stores, request: DisruptionRequest) -> Disruptio
 
 
 async def _fetch_flight(stores: Stores, request: DisruptionRequest) -> Flight:
+    """Read the requested flight, by number and day or by id."""
     if request.flight_number is not None and request.day is not None:
         return await find_flight(stores, request.flight_number, request.day)
     return await get_flight(stores, FlightId(request.flight_id or ""))
@@ -255,6 +272,7 @@ async def _fetch_flight(stores: Stores, request: DisruptionRequest) -> Flight:
 async def _fetch_first_wave(
     stores: Stores, flight: Flight, swap_to: str | None, known_at: datetime
 ) -> FirstWave:
+    """Read the data of the flight itself in parallel."""
     fid, tail, departs = flight.flight_id, flight.aircraft_registration, flight.scheduled_departure
     spares = airline_network.find_spare_registrations(tail, swap_to)
     start, end = departs - LAST_FLIGHT_WINDOW, departs + ROTATION_WINDOW
@@ -310,7 +328,10 @@ async def _fetch_bookings(stores: Stores, flight: Flight) -> list[Booking]:
 
 
 async def _fetch_alternatives(stores: Stores, flight: Flight, known_at: datetime) -> list[Flight]:
-    """Read later flights on the same route that passengers can still catch, earliest arrival first."""
+    """Read the flights on the same route that depart in the 36 hours from this one's scheduled departure.
+
+    Flights that are cancelled or left before `known_at` are dropped. The earliest arrival comes first.
+    """
     numbers = airline_network.find_flight_numbers(flight.origin, flight.destination)
     since = flight.scheduled_departure
     pages = await stores.run(patterns.flights_numbered_between(numbers, since, since + ALTERNATIVES_WINDOW))
@@ -324,6 +345,7 @@ async def _fetch_alternatives(stores: Stores, flight: Flight, known_at: datetime
 
 
 async def _fetch_second_wave(stores: Stores, flight: Flight, first: FirstWave) -> SecondWave:
+    """Read the data that the first wave refers to in parallel."""
     passenger_ids = list(dict.fromkeys(booking.passenger_id for booking in first.bookings))
     booking_ids = [booking.booking_id for booking in first.bookings]
     # Before the roster is switched, the table by crew member may lack some or all duties: it is not read.
@@ -363,7 +385,7 @@ async def _fetch_second_wave(stores: Stores, flight: Flight, first: FirstWave) -
 
 
 async def _count_seats_left(stores: Stores, flights: Sequence[Flight]) -> dict[str, int]:
-    """Count the free seats of each flight: capacity less the passengers who hold a seat."""
+    """Return the free seats by flight id: capacity less the bookings that hold a seat, at least 0."""
     pairs = [(flight.flight_id, status) for flight in flights for status in SEATED_STATUSES]
     async with _task_group() as group:
         counts = [group.create_task(stores.run(patterns.count_on_flight(*each))) for each in pairs]
@@ -376,6 +398,7 @@ async def _count_seats_left(stores: Stores, flights: Sequence[Flight]) -> dict[s
 async def _fetch_third_wave(
     stores: Stores, flight: Flight, first: FirstWave, second: SecondWave
 ) -> ThirdWave:
+    """Read the flights of itineraries and duties that earlier waves have not read, in one batch."""
     bookings = [booking for several in second.itineraries.values() for booking in several]
     wanted = {each.flight_id for each in bookings if each.booking_status.has_seat}
     wanted |= {duty.flight_id for several in second.duties.values() for duty in several}
@@ -388,10 +411,12 @@ async def _fetch_third_wave(
 
 
 def _drop_cancelled(flights: Sequence[Flight]) -> list[Flight]:
+    """Return the flights that are not cancelled."""
     return [each for each in flights if each.flight_status != patterns.CANCELLED]
 
 
 def _select_open(orders: Sequence[WorkOrder]) -> list[WorkOrder]:
+    """Return the work orders that are not closed."""
     return [each for each in orders if each.work_status is not WorkOrderStatus.CLOSED]
 
 
@@ -412,10 +437,12 @@ async def _record_reads(work: Awaitable[R]) -> tuple[R, SectionReads]:
 
 
 def _merge_reads(*several: SectionReads) -> SectionReads:
+    """Return the reads of several operations as those of one section."""
     return SectionReads(Meter([usage for each in several for usage in each.meter.usages]))
 
 
 def _build_trace(pattern: str, meter: Meter) -> Trace:
+    """Build the trace of an access pattern, given by id, from the meter of its reads."""
     return Trace(
         pattern=pattern,
         purpose=_PATTERNS_BY_ID[pattern].purpose if pattern in _PATTERNS_BY_ID else "",

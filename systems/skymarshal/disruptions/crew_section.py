@@ -1,4 +1,4 @@
-"""The crew section of a disruption report: the duty limits that a delay breaks.
+"""The crew section of a disruption report: the duty limits that a delay breaks, and the minimum crew.
 
 `context` has read the crew and their duties, `duty_limits` has the rules. This module converts roster rows to
 duties.
@@ -37,6 +37,7 @@ UNCHECKED_MESSAGE: Final = (
 
 
 def build_crew_section(context: DisruptionContext) -> CrewSection:
+    """Build the section: the limits that each crew member breaks, and what the minimum crew lacks."""
     members = [_build_crew_member(context, row) for row in context.flying_crew]
     check = check_crew(context.capacity, [row.position_id for row in context.flying_crew])
     return CrewSection(
@@ -52,7 +53,7 @@ def build_crew_section(context: DisruptionContext) -> CrewSection:
 
 
 def find_illegal_crew(context: DisruptionContext, delay: timedelta) -> list[CrewRow]:
-    """Return the crew who may not fly so late: they break a limit that may not be extended."""
+    """Return the rows of crew on board who, with this delay, break a limit that may not be extended."""
     return [
         row
         for row in context.flying_crew
@@ -61,18 +62,21 @@ def find_illegal_crew(context: DisruptionContext, delay: timedelta) -> list[Crew
 
 
 def find_unverified_crew(context: DisruptionContext) -> list[CrewRow]:
-    """Return the crew whose other duties are not all known, so that their legality is uncertain."""
+    """Return the rows of crew on board whose other duties are not all known: their legality is uncertain."""
     return [row for row in context.flying_crew if not context.has_duty_history(row.crew_id)]
 
 
 def count_standby_replacements(context: DisruptionContext, illegal: Sequence[CrewRow]) -> int:
-    """Count those whom standby crew in the same position can replace."""
+    """Count how many of the `illegal` crew the standby crew can replace, one each, in the same position."""
     wanted = Counter(row.position_id for row in illegal)
     return (wanted & Counter(row.position_id for row in context.standby_crew)).total()
 
 
 def find_broken_limits(context: DisruptionContext, row: CrewRow, delay: timedelta) -> list[Violation]:
-    """Return the limits that the delay breaks or worsens. Report time stays: the duty only gets longer."""
+    """Return the limits of the crew member of `row` that the delay of this flight breaks or worsens.
+
+    The time to report stays as planned: the duty only gets longer.
+    """
     base = row.home_base if row.home_base and row.home_base in get_airports() else context.flight.origin
     known: Sequence[CrewRow] = context.second.duties.get(row.crew_id, ())
     rostered = [each for each in known if is_flying(each) and each.roster_id != row.roster_id] + [row]
@@ -105,7 +109,7 @@ def _find_same_duty(rostered: Sequence[CrewRow], row: CrewRow) -> list[CrewRow]:
 def _compute_late_sectors(
     context: DisruptionContext, sectors: Sequence[CrewRow], row: CrewRow, delay: timedelta
 ) -> list[tuple[CrewRow, timedelta]]:
-    """Return the delay of this sector and of each one after it.
+    """Return the sector `row` and each later one of `sectors`, with the delay of each.
 
     A delay travels with the crew, less the slack in the ground times.
     """
@@ -122,6 +126,10 @@ def _compute_late_sectors(
 
 
 def _build_crew_member(context: DisruptionContext, row: CrewRow) -> CrewHit:
+    """Build the report's entry of one crew member.
+
+    `is_legal` is None if no limit is broken but duties are unknown.
+    """
     changes_nothing = context.is_cancelled or not context.delay
     violations = [] if changes_nothing else find_broken_limits(context, row, context.delay)
     is_legal = all(each.is_extendable for each in violations)
@@ -137,12 +145,16 @@ def _build_crew_member(context: DisruptionContext, row: CrewRow) -> CrewHit:
 
 
 def _get_departure(context: DisruptionContext, row: CrewRow) -> datetime:
+    """Return the scheduled departure of a row's flight, or the start of duty if the flight is unknown."""
     flight = context.third.flights.get(row.flight_id)
     return row.duty_start if flight is None else flight.scheduled_departure
 
 
 def _get_landing(context: DisruptionContext, row: CrewRow) -> datetime | None:
-    """Return the arrival of a row's flight: scheduled for the disrupted flight, expected for the others."""
+    """Return the arrival of a row's flight: scheduled for the disrupted flight, expected for the others.
+
+    Return None if the flight is unknown.
+    """
     flight = context.third.flights.get(row.flight_id)
     if flight is None:
         return None
@@ -156,6 +168,11 @@ def _build_duty(
     delay: timedelta = timedelta(),
     end_delay: timedelta = timedelta(),
 ) -> Duty:
+    """Build the duty of a roster row that lands `delay` and ends `end_delay` later than planned.
+
+    `base` is the home base. Only pilots of the disrupted flight count as an augmented crew, if they are three
+    or more.
+    """
     flight, landing, end = (
         context.third.flights.get(row.flight_id),
         _get_landing(context, row),

@@ -1,4 +1,4 @@
-"""The decision on a disruption: write the chosen option exactly once.
+"""The decision on a disruption: `confirm` writes the chosen option exactly once, even if it is repeated.
 
 One transaction changes the flight and records the decision, on the condition that the flight has not changed
 since it was assessed. The passengers' rows follow. They are computed from the record and keyed by passenger
@@ -50,7 +50,7 @@ class Choice(BaseModel):
 
     Repeating a `disruption_id` with the same decision changes nothing more; with another decision it is
     refused. `version` is the flight's version in the report that was decided on; if the flight has changed
-    since, the decision is refused.
+    since, the decision is refused. `despite_blockers` allows an option that has blockers.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -63,7 +63,10 @@ class Choice(BaseModel):
 
 
 class Decision(BaseModel):
-    """The recorded decision. `repeated` is true if an earlier call had recorded it."""
+    """The recorded decision. `repeated` is true if an earlier call had recorded it.
+
+    `passengers_noted` is the number of passengers affected.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -76,7 +79,12 @@ class Decision(BaseModel):
 
 
 async def confirm(stores: Stores, request: DisruptionRequest, choice: Choice) -> tuple[Report, Decision]:
-    """Assess the disruption again and write the chosen option. Return the new report and the decision."""
+    """Assess the disruption again and write the chosen option. Return the new report and the decision.
+
+    Without a `disruption_id` in `choice`, one is generated. Raise `Conflict` if the flight has changed or the
+    id belongs to another decision, `InvalidRequest` for an unknown or blocked option, `RetryLater` after
+    repeated transaction conflicts.
+    """
     report = await assess(stores, request)
     disruption_id = DisruptionId(choice.disruption_id or UlidGenerator(stores.clock).new())
     record = await _load_record(stores, disruption_id)
@@ -100,11 +108,19 @@ async def confirm(stores: Stores, request: DisruptionRequest, choice: Choice) ->
 
 
 async def _load_record(stores: Stores, disruption_id: DisruptionId) -> Disruption | None:
-    """Read the record consistently: a decision acknowledged a moment ago must be visible."""
+    """Return the record of a decision or None.
+
+    The read is consistent: a decision acknowledged a moment ago must be visible.
+    """
     return await stores.run(patterns.disruption(disruption_id).consistent())
 
 
 def _build_record(stores: Stores, choice: Choice, report: Report, disruption_id: DisruptionId) -> Disruption:
+    """Build the record of a new decision, not settled yet.
+
+    Raise `Conflict` if the flight is cancelled, departed, arrived or at another version than the choice
+    names.
+    """
     flight = report.flight
     if flight.status in FINAL_STATUSES or choice.version not in (None, flight.version):
         raise _build_changed_error(report)
@@ -126,6 +142,7 @@ def _build_record(stores: Stores, choice: Choice, report: Report, disruption_id:
 
 
 def _find_option(report: Report, choice: Choice) -> OptionProposed:
+    """Return the chosen option of the report. Raise `InvalidRequest` if it was not proposed or is blocked."""
     for option in report.options.proposed:
         if option.id == choice.option:
             if option.blockers and not choice.despite_blockers:
@@ -139,9 +156,10 @@ def _find_option(report: Report, choice: Choice) -> OptionProposed:
 
 
 async def _write_record(stores: Stores, record: Disruption, report: Report) -> tuple[Disruption, bool]:
-    """Write the record and the flight.
+    """Write the record and the flight in one transaction, with a few attempts if transactions conflict.
 
-    Also return whether an earlier call had used the same id; its record is returned then.
+    Return the record and False, or the earlier record and True if an earlier call had used the same id. Raise
+    `Conflict` if the flight has changed, `RetryLater` after the last attempt.
     """
     for attempt in range(MAX_ATTEMPTS):
         try:
@@ -168,7 +186,7 @@ def _is_transaction_conflict(error: TransactionCancelled | TransactionConflict) 
 
 
 def _build_flight_update(report: Report, record: Disruption) -> Update[Any]:
-    """Build the update of the flight that carries out the decision."""
+    """Build the update that carries out the decision, if the flight still has the report's version."""
     flight, delay = report.flight, timedelta(minutes=record.delay_minutes)
     if record.option == "cancel":
         return patterns.cancel_flight(record.flight_id, flight.version, record.delay_code)
@@ -193,6 +211,7 @@ def _build_flight_update(report: Report, record: Disruption) -> Update[Any]:
 
 
 def _build_changed_error(report: Report) -> Conflict:
+    """Build the error for a flight that changed or is already cancelled, departed or arrived."""
     flight = report.flight
     return Conflict(
         f"Flight {flight.flight_number} has changed since the assessment: it is {flight.status} now, "
@@ -215,7 +234,7 @@ def _check_same_decision(record: Disruption, choice: Choice, report: Report) -> 
 
 
 async def _settle(stores: Stores, record: Disruption) -> None:
-    """Write the passengers' rows and mark the decision as settled.
+    """Assess the decided disruption, write the rows of its passengers and mark the decision as settled.
 
     Existing rows are overwritten with the same values.
     """
@@ -243,6 +262,7 @@ def _build_decided_request(record: Disruption) -> DisruptionRequest:
 
 
 def _build_passenger_row(record: Disruption, hit: PassengerHit) -> DisruptedPassenger:
+    """Build the stored row of one affected passenger."""
     risk = ReputationRisk(hit.reputation_risk)
     return DisruptedPassenger(
         passenger_id=PassengerId(hit.passenger_id),

@@ -1,4 +1,4 @@
-"""The passengers' itineraries: the connections that a disruption breaks, and the order of help.
+"""Missed connections and the order of help, computed from the itineraries in a disruption's context.
 
 `context` has read the bookings and flights; `connections` has the rules.
 """
@@ -18,14 +18,17 @@ MissedByPassenger = Mapping[PassengerId, Sequence[connections.MissedConnection]]
 
 
 def find_missed_by_passenger(context: DisruptionContext) -> MissedByPassenger:
-    """Return the connections that the requested disruption breaks, by passenger."""
+    """Return the connections that the requested disruption breaks, for every passenger of the flight.
+
+    A passenger who misses none has an empty sequence.
+    """
     return _find_missed(
         context, connections.FlightDisruption(context.flight.flight_id, context.request.kind, context.delay)
     )
 
 
 def find_missed_with_delay(context: DisruptionContext, delay: timedelta) -> MissedByPassenger:
-    """Return the connections that a delay of this length would break, by passenger."""
+    """Return the connections that a delay of this length would break, for every passenger of the flight."""
     return _find_missed(
         context, connections.FlightDisruption(context.flight.flight_id, DisruptionKind.DELAY, delay)
     )
@@ -34,7 +37,7 @@ def find_missed_with_delay(context: DisruptionContext, delay: timedelta) -> Miss
 def rank_passengers(
     context: DisruptionContext, missed: MissedByPassenger
 ) -> list[connections.RankedPassenger]:
-    """Rank all passengers of the flight, most urgent first."""
+    """Score all passengers of the flight by need, tier, cabin and missed connections, most urgent first."""
     return connections.rank_passengers(
         connections.PassengerProfile(
             passenger_id=passenger_id,
@@ -48,7 +51,7 @@ def rank_passengers(
 
 
 def get_special_services(context: DisruptionContext, passenger_id: PassengerId) -> list[str]:
-    """Return the special services of a passenger, from the profile and the bookings on this flight."""
+    """Return a passenger's special services: those of the profile, then of the bookings on this flight."""
     passenger = context.second.passengers.get(passenger_id)
     own = passenger.special_services if passenger else []
     booked = [
@@ -58,11 +61,13 @@ def get_special_services(context: DisruptionContext, passenger_id: PassengerId) 
 
 
 def get_tier(context: DisruptionContext, passenger_id: PassengerId) -> str | None:
+    """Return the loyalty tier of a passenger, or None if the passenger has no profile or no tier."""
     passenger = context.second.passengers.get(passenger_id)
     return passenger.tier if passenger else None
 
 
 def _find_missed(context: DisruptionContext, disruption: connections.FlightDisruption) -> MissedByPassenger:
+    """Return the connections that a disruption of the flight breaks, for every passenger of the flight."""
     return {
         passenger_id: connections.find_missed_connections(
             _build_legs(context, context.second.itineraries[passenger_id]), disruption
@@ -72,7 +77,10 @@ def _find_missed(context: DisruptionContext, disruption: connections.FlightDisru
 
 
 def _build_legs(context: DisruptionContext, bookings: Sequence[Booking]) -> list[connections.Leg]:
-    """Build the legs of an itinerary, without cancelled flights. A flight booked twice is one leg."""
+    """Build the legs of an itinerary from the bookings that hold a seat.
+
+    Other flights that are cancelled or unknown are left out. A flight booked twice is one leg.
+    """
     flights = {
         booking.flight_id: context.third.flights[booking.flight_id]
         for booking in bookings
@@ -87,6 +95,7 @@ def _build_legs(context: DisruptionContext, bookings: Sequence[Booking]) -> list
 
 
 def _build_leg(flight: Flight) -> connections.Leg:
+    """Convert a flight to a leg with scheduled and estimated times."""
     return connections.Leg(
         flight_id=flight.flight_id,
         origin=flight.origin,

@@ -1,4 +1,4 @@
-"""The options section of a disruption report.
+"""The options section of a disruption report: the ranked recovery options, with spare aircraft for a swap.
 
 `context` has read other flights and aircraft, `recovery_options` has the costs. This module finds the free
 aircraft and counts what each delay would mean for connections and crew.
@@ -30,6 +30,7 @@ MAX_DELAY: Final = timedelta(minutes=MAX_DELAY_MINUTES)
 
 
 def build_options_section(context: DisruptionContext, missed: MissedByPassenger) -> OptionsSection:
+    """Build the section with every recovery option, ranked by feasibility and then by cost."""
     return OptionsSection(
         proposed=[
             _build_proposed_option(option)
@@ -41,11 +42,12 @@ def build_options_section(context: DisruptionContext, missed: MissedByPassenger)
 
 
 def get_notice_days(context: DisruptionContext) -> int:
-    """Return the whole days from the time the disruption became known to the scheduled departure."""
+    """Return the whole days from when the disruption became known to the scheduled departure, at least 0."""
     return max(0, (context.flight.scheduled_departure - context.known_at).days)
 
 
 def _build_impact(context: DisruptionContext, missed: MissedByPassenger) -> recovery_options.Impact:
+    """Build the totals from which the recovery options are computed."""
     flight = context.flight
     illegal = find_illegal_crew(context, context.delay)
     return recovery_options.Impact(
@@ -81,11 +83,12 @@ def _build_impact(context: DisruptionContext, missed: MissedByPassenger) -> reco
 
 
 def _get_handling(assignment: CargoAssignment) -> CargoSpecialHandling:
+    """Return the most urgent handling code of an assignment, or GEN if it has none."""
     return min(assignment.special_handling, key=lambda code: code.priority, default=CargoSpecialHandling.GEN)
 
 
 def _rank_spares(context: DisruptionContext) -> list[recovery_options.SpareAircraft]:
-    """Return the requested aircraft, blocked or not, then the best free ones.
+    """Return at most three aircraft: the requested one, blocked or not, then the best free ones.
 
     Aircraft with enough seats come first, then those ready earliest, then those of the same type.
     """
@@ -107,6 +110,7 @@ def _rank_spares(context: DisruptionContext) -> list[recovery_options.SpareAircr
 
 
 def _build_spare(context: DisruptionContext, registration: str) -> recovery_options.SpareAircraft:
+    """Build the spare aircraft: when it is ready, by its planned flights, and what blocks it."""
     flight, aircraft = context.flight, airline_network.get_aircraft(registration)
     planned = context.first.spare_schedules[registration]
     before = [each for each in planned if each.departure <= flight.scheduled_departure]
@@ -129,7 +133,11 @@ def _build_spare(context: DisruptionContext, registration: str) -> recovery_opti
 def _find_blockers(
     context: DisruptionContext, registration: str, location: str, after: Sequence[Flight], delay: timedelta
 ) -> tuple[str, ...]:
-    """List why an aircraft cannot take the flight: late, elsewhere, in maintenance, or needed too soon."""
+    """List why an aircraft cannot take the flight: late, elsewhere, in maintenance, or needed too soon.
+
+    `location` is the airport where it is at departure, `after` its own later flights, `delay` that of the
+    swap.
+    """
     flight = context.flight
     blockers = []
     if delay > MAX_DELAY:
@@ -153,7 +161,7 @@ def _find_blockers(
 def _add_delay_effects(
     context: DisruptionContext, spares: Sequence[recovery_options.SpareAircraft]
 ) -> list[recovery_options.SpareAircraft]:
-    """Add the exact missed connections and illegal crew for the delay of each swap."""
+    """Return the aircraft with the exact missed connections and illegal crew for the delay of each swap."""
     delays = {recovery_options.compute_swap_delay(spare) for spare in spares}
     missed = {delay: sum(map(bool, find_missed_with_delay(context, delay).values())) for delay in delays}
     illegal = {delay: len(find_illegal_crew(context, delay)) for delay in delays}
@@ -164,6 +172,7 @@ def _add_delay_effects(
 
 
 def _build_proposed_option(option: recovery_options.Option) -> OptionProposed:
+    """Convert an option to its model. The id is the kind, followed by the registration for a swap."""
     tail = option.tail_number
     return OptionProposed(
         rank=option.rank,

@@ -1,4 +1,4 @@
-"""The request for a disruption assessment and the report that answers it.
+"""The models of a disruption request and of the report that answers it, section by section.
 
 Every section lists the access patterns that read its data, with the items read and their cost, so that each
 figure can be traced to its reads.
@@ -52,6 +52,7 @@ class DisruptionRequest(BaseModel):
 
     @model_validator(mode="after")
     def _check_complete(self) -> Self:
+        """Raise ValueError unless the flight is named in exactly one way and the fields fit the kind."""
         by_number = (self.flight_number is not None, self.day is not None)
         if by_number not in ((True, True), (False, False)) or any(by_number) == (self.flight_id is not None):
             raise ValueError("name the flight either by flight_id, or by flight_number and day")
@@ -81,13 +82,17 @@ class Section(ReportValue):
 
 
 class DerivedSection(Section):
-    """A section computed from other sections, which it names."""
+    """A section computed from the sections that `derived_from` names, and from own reads if it has any."""
 
     derived_from: list[str]
 
 
 class FlightHit(Section):
-    """The flight as stored now. A confirmation sends `version` back to prove that it saw this state."""
+    """The disrupted flight as stored now; a swap shows the requested aircraft and its seats instead.
+
+    The new times are null for a cancellation. A confirmation sends `version` back to prove that it saw this
+    state.
+    """
 
     flight_id: str
     flight_number: str
@@ -104,6 +109,11 @@ class FlightHit(Section):
 
 
 class LostConnection(ReportValue):
+    """One connection that a passenger misses. `minutes_available` is null if the flight is cancelled.
+
+    `told` is a sentence that explains it.
+    """
+
     outbound_flight_id: str
     outbound_flight_number: str
     airport: str
@@ -113,6 +123,8 @@ class LostConnection(ReportValue):
 
 
 class PassengerHit(ReportValue):
+    """One passenger of the flight. `rank` starts at 1 with the most urgent; `bags` is the number of bags."""
+
     rank: int
     passenger_id: str
     booking_id: str
@@ -142,6 +154,8 @@ class PassengersHit(Section):
 
 
 class BagsHit(Section):
+    """The bags of passengers who hold a seat: their number, by status, and the tags of those to re-route."""
+
     count: int
     by_status: dict[str, int]
     to_reroute: list[str]
@@ -180,6 +194,8 @@ class CrewSection(Section):
 
 
 class CargoHit(ReportValue):
+    """One shipment on the flight. A missing weight is 0."""
+
     assignment_id: str
     shipment_id: str
     loading_status: str
@@ -200,6 +216,11 @@ class CargoSection(Section):
 
 
 class WorkOrderHit(ReportValue):
+    """One work order that is not closed.
+
+    `holds_the_aircraft` says whether it keeps the aircraft on the ground; `staff_ids` are those on shift.
+    """
+
     workorder_id: str
     task: str
     status: str
@@ -221,6 +242,8 @@ class MaintenanceSection(Section):
 
 
 class NextFlight(ReportValue):
+    """A later flight of the same aircraft. `late_minutes` is 0 if the flight has no aircraft."""
+
     flight_id: str
     flight_number: str
     scheduled_departure: datetime
@@ -264,12 +287,19 @@ class CompensationSection(DerivedSection):
 
 
 class CostLine(ReportValue):
+    """One line of an option's cost. `basis` says how the amount was computed."""
+
     label: str
     amount: Decimal
     basis: str
 
 
 class OptionProposed(ReportValue):
+    """One recovery option with its cost.
+
+    `id` is the value to confirm; an option with blockers needs an override.
+    """
+
     rank: int
     id: str
     kind: Literal["delay", "re-crew", "swap", "cancel"]
@@ -285,6 +315,8 @@ class OptionProposed(ReportValue):
 
 
 class OptionsSection(DerivedSection):
+    """The recovery options by rank: first those without blockers, then by cost."""
+
     proposed: list[OptionProposed]
 
 

@@ -1,1 +1,1 @@
-"""The rules of the trade and its reference data: pure functions, without stores."""
+"""The rules of airline operations and their reference data: pure functions without access to stores."""

@@ -1,6 +1,6 @@
-"""Aircraft types: seats, cargo capacity and minimum crew.
+"""Aircraft types with their seats and cargo capacity, and the check of a crew against the legal minimum.
 
-The crew check and the choice of a swap aircraft use it.
+The CSV import takes seats from the types; the queries and the disruption report check crews.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from skymarshal.domain.statuses import CrewPosition
 
 
 class AircraftType(Record):
+    """One aircraft type, by ICAO designator."""
+
     code: str
     name: str
     seats: int
@@ -22,6 +24,8 @@ class AircraftType(Record):
 
 
 class AircraftTypeTable(Record):
+    """The data file of aircraft types and minimum crew, with its source."""
+
     source: Source
     seats_per_cabin_crew: int
     pilots_min: int
@@ -40,6 +44,7 @@ class CrewCheck:
 
     @property
     def is_enough(self) -> bool:
+        """Whether the crew meets the minimum."""
         return not self.missing
 
 
@@ -60,7 +65,7 @@ def get_aircraft_type(code: str) -> AircraftType:
 
 
 def get_min_cabin_crew(seats: int) -> int:
-    """Return the minimum cabin crew for the seats installed.
+    """Return the minimum cabin crew for the seats installed. Raise ValueError for a negative number.
 
     One for every 50 seats or part of it (14 CFR 121.391(a), ORO.CC.100), occupied or not.
     """
@@ -70,7 +75,7 @@ def get_min_cabin_crew(seats: int) -> int:
 
 
 def check_crew(seats: int, positions: Iterable[str | CrewPosition]) -> CrewCheck:
-    """Check a crew, given by position, against the minimum for that many installed seats."""
+    """Check a crew, one position per member, against the minimum of pilots and cabin crew for these seats."""
     crew = [CrewPosition(position) for position in positions]
     pilots = sum(position.is_flight_deck for position in crew)
     cabin = len(crew) - pilots

@@ -14,6 +14,8 @@ from skymarshal.domain.reference_data import Record, Source, load_document
 
 
 class Aircraft(Record):
+    """One aircraft of the fleet list. `seats` is 0 for a freighter; `base` is its airport."""
+
     registration: str
     type: str
     seats: int
@@ -21,7 +23,7 @@ class Aircraft(Record):
 
 
 class Service(Record):
-    """One flight number with its route and its daily departure (UTC)."""
+    """One flight number with its route, its daily departure (UTC, as text) and its length in minutes."""
 
     flight_number: str
     origin: str
@@ -31,11 +33,15 @@ class Service(Record):
 
 
 class FleetList(Record):
+    """The data file of the fleet, with its source."""
+
     source: Source
     aircraft: tuple[Aircraft, ...]
 
 
 class Timetable(Record):
+    """The data file of the timetable, with its source."""
+
     source: Source
     services: tuple[Service, ...]
 
@@ -62,9 +68,10 @@ def get_aircraft(registration: str) -> Aircraft:
 
 
 def find_spare_registrations(registration: str, wanted: str | None = None) -> list[str]:
-    """Return the interchangeable aircraft of the same base, and `wanted`.
+    """Return the interchangeable aircraft at the same base, and `wanted` if the fleet has it.
 
-    Their flights decide whether one is free.
+    They are candidates only: their flights decide whether one is free. An aircraft outside of the fleet has
+    none.
     """
     own = get_fleet().get(registration)
     return [
@@ -86,7 +93,7 @@ def _is_interchangeable(one: Aircraft, other: Aircraft) -> bool:
 
 
 def find_flight_numbers(origin: str, destination: str) -> list[str]:
-    """Return the flight numbers on a route."""
+    """Return the flight numbers of the timetable on a route."""
     return [
         each.flight_number
         for each in get_services()

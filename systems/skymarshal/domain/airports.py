@@ -24,6 +24,8 @@ Zone = Literal["EU", "UK", ""]
 
 @dataclass(frozen=True, slots=True)
 class Airport:
+    """One airport of the table. `zone` is its territory for passenger rights: EU, UK or neither."""
+
     iata: str
     icao: str
     name: str
@@ -36,6 +38,8 @@ class Airport:
 
 
 class ConnectionTimes(Record):
+    """The data file of minimum connection times in minutes, by kind of connection, with its source."""
+
     source: Source
     default: Mapping[str, int]
     terminal_change: int
@@ -67,7 +71,10 @@ def get_airport(code: str) -> Airport:
 
 
 def compute_distance_km(origin: str, destination: str) -> float:
-    """Return the great-circle distance in kilometres, which selects the band of passenger compensation."""
+    """Return the great-circle distance in kilometres, which selects the band of passenger compensation.
+
+    Raise ValueError for an unknown airport.
+    """
     start, end = get_airport(origin), get_airport(destination)
     latitudes = radians(start.latitude), radians(end.latitude)
     half_height = sin((latitudes[1] - latitudes[0]) / 2)
@@ -86,7 +93,10 @@ def is_international(origin: str, destination: str) -> bool:
 
 
 def get_utc_offset(code: str, moment: datetime) -> timedelta:
-    """Return the airport's offset from UTC at a moment. Duty limits go by this local time."""
+    """Return the airport's offset from UTC at a moment. Duty limits go by this local time.
+
+    Raise ValueError for an unknown airport or a moment without a time zone.
+    """
     if moment.tzinfo is None:
         raise ValueError(f"Invalid time {moment.isoformat()}: expected a time zone. Give it in UTC.")
     return moment.astimezone(ZoneInfo(get_airport(code).time_zone)).utcoffset() or timedelta(0)
@@ -99,7 +109,10 @@ def get_min_connection_minutes(
     outbound_international: bool,
     same_terminal: bool = True,
 ) -> int:
-    """Return the shortest time from arrival to departure in which passenger and bag can connect."""
+    """Return the shortest time from arrival to departure in which passenger and bag can connect.
+
+    An airport without values of its own has the default; a change of terminal adds time.
+    """
     times = load_document("mct.json", ConnectionTimes)
     kind = f"{_format_scope(inbound_international)}-{_format_scope(outbound_international)}"
     minutes = times.airports.get(airport, {}).get(kind, times.default[kind])
@@ -121,4 +134,5 @@ def _parse_airport(row: Mapping[str, str]) -> Airport:
 
 
 def _format_scope(international: bool) -> str:
+    """Return the word that names a flight in the keys of the connection times."""
     return "international" if international else "domestic"

@@ -1,7 +1,7 @@
-"""Connections that a disruption breaks, and the order in which passengers are helped.
+"""Rules for missed connections and for the order in which passengers of a disrupted flight are helped.
 
-It takes itineraries and returns missed connections and ranked passengers with the reasons for their scores.
-`recovery_options` uses the counts.
+The functions take itineraries and passenger profiles and return missed connections and ranked passengers with
+the reasons for their scores. `recovery_options` uses the counts.
 """
 
 from __future__ import annotations
@@ -83,7 +83,11 @@ class FlightDisruption:
 
 @dataclass(frozen=True, slots=True)
 class MissedConnection:
-    """A connection that no longer works. `available` is None if the inbound flight is cancelled."""
+    """A connection that no longer works, given by the ids of its two flights.
+
+    `available` is None if the inbound flight is cancelled, negative if the outbound flight leaves earlier.
+    `legs_lost` counts the outbound flight and the ones connecting after it.
+    """
 
     inbound: str
     outbound: str
@@ -114,7 +118,7 @@ class PassengerProfile:
 
 @dataclass(frozen=True, slots=True)
 class RankedPassenger:
-    """A passenger's score, with the points and the reason for each."""
+    """A passenger's score, with the points and the text of each reason, most points first."""
 
     passenger_id: str
     score: int
@@ -149,6 +153,10 @@ def rank_passengers(passengers: Iterable[PassengerProfile]) -> list[RankedPassen
 def _check_connection(
     before: tuple[Leg, Leg], after: tuple[Leg, Leg], disruption: FlightDisruption
 ) -> MissedConnection | None:
+    """Return the connection if the disruption breaks it, otherwise None.
+
+    `before` and `after` are its two legs without and with the disruption. `legs_lost` is left at 0.
+    """
     inbound, outbound = after
     needed = _get_needed_time(inbound, outbound)
     missed = MissedConnection(inbound.flight_id, outbound.flight_id, inbound.destination, None, needed, 0)
@@ -168,6 +176,7 @@ def _drop_estimate(leg: Leg, disruption: FlightDisruption) -> Leg:
 
 
 def _apply_delay(leg: Leg, disruption: FlightDisruption) -> Leg:
+    """Return the leg with the delay as its estimate if it is the disrupted flight, otherwise as it is."""
     if leg.flight_id != disruption.flight_id:
         return leg
     return replace(
@@ -178,11 +187,13 @@ def _apply_delay(leg: Leg, disruption: FlightDisruption) -> Leg:
 
 
 def _is_connection(inbound: Leg, outbound: Leg) -> bool:
+    """Return whether the legs meet at one airport with a planned stay of at most 24 hours."""
     stay = outbound.departure - inbound.arrival
     return inbound.destination == outbound.origin and timedelta(0) <= stay <= MAX_CONNECTION
 
 
 def _get_needed_time(inbound: Leg, outbound: Leg) -> timedelta:
+    """Return the minimum connection time between two legs. Unknown terminals count as the same."""
     minutes = get_min_connection_minutes(
         inbound.destination,
         inbound_international=is_international(inbound.origin, inbound.destination),
@@ -197,6 +208,7 @@ def _get_needed_time(inbound: Leg, outbound: Leg) -> timedelta:
 
 
 def _count_chain_legs(legs: Sequence[Leg]) -> int:
+    """Count the first leg and the following ones that connect without a break."""
     length = 1
     for inbound, outbound in pairwise(legs):
         if not _is_connection(inbound, outbound):
@@ -206,6 +218,10 @@ def _count_chain_legs(legs: Sequence[Leg]) -> int:
 
 
 def _score_passenger(passenger: PassengerProfile) -> RankedPassenger:
+    """Score one passenger by needs, missed connections, tier, cabin and risk.
+
+    Reasons without points are left out.
+    """
     reasons = [
         NEED_POINTS[code] for code in _parse_service_codes(passenger.special_services) if code in NEED_POINTS
     ]
@@ -232,4 +248,5 @@ def _score_passenger(passenger: PassengerProfile) -> RankedPassenger:
 
 
 def _parse_service_codes(special_services: Sequence[str]) -> list[str]:
+    """Return the distinct four-letter codes of the services, sorted."""
     return sorted({service.strip().upper()[:4] for service in special_services})

@@ -18,6 +18,8 @@ NUMERIC_CODE = re.compile(r"0?([0-9]{1,2})[A-Z]?")
 
 
 class DelayCode(Record):
+    """One IATA delay code: its digits, letters, group and meaning, and whether the cause is extraordinary."""
+
     code: str
     letters: str
     group: str
@@ -34,6 +36,8 @@ class DelayCode(Record):
 
 
 class DelayCodeTable(Record):
+    """The data file of delay codes, with its source."""
+
     source: Source
     extraordinary_note: str
     codes: tuple[DelayCode, ...]
@@ -64,4 +68,5 @@ def parse_delay_code(text: str) -> DelayCode:
 
 @cache
 def _get_codes_by_letters() -> Mapping[str, DelayCode]:
+    """Return the codes that have letters, by these letters."""
     return MappingProxyType({entry.letters: entry for entry in get_delay_codes().values() if entry.letters})

@@ -1,4 +1,4 @@
-"""Crew duty limits: flight duty periods, rest and cumulative limits, from rule tables.
+"""Crew duty limits from rule tables: flight duty periods, flight time, rest and cumulative limits.
 
 A roster is a list of duties; a disruption proposes to change some of them. `check_duties` returns the limits
 that the change breaks, by how much and under which paragraph. The tables are data (FAR 117 for pilots, FAR
@@ -25,7 +25,7 @@ Measure = Literal["flight time", "flight duty period", "duty"]
 
 
 class LimitRow(Record):
-    """Limits for duties that start between two local times, both included; one value per column."""
+    """Limits in hours for duties that start between two local times, both included; one value per column."""
 
     first: time
     last: time
@@ -33,31 +33,49 @@ class LimitRow(Record):
 
 
 class LimitTable(Record):
+    """A table of limits by local report time; the columns of the plain one are numbers of segments."""
+
     paragraph: str
     rows: tuple[LimitRow, ...]
 
 
 class AugmentedTable(LimitTable):
+    """Limits with three or four pilots, two columns per class of rest facility.
+
+    They apply up to `segments_max` segments.
+    """
+
     segments_max: int
     columns: tuple[str, ...]
 
 
 class FlightTimeTable(LimitTable):
+    """Limits of the flight time within one duty; `augmented_hours` are those by number of pilots."""
+
     augmented_hours: Mapping[int, Decimal]
 
 
 class Reduction(Record):
+    """The hours by which the limit falls for crew who are not acclimated."""
+
     reduction_hours: Decimal
     paragraph: str
 
 
 class Extension(Record):
+    """The hours by which captain and carrier may extend a flight duty period.
+
+    Beyond `once_beyond_hours` an extension is allowed only once until the next long time free.
+    """
+
     hours: Decimal
     once_beyond_hours: Decimal | None
     paragraph: str
 
 
 class RestRule(Record):
+    """The rest needed after a duty that ends at base or away, optionally at least as long as that duty."""
+
     hours_at_base: Decimal
     hours_away: Decimal
     at_least_the_duty_before: bool
@@ -65,12 +83,16 @@ class RestRule(Record):
 
 
 class TimeFreeRule(Record):
+    """The hours without any duty that each window of `window_hours` before a duty needs."""
+
     hours: Decimal
     window_hours: int
     paragraph: str
 
 
 class CumulativeLimit(Record):
+    """The most hours of one measure in any window of `window_hours`."""
+
     measure: Measure
     hours: Decimal
     window_hours: int
@@ -100,9 +122,10 @@ EASA_FTL = load_document("easa_ftl.json", DutyRules)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duty:
-    """One duty, from report to release.
+    """One duty, from report to release, with times that have a time zone. Invalid times raise ValueError.
 
-    The flight duty period ends on blocks, or with the duty if that is unknown.
+    The flight duty period ends on blocks, or with the duty if that is unknown. `rest_facility` is its class:
+    1 is the best.
     """
 
     duty_id: str
@@ -133,6 +156,7 @@ class Duty:
 
     @property
     def fdp_end(self) -> datetime:
+        """The end of the flight duty period: on blocks, or the end of the duty."""
         return self.on_blocks or self.end
 
     @property
@@ -157,6 +181,7 @@ class Violation:
 
     @property
     def excess(self) -> timedelta:
+        """The difference between actual and allowed, always positive: too much duty or too little rest."""
         return abs(self.actual - self.allowed)
 
     def __str__(self) -> str:
@@ -168,12 +193,15 @@ class Violation:
 
 
 def get_rules(position: str | CrewPosition) -> DutyRules:
-    """Return FAR 117 for the flight deck and FAR 121.467 for cabin crew."""
+    """Return FAR 117 for positions of the flight deck and FAR 121.467 for cabin crew."""
     return FAR_117 if CrewPosition(position).is_flight_deck else FAR_121_CABIN
 
 
 def get_fdp_limit(report_local: time, segments: int, rules: DutyRules = FAR_117) -> timedelta:
-    """Return the longest flight duty period without augmentation, by local report time and segments."""
+    """Return the longest flight duty period without augmentation, by local report time and segments.
+
+    More segments than the table has count as its last column. Raise ValueError below one segment.
+    """
     if segments < 1:
         raise ValueError(f"Invalid number of segments {segments}: expected at least 1 segment.")
     hours = _find_row(rules.fdp, report_local).hours
@@ -183,7 +211,10 @@ def get_fdp_limit(report_local: time, segments: int, rules: DutyRules = FAR_117)
 def get_augmented_fdp_limit(
     report_local: time, pilots: int, rest_facility: Literal[1, 2, 3], rules: DutyRules = FAR_117
 ) -> timedelta:
-    """Return the longest flight duty period with three or four pilots and a rest facility on board."""
+    """Return the longest flight duty period with three or four pilots and a rest facility on board.
+
+    Raise ValueError for another number of pilots or rules without an augmented table.
+    """
     if rules.augmented is None or pilots not in (3, 4):
         raise ValueError(
             f"{rules.name} has no augmented limit for {pilots} pilots: expected FAR 117 and 3 or 4 pilots."
@@ -221,7 +252,7 @@ def check_duties(
 
 
 def join_sectors(duties: Iterable[Duty]) -> list[Duty]:
-    """Sort duties by time and merge rows that overlap or nearly touch: they are sectors of one duty."""
+    """Sort duties by time and merge those less than four hours apart: they are sectors of one duty."""
     periods: list[Duty] = []
     for duty in sorted(duties, key=lambda duty: (duty.start, duty.end, duty.duty_id)):
         if periods and duty.start - periods[-1].end < MAX_TURN:
@@ -232,6 +263,7 @@ def join_sectors(duties: Iterable[Duty]) -> list[Duty]:
 
 
 def _merge_duties(first: Duty, second: Duty) -> Duty:
+    """Return two sectors as one duty, with the id of the one that ends last and the weaker limits of both."""
     last = max(first, second, key=lambda duty: duty.end)
     return replace(
         first,
@@ -251,6 +283,7 @@ def _merge_duties(first: Duty, second: Duty) -> Duty:
 
 
 def _find_violations(duties: Iterable[Duty], utc_offset: timedelta, rules: DutyRules) -> list[Violation]:
+    """Join sectors to duties and return every limit that they break."""
     periods = join_sectors(duties)
     found = []
     for duty in periods:
@@ -266,7 +299,11 @@ def _find_violations(duties: Iterable[Duty], utc_offset: timedelta, rules: DutyR
 def _restrict_extensions(
     violations: list[Violation], periods: Sequence[Duty], rules: DutyRules
 ) -> list[Violation]:
-    """Refuse extensions beyond a cumulative limit, and allow a long one once until the next time free."""
+    """Return the violations with those marked as not extendable that the rules do not let extend.
+
+    None may be extended if a cumulative limit of duty periods is broken too, and a long extension is allowed
+    only once until the next long time free.
+    """
     if any(violation.limit.startswith("flight duty period in") for violation in violations):
         return [replace(violation, is_extendable=False) for violation in violations]
     if rules.extension is None or rules.extension.once_beyond_hours is None:
@@ -297,6 +334,7 @@ def _has_time_free(periods: Sequence[Duty], since: datetime, until: datetime, le
 
 
 def _check_fdp(duty: Duty, utc_offset: timedelta, rules: DutyRules) -> list[Violation]:
+    """Return the violation of the flight duty period, or nothing. It may be extendable."""
     report = _to_local_time(duty.start, utc_offset)
     if duty.rest_facility and _is_augmented(duty, rules):
         allowed = get_augmented_fdp_limit(report, duty.pilots, duty.rest_facility, rules)
@@ -312,6 +350,7 @@ def _check_fdp(duty: Duty, utc_offset: timedelta, rules: DutyRules) -> list[Viol
 
 
 def _check_flight_time(duty: Duty, utc_offset: timedelta, rules: DutyRules) -> list[Violation]:
+    """Return the violation of the flight time within one duty, or nothing if the rules have no such limit."""
     table = rules.flight_time
     if table is None:
         return []
@@ -324,6 +363,7 @@ def _check_flight_time(duty: Duty, utc_offset: timedelta, rules: DutyRules) -> l
 
 
 def _check_rest(periods: Sequence[Duty], rules: DutyRules) -> list[Violation]:
+    """Return a violation for each duty that starts before the rest after the previous duty is over."""
     found = []
     for before, after in pairwise(periods):
         needed = _to_timedelta(rules.rest.hours_at_base if before.ends_at_base else rules.rest.hours_away)
@@ -336,7 +376,7 @@ def _check_rest(periods: Sequence[Duty], rules: DutyRules) -> list[Violation]:
 
 
 def _check_time_free(periods: Sequence[Duty], rules: DutyRules) -> list[Violation]:
-    """Check that the week before each duty has one long stretch without any.
+    """Return a violation for each duty whose preceding window (a week) has no long stretch without duty.
 
     Time not on the roster counts as free.
     """
@@ -355,7 +395,10 @@ def _check_time_free(periods: Sequence[Duty], rules: DutyRules) -> list[Violatio
 
 
 def _check_cumulative(periods: Sequence[Duty], limit: CumulativeLimit) -> list[Violation]:
-    """Check the worst window of the roster. Its sum peaks where a window ends or starts with a duty."""
+    """Return the violation in the worst window of the roster, or nothing.
+
+    It has the id of the last duty in the window. The sum peaks where a window ends or starts with a duty.
+    """
     window, allowed = timedelta(hours=limit.window_hours), _to_timedelta(limit.hours)
     ends = {duty.end for duty in periods} | {duty.fdp_end for duty in periods}
     ends |= {duty.start + window for duty in periods}
@@ -373,7 +416,7 @@ def _check_cumulative(periods: Sequence[Duty], limit: CumulativeLimit) -> list[V
 
 
 def _sum_within(periods: Sequence[Duty], measure: Measure, start: datetime, end: datetime) -> timedelta:
-    """Sum flight time, flight duty period or duty within a window."""
+    """Sum flight time, flight duty period or duty between two moments."""
     total = timedelta(0)
     for duty in periods:
         until = duty.end if measure == "duty" else duty.fdp_end
@@ -394,18 +437,22 @@ def _is_augmented(duty: Duty, rules: DutyRules) -> bool:
 
 
 def _find_row(table: LimitTable, local: time) -> LimitRow:
+    """Return the row of the table for a local report time."""
     minute = local.replace(second=0, microsecond=0, tzinfo=None)
     return next(row for row in table.rows if row.first <= minute <= row.last)
 
 
 def _to_local_time(moment: datetime, utc_offset: timedelta) -> time:
+    """Return the time of day of a moment at an offset from UTC."""
     return (moment.astimezone(UTC) + utc_offset).time()
 
 
 def _to_timedelta(hours: Decimal) -> timedelta:
+    """Convert hours to a timedelta of whole minutes."""
     return timedelta(minutes=int(hours * 60))
 
 
 def _format_hours(length: timedelta) -> str:
+    """Format a length as hours and minutes, such as 9:05 h."""
     minutes = round(length.total_seconds() / 60)
     return f"{minutes // 60}:{minutes % 60:02d} h"

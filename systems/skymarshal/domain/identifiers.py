@@ -1,7 +1,8 @@
-"""Identifiers of air transport: each text is checked and converted to its one stored form, or refused.
+"""Parsers and Pydantic types of air transport identifiers: a text becomes its stored form or is refused.
 
-All input (imports, requests, messages) passes these Pydantic validators first. A refusal says what is wrong
-and what would be right, because it ends in a rejects file that a person reads.
+All input (imports, requests, messages) passes these validators first. A parser refuses a text with a
+ValueError that says what is wrong and what would be right, because it ends in a rejects file that a person
+reads.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ TAIL_WITHOUT_HYPHEN_PATTERN = re.compile(
 
 
 def parse_bag_tag(text: str) -> str:
-    """Parse a bag tag of ten digits: one leading, three of the carrier, six serial. Refuse a no-read tag."""
+    """Parse a bag tag of ten digits: one leading, three of the carrier, six serial. Refuse a no-read tag.
+
+    Spaces and hyphens are removed.
+    """
     digits = _strip_separators(text, " -")
     if not _is_digits(digits, 10):
         raise ValueError(
@@ -45,14 +49,17 @@ def parse_bag_tag(text: str) -> str:
 
 
 def parse_bag_tag_or_no_read(text: str) -> str:
-    """Parse a bag tag from a scanner, which may also report that it could not read one."""
+    """Parse a bag tag from a scanner.
+
+    The no-read tag of ten zeros, for an unreadable tag, is accepted as it is.
+    """
     return NO_READ_BAG_TAG if _strip_separators(text, " -") == NO_READ_BAG_TAG else parse_bag_tag(text)
 
 
 def parse_awb_number(text: str) -> str:
-    """Parse an air waybill of eleven digits: three of the carrier, seven serial, the serial modulo 7.
+    """Parse an air waybill number of eleven digits: three of the carrier, seven serial, the serial modulo 7.
 
-    Spaces and hyphens are accepted, as in 607-12345675.
+    Spaces and hyphens are removed, as in 607-12345675. Raise ValueError if the check digit is wrong.
     """
     digits = _strip_separators(text, " -")
     if not _is_digits(digits, 11):
@@ -86,7 +93,10 @@ def parse_flight_number(text: str) -> str:
 
 
 def parse_airport_code(text: str) -> str:
-    """Parse an IATA code of three letters. Convert an ICAO code of four if the airport table has it."""
+    """Parse an IATA code of three letters, known or not.
+
+    Convert an ICAO code of four if the airport table has it.
+    """
     code = text.strip().upper()
     if code.isascii() and code.isalpha() and len(code) == 3:
         return code
@@ -101,7 +111,7 @@ def parse_airport_code(text: str) -> str:
 
 
 def parse_pnr(text: str) -> str:
-    """Parse a booking reference of six letters or digits."""
+    """Parse a booking reference of six letters or digits to upper case."""
     locator = text.strip().upper()
     if PNR_PATTERN.fullmatch(locator) is None:
         raise ValueError(f"Invalid booking reference {text!r}: expected 6 letters or digits, as in YNG4DB.")
@@ -109,7 +119,7 @@ def parse_pnr(text: str) -> str:
 
 
 def parse_tail_number(text: str) -> str:
-    """Parse an aircraft registration as its State writes it."""
+    """Parse an aircraft registration as its State writes it, to upper case."""
     mark = text.strip().upper()
     if (
         TAIL_WITH_HYPHEN_PATTERN.fullmatch(mark) is None
@@ -123,7 +133,10 @@ def parse_tail_number(text: str) -> str:
 
 
 def parse_uld_number(text: str) -> str:
-    """Parse the number of a unit load device (container or pallet): type, serial, owner."""
+    """Parse the number of a unit load device (container or pallet): type, serial, owner.
+
+    Separators are removed.
+    """
     number = _strip_separators(text.upper(), " -")
     if ULD_PATTERN.fullmatch(number) is None or number[-2:].isdigit():
         raise ValueError(
@@ -167,8 +180,10 @@ Moment = Annotated[
 
 
 def _strip_separators(text: str, separators: str) -> str:
+    """Return the text without outer blanks and without any of the separator characters."""
     return text.strip().translate({ord(separator): None for separator in separators})
 
 
 def _is_digits(text: str, count: int) -> bool:
+    """Return whether the text consists of exactly `count` ASCII digits."""
     return len(text) == count and text.isascii() and text.isdigit()

@@ -1,4 +1,4 @@
-"""Passenger rights: EU261 and UK261 compensation, US refunds, Montreal Convention limits.
+"""Passenger rights: EU261 and UK261 compensation and care, US refunds, the Montreal baggage limit.
 
 It takes a planned journey and its disruption, and returns amounts with the rule behind them. Amounts and
 thresholds are data (`data/eu261.json`). The result is an estimate for operations, not legal advice.
@@ -22,6 +22,8 @@ HALF = Decimal("0.5")
 
 
 class CompensationBand(Record):
+    """The compensation for flights up to `km_max` (null: longer ones), and its thresholds in hours."""
+
     km_max: int | None
     amount: Decimal
     reduced_within_hours: int
@@ -29,12 +31,19 @@ class CompensationBand(Record):
 
 
 class Regime(Record):
+    """The currency and the distance bands of EU261 or UK261, shortest first."""
+
     currency: str
     source: Source
     bands: tuple[CompensationBand, ...]
 
 
 class NoticeRule(Record):
+    """With at least `days_min` days of notice, a replacement within these limits excuses the carrier.
+
+    Without limits, the notice alone does.
+    """
+
     days_min: int
     departs_early_hours_max: int | None
     arrives_late_hours_below: int | None
@@ -42,12 +51,16 @@ class NoticeRule(Record):
 
 
 class UsRefundRule(Record):
+    """The delays in hours from which US law (14 CFR part 260) requires a refund."""
+
     domestic_hours: int
     international_hours: int
     source: Source
 
 
 class MontrealLimits(Record):
+    """The liability limits of the Montreal Convention in special drawing rights."""
+
     baggage_sdr: Decimal
     delay_sdr: Decimal
     cargo_sdr_per_kg: Decimal
@@ -55,6 +68,8 @@ class MontrealLimits(Record):
 
 
 class PassengerRights(Record):
+    """The data file of all rules. `carriers` lists the airline codes licensed in each zone."""
+
     regimes: Mapping[RegimeName, Regime]
     compensated_delay_hours: int
     refund_delay_hours: int
@@ -70,6 +85,8 @@ RIGHTS = load_document("eu261.json", PassengerRights)
 
 @dataclass(frozen=True, slots=True)
 class Money:
+    """An amount in one currency."""
+
     amount: Decimal
     currency: str
 
@@ -124,7 +141,10 @@ class Exposure:
 
 
 def compute_exposure(journey: DisruptedJourney, passengers: int = 1) -> Exposure:
-    """Compute the compensation that the passengers may claim, and whether care and refund are due."""
+    """Compute the compensation that the passengers may claim, and whether care and refund are due.
+
+    Raise ValueError for a negative number of passengers or an unknown airport.
+    """
     if passengers < 0:
         raise ValueError(f"Invalid number of passengers {passengers}: expected 0 or more.")
     name = find_regime(journey.origin, journey.destination, journey.carrier)
@@ -144,9 +164,11 @@ def compute_exposure(journey: DisruptedJourney, passengers: int = 1) -> Exposure
 
 
 def find_regime(origin: str, destination: str, carrier: str) -> RegimeName | None:
-    """Return the regime that covers the flight.
+    """Return the regime that covers the flight, or None.
 
-    Departures are covered with any carrier; arrivals only with a carrier of the territory.
+    Departures are covered with any carrier, arrivals only with certain carriers: for EU261 those of the EU,
+    for UK261 those of the UK or the EU. UK261 also covers UK carriers to the EU. `carrier` is an airline code
+    or a flight number.
     """
     start, end, home = get_airport(origin).zone, get_airport(destination).zone, get_carrier_zone(carrier)
     if start == "EU" or (end == "EU" and home == "EU" and start != "UK"):
@@ -157,20 +179,24 @@ def find_regime(origin: str, destination: str, carrier: str) -> RegimeName | Non
 
 
 def get_carrier_zone(carrier: str) -> Zone:
-    """Return the zone of the carrier's licence: EU (with EEA and Switzerland), UK or neither.
+    """Return the zone of the carrier's licence: EU (with EEA and Switzerland), UK, or "" for neither.
 
-    Accepts a flight number.
+    Accepts an airline code or a flight number.
     """
     code = carrier.strip().upper()[:2]
     return next((zone for zone, codes in RIGHTS.carriers.items() if code in codes), "")
 
 
 def get_baggage_limit(passengers: int = 1) -> Money:
-    """Return the most that lost, damaged or late baggage can cost on an international journey."""
+    """Return the Montreal Convention's liability limit for baggage in special drawing rights."""
     return Money(RIGHTS.montreal.baggage_sdr * passengers, "XDR")
 
 
 def _compute_compensation(journey: DisruptedJourney, name: RegimeName | None) -> tuple[Decimal, str]:
+    """Return the amount per passenger and the rule.
+
+    It is 0 without a regime or with an extraordinary cause.
+    """
     if name is None:
         return Decimal(0), "Neither EU261 nor UK261 applies to this route and carrier (Article 3)."
     if journey.delay_code and (cause := parse_delay_code(journey.delay_code)).is_extraordinary:
@@ -182,6 +208,7 @@ def _compute_compensation(journey: DisruptedJourney, name: RegimeName | None) ->
 
 
 def _compensate_delay(journey: DisruptedJourney, name: RegimeName) -> tuple[Decimal, str]:
+    """Return the amount for a delay and the rule: 0 if it is short, half on some long flights."""
     least = timedelta(hours=RIGHTS.compensated_delay_hours)
     if journey.arrival_delay < least:
         rule = f"{name} Article 7 with C-402/07: under {least.seconds // 3600} hours late at destination."
@@ -198,6 +225,7 @@ def _compensate_delay(journey: DisruptedJourney, name: RegimeName) -> tuple[Deci
 
 
 def _compensate_cancellation(journey: DisruptedJourney, name: RegimeName) -> tuple[Decimal, str]:
+    """Return the amount for a cancellation and the rule, by the days of notice and the replacement flight."""
     notice = next(entry for entry in RIGHTS.notice if journey.notice_days >= entry.days_min)
     if _is_excused(notice, journey.reroute):
         return Decimal(0), f"{name} {notice.paragraph}: {journey.notice_days} days of notice, in good time."
@@ -210,6 +238,7 @@ def _compensate_cancellation(journey: DisruptedJourney, name: RegimeName) -> tup
 
 
 def _is_excused(notice: NoticeRule, reroute: Reroute | None) -> bool:
+    """Return whether the notice, with the replacement flight within its limits, excuses the carrier."""
     if notice.departs_early_hours_max is None or notice.arrives_late_hours_below is None:
         return True
     return (
@@ -220,7 +249,10 @@ def _is_excused(notice: NoticeRule, reroute: Reroute | None) -> bool:
 
 
 def _is_care_due(journey: DisruptedJourney, name: RegimeName | None) -> bool:
-    """Return whether meals, calls and a bed (Articles 6 and 9) are due, extraordinary cause or not."""
+    """Return whether meals, calls and a bed (Articles 6 and 9) are due, whatever the cause.
+
+    Not without a regime.
+    """
     if name is None:
         return False
     threshold = timedelta(hours=_find_band(journey, name).care_after_hours)
@@ -228,7 +260,7 @@ def _is_care_due(journey: DisruptedJourney, name: RegimeName | None) -> bool:
 
 
 def _check_refund(journey: DisruptedJourney, name: RegimeName | None) -> tuple[bool, str]:
-    """Return whether a refund is due, and the rule."""
+    """Return whether a refund is due and under which rule: EU261 or UK261, otherwise US law for US routes."""
     cancelled = journey.kind is DisruptionKind.CANCEL
     least = timedelta(hours=RIGHTS.refund_delay_hours)
     if name and (cancelled or journey.effective_departure_delay >= least):
@@ -256,4 +288,5 @@ def _find_band(journey: DisruptedJourney, name: RegimeName) -> CompensationBand:
 
 
 def _describe_band(band: CompensationBand) -> str:
+    """Describe the amount and the distance of a band."""
     return f"{band.amount} for up to {band.km_max} km" if band.km_max else f"{band.amount} for longer flights"

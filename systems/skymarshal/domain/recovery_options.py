@@ -1,4 +1,4 @@
-"""Recovery options for a disruption, with their cost.
+"""The recovery options for a disruption (delay, re-crew, swap, cancel), computed with cost and blockers.
 
 This is the last step before a person decides; it reads and writes nothing. Each option lists its cost line by
 line, its assumptions and its blockers. Unit costs are working values (`data/costs.json`): good for comparing
@@ -23,6 +23,8 @@ OVERNIGHT = timedelta(hours=24)
 
 
 class UnitCosts(Record):
+    """The data file of unit costs. `rates` convert currencies; times are in minutes or hours as named."""
+
     source: Source
     currency: str
     rates: Mapping[str, Decimal]
@@ -46,6 +48,8 @@ TURNAROUND = timedelta(minutes=COSTS.turnaround_minutes)
 
 
 class OptionKind(StrEnum):
+    """The kinds of recovery option. A re-crew calls out crew to replace those who break a limit."""
+
     DELAY = "delay"
     RE_CREW = "re-crew"
     SWAP = "swap"
@@ -82,6 +86,8 @@ class SpareAircraft:
 
 @dataclass(frozen=True, slots=True)
 class CargoLot:
+    """The weight of one shipment and its most urgent handling code."""
+
     weight_kg: Decimal
     handling: CargoSpecialHandling = CargoSpecialHandling.GEN
 
@@ -117,6 +123,8 @@ class Impact:
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
+    """One line of an option's cost. `basis` says how the amount was computed."""
+
     label: str
     amount: Decimal
     basis: str
@@ -139,11 +147,16 @@ class Option:
 
     @property
     def is_feasible(self) -> bool:
+        """Whether nothing blocks the option."""
         return not self.blockers
 
 
 def build_recovery_options(impact: Impact, costs: UnitCosts = COSTS) -> list[Option]:
-    """Return every option, feasible ones first, then by cost."""
+    """Return the options with their rank, feasible ones first, then by cost.
+
+    Cancelling is always among them, and a swap to each spare aircraft. A requested swap has no delay option;
+    re-crewing is offered only if crew members break a limit.
+    """
     options = [_build_cancel_option(impact, costs)]
     options += [_build_swap_option(impact, spare, costs) for spare in impact.spare_aircraft]
     # A swapped flight has lost its planned aircraft; a cancelled one may still fly later.
@@ -156,6 +169,10 @@ def build_recovery_options(impact: Impact, costs: UnitCosts = COSTS) -> list[Opt
 
 
 def _build_delay_option(impact: Impact, costs: UnitCosts) -> Option:
+    """Build the option to fly late.
+
+    It is blocked if crew members break a limit or the new departure has passed.
+    """
     lines = _compute_late_flight_costs(impact, impact.delay, impact.missed_connections, costs)
     blockers = _list_time_blockers(impact)
     if impact.crew_illegal:
@@ -168,6 +185,10 @@ def _build_delay_option(impact: Impact, costs: UnitCosts) -> Option:
 
 
 def _build_re_crew_option(impact: Impact, costs: UnitCosts) -> Option:
+    """Build the option to call out crew and fly late, at least as late as a call-out takes.
+
+    It is blocked if too few are on standby or the new departure has passed.
+    """
     delay = max(impact.delay, timedelta(minutes=costs.crew_callout_minutes))
     lines = _compute_late_flight_costs(impact, delay, impact.missed_connections, costs)
     lines.append(_build_line("crew called out", impact.crew_illegal, costs.crew_callout, "crew"))
@@ -183,6 +204,7 @@ def compute_swap_delay(spare: SpareAircraft, costs: UnitCosts = COSTS) -> timede
 
 
 def _build_swap_option(impact: Impact, spare: SpareAircraft, costs: UnitCosts) -> Option:
+    """Build the option to fly with a spare aircraft. Passengers beyond its seats are denied boarding."""
     delay, carried = compute_swap_delay(spare, costs), min(impact.passengers, spare.seats)
     crew_illegal = impact.crew_illegal if spare.crew_illegal is None else spare.crew_illegal
     missed = _count_missed_with(spare, impact, delay)
@@ -207,12 +229,14 @@ def _build_swap_option(impact: Impact, spare: SpareAircraft, costs: UnitCosts) -
 
 
 def _count_missed_with(spare: SpareAircraft, impact: Impact, delay: timedelta) -> int:
+    """Return the missed connections of a swap: the exact number if known, otherwise an estimate."""
     if spare.missed_connections is not None:
         return spare.missed_connections
     return impact.missed_connections if delay >= impact.delay else _estimate_missed(impact, delay)
 
 
 def _build_cancel_option(impact: Impact, costs: UnitCosts) -> Option:
+    """Build the option to cancel and move passengers to other flights, as far as these have seats."""
     lines = [*_compute_cancellation_costs(impact, costs), _build_cargo_line(impact, costs)]
     carried = min(impact.passengers, sum(flight.seats_left for flight in impact.alternatives))
     title = f"Cancel, re-accommodate {carried} of {impact.passengers}"
@@ -224,7 +248,7 @@ def _build_cancel_option(impact: Impact, costs: UnitCosts) -> Option:
 def _compute_late_flight_costs(
     impact: Impact, delay: timedelta, missed: int, costs: UnitCosts
 ) -> list[CostLine]:
-    """List the costs of a late flight. Passengers who miss a connection wait for the next day."""
+    """List the costs of a late flight with `missed` connections. Those who miss one wait for the next day."""
     missed = min(missed, impact.passengers)
     on_time = impact.passengers - missed
     owed = [compute_exposure(_build_journey(impact, arrival_delay=delay), on_time)]
@@ -281,6 +305,7 @@ def _compute_cancellation_costs(impact: Impact, costs: UnitCosts) -> list[CostLi
 def _build_journey(
     impact: Impact, *, arrival_delay: timedelta, departure_delay: timedelta | None = None
 ) -> DisruptedJourney:
+    """Build the delayed journey as input of the passenger rights."""
     return DisruptedJourney(
         origin=impact.origin,
         destination=impact.destination,
@@ -292,17 +317,23 @@ def _build_journey(
 
 
 def _build_cancelled_journey(impact: Impact, reroute: Reroute | None) -> DisruptedJourney:
+    """Build the cancelled journey, with the replacement flight if there is one."""
     journey = _build_journey(impact, arrival_delay=timedelta(0))
     return replace(journey, kind=DisruptionKind.CANCEL, notice_days=impact.notice_days, reroute=reroute)
 
 
 def _build_compensation_line(owed: Exposure, costs: UnitCosts, group: str | None = None) -> CostLine:
+    """Build the line of a compensation, converted to the currency of the costs.
+
+    `group` names the passengers.
+    """
     amount = owed.total.amount * costs.rates[owed.total.currency] / costs.rates[costs.currency]
     label = f"{COMPENSATION}, {group}" if group else COMPENSATION
     return CostLine(label, amount.quantize(CENT), f"{owed.passengers} × {owed.per_passenger}: {owed.rule}")
 
 
 def _build_cargo_line(impact: Impact, costs: UnitCosts) -> CostLine:
+    """Build the line for late cargo: special cargo costs more per kilogram."""
     special = sum((lot.weight_kg for lot in impact.cargo if lot.handling.is_special), Decimal(0))
     plain = sum((lot.weight_kg for lot in impact.cargo), Decimal(0)) - special
     amount = special * costs.cargo_special_kg_late + plain * costs.cargo_kg_late
@@ -310,15 +341,17 @@ def _build_cargo_line(impact: Impact, costs: UnitCosts) -> CostLine:
 
 
 def _build_line(label: str, count: int, unit_cost: Decimal, unit: str) -> CostLine:
+    """Build the line of a count times a unit cost; `unit` names what is counted."""
     return CostLine(label, (unit_cost * count).quantize(CENT), f"{count} {unit} × {unit_cost}")
 
 
 def _list_time_blockers(impact: Impact) -> tuple[str, ...]:
+    """Return the reason why the flight can no longer depart with the delay, if there is one."""
     return () if impact.too_late_reason is None else (impact.too_late_reason,)
 
 
 def _add_crew_assumption(option: Option, impact: Impact) -> Option:
-    """Add the assumption about crew with unknown duty histories to an option that flies late."""
+    """Return the option, with an assumption added if it flies late with crew of unknown duty history."""
     if not impact.crew_unknown or not option.delay:
         return option
     assumption = (
@@ -328,13 +361,14 @@ def _add_crew_assumption(option: Option, impact: Impact) -> Option:
 
 
 def _list_crew_blockers(impact: Impact) -> tuple[str, ...]:
+    """Return a blocker if more crew members break a limit than standby crew can replace."""
     if impact.crew_illegal <= impact.standby_crew:
         return ()
     return (f"{impact.crew_illegal} crew member(s) out of hours, {impact.standby_crew} on standby.",)
 
 
 def _estimate_missed(impact: Impact, delay: timedelta) -> int:
-    """Estimate the missed connections of a shorter delay, in proportion."""
+    """Estimate the missed connections of a shorter delay, in proportion; 0 if the original delay is zero."""
     return int(impact.missed_connections * (delay / impact.delay)) if impact.delay else 0
 
 
@@ -348,6 +382,7 @@ def _build_option(
     blockers: tuple[str, ...] = (),
 ) -> Option:
     # A compensation line of 0 stays in the list: its rule says why nothing is owed.
+    """Build an option without rank. Lines of 0 are dropped, except compensation."""
     breakdown = tuple(line for line in lines if line.amount or line.label.startswith(COMPENSATION))
     total = sum((line.amount for line in breakdown), Decimal(0))
     assumptions = (
@@ -358,5 +393,6 @@ def _build_option(
 
 
 def _format_delay(delay: timedelta) -> str:
+    """Format a delay for a title, such as 2:15 h late or on time."""
     minutes = round(delay.total_seconds() / 60)
     return f"{minutes // 60}:{minutes % 60:02d} h late" if minutes else "on time"

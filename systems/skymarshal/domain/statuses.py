@@ -1,8 +1,8 @@
-"""Statuses, positions and handling codes, each with one stored spelling.
+"""Enums of statuses, crew positions, risks and handling codes, each member with one stored spelling.
 
 An index only finds exact spellings, and carriers spell freely ('CheckedIn', 'CHECKED_IN', 'HK'). So every
 word is normalised on input: calling the enum with any known spelling returns the member with the stored one,
-and an unknown spelling raises a ValueError that lists the known ones. Booking statuses are stored as people
+and an unknown spelling raises a ValueError that lists the stored ones. Booking statuses are stored as people
 write them ('Confirmed'), ground statuses in capitals ('CHECKED_IN').
 """
 
@@ -24,6 +24,7 @@ class NormalisedEnum(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Self:
+        """Return the member of any accepted spelling. Raise ValueError for an unknown one."""
         stored = _get_spellings(cls).get(_fold_spelling(str(value)))
         if stored is None:
             known = ", ".join(member.value for member in cls)
@@ -32,6 +33,8 @@ class NormalisedEnum(StrEnum):
 
 
 class BookingStatus(NormalisedEnum):
+    """The status of a booking."""
+
     CONFIRMED = "Confirmed"
     WAITLISTED = "Waitlisted"
     STANDBY = "Standby"
@@ -48,6 +51,8 @@ class BookingStatus(NormalisedEnum):
 
 
 class BaggageStatus(NormalisedEnum):
+    """The status of a bag on its way."""
+
     CHECKED_IN = "CHECKED_IN"
     SCREENED = "SCREENED"
     LOADED = "LOADED"
@@ -67,6 +72,8 @@ class BaggageStatus(NormalisedEnum):
 
 
 class CrewStatus(NormalisedEnum):
+    """The status of a crew member on a flight's roster."""
+
     ASSIGNED = "ASSIGNED"
     CONFIRMED = "CONFIRMED"
     STANDBY = "STANDBY"
@@ -77,6 +84,8 @@ class CrewStatus(NormalisedEnum):
 
 
 class LoadingStatus(NormalisedEnum):
+    """The status of a shipment on one flight."""
+
     PENDING = "PENDING"
     LOADED = "LOADED"
     OFFLOADED = "OFFLOADED"
@@ -86,6 +95,8 @@ class LoadingStatus(NormalisedEnum):
 
 
 class WorkOrderStatus(NormalisedEnum):
+    """The status of maintenance work on an aircraft."""
+
     OPEN = "OPEN"
     IN_PROGRESS = "IN_PROGRESS"
     AWAITING_PARTS = "AWAITING_PARTS"
@@ -99,6 +110,8 @@ class WorkOrderStatus(NormalisedEnum):
 
 
 class DisruptionKind(NormalisedEnum):
+    """The kind of disruption: a delay, a cancellation or a change of aircraft."""
+
     DELAY = "delay"
     CANCEL = "cancel"
     SWAP = "swap"
@@ -118,14 +131,18 @@ class CrewPosition(NormalisedEnum):
 
     @property
     def label(self) -> str:
+        """The position in words, such as First officer."""
         return self.name.replace("_", " ").capitalize()
 
     @property
     def is_flight_deck(self) -> bool:
+        """Whether the position is a pilot's: captain, first officer or relief pilot."""
         return self in (CrewPosition.CAPTAIN, CrewPosition.FIRST_OFFICER, CrewPosition.RELIEF_PILOT)
 
 
 class ReputationRisk(NormalisedEnum):
+    """The risk that a disrupted passenger poses to the airline's reputation, highest first."""
+
     HIGH = "HIGH"
     MEDIUM = "MEDIUM"
     LOW = "LOW"
@@ -176,14 +193,17 @@ class CargoSpecialHandling(NormalisedEnum):
 
     @property
     def meaning(self) -> str:
+        """The code in words."""
         return HANDLING_CODES[self][1]
 
     @property
     def priority(self) -> int:
+        """The urgency from 1, the most urgent. Several codes may share one."""
         return HANDLING_CODES[self][0]
 
     @property
     def is_special(self) -> bool:
+        """Whether the code is any other than general cargo."""
         return self is not CargoSpecialHandling.GEN
 
 
@@ -299,13 +319,16 @@ OTHER_SPELLINGS: Mapping[type[NormalisedEnum], Mapping[str, str]] = MappingProxy
 
 
 def encode_risk_rank(risk: str | ReputationRisk) -> str:
-    """Encode a risk as a sort key. HIGH, MEDIUM, LOW alone would sort as HIGH, LOW, MEDIUM."""
+    """Encode a risk, in any spelling, as a sort key such as 1#HIGH.
+
+    The words alone would sort as HIGH, LOW, MEDIUM.
+    """
     known = ReputationRisk(risk)
     return f"{list(ReputationRisk).index(known) + 1}{RANK_SEPARATOR}{known}"
 
 
 def parse_risk_rank(rank: str) -> ReputationRisk:
-    """Return the risk in such a sort key. Raise ValueError if number and word disagree."""
+    """Return the risk in a sort key such as 1#HIGH. Raise ValueError if number and word disagree."""
     risk = ReputationRisk(rank.partition(RANK_SEPARATOR)[2])
     if rank != encode_risk_rank(risk):
         raise ValueError(f"Invalid risk_rank {rank!r}: expected {encode_risk_rank(risk)!r}.")
@@ -320,6 +343,7 @@ def compute_repair_due(category: str | MelCategory, discovered: date) -> date | 
 
 @cache
 def _get_spellings(kind: type[NormalisedEnum]) -> Mapping[str, str]:
+    """Return the stored value of every accepted spelling, keyed by its folded form."""
     spellings = {
         _fold_spelling(text): member.value for member in kind for text in (member.name, member.value)
     }
@@ -329,4 +353,5 @@ def _get_spellings(kind: type[NormalisedEnum]) -> Mapping[str, str]:
 
 
 def _fold_spelling(text: str) -> str:
+    """Return the text in lower case without blanks, hyphens, underscores and full stops."""
     return re.sub(r"[\s_\-.]", "", text).lower()

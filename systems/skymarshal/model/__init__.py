@@ -1,1 +1,1 @@
-"""Tables, entities, access patterns and queries."""
+"""SkyMarshal's tables and entities, their access patterns, and the queries that combine these patterns."""

@@ -1,4 +1,4 @@
-"""Tables, indexes and entities.
+"""SkyMarshal's DynamoDB tables, their global secondary indexes, and the entities stored in them.
 
 Names, keys and indexes are those of the design document. Additions: the tables WorkOrders (open work per
 aircraft), CrewRoster_v2 (the document's optional redesign, with the roster id in its sort key so that two
@@ -210,6 +210,8 @@ TABLES = (
 
 
 class Passenger(Entity, table=passengers):
+    """A passenger's profile: name, booking reference, loyalty number and tier, and assistance needed."""
+
     passenger_id: Attr[PassengerId] = attr()
     name: Attr[str]
     pnr: Attr[Pnr | None] = attr(default=None)
@@ -224,6 +226,8 @@ class Passenger(Entity, table=passengers):
 
 
 class Flight(Entity, table=flights):
+    """One flight on one day. `version` rises with every decision on it; `capacity` is the number of seats."""
+
     flight_id: Attr[FlightId] = attr()
     flight_number: Attr[FlightNumber] = attr()
     origin: Attr[AirportCode]
@@ -245,6 +249,7 @@ class Flight(Entity, table=flights):
 
     @model_validator(mode="after")
     def _check_route_and_times(self) -> Self:
+        """Raise ValueError if both airports are the same or an arrival is not after its departure."""
         if self.origin == self.destination:
             raise ValueError(
                 f"origin and destination are both {self.origin}: expected two different airports"
@@ -268,6 +273,8 @@ class Flight(Entity, table=flights):
 
 
 class Booking(Entity, table=bookings):
+    """One passenger's booking on one flight, with its status, seat and number of bags paid for."""
+
     booking_id: Attr[BookingId] = attr()
     passenger_id: Attr[PassengerId] = attr()
     flight_id: Attr[FlightId] = attr()
@@ -296,6 +303,8 @@ class BagScan(Document):
 
 
 class Bag(Entity, table=baggage):
+    """A checked bag of a booking, with its current airport, its status and its scans."""
+
     baggage_tag: Attr[BagTag] = attr()
     booking_id: Attr[BookingId] = attr()
     current_location: Attr[AirportCode] = attr()
@@ -328,12 +337,13 @@ class CrewAssignment(Entity, table=crew_roster):
 
     @model_validator(mode="after")
     def _check_times(self) -> Self:
+        """Raise ValueError unless the duty ends after it starts."""
         _check_order("duty_start", self.duty_start, "duty_end", self.duty_end)
         return self
 
 
 class CrewDuty(Entity, table=crew_roster_v2):
-    """The same assignment keyed by crew member and time.
+    """The content of a `CrewAssignment`, keyed by crew member, start of duty and roster id.
 
     'All duties of crew 123 in January 2026' is one query.
     """
@@ -354,11 +364,14 @@ class CrewDuty(Entity, table=crew_roster_v2):
 
     @model_validator(mode="after")
     def _check_times(self) -> Self:
+        """Raise ValueError unless the duty ends after it starts."""
         _check_order("duty_start", self.duty_start, "duty_end", self.duty_end)
         return self
 
 
 class CargoAssignment(Entity, table=cargo):
+    """One shipment on one flight: a leg of the shipment's route, with its loading status and weight."""
+
     assignment_id: Attr[AssignmentId] = attr()
     shipment_id: Attr[ShipmentId] = attr()
     flight_id: Attr[FlightId] = attr()
@@ -378,6 +391,8 @@ class CargoAssignment(Entity, table=cargo):
 
 
 class MaintenanceShift(Entity, table=maintenance_roster):
+    """One shift of a member of the maintenance staff on a work order."""
+
     roster_id: Attr[RosterId] = attr()
     staff_id: Attr[StaffId]
     workorder_id: Attr[WorkOrderId] = attr()
@@ -391,11 +406,14 @@ class MaintenanceShift(Entity, table=maintenance_roster):
 
     @model_validator(mode="after")
     def _check_times(self) -> Self:
+        """Raise ValueError unless the shift ends after it starts."""
         _check_order("shift_start_zulu", self.shift_start_zulu, "shift_end_zulu", self.shift_end_zulu)
         return self
 
 
 class WorkOrder(Entity, table=work_orders):
+    """Maintenance work on one aircraft. `mel_category` limits how long it may be deferred."""
+
     aircraft_registration: Attr[TailNumber] = attr()
     workorder_id: Attr[WorkOrderId] = attr()
     work_status: Attr[WorkOrderStatus] = attr(default=WorkOrderStatus.OPEN)
@@ -429,6 +447,8 @@ class Disruption(Entity, table=disruptions):
 
 
 class DisruptedPassenger(Entity, table=disrupted_passengers):
+    """A passenger affected by one disruption, with the reputation risk, the score and missed connections."""
+
     passenger_id: Attr[PassengerId] = attr()
     disruption_id: Attr[DisruptionId] = attr()
     flight_number: Attr[FlightNumber] = attr()

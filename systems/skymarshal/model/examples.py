@@ -1,4 +1,4 @@
-"""One example row of each entity: the example arguments of the access patterns."""
+"""Example rows, one function per entity, which the access patterns use as example arguments."""
 
 from __future__ import annotations
 

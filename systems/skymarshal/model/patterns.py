@@ -1,7 +1,8 @@
-"""The access patterns of SkyMarshal, the only code that touches its stores.
+"""The access patterns of SkyMarshal's tables: reads, decisions and imports, without writes to the roster.
 
-Each pattern names an index by the key it queries; none scans. `queries.py` and the package `disruptions`
-combine them.
+Each read names an index by the key it queries; none scans. `queries.py` and the package `disruptions` combine
+them. Patterns that change the roster are in `roster.py`. In the updates of a flight, `seen` is the flight's
+version when it was read.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ def flights_by_id(flight_ids: Sequence[FlightId]) -> BatchGet[Flight]:
 
 @pattern("FL3", "Flights by number and day (UTC)", rate=Rate("disruption", 2), example=("EY11", SAMPLE_DAY))
 def flights_numbered(flight_number: FlightNumber, day: date) -> Query[Flight]:
+    """Query the flights of a number that are scheduled to depart on a day (UTC)."""
     return Flight.by_number(flight_number).between(*_get_day_bounds(day))
 
 
@@ -89,6 +91,7 @@ def flights_numbered(flight_number: FlightNumber, day: date) -> Query[Flight]:
 def flights_numbered_between(
     flight_numbers: Sequence[FlightNumber], since: datetime, until: datetime
 ) -> ParallelQuery[Flight]:
+    """Query the flights of each number that are scheduled to depart in the range, both ends included."""
     return parallel_query(Flight.by_number(number).between(since, until) for number in flight_numbers)
 
 
@@ -99,6 +102,7 @@ def flights_numbered_between(
     example=lambda: ("A6-BLA", *_get_day_bounds(SAMPLE_DAY)),
 )
 def flights_of_aircraft(registration: TailNumber, since: datetime, until: datetime) -> Query[Flight]:
+    """Query the flights of an aircraft that are scheduled to depart in the range, both ends included."""
     return Flight.by_aircraft(registration).between(since, until)
 
 
@@ -111,6 +115,7 @@ def flights_of_aircraft(registration: TailNumber, since: datetime, until: dateti
 def flights_of_several_aircraft(
     registrations: Sequence[TailNumber], since: datetime, until: datetime
 ) -> ParallelQuery[Flight]:
+    """Query the flights of each aircraft that are scheduled to depart in the range, both ends included."""
     return parallel_query(Flight.by_aircraft(each).between(since, until) for each in registrations)
 
 
@@ -159,6 +164,7 @@ def bookings_of_passenger_on(passenger_id: PassengerId, flight_id: FlightId) -> 
 
 @pattern("BK4", "All bookings of many passengers", rate=DISRUPTED_PASSENGER, example=(["OZ69826352P"],))
 def bookings_of_passengers(passenger_ids: Sequence[PassengerId]) -> ParallelQuery[Booking]:
+    """Query the bookings of each passenger, in any status, in parallel."""
     return parallel_query(Booking.by_passenger(passenger_id).query() for passenger_id in passenger_ids)
 
 
@@ -191,6 +197,7 @@ def count_on_flight(flight_id: FlightId, status: BookingStatus) -> CountQuery[Bo
 def bookings_on_flight_between(
     flight_id: FlightId, low: BookingStatus, high: BookingStatus
 ) -> Query[Booking]:
+    """Query the bookings whose stored status is alphabetically from `low` to `high`, both included."""
     return Booking.by_flight(flight_id).between(low, high)
 
 
@@ -239,11 +246,13 @@ def count_bags_at(location: AirportCode, status: BaggageStatus) -> CountQuery[Ba
 
 @pattern("CR1", "The crew of a flight", rate=DEPARTURE, example=("1",))
 def crew_of_flight(flight_id: FlightId) -> Query[CrewAssignment]:
+    """Query the roster rows of a flight in the old table."""
     return CrewAssignment.by_flight(flight_id).query()
 
 
 @pattern("CR2", "The crew of a flight in one position", rate=DEPARTURE, example=("1", "1"))
 def crew_in_position(flight_id: FlightId, position: CrewPosition) -> Query[CrewAssignment]:
+    """Query the roster rows of a flight in one position in the old table."""
     return CrewAssignment.by_flight(flight_id).at(position)
 
 
@@ -266,6 +275,7 @@ def crew_in_position_v2(flight_id: FlightId, position: CrewPosition) -> Query[Cr
     example=lambda: ("123", datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 31, 23, 59, 59, tzinfo=UTC)),
 )
 def duties_of_crew(crew_id: CrewId, since: datetime, until: datetime) -> Query[CrewDuty]:
+    """Query the duties of a crew member that start in the range, both ends included, from the new table."""
     return CrewDuty.of(crew_id).between(since, until)
 
 
@@ -280,6 +290,7 @@ def duties_of_crew(crew_id: CrewId, since: datetime, until: datetime) -> Query[C
     ),
 )
 def duties_of_crews(crew_ids: Sequence[CrewId], since: datetime, until: datetime) -> ParallelQuery[CrewDuty]:
+    """Query the duties of each crew member that start in the range, from the new table."""
     return parallel_query(CrewDuty.of(crew_id).between(since, until) for crew_id in crew_ids)
 
 
@@ -355,6 +366,7 @@ def disruptions_of_passenger(passenger_id: PassengerId) -> Query[DisruptedPassen
 
 @pattern("DX3", "The affected passengers of a flight, highest risk first", rate=DISRUPTION, example=("EY11",))
 def disrupted_on_flight(flight_number: FlightNumber) -> Query[DisruptedPassenger]:
+    """Query the affected passengers of a flight number, of all its disruptions, highest risk first."""
     return DisruptedPassenger.by_flight(flight_number).query()
 
 
@@ -362,6 +374,7 @@ def disrupted_on_flight(flight_number: FlightNumber) -> Query[DisruptedPassenger
     "DX4", "Record a decision, if its id is new", rate=DISRUPTION, example=lambda: (examples.disruption(),)
 )
 def record_disruption(disruption: Disruption) -> Put[Disruption]:
+    """Create the record of a decision. The condition fails if its id exists."""
     return Disruption.create(disruption)
 
 
@@ -374,6 +387,7 @@ def record_disruption(disruption: Disruption) -> Put[Disruption]:
 def delay_flight(
     flight_id: FlightId, seen: int, departure: datetime, arrival: datetime, delay_code: str | None = None
 ) -> Update[Flight]:
+    """Set the estimated times and the status DELAYED, if the flight's version is still `seen`."""
     return _build_times_update(flight_id, seen, departure, arrival, delay_code)
 
 
@@ -393,6 +407,10 @@ def swap_aircraft(
     arrival: datetime,
     delay_code: str | None = None,
 ) -> Update[Flight]:
+    """Set the new aircraft, its seats, the estimated times and the status DELAYED.
+
+    The condition is that the flight's version is still `seen`.
+    """
     return (
         _build_times_update(flight_id, seen, departure, arrival, delay_code)
         .set(Flight.aircraft_registration, registration)
@@ -410,6 +428,10 @@ def swap_aircraft(
 def swap_aircraft_on_time(
     flight_id: FlightId, seen: int, registration: TailNumber, aircraft_type: str, capacity: int
 ) -> Update[Flight]:
+    """Set the new aircraft and its seats, clear estimates and delay code, and set the status SCHEDULED.
+
+    The condition is that the flight's version is still `seen`.
+    """
     return (
         Flight.of(flight_id)
         .update()
@@ -431,6 +453,7 @@ def swap_aircraft_on_time(
     example=("5", 1, "41"),
 )
 def cancel_flight(flight_id: FlightId, seen: int, delay_code: str | None = None) -> Update[Flight]:
+    """Set the status CANCELLED and, if given, the delay code, if the flight's version is still `seen`."""
     change = (
         Flight.of(flight_id).update().set(Flight.flight_status, CANCELLED).at_version(Flight.version, seen)
     )
@@ -444,11 +467,13 @@ def cancel_flight(flight_id: FlightId, seen: int, delay_code: str | None = None)
     example=lambda: ([examples.disrupted_passenger()],),
 )
 def note_disrupted_passengers(rows: Sequence[DisruptedPassenger]) -> BatchPut[DisruptedPassenger]:
+    """Put the rows of affected passengers, overwriting rows with the same passenger and disruption."""
     return batch_put(DisruptedPassenger.put(row) for row in rows)
 
 
 @pattern("DX8", "Mark a disruption as settled", rate=DISRUPTION, example=("D-1",))
 def settle_disruption(disruption_id: DisruptionId) -> Update[Disruption]:
+    """Mark a decision as settled: all rows of its passengers are written."""
     return Disruption.of(disruption_id).update().set(Disruption.settled, True)
 
 
@@ -472,6 +497,7 @@ def import_bags(rows: Sequence[Bag]) -> BatchPut[Bag]:
     example=lambda: ([examples.crew_assignment()],),
 )
 def import_crew_assignments(rows: Sequence[CrewAssignment]) -> BatchPut[CrewAssignment]:
+    """Put rows of the old roster table without a condition: existing ones would be overwritten."""
     return batch_put(CrewAssignment.put(row) for row in rows)
 
 
@@ -512,6 +538,7 @@ def import_passengers(rows: Sequence[Passenger]) -> BatchPut[Passenger]:
     example=lambda: (examples.flight(),),
 )
 def import_flight(row: Flight) -> Put[Flight]:
+    """Put a flight if it is absent or its stored version is not newer."""
     return Flight.put(row).when(Flight.flight_id.not_exists() | (Flight.version <= row.version))
 
 
@@ -522,6 +549,7 @@ def import_flight(row: Flight) -> Put[Flight]:
     example=lambda: (examples.crew_assignment(),),
 )
 def import_crew_assignment(row: CrewAssignment) -> Put[CrewAssignment]:
+    """Put a row of the old roster table if it is absent or its stored version is not newer."""
     known = CrewAssignment.version <= row.version
     return CrewAssignment.put(row).when(CrewAssignment.roster_id.not_exists() | known)
 
@@ -533,11 +561,13 @@ def import_crew_assignment(row: CrewAssignment) -> Put[CrewAssignment]:
     example=lambda: (examples.crew_duty(),),
 )
 def import_crew_duty(row: CrewDuty) -> Put[CrewDuty]:
+    """Put a row of the new roster table if it is absent or its stored version is not newer."""
     return CrewDuty.put(row).when(CrewDuty.crew_id.not_exists() | (CrewDuty.version <= row.version))
 
 
 @pattern("IN7", "Import flights into an empty table", rate=FIRST_LOAD, example=lambda: ([examples.flight()],))
 def import_flights(rows: Sequence[Flight]) -> BatchPut[Flight]:
+    """Put flights without a condition: existing ones would be overwritten."""
     return batch_put(Flight.put(row) for row in rows)
 
 
@@ -558,6 +588,7 @@ def import_work_orders(rows: Sequence[WorkOrder]) -> BatchPut[WorkOrder]:
     example=lambda: ([examples.crew_duty()],),
 )
 def import_crew_duties(rows: Sequence[CrewDuty]) -> BatchPut[CrewDuty]:
+    """Put rows of the new roster table without a condition: existing ones would be overwritten."""
     return batch_put(CrewDuty.put(row) for row in rows)
 
 
@@ -568,7 +599,10 @@ def _build_times_update(
     arrival: datetime,
     delay_code: str | None,
 ) -> Update[Flight]:
-    """Build the update that marks a flight as delayed and sets its estimated times."""
+    """Build the update that marks a flight as delayed and sets its estimated times.
+
+    The condition is that the version is still `seen`. Without a `delay_code`, the stored one stays.
+    """
     change = (
         Flight.of(flight_id)
         .update()
@@ -581,6 +615,6 @@ def _build_times_update(
 
 
 def _get_day_bounds(day: date) -> tuple[datetime, datetime]:
-    """Return the first and the last second of a day, UTC."""
+    """Return the first and the last second of a day, UTC. Both are included in a range."""
     start = datetime.combine(day, time(), UTC)
     return start, start + timedelta(days=1, seconds=-1)

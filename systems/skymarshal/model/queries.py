@@ -1,8 +1,9 @@
-"""Queries over several access patterns. All of them page, none of them scans.
+"""Read-only queries that combine access patterns, called by the HTTP API, the agent's tools and Python code.
 
-`get_passenger_bookings`, `get_flight_manifest`, `get_airport_baggage_summary` and `track_shipment` have the
-names and result shapes of the design document; the others answer its use cases. Results are Pydantic models,
-the same for the HTTP API, the agent's tools and Python callers.
+They read every page of a result, and none of them scans. `get_passenger_bookings`, `get_flight_manifest`,
+`get_airport_baggage_summary` and `track_shipment` have the names and result shapes of the design document;
+the others answer its use cases. Results are Pydantic models (entities or subclasses of `QueryResult`) or
+plain numbers.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ NOT_FLYING_STATUSES = (CrewStatus.SICK, CrewStatus.REMOVED, CrewStatus.STANDBY)
 
 
 class QueryResult(BaseModel):
-    """Base of query results: immutable and serialisable to JSON."""
+    """Base of query results: an immutable Pydantic model that serialises to JSON."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -58,8 +59,8 @@ class QueryResult(BaseModel):
 async def find_flight(stores: Stores, flight_number: str, day: date) -> Flight:
     """Return the flight of that number that departs on that day (UTC).
 
-    Cancelled flights are ignored if another exists. Raise `NotFound` if there is none and `Conflict` if
-    several remain.
+    Cancelled flights are ignored if another exists. Raise `NotFound` if there is none, `Conflict` if several
+    remain and `InvalidRequest` if a stored row is invalid.
     """
     try:
         found = (await stores.all(patterns.flights_numbered(flight_number, day))).items
@@ -80,7 +81,10 @@ async def find_flight(stores: Stores, flight_number: str, day: date) -> Flight:
 
 
 async def get_flight(stores: Stores, flight_id: FlightId) -> Flight:
-    """Return a flight. Raise `NotFound` if there is none with this id."""
+    """Return a flight.
+
+    Raise `NotFound` if there is none with this id, `InvalidRequest` if its row is invalid.
+    """
     try:
         found = await stores.run(patterns.flight(flight_id))
     except ItemUnreadable as error:
@@ -91,6 +95,7 @@ async def get_flight(stores: Stores, flight_id: FlightId) -> Flight:
 
 
 def _build_unreadable_error(error: ItemUnreadable) -> InvalidRequest:
+    """Build the error that names the key of an invalid flight row and the reason."""
     key = ", ".join(map(str, error.key.values()))
     return InvalidRequest(f"The stored flight {key} is invalid ({error.reason}). Fix it and import it again.")
 
@@ -99,25 +104,31 @@ def _build_unreadable_error(error: ItemUnreadable) -> InvalidRequest:
 
 
 class Duplicates(QueryResult):
-    """Flights on which one passenger has more than one active booking."""
+    """Flights on which one passenger has several bookings: the booking ids by flight id.
+
+    Cancelled ones do not count.
+    """
 
     passenger_id: str
     flights: dict[str, list[str]]
 
 
 async def get_passenger_bookings(stores: Stores, passenger_id: PassengerId) -> list[Booking]:
-    """Return every booking of a passenger."""
+    """Return every booking of a passenger, whatever its status.
+
+    The list is empty for an unknown passenger.
+    """
     return list(await stores.all(patterns.bookings_of_passenger(passenger_id)))
 
 
 async def get_passengers(stores: Stores, passenger_ids: Sequence[PassengerId]) -> list[Passenger]:
-    """Return passengers by id, in one batch. Unknown ids are left out."""
+    """Return passengers by id with batch reads, in the given order. Repeated and unknown ids are left out."""
     found = await stores.run(patterns.passengers_by_id(list(dict.fromkeys(passenger_ids))))
     return [passenger for passenger in found if passenger is not None]
 
 
 async def get_duplicate_bookings(stores: Stores, passenger_id: PassengerId) -> Duplicates:
-    """Return the flights that a passenger is booked on twice. Cancelled bookings do not count."""
+    """Return the flights on which a passenger has two or more bookings. Cancelled bookings do not count."""
     by_flight: dict[str, list[str]] = {}
     for booking in await stores.all(patterns.bookings_of_passenger(passenger_id)):
         if booking.booking_status is not BookingStatus.CANCELLED:
@@ -128,6 +139,8 @@ async def get_duplicate_bookings(stores: Stores, passenger_id: PassengerId) -> D
 
 
 class BagOnManifest(QueryResult):
+    """One bag of a booking. `weight_kg` is 0 if the stored bag has no weight."""
+
     baggage_tag: str
     baggage_status: BaggageStatus
     current_location: str
@@ -135,10 +148,10 @@ class BagOnManifest(QueryResult):
 
 
 class ManifestLine(QueryResult):
-    """One passenger of a flight. `bags_missing` is the number of bags paid for but not found.
+    """One booking of a flight with its bags. `bags_missing` is the number of bags paid for but not found.
 
-    `bags_unreadable` lists stored bags that this release cannot read; `problem` says why the booking itself
-    is unreadable.
+    `bags_unreadable` lists the tags of stored bags that this release cannot read; `problem` says why the
+    booking itself is unreadable.
     """
 
     passenger_id: str
@@ -155,7 +168,10 @@ class ManifestLine(QueryResult):
 async def get_flight_manifest(
     stores: Stores, flight_id: FlightId, status: BookingStatus = BookingStatus.CONFIRMED
 ) -> list[ManifestLine]:
-    """Return the passengers of a flight with their bags, compared with the number of bags paid for."""
+    """Return a line per booking with this status: its bags, compared with the number of bags paid for.
+
+    Unreadable bookings come last, with a `problem`. An unknown flight gives an empty list.
+    """
     with skip_unreadable() as skipped_bookings:
         bookings = await stores.all(patterns.bookings_on_flight(flight_id, status))
     with skip_unreadable() as skipped_bags:
@@ -183,6 +199,10 @@ def _build_unreadable_line(skipped: SkippedItem) -> ManifestLine:
 def _build_line(
     booking: Booking, bags: Sequence[Bag], skipped_bags: Sequence[SkippedItem] = ()
 ) -> ManifestLine:
+    """Build the line of a booking.
+
+    Those of `skipped_bags` that belong to it count as unreadable, not as missing.
+    """
     unreadable = [
         str(each.item["baggage_tag"])
         for each in skipped_bags
@@ -209,7 +229,10 @@ def _build_line(
 
 
 class Seats(QueryResult):
-    """The seats of a flight. Passengers who checked in or boarded count as holding a seat."""
+    """The seats of a flight.
+
+    Confirmed, checked-in and boarded bookings take a seat; `left` is never negative.
+    """
 
     flight_id: str
     capacity: int
@@ -219,7 +242,10 @@ class Seats(QueryResult):
 
 
 async def get_seats(stores: Stores, flight_id: FlightId) -> Seats:
-    """Return the seats taken and left on a flight, and the number of waitlisted passengers."""
+    """Return the seats taken and left on a flight, and the number of waitlisted bookings.
+
+    Raise `NotFound`.
+    """
     flight = await get_flight(stores, flight_id)
     taken = 0
     for status in SEATED_STATUSES:
@@ -243,14 +269,17 @@ async def get_waitlist(stores: Stores, flight_id: FlightId) -> list[Booking]:
 
 
 class MishandledBag(QueryResult):
+    """The tag and the booking of a mishandled bag."""
+
     baggage_tag: str
     booking_id: str
 
 
 async def get_airport_baggage_summary(stores: Stores, airport: AirportCode) -> dict[str, int]:
-    """Return the number of bags at an airport, by status. An unreadable bag counts under its stored status.
+    """Return the number of bags at an airport, by status, sorted by status.
 
-    Raise `NotFound` if there are no bags and the airport is unknown.
+    An unreadable bag counts under its stored status, or under `UNREADABLE` if it has none. Raise `NotFound`
+    if there are no bags and the airport is unknown.
     """
     counts: Counter[str] = Counter()
     with skip_unreadable() as skipped:
@@ -263,7 +292,7 @@ async def get_airport_baggage_summary(stores: Stores, airport: AirportCode) -> d
 
 
 async def get_mishandled_bags(stores: Stores, airport: AirportCode) -> list[MishandledBag]:
-    """Return the mishandled bags at an airport.
+    """Return the mishandled bags at an airport, unreadable ones last.
 
     Raise `NotFound` if there are none and the airport is unknown.
     """
@@ -288,7 +317,10 @@ def _check_airport_known(airport: AirportCode) -> None:
 
 
 async def get_bags_of_booking(stores: Stores, booking_id: BookingId) -> ManifestLine:
-    """Return the bags of one booking, compared with the number of bags paid for."""
+    """Return the bags of one booking, compared with the number paid for.
+
+    Raise `NotFound` for an unknown booking.
+    """
     booking = await stores.run(patterns.booking(booking_id))
     if booking is None:
         raise NotFound(f"There is no booking {booking_id!r}.")
@@ -301,6 +333,8 @@ async def get_bags_of_booking(stores: Stores, booking_id: BookingId) -> Manifest
 
 
 class CrewMember(QueryResult):
+    """One row of a flight's roster. `position` is the label of `position_id`, such as Captain."""
+
     crew_id: str
     roster_id: str
     position: str
@@ -312,7 +346,10 @@ class CrewMember(QueryResult):
 
 
 class CrewOfFlight(QueryResult):
-    """The roster of a flight; of those who fly, the number by position and whether it meets the minimum."""
+    """The whole roster of a flight, and a check of those who fly against the legal minimum.
+
+    `by_position` counts only those who fly; `missing` says what the minimum lacks.
+    """
 
     flight_id: str
     crew: list[CrewMember]
@@ -322,7 +359,10 @@ class CrewOfFlight(QueryResult):
 
 
 async def get_crew(stores: Stores, flight_id: FlightId) -> CrewOfFlight:
-    """Return the crew of a flight, compared with the minimum for its seats."""
+    """Return the crew of a flight, compared with the minimum for its seats.
+
+    Raise `NotFound` for an unknown flight.
+    """
     flight = await get_flight(stores, flight_id)
     rows = await get_crew_rows(stores, flight_id)
     flying = [row.position_id for row in rows if is_flying(row)]
@@ -339,7 +379,7 @@ async def get_crew(stores: Stores, flight_id: FlightId) -> CrewOfFlight:
 async def get_crew_in_position(
     stores: Stores, flight_id: FlightId, position: CrewPosition
 ) -> list[CrewMember]:
-    """Return the crew of a flight in one position."""
+    """Return a flight's roster rows in one position, whatever their status, from the authoritative table."""
     if await is_roster_switched(stores):
         return [
             _build_crew_member(each)
@@ -351,16 +391,16 @@ async def get_crew_in_position(
 
 
 def is_flying(row: CrewAssignment | CrewDuty) -> bool:
-    """Return whether a roster row means a crew member on board."""
+    """Return whether a roster row means a crew member on board: not sick, removed or on standby."""
     return row.roster_status not in NOT_FLYING_STATUSES
 
 
 async def get_crew_rows(
     stores: Stores, flight_id: FlightId, is_switched: bool | None = None
 ) -> Sequence[CrewAssignment | CrewDuty]:
-    """Return the roster rows of a flight from the authoritative table.
+    """Return the roster rows of a flight, whatever their status, from the authoritative table.
 
-    `is_switched` saves the lookup of which one it is.
+    `is_switched` says whether that is the new table; None looks it up.
     """
     if await is_roster_switched(stores) if is_switched is None else is_switched:
         return (await stores.all(patterns.crew_of_flight_v2(flight_id))).items
@@ -384,7 +424,10 @@ def _build_crew_member(row: CrewAssignment | CrewDuty) -> CrewMember:
 
 
 class RouteLeg(QueryResult):
-    """One flight of a shipment, with the fields of `track_shipment` in the design document."""
+    """One flight of a shipment, with the fields of `track_shipment` in the design document.
+
+    `uld` may be "N/A".
+    """
 
     flight_id: str
     status: LoadingStatus
@@ -393,7 +436,10 @@ class RouteLeg(QueryResult):
 
 
 class Shipment(QueryResult):
-    """The route and the delivery status of a shipment."""
+    """The route and the delivery status of a shipment.
+
+    `legs_done` counts the legs that arrived or were delivered.
+    """
 
     shipment_id: str
     awb_number: str | None
@@ -403,7 +449,10 @@ class Shipment(QueryResult):
 
 
 class CargoLoad(QueryResult):
-    """The cargo of a flight and its loading progress, by assignments and by weight."""
+    """The cargo of a flight: assignments and kilograms that are loaded (or already flown) and pending.
+
+    `progress` is the loaded share of the loaded and pending assignments, from 0 to 1.
+    """
 
     flight_id: str
     assignments: int
@@ -415,7 +464,7 @@ class CargoLoad(QueryResult):
 
 
 async def track_shipment(stores: Stores, shipment_id: ShipmentId) -> list[RouteLeg]:
-    """Return the flights of a shipment in route order."""
+    """Return the flights of a shipment in route order. The list is empty for an unknown shipment."""
     return [_build_leg(each) for each in await _get_legs(stores, shipment_id)]
 
 
@@ -452,11 +501,15 @@ async def get_cargo_load(stores: Stores, flight_id: FlightId) -> CargoLoad:
 
 
 async def get_loaded_weight(stores: Stores, flight_id: FlightId) -> float:
-    """Return the weight of the loaded cargo in kilograms."""
+    """Return the kilograms of a flight's cargo with the status LOADED.
+
+    Departed or arrived cargo does not count.
+    """
     return _sum_kilograms(await stores.all(patterns.cargo_on_flight_with(flight_id, LoadingStatus.LOADED)))
 
 
 async def _get_legs(stores: Stores, shipment_id: ShipmentId) -> list[CargoAssignment]:
+    """Return the cargo assignments of a shipment, sorted by leg."""
     return sorted(await stores.all(patterns.shipment_legs(shipment_id)), key=lambda each: each.leg)
 
 
@@ -470,6 +523,11 @@ def _build_leg(assignment: CargoAssignment) -> RouteLeg:
 
 
 def _derive_delivery_status(statuses: Sequence[LoadingStatus]) -> str:
+    """Return the delivery status of a shipment by the statuses of its legs in route order.
+
+    It is INTERRUPTED if one was offloaded, otherwise DELIVERED or AT DESTINATION by the last leg. Before that
+    it is BOOKED if all legs are pending and UNDER WAY if not.
+    """
     if LoadingStatus.OFFLOADED in statuses:
         return "INTERRUPTED"
     if statuses[-1] is LoadingStatus.DELIVERED:
@@ -483,6 +541,8 @@ def _derive_delivery_status(statuses: Sequence[LoadingStatus]) -> str:
 
 
 class StaffOnShift(QueryResult):
+    """One shift of a member of the maintenance staff."""
+
     staff_id: str
     shift_start: datetime
     shift_end: datetime
@@ -490,9 +550,10 @@ class StaffOnShift(QueryResult):
 
 
 class Staffing(QueryResult):
-    """The staff of a work order.
+    """The shifts on a work order and the number of staff.
 
-    `peak` is the most present at one moment; `now` those at the requested moment.
+    `people` counts staff members, `peak` the most present at one moment, `now` those present at the requested
+    moment. `is_enough` says whether `now` reaches `now_required`; it is null if either is.
     """
 
     workorder_id: str
@@ -505,7 +566,7 @@ class Staffing(QueryResult):
 
 
 async def get_staff(stores: Stores, workorder_id: WorkOrderId) -> list[StaffOnShift]:
-    """Return the staff of a work order in shift order."""
+    """Return the shifts of the staff on a work order, by start; a person with two shifts appears twice."""
     return [
         _build_staff_on_shift(each) for each in await stores.all(patterns.staff_of_work_order(workorder_id))
     ]
@@ -514,7 +575,11 @@ async def get_staff(stores: Stores, workorder_id: WorkOrderId) -> list[StaffOnSh
 async def get_staffing(
     stores: Stores, workorder_id: WorkOrderId, at: datetime | None = None, required: int | None = None
 ) -> Staffing:
-    """Return the staffing of a work order over all its shifts and, with `at`, at one moment."""
+    """Return the staffing of a work order over all its shifts and, with `at`, at one moment.
+
+    `required` is the number of staff to compare with at that moment. Raise `NotFound` if the work order has
+    no shifts and `InvalidRequest` if `at` has no time zone.
+    """
     if at is not None and at.tzinfo is None:
         raise InvalidRequest(f"Invalid at={at.isoformat()}: it has no time zone. End it with Z for UTC.")
     shifts = list(await stores.all(patterns.staff_of_work_order(workorder_id)))
@@ -547,9 +612,10 @@ def _build_staff_on_shift(shift: MaintenanceShift) -> StaffOnShift:
 
 
 def _to_kilograms(weight: Decimal | None) -> float:
-    """Convert a stored exact weight to a JSON number."""
+    """Convert a stored exact weight to a JSON number; None becomes 0."""
     return float(weight or 0)
 
 
 def _sum_kilograms(assignments: Sequence[CargoAssignment]) -> float:
+    """Sum the weights of cargo assignments; a missing weight counts as 0."""
     return float(sum((each.weight_on_flight_kg or Decimal(0) for each in assignments), Decimal(0)))

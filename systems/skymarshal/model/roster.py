@@ -1,4 +1,4 @@
-"""The crew roster and its migration between two tables.
+"""Writes to the crew roster, their access patterns, and the migration of the roster from its old table.
 
 The design document's table is keyed by roster id, the new one by crew member and time. `CREW_ROSTER_V2` moves
 the rows while readers and writers continue. The old table is authoritative until the switch, the new one
@@ -31,7 +31,10 @@ ROSTER_CHANGE = Rate("roster change")
 
 
 def to_duty(assignment: CrewAssignment) -> CrewDuty:
-    """Convert an assignment to a duty. Attributes that this release does not know are copied too."""
+    """Convert a row of the old roster table to one of the new table.
+
+    Attributes that this release does not know are copied too.
+    """
     duty = CrewDuty(
         crew_id=assignment.crew_id,
         duty_start=assignment.duty_start,
@@ -55,11 +58,12 @@ def to_duty(assignment: CrewAssignment) -> CrewDuty:
     "RO7", "The migration state, which says which roster table is authoritative", rate=Rate("roster view")
 )
 def roster_state() -> Get[MigrationState]:
+    """Get the state of the roster's migration."""
     return get_migration_state(MIGRATION_NAME)
 
 
 async def is_roster_switched(stores: Stores) -> bool:
-    """Return whether crews are now read from the new table."""
+    """Return whether the new roster table is authoritative, so that crews are read from it."""
     return await CREW_ROSTER_V2.should_read_target(stores)
 
 
@@ -70,9 +74,9 @@ def build_switched_state(at: datetime) -> Put[MigrationState]:
 
 
 async def build_row_count_update(stores: Stores) -> Update[MigrationState]:
-    """Build the update that records row count and checksum once both tables are filled.
+    """Read the whole old table and build the update that records its row count and checksum.
 
-    With these recorded, the old table may be removed.
+    Call it once both tables are filled: with these recorded, the old table may be removed.
     """
     held = await tally_source(CREW_ROSTER_V2, stores)
     update = MigrationState.of(MIGRATION_NAME).update().set(MigrationState.rows, held.rows)
@@ -83,21 +87,28 @@ async def build_row_count_update(stores: Stores) -> Update[MigrationState]:
 
 
 async def assign(stores: Stores, assignment: CrewAssignment) -> None:
-    """Put a crew member on a flight. Raise `Conflict` if the roster id is taken."""
+    """Put a crew member on a flight. Raise `Conflict` if the row exists.
+
+    The key of a row is the roster id in the old table; crew member, start and roster id in the new one.
+    """
     await CREW_ROSTER_V2.write(stores, assign_crew(assignment), assign_crew_v2(assignment))
 
 
 async def change(stores: Stores, seen: CrewAssignment, changed: CrewAssignment) -> None:
-    """Change an assignment, its crew member and times included.
+    """Replace the assignment `seen` by `changed`, which may have another crew member and other times.
 
-    Raise `Conflict` if it changed since `seen` was read.
+    The roster id stays and the version rises by one. Raise `Conflict` if the row changed since `seen` was
+    read.
     """
     changed = changed.model_copy(update={"version": seen.version + 1, "roster_id": seen.roster_id})
     await CREW_ROSTER_V2.write(stores, change_crew(seen, changed), change_crew_v2(seen, changed))
 
 
 async def release(stores: Stores, seen: CrewAssignment) -> None:
-    """Take a crew member off a flight. Raise `Conflict` if the assignment changed since `seen` was read."""
+    """Delete the assignment `seen`: the crew member is off the flight.
+
+    Raise `Conflict` if it changed meanwhile.
+    """
     await CREW_ROSTER_V2.write(stores, release_crew(seen), release_crew_v2(seen))
 
 
@@ -108,6 +119,7 @@ async def release(stores: Stores, seen: CrewAssignment) -> None:
     example=lambda: (examples.crew_assignment(), EXAMPLE_MIGRATION),
 )
 def assign_crew(assignment: CrewAssignment, migration: str = MIGRATION_NAME) -> Transact:
+    """Create a row of the old roster table, in a transaction with the fence of the migration of this name."""
     return transact(fence(migration), CrewAssignment.create(assignment))
 
 
@@ -118,6 +130,10 @@ def assign_crew(assignment: CrewAssignment, migration: str = MIGRATION_NAME) -> 
     example=lambda: (_get_sample_assignment(), EXAMPLE_MIGRATION),
 )
 def release_crew(seen: CrewAssignment, migration: str = MIGRATION_NAME) -> Transact:
+    """Delete the row `seen` of the old roster table, in a transaction with the migration's fence.
+
+    The condition is that the row's version is the same.
+    """
     released = CrewAssignment.of(seen.roster_id).delete().when(CrewAssignment.version == seen.version)
     return transact(fence(migration), released)
 
@@ -129,6 +145,10 @@ def release_crew(seen: CrewAssignment, migration: str = MIGRATION_NAME) -> Trans
     example=lambda: (_get_sample_assignment(), _get_sample_assignment(), EXAMPLE_MIGRATION),
 )
 def change_crew(seen: CrewAssignment, changed: CrewAssignment, migration: str = MIGRATION_NAME) -> Transact:
+    """Replace the row `seen` of the old roster table, in a transaction with the migration's fence.
+
+    The condition is that the row's version is the same.
+    """
     at_version = CrewAssignment.version == seen.version
     return transact(fence(migration), CrewAssignment.put(changed).when(at_version))
 
@@ -140,6 +160,7 @@ def change_crew(seen: CrewAssignment, changed: CrewAssignment, migration: str = 
     example=lambda: (examples.crew_assignment(),),
 )
 def assign_crew_v2(assignment: CrewAssignment) -> Put[CrewDuty]:
+    """Create the row of the new roster table for this assignment."""
     return CrewDuty.create(to_duty(assignment))
 
 
@@ -150,6 +171,7 @@ def assign_crew_v2(assignment: CrewAssignment) -> Put[CrewDuty]:
     example=lambda: (_get_sample_assignment(),),
 )
 def release_crew_v2(seen: CrewAssignment) -> Delete[CrewDuty]:
+    """Delete the row of the new roster table for the assignment `seen`, if its version is the same."""
     released = CrewDuty.of(seen.crew_id).delete(seen.duty_start, seen.roster_id)
     return released.when(CrewDuty.version == seen.version)
 
@@ -161,6 +183,10 @@ def release_crew_v2(seen: CrewAssignment) -> Delete[CrewDuty]:
     example=lambda: (_get_sample_assignment(), _get_sample_assignment()),
 )
 def change_crew_v2(seen: CrewAssignment, changed: CrewAssignment) -> Transact:
+    """Replace the row of `seen` in the new roster table, if its version is the same.
+
+    With another crew member or start, the key changes: the old row is deleted and a new one created.
+    """
     if (seen.crew_id, seen.duty_start) == (changed.crew_id, changed.duty_start):
         return transact(CrewDuty.put(to_duty(changed)).when(CrewDuty.version == seen.version))
     return transact(release_crew_v2(seen), CrewDuty.create(to_duty(changed)))
@@ -180,6 +206,7 @@ def change_crew_v2(seen: CrewAssignment, changed: CrewAssignment) -> Transact:
     ),
 )
 def lift_roster_hold(state: MigrationState) -> Put[MigrationState]:
+    """Build the write that ends the hold on the old table, so that writes to it resume."""
     return lift_hold(state)
 
 

@@ -96,8 +96,7 @@ def _format_time(seconds: int) -> str:
 
 
 def _parse_rules(rules: bytes) -> dict[str, Any]:
-    """Check that the bytes are a valid `TravelPolicy`; return the JSON as given, which is how it is stored.
-    """
+    """Check that the bytes are a valid `TravelPolicy`; return the JSON as given, as it is stored."""
     TravelPolicy.parse(rules)
     parsed: dict[str, Any] = json.loads(rules)
     return parsed

@@ -47,8 +47,7 @@ async def explain_booking(stores: Stores, id: str) -> Explanation:
 
 
 def build_data(booking: Booking | None, trail: Sequence[AuditRecord]) -> dict[str, Any]:
-    """Return the booking (without its flow token; None if it is gone) and its audit entries as JSON values.
-    """
+    """Return the booking (without its flow token; None if gone) and its audit entries as JSON."""
     return {
         "booking": None
         if booking is None
@@ -58,9 +57,7 @@ def build_data(booking: Booking | None, trail: Sequence[AuditRecord]) -> dict[st
 
 
 def _format_booking(booking: Booking) -> str:
-    """Return one sentence: the request, its status, and the confirmation number or the failure with its
-    remedy.
-    """
+    """Return one sentence: the request, its status, and the confirmation number or the reason."""
     said = f"{booking.employee_id}: {booking.user_request!r} is {booking.status}"
     if booking.confirmation_number is not None:
         return f"{said}, confirmed as {booking.confirmation_number}."
@@ -115,8 +112,10 @@ def _format_decision(output: Mapping[str, Any]) -> list[str]:
 
 
 def _end_with_period(text: str) -> str:
+    """Add a period unless the text ends with a period, an exclamation or a question mark."""
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _format_time(at: datetime) -> str:
+    """Format the time as ISO 8601 with milliseconds and a trailing Z."""
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -24,7 +24,7 @@ from holdfast.core.errors import CallerForbidden, SettingsError, TokenRefused
 from holdfast.web.tokens import open_token_verifier
 from tripcortex.model.entities import EmployeeId
 from tripcortex.settings import TripCortexSettings
-from tripcortex.workers.booking_requests import Traveller
+from tripcortex.workers.booking_requests import Requester
 
 # Employee ids become part of keys, so they contain no character that is special there.
 EMPLOYEE_FORM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:-]{0,127}")
@@ -46,9 +46,9 @@ class Employee:
     expires_at: float = field(default=float("inf"), compare=False)
 
     @property
-    def traveller(self) -> Traveller:
+    def traveller(self) -> Requester:
         """Return the employee as the traveller of a booking request."""
-        return Traveller(self.employee_id, self.time_zone, self.home_airport)
+        return Requester(self.employee_id, self.time_zone, self.home_airport)
 
     def require_admin(self) -> None:
         """Raise `CallerForbidden` unless the employee is an admin."""
@@ -115,9 +115,7 @@ class Authenticator:
             )
 
     def _open_verifier(self) -> Any:
-        """Open the verifier for the configured keys (a URL or a file). Raise `SettingsError` if they are not
-        set.
-        """
+        """Open the verifier for the configured keys (a URL or a file). Raise `SettingsError` without them."""
         settings = self._settings
         if not (settings.jwks_url and settings.token_issuer):
             raise SettingsError(
@@ -131,8 +129,7 @@ class Authenticator:
 
 
 def _read_membership(claims: Mapping[str, Any]) -> Membership:
-    """Read organisation and role from the version 2 claim `o` if present, else from version 1's `org_id`,
-    `org_role`.
+    """Read organisation and role from version 2's claim `o` if present, else from version 1's claims.
 
     Never combine one version's role with the other's organisation.
     """
@@ -147,9 +144,7 @@ def _read_membership(claims: Mapping[str, Any]) -> Membership:
 
 
 def _read_employee_id(claims: Mapping[str, Any]) -> EmployeeId:
-    """Return the claim `employee_id`, or `sub`. Raise `TokenRefused` if it has not the form of an employee
-    id.
-    """
+    """Return the claim `employee_id`, or `sub`. Raise `TokenRefused` if it is not a valid employee id."""
     claim = claims.get("employee_id") or claims["sub"]
     if not isinstance(claim, str) or not EMPLOYEE_FORM.fullmatch(claim):
         raise TokenRefused("ClaimMissing", "The token has no valid employee id (claim employee_id, or sub).")

@@ -16,7 +16,7 @@ from holdfast.core.errors import InvalidRequest, NotFound
 from tripcortex.api.identity import EMPLOYEE_FORM, Employee
 from tripcortex.model import patterns
 from tripcortex.model.entities import Booking, EmployeeId
-from tripcortex.workers.booking_requests import REQUEST_CHARS_MAX, REQUESTS_A_MINUTE, request_booking
+from tripcortex.workers.booking_requests import MAX_REQUEST_CHARS, REQUESTS_A_MINUTE, request_booking
 from tripcortex.workers.flow import BOOKING_FLOW
 
 # The names of the answers in the flow.
@@ -30,7 +30,7 @@ APPROVING_STATE: Final = "approving"
 # Used if the booking is not waiting: the flow refuses it and reports the booking's state.
 NO_WAIT_TOKEN: Final = "none"
 DEFAULT_CANCEL_REASON: Final = "cancelled by the employee"
-REASON_CHARS_MAX: Final = 200
+MAX_REASON_CHARS: Final = 200
 ULID_FORM: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
@@ -41,14 +41,15 @@ class Trips:
         self,
         stores: Stores,
         *,
-        request_chars_max: int = REQUEST_CHARS_MAX,
+        request_chars_max: int = MAX_REQUEST_CHARS,
         requests_a_minute: int = REQUESTS_A_MINUTE,
     ) -> None:
         self._stores, self._chars_max, self._a_minute = stores, request_chars_max, requests_a_minute
 
     async def request(self, employee: Employee, sentence: str) -> Booking:
-        """Start a booking from a sentence. Raise `BookingUnderWay` if one is active, `RateLimited` if too
-        many began.
+        """Start a booking from a sentence.
+
+        Raise `BookingUnderWay` if one is active, `RateLimited` if too many began within a minute.
         """
         bounds = {"chars_max": self._chars_max, "a_minute": self._a_minute}
         return await request_booking(self._stores, employee.traveller, sentence, **bounds)
@@ -60,8 +61,7 @@ class Trips:
     async def choose(
         self, employee: Employee, booking_id: str, option_id: str, token: str | None = None
     ) -> Booking:
-        """Choose one of the offered options; with `token` only if the booking still waits under that token.
-        """
+        """Choose an offered option; with `token` only if the booking still waits under it."""
         booking = await self.get_booking(employee, booking_id)
         return await self._answer_wait(booking, CHOOSE, token, {"optionId": option_id})
 
@@ -76,7 +76,7 @@ class Trips:
         """Cancel the booking, unless the portal was already asked to book it."""
         booking = await self.get_booking(employee, booking_id)
         return await BOOKING_FLOW.cancel(
-            self._stores, booking, reason[:REASON_CHARS_MAX] or DEFAULT_CANCEL_REASON
+            self._stores, booking, reason[:MAX_REASON_CHARS] or DEFAULT_CANCEL_REASON
         )
 
     async def decide(
@@ -101,7 +101,7 @@ class Trips:
             raise _build_not_found()
         payload = {
             "decision": decision,
-            "reason": reason[:REASON_CHARS_MAX],
+            "reason": reason[:MAX_REASON_CHARS],
             "decidedBy": approver.employee_id,
         }
         return await self._answer_wait(booking, DECIDE, token, payload)
@@ -173,4 +173,5 @@ def _is_waiting_for(booking: Booking, approver: Employee) -> bool:
 
 
 def _build_not_found() -> NotFound:
+    """Return the same error for an unknown booking and for another employee's; the caller raises it."""
     return NotFound("You have no booking with this id.")

@@ -1,7 +1,7 @@
-"""Processes of the demo: the sandboxes of the portal and the token issuer, the API, and the workers in one
-process; and a worker in a separate process, to be killed.
+"""Everything that the demo story runs: both sandboxes, the API and the workers, and a worker to be killed.
 
-Nothing is mocked. Only the clock is advanced by hand, instead of waiting.
+The sandboxes of the portal and the token issuer, the API and the workers run in one process; only the worker
+to be killed has its own. Nothing is mocked. Only the clock is advanced by hand, instead of waiting.
 """
 
 from __future__ import annotations
@@ -52,13 +52,20 @@ class Phone:
     _message_arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def send_action(self, action: str, **more: Any) -> dict[str, Any]:
-        """Send an action and return its answer or problem."""
+        """Send an action and return the next answer or problem frame.
+
+        Raise `TimeoutError` after 60 seconds.
+        """
         await self.connection.send(json.dumps({"action": action, **more}))
         async with asyncio.timeout(TIMEOUT_S):
             return await self.answers.get()
 
     async def wait_for_message(self, about: str, booking_id: str) -> dict[str, Any]:
-        """Return the message about a booking once it arrives; `failed` or `cancelled` ends the wait too."""
+        """Return the first message `about` this (such as "options") of the booking, once it arrives.
+
+        A message about `failed` or `cancelled` ends the wait too and is returned. Raise `TimeoutError` after
+        60 seconds.
+        """
         async with asyncio.timeout(TIMEOUT_S):
             while True:
                 for each in self.messages:
@@ -72,6 +79,10 @@ class Phone:
                 await self._message_arrived.wait()
 
     async def listen(self) -> None:
+        """Receive frames until the connection ends.
+
+        Messages are acknowledged and collected once each; answers and problems are queued.
+        """
         async for text in self.connection:
             frame = json.loads(text)
             if frame["kind"] == "message":
@@ -111,12 +122,13 @@ class DemoProcesses:
     async def request(
         self, employee_id: str, method: str, path: str, *, is_admin: bool = False, **more: Any
     ) -> httpx2.Response:
+        """Send an HTTP request to the API as this employee."""
         headers = {"authorization": f"Bearer {self.mint_token(employee_id, is_admin=is_admin)}"}
         return await self.http.request(method, f"{self.url}{path}", headers=headers, **more)
 
     @asynccontextmanager
     async def open_phone(self, employee_id: str) -> AsyncIterator[Phone]:
-        """Open a WebSocket for the employee."""
+        """Open a WebSocket for the employee and listen in the background; close it on exit."""
         address = self.url.replace("http://", "ws://") + "/ws"
         offered = [SUBPROTOCOL, f"bearer.{self.mint_token(employee_id)}"]
         async with connect(address, subprotocols=offered, proxy=None) as connection:  # type: ignore[arg-type]
@@ -132,7 +144,10 @@ class DemoProcesses:
 
     @asynccontextmanager
     async def run_workers(self, *, without: Collection[str] = ()) -> AsyncIterator[WorkerGroup]:
-        """Run all components that have workers. On exit, wait for the work in progress."""
+        """Run the workers of all components that have any, except the components `without`.
+
+        On exit, wait for the work in progress.
+        """
         chosen = [each for each in self.system.components if each.has_work and each.name not in without]
         async with WorkerGroup(self.stores, chosen, wait_s=RECEIVE_WAIT_S) as work:
             if not await work.wait_until_ready():
@@ -141,8 +156,9 @@ class DemoProcesses:
 
     @contextmanager
     def start_worker_process(self) -> Iterator[subprocess.Popen[bytes]]:
-        """Start another process that drives bookings, on the same files. Its PostgreSQL is separate: its
-        steps need no policy.
+        """Start `holdfast run` for the component `workflow` in another process; kill it on exit.
+
+        It uses the same files. Its PostgreSQL is separate: its steps need no policy.
         """
         command = [
             sys.executable,
@@ -172,12 +188,15 @@ class DemoProcesses:
     # --- results --------------------------------------------------------------------------------------------
 
     async def get_booking(self, employee_id: str, booking_id: str) -> Booking:
+        """Return the booking from the store. Raise `AssertionError` if it does not exist."""
         found = await self.stores.run(patterns.booking(EmployeeId(employee_id), Ulid(booking_id)))
         if found is None:
             raise AssertionError(f"Booking {booking_id} not found.")
         return found
 
     async def wait_until_ended(self, employee_id: str, booking_id: str) -> Booking:
+        """Return the booking once it is confirmed, failed or cancelled."""
+
         async def ended() -> Booking | None:
             found = await self.get_booking(employee_id, booking_id)
             return found if found.is_ended else None
@@ -196,7 +215,10 @@ class DemoProcesses:
 async def open_demo_processes(
     stores: Stores, system: System, clock: RunClock, folder: Path, variables: Mapping[str, str]
 ) -> AsyncIterator[DemoProcesses]:
-    """Start everything; stop it on exit."""
+    """Start the sandboxes and the API with their environment variables; stop them on exit.
+
+    No worker runs yet.
+    """
     portal = PortalSandbox(clock=clock, folder=folder, api_key=sandbox.PORTAL_KEY, price_step_s=0)
     issuer = IssuerSandbox(clock=clock)
     port = _find_free_port()
@@ -213,12 +235,13 @@ async def open_demo_processes(
 
 
 def _build_app(stores: Stores, system: System) -> Any:
+    """Return the ASGI app of the API with the routes of the component `api`."""
     app = web.make_app(
         system.title,
         "demo",
         [],
-        signed=build_api_routes(stores.for_component("api")),
-        body_bytes_max=system.body_bytes_max,
+        self_authenticated=build_api_routes(stores.for_component("api")),
+        max_body_bytes=system.max_body_bytes,
     )
     if system.configure_app is not None:
         system.configure_app(app)

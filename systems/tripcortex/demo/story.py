@@ -1,7 +1,7 @@
-"""The demo story of Trip Cortex: upload a policy, request trips in a sentence, choose and book them. The
-policy refuses one, one survives a killed process, one ends in a link because the portal is down.
+"""The demo story of Trip Cortex: upload a policy, then request, choose and book trips by sentence.
 
-It runs in processes of its own (`demo_processes`), prints what happened, and raises if a result is not as
+The policy refuses one trip, one survives a killed process, one ends in a link because the portal is down. The
+story starts its own processes (`demo_processes`), prints what happened, and raises if a result is not as
 expected.
 """
 
@@ -41,19 +41,19 @@ SILENCE_S: Final = 30.0
 
 @dataclass
 class StoryRun:
-    """One run of the story: the processes and the console."""
+    """One run of the story: the processes, and the Rich console that it prints to."""
 
     processes: DemoProcesses
     console: Any
 
     @property
     def departure_day(self) -> date:
-        """Return a Tuesday far enough ahead for the lowest fares."""
+        """Return the first Tuesday at least three weeks ahead, when fares are lowest."""
         today = datetime.fromtimestamp(self.processes.clock.now(), UTC).date()
         return today + timedelta(days=21 + (1 - today.weekday()) % 7)
 
     def format_request(self, city: str, suffix: str = "") -> str:
-        """Return a request sentence for a trip to the city, two days from the Tuesday on."""
+        """Return a request for a trip to the city from `departure_day` for two days; `suffix` is appended."""
         back = self.departure_day + timedelta(days=2)
         return (
             f"Book me a flight to {city} on {self.departure_day:%B} {self.departure_day.day} returning "
@@ -65,7 +65,7 @@ class StoryRun:
 async def run_story(
     stores: Stores, console: Any, clock: RunClock, folder: Path, variables: Mapping[str, str]
 ) -> None:
-    """Run the story and print it to a Rich console."""
+    """Run all scenes and print them to a Rich console. Raise `AssertionError` if a result is unexpected."""
     if stores.system is None:
         raise AssertionError("The story needs stores that were opened for a system.")
     async with open_demo_processes(stores, stores.system, clock, folder, variables) as processes:
@@ -97,6 +97,10 @@ def _print_introduction(console: Any) -> None:
 
 
 async def _upload_policy(run: StoryRun) -> None:
+    """Upload the sample policy, wait until it is ingested, and try a question.
+
+    If a policy is in service, it is uploaded as that document's next edition.
+    """
     run.console.rule("A policy is uploaded")
     processes, pdf = run.processes, build_policy_pdf()
     serving = [each for each in (await _list_policies(processes)) if each["serves"]]
@@ -137,6 +141,7 @@ async def _list_policies(processes: DemoProcesses) -> list[dict[str, Any]]:
 
 
 async def _book_trip(run: StoryRun) -> None:
+    """Book Ada's trip over a WebSocket; show that a second request at the same time is refused."""
     run.console.rule("A trip, chosen over a WebSocket")
     async with run.processes.open_phone(ADA) as phone:
         booking_id, options = await _request_options(
@@ -157,6 +162,7 @@ async def _book_trip(run: StoryRun) -> None:
 
 
 async def _answer_question(run: StoryRun) -> None:
+    """Let Ben answer the planner's question about Portland, get options, and cancel."""
     run.console.rule("The planner asks for what is missing")
     async with run.processes.open_phone(BEN) as phone:
         booking_id = await _send_request(phone, run.format_request("Portland"))
@@ -172,6 +178,7 @@ async def _answer_question(run: StoryRun) -> None:
 
 
 async def _request_out_of_policy(run: StoryRun) -> None:
+    """Let Cyd request business class; show that the policy refuses it with a citation."""
     run.console.rule("Out of policy")
     async with run.processes.open_phone(CYD) as phone:
         sentence = run.format_request("Chicago", " in business class")
@@ -185,6 +192,7 @@ async def _request_out_of_policy(run: StoryRun) -> None:
 
 
 async def _approve_breach(run: StoryRun) -> None:
+    """Let Gus choose a flight that needs approval; show that only the line manager can approve it."""
     run.console.rule("An approver approves a breach")
     processes = run.processes
     async with processes.open_phone(GUS) as phone, processes.open_phone(APPROVER) as approver:
@@ -210,12 +218,14 @@ async def _approve_breach(run: StoryRun) -> None:
 
 
 def _build_decision(employee_id: str) -> dict[str, str]:
+    """Return the body that approves the booking of this employee."""
     return {"employeeId": employee_id, "decision": "approve", "reason": "The customer pays."}
 
 
 async def _kill_worker(run: StoryRun) -> None:
-    """Let a separate process drive the booking from the choice on, and kill it after the portal has booked
-    and before it answers.
+    """Let a separate process buy Dee's trip and kill it after the portal has booked, before it answers.
+
+    Then let another worker confirm the same order.
     """
     run.console.rule("A process is killed between choice and confirmation")
     processes = run.processes
@@ -250,6 +260,7 @@ async def _kill_worker(run: StoryRun) -> None:
 
 
 async def _take_portal_down(run: StoryRun) -> None:
+    """Let Eve request trips while the portal is down until its circuit opens; then bring the portal back."""
     run.console.rule("The portal is down")
     processes = run.processes
     processes.portal.is_down = True
@@ -276,6 +287,7 @@ async def _take_portal_down(run: StoryRun) -> None:
 
 
 async def _let_choice_expire(run: StoryRun) -> None:
+    """Let Fay's options expire; show that the booking is cancelled and a late choice refused."""
     run.console.rule("The choice expires")
     processes = run.processes
     async with processes.open_phone(FAY) as phone:
@@ -297,12 +309,14 @@ async def _let_choice_expire(run: StoryRun) -> None:
 
 
 async def _send_request(phone: Phone, sentence: str) -> str:
+    """Send a trip request and return the id of its booking."""
     answer = await phone.send_action("request", text=sentence)
     _expect(answer["kind"], "answer")
     return str(answer["bookingId"])
 
 
 async def _request_options(run: StoryRun, phone: Phone, sentence: str) -> tuple[str, list[dict[str, Any]]]:
+    """Request a trip and wait for its options; return the booking's id and the options."""
     run.console.print(f"“{sentence}”")
     booking_id = await _send_request(phone, sentence)
     message = await phone.wait_for_message("options", booking_id)
@@ -312,6 +326,7 @@ async def _request_options(run: StoryRun, phone: Phone, sentence: str) -> tuple[
 
 
 async def _choose_option(run: StoryRun, phone: Phone, booking_id: str, option_id: str) -> str:
+    """Choose an option, wait for the confirmation and return its number."""
     answer = await phone.send_action("choose", bookingId=booking_id, optionId=option_id)
     _expect(answer["kind"], "answer")
     message = await phone.wait_for_message("confirmation", booking_id)
@@ -340,6 +355,7 @@ async def _wait_with_clock(run: StoryRun, phone: Phone, booking_id: str, about: 
 
 
 def _show_options(run: StoryRun, options: list[dict[str, Any]]) -> None:
+    """Print the options as a table, and the first citation."""
     table = Table("", "flight", "leaves", "stops", "fare", "policy", box=None, pad_edge=False)
     for each in options:
         first = each["outbound"][0]
@@ -359,6 +375,7 @@ def _show_options(run: StoryRun, options: list[dict[str, Any]]) -> None:
 
 
 async def _show_trail(run: StoryRun, booking_id: str) -> None:
+    """Print a booking's audit trail as a table; check that it has an event of every kind of step."""
     table = Table("event", "step", "output", "ms", title="The audit trail", box=None, pad_edge=False)
     stores = run.processes.stores
     trail: list[AuditRecord] = list(await stores.all(patterns.trail(booking_id)))  # type: ignore[arg-type]
@@ -381,6 +398,7 @@ async def _show_trail(run: StoryRun, booking_id: str) -> None:
 
 
 def _summarize_output(output: Mapping[str, Any]) -> str:
+    """Return the plain values of an audit entry's output, cut to 60 characters."""
     shown = {
         name: value for name, value in output.items() if isinstance(value, str | int | float) or name == "ok"
     }
@@ -388,6 +406,7 @@ def _summarize_output(output: Mapping[str, Any]) -> str:
 
 
 def _format_citation(citation: Mapping[str, Any]) -> str:
+    """Return quote, file, page, section and similarity with Rich markup."""
     page, section, file_name = (citation.get(name) for name in ("source_page", "section_title", "file_name"))
     similarity = citation.get("similarity")
     near = f", similarity {similarity:.2f}" if isinstance(similarity, float) else ""
@@ -396,8 +415,9 @@ def _format_citation(citation: Mapping[str, Any]) -> str:
 
 
 async def _check_ledger(run: StoryRun) -> None:
-    """Compare the portal's ledger with the bookings: each confirmed trip has one order, and these travellers
-    have no other. Active bookings of the sample have continued meanwhile, too.
+    """Compare the portal's ledger with the bookings: one order per confirmed trip, and no other.
+
+    Only the story's travellers count: active bookings of the sample have continued meanwhile, too.
     """
     processes, travellers = run.processes, (ADA, BEN, CYD, DEE, EVE, FAY, GUS)
     confirmed: list[Booking] = []
@@ -416,5 +436,6 @@ async def _check_ledger(run: StoryRun) -> None:
 
 
 def _expect(actual: Any, expected: Any) -> None:
+    """Raise `AssertionError` unless the values are equal."""
     if actual != expected:
         raise AssertionError(f"Expected {expected!r}, got {actual!r}.")

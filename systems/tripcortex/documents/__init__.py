@@ -1,4 +1,4 @@
-"""Parsers of policy documents: PDF and Markdown in this package, Bedrock Data Automation in production.
+"""Parsers that turn a policy document into entities: PDF and Markdown locally, Bedrock in production.
 
     bytes → `open_parser` → `PdfParser` | `MarkdownParser` → `ParsedEntity` after `ParsedEntity`
     s3:// → `tripcortex.integrations.bedrock_data_automation.DataAutomation` → the same entities
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from .factory import open_parser
 from .markdown import MarkdownParser
-from .pdf.parser import PAGES_MAX, PdfParser
+from .pdf.parser import MAX_PAGES, PdfParser
 from .ports import (
     Box,
     ContentType,
@@ -30,7 +30,7 @@ from .ports import (
 )
 
 __all__ = [
-    "PAGES_MAX",
+    "MAX_PAGES",
     "Box",
     "ContentType",
     "DocumentDamaged",

@@ -1,4 +1,4 @@
-"""The command `python -m tripcortex.documents FILE`: shows the entities of a document."""
+"""The command `python -m tripcortex.documents FILE`: parses a document and prints its entities."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from rich.console import Console
 from rich.table import Table
 
 from .factory import open_parser
-from .pdf.parser import PAGES_MAX
+from .pdf.parser import MAX_PAGES
 from .ports import DocumentRefused, ParsedEntity, Progress
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse the file and print its entities. Return the exit code: 1 if the document is refused or the file
-    is unreadable.
+    """Parse the file and print its entities as a table, or as JSON with `--json`.
+
+    Return the exit code: 1 if the document is refused or the file is unreadable.
     """
     options = _parse_arguments(arguments)
     try:
@@ -39,11 +40,12 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("file", type=Path, help="a PDF or a Markdown file")
     parser.add_argument("--json", action="store_true", help="print one entity per line as JSON")
-    parser.add_argument("--pages-max", type=int, default=PAGES_MAX, help="refuse a document with more pages")
+    parser.add_argument("--pages-max", type=int, default=MAX_PAGES, help="refuse a document with more pages")
     return parser.parse_args(arguments)
 
 
 def _open_progress() -> Progress | None:
+    """Return a function that shows the page on standard error; None if that is not a terminal."""
     if not sys.stderr.isatty():
         return None
 
@@ -68,6 +70,7 @@ def _print_table(entities: Iterator[ParsedEntity]) -> None:
 
 
 def _print_json(entities: Iterator[ParsedEntity]) -> None:
+    """Print one JSON object per entity and line."""
     for entity in entities:
         sys.stdout.write(json.dumps(_to_json(entity), ensure_ascii=False) + "\n")
 

@@ -1,4 +1,4 @@
-"""The choice of a parser for a file, by its content. The file name must not contradict the content."""
+"""The choice of a parser for a file by its content; a file name that contradicts the content is refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import Final
 
 from .markdown import MarkdownParser
-from .pdf.parser import PAGES_MAX, PdfParser
+from .pdf.parser import MAX_PAGES, PdfParser
 from .ports import DocumentEmpty, DocumentUnknown, Parser
 
 SUPPORTED_FORMATS: Final = "PDF and Markdown files are supported."
@@ -29,8 +29,11 @@ _UNSUPPORTED_FORMATS: Final = {
 }
 
 
-def open_parser(file_name: str, body: bytes, *, pages_max: int = PAGES_MAX) -> Parser:
-    """Return the parser for a file. Raise `DocumentEmpty` or `DocumentUnknown` if there is none."""
+def open_parser(file_name: str, body: bytes, *, pages_max: int = MAX_PAGES) -> Parser:
+    """Return the parser for a file: PDF by its header, else Markdown.
+
+    Raise `DocumentEmpty` for an empty file, `DocumentUnknown` for any other format.
+    """
     suffix = PurePath(file_name).suffix.lower()
     if not body.strip():
         raise DocumentEmpty(file_name, "it is empty", "Upload the file that contains the policy.")
@@ -49,4 +52,5 @@ def open_parser(file_name: str, body: bytes, *, pages_max: int = PAGES_MAX) -> P
 
 
 def _is_text(body: bytes) -> bool:
+    """Return whether the bytes contain no NUL."""
     return b"\x00" not in body

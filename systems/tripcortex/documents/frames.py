@@ -1,7 +1,7 @@
-"""The protocol between a caller and the process that parses a document: one order in, then frames out, one
-line of JSON each.
+"""The protocol between a caller and the parser process: one `ParseOrder` in, then frames of JSON out.
 
-Frames are plain values, not pickled objects: a malicious document must not be able to run code in the caller.
+Each is one line. Frames are plain values, not pickled objects: a malicious document must not be able to run
+code in the caller.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ END: Final[dict[str, Any]] = {"end": True}
 
 @dataclass(frozen=True, slots=True)
 class ParseOrder:
-    """An order to parse one document, with its limits."""
+    """An order to parse one document, with its limits. `format` is "pdf" or "markdown"."""
 
     format: str
     file_name: str
@@ -38,19 +38,19 @@ class ParseOrder:
 
 
 def encode_page(page: int, pages: int) -> dict[str, Any]:
-    """Encode the progress: the number of the finished page and of all pages."""
+    """Return the frame of progress: the number of the finished page and of all pages."""
     return {"page": page, "pages": pages}
 
 
 def encode_entity(entity: ParsedEntity) -> dict[str, Any]:
-    """Encode an entity."""
+    """Return the frame of an entity; its crop is in base64."""
     values = asdict(entity)
     values["crop"] = b64encode(entity.crop).decode() if entity.crop is not None else None
     return {"entity": values}
 
 
 def decode_entity(frame: dict[str, Any]) -> ParsedEntity:
-    """Decode an entity."""
+    """Return the entity of a frame."""
     values = frame["entity"]
     return ParsedEntity(
         **{
@@ -65,13 +65,14 @@ def decode_entity(frame: dict[str, Any]) -> ParsedEntity:
 
 
 def encode_refusal(error: DocumentRefused) -> dict[str, Any]:
-    """Encode the refusal of the document."""
+    """Return the frame of a refusal of the document."""
     return {"refused": error.code, "why": error.why, "remedy": error.remedy}
 
 
 def encode_failure(error: Exception) -> dict[str, Any]:
-    """Encode an unexpected failure of the parser as a refusal. The error's message is left out: it may quote
-    the document.
+    """Return the frame of an unexpected failure of the parser, as the refusal `DocumentDamaged`.
+
+    The error's message is left out: it may quote the document.
     """
     return {
         "refused": DocumentDamaged.code,
@@ -81,6 +82,6 @@ def encode_failure(error: Exception) -> dict[str, Any]:
 
 
 def decode_refusal(frame: dict[str, Any], file_name: str) -> DocumentRefused:
-    """Decode a refusal to its `DocumentRefused` subclass."""
+    """Return the `DocumentRefused` subclass that a frame of refusal names; the caller raises it."""
     kind = next(kind for kind in DocumentRefused.__subclasses__() if kind.code == frame["refused"])
     return kind(file_name, frame["why"], frame["remedy"])

@@ -1,5 +1,4 @@
-"""Isolation of parsers: parses an untrusted document in a process of its own (`parser_process`) with limited
-resources.
+"""Isolation of parsers: runs `parser_process` on an untrusted document with limited memory and CPU time.
 
     body → a process with limited memory and CPU time → frames → entities
 
@@ -24,7 +23,7 @@ from .frames import OUT_OF_MEMORY_EXIT_CODE, ParseOrder, decode_entity, decode_r
 from .ports import DocumentDamaged, DocumentRefused, DocumentTooLarge, ParsedEntity, Progress
 
 # A crop of four million bytes in base64, and the longest text with every letter escaped.
-FRAME_BYTES_MAX: Final = 16_000_000
+MAX_FRAME_BYTES: Final = 16_000_000
 
 # PDFium ends its process with one of these signals when it runs out of memory.
 _ABORT_EXIT_CODES: Final = (-signal.SIGABRT, -signal.SIGTRAP, -signal.SIGILL)
@@ -32,8 +31,9 @@ _SIMPLIFY_REMEDY: Final = "Simplify it, or divide it into several documents."
 
 
 def parse_in_subprocess(order: ParseOrder, body: bytes, progress: Progress | None) -> Iterator[ParsedEntity]:
-    """Parse the document in a subprocess and yield its entities. Raise `DocumentRefused` if the parser
-    refuses it or exceeds a limit.
+    """Parse the document in a subprocess and yield its entities; call `progress` after each page.
+
+    Raise `DocumentRefused` if the parser refuses it, exceeds a limit or crashes.
     """
     page = 0
     with _start_process(order, body) as process:
@@ -53,7 +53,7 @@ def parse_in_subprocess(order: ParseOrder, body: bytes, progress: Progress | Non
 
 @contextmanager
 def _start_process(order: ParseOrder, body: bytes) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the process with the document as its input; kill it at the end of the block."""
+    """Start the parser process with order and document as its input; kill it after the block."""
     with tempfile.TemporaryFile() as source:
         source.write(json.dumps(order.to_json()).encode() + b"\n" + body)
         source.seek(0)
@@ -73,13 +73,16 @@ def _start_process(order: ParseOrder, body: bytes) -> Iterator[subprocess.Popen[
 
 
 def _read_frames(process: subprocess.Popen[bytes], file_name: str) -> Iterator[dict[str, Any]]:
-    """Yield the frames. A process that ended in the middle of a line ends the iteration."""
-    while line := _get_stdout(process).readline(FRAME_BYTES_MAX):
+    """Yield the frames. A process that ended in the middle of a line ends the iteration.
+
+    Raise `DocumentTooLarge` for a frame above 16 million bytes.
+    """
+    while line := _get_stdout(process).readline(MAX_FRAME_BYTES):
         if not line.endswith(b"\n"):
-            if len(line) < FRAME_BYTES_MAX:
+            if len(line) < MAX_FRAME_BYTES:
                 return
             raise DocumentTooLarge(
-                file_name, f"a part of it takes more than {FRAME_BYTES_MAX:,} bytes", _SIMPLIFY_REMEDY
+                file_name, f"a part of it takes more than {MAX_FRAME_BYTES:,} bytes", _SIMPLIFY_REMEDY
             )
         yield json.loads(line)
 
@@ -90,8 +93,9 @@ def _get_stdout(process: subprocess.Popen[bytes]) -> IO[bytes]:
 
 
 def _build_refusal(code: int, file_name: str, page: int) -> DocumentRefused:
-    """Return the refusal for a process that ended before the end of the document; `page` is the last finished
-    page.
+    """Return the refusal for a process that ended with exit code `code` before the end of the document.
+
+    `page` is the last finished page.
     """
     where = f"after its page {page:,}" if page else "at its beginning"
     if code == -signal.SIGXCPU:

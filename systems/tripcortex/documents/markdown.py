@@ -1,5 +1,4 @@
-"""The Markdown parser: sections, paragraphs, lists, tables and pictures, as the same entities as those of a
-PDF.
+"""The Markdown parser: yields sections, paragraphs, lists, tables and pictures as entities, as for a PDF.
 
 Of the front matter only the title is used, as the outermost section. Tags of site generators (`{% … %}`) for
 pictures, link targets and notes are converted; all other tags are dropped.
@@ -35,10 +34,10 @@ from .ports import (
 from .sections import Sections
 
 # A longer list becomes several entities, each of whole items.
-LIST_CHARS_MAX: Final = 1_500
+MAX_LIST_CHARS: Final = 1_500
 # Documents up to this size are parsed in this process: the worst text of this length takes less than a
 # second.
-IN_PROCESS_BYTES_MAX: Final = 16_000
+MAX_IN_PROCESS_BYTES: Final = 16_000
 
 _FRONT_MATTER: Final = re.compile(r"\A\ufeff?---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _TITLE: Final = re.compile(r"^title:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
@@ -54,8 +53,9 @@ _HTML_TAG: Final = re.compile(r"<!--.*?-->|<[^>]+>", re.DOTALL)
 
 
 class MarkdownParser:
-    """A `Parser` for Markdown. It parses longer documents in a subprocess: some texts take time quadratic in
-    their length.
+    """A `Parser` for Markdown. Documents above 16,000 bytes are parsed in a subprocess.
+
+    Some texts take time quadratic in their length. `seconds` is the CPU time for the document.
     """
 
     def __init__(self, *, seconds: float = DEFAULT_SECONDS) -> None:
@@ -64,18 +64,22 @@ class MarkdownParser:
     def parse(
         self, body: bytes, file_name: str, *, progress: Progress | None = None
     ) -> Iterator[ParsedEntity]:
-        if len(body) <= IN_PROCESS_BYTES_MAX:
+        """Yield the entities, as `MarkdownReader` does; a long document is parsed in a subprocess."""
+        if len(body) <= MAX_IN_PROCESS_BYTES:
             return MarkdownReader().parse(body, file_name, progress=progress)
         return parse_in_subprocess(ParseOrder("markdown", file_name, 1, self._seconds), body, progress)
 
 
 class MarkdownReader:
-    """A `Parser` for Markdown that runs in this process."""
+    """A `Parser` for Markdown that always runs in this process."""
 
     def parse(
         self, body: bytes, file_name: str, *, progress: Progress | None = None
     ) -> Iterator[ParsedEntity]:
-        """Yield the entities. Markdown has no pages: `page` is None, and `progress` is called once."""
+        """Yield the entities. Markdown has no pages: `page` is None; `progress` is called once, at the end.
+
+        Raise `DocumentDamaged` if it is not UTF-8, `DocumentEmpty` if it has no content, `DocumentTooLarge`.
+        """
         try:
             source = body.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
         except UnicodeDecodeError as error:
@@ -93,6 +97,7 @@ class MarkdownReader:
 
 
 def _find_title(source: str) -> str | None:
+    """Return the title of the front matter, or None."""
     front = _FRONT_MATTER.match(source)
     title = _TITLE.search(front[1]) if front else None
     return title[1].strip("\"'") if title else None
@@ -110,6 +115,7 @@ def _strip_generator_syntax(source: str) -> str:
 
 
 def _replace_tags(source: str) -> str:
+    """Convert generator tags for links, pictures and notes to Markdown; remove all others."""
     source = _LINK_TAG.sub(r"(\1\2)", source)
     source = _IMAGE_TAG.sub(lambda tag: f"![{tag[2] or ''}]({tag[1]})", source)
     source = _NOTE_TAG.sub(r"\n\n**\1**\n\n", source)
@@ -117,18 +123,20 @@ def _replace_tags(source: str) -> str:
 
 
 class _DocumentWalker:
-    """A walk through one document from its first block to its last; numbers the entities."""
+    """A walk through one document from its first block to its last; numbers the entities from 1."""
 
     def __init__(self, title: str | None) -> None:
         self._sections = Sections(title)
         self.count = 0
 
     def walk(self, source: str) -> Iterator[ParsedEntity]:
+        """Yield the entities of the source, in reading order."""
         tree = SyntaxTreeNode(MarkdownIt("commonmark").enable("table").parse(source))
         for block in tree.children:
             yield from self._walk_block(block)
 
     def _walk_block(self, block: SyntaxTreeNode) -> Iterator[ParsedEntity]:
+        """Yield the entities of a block: its text, list, table or code, and after it its pictures."""
         if block.type == "heading":
             yield from self._walk_heading(block)
         elif block.type == "paragraph":
@@ -150,6 +158,7 @@ class _DocumentWalker:
             yield self._build_entity(ContentType.figure, IMAGE, image)
 
     def _walk_heading(self, block: SyntaxTreeNode) -> Iterator[ParsedEntity]:
+        """Open a section and yield its heading; yield nothing for an empty one."""
         level = int(block.tag.removeprefix("h"))
         title = _render_inline(block)
         if title:
@@ -157,10 +166,12 @@ class _DocumentWalker:
             yield from self._emit_text(TITLE if level == 1 else SECTION_TITLE, title)
 
     def _emit_text(self, subtype: str, text: str) -> Iterator[ParsedEntity]:
+        """Yield a text entity unless the text is blank."""
         if text.strip():
             yield self._build_entity(ContentType.text, subtype, text)
 
     def _build_entity(self, content_type: ContentType, subtype: str, text: str) -> ParsedEntity:
+        """Return the next entity, in the current section."""
         self.count += 1
         return ParsedEntity(
             content_type,
@@ -178,13 +189,15 @@ class _DocumentWalker:
 
 
 def _render_inline(block: SyntaxTreeNode) -> str:
-    """Return the text of a block on one line: links as their words, without pictures (they are entities of
-    their own).
+    """Return the text of a block on one line: links as their words, without pictures.
+
+    Pictures are separate entities.
     """
     return " ".join(_render_text(block).split())
 
 
 def _render_text(node: SyntaxTreeNode) -> str:
+    """Return the text of a node and its children, without pictures and HTML tags."""
     if node.type in ("text", "code_inline"):
         return node.content
     if node.type in ("softbreak", "hardbreak"):
@@ -214,9 +227,10 @@ def _render_items(block: SyntaxTreeNode, indent: str = "") -> Iterator[str]:
 
 
 def _group_items(items: Iterator[str]) -> Iterator[str]:
+    """Join items into texts of at most 1,500 characters, or one longer item."""
     group: list[str] = []
     for item in items:
-        if group and sum(map(len, group)) + len(item) > LIST_CHARS_MAX:
+        if group and sum(map(len, group)) + len(item) > MAX_LIST_CHARS:
             yield "\n".join(group)
             group = []
         group.append(item)
@@ -225,12 +239,13 @@ def _group_items(items: Iterator[str]) -> Iterator[str]:
 
 
 def _render_cells(table: SyntaxTreeNode) -> list[list[str]]:
+    """Return the text of each cell, row by row, the header included."""
     rows = [row for part in table.children for row in part.children]
     return [[_render_inline(cell) for cell in row.children] for row in rows]
 
 
 def _find_images(node: SyntaxTreeNode) -> Iterator[str]:
-    """Yield the alternative text and the URL of each picture."""
+    """Yield `alternative text (URL)` for each picture, or the one of the two that it has."""
     if node.type == "image":
         shown = "".join(_render_text(child) for child in node.children).strip()
         source = str(node.attrGet("src") or "")

@@ -1,10 +1,9 @@
-"""The process that parses one document with limited memory and CPU time: `python -m
-tripcortex.documents.parser_process`.
+"""The subprocess that parses one document: limits its own memory and CPU time, then writes frames.
 
-`isolation` starts it. Standard input carries one line with the `ParseOrder`, then the document. Standard
-output carries one line of JSON per frame (`frames`); the end frame comes only after the whole document. The
-operating system enforces the limits, because a C library neither counts the memory that a page needs nor can
-be interrupted.
+`isolation` starts it as `python -m tripcortex.documents.parser_process`. Standard input carries one line with
+the `ParseOrder`, then the document. Standard output carries one line of JSON per frame (`frames`); the end
+frame comes only after the whole document. The operating system enforces the limits, because a C library
+neither counts the memory that a page needs nor can be interrupted.
 """
 
 from __future__ import annotations
@@ -42,7 +41,10 @@ SECONDS_PER_MILLION_TEXT_BYTES: Final = 10
 
 
 def main() -> None:
-    """Parse the document on standard input and write frames to standard output."""
+    """Parse the document on standard input and write frames to standard output.
+
+    Exit with 77 if there is not enough memory.
+    """
     out = sys.stdout.buffer
     order = ParseOrder.from_json(json.loads(sys.stdin.buffer.readline()))
     body = sys.stdin.buffer.read()
@@ -88,10 +90,12 @@ def _parse_to_frames(order: ParseOrder, body: bytes, progress: Progress) -> Iter
 
 
 def _send(out: BinaryIO, frame: dict[str, Any]) -> None:
+    """Write a frame as one line of JSON."""
     out.write(json.dumps(frame).encode() + b"\n")
 
 
 def _open_pdf(order: ParseOrder, body: bytes) -> Parser:
+    """Return a PDF reader that allows 0.2 seconds of CPU time more per page once it knows their number."""
     return PdfReader(
         pages_max=order.pages_max,
         on_page_count=lambda pages: _limit_cpu_time(order.seconds + SECONDS_PER_PAGE * pages),
@@ -99,6 +103,7 @@ def _open_pdf(order: ParseOrder, body: bytes) -> Parser:
 
 
 def _open_markdown(order: ParseOrder, body: bytes) -> Parser:
+    """Allow more CPU time for a longer text, and return a Markdown reader."""
     _limit_cpu_time(order.seconds + SECONDS_PER_MILLION_TEXT_BYTES * len(body) / 1_000_000)
     return MarkdownReader()
 

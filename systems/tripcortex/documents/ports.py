@@ -16,13 +16,13 @@ from typing import Any, ClassVar, Final, Protocol
 from holdfast.core.errors import InvalidRequest
 
 # The width of the column `policy_chunks.section_title`.
-TITLE_CHARS_MAX: Final = 255
+MAX_TITLE_CHARS: Final = 255
 
 # The longest entity of a policy is a table of about ten thousand characters; ingestion keeps fifty entities
 # in memory.
-TEXT_CHARS_MAX: Final = 200_000
+MAX_TEXT_CHARS: Final = 200_000
 # Two thousand pages of twenty-five entities each. Every entity is embedded and becomes a row.
-ENTITIES_MAX: Final = 50_000
+MAX_ENTITIES: Final = 50_000
 
 # Entity subtypes, named as in Bedrock Data Automation.
 TITLE: Final = "TITLE"
@@ -89,8 +89,9 @@ class ParsedEntity:
     crop_uris: tuple[str, ...] = ()
 
     def to_metadata(self) -> dict[str, Any]:
-        """Return the value for `policy_chunks.metadata`. The caller adds the location of a crop that it
-        stores.
+        """Return the value for `policy_chunks.metadata`: boxes, sections and crop URIs.
+
+        The caller adds the location of a crop that it stores.
         """
         found: dict[str, Any] = {"bounding_boxes": [box.to_json() for box in self.boxes]}
         if self.sections:
@@ -106,8 +107,9 @@ class Parser(Protocol):
     def parse(
         self, body: bytes, file_name: str, *, progress: Progress | None = None
     ) -> Iterator[ParsedEntity]:
-        """Yield the entities in reading order, page by page. Raise `DocumentRefused` if the document is
-        unreadable.
+        """Yield the entities in reading order, page by page; call `progress` after each page.
+
+        Raise `DocumentRefused` if the document is unreadable.
         """
         ...
 
@@ -180,18 +182,19 @@ class DocumentScanned(DocumentRefused, label="DocumentScanned"):
 
 
 def require_within_limits(file_name: str, text: str, count: int) -> None:
-    """Raise `DocumentTooLarge` if the text of the `count`th entity or the number of entities exceeds its
-    limit.
+    """Raise `DocumentTooLarge` if the text of an entity or the number of entities exceeds its limit.
+
+    `count` is the number of the entity, from 1.
     """
-    if len(text) > TEXT_CHARS_MAX:
+    if len(text) > MAX_TEXT_CHARS:
         raise DocumentTooLarge(
             file_name,
-            f"its part no. {count:,} has {len(text):,} characters, and the limit is {TEXT_CHARS_MAX:,}",
+            f"its part no. {count:,} has {len(text):,} characters, and the limit is {MAX_TEXT_CHARS:,}",
             "Divide it by headings or paragraphs.",
         )
-    if count > ENTITIES_MAX:
+    if count > MAX_ENTITIES:
         raise DocumentTooLarge(
             file_name,
-            f"it has more than {ENTITIES_MAX:,} paragraphs, tables and figures",
+            f"it has more than {MAX_ENTITIES:,} paragraphs, tables and figures",
             "Divide it into several documents.",
         )

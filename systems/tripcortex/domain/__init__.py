@@ -1,1 +1,1 @@
-"""Pure rules of Trip Cortex: planning from a sentence, policy rules, policy search."""
+"""Pure rules of Trip Cortex, without stores or I/O: planning from a sentence, policy rules, policy search."""

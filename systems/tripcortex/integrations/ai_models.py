@@ -1,4 +1,4 @@
-"""Factories for the AI models in the settings: the embedding of policies and questions, and the planner.
+"""Opens the AI models that the settings choose: the embedding of policies and questions, and the planner.
 
     TRIPCORTEX_EMBEDDING = local | bedrock     TRIPCORTEX_PLANNER = sentences | bedrock
 
@@ -18,7 +18,7 @@ from tripcortex.settings import BEDROCK, TripCortexSettings
 
 
 def open_embedding(settings: TripCortexSettings) -> Embedding:
-    """Open the embedding.
+    """Open the embedding of the settings: the local model, or Nova on Bedrock.
 
     It loads a model from disk or opens an SDK client, so the first call takes a moment.
     """
@@ -30,6 +30,7 @@ def open_embedding(settings: TripCortexSettings) -> Embedding:
 
 
 def open_planner(settings: TripCortexSettings) -> Planner:
+    """Return the planner of the settings: `SentencePlanner`, or Nova on Bedrock."""
     if settings.planner != BEDROCK:
         from tripcortex.domain.planner.sentence_planner import SentencePlanner
 
@@ -41,5 +42,5 @@ def open_planner(settings: TripCortexSettings) -> Planner:
 
 @cache
 def _open_runtime(address: str) -> Any:
-    """Return the process-wide Bedrock client. It is thread-safe."""
+    """Return the Bedrock client of this process for the address, created once. It is thread-safe."""
     return open_bedrock_runtime(address)

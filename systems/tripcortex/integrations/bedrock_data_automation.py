@@ -41,8 +41,9 @@ class DataAutomationClient(Protocol):
 
 
 class DataAutomation:
-    """A `RemoteParser`. The service writes results under `output_uri`; crops of figures stay there, and
-    entities hold their URIs.
+    """A `RemoteParser`. The service writes results under `output_uri`.
+
+    Crops of figures stay there, and entities hold their URIs.
     """
 
     def __init__(
@@ -75,8 +76,10 @@ class DataAutomation:
         return str(answer["invocationArn"])
 
     async def get_result(self, invocation: str) -> tuple[ParsedEntity, ...] | None:
-        """Return the entities of a finished job, or None while it runs. Raise `ExternalServiceRefused` for a
-        document that the service refuses, `ExternalServiceFailed` if the job failed.
+        """Return the entities of a finished job, or None while it runs. `invocation` is the job's ARN.
+
+        Raise `ExternalServiceRefused` for a document that the service refuses, `ExternalServiceFailed` if the
+        job failed.
         """
         answer = await self._client.get_data_automation_status(invocation)
         status = answer.get("status")
@@ -93,8 +96,9 @@ class DataAutomation:
         raise ExternalServiceFailed(f"The job of Bedrock Data Automation failed ({why}).", may_be_done=False)
 
     async def _load_results(self, metadata_uri: str) -> tuple[ParsedEntity, ...]:
-        """Load the results. The service splits a long file into segments with one result each; the job's
-        metadata lists them.
+        """Load the entities of a finished job; `metadata_uri` is its metadata file or the folder with it.
+
+        The service splits a long file into segments with one result each; the metadata lists them.
         """
         metadata = json.loads(await self._client.read_object(_build_metadata_uri(metadata_uri)))
         outputs = [
@@ -106,6 +110,7 @@ class DataAutomation:
 
 
 def _build_metadata_uri(uri: str) -> str:
+    """Return the URI of the job's metadata, given that or its folder."""
     return uri if uri.endswith(".json") else f"{uri.rstrip('/')}/job_metadata.json"
 
 
@@ -126,6 +131,7 @@ def parse_outputs(outputs: list[dict[str, Any]]) -> Iterator[ParsedEntity]:
 
 
 def _build_entity(element: Mapping[str, Any], order: int, sections: Sections) -> ParsedEntity:
+    """Return the element as an entity; `order` is its number in the document."""
     kind = _CONTENT_TYPES[element["type"]]
     boxes = tuple(_parse_boxes(element))
     return ParsedEntity(
@@ -143,12 +149,14 @@ def _build_entity(element: Mapping[str, Any], order: int, sections: Sections) ->
 
 
 def _get_subtype(element: Mapping[str, Any], kind: ContentType) -> str:
+    """Return the service's subtype; by default PARAGRAPH for text and FIGURE for a figure."""
     if kind is ContentType.table:
         return "TABLE"
     return str(element.get("sub_type") or (PARAGRAPH if kind is ContentType.text else "FIGURE"))
 
 
 def _get_text(element: Mapping[str, Any], kind: ContentType) -> str:
+    """Return a table with its title as Markdown, a figure's title, summary and text, or an element's text."""
     if kind is ContentType.table:
         return "\n\n".join(
             part for part in (element.get("title"), _get_representation(element, "markdown")) if part
@@ -166,6 +174,7 @@ def _get_representation(element: Mapping[str, Any], wanted: str) -> str:
 
 
 def _get_rank(element: Mapping[str, Any]) -> float:
+    """Return the heading's level, 1 for the highest: by its Markdown form, else by its subtype."""
     heading = _MARKDOWN_HEADING.match(_get_representation(element, "markdown"))
     if heading:
         return len(heading[1])
@@ -181,5 +190,6 @@ def _parse_boxes(element: Mapping[str, Any]) -> Iterator[Box]:
 
 
 def _get_first_page(element: Mapping[str, Any]) -> int | None:
+    """Return the first page, counted from 1, or None."""
     pages = element.get("page_indices") or ()
     return pages[0] + 1 if pages else None

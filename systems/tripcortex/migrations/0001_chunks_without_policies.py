@@ -1,4 +1,4 @@
-"""Create policy chunks with their vectors as the design document found them, without a table of policies."""
+"""Migration: create policy chunks with vectors as the design document found them, without policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Create policies, and the foreign key, constraints and indexes of their chunks.
+"""Migration: create policies, and the foreign key, constraints and indexes of their chunks.
 
 The foreign key would reject existing chunks, since none of them has a policy. The migration creates a
 placeholder policy for each policy id that they name, and that policy serves: the chunks answered questions
@@ -82,6 +82,7 @@ def upgrade() -> None:
 
 
 def _report_orphans() -> None:
+    """Log how many chunks have no policy; in an offline script, add the statement that counts them."""
     if op.get_context().as_sql:
         op.execute(ORPHANS)
         return

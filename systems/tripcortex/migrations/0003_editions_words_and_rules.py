@@ -1,4 +1,4 @@
-"""Add editions, full-text search, machine-readable rules and the embedding model; keep vectors in rows."""
+"""Migration: add editions, full-text search, rules and the embedding model; keep vectors in rows."""
 
 from __future__ import annotations
 

@@ -1,3 +1,1 @@
-"""The data of Trip Cortex: entities, access patterns, the queue of messages to employees, and the load
-profile.
-"""
+"""The data of Trip Cortex: entities, access patterns, messages to employees, and the load profile."""

@@ -1,4 +1,4 @@
-"""Entities that Trip Cortex stores in tables; names, keys and numbers are the design document's.
+"""Tables, entities and nested documents of Trip Cortex, with the design document's names, keys and numbers.
 
 The document has four tables. This model adds the marker of an employee's active booking, messages to
 employees, the record of each booking at the portal, and the tables of flows and outboxes. In the document's
@@ -45,9 +45,9 @@ CONNECTION_S: Final = 7_200
 AUDIT_YEARS: Final = 2
 # A message that no client has acknowledged for this long is dropped.
 MESSAGE_DAYS: Final = 7
-OPTIONS_MAX: Final = 3
+MAX_OPTIONS: Final = 3
 OPTIONS_CAP: Final = 5
-ITEM_OPTIONS_BYTES_MAX: Final = 300_000
+MAX_ITEM_OPTIONS_BYTES: Final = 300_000
 
 connections = Table(
     "TripCortexConnections",
@@ -141,6 +141,7 @@ class Cabin(StrEnum):
 
     @property
     def rank(self) -> int:
+        """Return the position from the cheapest cabin (0) on."""
         return list(Cabin).index(self)
 
 
@@ -202,9 +203,7 @@ class Breach(Document):
 
 
 class BookingPlan(Document):
-    """The document's plan: intent, confidence, parameters, policy constraints; with preferences and
-    citations.
-    """
+    """The document's plan (intent, confidence, parameters, constraints), with preferences and citations."""
 
     intent: str = "flight_booking"
     confidence: float = Field(ge=0, le=1)
@@ -246,6 +245,7 @@ class FlightOption(Document):
 
     @property
     def needs_approval(self) -> bool:
+        """Return whether the option breaches the policy; options with a hard breach are never offered."""
         return bool(self.breaches)
 
 
@@ -314,12 +314,14 @@ class Booking(FlowItem, table=bookings):
     @field_validator("flight_options")
     @classmethod
     def _check_option_count(cls, options: list[FlightOption]) -> list[FlightOption]:
+        """Raise `ValueError` if there are more than five options."""
         if len(options) > OPTIONS_CAP:
             raise ValueError(f"a booking has at most {OPTIONS_CAP} options, got {len(options)}")
         return options
 
     @model_validator(mode="after")
     def _check_confirmation(self) -> Self:
+        """Raise `ValueError` if a confirmed booking lacks its option or its confirmation number."""
         is_known = self.selected_option is not None and self.confirmation_number is not None
         if self.status is BookingStatus.confirmed and not is_known:
             raise ValueError(
@@ -329,6 +331,7 @@ class Booking(FlowItem, table=bookings):
 
     @property
     def is_ended(self) -> bool:
+        """Return whether the booking is confirmed, failed or cancelled."""
         return self.status in TERMINAL_STATUSES
 
 

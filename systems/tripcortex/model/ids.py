@@ -1,4 +1,4 @@
-"""ULIDs in creation order, also within one millisecond: one generator for each clock of a process."""
+"""The ULID generator of each clock in this process: ids in creation order, also within one millisecond."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SOURCES: Final[dict[int, UlidGenerator]] = {}
 
 
 def get_ulids(clock: Clock) -> UlidGenerator:
-    """Return the generator of a clock.
+    """Return the clock's generator, created on the first call.
 
     The generator keeps a reference to its clock, so the clock's `id()` is never reused.
     """

@@ -1,7 +1,7 @@
-"""Expected load of Trip Cortex, for the design checks and the cost estimate: the document's year, per month.
+"""Expected load of Trip Cortex per month, for the design checks and the cost estimate.
 
-5,000 bookings and 60,000 audit entries a year, fewer than 500 connections at once, one to five policies that
-change each quarter.
+The document's year: 5,000 bookings and 60,000 audit entries a year, fewer than 500 connections at once, one
+to five policies that change each quarter.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ POLL_S: Final = 5
 PEAK_FACTOR: Final = 10.0
 # A booking with its options; each option cites the passages it was judged by.
 BOOKING_BYTES: Final = 16_000
-BOOKING_BYTES_MAX: Final = 24_000
+MAX_BOOKING_BYTES: Final = 24_000
 OPTIONS_BYTES: Final = 8_000
 # Every state change is written in one transaction with its audit entry, its message and the next step.
 TRANSACTION_PATTERNS: Final = (
@@ -37,7 +37,7 @@ TRANSACTION_PATTERNS: Final = (
 
 
 def build_load(bookings_a_year: int) -> Load:
-    """Return the expected load for this many bookings a year."""
+    """Return the expected load per month for this many bookings a year."""
     bookings = bookings_a_year / 12
     keys = max(1, round(bookings))
     connections = CONNECTIONS_A_DAY * DAYS_A_MONTH * bookings_a_year / BOOKINGS_A_YEAR
@@ -59,7 +59,7 @@ def build_load(bookings_a_year: int) -> Load:
             "poll of the orchestrator": Volume(MONTH_S / POLL_S),
         },
         peak_factor=PEAK_FACTOR,
-        max_item_bytes={"TripCortexBookings": BOOKING_BYTES_MAX},
+        max_item_bytes={"TripCortexBookings": MAX_BOOKING_BYTES},
         transacted_patterns=TRANSACTION_PATTERNS,
         item_bytes={"D7": BOOKING_BYTES, "TX5": OPTIONS_BYTES},
     )

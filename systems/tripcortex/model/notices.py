@@ -1,4 +1,4 @@
-"""Messages to employees, and the queue that announces them.
+"""Messages to employees, and the outbox and queue that announce them to the sender.
 
 Both are written in the transaction of the change.
 
@@ -67,6 +67,7 @@ def build_message(
     body: Mapping[str, Any],
     booking_id: Ulid | None = None,
 ) -> Message:
+    """Return a new message with an id and the current time; `about` is its kind, such as "options"."""
     return Message(
         employee_id=employee_id,
         message_id=get_ulids(stores.clock).new(),
@@ -118,6 +119,7 @@ class _PollTimer:
     """Wakes the relay periodically in real time, whatever clock the stores use."""
 
     async def wait(self, timeout_s: float) -> str | None:
+        """Sleep at most half a second of real time; return "poll"."""
         await asyncio.sleep(min(POLL_S, timeout_s))
         return "poll"
 

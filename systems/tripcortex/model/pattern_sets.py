@@ -1,4 +1,4 @@
-"""Pattern sets of the API and of the message sender, for the components that run them.
+"""Sets of access patterns that the components `api` and `sender` may run, by reads and writes.
 
 The patterns of the flow and of the policies are declared with those.
 """

@@ -42,10 +42,12 @@ _NOW: Final = datetime(2026, 3, 10, 14, 30, tzinfo=UTC)
 
 
 def _build_connection() -> tuple[Connection]:
+    """Return the arguments of a pattern's example."""
     return (Connection(connection_id="abc123xyz", employee_id=_EMPLOYEE, connected_at=_NOW),)
 
 
 def _build_booking() -> Booking:
+    """Return the booking of a pattern's example."""
     return Booking(
         employee_id=_EMPLOYEE,
         booking_id=_BOOKING,
@@ -57,6 +59,7 @@ def _build_booking() -> Booking:
 
 
 def _build_audit_entry() -> tuple[AuditRecord]:
+    """Return the arguments of a pattern's example: the document's audit entry."""
     return (
         AuditRecord(
             booking_id=_BOOKING,
@@ -75,10 +78,12 @@ def _build_audit_entry() -> tuple[AuditRecord]:
 
 
 def _build_marker() -> tuple[ActiveBooking]:
+    """Return the arguments of a pattern's example."""
     return (ActiveBooking(employee_id=_EMPLOYEE, booking_id=_BOOKING, since=_NOW),)
 
 
 def _build_message() -> tuple[Message]:
+    """Return the arguments of a pattern's example."""
     return (
         Message(employee_id=_EMPLOYEE, message_id=_MESSAGE, kind="options", booking_id=_BOOKING, at=_NOW),
     )

@@ -1,10 +1,10 @@
-"""Calibration of a model: measure from which similarity on a passage is relevant.
+"""Command that calibrates an embedding model: measures from which similarity on a passage is relevant.
 
     python -m tripcortex.policies.calibration FOLDER QUESTIONS.csv
 
-FOLDER contains policy documents. QUESTIONS.csv has lines of `question,file,heading`: a section that
-answers the question, by its file and the start of its heading; several lines may have the same question.
-Questions that no travel policy answers are asked in addition. The output is the table of
+FOLDER contains policy documents. QUESTIONS.csv has lines of `question,file,heading`: a section that answers
+the question, by its file and the start of its heading; several lines may have the same question. Questions
+that no travel policy answers are asked in addition. The output is the table of
 docs/systems/tripcortex/retrieval.md, and how often the right section is among the first five.
 """
 
@@ -80,7 +80,10 @@ class Calibration:
 
 
 async def calibrate(stores: Stores, embedding: Embedding, questions: Mapping[str, Sections]) -> Calibration:
-    """Measure the similarities of the given questions and of unrelated ones."""
+    """Measure the similarities of `questions`, given with the sections that answer them.
+
+    Unrelated questions are measured too.
+    """
     right: list[float] = []
     related: list[float] = []
     for question, sections in questions.items():
@@ -133,6 +136,7 @@ async def ingest_folder(stores: Stores, embedding: Embedding, files: Iterable[Pa
 
 
 async def _get_nearest_similarity(stores: Stores, embedding: Embedding, question: str) -> float:
+    """Return the similarity of the passage nearest to the question, without a threshold."""
     found = await retrieve(stores, embedding, question, threshold=NO_THRESHOLD, mode="plain", top_k=1)
     return found.max_similarity
 
@@ -147,6 +151,7 @@ def _compute_quantile(values: Sequence[float], share: float) -> float:
 
 
 def _normalize(text: str) -> str:
+    """Return the words and numbers in lower case, separated by single spaces."""
     return " ".join(re.findall(r"[a-z0-9]+", text.lower()))
 
 
@@ -159,6 +164,7 @@ def format_table(calibration: Calibration) -> str:
 
 
 async def _main(folder: Path, questions: Path) -> str:
+    """Ingest the folder into stores in memory, calibrate the local model, and return the report."""
     asked: dict[str, list[tuple[str, str]]] = {}
     with questions.open(newline="", encoding="utf-8") as lines:
         for question, file, heading in csv.reader(lines):

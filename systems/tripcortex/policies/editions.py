@@ -1,4 +1,4 @@
-"""The serving edition of a document.
+"""Changes of the edition that serves: finish an ingestion, roll back, serve another edition, remove one.
 
 Every change is one transaction, and a row lock serialises those of one document. A concurrent query finds
 exactly one edition: a statement sees what was committed when it started.
@@ -21,10 +21,10 @@ EditionChoice = Callable[[Sequence[Policy], Policy | None], Policy]
 
 
 async def finish(stores: Stores, policy: Policy) -> Policy:
-    """Mark the policy ready.
+    """Mark an ingested policy ready, and let it serve instead of an older edition.
 
-    It replaces an older serving edition; if a newer one already serves, it does not serve. Editions older
-    than the previous one are retired.
+    If a newer edition already serves, it becomes ready but does not serve. Editions older than the previous
+    one are retired: their chunks are deleted.
     """
     async with stores.sql_transaction() as work:
         editions = await work.run(patterns.locked_editions(policy.document_id))
@@ -43,12 +43,18 @@ async def finish(stores: Stores, policy: Policy) -> Policy:
 
 
 async def roll_back(stores: Stores, named: UUID) -> Policy:
-    """Serve the previous edition again. `named` is the document's id, or that of any of its editions."""
+    """Serve the previous edition again. `named` is the document's id, or that of any of its editions.
+
+    Raise `InvalidRequest` if no edition serves or no earlier one still has its chunks.
+    """
     return await _switch_serving(stores, await get_document_id(stores, named), _choose_previous)
 
 
 async def serve(stores: Stores, policy_id: UUID) -> Policy:
-    """Serve a given edition in place of the current one."""
+    """Serve this edition in place of the current one.
+
+    Raise `InvalidRequest` if it is not ready or its chunks were deleted.
+    """
     policy = await load_policy(stores, policy_id)
     return await _switch_serving(
         stores, policy.document_id, lambda editions, _: _choose_edition(editions, policy_id)
@@ -77,6 +83,7 @@ async def _list_crop_ids(stores: Stores, policy_id: UUID) -> list[str]:
 
 
 async def _switch_serving(stores: Stores, document_id: UUID, choose: EditionChoice) -> Policy:
+    """Let `choose` pick the edition that serves from now on, under the document's lock; return it."""
     async with stores.sql_transaction() as work:
         editions = await work.run(patterns.locked_editions(document_id))
         serving = _find_serving(editions)
@@ -91,6 +98,7 @@ async def _switch_serving(stores: Stores, document_id: UUID, choose: EditionChoi
 
 
 def _find_serving(editions: Sequence[Policy]) -> Policy | None:
+    """Return the edition that serves, or None."""
     return next((each for each in editions if each.serves), None)
 
 
@@ -110,6 +118,7 @@ def _choose_previous(editions: Sequence[Policy], serving: Policy | None) -> Poli
 
 
 def _choose_edition(editions: Sequence[Policy], wanted: UUID) -> Policy:
+    """Return the edition with this id. Raise `InvalidRequest` if it cannot serve."""
     for each in editions:
         if each.id == wanted and _can_serve(each):
             return each
@@ -119,6 +128,7 @@ def _choose_edition(editions: Sequence[Policy], wanted: UUID) -> Policy:
 
 
 def _can_serve(policy: Policy) -> bool:
+    """Return whether the edition is ready and still has its chunks."""
     return policy.status is PolicyStatus.ready and policy.retired_at is None
 
 

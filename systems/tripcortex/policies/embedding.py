@@ -1,4 +1,4 @@
-"""Embeddings: texts as vectors of the table's width, and the meaning of their similarities.
+"""Embedding of passages and questions: a model, its vectors in pgvector's text form, its similarity bounds.
 
 An `Embedding` is a model behind the port `holdfast.ai.Embedder` together with that model's bounds: the design
 document's 0.65 holds for Nova only. Vectors have length 1; shorter ones are padded with zeros, which changes
@@ -34,7 +34,7 @@ class Bounds:
     high: float
 
     def get_confidence(self, similarity: float | None) -> Confidence:
-        """Return the confidence for a similarity; "none" without one."""
+        """Return "none" below the threshold or without a similarity, "high" above `high`, else "low"."""
         if similarity is None or similarity < self.threshold:
             return "none"
         return "high" if similarity > self.high else "low"
@@ -49,7 +49,8 @@ class Embedding:
     """A model with its similarity bounds.
 
     `question_embedder` embeds questions if the model treats them differently. A small model gets help:
-    `prepare` is applied to every text, and `adds_synonyms` adds synonyms to questions.
+    `prepare` is applied to every text, and `adds_synonyms` adds synonyms to questions. Raise
+    `DeclarationError` if the model has more dimensions than the table.
     """
 
     embedder: Embedder
@@ -70,7 +71,7 @@ class Embedding:
 
     @property
     def threshold(self) -> float:
-        """The similarity below which a passage is not relevant."""
+        """Return the similarity below which a passage is not relevant."""
         return self.bounds.threshold
 
     def embed_passages(self, texts: Sequence[str]) -> list[str | None]:
@@ -105,11 +106,16 @@ def _add_synonyms(text: str, synonyms: str) -> str:
 
 
 def _embed(embedder: Embedder, texts: Sequence[str], dimensions: int) -> list[str | None]:
+    """Embed the texts in one call of the embedder; return a vector of pgvector's text form for each.
+
+    Vectors are scaled to length 1 and padded to `dimensions`. A text is None if its vector is zero: it has no
+    known token.
+    """
     return [_format_vector(row, dimensions) for row in embedder.embed(texts)] if texts else []
 
 
 def _format_vector(vector: NDArray[np.float32], dimensions: int) -> str | None:
-    """Return the vector as `[0.1,0.2,…]` with length 1, or None for a zero vector."""
+    """Return the vector as `[0.1,0.2,…]`, scaled to length 1 and zero-padded; None for a zero vector."""
     values = [float(value) for value in vector]
     length = sum(value * value for value in values) ** 0.5
     if length == 0:

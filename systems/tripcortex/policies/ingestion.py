@@ -66,13 +66,13 @@ log = logging.getLogger(__name__)
 BATCH: Final = 50
 # A policy without a new batch for this long belongs to a dead process.
 STALE_S: Final = 300.0
-ATTEMPTS_MAX: Final = 3
+MAX_ATTEMPTS: Final = 3
 # Attempts while the model does not answer: about ten minutes, with one attempt every few seconds.
-UNANSWERED_MAX: Final = 120
-REASON_CHARS_MAX: Final = 1_000
-TITLE_CHARS_MAX: Final = 255
-ENTITY_ID_CHARS_MAX: Final = 255
-SUBTYPE_CHARS_MAX: Final = 50
+MAX_UNANSWERED: Final = 120
+MAX_REASON_CHARS: Final = 1_000
+MAX_TITLE_CHARS: Final = 255
+MAX_ENTITY_ID_CHARS: Final = 255
+MAX_SUBTYPE_CHARS: Final = 50
 # The words of the shortest sentence that can state a rule.
 MIN_POLICY_WORDS: Final = 4
 # Embedded for an entity without any word that the model knows.
@@ -122,7 +122,7 @@ async def ingest(
 
 
 class IngestionRun:
-    """One pass through a file. The parser yields entities in batches; only one batch is in memory."""
+    """One pass through a file: parse, embed, write. Only one batch of 50 entities is in memory."""
 
     def __init__(
         self, stores: Stores, policy: Policy, embedding: Embedding, progress: Progress | None
@@ -153,15 +153,21 @@ class IngestionRun:
             )
 
     def _open_entities(self, parser: Parser | None, body: bytes) -> Iterator[ParsedEntity]:
+        """Start parsing and return the iterator of entities."""
         name = self._policy.file_name
         with _convert_parser_errors(name):
             return iter((parser or LazyParser(_open_parser)).parse(body, name, progress=self._on_page))
 
     def _on_page(self, page: int, pages: int) -> None:
+        """Remember the finished page and the number of pages."""
         self._page, self._pages = page, pages
 
     def _next_batch(self, entities: Iterator[ParsedEntity]) -> list[tuple[ParsedEntity, str]]:
-        """Parse and embed the next batch in a thread, because both use the CPU."""
+        """Parse and embed up to 50 entities; return each with its vector, or an empty list at the end.
+
+        Runs in a thread, because both use the CPU. An entity without a known word gets the vector of "travel
+        policy".
+        """
         with _convert_parser_errors(self._policy.file_name):
             batch = list(islice(entities, BATCH))
         vectors = self._embedding.embed_passages(
@@ -177,6 +183,10 @@ class IngestionRun:
         return [(each, vector or unnamed or "") for each, vector in zip(batch, vectors, strict=True)]
 
     async def _write_batch(self, batch: Sequence[tuple[ParsedEntity, str]]) -> None:
+        """Write a batch and its progress in one transaction.
+
+        Raise `ConditionFailed` if another worker took over.
+        """
         chunks = [await self._build_chunk(entity, vector) for entity, vector in batch]
         self._chunks += len(chunks)
         self._words += sum(len(each.content_text.split()) for each in chunks)
@@ -190,6 +200,7 @@ class IngestionRun:
             self._progress(self._chunks, self._page, self._pages)
 
     async def _build_chunk(self, entity: ParsedEntity, vector: str) -> NewChunk:
+        """Return the entity as a chunk to insert; store the image of a figure first."""
         metadata = entity.to_metadata()
         if entity.sections:
             metadata["sections"] = [to_postgres_text(each) for each in entity.sections]
@@ -208,17 +219,17 @@ class IngestionRun:
             source_page=entity.page,
             section_title=None
             if entity.section_title is None
-            else to_postgres_text(entity.section_title)[:TITLE_CHARS_MAX],
+            else to_postgres_text(entity.section_title)[:MAX_TITLE_CHARS],
             reading_order=entity.reading_order,
-            bda_entity_id=to_postgres_text(entity.entity_id)[:ENTITY_ID_CHARS_MAX],
-            bda_entity_subtype=entity.subtype[:SUBTYPE_CHARS_MAX],
+            bda_entity_id=to_postgres_text(entity.entity_id)[:MAX_ENTITY_ID_CHARS],
+            bda_entity_subtype=entity.subtype[:MAX_SUBTYPE_CHARS],
             embedding=vector,
             metadata=metadata,
         )
 
 
 def build_embedding_text(entity: ParsedEntity, file_name: str) -> str:
-    """Return the text to embed: the heading and the entity's text.
+    """Return the text to embed: the heading and the entity's text; the file name if both are empty.
 
     A paragraph alone often does not name its subject.
     """
@@ -252,6 +263,7 @@ def _convert_parser_errors(file_name: str) -> Iterator[None]:
 
 def _open_parser(file_name: str, body: bytes) -> Parser:
     # Imported here because processes that only answer questions do not need the parsers' packages.
+    """Return the parser for the file, with the page limit of the settings."""
     from tripcortex.documents import open_parser
     from tripcortex.settings import TripCortexSettings
 
@@ -266,7 +278,7 @@ async def _mark_failed(stores: Stores, policy: Policy, reason: str) -> Policy:
             policy.version,
             PolicyStatus.failed,
             get_now(stores),
-            error_message=reason[:REASON_CHARS_MAX],
+            error_message=reason[:MAX_REASON_CHARS],
         )
     )
     await stores.run(patterns.delete_chunks(policy.id))
@@ -278,10 +290,10 @@ async def _return_to_pending(stores: Stores, policy: Policy, error: HoldfastErro
 
     Other policies continue.
     """
-    kind, attempt = error_label(error), f"attempt {policy.attempts} of {UNANSWERED_MAX}"
+    kind, attempt = error_label(error), f"attempt {policy.attempts} of {MAX_UNANSWERED}"
     log.warning("Policy %s could not be ingested (%s, %s): %s", policy.id, kind, attempt, error.message)
     reason = f"{kind}: {error.message}"
-    if policy.attempts >= UNANSWERED_MAX:
+    if policy.attempts >= MAX_UNANSWERED:
         return await _mark_failed(
             stores, policy, f"Ingestion failed {policy.attempts} times. Last error: {reason}"
         )
@@ -291,7 +303,7 @@ async def _return_to_pending(stores: Stores, policy: Policy, error: HoldfastErro
             policy.version,
             PolicyStatus.pending,
             get_now(stores),
-            error_message=reason[:REASON_CHARS_MAX],
+            error_message=reason[:MAX_REASON_CHARS],
         )
     )
     return waiting
@@ -328,13 +340,17 @@ class LazyParser:
     def parse(
         self, body: bytes, file_name: str, *, progress: Callable[[int, int], None] | None = None
     ) -> Iterator[ParsedEntity]:
+        """Choose the parser by name and content, and yield its entities."""
         return self._open_parser(file_name, body).parse(body, file_name, progress=progress)
 
 
 async def sweep(
-    stores: Stores, *, stale_s: float = STALE_S, max_attempts: int = ATTEMPTS_MAX
+    stores: Stores, *, stale_s: float = STALE_S, max_attempts: int = MAX_ATTEMPTS
 ) -> list[Policy]:
-    """Return policies without progress for `stale_s` to pending; mark them failed after too many attempts."""
+    """Return policies whose ingestion made no progress for `stale_s` to pending; return those policies.
+
+    After `max_attempts` attempts they are marked failed instead.
+    """
     before = get_now(stores) - timedelta(seconds=stale_s)
     swept: list[Policy] = []
     for found in await stores.run(patterns.policies_in(PolicyStatus.processing)):
@@ -348,6 +364,7 @@ async def sweep(
 
 
 async def _release(stores: Stores, policy: Policy, max_attempts: int) -> Policy:
+    """Return an abandoned policy to pending, or mark it failed after `max_attempts`."""
     if policy.attempts >= max_attempts:
         reason = (
             f"Ingestion started {policy.attempts} times and never finished. Upload a smaller or simpler file."

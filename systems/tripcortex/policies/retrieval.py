@@ -32,8 +32,8 @@ from tripcortex.policies.embedding import Embedding
 # Candidates of each ranking for the fusion.
 CANDIDATES: Final = 50
 # The share of the question's words that a passage below the similarity threshold must contain.
-SHARE_MIN: Final = 0.6
-QUOTE_CHARS_MAX: Final = 240
+MIN_SHARE: Final = 0.6
+MAX_QUOTE_CHARS: Final = 240
 HEADINGS: Final = frozenset({"TITLE", "SECTION_TITLE"})
 # Maximum tries if an edition loses its chunks during each, for which its document must be replaced twice.
 MAX_TRIES: Final = 3
@@ -91,7 +91,7 @@ async def retrieve(
     policy_ids: Sequence[UUID] | None = None,
     mode: RetrievalMode = "fused",
 ) -> RetrievalResult:
-    """Return the passages relevant to a question.
+    """Return the passages relevant to a question, at most `top_k`, best first.
 
     A question without a word that the model knows finds nothing. `threshold` defaults to the model's own.
     `policy_ids` are the editions to search, whether they still serve or not; by default the serving ones.
@@ -114,9 +114,10 @@ async def retrieve(
 async def run_on_fixed_editions(
     stores: Stores, embedding: Embedding, run: Callable[[Sequence[UUID]], Awaitable[T]]
 ) -> T:
-    """Run a query of several statements on the editions that serve when it starts.
+    """Call `run` with the editions that serve now, for a query of several statements; return its result.
 
-    If one of them loses its chunks meanwhile, run it again on the editions that serve then.
+    If one of them loses its chunks meanwhile, run it again on the editions that serve then, at most three
+    times.
     """
     kept = await stores.run(patterns.kept_editions(embedding.model_id))
     tries = 0
@@ -130,6 +131,7 @@ async def run_on_fixed_editions(
 
 
 async def _search(stores: Stores, query: _Query, *, top_k: int, mode: RetrievalMode) -> RetrievalResult:
+    """Search the query's editions, load the chunks and, if fused, spread the result over sections."""
     ids = await (_search_fused(stores, query) if mode == "fused" else _search_plain(stores, query, top_k))
     if not ids:
         return _build_result((), query.embedding)
@@ -174,6 +176,8 @@ async def load_section_tables(
 
 @dataclass(frozen=True)
 class _Query:
+    """One question with its vector, threshold and editions; builds the operations of both searches."""
+
     question: str
     vector: str
     embedding: Embedding
@@ -182,9 +186,11 @@ class _Query:
 
     @property
     def threshold(self) -> float:
+        """Return the requested threshold, or else the model's."""
         return self.embedding.threshold if self.requested_threshold is None else self.requested_threshold
 
     def find_similar(self, top_k: int) -> SqlRows[SimilarChunk]:
+        """Return the operation of A1 for this query."""
         return patterns.similar_chunks(
             self.vector,
             threshold=self.threshold,
@@ -194,6 +200,7 @@ class _Query:
         )
 
     def find_by_words(self, top_k: int) -> SqlRows[WordedChunk]:
+        """Return the operation of A7 for this query, with synonyms."""
         return patterns.worded_chunks(
             QueryWords.from_question(self.question, " ".join(find_synonyms(self.question))),
             self.vector,
@@ -204,10 +211,12 @@ class _Query:
 
 
 async def _search_plain(stores: Stores, query: _Query, top_k: int) -> list[UUID]:
+    """Return the ids of the nearest chunks above the threshold (A1 alone)."""
     return [each.id for each in await stores.run(query.find_similar(top_k))]
 
 
 async def _search_fused(stores: Stores, query: _Query) -> list[UUID]:
+    """Return chunk ids by rank fusion of the nearest chunks and the full-text matches, without headings."""
     near, worded = await asyncio.gather(
         stores.run(query.find_similar(CANDIDATES)), stores.run(query.find_by_words(CANDIDATES))
     )
@@ -215,7 +224,7 @@ async def _search_fused(stores: Stores, query: _Query) -> list[UUID]:
     by_words = [
         each.id
         for each in worded
-        if (each.similarity >= query.threshold or each.share >= SHARE_MIN)
+        if (each.similarity >= query.threshold or each.share >= MIN_SHARE)
         and each.bda_entity_subtype not in HEADINGS
     ]
     return fuse(by_meaning, by_words)
@@ -261,5 +270,6 @@ def _to_chunk(found: FoundChunk) -> RetrievedChunk:
 
 
 def _shorten(text: str) -> str:
+    """Return the text on one line, cut to 240 characters."""
     flat = " ".join(text.split())
-    return flat if len(flat) <= QUOTE_CHARS_MAX else f"{flat[: QUOTE_CHARS_MAX - 1].rstrip()}…"
+    return flat if len(flat) <= MAX_QUOTE_CHARS else f"{flat[: MAX_QUOTE_CHARS - 1].rstrip()}…"

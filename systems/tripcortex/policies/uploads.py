@@ -1,4 +1,4 @@
-"""Policy uploads: store the file unchanged and create a row that waits for ingestion."""
+"""Policy uploads: store the file unchanged and create a row that waits for ingestion; look policies up."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from holdfast import Stores
 from holdfast.core.errors import InvalidRequest, NotFound
 from tripcortex.model.entities import policy_files
 from tripcortex.model.policies import files, patterns
-from tripcortex.model.policies.schema import FILE_NAME_CHARS_MAX, NewPolicy, Policy
+from tripcortex.model.policies.schema import MAX_FILE_NAME_CHARS, NewPolicy, Policy
 
-BODY_BYTES_MAX: Final = 50_000_000
+MAX_BODY_BYTES: Final = 50_000_000
 # Any bytes may be text, so the file name must say that it is a document.
 SUFFIXES: Final = (".pdf", ".md", ".markdown")
 
@@ -34,21 +34,23 @@ class Upload:
 
 
 async def upload(
-    stores: Stores, file: Upload, *, max_bytes: int = BODY_BYTES_MAX, wakes: bool = True
+    stores: Stores, file: Upload, *, max_bytes: int = MAX_BODY_BYTES, wakes: bool = True
 ) -> Policy:
-    """Create the first edition of a document.
+    """Store the file and create the first edition of a new document, pending ingestion.
 
-    With `wakes` the commit notifies the ingestion worker; pass False to ingest it yourself.
+    With `wakes` the commit notifies the ingestion worker; pass False to ingest it yourself. Raise
+    `InvalidRequest` for a bad name, an empty file or one above `max_bytes`.
     """
     new = await _store_file(stores, file, max_bytes)
     (policy,) = await stores.run(patterns.create_policy(new, get_now(stores), wakes=wakes))
     return policy
 
 
-async def replace(stores: Stores, named: UUID, file: Upload, *, max_bytes: int = BODY_BYTES_MAX) -> Policy:
-    """Create the next edition of a document, given by its id or that of any edition.
+async def replace(stores: Stores, named: UUID, file: Upload, *, max_bytes: int = MAX_BODY_BYTES) -> Policy:
+    """Store the file and create the next edition of a document, pending ingestion.
 
-    The serving edition serves until this one is ingested.
+    `named` is the document's id or that of any edition; raise `NotFound` if it is unknown. The serving
+    edition serves until this one is ingested.
     """
     document_id = await get_document_id(stores, named)
     new = await _store_file(stores, file, max_bytes)
@@ -57,7 +59,10 @@ async def replace(stores: Stores, named: UUID, file: Upload, *, max_bytes: int =
 
 
 async def _store_file(stores: Stores, file: Upload, max_bytes: int) -> NewPolicy:
-    """Store the file before its row exists: a row without its file could never be ingested."""
+    """Check the upload, store the file under a new id, and return the row to insert.
+
+    The file comes before its row: a row without its file could never be ingested.
+    """
     _check_upload(file, max_bytes)
     policy_id = uuid.uuid4()
     info = await stores.run(files.keep_source(str(policy_id), file.body))
@@ -71,9 +76,10 @@ async def _store_file(stores: Stores, file: Upload, max_bytes: int) -> NewPolicy
 
 
 def _check_upload(file: Upload, max_bytes: int) -> None:
-    if not file.file_name.strip() or len(file.file_name) > FILE_NAME_CHARS_MAX:
+    """Raise `InvalidRequest` for an invalid name or suffix, or a body that is empty or too large."""
+    if not file.file_name.strip() or len(file.file_name) > MAX_FILE_NAME_CHARS:
         raise InvalidRequest(
-            f"Invalid file name: expected 1 to {FILE_NAME_CHARS_MAX} characters. Rename the file and upload "
+            f"Invalid file name: expected 1 to {MAX_FILE_NAME_CHARS} characters. Rename the file and upload "
             "it again."
         )
     if PurePath(file.file_name).suffix.lower() not in SUFFIXES:
@@ -106,7 +112,7 @@ async def load_policy(stores: Stores, policy_id: UUID) -> Policy:
 
 
 async def get_document_id(stores: Stores, named: UUID) -> UUID:
-    """Return the document's id, given that id or the id of any edition.
+    """Return the document's id, given that id or the id of any edition. Raise `NotFound` if it is unknown.
 
     The document's id remains valid after its first edition was deleted.
     """
@@ -120,6 +126,7 @@ async def get_document_id(stores: Stores, named: UUID) -> UUID:
 
 
 def _build_not_found(named: UUID) -> NotFound:
+    """Return the error for an unknown policy or document id; the caller raises it."""
     return NotFound(f"Unknown policy {named}. List the policies to see their ids.")
 
 

@@ -1,3 +1,1 @@
-"""The workers: the flow of a booking and its steps, trip requests, policy ingestion, and the message
-sender.
-"""
+"""The workers: a booking's flow and steps, trip requests, policy ingestion, and the message sender."""

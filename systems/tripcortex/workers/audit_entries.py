@@ -1,4 +1,4 @@
-"""Audit entries of a booking: one per step, written in the transaction that applies the step's result (D10).
+"""Builds the audit entries of a booking, to be written in the transaction of the step's result (D10).
 
 Nothing in the system changes or deletes an entry. Entries hold ids, codes, counts, model names, and the text
 of the request with personal data masked.
@@ -17,7 +17,7 @@ from tripcortex.model.entities import AuditEvent, AuditRecord, Booking, compute_
 from tripcortex.model.ids import get_ulids
 from tripcortex.settings import TripCortexSettings
 
-TEXT_CHARS_MAX: Final = 500
+MAX_TEXT_CHARS: Final = 500
 
 
 def build_audit_entry(
@@ -31,7 +31,7 @@ def build_audit_entry(
     years: int | None = None,
     **more: Any,
 ) -> Put[AuditRecord]:
-    """Return the write of an audit entry for a step.
+    """Return the write of an audit entry for a step, at the current time; its `error_message` is redacted.
 
     `more` are further attributes of the record: `model_id`, `latency_ms`, `error_code` … `years` is the
     retention; default is the setting `audit_years`.
@@ -58,6 +58,6 @@ def build_audit_entry(
 
 
 def redact_text(text: str) -> str:
-    """Return the text for the audit log: personal data masked, at most `TEXT_CHARS_MAX` characters."""
+    """Return the text for the audit log: personal data masked, at most `MAX_TEXT_CHARS` characters."""
     masked = redact(text)
-    return masked if len(masked) <= TEXT_CHARS_MAX else f"{masked[: TEXT_CHARS_MAX - 1]}…"
+    return masked if len(masked) <= MAX_TEXT_CHARS else f"{masked[: MAX_TEXT_CHARS - 1]}…"

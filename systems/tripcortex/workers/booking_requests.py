@@ -1,4 +1,4 @@
-"""Trip requests: start a booking, if the employee has no active one.
+"""Starts a booking from an employee's sentence, if the employee has no active one.
 
 The store decides whether one is active: the booking, the employee's marker and the first step of the flow are
 written in one transaction, so of two simultaneous requests one fails. Bookings are kept permanently, even if
@@ -28,7 +28,7 @@ from tripcortex.model.ids import get_ulids
 from tripcortex.workers.flow import BOOKING_FLOW
 
 MAX_ATTEMPTS: Final = 5
-REQUEST_CHARS_MAX: Final = 2_000
+MAX_REQUEST_CHARS: Final = 2_000
 REQUESTS_A_MINUTE: Final = 20
 MINUTE: Final = timedelta(minutes=1)
 # The document's execution ARN. The flow is driven by its item, so this only names the execution.
@@ -46,7 +46,7 @@ class BookingUnderWay(Conflict, label="BookingUnderWay"):
 
 
 @dataclass(frozen=True)
-class Traveller:
+class Requester:
     """The traveller as far as a booking needs it: taken from the token, never from the client's payload."""
 
     employee_id: EmployeeId
@@ -56,16 +56,16 @@ class Traveller:
 
 async def request_booking(
     stores: Stores,
-    traveller: Traveller,
+    traveller: Requester,
     sentence: str,
     *,
-    chars_max: int = REQUEST_CHARS_MAX,
+    chars_max: int = MAX_REQUEST_CHARS,
     a_minute: int = REQUESTS_A_MINUTE,
 ) -> Booking:
-    """Start a booking and return it.
+    """Start a booking and return it; its first step is dispatched at once.
 
-    Raise `BookingUnderWay` if the employee has an active one, `RateLimited` if too many were started within a
-    minute.
+    Raise `InvalidRequest` for an empty or too long sentence, `BookingUnderWay` if the employee has an active
+    booking, `RateLimited` if too many were started within a minute.
     """
     booking = _build_booking(stores, traveller, _validate_sentence(sentence, chars_max))
     await _refuse_too_many(stores, booking, a_minute)
@@ -87,7 +87,7 @@ async def request_booking(
 
 
 async def _refuse_too_many(stores: Stores, booking: Booking, a_minute: int) -> None:
-    """Raise `RateLimited` if too many bookings began within a minute.
+    """Raise `RateLimited` if the employee started `a_minute` bookings within the last minute.
 
     The newest one alone usually settles it.
     """
@@ -118,7 +118,8 @@ async def _release_stale_marker(stores: Stores, employee_id: EmployeeId) -> None
         await stores.run(patterns.leave_place(employee_id, place.booking_id))
 
 
-def _build_booking(stores: Stores, traveller: Traveller, sentence: str) -> Booking:
+def _build_booking(stores: Stores, traveller: Requester, sentence: str) -> Booking:
+    """Return a new booking in the flow's initial state."""
     now = datetime.fromtimestamp(int(stores.clock.now()), UTC)
     booking_id = get_ulids(stores.clock).new()
     booking = Booking(
@@ -135,6 +136,7 @@ def _build_booking(stores: Stores, traveller: Traveller, sentence: str) -> Booki
 
 
 def _build_marker_write(booking: Booking) -> Put[ActiveBooking]:
+    """Return the write that creates the employee's active-booking marker; it fails if one exists."""
     marker = ActiveBooking(
         employee_id=booking.employee_id, booking_id=booking.booking_id, since=booking.created_at
     )
@@ -142,6 +144,10 @@ def _build_marker_write(booking: Booking) -> Put[ActiveBooking]:
 
 
 def _validate_sentence(sentence: str, chars_max: int) -> str:
+    """Return the sentence with single spaces.
+
+    Raise `InvalidRequest` if it is empty, too long or unprintable.
+    """
     text = " ".join(sentence.split())
     if not text:
         raise InvalidRequest("The request is empty: say where you want to go and when.")

@@ -42,6 +42,7 @@ class Stopwatch:
 
     @property
     def ms(self) -> int:
+        """Return the milliseconds since the start."""
         return round(1000 * (perf_counter() - self.started_at))
 
 
@@ -62,7 +63,7 @@ def get_dependencies(context: StepContext[Booking]) -> Dependencies:
 
 @asynccontextmanager
 async def open_dependencies(stores: Stores) -> AsyncIterator[Dependencies]:
-    """Open the dependencies for as long as a worker runs."""
+    """Open the dependencies from the settings; close the portal's client on exit."""
     settings = TripCortexSettings.load()
     circuit = PortalCircuit(threshold=settings.circuit_threshold, recovery_s=settings.circuit_recovery_s)
     async with open_portal(stores.clock) as portal:

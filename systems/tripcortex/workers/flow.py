@@ -45,6 +45,7 @@ step_queue = Flow.queue("tripcortex-steps")
 
 
 def _build_example() -> Booking:
+    """Return the booking with which the flow's access patterns are measured."""
     at = datetime(2026, 3, 10, 14, 30, tzinfo=UTC)
     return Booking(
         employee_id=EmployeeId("emp-42"),

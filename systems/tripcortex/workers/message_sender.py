@@ -1,4 +1,4 @@
-"""The message sender: delivers messages to an employee's live connections, and runs the heartbeat.
+"""The message sender: delivers messages to an employee's live connections, and pings all connections.
 
 A message that reaches no connection stays stored and is sent on the next connection. So nothing is retried
 here, and one failing connection does not delay the others. The heartbeat deletes rows of connections that
@@ -40,7 +40,10 @@ class MessageSender:
         self._stores, self._gateway = stores, gateway
 
     async def deliver(self, notice: Notice) -> int:
-        """Send a message and return the number of connections it reached; 0 if it is already acknowledged."""
+        """Send the announced message to the employee's connections; return how many it reached.
+
+        It is 0 if the message is already acknowledged.
+        """
         message = await self._stores.run(patterns.message(notice.employee_id, notice.message_id))
         if message is None:
             return 0
@@ -77,7 +80,8 @@ class MessageSender:
     async def _post(self, connection_id: str, frame: str) -> bool:
         """Send a frame to one connection; return whether it arrived.
 
-        Reads the row, because the index may lag behind its table.
+        Reads the row first, because the index may lag behind its table. The row of a connection that is gone
+        is deleted.
         """
         connection = await self._stores.run(patterns.connection(connection_id))
         if connection is None:
@@ -105,6 +109,7 @@ def _open_gateway(stores: Stores) -> AbstractAsyncContextManager[ConnectionGatew
 
 @asynccontextmanager
 async def open_handler(stores: Stores) -> AsyncIterator[Handler]:
+    """Open the handler of the notice queue; it delivers each announced message."""
     async with _open_gateway(stores) as gateway:
         sender = MessageSender(stores, gateway)
 
@@ -115,6 +120,7 @@ async def open_handler(stores: Stores) -> AsyncIterator[Handler]:
 
 
 async def send_heartbeat(stores: Stores) -> None:
+    """Ping every connection once, for the schedule."""
     async with _open_gateway(stores) as gateway:
         await MessageSender(stores, gateway).heartbeat()
 

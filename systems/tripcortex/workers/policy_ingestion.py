@@ -1,4 +1,4 @@
-"""Ingestion of uploaded policies that wait, with the embedding in the settings."""
+"""The schedule's job that ingests waiting policies with the embedding of the settings."""
 
 from __future__ import annotations
 

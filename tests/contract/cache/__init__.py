@@ -1,0 +1,1 @@
+"""Contract tests of the cache store, over the in-memory engine and a real Redis server."""

@@ -1,4 +1,4 @@
-"""The engines of this suite, each test once on each. One Redis serves all tests of a run.
+"""Fixtures of the cache contract: every test runs on the in-memory cache and on a real Redis server.
 
 memory   the cache of this process
 redis    the Redis engine, at a real server
@@ -18,12 +18,14 @@ from .store import FakeClock, Store
 
 @pytest.fixture(scope="session")
 def shared_redis() -> Iterator[RedisServer]:
+    """Run one Redis server for all tests of the session."""
     with run_redis() as server:
         yield server
 
 
 @pytest.fixture(params=("memory", "redis"))
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    """Yield the cache under test, once per engine."""
     clock = FakeClock()
     if request.param == "memory":
         cache = open_memory_cache(clock=clock)
@@ -33,6 +35,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
 
 
 def _open_redis_store(server: RedisServer, clock: FakeClock) -> Iterator[Store]:
+    """Yield the Redis engine under test with its server; at the end close all engines it opened."""
     from holdfast.stores.cache.redis import open_redis
 
     cache = open_redis(server.address, clock=clock, timeout_s=10)

@@ -1,4 +1,4 @@
-"""A process in which several callers load one value concurrently.
+"""A process started by cache tests, in which ten callers load one value from Redis concurrently.
 
 python -m tests.contract.cache.loader_process ADDRESS ID LOCK_S WAIT_S
 
@@ -22,10 +22,16 @@ CALLERS = 10
 
 
 class Entry(BaseModel):
+    """The value that is loaded, with the name of its loader."""
+
     loaded_by: str
 
 
 def entries(lock_s: float, wait_s: float) -> ReadThrough[Entry]:
+    """Return a read-through cache of entries.
+
+    `lock_s` is the lock's lifetime, `wait_s` the longest wait for another loader.
+    """
     cached = CachedValue("entry:{id}", Entry, lifetime_s=300)
     return ReadThrough(cached, "E", rate=Rate("r"), example={"id": "1"}, lock_s=lock_s, wait_s=wait_s)
 
@@ -36,12 +42,14 @@ def write_line(word: str) -> None:
 
 
 async def load() -> Entry:
+    """Print "loading", wait for a line on standard input and return an entry with its text."""
     write_line("loading")
     line = await asyncio.to_thread(sys.stdin.readline)
     return Entry(loaded_by=line.strip())
 
 
 async def load_concurrently(address: str, id: str, lock_s: str, wait_s: str) -> None:
+    """Get the entry with this id in all callers at once, and print the distinct values they found."""
     through = entries(float(lock_s), float(wait_s))
     engines = Engines({"cache": lambda: open_redis(address, timeout_s=10)})
     async with Stores(open_memory_stores().tables, engines=engines) as stores:

@@ -1,4 +1,4 @@
-"""A cache under test: its engine, and the clock of its lifetimes."""
+"""The cache under test: its engine, a clock that the test sets, and a way to lose all data."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class FakeClock:
 
 @dataclass
 class Store:
+    """A cache under test."""
+
     name: str
     cache: Cache
     clock: FakeClock

@@ -1,4 +1,4 @@
-"""`holdfast doctor` checks that the cache answers, if a system uses one."""
+"""`holdfast doctor` reports the health of the cache, in memory and on a Redis, if a system uses one."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ payers = CachedValue("payer:{payer_id}", Payer, lifetime_s=300)
 
 @pattern("C0", "A pattern whose example does not fit", rate=Rate("request"))
 def without_example(payer_id: str) -> GetCached[Payer]:
+    """Return an access pattern without an example, which does not show doctor that a cache is used."""
     return payers.get(payer_id=payer_id)
 
 
@@ -33,12 +34,14 @@ def payer(payer_id: str) -> GetCached[Payer]:
 
 @pytest.fixture(autouse=True)
 def _system_with_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make `gateway`, which uses the cache, the only installed system, and run in an empty folder."""
     system = System("gateway", "A gateway", [], [without_example, payer])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"gateway": system})
 
 
 def run_doctor(capsys: pytest.CaptureFixture[str]) -> tuple[Any, list[dict[str, Any]]]:
+    """Run `holdfast doctor --json` and return its exit code and its entries about the cache."""
     with pytest.raises(SystemExit) as exited:
         main(["doctor", "--json"])
     found = json.loads(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""The guarantees of a cache over every engine, across processes, and after the loss of all its data."""
+"""Read-through cache, sessions and rate limits on every cache engine, across processes, after data loss."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ limit = WindowLimit(
 
 
 def make_stores(cache: Cache, clock: FakeClock) -> Stores:
+    """Return stores whose cache is this engine; the tables are in memory."""
     return Stores(open_memory_stores().tables, clock=clock, engines=Engines({"cache": lambda: cache}))
 
 
@@ -98,7 +99,7 @@ def test_several_engines_on_one_cache_load_once(store: Store) -> None:
 
 
 class RenewedDuringRead:
-    """A cache in which another process stores a new value right after a read."""
+    """A cache in which another process stores a new value right after every read."""
 
     def __init__(self, cache: Cache, put: PutValue) -> None:
         self._cache, self._put, self.close = cache, put, cache.close
@@ -110,7 +111,7 @@ class RenewedDuringRead:
         return answer
 
 
-def test_forgets_a_refused_value_but_keeps_a_renewed_one(store: Store) -> None:
+def test_invalidate_deletes_the_given_value_but_not_a_newer_one(store: Store) -> None:
     id = f"a-{next(IDS)}"
     key, part = f"entry:{id}", entries(lock_s=10, wait_s=10)
     old, new = (
@@ -148,6 +149,7 @@ def test_concurrent_takers_stay_within_the_limit(store: Store) -> None:
 @pytest.mark.proves("PG-42")
 @pytest.mark.proves("PG-55")
 def test_losing_the_cache_only_costs_a_log_in(store: Store) -> None:
+    """Values are loaded again, limits start again, and only sessions are gone."""
     through = entries(lock_s=10, wait_s=1)
 
     async def story() -> None:
@@ -171,7 +173,7 @@ def test_losing_the_cache_only_costs_a_log_in(store: Store) -> None:
 
 
 @pytest.mark.proves("PG-X22")
-def test_lost_lock_lets_another_load_without_being_released(
+def test_loader_that_lost_its_lock_does_not_release_the_next_ones(
     store: Store,
 ) -> None:
     first, second, id = entries(10, 10), entries(10, 10), f"f-{next(IDS)}"
@@ -206,6 +208,8 @@ def test_lost_lock_lets_another_load_without_being_released(
 
 
 def test_recovers_from_a_dead_lock_holder(store: Store) -> None:
+    """A load starts when the dead holder's lock expires, or when the caller has waited long enough."""
+
     async def story() -> None:
         stores = make_stores(store.cache, store.clock)
 
@@ -229,6 +233,7 @@ def test_recovers_from_a_dead_lock_holder(store: Store) -> None:
 def start_loader(
     server: RedisServer, id: str, lock_s: float, wait_s: float
 ) -> Iterator[subprocess.Popen[str]]:
+    """Start a loader process on this Redis; kill it at the end of the context."""
     module = "tests.contract.cache.loader_process"
     process = subprocess.Popen(
         [sys.executable, "-m", module, server.address, id, str(lock_s), str(wait_s)],
@@ -244,7 +249,10 @@ def start_loader(
 
 
 def read_until(process: subprocess.Popen[str], word: str, times: int = 1) -> list[str]:
-    """Return the lines up to the word, or all lines if the process ends before."""
+    """Return the lines up to the one in which `word` has begun a line for the `times`-th time.
+
+    If the process ends before, return all lines.
+    """
     assert process.stdout is not None
     lines: list[str] = []
     for line in process.stdout:
@@ -255,6 +263,7 @@ def read_until(process: subprocess.Popen[str], word: str, times: int = 1) -> lis
 
 
 def continue_load(process: subprocess.Popen[str], name: str) -> None:
+    """Let the process's load return an entry with this name."""
     assert process.stdin is not None
     process.stdin.write(f"{name}\n")
     process.stdin.flush()
@@ -288,6 +297,7 @@ def test_recovers_from_a_process_killed_while_loading(shared_redis: RedisServer)
 
 @pytest.mark.proves("PG-42")
 def test_killed_server_only_costs_a_log_in() -> None:
+    """While Redis is down, values are loaded and limits allow; afterwards only the session is gone."""
     through, clock = entries(lock_s=10, wait_s=1), FakeClock()
 
     async def story(server: RedisServer) -> None:

@@ -1,4 +1,4 @@
-"""Behaviour specific to Redis: failures, passwords, TLS, failover, and its own expiry."""
+"""The Redis cache engine against a real server: failures, passwords, TLS, failover and Redis's expiry."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 @pytest.mark.proves("PG-37")
 @pytest.mark.proves("PG-38")
 def test_redis_expires_unread_values(shared_redis: RedisServer) -> None:
+    """Every write gives Redis the lifetime too (PTTL), and a later increment does not extend it."""
     with closing(open_redis(shared_redis.address)) as cache:
         run(cache, VALUE)
         assert 3_590_000 < shared_redis.execute("PTTL", "oauth:payer-1") <= 3_600_000
@@ -145,7 +146,7 @@ def test_reports_a_dead_server_and_reconnects() -> None:
         assert run(cache, Increment(key="ratelimit:clinic:1", lifetime_s=60)).count == 1
 
 
-def test_fails_fast_after_a_timeout() -> None:
+def test_fails_fast_after_a_failed_connection() -> None:
     with closing(open_redis("redis://127.0.0.1:1", pause_s=60)) as cache:
         with pytest.raises(CacheUnavailable, match="check that it runs"):
             run(cache, Ping())
@@ -295,6 +296,7 @@ def _run_tls_proxy(port: int, folder: Path) -> Iterator[int]:
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copy bytes from the reader to the writer until either side closes."""
     try:
         while chunk := await reader.read(65536):
             writer.write(chunk)
@@ -306,6 +308,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def _make_certificate(folder: Path) -> None:
+    """Write a self-signed certificate for `localhost` and its key into the folder."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -1,6 +1,4 @@
-"""Cache values: put, read, expired by the clock, extended, deleted, counted; one winner among concurrent
-writers.
-"""
+"""Cache operations on every engine: put, get, expiry by the clock, extend, delete and increment."""
 
 from __future__ import annotations
 
@@ -15,8 +13,8 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import InvalidRequest
 from holdfast.operations.cache import (
-    LIFETIME_S_MAX,
-    VALUE_BYTES_MAX,
+    MAX_LIFETIME_S,
+    MAX_VALUE_BYTES,
     DeleteValue,
     ExtendValue,
     GetValue,
@@ -32,7 +30,7 @@ from .store import Store
 TOKEN = b'{"access_token": "t-1"}'
 
 
-@pytest.mark.parametrize("value", [TOKEN, b"", b"12:34\n\x00\xff", b"x" * VALUE_BYTES_MAX], ids=len)
+@pytest.mark.parametrize("value", [TOKEN, b"", b"12:34\n\x00\xff", b"x" * MAX_VALUE_BYTES], ids=len)
 def test_reads_back_the_exact_bytes(store: Store, value: bytes) -> None:
     key = store.key()
     assert store.run(PutValue(key=key, value=value, lifetime_s=60)) is True
@@ -118,7 +116,7 @@ def test_a_lifetime_is_extended_from_now(store: Store) -> None:
     assert store.run(GetValue(key=key)) is None
 
 
-def test_extending_does_not_revive_an_expired_value(store: Store) -> None:
+def test_extending_does_not_revive_a_deleted_value(store: Store) -> None:
     key = store.key()
     store.run(PutValue(key=key, value=TOKEN, lifetime_s=60))
     store.run(DeleteValue(key=key))
@@ -129,7 +127,7 @@ def test_extending_does_not_revive_an_expired_value(store: Store) -> None:
 # --- counts -------------------------------------------------------------------------------------------------
 
 
-def test_count_expires_with_its_first_increment(store: Store) -> None:
+def test_count_keeps_the_lifetime_of_its_first_increment(store: Store) -> None:
     key = store.key()
     assert store.run(Increment(key=key, lifetime_s=60)) == IncrementResult(count=1, is_counted=True)
     store.clock.moment += 59
@@ -188,7 +186,7 @@ def test_rejects_an_invalid_key_without_showing_it(store: Store, key: str) -> No
     assert "xxxx" not in refused.value.message
 
 
-@pytest.mark.parametrize("lifetime_s", [0, -1, float("inf"), float("nan"), LIFETIME_S_MAX + 1])
+@pytest.mark.parametrize("lifetime_s", [0, -1, float("inf"), float("nan"), MAX_LIFETIME_S + 1])
 def test_rejects_an_invalid_lifetime(store: Store, lifetime_s: float) -> None:
     key = store.key()
     for operation in (
@@ -201,10 +199,10 @@ def test_rejects_an_invalid_lifetime(store: Store, lifetime_s: float) -> None:
     assert store.run(GetValue(key=key)) is None
 
 
-def test_a_value_too_large_and_a_count_downwards_are_refused(store: Store) -> None:
+def test_rejects_a_too_large_value_and_an_increment_by_zero(store: Store) -> None:
     key = store.key()
     with pytest.raises(InvalidRequest, match="1,048,577"):
-        store.run(PutValue(key=key, value=b"x" * (VALUE_BYTES_MAX + 1), lifetime_s=60))
+        store.run(PutValue(key=key, value=b"x" * (MAX_VALUE_BYTES + 1), lifetime_s=60))
     with pytest.raises(InvalidRequest, match="by 0"):
         store.run(Increment(key=key, lifetime_s=60, by=0))
     assert store.run(GetValue(key=key)) is None
@@ -275,6 +273,7 @@ class ReferenceCache:
     kept: dict[str, tuple[bytes, int]] = field(default_factory=dict)
 
     def apply(self, operation: Operation[object]) -> object:
+        """Apply the operation and return the result that every engine must return."""
         key: str = operation.key  # type: ignore[attr-defined]
         if key in self.kept and self.kept[key][1] <= self.now:
             del self.kept[key]
@@ -296,6 +295,7 @@ class ReferenceCache:
         return self._count(operation, value, ends or life) if isinstance(operation, Increment) else False
 
     def _count(self, operation: Increment, value: bytes | None, ends: int) -> IncrementResult:
+        """Add to the count unless that exceeds `most`."""
         count = int(value) if value is not None and value.isdigit() else 0
         if operation.most is not None and count + operation.by > operation.most:
             return IncrementResult(count=count, is_counted=False)

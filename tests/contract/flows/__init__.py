@@ -1,1 +1,1 @@
-"""Flows over every engine of tables and queues."""
+"""Contract tests of flows, over every engine of tables and queues."""

@@ -1,4 +1,4 @@
-"""Engines that flows run on, tables and queues together; each test has its own tables and queue.
+"""Fixtures of the flow contract: engines of tables and queues together, and a bench with its own tables.
 
 memory   both embedded, in memory
 file     both embedded, on files
@@ -24,7 +24,7 @@ from holdfast.stores.queues.embedded import open_queues
 from holdfast.stores.queues.sqs import open_sqs
 from holdfast.stores.tables.dynamodb import Backoff, open_dynamodb
 from holdfast.stores.tables.embedded import open_tables
-from holdfast.wire.server import start_server
+from holdfast.wire.http.server import start_server
 from tests.contract.moto import moto_endpoint, skip_races
 from tests.unit.flows.errands import SYSTEM, Bench, HandClock, create_stores
 

@@ -1,4 +1,4 @@
-"""A flow on every engine: the same steps, waits, deadlines and refusals."""
+"""A flow on every engine of tables and queues: steps, retries, waits, deadlines, cancellation and parking."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ def test_runs_to_the_end_with_each_effect_once(run_story: RunStory) -> None:
 
 
 def test_duplicate_and_lost_messages_make_no_difference(run_story: RunStory) -> None:
+    """A message handled twice has one effect, and a lost one is replaced after 30 s."""
+
     async def story(at: Bench) -> None:
         await at.begin()
         (received,) = await at.stores.run(steps.receive(1))
@@ -64,7 +66,7 @@ def test_retries_after_a_pause_and_then_gives_up(run_story: RunStory) -> None:
     run_story(story)
 
 
-def test_a_deadline_is_a_row_that_the_sweeper_finds(run_story: RunStory) -> None:
+def test_late_answer_is_refused_and_the_sweeper_expires_the_wait(run_story: RunStory) -> None:
     async def story(at: Bench) -> None:
         errand = await at.begin_and_reach_offer()
         assert await at.pass_time(DEADLINE_S - 1) == 0
@@ -80,7 +82,7 @@ def test_a_deadline_is_a_row_that_the_sweeper_finds(run_story: RunStory) -> None
     run_story(story)
 
 
-def test_cancels_and_drops_a_concurrent_steps_result(run_story: RunStory) -> None:
+def test_cancellation_drops_the_result_of_a_concurrent_step(run_story: RunStory) -> None:
     async def story(at: Bench) -> None:
         await at.begin()
         (received,) = await at.stores.run(steps.receive(1))
@@ -98,6 +100,8 @@ def test_cancels_and_drops_a_concurrent_steps_result(run_story: RunStory) -> Non
 
 
 def test_parks_an_invalid_result_and_resumes_it(run_story: RunStory) -> None:
+    """A step that names an impossible next state parks the item, until `resume` runs it again."""
+
     async def story(at: Bench) -> None:
         at.tools.gives["Plan"] = Next("done")
         await at.begin()

@@ -1,1 +1,1 @@
-"""Contract tests of the guarantees on every engine of their stores."""
+"""Contract tests of the guarantees, on every engine of the stores they use."""

@@ -1,6 +1,4 @@
-"""Fixtures over the engines of the tables' contract; each test has its own environment, and so its own
-tables.
-"""
+"""Fixtures of the guarantees' contract: stores over every tables engine, with their own tables per test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Audit on every engine."""
+"""Audit entries on every tables engine: created once, listed in order, atomic with their transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Circuit breaker on every engine: the store's conditional writes admit one probe."""
+"""The circuit breaker on every tables engine: conditional writes admit one probe among concurrent callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delayed actions on every engine: pending records, reviews, and execution exactly once when due."""
+"""Delayed actions on every tables engine: pending records, reviews, and execution exactly once when due."""
 
 from __future__ import annotations
 
@@ -182,6 +182,8 @@ def test_review_during_execution_is_too_late(run_story: RunStory) -> None:
 
 
 def test_looks_up_an_unknown_outcome_and_does_not_repeat(run_story: RunStory) -> None:
+    """After a lost response, the next execution finds the effect by a lookup."""
+
     async def story(stores: Stores, clock: ManualClock) -> None:
         office, seen = FakePostOffice(), await hold(stores, for_s=0)
         office.fails = NO_ANSWER
@@ -219,6 +221,8 @@ def test_failed_record_waits_again_and_can_be_cancelled(run_story: RunStory) -> 
 
 
 def test_permanently_refused_record_leaves_the_queue_with_its_writes(run_story: RunStory) -> None:
+    """The refusal's own write is committed once; only `reopen` makes the record due again."""
+
     async def story(stores: Stores, clock: ManualClock) -> None:
         office = FakePostOffice()
         await hold(stores, for_s=0)

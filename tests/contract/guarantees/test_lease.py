@@ -1,4 +1,4 @@
-"""Leases on every engine: one holder at a time, and a token that only grows."""
+"""Leases on every tables engine: one holder at a time, and a token that only grows."""
 
 from __future__ import annotations
 

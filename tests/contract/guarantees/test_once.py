@@ -1,4 +1,4 @@
-"""`Once` on every engine: claims, fencing and replays."""
+"""`Once` on every tables engine: claims, takeovers, fencing of late workers, replays and expiry."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_grants_one_of_many_concurrent_claims(run_story: RunStory) -> None:
     run_story(story, events)
 
 
-def test_tells_a_second_worker_when_to_retry(run_story: RunStory) -> None:
+def test_refusal_of_a_second_worker_says_when_to_retry(run_story: RunStory) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         claim = await claim_event(stores)
         clock.advance(LEASE_S - 5)
@@ -142,6 +142,8 @@ def test_renewed_lease_is_not_expired(run_story: RunStory) -> None:
 
 
 def test_commits_the_effect_and_the_completion_together(run_story: RunStory) -> None:
+    """If another write of the transaction fails, neither is committed."""
+
     async def story(stores: Stores, clock: ManualClock) -> None:
         claim = await claim_event(stores)
         impossible = Counter.of("other").update().add(Counter.value, 1)
@@ -175,6 +177,8 @@ def test_next_worker_finds_what_the_last_one_saved(run_story: RunStory) -> None:
 
 
 def test_other_writes_can_check_the_claim(run_story: RunStory) -> None:
+    """A transaction with `claim.check()` fails once another worker has taken the claim over."""
+
     async def story(stores: Stores, clock: ManualClock) -> None:
         claim = await claim_event(stores)
         await stores.transact(claim.check(), count("hits"))
@@ -217,7 +221,7 @@ def test_expired_record_that_still_exists_does_not_block(run_story: RunStory, pa
     run_story(story, events)
 
 
-def test_expired_record_can_be_claimed_again_and_outlives_its_lease(run_story: RunStory) -> None:
+def test_expired_record_claimed_again_blocks_a_second_claim(run_story: RunStory) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         done = await (await claim_event(stores)).complete(result="old")
         clock.advance(LIFETIME_S + 1)
@@ -279,6 +283,8 @@ def test_permanently_refused_record_is_claimed_again_only_after_reopen(run_story
 
 
 def test_record_with_an_open_intent_is_never_claimed_as_new(run_story: RunStory) -> None:
+    """Even an expired record keeps its attempts and its intent when it is claimed again."""
+
     async def story(stores: Stores, clock: ManualClock) -> None:
         claim = await claim_event(stores)
         await claim.record_intent(5)

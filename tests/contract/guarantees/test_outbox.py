@@ -1,4 +1,4 @@
-"""Outbox on every engine of tables."""
+"""The tables outbox on every tables engine: order under concurrent writers, dead items and redrive."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from .conftest import OpenStores
 
 @pytest.fixture
 def stores(open_stores: OpenStores) -> Stores:
+    """Open stores with the tables and queues of the outbox's test system."""
     made = open_stores(*SYSTEM.tables)
     asyncio.run(create_queues(made, SYSTEM.queues))
     return made
 
 
 @pytest.mark.concurrent
-def test_concurrent_writers_enqueue_in_version_order(stores: Stores) -> None:
+def test_messages_of_concurrent_writers_arrive_in_version_order(stores: Stores) -> None:
     async def change_once() -> None:
         while True:
             seen = await stores.run(Order.of("o-1").get().consistent())

@@ -1,4 +1,4 @@
-"""Rate limit on every engine: concurrent callers take exactly the limit."""
+"""The rate limit on every tables engine: of 16 concurrent callers exactly the limit passes."""
 
 from __future__ import annotations
 

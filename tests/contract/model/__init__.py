@@ -1,1 +1,1 @@
-"""The model over every engine."""
+"""Contract tests of entities and access patterns, over every tables engine."""

@@ -1,4 +1,4 @@
-"""The engines of the tables' own suite; each test has its own environment, and so its own tables."""
+"""Fixtures of the model's contract: stores over every tables engine, with tables of their own per test."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The entities of this suite: a table shared by two entities with every kind of key, and one with plain
-keys.
-"""
+"""The entities of these tests: a table that two entities share, with all kinds of keys, and a plain table."""
 
 from __future__ import annotations
 
@@ -38,6 +36,8 @@ def day(moment: datetime) -> date:
 
 
 class Ticket(Entity, table=desk):
+    """An item of a board, with every kind of attribute, index key and lifetime."""
+
     board: Attr[str] = attr()
     number: Attr[int] = attr()
     state: Attr[State] = attr(default=State.open)
@@ -64,6 +64,8 @@ class Ticket(Entity, table=desk):
 
 
 class Board(Entity, table=desk):
+    """An item in the same partition as its tickets."""
+
     board: Attr[str] = attr()
     title: Attr[str] = attr()
     tickets: Attr[int] = attr(default=0)

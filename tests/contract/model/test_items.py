@@ -1,4 +1,4 @@
-"""One item at a time, and several in one transaction: the same over every engine."""
+"""Entities on every tables engine: put, get, update, delete, conditions, expiry and transactions."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_update_changes_named_attributes_and_returns_the_item(open_stores: OpenS
     assert stores.get_item(desk, PK="BOARD#b%231", SK="TICKET#000007") == changed.to_item()
 
 
-def test_the_last_element_of_a_set_leaves_an_empty_set(open_stores: OpenStores) -> None:
+def test_removing_all_elements_of_a_set_leaves_an_empty_set(open_stores: OpenStores) -> None:
     stores = open_stores(desk)
     stores.run(Ticket.put(TICKET))
 
@@ -124,7 +124,8 @@ def test_empty_update_returns_the_item(open_stores: OpenStores) -> None:
     assert stores.run(Ticket.of("b#1").update(7)) == TICKET
 
 
-def test_rejects_an_update_with_an_unknown_index_key(open_stores: OpenStores) -> None:
+def test_rejects_an_update_whose_index_key_cannot_be_computed(open_stores: OpenStores) -> None:
+    """`set_if_absent` may not set an attribute from which an index key is computed."""
     stores = open_stores(desk)
     stores.run(Ticket.put(TICKET))
     with pytest.raises(

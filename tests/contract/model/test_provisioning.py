@@ -1,4 +1,4 @@
-"""Tables and indexes brought to their declarations, over every engine: repeatedly, and with data in them."""
+"""Creating tables and adding indexes on every tables engine: repeatedly, concurrently, and with data."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ _NUMBERS = itertools.count()
 
 
 def _stores(store: Store) -> Stores:
+    """Return stores with an environment of their own, and so with no tables yet."""
     return Stores(store.tables, environment=f"p{os.getpid()}-{next(_NUMBERS)}")
 
 
@@ -104,6 +105,7 @@ def test_existing_indexes_are_left_alone(open_stores: OpenStores) -> None:
 
 
 def test_index_can_be_started_without_waiting(open_stores: OpenStores) -> None:
+    """`wait=False` starts the first index; a second call finishes both."""
     stores = open_stores(desk).stores
     asyncio.run(add_indexes(stores, [by_rank, by_agent], wait=False))
     begun = {report.index: report.status for report in asyncio.run(get_index_reports(stores, (desk,)))}
@@ -113,7 +115,7 @@ def test_index_can_be_started_without_waiting(open_stores: OpenStores) -> None:
     assert {report.status for report in asyncio.run(get_index_reports(stores, (desk,)))} == {"ACTIVE"}
 
 
-def test_index_of_a_missing_table_is_not_found(store: Store) -> None:
+def test_adding_an_index_to_a_missing_table_is_not_found(store: Store) -> None:
     stores = _stores(store)
     with pytest.raises(
         NotFound, match="Table Desk-.* does not exist, so by-day cannot be added. Create the table first"

@@ -1,4 +1,4 @@
-"""Many items: ranges, pages, indexes, batches, parallel queries. The same over every engine."""
+"""Queries on every tables engine: ranges, pages, indexes, counts, batches, parallel queries and scans."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from tests.unit.model.blocking_stores import BlockingStores
 
 
 def _numbers(stores: BlockingStores, query: Query[Ticket]) -> list[int]:
+    """Return the ticket numbers of all pages of the query."""
     return [ticket.number for ticket in stores.all(query)]
 
 
 def _fill(open_stores: OpenStores) -> BlockingStores:
+    """Create the table with 30 tickets on one board, one ticket on another, and one board."""
     stores = open_stores(desk)
     states = (State.open, State.waiting, State.done)
     stores.run(
@@ -77,7 +79,7 @@ def test_sparse_index_holds_only_matching_items(open_stores: OpenStores) -> None
 
 @pytest.mark.proves("SM-31")
 @pytest.mark.proves("SM-X18")
-def test_an_index_of_keys_alone_is_read_by_a_selection(open_stores: OpenStores) -> None:
+def test_keys_only_index_is_read_by_selecting_projected_attributes(open_stores: OpenStores) -> None:
     stores = _fill(open_stores)
     today = Ticket.of_day(day(FAR_AHEAD))
 
@@ -93,7 +95,7 @@ def test_an_index_of_keys_alone_is_read_by_a_selection(open_stores: OpenStores) 
     assert stores.run(today.since(FAR_AHEAD + timedelta(hours=5)).count()).count == 2
 
 
-def test_count_covers_all_pages_without_reading_items(open_stores: OpenStores) -> None:
+def test_count_covers_all_pages(open_stores: OpenStores) -> None:
     stores = _fill(open_stores)
     count = stores.run(Ticket.of("b").query().where(Ticket.state == State.open).page(4).count())
 
@@ -144,7 +146,7 @@ def test_a_scan_finds_the_entity_in_a_shared_table(open_stores: OpenStores) -> N
     assert sum(parts) == 31
 
 
-def test_an_index_on_a_number_keeps_its_order(open_stores: OpenStores) -> None:
+def test_numeric_sort_key_orders_by_value(open_stores: OpenStores) -> None:
     stores = open_stores(counters)
     stores.run(batch_put(Counter.put(Counter(name="c", at=at)) for at in (-5, 0, 3, 10, 200)))
 

@@ -1,1 +1,1 @@
-"""The contract of the objects store: the same operations give the same results and errors on every engine."""
+"""Contract tests of the objects store: the same results and errors on every engine (memory, folder, S3)."""

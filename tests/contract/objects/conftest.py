@@ -1,4 +1,4 @@
-"""The engines of this suite, each test once on each.
+"""Fixtures of the objects contract: every test runs on each of three engines.
 
 memory   the local engine, in memory
 folder   the local engine, on disk and encrypted
@@ -27,6 +27,7 @@ ENGINES = ("memory", "folder", "moto")
 
 @pytest.fixture(scope="session", params=ENGINES)
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Yield the objects store under test, once per engine."""
     if request.param == "memory":
         yield _open_memory_store()
     elif request.param == "folder":

@@ -1,4 +1,4 @@
-"""A server on this machine that gives one fixed answer."""
+"""An HTTP server on this machine that gives the same answer to every request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from typing import Any
 def run_fixed_answer_server(
     status: int, body: str, received_headers: list[dict[str, str]] | None = None
 ) -> Iterator[str]:
-    """Run a server that gives one answer to every request, and records the headers it received."""
+    """Run the server and yield its address, such as `127.0.0.1:5123`.
+
+    Each request's headers are appended to `received_headers`, with lower-case names.
+    """
 
     class Answer(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

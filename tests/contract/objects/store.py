@@ -1,6 +1,4 @@
-"""An objects store under test: its engine, a clock that can be moved where it is ours, and a way to damage an
-object.
-"""
+"""The objects store under test: its engine, and a way to damage a stored object."""
 
 from __future__ import annotations
 
@@ -34,6 +32,8 @@ _NUMBERS = count()
 
 @dataclass
 class Store:
+    """An objects store under test."""
+
     name: str
     objects: Objects
     # Changes the stored bytes of an object behind the engine's back: bucket, key.

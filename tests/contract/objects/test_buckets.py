@@ -1,4 +1,4 @@
-"""Buckets: created, changed, described."""
+"""Buckets on every objects engine: create, change, describe and sweep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects: put, read, listed, deleted, held."""
+"""Objects on every engine: put, adopt, get, list, delete, legal holds and damage."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def test_stores_an_empty_object(store: Store) -> None:
     assert store.run(HeadObject(bucket, "empty")).bytes == 0
 
 
-def test_a_megabyte_comes_back_whole(store: Store) -> None:
+def test_a_large_object_comes_back_whole(store: Store) -> None:
+    """An object of 6 MiB is returned unchanged."""
     bucket = store.create_bucket()
     body = bytes(range(256)) * 4096 * 6
     store.run(PutObject(bucket, "large", body, create_only=True))
@@ -209,7 +210,8 @@ def test_distinguishes_keys_of_every_kind(store: Store) -> None:
 @pytest.mark.parametrize(
     "key", ["", "/a", "a/", "a//b", "..", "a/../b", "./a", "a/.", "a\nb", "a\0b", "k" * 1025, "\ud800"]
 )
-def test_rejects_a_key_that_escapes_its_bucket(store: Store, key: str) -> None:
+def test_rejects_an_invalid_key(store: Store, key: str) -> None:
+    """Also refused: keys that are empty, too long, unprintable or not valid Unicode."""
     bucket = store.create_bucket()
     for operation in (PutObject(bucket, key, BODY), GetObject(bucket, key), DeleteObject(bucket, key)):
         with pytest.raises(InvalidRequest):
@@ -234,7 +236,7 @@ def test_rejects_metadata_that_headers_cannot_carry(store: Store, metadata: dict
         store.run(PutObject(bucket, "a", BODY, metadata=metadata))
 
 
-def test_rejects_a_bucket_name_that_escapes_the_folder(store: Store) -> None:
+def test_rejects_an_invalid_bucket_name(store: Store) -> None:
     for name in ("..", "a/b", "Upper", "ab", "", "under_score"):
         with pytest.raises(InvalidRequest, match="bucket"):
             store.run(GetObject(name, "a"))

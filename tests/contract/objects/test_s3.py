@@ -1,6 +1,4 @@
-"""Behaviour specific to S3: encryption headers, foreign objects, and failures. At moto's server and a failing
-one.
-"""
+"""The S3 objects engine at moto's server and at a failing one: encryption, versions, hashes and errors."""
 
 from __future__ import annotations
 
@@ -88,7 +86,7 @@ def test_a_put_asks_for_the_encryption_of_its_bucket(
 
 @pytest.mark.proves("PG-32")
 @pytest.mark.proves("PG-35")
-def test_kms_bucket_uses_a_bucket_key_and_blocks_public_access(s3: S3Objects) -> None:
+def test_created_kms_bucket_has_every_declared_setting(s3: S3Objects) -> None:
     bucket = Bucket("phi", encryption="kms", kms_key="alias/phi-{environment}", versions=True)
     shelf = bucket.objects("all/{id}", content_type="text/plain")
     run(s3, CreateBucket(bucket.definition("dev")))
@@ -123,7 +121,7 @@ def test_a_put_carries_a_checksum_for_s3_to_verify() -> None:
     assert heard[-1]["if-none-match"] == "*"
 
 
-def test_rejects_an_object_without_our_hash(s3: S3Objects) -> None:
+def test_reading_an_object_that_another_program_put_is_refused(s3: S3Objects) -> None:
     run(s3, CreateBucket(BucketDefinition(name="foreign")))
     s3._client.put_object(Bucket="foreign", Key="a", Body=b"theirs", ContentType="text/plain")
     with pytest.raises(ObjectDamaged, match="it has no hash of Holdfast"):
@@ -131,7 +129,7 @@ def test_rejects_an_object_without_our_hash(s3: S3Objects) -> None:
     assert run(s3, HeadObject("foreign", "a")).sha256 == ""
 
 
-def test_old_versions_in_a_bucket_with_holds_expire(s3: S3Objects) -> None:
+def test_noncurrent_versions_in_a_bucket_with_holds_expire_after_a_day(s3: S3Objects) -> None:
     definition = BucketDefinition(
         name="versions", lifecycle=(LifecycleRule(prefix="a/", days=3),), holds=True
     )
@@ -193,10 +191,12 @@ def test_a_bucket_in_another_region_is_made_there() -> None:
 
 
 def error_xml(code: str) -> str:
+    """Return the body of an S3 error response with this code."""
     return f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>told so</Message></Error>"
 
 
 def collect_errors(address: str, *operations: Operation[Any]) -> list[HoldfastError]:
+    """Run each operation at this address and return the errors; each must raise one."""
     objects = open_s3(f"s3+http://{address}", timeouts=Timeouts(connect_s=2, read_s=2))
     found = []
     for operation in operations:
@@ -207,6 +207,7 @@ def collect_errors(address: str, *operations: Operation[Any]) -> list[HoldfastEr
 
 
 def test_missing_server_is_unreachable() -> None:
+    """Reads raise `StoreUnreachable`; writes may raise `OutcomeUnknown`."""
     for error in collect_errors("127.0.0.1:1", *OPERATIONS):
         assert isinstance(error, (StoreUnreachable, OutcomeUnknown)), error
 

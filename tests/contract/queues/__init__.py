@@ -1,1 +1,1 @@
-"""The contract of the queues store, over each of its engines."""
+"""Contract tests of the queues store: the same results and errors on every engine."""

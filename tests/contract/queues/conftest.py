@@ -1,4 +1,4 @@
-"""The engines of this suite, each test once on each.
+"""Fixtures of the queues contract: every test runs on each of three engines.
 
     memory   the embedded engine, in memory
     file     the embedded engine, on a file
@@ -28,6 +28,7 @@ ENGINES = ("memory", "file", "moto")
 
 @pytest.fixture(scope="session", params=ENGINES)
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Yield the queues store under test, once per engine."""
     if request.param == "memory":
         with open_queues() as queues:
             yield Store("memory", queues)

@@ -1,4 +1,4 @@
-"""The tests of this suite that moto may fail, because it differs from SQS.
+"""The tests of the queues contract that must fail on moto, each with how moto differs from SQS.
 
 Each must fail: remove a line when its test is reported as passing.
 """

@@ -1,4 +1,4 @@
-"""A queues store under test: an engine, and shortcuts for the operations of the tests."""
+"""The queues store under test: its engine, and shortcuts for the operations of the tests."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ LONG_S = 15
 
 
 class Store:
+    """A queues store under test."""
+
     def __init__(self, engine: str, queues: Queues) -> None:
         self.engine, self.queues = engine, queues
 
@@ -38,6 +40,7 @@ class Store:
         return asyncio.run(self.queues.run(operation))
 
     def name(self, *, fifo: bool = False) -> str:
+        """Return a new unique name for a queue, without creating it."""
         return f"q{os.getpid()}-{next(_NUMBERS)}{'.fifo' if fifo else ''}"
 
     def create(self, *, fifo: bool = False, **parts: Any) -> str:
@@ -46,9 +49,10 @@ class Store:
         self.run(CreateQueue(definition))
         return definition.name
 
-    def create_with_dead(self, *, fifo: bool = False, receives_max: int = 1, **parts: Any) -> tuple[str, str]:
+    def create_with_dead(self, *, fifo: bool = False, max_receives: int = 1, **parts: Any) -> tuple[str, str]:
+        """Create a queue with a dead-letter queue, and return both names."""
         dead = self.create(fifo=fifo)
-        return self.create(fifo=fifo, dead_letters=dead, receives_max=receives_max, **parts), dead
+        return self.create(fifo=fifo, dead_letters=dead, max_receives=max_receives, **parts), dead
 
     def send(self, queue: str, *messages: OutgoingMessage) -> tuple[SentMessage, ...]:
         return self.run(SendMessages(queue, messages))
@@ -64,16 +68,18 @@ class Store:
         self.run(DeleteMessages(queue, tuple(each.receipt for each in messages)))
 
     def release(self, queue: str, *messages: IncomingMessage) -> None:
+        """Make received messages visible again at once."""
         self.hold(queue, 0, *messages)
 
     def hold(self, queue: str, seconds: float, *messages: IncomingMessage) -> None:
+        """Change the visibility timeout of received messages to this many seconds from now."""
         self.run(ChangeVisibility(queue, tuple(each.receipt for each in messages), seconds))
 
     def describe(self, queue: str) -> QueueDescription:
         return self.run(DescribeQueue(queue))
 
     def drain(self, queue: str) -> list[str]:
-        """Delete all messages and return their bodies in order of arrival."""
+        """Receive and delete all messages, and return their bodies in order of arrival."""
         bodies: list[str] = []
         while received := self.receive(queue, 10):
             bodies += [each.body for each in received]

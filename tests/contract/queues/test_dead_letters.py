@@ -1,4 +1,4 @@
-"""Messages that fail too often become dead letters, and a redrive brings them back."""
+"""Dead letters and redrive on every queues engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .store import Store, bodies, fifo_message, plain_message
 
 
 def test_moves_a_message_to_dead_letters_after_too_many_receives(store: Store) -> None:
-    queue, dead = store.create_with_dead(receives_max=2)
+    queue, dead = store.create_with_dead(max_receives=2)
     store.send(queue, plain_message("m", attributes={"k": "v"}))
     for _ in range(2):
         store.release(queue, *store.receive(queue))
@@ -45,7 +45,7 @@ def test_dead_letter_names_its_source_queue(store: Store) -> None:
 
 
 def test_dead_letter_reports_its_receive_count(store: Store) -> None:
-    queue, dead = store.create_with_dead(receives_max=2)
+    queue, dead = store.create_with_dead(max_receives=2)
     store.send(queue, plain_message("m"))
     for _ in range(2):
         store.release(queue, *store.receive(queue))
@@ -87,6 +87,7 @@ def test_dead_letter_keeps_its_group_and_deduplication_id(store: Store) -> None:
 
 
 def _make_dead_letters(store: Store, queue: str, *, fifo: bool, count: int) -> None:
+    """Send `count` messages and receive them until all are dead letters (the queue allows one receive)."""
     message = fifo_message if fifo else plain_message
     store.send(queue, *(message(f"m{number}") for number in range(count)))
     for _ in range(count + 1):

@@ -1,4 +1,4 @@
-"""Queues: created, changed, listed, described, purged and deleted."""
+"""Queue definitions on every queues engine: create, change, list, describe, purge and delete."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_queue_is_described_as_it_was_defined(store: Store) -> None:
         retention_s=3600,
         content_deduplication=True,
         dead_letters=dead,
-        receives_max=3,
+        max_receives=3,
     )
     store.run(CreateQueue(definition))
 
@@ -54,9 +54,9 @@ def test_recreating_a_queue_with_the_same_definition_changes_nothing(store: Stor
 
 
 def test_receive_limit_is_ignored_without_dead_letters(store: Store) -> None:
-    queue = store.create(receives_max=1)
+    queue = store.create(max_receives=1)
 
-    store.run(CreateQueue(QueueDefinition(name=queue, receives_max=9)))
+    store.run(CreateQueue(QueueDefinition(name=queue, max_receives=9)))
 
 
 @pytest.mark.parametrize("part", ["visibility_s", "delay_s", "retention_s"])
@@ -85,7 +85,7 @@ def test_a_definition_can_be_changed_and_the_messages_stay(store: Store) -> None
     assert store.describe(queue).definition == changed
     assert store.drain(queue) == ["kept"]
 
-    with_dead = replace(changed, dead_letters=dead, receives_max=4)
+    with_dead = replace(changed, dead_letters=dead, max_receives=4)
     store.run(UpdateQueue(with_dead))
     assert store.describe(queue).definition == with_dead
 
@@ -171,8 +171,8 @@ def test_missing_queue_is_not_found(store: Store, operation: Operation[object]) 
         {"delay_s": 901},
         {"retention_s": 59},
         {"retention_s": 14 * 86400 + 1},
-        {"receives_max": 0},
-        {"receives_max": 1001},
+        {"max_receives": 0},
+        {"max_receives": 1001},
         {"content_deduplication": True},
         {"dead_letters": "plainly"},
         {"dead_letters": "other.fifo"},

@@ -1,4 +1,4 @@
-"""FIFO queues: order within a group, one message in flight per group, deduplication within the window."""
+"""FIFO queues on every engine: order in a group, one message in flight per group, deduplication."""
 
 from __future__ import annotations
 

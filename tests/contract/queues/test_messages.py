@@ -1,4 +1,4 @@
-"""Messages of any queue: sent, received by one receiver at a time, extended, released, deleted."""
+"""Messages on every queues engine: send, receive, visibility timeouts, delays, delete and browse."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_extended_message_stays_invisible(store: Store) -> None:
     store.delete(queue, held)
 
 
-def test_fractional_visibility_timeout_is_rounded_up(store: Store) -> None:
+def test_fractional_visibility_timeout_is_accepted(store: Store) -> None:
     queue = store.create()
     store.send(queue, plain_message("m"))
     (held,) = store.receive(queue)
@@ -106,6 +106,7 @@ def test_deleted_message_is_not_received_again(store: Store) -> None:
 
 
 def test_timed_out_message_can_be_deleted_until_received_again(store: Store) -> None:
+    """A receipt stays valid after its message was released, until the next receive."""
     queue = store.create()
     store.send(queue, plain_message("m"))
     (received,) = store.receive(queue)

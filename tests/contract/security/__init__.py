@@ -1,1 +1,1 @@
-"""Contract tests of the cipher port: keys in a file and KMS."""
+"""Contract tests of ciphers (file, KMS) and of secret sources (environment, file, Secrets Manager)."""

@@ -1,4 +1,4 @@
-"""Ciphers under test, with operations on their keys."""
+"""The ciphers under test, each with operations that rotate and lose its keys."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from holdfast.security.kms import KmsCipher
 
 
 class Keys(Protocol):
+    """A cipher under test and its keys."""
+
     @property
     def cipher(self) -> Cipher: ...
 
@@ -22,6 +24,8 @@ class Keys(Protocol):
 
 
 class FileKeys:
+    """A cipher whose keys are in a file."""
+
     def __init__(self, cipher: FileCipher) -> None:
         self.cipher, self._path = cipher, cipher._path
 
@@ -29,13 +33,14 @@ class FileKeys:
         self.cipher.rotate()
 
     def lose_current(self) -> None:
+        """Rotate, then remove the former key from the file."""
         lost = self.cipher.current_key_id
         self.cipher.rotate()
         _rewrite(self._path, lost)
 
 
 class KmsKeys:
-    """KMS alias that moves to another key, like a manual rotation."""
+    """A KMS cipher whose alias moves to another key, like a manual rotation."""
 
     def __init__(self, cipher: KmsCipher) -> None:
         self.cipher, self._client = cipher, cipher._client
@@ -43,10 +48,12 @@ class KmsKeys:
         self._client.create_alias(AliasName=cipher._key, TargetKeyId=self._key)
 
     def rotate(self) -> None:
+        """Point the alias to a new key."""
         self._key = self._new()
         self._client.update_alias(AliasName=self.cipher._key, TargetKeyId=self._key)
 
     def lose_current(self) -> None:
+        """Disable the current key."""
         self._client.disable_key(KeyId=self._key)
 
     def _new(self) -> Any:
@@ -54,6 +61,7 @@ class KmsKeys:
 
 
 def _rewrite(path: Path, without: str) -> None:
+    """Write the key file again, without the key `without`."""
     held = json.loads(path.read_text())
     del held["keys"][without]
     fresh = path.with_suffix(".fresh")

@@ -1,4 +1,4 @@
-"""Every cipher: decrypts its messages unchanged, only in their context, and only with their key."""
+"""Both ciphers (keys in a file; KMS at moto): round trips, contexts, damage, rotation and lost keys."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ TEXT = b"where is my order?"
 
 @pytest.fixture(scope="module", params=["file", "kms"])
 def keys(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keys]:
+    """Yield the cipher under test, once with keys in a file and once with KMS at moto."""
     if request.param == "file":
         yield FileKeys(open_file_cipher(tmp_path_factory.mktemp("keys") / "keys.json"))
     else:
@@ -53,7 +54,7 @@ def test_rejects_a_message_in_another_context(keys: Keys, context: dict[str, str
         keys.cipher.decrypt(ciphertext, context)
 
 
-def test_rejects_a_body_changed_at_any_byte(keys: Keys) -> None:
+def test_rejects_a_message_changed_at_any_byte_of_its_body(keys: Keys) -> None:
     envelope = Envelope.parse(keys.cipher.encrypt(TEXT, HERE))
     for at in range(len(envelope.sealed)):
         changed = bytearray(envelope.sealed)

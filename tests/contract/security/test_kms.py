@@ -1,4 +1,4 @@
-"""Errors of KMS, mapped to Holdfast's errors."""
+"""Errors of KMS at a fake server, mapped by code to Holdfast's errors; also an invalid address."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ MESSAGE = bytes(Envelope(key_id="arn:aws:kms:us-east-1:1:key/k", wrapped=b"wrapp
         ("SomethingElse", RequestRefused),
     ],
 )
-def test_maps_every_refusal_to_an_error(code: str, kind: type[HoldfastError]) -> None:
+def test_maps_each_kms_error_code_to_its_error_class(code: str, kind: type[HoldfastError]) -> None:
+    """Encrypt, decrypt and rewrap raise exactly the error class for each code."""
     with run_fixed_answer_server(400, json.dumps({"__type": code, "message": "told so"})) as address:
         cipher = open_kms_cipher(f"kms+http://{address}/alias/x")
         for act in (cipher.encrypt, cipher.decrypt, cipher.rewrap):
@@ -47,6 +48,7 @@ def test_maps_every_refusal_to_an_error(code: str, kind: type[HoldfastError]) ->
 
 
 def test_distinguishes_a_failing_kms_from_an_unreachable_one() -> None:
+    """HTTP 500 raises `StoreFailed`, no connection `StoreUnreachable`."""
     with (
         run_fixed_answer_server(500, json.dumps({"__type": "KMSInternalException"})) as address,
         pytest.raises(StoreFailed),

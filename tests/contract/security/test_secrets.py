@@ -1,6 +1,4 @@
-"""Every source of secrets: the current value, the previous one while it is live, and help for a missing
-secret.
-"""
+"""Every source of secrets (environment, file, Secrets Manager at moto): values, rotation, cache, names."""
 
 from __future__ import annotations
 
@@ -21,6 +19,8 @@ LATER_S = 60.0
 
 @dataclass
 class SecretStore:
+    """A source of secrets under test."""
+
     source: SecretSource
     # Sets a secret to a new value; the old one becomes the previous value.
     rotate: Callable[[str, str], None]
@@ -36,6 +36,7 @@ class ManualClock:
 
 @pytest.fixture(params=["environment", "file", "secrets manager"])
 def secret_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SecretStore]:
+    """Yield the source of secrets under test, once per kind."""
     if request.param == "environment":
         yield _make_environment_store()
     elif request.param == "file":
@@ -100,6 +101,7 @@ def test_rejects_a_name_that_not_every_source_supports(secret_store: SecretStore
 
 
 def _make_environment_store() -> SecretStore:
+    """Return secrets in environment variables."""
     environ: dict[str, str] = {}
 
     def rotate(name: str, value: str) -> None:
@@ -112,6 +114,7 @@ def _make_environment_store() -> SecretStore:
 
 
 def _make_file_store(path: Path) -> SecretStore:
+    """Return secrets in a TOML file."""
     values: dict[str, list[str]] = {}
 
     def rotate(name: str, value: str) -> None:
@@ -127,6 +130,7 @@ def _make_file_store(path: Path) -> SecretStore:
 
 
 def _make_secrets_manager_store(address: str) -> SecretStore:
+    """Return secrets in Secrets Manager at moto."""
     # The tests of a process share one moto server, so each uses its own names.
     prefix = uuid4().hex
     source = open_secrets_manager(f"secretsmanager+http://{address}/{prefix}")

@@ -1,4 +1,4 @@
-"""Errors of Secrets Manager, mapped to Holdfast's errors."""
+"""Errors of Secrets Manager at a fake server, mapped by code to Holdfast's errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.contract.objects.endpoint import run_fixed_answer_server
         ("ThrottlingException", Throttled),
     ],
 )
-def test_maps_every_refusal_to_an_error(code: str, kind: type[HoldfastError]) -> None:
+def test_maps_each_error_code_to_its_error_class(code: str, kind: type[HoldfastError]) -> None:
     with (
         run_fixed_answer_server(400, json.dumps({"__type": code, "message": "told so"})) as address,
         pytest.raises(kind),
@@ -42,6 +42,6 @@ def test_rejects_a_binary_secret() -> None:
         open_secrets_manager(f"secretsmanager+http://{address}").fetch("webhook")
 
 
-def test_unreachable_server_raises_an_error() -> None:
+def test_unreachable_server_raises_store_unreachable() -> None:
     with pytest.raises(StoreUnreachable):
         open_secrets_manager("secretsmanager+http://127.0.0.1:1").fetch("webhook")

@@ -1,1 +1,1 @@
-"""The contract of a SQL store, over each of its engines."""
+"""Contract tests of the SQL store, over an embedded PostgreSQL and over one by its URL."""

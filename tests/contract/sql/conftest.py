@@ -1,4 +1,4 @@
-"""The engines of this suite, each test once on each.
+"""Fixtures of the SQL contract: every test runs on both engines, each with a database of its own.
 
 embedded   a PostgreSQL of our own, by its folder
 server     a PostgreSQL by its URL: TCP, TLS, a password from a secret
@@ -24,6 +24,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def secured_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredServer]:
+    """Run one secured PostgreSQL server for all tests of the session."""
     secured_server = start_secured_server(tmp_path_factory.mktemp("secured"), PASSWORD)
     try:
         yield secured_server
@@ -66,4 +67,5 @@ def open_engine(request: pytest.FixtureRequest) -> Iterator[OpenEngine]:
 
 @pytest.fixture
 def engine(open_engine: OpenEngine) -> PostgresSql:
+    """Return one engine over the test's own database."""
     return open_engine()

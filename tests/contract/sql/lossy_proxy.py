@@ -1,6 +1,4 @@
-"""A proxy of PostgreSQL's socket that cuts a connection at a word, before the request or before its
-answer.
-"""
+"""A proxy in front of PostgreSQL's socket that cuts a connection before a request or before its answer."""
 
 from __future__ import annotations
 
@@ -13,7 +11,11 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 
 class LossyProxy:
-    """A proxy that cuts one connection at the next occurrence of a word, then forwards everything again."""
+    """A proxy that cuts one connection at the next request that contains a word, then forwards everything
+    again.
+
+    `cuts` counts the connections it has cut.
+    """
 
     def __init__(self, url: str, folder: Path) -> None:
         parts = urlsplit(url)
@@ -46,6 +48,7 @@ class LossyProxy:
                 threading.Thread(target=self._serve, args=(client, server), daemon=True).start()
 
     def _serve(self, client: socket.socket, server: socket.socket) -> None:
+        """Forward requests to the server, until the connection ends or is cut."""
         answers = threading.Event()
         answers.set()
         back = threading.Thread(target=_forward_answers, args=(server, client, answers), daemon=True)
@@ -79,6 +82,7 @@ def _wait_for_answer(client: socket.socket, server: socket.socket) -> None:
 
 
 def _forward_answers(server: socket.socket, client: socket.socket, answers: threading.Event) -> None:
+    """Forward the server's answers while `answers` is set."""
     with suppress(OSError):
         while server.recv(1, socket.MSG_PEEK) and answers.is_set():
             client.sendall(server.recv(65536))

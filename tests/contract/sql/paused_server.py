@@ -1,4 +1,4 @@
-"""Pausing a PostgreSQL server of a test: its processes are stopped, its sockets stay open."""
+"""Pauses a test's PostgreSQL server: its processes are stopped by a signal, its sockets stay open."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from holdfast.stores.sql.postgres import EmbeddedServer
 
 @contextmanager
 def paused(server: EmbeddedServer) -> Iterator[None]:
+    """Stop all processes of the server for the time of the context."""
     running = server.find_running()
     assert running is not None
     processes = [running.pid, *_child_processes(running.pid)]
@@ -26,12 +27,14 @@ def paused(server: EmbeddedServer) -> Iterator[None]:
 
 
 def _child_processes(pid: int) -> list[int]:
+    """Return the ids of the direct child processes."""
     return [
         int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit() and _parent(each) == pid
     ]
 
 
 def _parent(process: Path) -> int | None:
+    """Return the parent's id of a process, given by its folder in /proc, or None if it has ended."""
     try:
         return int((process / "stat").read_text().rpartition(")")[2].split()[1])
     except OSError:

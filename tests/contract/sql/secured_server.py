@@ -1,4 +1,4 @@
-"""A PostgreSQL like a hosted one: over TCP on this machine, with TLS by our own certificate, and a password.
+"""A PostgreSQL server like a hosted one: TCP on this machine, TLS with our own certificate, a password.
 
 The PostgreSQL of the wheel has no TLS. A proxy in front of it handles the start of the protocol (SSLRequest)
 and the encryption; the client cannot notice the difference.
@@ -51,6 +51,7 @@ class TlsProxy:
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
+        """Answer the client's SSLRequest, then forward in both directions; refuse unencrypted connections."""
         with suppress(OSError), client:
             if client.recv(8, socket.MSG_WAITALL) != SSL_REQUEST:
                 return  # Unencrypted connections are refused.
@@ -66,6 +67,7 @@ class TlsProxy:
 
 
 def _forward(source: socket.socket, target: socket.socket) -> None:
+    """Copy bytes from the source to the target until either side closes."""
     with suppress(OSError):
         while content := source.recv(65536):
             target.sendall(content)
@@ -75,30 +77,37 @@ def _forward(source: socket.socket, target: socket.socket) -> None:
 
 @dataclass(frozen=True)
 class SecuredServer:
+    """A running server behind its TLS proxy."""
+
     server: EmbeddedServer
     proxy: TlsProxy
     certificate: Path
 
     def url(self, database: str, *, user: str = USER, mode: str = "verify-full") -> str:
+        """Return the URL of a database, with the certificate to trust if `mode` is verify-full."""
         trusted = f"&sslrootcert={quote(str(self.certificate), safe='')}" if mode == "verify-full" else ""
         return f"postgresql://{user}@127.0.0.1:{self.proxy.port}/{database}?sslmode={mode}{trusted}"
 
     def connect_as_owner(self, database: str = "postgres") -> psycopg.Connection[Any]:
+        """Open a superuser connection by the local socket, without TLS."""
         running = self.server.ensure_running()
         return psycopg.connect(
             host=running.socket_folder, port=running.port, user="postgres", dbname=database, autocommit=True
         )
 
     def stop(self) -> None:
+        """Close the proxy and stop the server."""
         self.proxy.close()
         self.server.release()
 
     def set_password(self, password: str) -> None:
+        """Change the password of the user `gateway`."""
         with self.connect_as_owner() as connection:
             # This kind of statement takes no parameters; the tests' passwords are letters.
             connection.execute(f"ALTER ROLE {USER} PASSWORD '{password}'".encode())
 
     def create_database(self, name: str) -> None:
+        """Create a database that the user `gateway` owns."""
         with self.connect_as_owner() as connection:
             connection.execute(f"CREATE DATABASE {name} OWNER {USER} STRATEGY file_copy".encode())
 
@@ -116,6 +125,7 @@ def start_secured_server(folder: Path, password: str) -> SecuredServer:
 
 
 def _free_port() -> int:
+    """Return a TCP port that is free now."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]
@@ -123,6 +133,7 @@ def _free_port() -> int:
 
 
 def _write_certificate(folder: Path) -> tuple[Path, Path]:
+    """Write a self-signed certificate for 127.0.0.1 and its key, and return their paths."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""A server by its URL: authentication, encryption, and the choice between writer and reader."""
+"""A PostgreSQL server by its URL: passwords, certificates, addresses, the reader, and pool sizes."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 def database(secured_server: SecuredServer) -> Iterator[str]:
+    """Create a database on the secured server; restore the password at the end."""
     name = f"endpoint_{next(_numbers)}"
     secured_server.set_password(PASSWORD)
     secured_server.create_database(name)
@@ -41,6 +42,7 @@ def database(secured_server: SecuredServer) -> Iterator[str]:
 
 
 def answer(engine: PostgresSql, statement: Statement) -> StatementResult:
+    """Run one statement and return its result."""
     return asyncio.run(engine.run(statement))
 
 
@@ -92,7 +94,9 @@ def test_wrong_password_is_refused_without_being_shown(
     assert "not-the-word" not in caplog.text
 
 
-def test_rejects_a_server_with_a_foreign_certificate(secured_server: SecuredServer, database: str) -> None:
+def test_rejects_a_server_whose_certificate_has_another_name(
+    secured_server: SecuredServer, database: str
+) -> None:
     url = secured_server.url(database).replace("127.0.0.1", "localhost")
     with (
         closing(open_postgres(url, credentials=lambda: PASSWORD)) as engine,
@@ -127,7 +131,8 @@ def test_distinguishes_a_missing_database_from_a_missing_server(secured_server: 
         "postgresql://user@host:port:port/x?word",
     ],
 )
-def test_refuses_an_address_that_would_show_a_password_or_the_rows(url: str) -> None:
+def test_refuses_an_insecure_or_ambiguous_address(url: str) -> None:
+    """Opening such a URL raises `SettingsError`, whose text does not repeat the password."""
     with pytest.raises(SettingsError) as refused:
         open_postgres(url)
     assert "word" not in str(refused.value).replace("password", "")
@@ -175,7 +180,7 @@ def test_ignores_libpq_environment_variables(
         answer(open_engine(), statement)
 
 
-def test_reports_an_unreachable_server_once_and_an_invalid_address_as_settings_error() -> None:
+def test_names_the_reason_once_for_an_unreachable_or_invalid_address() -> None:
     with closing(open_postgres("postgresql://nobody@127.0.0.1:1/x")) as engine:
         engine._max_retry_s = 0.1
         with pytest.raises(StoreUnreachable) as unreachable:
@@ -234,6 +239,7 @@ def test_the_writer_answers_for_a_reader_that_is_down() -> None:
 
 
 def _database_name(engine: PostgresSql, statement: Statement) -> str:
+    """Return the database that answers the statement, in the form in which a URL contains it."""
     name: str = answer(engine, statement).rows[0]["database"]
     return f"/{name}?"
 

@@ -1,4 +1,4 @@
-"""Concurrent statements larger than the socket buffers: sent whole, answered, and rolled back together.
+"""Statements larger than the socket buffers, on both SQL engines: sent whole, answered and rolled back.
 
 A socket takes some hundred kilobytes at a time. The rest of a larger statement waits on our side until the
 server has read the first part, while the server may wait for us to read its answers.
@@ -24,6 +24,7 @@ MB = 1_000_000
 
 
 def long(megabytes: int) -> str:
+    """Return a text of this many megabytes."""
     return "x" * (megabytes * MB)
 
 
@@ -94,7 +95,8 @@ def test_failure_among_large_statements_is_reported_and_rolls_back_all(open_engi
     asyncio.run(story())
 
 
-def test_a_large_statement_that_waits_for_a_lock_has_its_deadline(open_engine: OpenEngine) -> None:
+def test_large_statement_that_waits_for_a_lock_times_out(open_engine: OpenEngine) -> None:
+    """It raises `StatementTimedOut`, and the whole transaction is rolled back."""
     engine = open_engine(statement_timeout_ms=300)
 
     async def story() -> None:

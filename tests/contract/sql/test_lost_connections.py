@@ -1,6 +1,4 @@
-"""Connections lost before the server gets a request, or before we get its answer: which requests are
-retried.
-"""
+"""Connections cut before PostgreSQL gets a request or before its answer arrives: what the engine retries."""
 
 from __future__ import annotations
 
@@ -35,6 +33,7 @@ def proxy() -> Iterator[LossyProxy]:
 
 @pytest.fixture(scope="module")
 def module_engine(proxy: LossyProxy) -> Iterator[PostgresSql]:
+    """Open one engine through the proxy, with one connection and a table without a key."""
     with closing(open_postgres(proxy.url, sizes=PoolSizes(min=1, max=1))) as engine:
         # No key: a row that is written twice appears twice.
         asyncio.run(engine.run(write("CREATE TABLE t (id integer)")))
@@ -43,12 +42,14 @@ def module_engine(proxy: LossyProxy) -> Iterator[PostgresSql]:
 
 @pytest.fixture
 def engine(proxy: LossyProxy, module_engine: PostgresSql) -> PostgresSql:
+    """Return the engine with an empty table."""
     asyncio.run(module_engine.run(write("TRUNCATE t")))
     proxy.cuts = 0
     return module_engine
 
 
 async def interactive(engine: PostgresSql) -> None:
+    """Insert the row in a transaction of the caller."""
     async with engine.transaction() as transaction:
         await transaction.run(INSERT)
 
@@ -61,19 +62,40 @@ TOGETHER: Work = lambda engine: engine.run_all([INSERT, read("SELECT 1")])  # no
 ALL_REPEATABLE: Work = lambda engine: engine.run_all([REPEATABLE, read("SELECT 1")])  # noqa: E731
 
 CASES: list[tuple[str, Work, bytes, bool, type[Exception] | None, int]] = [
-    ("a statement that nobody heard of may have been done", ALONE, b"INSERT", False, OutcomeUnknown, 0),
+    (
+        "a statement that did not reach the server may have been done",
+        ALONE,
+        b"INSERT",
+        False,
+        OutcomeUnknown,
+        0,
+    ),
     ("a statement whose answer is lost may have been done", ALONE, b"INSERT", True, OutcomeUnknown, 1),
     ("a repeatable one is repeated", ALONE_REPEATABLE, b"INSERT", False, None, 1),
     ("a repeatable one is repeated though it was done", ALONE_REPEATABLE, b"INSERT", True, None, 1),
-    ("without its commit a transaction was not done, and is repeated", TOGETHER, b"BEGIN", False, None, 1),
-    ("and so where it was heard", TOGETHER, b"BEGIN", True, None, 1),
-    ("and so for one statement with a count", COUNTED, b"BEGIN", True, None, 1),
-    ("a commit that nobody heard of may have been done", TOGETHER, b"COMMIT", False, OutcomeUnknown, 0),
+    ("a transaction cut at its begin was not done and is repeated", TOGETHER, b"BEGIN", False, None, 1),
+    ("also if the server got its begin", TOGETHER, b"BEGIN", True, None, 1),
+    ("also for one statement with an expected count", COUNTED, b"BEGIN", True, None, 1),
+    (
+        "a commit that did not reach the server may have been done",
+        TOGETHER,
+        b"COMMIT",
+        False,
+        OutcomeUnknown,
+        0,
+    ),
     ("a commit whose answer is lost may have been done", TOGETHER, b"COMMIT", True, OutcomeUnknown, 1),
-    ("unless all of it is repeatable", ALL_REPEATABLE, b"COMMIT", True, None, 1),
-    ("a caller's transaction is begun again, if nobody heard of it", interactive, b"BEGIN", False, None, 1),
-    ("in it nothing is repeated", interactive, b"INSERT", True, StoreUnreachable, 0),
-    ("and its commit may have been done", interactive, b"COMMIT", True, OutcomeUnknown, 1),
+    ("a transaction of repeatable statements is repeated", ALL_REPEATABLE, b"COMMIT", True, None, 1),
+    ("a caller's transaction is begun again if its begin was lost", interactive, b"BEGIN", False, None, 1),
+    ("in a caller's transaction nothing is repeated", interactive, b"INSERT", True, StoreUnreachable, 0),
+    (
+        "the commit of a caller's transaction may have been done",
+        interactive,
+        b"COMMIT",
+        True,
+        OutcomeUnknown,
+        1,
+    ),
 ]
 
 
@@ -89,6 +111,9 @@ def test_outcome_after_a_lost_connection(
     raised: type[Exception] | None,
     rows: int,
 ) -> None:
+    """The proxy cuts at `word`, after the server got it if `is_heard`; check the error and the number of
+    rows.
+    """
     proxy.cut(word, is_heard=is_heard)
 
     async def story() -> Exception | None:

@@ -1,4 +1,4 @@
-"""Single statements and transactions: their results, refusals and effects."""
+"""Single statements and transactions on both SQL engines: values, counts, refusals, timeouts, deadlocks."""
 
 from __future__ import annotations
 
@@ -43,31 +43,35 @@ class Colour(StrEnum):
 
 
 def read(text: str, /, **parameters: Any) -> Statement:
+    """Return a statement that reads, with these parameters."""
     return Statement(text=text, parameters=parameters)
 
 
 def write(
     text: str, /, *, expected: int | None = None, repeatable: bool = False, **parameters: Any
 ) -> Statement:
+    """Return a statement that writes, of the pattern S9."""
     return Statement(
         text=text, parameters=parameters, writes=True, expected=expected, repeatable=repeatable, pattern="S9"
     )
 
 
 def add(id: int, name: str, *, expected: int | None = None) -> Statement:
+    """Return the statement that inserts a patient."""
     return write(
         "INSERT INTO patient (id, name) VALUES (%(id)s, %(name)s)", id=id, name=name, expected=expected
     )
 
 
 async def count(engine: PostgresSql) -> int:
+    """Return the number of patients."""
     answer = await engine.run(read("SELECT count(*) AS n FROM patient"))
     found: int = answer.rows[0]["n"]
     return found
 
 
 async def failure(engine: PostgresSql, *statements: Statement) -> HoldfastError:
-    """Return the error of a statement, or of several in one transaction: both must be of the same class."""
+    """Return the error that the statements raise: one alone, or several in one transaction."""
     with pytest.raises(HoldfastError) as refused:
         await (engine.run(statements[0]) if len(statements) == 1 else engine.run_all(statements))
     return refused.value
@@ -178,6 +182,7 @@ def test_unexpected_row_count_rolls_back_all(engine: PostgresSql) -> None:
 
 
 async def _transact(engine: PostgresSql, *statements: Statement) -> None:
+    """Run the statements in a transaction of the caller."""
     async with engine.transaction() as transaction:
         for statement in statements:
             await transaction.run(statement)
@@ -229,10 +234,14 @@ def test_maps_each_refusal_without_showing_row_values(engine: PostgresSql) -> No
 
 
 class Numbered(SqlRow):
+    """A row whose text column is declared as a number."""
+
     name: int
 
 
 class Doubted(SqlRow):
+    """A row whose validator refuses every name and mentions it in the error."""
+
     name: str
 
     @field_validator("name")
@@ -280,6 +289,7 @@ def test_value_without_a_python_type_is_reported_by_column(
 
 
 def test_reserved_words_may_name_columns(engine: PostgresSql) -> None:
+    """`RESERVED_WORDS` equals PostgreSQL's list, and columns with such names are quoted."""
     kept = read("SELECT word FROM pg_get_keywords() WHERE catcode IN ('R', 'T', 'C')")
 
     async def story() -> None:
@@ -296,6 +306,8 @@ def test_reserved_words_may_name_columns(engine: PostgresSql) -> None:
 
 
 class Worded(SqlRow):
+    """A row whose columns are named by reserved words."""
+
     user: str
     end: str
     order: str
@@ -309,7 +321,7 @@ def _format_error(error: BaseException) -> str:
     return shown
 
 
-def test_slow_statement_is_rolled_back(open_engine: OpenEngine) -> None:
+def test_slow_statement_times_out_and_is_rolled_back(open_engine: OpenEngine) -> None:
     engine = open_engine(statement_timeout_ms=100)
 
     async def story() -> None:
@@ -321,7 +333,7 @@ def test_slow_statement_is_rolled_back(open_engine: OpenEngine) -> None:
     asyncio.run(story())
 
 
-def test_lock_timeout_is_retryable(open_engine: OpenEngine) -> None:
+def test_wait_for_a_locked_row_times_out(open_engine: OpenEngine) -> None:
     engine = open_engine(statement_timeout_ms=300)
 
     async def story() -> None:
@@ -369,7 +381,7 @@ def test_engine_serves_successive_event_loops_until_closed(open_engine: OpenEngi
         asyncio.run(engine.run(read("SELECT 1")))
 
 
-def test_many_at_once_share_few_connections(open_engine: OpenEngine) -> None:
+def test_many_concurrent_transactions_share_few_connections(open_engine: OpenEngine) -> None:
     engine = open_engine(sizes=PoolSizes(min=1, max=3))
 
     async def story() -> None:

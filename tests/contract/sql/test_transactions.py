@@ -1,4 +1,4 @@
-"""Interactive transactions, and notifications."""
+"""Transactions of the caller, and LISTEN/NOTIFY, on both SQL engines: errors, cancellation, closing."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ def test_caller_error_rolls_back(engine: PostgresSql) -> None:
 
 
 async def _begin_and_give_up(engine: PostgresSql) -> None:
+    """Insert a row in a transaction and raise `LookupError` inside it."""
     async with engine.transaction() as transaction:
         await transaction.run(add(1, "a"))
         raise LookupError
@@ -69,6 +70,7 @@ def test_ignored_statement_error_rolls_back_and_raises(engine: PostgresSql) -> N
 
 
 async def _ignore_error(engine: PostgresSql) -> None:
+    """Catch the error of a statement inside a transaction, then try to continue."""
     async with engine.transaction() as transaction:
         await transaction.run(add(1, "a"))
         with pytest.raises(RowAlreadyExists):
@@ -219,6 +221,7 @@ def test_closing_rolls_back_open_transactions_and_stops_statements(open_engine: 
 
 
 async def _close_within(engine: PostgresSql) -> None:
+    """Close the engine inside a transaction, then try to continue."""
     async with engine.transaction() as transaction:
         await transaction.run(add(1, "a"))
         engine.close()
@@ -264,6 +267,7 @@ def test_wakes_every_listener_after_the_listening_connection_is_lost(open_engine
 
 
 def test_listens_with_many_open_files(open_engine: OpenEngine) -> None:
+    """File descriptors above 1023 work, which `select` would not support."""
     engine = open_engine()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))

@@ -1,4 +1,4 @@
-"""An unresponsive server: every wait for it is bounded."""
+"""A paused PostgreSQL server, embedded: every wait for it is bounded, and it serves again when resumed."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def server() -> Iterator[EmbeddedServer]:
 
 @pytest.fixture
 def engine(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresSql]:
+    """Yield an engine with short limits on waiting, whose two connections are open."""
     monkeypatch.setattr(connections, "RESPONSE_MARGIN_S", 0.3)
-    monkeypatch.setattr(endpoints, "CONNECT_S_MAX", 2)
+    monkeypatch.setattr(endpoints, "MAX_CONNECT_S", 2)
     sizes = PoolSizes(min=2, max=2)
     with closing(open_embedded_postgres(server.folder, sizes=sizes, statement_timeout_ms=300)) as engine:
         asyncio.run(engine.run(write("CREATE TABLE IF NOT EXISTS t (x integer)")))
@@ -102,6 +103,7 @@ def test_deadline_of_a_read_includes_waiting_for_a_thread(
 def test_closing_does_not_wait_for_a_paused_server(
     server: EmbeddedServer,
 ) -> None:
+    """`close` returns after its limit, and the pending statement raises an error."""
     engine = open_embedded_postgres(server.folder, sizes=PoolSizes(min=1, max=1), statement_timeout_ms=0)
     engine._close_s_max = 0.2
     asyncio.run(engine.run(read("SELECT 1")))

@@ -1,1 +1,1 @@
-"""The contract of the tables store: the same operations give the same results and errors on every engine."""
+"""Contract tests of the tables store: the same results and errors on every engine."""

@@ -1,4 +1,4 @@
-"""The engines of this suite, each test once on each.
+"""Fixtures of the tables contract: every test runs on each of four engines.
 
     memory   the embedded engine, in memory
     file     the embedded engine, on a file
@@ -18,7 +18,7 @@ import pytest
 
 from holdfast.stores.tables.dynamodb import Backoff, open_dynamodb
 from holdfast.stores.tables.embedded import open_tables
-from holdfast.wire.server import start_server
+from holdfast.wire.http.server import start_server
 from tests.contract.moto import expect_failures, moto_endpoint
 
 from .moto_failures import MOTO
@@ -32,6 +32,7 @@ BACKOFF = Backoff(max_attempts=3)
 
 @pytest.fixture(scope="session", params=ENGINES)
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Yield the tables store under test, once per engine."""
     if request.param == "memory":
         with run_embedded_store("memory", open_tables()) as opened:
             yield opened
@@ -50,6 +51,7 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @contextmanager
 def _run_served_store() -> Iterator[Store]:
+    """Run the DynamoDB engine at our own server, with an embedded engine behind it."""
     with open_tables() as behind, start_server(tables=behind) as url:
         tables = open_dynamodb(endpoint=url, region=REGION, backoff=BACKOFF)
         yield Store("serve", tables, behind.sweep)
@@ -58,6 +60,7 @@ def _run_served_store() -> Iterator[Store]:
 
 @contextmanager
 def _run_moto_store() -> Iterator[Store]:
+    """Run the DynamoDB engine at moto's server."""
     with moto_endpoint() as address:
         tables = open_dynamodb(endpoint=f"http://{address}", region=REGION, backoff=BACKOFF)
         yield Store("moto", tables)

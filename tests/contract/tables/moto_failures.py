@@ -1,4 +1,4 @@
-"""The tests of this suite that moto may fail, because it differs from DynamoDB.
+"""The tests of the tables contract that must fail on moto, each with how moto differs from DynamoDB.
 
 Each must fail: remove a line when its test is reported as passing.
 """

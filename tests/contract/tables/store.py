@@ -1,4 +1,4 @@
-"""A tables store under test: an engine, and shortcuts for the operations of the tests."""
+"""The tables store under test: its engine, and shortcuts for the operations of the tests."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ from holdfast.stores.tables.port import Tables
 
 R = TypeVar("R")
 
-SETTLING_ROUNDS_MAX = 200
+MAX_SETTLING_ROUNDS = 200
 _NUMBERS = itertools.count()
 
 
 class Store:
-    """An engine under test. `settle` does the pending background work; for an endpoint without any it does
-    nothing.
+    """An engine under test.
+
+    `settle` does the pending background work; for an endpoint without any it does nothing.
     """
 
     def __init__(self, engine: str, tables: Tables, settle: Callable[[], None] = lambda: None) -> None:
@@ -56,7 +57,7 @@ class Store:
 
     def wait_until_active(self, name: str) -> TableDescription:
         """Return the table's description once it and all its indexes are ACTIVE."""
-        for _ in range(SETTLING_ROUNDS_MAX):
+        for _ in range(MAX_SETTLING_ROUNDS):
             described = self.run(DescribeTable(table=name))
             if {described.status, *(state.status for state in described.global_indexes.values())} == {
                 "ACTIVE"
@@ -72,6 +73,7 @@ class Store:
 
 @contextmanager
 def run_embedded_store(engine: str, tables: EmbeddedTables) -> Iterator[Store]:
+    """Yield the embedded tables as a store under test; close them at the end."""
     with tables:
         yield Store(engine, tables, tables.sweep)
 
@@ -87,6 +89,7 @@ def table(
     attributes: tuple[str, ...] = (),
     **more: Any,
 ) -> TableDefinition:
+    """Return a table definition; keys and attributes are given as `name:type`, such as `pk:S`."""
     types = dict(each.split(":") for each in (*keys, *attributes))
     return TableDefinition(
         name,
@@ -101,6 +104,7 @@ def table(
 def index(
     name: str, *keys: str, kind: ProjectionKind = "ALL", include: tuple[str, ...] = ()
 ) -> IndexDefinition:
+    """Return an index definition; `include` names the projected attributes."""
     return IndexDefinition(name, KeySchema(*keys), IndexProjection(kind, include))
 
 
@@ -108,14 +112,17 @@ def index(
 
 
 def condition(text: str, **values: Any) -> Condition:
+    """Parse a condition; the values replace its placeholders `:name`."""
     return parse_condition(text, "ConditionExpression", _placeholders(values))
 
 
 def key_condition(text: str, **values: Any) -> KeyCondition:
+    """Parse a key condition; the values replace its placeholders `:name`."""
     return split_key_condition(parse_condition(text, "KeyConditionExpression", _placeholders(values)))
 
 
 def update(text: str, **values: Any) -> Update:
+    """Parse an update; the values replace its placeholders `:name`."""
     return parse_update(text, _placeholders(values))
 
 

@@ -1,4 +1,4 @@
-"""Any item, condition and update has the same outcome through our server as in the embedded engine."""
+"""Property test: any item, condition and update has the same outcome through our server as embedded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.operations.tables import CreateTable, DeleteItem, Operation, PutIt
 from holdfast.operations.values import Item
 from holdfast.stores.tables.dynamodb import DynamoDBTables, open_dynamodb
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
-from holdfast.wire.server import start_server
+from holdfast.wire.http.server import start_server
 from tests.unit.operations.expressions.test_render import CONDITIONS, NAMES, updates
 from tests.unit.stores.tables.dynamodb.test_values import VALUES
 
@@ -54,6 +54,7 @@ STEPS: st.SearchStrategy[Operation[Any]] = st.one_of(
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[tuple[EmbeddedTables, DynamoDBTables]]:
+    """Yield an embedded engine and the DynamoDB engine at our server, each with the table `Tab`."""
     with open_tables() as one, open_tables() as behind, start_server(tables=behind) as url:
         for tables in (one, behind):
             tables.run_blocking(CreateTable(definition=table("Tab", "pk:S")))
@@ -63,6 +64,7 @@ def pair() -> Iterator[tuple[EmbeddedTables, DynamoDBTables]]:
 
 
 def outcome_of(act: Any) -> Any:
+    """Return the result of the call, or the class, message and item of its error."""
     try:
         return act()
     except HoldfastError as error:

@@ -1,4 +1,4 @@
-"""Batches: items of several tables, more than one answer holds, and refusals."""
+"""BatchGetItem and BatchWriteItem on every tables engine: several tables, large answers, refusals."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ def name(store: Store) -> str:
 
 
 def write_all(store: Store, name: str, items: list[Item]) -> None:
+    """Write the items in batches of 25."""
     for start in range(0, len(items), 25):
         result = store.run(BatchWriteItem(writes=puts(name, items[start : start + 25])))
         assert result.unprocessed == ()
 
 
 def by_key(items: list[Item]) -> dict[Any, Item]:
+    """Return the items by their partition key."""
     return {item["pk"]: item for item in items}
 
 
-def test_puts_and_deletes_of_several_tables_in_one_batch(store: Store, name: str) -> None:
+def test_one_batch_puts_and_deletes_in_several_tables(store: Store, name: str) -> None:
     other = store.create("pk:S", "sk:N")
     store.put(name, {"pk": "old"})
 
@@ -54,7 +56,7 @@ def test_puts_and_deletes_of_several_tables_in_one_batch(store: Store, name: str
     assert store.run(Scan(table=other)).items == [{"pk": "a", "sk": 1}]
 
 
-def test_items_of_several_tables_with_projections_of_their_own(store: Store, name: str) -> None:
+def test_one_batch_reads_several_tables_with_a_projection_each(store: Store, name: str) -> None:
     other = store.create("pk:S", "sk:N")
     store.put(name, {"pk": "a", "x": 1, "y": 1}, {"pk": "b", "x": 2, "y": 2})
     store.put(other, {"pk": "a", "sk": 1, "z": 3})

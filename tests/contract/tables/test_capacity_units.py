@@ -1,4 +1,4 @@
-"""Capacity units as the service bills them, by table and index."""
+"""Consumed capacity on every tables engine: units by table and index, as DynamoDB bills them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables created, described, changed, listed and deleted."""
+"""Tables on every tables engine: create, describe, change, list and delete."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_rejects_an_existing_table(store: Store) -> None:
         store.run(CreateTable(definition=table(name, "pk:S")))
 
 
-def test_missing_resource_is_not_found(store: Store) -> None:
+def test_missing_table_is_not_found(store: Store) -> None:
     for operation in (
         DescribeTable(table="Nowhere"),
         DeleteTable(table="Nowhere"),

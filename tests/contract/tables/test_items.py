@@ -1,4 +1,4 @@
-"""Single items put, read, updated and deleted, with conditions and return values."""
+"""Single items on every tables engine: put, get, update and delete, with conditions and return values."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ EVERY_TYPE: Item = {
 
 
 def _deep(levels: int) -> object:
+    """Return a value inside this many nested lists."""
     value: object = 1
     for _ in range(levels):
         value = [value]
@@ -44,6 +45,7 @@ def name(store: Store) -> str:
 
 
 def item_of(store: Store, name: str) -> Item | None:
+    """Return the item with the key `KEY`, or None."""
     return store.run(GetItem(table=name, key=KEY, consistent=True)).item
 
 
@@ -288,6 +290,6 @@ def test_changing_a_key_is_refused(store: Store, name: str) -> None:
         store.run(UpdateItem(table=name, key=KEY, update=update("SET pk = :b", b="b")))
 
 
-def test_rejects_an_unknown_operation(store: Store, name: str) -> None:
+def test_rejects_a_key_that_is_not_a_dict(store: Store, name: str) -> None:
     with pytest.raises(InvalidRequest):
         store.run(GetItem(table=name, key="a"))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Time to live: described and changed, and expired items hidden on request."""
+"""Time to live on every tables engine: enable, describe, and hide expired items on request."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ SHOWN = ["ancient", "endless", "lasting", "other", "text"]
 
 @pytest.fixture
 def name(store: Store) -> str:
+    """Create a table with lifetimes that holds one expired item and five others."""
     made = store.create("pk:S", "sk:S")
     store.put(made, *ITEMS)
     store.run(UpdateTimeToLive(table=made, attribute="ends", enabled=True))

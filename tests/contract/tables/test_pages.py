@@ -1,4 +1,4 @@
-"""Queries and scans: key conditions, order, filters, projections, pages, indexes and segments."""
+"""Query and Scan on every tables engine: key conditions, order, filters, pages, indexes and segments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NUMBERS = [-5, 0, Decimal("1.5"), 2, 10, 300]
 
 @pytest.fixture
 def name(store: Store) -> str:
-    """Create one partition with texts as sort keys, among others."""
+    """Create a table with five items in partition `a`, whose sort keys are texts, and two in others."""
     made = store.create("pk:S", "sk:S")
     store.put(made, *({"pk": "a", "sk": sk, "n": n} for n, sk in enumerate(["a", "ab", "abc", "b", "c"])))
     store.put(made, {"pk": "b", "sk": "a", "n": 10}, {"pk": "c", "sk": "a", "n": 11})
@@ -32,6 +32,7 @@ def sort_keys(page: PageResult) -> list[Any]:
 
 
 def every_page(store: Store, operation: Query | Scan) -> list[PageResult]:
+    """Return all pages of the operation."""
     pages = [store.run(operation)]
     while pages[-1].last_key is not None:
         pages.append(store.run(replace(operation, start_key=pages[-1].last_key)))
@@ -39,6 +40,7 @@ def every_page(store: Store, operation: Query | Scan) -> list[PageResult]:
 
 
 def every_item(store: Store, operation: Query | Scan) -> list[Item]:
+    """Return the items of all pages of the operation."""
     return [item for page in every_page(store, operation) for item in page.items or ()]
 
 
@@ -58,7 +60,7 @@ def every_item(store: Store, operation: Query | Scan) -> list[Item]:
         pytest.param(" AND begins_with(sk, :v)", {"v": "ab"}, ["ab", "abc"], id="begins with"),
     ],
 )
-def test_a_key_condition_of_every_kind(
+def test_every_kind_of_key_condition_selects_its_items(
     store: Store, name: str, test: str, values: dict[str, Any], found: list[str]
 ) -> None:
     query = Query(table=name, key_condition=key_condition(f"pk = :p{test}", p="a", **values))
@@ -189,6 +191,7 @@ def test_a_scan_filters_and_counts(store: Store, name: str) -> None:
 
 @pytest.fixture
 def indexed_table(store: Store) -> str:
+    """Create a table with three global and two local indexes and five items, one without index keys."""
     made = store.create(
         "pk:S",
         "sk:S",
@@ -207,6 +210,7 @@ def indexed_table(store: Store) -> str:
 
 
 def of_kind(name: str, used: str, **more: Any) -> Query:
+    """Return a query of the items of kind `x` in the index `used`."""
     return Query(table=name, index=used, key_condition=key_condition("kind = :k", k="x"), **more)
 
 
@@ -244,7 +248,7 @@ def test_a_local_index_orders_a_partition_and_can_fetch_the_rest(store: Store, i
     assert store.run(whole).items == [{"pk": "a", "sk": "3", "kind": "x", "grade": 7, "x": 3, "y": 3}]
 
 
-def test_a_range_on_a_local_index(store: Store, indexed_table: str) -> None:
+def test_range_on_a_local_index_selects_its_items(store: Store, indexed_table: str) -> None:
     key_range = key_condition("pk = :p AND grade BETWEEN :v AND :w", p="a", v=8, w=9)
 
     assert sort_keys(store.run(Query(table=indexed_table, index="by_rank", key_condition=key_range))) == [

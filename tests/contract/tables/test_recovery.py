@@ -1,4 +1,4 @@
-"""Continuous backups, backups and restores."""
+"""Continuous backups, on-demand backups and restores on every tables engine."""
 
 from __future__ import annotations
 
@@ -23,21 +23,23 @@ from holdfast.operations.tables import (
 )
 from holdfast.operations.values import Item
 
-from .store import SETTLING_ROUNDS_MAX, Store, index, table
+from .store import MAX_SETTLING_ROUNDS, Store, index, table
 
 ITEMS: list[Item] = [{"pk": "a", "kind": "x"}, {"pk": "b", "kind": "y"}]
 
 
 @pytest.fixture
 def name(store: Store) -> str:
+    """Create a table with a global index and two items."""
     made = store.create("pk:S", attributes=("kind:S",), gsi=(index("by_kind", "kind"),))
     store.put(made, *ITEMS)
     return made
 
 
 def make_backup(store: Store, name: str) -> BackupSummary:
+    """Create a backup and return its summary once it is AVAILABLE."""
     made = store.run(CreateBackup(table=name, name="before"))
-    for _ in range(SETTLING_ROUNDS_MAX):
+    for _ in range(MAX_SETTLING_ROUNDS):
         described = store.run(DescribeBackup(backup=BackupName(name, made.id)))
         if described.summary.status == "AVAILABLE":
             return described.summary
@@ -46,6 +48,7 @@ def make_backup(store: Store, name: str) -> BackupSummary:
 
 
 def contents(store: Store, name: str) -> list[Item]:
+    """Return the table's items, sorted by partition key."""
     return sorted(store.run(Scan(table=name)).items or (), key=lambda item: str(item["pk"]))
 
 

@@ -1,4 +1,4 @@
-"""The changes of a table, read from its stream in order."""
+"""Streams on every tables engine: records of all views, iterators, positions and descriptions."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ KEY: Item = {"pk": "a", "sk": 1}
 
 
 def make_changes(store: Store, view: str) -> str:
+    """Create a table with a stream, insert, change and remove one item in it, and return its name."""
     name = store.create("pk:S", "sk:N", stream_view=view)
     store.put(name, {**KEY, "x": frozenset({"t"})})
     store.run(UpdateItem(table=name, key=KEY, update=update("SET x = :x", x=b"new")))
@@ -34,6 +35,7 @@ def make_changes(store: Store, view: str) -> str:
 
 
 def stream_of(store: Store, name: str) -> StreamName:
+    """Return the table's only stream."""
     [stream] = store.run(ListStreams(table=name)).streams
     return stream
 
@@ -41,13 +43,14 @@ def stream_of(store: Store, name: str) -> StreamName:
 def iterator(
     store: Store, stream: StreamName, kind: IteratorKind = "TRIM_HORIZON", number: int | None = None
 ) -> ShardIterator:
+    """Return an iterator of the stream's only shard."""
     [shard] = store.run(DescribeStream(stream=stream)).shards
     request = GetShardIterator(stream=stream, shard=shard.id, kind=kind, sequence_number=number)
     return store.run(request)
 
 
 def records(store: Store, place: ShardIterator | None, limit: int = 1000) -> list[StreamRecord]:
-    """Return all current records, up to an answer without any."""
+    """Return all records from the iterator `place` on, up to a page without any."""
     found: list[StreamRecord] = []
     while place is not None:
         result = store.run(GetRecords(iterator=place, limit=limit))

@@ -1,4 +1,4 @@
-"""Transactions: all or nothing, a reason per action, and idempotency tokens."""
+"""TransactWriteItems and TransactGetItems on every tables engine: all or nothing, reasons and tokens."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from .store import Store, condition, projection, update
 
 @pytest.fixture
 def name(store: Store) -> str:
+    """Create a table with the items `a`, `b` and `c`."""
     made = store.create("pk:S")
     store.put(made, {"pk": "a", "n": 1}, {"pk": "b", "n": 2}, {"pk": "c", "n": 3})
     return made

@@ -1,7 +1,7 @@
-"""Open cursors of every kind of read, with every kind of condition and value.
+"""Part of the corpus: open cursors of every kind of read, with every kind of condition and value.
 
-A cursor is bound to its question by a hash over the class names and values of the key condition and the
-filter. So every class that can be part of a question appears here.
+A cursor is bound to its query by a hash over the class names and values of the key condition and the filter.
+So every class that can be part of a query appears here.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ PATTERNS: Final = (books_about,)
 # --- queries ------------------------------------------------------------------------------------------------
 
 
-def questions() -> dict[str, PagedRead[Any, Any]]:
-    """Return every query of which the corpus keeps an open cursor, by name: its first page."""
+def build_queries() -> dict[str, PagedRead[Any, Any]]:
+    """Return the first page of every query of which the corpus keeps an open cursor, by name."""
     books = Book.of(BRANCH).query()
     asked: dict[str, PagedRead[Any, Any]] = {
         f"filter: {name}": books.where(condition) for name, condition in conditions().items()
@@ -173,6 +173,7 @@ def conditions() -> dict[str, Condition[Any]]:
 
 
 def _comparisons() -> dict[str, Condition[Any]]:
+    """Return a condition for each comparison operator."""
     return {
         "equal": Book.pages == 120,
         "unequal": Book.pages != 120,
@@ -187,6 +188,7 @@ def _comparisons() -> dict[str, Condition[Any]]:
 
 
 def _values() -> dict[str, Condition[Any]]:
+    """Return a condition for each type of value."""
     return {
         "text": Book.title < "Volume 10",
         "text beyond ASCII": Book.title != "Über Bäume – 木",
@@ -211,6 +213,7 @@ def _values() -> dict[str, Condition[Any]]:
 
 
 def _functions() -> dict[str, Condition[Any]]:
+    """Return a condition for each function and kind of path."""
     authors, title = nodes.Path("authors"), nodes.Path("title")
     return {
         "exists": Book.reader.exists(),
@@ -229,6 +232,7 @@ def _functions() -> dict[str, Condition[Any]]:
 
 
 def _combinations() -> dict[str, Condition[Any]]:
+    """Return conditions joined with and, or and not."""
     is_art, is_long, is_free = Book.subject == Subject.art, Book.pages > 100, Book.reader.not_exists()
     return {
         "and": is_art & is_long & is_free,
@@ -239,6 +243,7 @@ def _combinations() -> dict[str, Condition[Any]]:
 
 
 def _key_conditions() -> dict[str, PagedRead[Any, Any]]:
+    """Return a query for each kind of key condition, on tables and indexes."""
     books = Book.of(BRANCH)
     loans = Loan.of(BRANCH)
     return {
@@ -268,6 +273,7 @@ def _key_conditions() -> dict[str, PagedRead[Any, Any]]:
 
 
 def _scans() -> dict[str, PagedRead[Any, Any]]:
+    """Return scans of each kind: whole, filtered, in segments, of one entity of two, consistent."""
     reason = "the corpus keeps a cursor of each kind of read"
     return {
         "whole": Book.scan(reason=reason),
@@ -279,7 +285,7 @@ def _scans() -> dict[str, PagedRead[Any, Any]]:
     }
 
 
-def key_of(found: Any) -> str:
+def get_key(found: Any) -> str:
     """Return what identifies an entity or a row in the notes."""
     match found:
         case Book():
@@ -297,6 +303,7 @@ def key_of(found: Any) -> str:
 
 
 async def write(stores: Stores) -> dict[str, Any]:
+    """Write the items of all tables and return a cursor of each query, with the keys before and after it."""
     await stores.run(batch_put([*map(Book.put, books())]))
     await stores.run(batch_put([Reading.put(_reading(number)) for number in range(12)]))
     await stores.run(batch_put([Reading.put(_reading(0, gauge)) for gauge in range(100, 120)]))
@@ -304,17 +311,18 @@ async def write(stores: Stores) -> dict[str, Any]:
     await stores.run(batch_put([Loan.put(_loan(number)) for number in range(12)]))
     remarks = [Remark(branch=BRANCH, number=number, text="dusty") for number in range(3)]
     await stores.run(batch_put([*map(Remark.put, remarks)]))
-    return {name: await _note_cursor(stores, query) for name, query in questions().items()}
+    return {name: await _note_cursor(stores, query) for name, query in build_queries().items()}
 
 
 async def _note_cursor(stores: Stores, query: PagedRead[Any, Any]) -> dict[str, Any]:
+    """Return the query's first cursor, the keys of its first page and the keys of the rest."""
     first = await stores.run(query)
     assert first.cursor is not None, "the question has no second page"
     rest = await stores.all(query.after(first.cursor))
     return {
         "cursor": first.cursor,
-        "first": [key_of(each) for each in first],
-        "rest": [key_of(each) for each in rest],
+        "first": [get_key(each) for each in first],
+        "rest": [get_key(each) for each in rest],
     }
 
 
@@ -323,6 +331,7 @@ def books() -> list[Book]:
 
 
 def _book(number: int) -> Book:
+    """Return the book with this number; its values vary so that every condition matches some books."""
     moment = datetime(2025, 3, 1, tzinfo=UTC) + timedelta(hours=9 * number)
     return Book(
         branch=BRANCH,

@@ -1,4 +1,4 @@
-"""Clock of the corpus: fixed, and advanced by the test."""
+"""The clock of the corpus: it starts at the time when the archives were written, and tests move it."""
 
 from __future__ import annotations
 

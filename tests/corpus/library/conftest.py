@@ -1,4 +1,4 @@
-"""Archives of every version, unpacked and opened with the current code."""
+"""Fixtures that unpack the archives of every version and open them with the current code."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ import pytest
 from holdfast import Stores
 from holdfast.stores.tables.embedded import EmbeddedTables
 from holdfast.stores.tables.embedded.jobs.worker import Worker
-from tests.corpus.archive import SUFFIX, load_notes, release_folders, releases_with, unpack
+from tests.corpus.archive import SUFFIX, list_release_folders, list_releases_with, load_notes, unpack
 
 from .clock import ManualClock
 from .system import open_library
 
 ARCHIVES: Final = [
-    (release, name) for name in ("library", "library_killed") for release in releases_with(name)
+    (release, name) for name in ("library", "library_killed") for release in list_releases_with(name)
 ]
 
 
 @dataclass(frozen=True)
 class Library:
-    """Opened archive: `notes` are its writer's, and `clock` shows the time when it was written."""
+    """An opened archive: `notes` are its writer's, and `clock` shows the time when it was written."""
 
     stores: Stores
     clock: ManualClock
@@ -41,8 +41,8 @@ class Library:
 
     @property
     def is_latest(self) -> bool:
-        """Return whether the current code must write exactly what this version wrote."""
-        return self.release == release_folders()[-1]
+        """True if this is the newest version's archive: the current code must write exactly what it wrote."""
+        return self.release == list_release_folders()[-1]
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +54,7 @@ def anyio_backend() -> str:
 def unpacked(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, str, Path]:
-    """Unpack an archive into a folder that tests copy and never open."""
+    """Unpack an archive into a folder that tests copy and never open; return version, name and folder."""
     release, name = request.param
     folder = tmp_path_factory.mktemp(f"{release.name}-{name}")
     unpack(release / f"{name}{SUFFIX}", folder)
@@ -63,6 +63,7 @@ def unpacked(
 
 @pytest.fixture
 async def library(unpacked: tuple[Path, str, Path], tmp_path: Path) -> AsyncIterator[Library]:
+    """Open a copy of the archive, without the background worker of the tables."""
     release, name, original = unpacked
     folder = tmp_path / "data"
     shutil.copytree(original, folder)

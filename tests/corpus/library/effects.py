@@ -1,6 +1,7 @@
-"""Idempotency records: claimed, done, failed, refused, intended and unknown; and delayed actions that wait.
+"""Part of the corpus: idempotency records in every state, and delayed actions that wait.
 
-The records store the names of the errors in `FAILURES`.
+The states are claimed, done, failed, refused, intended and unknown. The records store the names of the errors
+in `FAILURES`.
 """
 
 from __future__ import annotations
@@ -81,6 +82,7 @@ class Letter(DelayedAction, table=letters):
 
 
 def record(id: str, **more: Any) -> EffectRecord:
+    """Return a record with this id; its payload fingerprint depends on the id alone."""
     return EffectRecord(id=id, payload_sha256=fingerprint({"id": id}), **more)
 
 
@@ -123,7 +125,7 @@ FAILURES: Final[dict[str, Callable[[], Exception]]] = {
 
 
 class FakeService:
-    """External service that remembers its requests, and answers as configured."""
+    """An external service that remembers its requests; it fails with `fails`, and `knows` outcomes by key."""
 
     def __init__(self, *, fails: Exception | None = None, knows: dict[str, Any] | None = None) -> None:
         self.fails, self.knows = fails, dict(knows or {})
@@ -131,12 +133,14 @@ class FakeService:
         self.looked: list[str] = []
 
     async def act(self, key: str) -> dict[str, Any]:
+        """Note the request, and return its outcome or raise the configured error."""
         self.acted.append(key)
         if self.fails is not None:
             raise self.fails
         return {"done": key}
 
     async def look_up(self, key: str) -> dict[str, Any] | None:
+        """Note the lookup, and return the known outcome or None."""
         self.looked.append(key)
         found: dict[str, Any] | None = self.knows.get(key)
         return found
@@ -149,6 +153,8 @@ class FakeService:
 
 
 def build_failing_effect(error: Exception) -> Callable[[Claim[EffectRecord]], Awaitable[object]]:
+    """Return an effect that raises the error."""
+
     async def effect(claim: Claim[EffectRecord]) -> object:
         raise error
 
@@ -164,6 +170,7 @@ async def complete_with_tally(claim: Claim[EffectRecord]) -> object:
 
 
 async def write(stores: Stores) -> dict[str, Any]:
+    """Write records and letters in every state, and return their noted attributes and an open cursor."""
     await ONCE.do(stores, record("done"), complete_with_tally)
     done = await ONCE.do(stores, record("done without a result"), lambda claim: claim.complete())
     assert done.result is None
@@ -191,9 +198,7 @@ async def write(stores: Stores) -> dict[str, Any]:
 
 
 async def _write_external_calls(stores: Stores) -> None:
-    """Write external calls: done, permanently refused, temporarily refused, unknown, and intended without an
-    outcome.
-    """
+    """Write external calls in every state: done, refused, failed, unknown, intended without an outcome."""
     await _call_external(stores, "outside: done", FakeService())
     await _call_external(
         stores, "outside: refused", FakeService(fails=ExternalServiceRefused("no_seat", "There is no seat."))
@@ -211,11 +216,13 @@ async def _write_external_calls(stores: Stores) -> None:
 
 
 async def _call_external(stores: Stores, id: str, service: FakeService) -> None:
+    """Make an external call; an error of the service stays in its record."""
     with suppress(HoldfastError):
         await ONCE.call_external(stores, record(id), act=service.act, look_up=service.look_up, act_s=ACT_S)
 
 
 async def _claim(stores: Stores, id: str) -> Claim[EffectRecord]:
+    """Claim the effect with this id; fail if it is already done."""
     claim = await ONCE.claim(stores, record(id))
     assert isinstance(claim, Claim)
     return claim
@@ -250,6 +257,7 @@ async def _write_letters(stores: Stores) -> None:
 
 
 async def _send(stores: Stores, id: str, service: FakeService, **more: Any) -> None:
+    """Execute the letter; an error of the service stays in its record."""
     more = more or {"look_up": service.find}
     with suppress(HoldfastError):
         await LETTERS.execute(stores, letter(id), act=service.send, act_s=ACT_S, **more)
@@ -284,6 +292,7 @@ async def read_effect(stores: Stores, id: str) -> EffectRecord:
 
 
 def clock_time(stores: Stores) -> datetime:
+    """Return the stores' time as a datetime."""
     return datetime.fromtimestamp(stores.clock.now(), UTC)
 
 
@@ -294,9 +303,11 @@ async def read_letter(stores: Stores, id: str) -> Letter:
 
 
 async def read_tally(stores: Stores, id: str) -> int:
+    """Return how often the effect was counted; 0 if never."""
     found = await stores.run(Tally.of(id).get().consistent())
     return 0 if found is None else found.times
 
 
 def _note_record(record: OnceRecord) -> dict[str, Any]:
+    """Return the noted attributes of a record that are not None."""
     return {name: getattr(record, name) for name in NOTED if getattr(record, name) is not None}

@@ -1,4 +1,4 @@
-"""Encrypted objects with an open listing and a legal hold, and an interrupted import."""
+"""Part of the corpus: encrypted objects with an open listing and a legal hold, and an interrupted import."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ TABLES: Final = (imported,)
 
 
 async def write(stores: Stores, folder: Path) -> dict[str, Any]:
+    """Write objects and a half-done import, and return the cursor of a listing."""
     for number in range(OBJECTS):
         body = f"page {number}".encode() * 3
         await stores.run(pages.put(body, book="b-1", number=str(number), metadata={"by": "ada"}))
@@ -48,6 +49,7 @@ async def write(stores: Stores, folder: Path) -> dict[str, Any]:
 
 
 async def _import_and_die(stores: Stores, folder: Path) -> None:
+    """Import a CSV file and stop in its second stretch, as a killed process does."""
     rows = [f"n-{number},name {number}" for number in range(ROWS)]
     rows[3] = "n-3"  # refused: a name is missing
     (folder / CSV).write_text("\n".join(["number,name", *rows]) + "\n")

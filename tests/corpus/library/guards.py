@@ -1,4 +1,4 @@
-"""Leases of dead holders, circuits that are open or half-open, and rate-limit windows in use."""
+"""Part of the corpus: leases of dead holders, open and half-open circuits, rate-limit windows in use."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ async def fail() -> str:
 
 
 async def write(stores: Stores) -> dict[str, Any]:
+    """Write leases, circuits and limits; return the held lease and how much is left of each limit."""
     for _ in range(3):
         await (await SWEEPS.take(stores, "given back")).release()
     held = await SWEEPS.take(stores, "held")
@@ -53,6 +54,7 @@ async def write(stores: Stores) -> dict[str, Any]:
 
 
 async def _fail(stores: Stores, shop: str, times: int) -> None:
+    """Make this many failing calls to the shop through the breaker."""
     for _ in range(times):
         with suppress(ExternalServiceFailed):
             await SHOPS.call(stores, shop, fail)

@@ -1,4 +1,4 @@
-"""Audit trail with open cursors, and the data of two subjects: one erased, one to be erased."""
+"""Part of the corpus: an audit trail with open cursors, and two subjects, one erased, one to be erased."""
 
 from __future__ import annotations
 
@@ -71,6 +71,7 @@ def get_span() -> tuple[datetime, datetime]:
 
 
 async def write(stores: Stores) -> dict[str, Any]:
+    """Write the trail, erase one subject, and return the cursors, the entries and the erasure's proof."""
     clock: Any = stores.clock
     for subject in (SUBJECT, ERASED):
         for number in range(ENTRIES):

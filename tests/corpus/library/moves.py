@@ -1,6 +1,4 @@
-"""Live migrations, each stopped where its process was killed: half-way through the copy, and in the
-switch.
-"""
+"""Part of the corpus: live table migrations that were killed in the copy and in the switch."""
 
 from __future__ import annotations
 
@@ -146,6 +144,9 @@ def raise_version(number: str) -> Update[Card]:
 
 
 async def write(stores: Stores) -> dict[str, Any]:
+    """Fill the tables, finish one migration, kill two, and write more changes; return how many rows are
+    copied.
+    """
     numbers = range(ROWS)
     await stores.run(batch_put([Card.put(Card(number=f"c-{n:02}", reader=f"r-{n % 3}")) for n in numbers]))
     await stores.run(batch_put([Seat.put(Seat(number=f"s-{n:02}", row=f"r-{n % 3}")) for n in numbers]))
@@ -157,7 +158,7 @@ async def write(stores: Stores) -> dict[str, Any]:
     await stores.run(transact(fence(CARDS.name), raise_version("c-00")))
     await stores.run(transact(fence(CARDS.name), Card.put(Card(number="c-new", reader="r-1"))))
     await stores.run(transact(fence(CARDS.name), Card.of("c-39").delete()))
-    states = {each.migration: each for each in await stores.all(_states())}
+    states = {each.migration: each for each in await stores.all(_scan_states())}
     assert states[CARDS.name].phase is Phase.PREPARED
     assert states[SEATS.name].phase is Phase.SWITCHING
     copied = await stores.all(CardOfReader.scan(reason="the notes of the corpus"))
@@ -165,11 +166,12 @@ async def write(stores: Stores) -> dict[str, Any]:
     return {"copied": len(copied)}
 
 
-def _states() -> Any:
+def _scan_states() -> Any:
     return MigrationState.scan(reason="the notes of the corpus")
 
 
 async def _die_in_the_copy(stores: Stores) -> None:
+    """Run a migration that is killed half-way through the copy."""
     dying, tables = make_dying_process(stores)
 
     def kill_half_way(step: str, done: int, total: int | None) -> None:
@@ -181,6 +183,7 @@ async def _die_in_the_copy(stores: Stores) -> None:
 
 
 async def _die_in_the_switch(stores: Stores) -> None:
+    """Run a migration that is killed in the switch, while it holds writes back."""
     dying, tables = make_dying_process(stores)
 
     def kill_after_the_hold(step: str, done: int, total: int | None) -> None:

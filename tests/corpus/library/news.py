@@ -1,4 +1,4 @@
-"""Queues with messages in every state, and outboxes with unsent items."""
+"""Part of the corpus: queues with messages in every state, and outboxes with unsent items."""
 
 from __future__ import annotations
 
@@ -66,6 +66,7 @@ def make_news(topic: str, number: int) -> News:
 
 
 async def write(stores: Stores) -> dict[str, Any]:
+    """Write queues and outboxes, and return the ids, receipts and unsent items."""
     return {
         "standard": await _write_standard(stores),
         "fifo": await _write_fifo(stores),
@@ -93,7 +94,7 @@ async def _write_standard(stores: Stores) -> dict[str, Any]:
 
 
 async def _write_fifo(stores: Stores) -> dict[str, Any]:
-    """Leave a group whose head is in flight, a free group, a dead letter, and ids within the deduplication
+    """Leave a group whose head is in flight, a free group, a dead letter, and ids in the deduplication
     window.
     """
     await stores.run(ordered.send(make_news("doomed", 0)))
@@ -115,6 +116,7 @@ def _note_message(received: ReceivedMessage[News]) -> dict[str, Any]:
 
 
 async def _write_outboxes(stores: Stores) -> dict[str, Any]:
+    """Leave items that are pending, dead, paused, numbered, and sent but not removed, in both outboxes."""
     for outbox in OUTBOXES:
         for aggregate in ("pending", "dead", "paused", "sent and not removed"):
             for sequence in (1, 2, 3):

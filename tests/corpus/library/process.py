@@ -1,4 +1,4 @@
-"""Process that dies in the middle of its work: from then on nothing it does reaches the stores."""
+"""A simulated process that dies in the middle of its work: nothing it does later reaches the stores."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ class Killed(BaseException):
 
 
 class DyingTables:
-    """Tables engine that answers until `kill` is called, `requests_left` requests were answered, or one of
-    kind `last`.
+    """Tables engine that answers until it is killed; after that it raises `Killed`.
+
+    It is killed by `kill`, after `requests_left` requests, or after an operation of a class in `last`.
     """
 
     def __init__(self, tables: Any) -> None:
@@ -26,6 +27,7 @@ class DyingTables:
         self.requests_left = 0
 
     async def run(self, operation: Any) -> Any:
+        """Run the operation, unless the process is dead; then raise `Killed`."""
         if self.requests_left is not None:
             if self.requests_left <= 0:
                 raise Killed
@@ -82,8 +84,9 @@ def make_dying_process(stores: Stores) -> tuple[Stores, DyingTables]:
 
 
 def hide_machine(stores: Stores) -> None:
-    """Keep the name of this machine out of the tables file: the lease of the background worker would contain
-    it.
+    """Keep the name of this machine out of the tables file.
+
+    The lease of the background worker would contain it.
     """
     tables: Any = stores.tables
     tables._worker._leases.owner = "a process of the corpus"

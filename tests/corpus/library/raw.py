@@ -1,5 +1,4 @@
-"""Work of the tables engine itself: half-done jobs, expired lifetimes, streams, backups, and tokens of the
-wire.
+"""Part of the corpus: work of the tables engine itself, such as jobs, TTL, streams, backups and tokens.
 
 `leave` runs after the background worker was stopped, so that its work stays undone.
 """
@@ -125,7 +124,7 @@ def serve_wire(stores: Stores) -> InProcess:
 
 @cache
 def make_client(service: str = "dynamodb") -> Any:
-    """Return a client of DynamoDB."""
+    """Return a boto3 client, the same one for each service."""
     return boto3.client(
         service, region_name=REGION, aws_access_key_id="testing", aws_secret_access_key="testing"
     )
@@ -135,6 +134,7 @@ def make_client(service: str = "dynamodb") -> Any:
 
 
 async def write(stores: Stores) -> dict[str, Any]:
+    """Write the tables, and return what a DynamoDB client keeps."""
     await create_tables(stores, [ruins])
     await stores.run(batch_put([Parcel.put(Parcel(id=f"p-{n:03}", town=f"t-{n % 3}")) for n in range(MANY)]))
     ends = _moment(-5)
@@ -277,4 +277,5 @@ def _step_each_job(stores: Stores) -> list[str]:
 
 
 def _moment(seconds: float) -> datetime:
+    """Return the time this many seconds after the archive was written."""
     return datetime.fromtimestamp(WRITTEN_AT + seconds, UTC)

@@ -1,4 +1,4 @@
-"""System of the corpus: all parts together, opened on a data folder, and written with work in flight."""
+"""The system of the corpus: all parts together, opened on a data folder, and written with work in flight."""
 
 from __future__ import annotations
 

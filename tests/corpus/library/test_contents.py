@@ -1,4 +1,4 @@
-"""Stored data that the current code must know: no attribute, member or field has lost its name."""
+"""Stored data of every version: the current code knows every attribute, member and field in it."""
 
 from __future__ import annotations
 
@@ -66,6 +66,7 @@ async def test_every_field_of_queues_buckets_objects_and_keys_is_known(library: 
 
 
 def _load_documents(library: Library) -> Iterator[tuple[Any, bytes]]:
+    """Yield each stored JSON document of queues, keys, objects and buckets, with its class."""
     queues = library.stores.engines.get("queues")
     assert isinstance(queues, EmbeddedQueues)
     with queues.database.snapshot() as connection:
@@ -80,6 +81,7 @@ def _load_documents(library: Library) -> Iterator[tuple[Any, bytes]]:
 
 
 def _read_attributes(path: Path) -> bytes:
+    """Return the JSON of an object's attributes from its file."""
     content = path.read_bytes()
     _, length, _ = OBJECT_HEAD.unpack_from(content)
     return content[OBJECT_HEAD.size : OBJECT_HEAD.size + length]

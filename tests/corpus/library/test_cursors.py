@@ -1,4 +1,4 @@
-"""Cursors that a client kept from an earlier version continue where their page ended."""
+"""Cursors that a client kept from an earlier version continue exactly where their page ended."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ OF_UPDATES = {
 
 async def test_a_cursor_continues_with_exactly_the_rest(library: Library) -> None:
     noted = library.notes["books"]
-    asked = books.questions()
+    asked = books.build_queries()
 
     found = {
-        name: [books.key_of(each) for each in await library.stores.all(asked[name].after(kept["cursor"]))]
+        name: [books.get_key(each) for each in await library.stores.all(asked[name].after(kept["cursor"]))]
         for name, kept in noted.items()
     }
 
@@ -50,18 +50,18 @@ async def test_same_query_gives_the_same_cursor(library: Library) -> None:
         pytest.skip("an earlier version may have written its cursors in another way")
     noted = library.notes["books"]
 
-    found = {name: await library.stores.run(query) for name, query in books.questions().items()}
+    found = {name: await library.stores.run(query) for name, query in books.build_queries().items()}
 
     assert {name: page.cursor for name, page in found.items()} == {
         name: kept["cursor"] for name, kept in noted.items()
     }
-    assert {name: list(map(books.key_of, page)) for name, page in found.items()} == {
+    assert {name: list(map(books.get_key, page)) for name, page in found.items()} == {
         name: kept["first"] for name, kept in noted.items()
     }
 
 
 async def test_rejects_the_cursor_of_another_query(library: Library) -> None:
-    asked, noted = books.questions(), library.notes["books"]
+    asked, noted = books.build_queries(), library.notes["books"]
     other = noted["filter: less"]["cursor"]
 
     with pytest.raises(InvalidRequest):
@@ -69,7 +69,7 @@ async def test_rejects_the_cursor_of_another_query(library: Library) -> None:
 
 
 async def test_parallel_queries_continue_from_their_cursors(library: Library) -> None:
-    noted, asked = library.notes["books"], books.questions()
+    noted, asked = library.notes["books"], books.build_queries()
     names = [name for name in noted if name.startswith("filter: ")]
     queries: list[Query[Any]] = []
     for name in names:
@@ -79,7 +79,7 @@ async def test_parallel_queries_continue_from_their_cursors(library: Library) ->
 
     pages = await library.stores.run(parallel_query(queries))
 
-    found = {name: list(map(books.key_of, page)) for name, page in zip(names, pages, strict=True)}
+    found = {name: list(map(books.get_key, page)) for name, page in zip(names, pages, strict=True)}
     assert found == {name: noted[name]["rest"] for name in names}
 
 
@@ -88,13 +88,13 @@ async def test_pattern_accepts_its_cursor_as_an_argument(library: Library) -> No
 
     page = await library.stores.run(books.books_about(books.Subject.art, 100, kept["cursor"]))
 
-    assert list(map(books.key_of, page)) == kept["rest"]
+    assert list(map(books.get_key, page)) == kept["rest"]
     assert page.cursor is None
 
 
-def test_queries_cover_every_class_that_a_cursor_is_bound_to() -> None:
+def test_corpus_queries_contain_every_class_that_a_cursor_is_bound_to() -> None:
     used: set[str] = set()
-    for query in books.questions().values():
+    for query in books.build_queries().values():
         _collect(query._cursor_scope, used)
 
     classes = {
@@ -107,6 +107,7 @@ def test_queries_cover_every_class_that_a_cursor_is_bound_to() -> None:
 
 
 def _collect(part: object, used: set[str]) -> None:
+    """Add the names of all struct classes inside the value to `used`."""
     if isinstance(part, msgspec.Struct):
         used.add(type(part).__name__)
         part = msgspec.structs.astuple(part)

@@ -1,4 +1,4 @@
-"""Flows that an earlier version began run to their ends with the current code."""
+"""Flows that an earlier version began continue to their ends with the current code."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_a_wait_ends_at_its_deadline(library: Library) -> None:
     assert (await read_trip(stores, "late")).flow_state == "cancelled"
 
 
-async def test_timer_fires(library: Library) -> None:
+async def test_flow_that_waits_for_a_timer_is_done_after_it(library: Library) -> None:
     await _advance_and_sweep(library, TIMER_S)
 
     assert (await read_trip(library.stores, "resting")).flow_state == "done"
@@ -84,7 +84,7 @@ async def test_repeated_failure_continues_the_attempt_count(library: Library) ->
     assert (await _read_execution(library, "retried: party")).parked_for == ParkedFor.FAILED
 
 
-async def test_message_in_flight_arrives(library: Library) -> None:
+async def test_pending_sent_and_received_steps_are_all_done(library: Library) -> None:
     await _relay_and_work(library)
     assert (await read_trip(library.stores, "step received")).flow_state == "asked"
     library.clock.advance(trips.steps.visibility_s)
@@ -102,7 +102,7 @@ async def test_resumes_a_parked_flow(library: Library) -> None:
     await _assert_all_offered(library, *parked)
 
 
-async def test_resumes_a_flow_parked_in_a_state_that_the_code_now_knows(library: Library) -> None:
+async def test_only_code_that_knows_the_state_resumes_a_flow_parked_in_it(library: Library) -> None:
     assert (await TRIPS.retry_unknown_states(library.stores)).resumed == 0
 
     assert (await NEWER_TRIPS.retry_unknown_states(library.stores)).resumed == 1
@@ -126,7 +126,7 @@ async def test_cancels_a_flow(library: Library) -> None:
         assert "Cancelled: too far" in await read_log(library.stores, name)
 
 
-async def test_stores_an_error_by_its_name(library: Library) -> None:
+async def test_errors_are_still_formatted_as_the_archive_stored_them(library: Library) -> None:
     if not library.is_latest:
         pytest.skip("an earlier version may have had another name for it")
     places = library.notes["trips"]["places"]
@@ -137,17 +137,20 @@ async def test_stores_an_error_by_its_name(library: Library) -> None:
 
 
 async def _assert_all_offered(library: Library, *names: str) -> None:
+    """Check that these trips wait for a choice, with each effect up to there once."""
     for name in names:
         assert (await read_trip(library.stores, name)).flow_state == "offered", name
         assert await read_log(library.stores, name) == TO_THE_OFFER, name
 
 
 async def _relay_and_work(library: Library) -> None:
+    """Relay the outbox and handle every step that is in the queue."""
     await TRIPS.outbox.relay(library.stores)
     await work(library.stores, None)
 
 
 async def _advance_and_sweep(library: Library, seconds: float) -> None:
+    """Move the clock, let the sweeper find what is due, and handle the steps."""
     library.clock.advance(seconds)
     await TRIPS.sweep(library.stores)
     await _relay_and_work(library)

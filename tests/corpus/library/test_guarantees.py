@@ -1,4 +1,4 @@
-"""Guarantees that an earlier version gave hold with the current code."""
+"""Guarantees of an earlier version hold with the current code: once, delays, leases, erasure, moves."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_revived_worker_has_lost_its_claim(library: Library) -> None:
         await late.complete(result="late")
 
 
-async def test_stores_a_failure_by_the_name_of_its_error(library: Library) -> None:
+async def test_stored_failures_keep_the_name_of_their_error(library: Library) -> None:
     noted = library.notes["effects"]["records"]
 
     for id, error in effects.FAILURES.items():
@@ -119,7 +119,7 @@ async def test_forgets_an_expired_record(library: Library) -> None:
     assert (claim.record.attempts, claim.record.revision) == (1, 1)
 
 
-async def test_does_not_repeat_an_external_call(library: Library) -> None:
+async def test_does_not_repeat_an_external_call_that_was_done(library: Library) -> None:
     service = FakeService()
 
     done = await _call_external(library, "outside: done", service)
@@ -168,6 +168,7 @@ async def test_looks_up_an_open_outcome_before_a_repeat(library: Library) -> Non
 
 
 async def _call_external(library: Library, id: str, service: FakeService) -> Completion[Any]:
+    """Make the external call with this id, as a caller that can look up earlier outcomes."""
     return await ONCE.call_external(
         library.stores, record(id), act=service.act, look_up=service.look_up, act_s=ACT_S
     )
@@ -251,6 +252,7 @@ async def test_leaves_a_letter_with_an_unknown_outcome_to_a_person(library: Libr
 
 
 async def _send(library: Library, id: str, service: FakeService) -> Completion[Any]:
+    """Execute the letter with this id, as an executor that can look up earlier outcomes."""
     return await LETTERS.execute(
         library.stores, letter(id), act=service.send, look_up=service.find, act_s=ACT_S
     )
@@ -276,7 +278,7 @@ async def test_lease_of_a_dead_holder_ends_and_its_token_grows(library: Library)
         await stores.transact(guards.SWEEPS.patterns.check(seen), effects.count("late"))
 
 
-async def test_released_lease_keeps_its_token(library: Library) -> None:
+async def test_token_of_a_released_lease_continues_to_grow(library: Library) -> None:
     assert (await guards.SWEEPS.take(library.stores, "given back")).token == 4
 
 
@@ -378,7 +380,7 @@ async def test_finishes_a_migration_that_was_killed_in_its_copy(library: Library
     assert moved["c-00"].version == 2
 
 
-async def test_lifts_the_hold_of_a_killed_migration(library: Library) -> None:
+async def test_lifts_the_hold_of_a_killed_migration_and_finishes_it(library: Library) -> None:
     stores = library.stores
     seat = await stores.run(moves.Seat.of("s-00").get())
     assert seat is not None

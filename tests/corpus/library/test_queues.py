@@ -1,4 +1,4 @@
-"""Messages and outbox items that an earlier version left are received with the current code."""
+"""Messages and outbox items that an earlier version left are received and relayed with the current code."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_redrives_dead_letters(library: Library, queue: Queue[News], topic
 # --- outboxes -----------------------------------------------------------------------------------------------
 
 
-async def test_outbox_lists_pending_items(library: Library) -> None:
+async def test_outboxes_list_their_unsent_items_as_before(library: Library) -> None:
     noted = library.notes["news"]["outbox"]["waiting"]
 
     found = [each for outbox in news.OUTBOXES for each in await outbox.list_unsent(library.stores)]
@@ -157,7 +157,7 @@ async def test_numbering_of_an_aggregate_continues(library: Library) -> None:
         assert max(each.sequence for each in waiting if each.aggregate == "counted") == 2
 
 
-async def test_stores_a_refusal_by_the_name_of_its_error(library: Library) -> None:
+async def test_refusals_are_still_stored_under_the_name_of_their_error(library: Library) -> None:
     if not library.is_latest:
         pytest.skip("an earlier version may have had another name for it")
     stored = {
@@ -182,7 +182,7 @@ async def test_stores_a_refusal_by_the_name_of_its_error(library: Library) -> No
 
 
 async def _receive_all(library: Library, queue: Queue[News]) -> list[ReceivedMessage[News]]:
-    """Receive and delete all receivable messages, so that groups continue."""
+    """Receive all receivable messages; delete those of a FIFO queue, so that its groups continue."""
     found: list[ReceivedMessage[News]] = []
     while received := await library.stores.run(queue.receive(10)):
         found += received

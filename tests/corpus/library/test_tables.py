@@ -1,4 +1,4 @@
-"""Tables engine that continues its own work, and a DynamoDB client that continues with what it kept."""
+"""Tables, objects and imports of an earlier version: jobs, TTL, backups, tokens and clients continue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .system import SYSTEM
 pytestmark = pytest.mark.anyio
 
 
-async def test_declared_tables_queues_and_buckets_exist(library: Library) -> None:
+async def test_provisioning_replaces_no_existing_table(library: Library) -> None:
     stores = library.stores
     before = [await describe_table(stores, table) for table in SYSTEM.tables]
 
@@ -92,6 +92,7 @@ async def test_finishes_a_started_backup_and_restore(library: Library) -> None:
 
 
 async def _read_votes(library: Library, table: str) -> dict[Any, Any]:
+    """Return the votes of a table by ballot id."""
     page = await library.tables.run(requests.Scan(table))
     return {item["id"]: item["vote"] for item in page.items or ()}
 
@@ -110,7 +111,7 @@ async def test_does_not_repeat_a_transaction_with_a_known_token(library: Library
         )
 
 
-async def test_reads_values_of_every_type(library: Library) -> None:
+async def test_reads_decimals_and_sets_of_bytes(library: Library) -> None:
     ballot = await _read_ballot(library, "b-5")
 
     assert (ballot.weight, ballot.stamps) == (Decimal("1.25"), frozenset({b"\x00", b"\xff"}))

@@ -1,4 +1,7 @@
-"""Flow with an item in each kind of state: step due, step in retry, put off, waiting, timed, parked."""
+"""Part of the corpus: a flow with items in every kind of state, from a due step to parked.
+
+The states are: step due, step in retry, put off, waiting, timed, parked.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,9 @@ FATES: Final[dict[str, Callable[[], Exception]]] = {
 }
 
 
-def step(name: str, to: str) -> Callable[[StepContext[Trip]], Awaitable[Next]]:
+def build_step(name: str, to: str) -> Callable[[StepContext[Trip]], Awaitable[Next]]:
+    """Return a step handler that logs its name and continues in state `to`, or fails by the trip's fate."""
+
     async def run_step(run: StepContext[Trip]) -> Next:
         if run.tools is not None and run.item.fate in run.tools:
             raise run.tools[run.item.fate]()
@@ -85,12 +90,14 @@ def step(name: str, to: str) -> Callable[[StepContext[Trip]], Awaitable[Next]]:
 
 
 def choose(run: StepContext[Trip], given: Mapping[str, Any]) -> Next:
+    """Answer the offer with a seat. Raise `InvalidRequest` if none is given."""
     if given.get("seat") is None:
         raise InvalidRequest("Name a seat.")
     return Next("chosen", {"chosen": given["seat"]}, writes=(logged(run.item.trip, "Choice"),))
 
 
-def cancelled(run: StepContext[Trip], reason: str) -> Next:
+def cancel_trip(run: StepContext[Trip], reason: str) -> Next:
+    """Return the transition of a cancellation, with a log entry that has the reason."""
     return Next("cancelled", writes=(logged(run.item.trip, f"Cancelled: {reason}"),))
 
 
@@ -99,7 +106,7 @@ STATES: Final = (
         "asked",
         Step(
             "Plan",
-            step("Plan", "planned"),
+            build_step("Plan", "planned"),
             to=("planned",),
             retries=(
                 Retry(
@@ -112,25 +119,28 @@ STATES: Final = (
         ),
         shown_as="new",
     ),
-    State("planned", Step("Offer", step("Offer", "offered"), to=("offered",)), shown_as="open"),
+    State("planned", Step("Offer", build_step("Offer", "offered"), to=("offered",)), shown_as="open"),
     State(
         "offered",
         Wait({"choose": Answer(choose, to=("chosen",))}, deadline_s=DEADLINE_S, deadline_to="cancelled"),
         shown_as="asked",
     ),
-    State("chosen", Step("Book", step("Book", "resting"), to=("resting",)), shown_as="open"),
+    State("chosen", Step("Book", build_step("Book", "resting"), to=("resting",)), shown_as="open"),
     State("resting", Wait(deadline_s=TIMER_S, deadline_to="rested"), shown_as="open"),
-    State("rested", Step("Confirm", step("Confirm", "done"), to=("done",)), shown_as="open"),
+    State("rested", Step("Confirm", build_step("Confirm", "done"), to=("done",)), shown_as="open"),
     State("done", shown_as="done"),
     State("cancelled", shown_as="ended"),
 )
 # A state that newer code knew and this code does not.
-NEWER: Final = State("reviewed", Step("Review", step("Review", "asked"), to=("asked",)), shown_as="open")
+NEWER: Final = State(
+    "reviewed", Step("Review", build_step("Review", "asked"), to=("asked",)), shown_as="open"
+)
 
 steps = Flow.queue("trip-steps", visibility_s=30)
 
 
 def build_flow(states: tuple[State, ...], begins: str = "asked") -> Flow[Trip]:
+    """Return the flow over these states, beginning in the state `begins`."""
     return Flow(
         "trip",
         Trip,
@@ -140,7 +150,7 @@ def build_flow(states: tuple[State, ...], begins: str = "asked") -> Flow[Trip]:
         example=Trip(traveller="t", trip="1"),
         initial_state=begins,
         states=states,
-        cancel=Cancel(cancelled, from_states=("asked", "offered"), to="cancelled"),
+        cancel=Cancel(cancel_trip, from_states=("asked", "offered"), to="cancelled"),
         shown_attribute=Trip.shown,
         changed_attribute=Trip.changed_at,
         token_secret="trips/token",
@@ -161,7 +171,8 @@ QUEUES: Final = (steps,)
 
 
 async def write(stores: Stores) -> dict[str, Any]:
-    await _lose(stores)
+    """Leave trips in every state, and return their tokens, executions and an open cursor."""
+    await _park_as_lost(stores)
     for fate in ("waiting", "late", "resting", *FATES, "parked: mistake"):
         await begin(stores, fate)
     await work(stores, FATES)
@@ -209,7 +220,7 @@ async def _spoil(stores: Stores, trip: Trip) -> None:
     await stores.tables.run(PutItem(stores.physical_name(trips), item))
 
 
-async def _lose(stores: Stores) -> None:
+async def _park_as_lost(stores: Stores) -> None:
     """Park a trip whose message ended every worker that received it."""
     clock: Any = stores.clock
     clock.advance(-86400)
@@ -222,6 +233,7 @@ async def _lose(stores: Stores) -> None:
 
 
 async def _die_over_a_message(stores: Stores) -> None:
+    """Receive a step and be killed while handling it."""
     dying, tables = make_dying_process(stores)
 
     async def dies(run: StepContext[Trip]) -> Next:
@@ -250,6 +262,7 @@ def _make_trip(fate: str) -> Trip:
 
 
 async def begin(stores: Stores, fate: str) -> Trip:
+    """Create a trip with this fate and dispatch its first step."""
     trip = TRIPS.initial(_make_trip(fate), stores)
     await stores.transact(create_trip(trip), *TRIPS.start_writes(stores, trip))
     await TRIPS.dispatch_now(stores, trip)
@@ -257,7 +270,10 @@ async def begin(stores: Stores, fate: str) -> Trip:
 
 
 async def work(stores: Stores, tools: Any) -> int:
-    """Handle every message of the queue; return how many there were."""
+    """Handle every message of the queue and return how many there were.
+
+    `tools` are the errors that steps raise, by fate; None means a healthy worker.
+    """
     driver, done = StepWorker(TRIPS, stores, tools), 0
     while received := await stores.run(steps.receive(1)):
         await driver.handle(received[0])
@@ -273,4 +289,5 @@ async def read_trip(stores: Stores, name: str) -> Trip:
 
 
 async def read_log(stores: Stores, name: str) -> set[str]:
+    """Return the effects that were logged for the trip."""
     return {each.what for each in await stores.all(Logged.of(name).query())}

@@ -1,6 +1,6 @@
-"""One of several callers of an external service behind a breaker, on one file.
+"""A process that calls an external service behind a shared circuit breaker, as its input says.
 
-python -m tests.faults.guarantees.breaker_process FOLDER
+    python -m tests.faults.guarantees.breaker_process FOLDER
 
 For each line on its standard input it makes one call, and prints "refused" or "calling". A call lasts until
 the next line: "works" ends it well, "fails" with an error; then it prints "ended".
@@ -35,6 +35,7 @@ BREAKER = Breaker(
 
 
 async def main(folder: Path) -> None:
+    """Make a call through the breaker for each line of input, until the input ends."""
     clock = RunClock(folder / CLOCK)
     # For the engine too: by the machine's clock, items of the run's day have expired.
     with open_tables(folder / "tables.db", clock=clock) as tables:
@@ -52,6 +53,7 @@ async def main(folder: Path) -> None:
 
 
 async def _call() -> None:
+    """Print "calling" and end as the next line of input says."""
     _say("calling")
     if await _read_line() == "fails":
         raise ExternalServiceFailed("502", may_be_done=False)

@@ -1,4 +1,4 @@
-"""Processes around a migration of the crew roster, on one file.
+"""A process that changes the crew roster, or migrates it and kills itself, on one tables file.
 
 python -m tests.faults.guarantees.migration_process FILE traffic NAME SEED
     changes and reads the roster, prints "ready", and on a line on its standard input ends and prints the
@@ -33,10 +33,13 @@ RESTING: Final = "old-0"
 
 def main(path: str, role: str, *arguments: str) -> None:
     with open_tables(path) as tables:
-        asyncio.run(_traffic(tables, *arguments) if role == "traffic" else _migration(tables, *arguments))
+        asyncio.run(
+            _run_traffic(tables, *arguments) if role == "traffic" else _run_migration(tables, *arguments)
+        )
 
 
-async def _traffic(tables: EmbeddedTables, name: str, seed: str) -> None:
+async def _run_traffic(tables: EmbeddedTables, name: str, seed: str) -> None:
+    """Write and read until a line arrives on standard input, then print the acknowledged rows as JSON."""
     stores = Stores(tables, system=SYSTEM)
     known = (await stores.all(CrewAssignment.scan(reason="the rows to change"))).items
     [resting] = [each for each in known if each.roster_id == RESTING]
@@ -52,7 +55,8 @@ async def _traffic(tables: EmbeddedTables, name: str, seed: str) -> None:
     os.write(1, json.dumps({"changes": writer.changes, "there": acknowledged}).encode() + b"\n")
 
 
-async def _migration(tables: EmbeddedTables, step: str, count: str, moment: str) -> None:
+async def _run_migration(tables: EmbeddedTables, step: str, count: str, moment: str) -> None:
+    """Migrate up to the step, or remove the source, with a store that kills the process."""
     stores = Stores(SelfKillingTables(tables, int(count), is_after=moment != "before"), system=SYSTEM)
     if step == "remove":
         await remove_source(CREW_ROSTER_V2, stores, pace=PACE)

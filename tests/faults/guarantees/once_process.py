@@ -1,9 +1,10 @@
-"""Worker in its own process that ends itself by SIGKILL at one of its requests: for `test_once_killed.py`.
+"""A worker process that does each job's effects once and kills itself at one of its store requests.
 
     python -m tests.faults.guarantees.once_process TABLES SERVICE JOBS SEED REQUESTS
 
-It works until every job is done: a count in tables, and a letter that an external service sends, each once.
-REQUESTS is the number of requests to the store that it lives for; 0 means without limit.
+For `test_once_killed.py`. It works until every job is done: a count in tables, and a letter that an external
+service sends, each once. REQUESTS is the number of requests to the store that it lives for; 0 means without
+limit.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def main(path: str, service_url: str, jobs: str, seed: str, requests: str) -> No
 
 
 async def _work_off(stores: Stores, service_url: str, jobs: list[str], random: Random) -> None:
+    """Do all jobs in a random order, several at a time."""
     random.shuffle(jobs)
     async with ServiceClient(service_url) as client:
         turns = asyncio.Semaphore(AT_ONCE)
@@ -43,6 +45,7 @@ async def _work_off(stores: Stores, service_url: str, jobs: list[str], random: R
 
 
 async def _do_job(stores: Stores, letters: Letters, job: str, turns: asyncio.Semaphore) -> None:
+    """Do the job once, and retry it until it is done here or elsewhere."""
     while True:
         try:
             async with turns:
@@ -57,9 +60,7 @@ async def _do_job(stores: Stores, letters: Letters, job: str, turns: asyncio.Sem
 
 
 async def _run_effects(stores: Stores, letters: Letters, job: str, claim: Claim[EventRecord]) -> object:
-    """Run two effects of one event and then the event's own: the letter, a count of it, and a count of the
-    event.
-    """
+    """Count once, have a letter sent once, and complete the event with a count of its own."""
 
     async def counted(inner: Claim[EventRecord]) -> None:
         await inner.complete(count(f"{job}:counted"))

@@ -1,9 +1,9 @@
-"""Processes around an outbox, on the files of one folder, that kill themselves at one of their requests.
+"""A process that writes to an outbox or relays it, and kills itself at one of its requests.
 
-python -m tests.faults.guarantees.outbox_process FOLDER write SEED COUNT MOMENT
-    changes orders with their announcements, and sometimes relays the order's aggregate
-python -m tests.faults.guarantees.outbox_process FOLDER relay SEED COUNT MOMENT
-    sweeps, repeatedly
+    python -m tests.faults.guarantees.outbox_process FOLDER write SEED COUNT MOMENT
+        changes orders with their announcements, and sometimes relays the order's aggregate
+    python -m tests.faults.guarantees.outbox_process FOLDER relay SEED COUNT MOMENT
+        sweeps, repeatedly
 
 COUNT is the request, to the tables or to the queue, at which it ends: "before" it is made or "after" it is
 done.
@@ -40,6 +40,7 @@ class SelfKillingEngine:
         self._behind, self._left, self._moment = engine, left, moment
 
     async def run(self, operation: Any) -> Any:
+        """Run the operation; kill the process before or after it if it is the chosen request."""
         self._left[0] -= 1
         is_last = self._left[0] == 0
         if is_last and self._moment == "before":
@@ -71,6 +72,7 @@ def main(folder: str, role: str, seed: str, count: str, moment: str) -> None:
 
 
 async def _write_repeatedly(stores: Stores, random: Random) -> None:
+    """Change random orders with their announcements, without end, and sometimes relay one."""
     while True:
         order_id = random.choice(ORDERS)
         seen = await stores.run(Order.of(order_id).get().consistent())

@@ -1,17 +1,15 @@
-"""Processes around an outbox in SQL that end, or pause, at one of their requests: for
-`test_sql_outbox_killed.py`.
+"""A process around an outbox in SQL that kills or pauses itself at one of its requests.
 
-python -m tests.faults.guarantees.sql_outbox_process FOLDER SQL ROLE SEED COUNT MOMENT SIGNAL
+    python -m tests.faults.guarantees.sql_outbox_process FOLDER SQL ROLE SEED COUNT MOMENT SIGNAL
+        write     changes orders with their announcements, repeatedly
+        publish   publishes, repeatedly
+        take      takes messages off the queue, does their effect and deletes them, repeatedly
+        round     publishes once, and ends
+        work      works as the component `publisher`, until it is killed
+        hang      changes an order in a transaction that is never committed
 
-    write     changes orders with their announcements, repeatedly
-    publish   publishes, repeatedly
-    take      takes messages off the queue, does their effect and deletes them, repeatedly
-    round     publishes once, and ends
-    work      works as the component `publisher`, until it is killed
-    hang      changes an order in a transaction that is never committed
-
-COUNT is the request, to PostgreSQL or to the queue, at which the process sends SIGNAL to itself: "before" it
-is made or "after" it is done. With 0 it never does.
+For `test_sql_outbox_killed.py`. COUNT is the request, to PostgreSQL or to the queue, at which the process
+sends SIGNAL to itself: "before" it is made or "after" it is done. With 0 it never does.
 """
 
 from __future__ import annotations
@@ -57,6 +55,7 @@ class KillPoint:
     by: signal.Signals
 
     async def run(self, ask: Callable[[], Awaitable[R]]) -> R:
+        """Make the request, and send the signal before or after it if it is the chosen one."""
         self.left -= 1
         is_last = self.left == 0
         if is_last and self.moment == "before":
@@ -69,6 +68,8 @@ class KillPoint:
 
 
 class KillableQueues:
+    """An engine, or a transaction, whose requests count towards the kill point."""
+
     def __init__(self, engine: Any, fate: KillPoint) -> None:
         self._behind, self._fate = engine, fate
 
@@ -120,6 +121,7 @@ async def _write_repeatedly(stores: Stores, random: Random) -> None:
 
 
 async def _change(stores: Stores, random: Random) -> None:
+    """Change a random order with its announcement, in one `transact` or in a transaction block."""
     order_id = random.choice(ORDERS)
     seen = await stores.run(order(order_id))
     writes = build_change(stores, order_id, 0 if seen is None else seen.version)
@@ -148,7 +150,7 @@ async def _take_repeatedly(stores: Stores, random: Random) -> None:
 
 
 async def take(stores: Stores, wait_s: float = 0.0) -> int:
-    """Take in one message, if there is one; return how many."""
+    """Receive at most one message, do its effect once and delete it; return how many were received."""
     messages = await stores.run(changes.receive(1, wait_s=wait_s))
     for each in messages:
         did = effect(each.message.order_id, each.message.version)
@@ -162,11 +164,13 @@ async def _publish_once(stores: Stores, random: Random) -> None:
 
 
 async def _work(stores: Stores, random: Random) -> None:
+    """Run the component `publisher` until the process is killed."""
     async with WorkerGroup(stores, [SYSTEM.get_component("publisher")]):
         await asyncio.Event().wait()
 
 
 async def _hang(stores: Stores, random: Random) -> None:
+    """Change an order in a transaction, print "written", and wait without committing."""
     async with stores.sql_transaction() as sql:
         for write in build_change(stores, ORDERS[0], 0):
             await sql.run(write)

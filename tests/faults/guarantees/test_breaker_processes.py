@@ -1,6 +1,4 @@
-"""Eight processes on one file: a half-open circuit admits one of them, and another one when that is
-killed.
-"""
+"""A circuit breaker shared by eight processes: half-open, it admits one, and another if that is killed."""
 
 from __future__ import annotations
 
@@ -71,12 +69,14 @@ def find_probe(callers: list[Caller]) -> Caller:
 
 
 def call_all(callers: list[Caller]) -> list[str]:
+    """Let all callers call at once; return the first line of each."""
     for caller in callers:
         caller.send("call")
     return [caller.read_line() for caller in callers]
 
 
 def make_call(caller: Caller, end: str) -> list[str]:
+    """Make one call that ends as `end` says; return the two lines that the process prints."""
     caller.send("call")
     first = caller.read_line()
     caller.send(end)
@@ -85,6 +85,7 @@ def make_call(caller: Caller, end: str) -> list[str]:
 
 @contextmanager
 def start_caller(folder: Path) -> Iterator[Caller]:
+    """Start a caller process, yield it once it is ready, and kill it after the block."""
     command = [sys.executable, "-m", "tests.faults.guarantees.breaker_process", str(folder)]
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     caller = Caller(process)

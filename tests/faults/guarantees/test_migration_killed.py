@@ -1,6 +1,4 @@
-"""A migration is killed at random requests of every step, while another process writes and reads, and
-resumed.
-"""
+"""A live table migration is killed in every step, under writes and reads, and resumed without loss."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
 TIMES = 10 if SOAK else 1
 ROWS = 500 if SOAK else 50
 KILLS = 3 if SOAK else 2
-CHANGES_MIN = 20
+MIN_CHANGES = 20
 
 STEPS = (*MigrationStep, "remove")
 # About as many requests as each step makes with these rows: with more, it ends before it is killed.
@@ -65,6 +63,7 @@ def test_migration_killed_in_any_step_resumes_without_loss(tmp_path: Path, step:
 
 
 async def create_rows(path: Path, random: Random) -> None:
+    """Create the tables and fill the roster."""
     with open_tables(path) as tables:
         stores = Stores(tables, system=SYSTEM)
         await create_tables(stores, [crew_roster, MIGRATIONS])
@@ -82,8 +81,9 @@ async def run_earlier_steps(path: Path, step: MigrationStep | str) -> None:
 
 
 def run_until_killed(path: Path, step: MigrationStep | str, random: Random) -> bool:
-    """Run the migration with a kill; return whether it was killed, as a run with less to do ends by
-    itself.
+    """Run the step in a process that kills itself at a random request.
+
+    Return True if it was killed; False if it had less to do and ended by itself.
     """
     count, moment = random.randrange(1, REQUESTS[step]), random.choice(["before", "after"])
     command = [
@@ -102,6 +102,7 @@ def run_until_killed(path: Path, step: MigrationStep | str, random: Random) -> b
 
 
 async def finish(path: Path, step: MigrationStep | str, traffic: subprocess.Popen[str]) -> dict[str, object]:
+    """Complete the migration, stop the traffic, remove the source, and return the acknowledged writes."""
     with open_tables(path) as tables:
         stores = Stores(tables, system=SYSTEM)
         assert (await migrate(CREW_ROSTER_V2, stores, pace=PACE)).phase in (Phase.SWITCHED, Phase.REMOVED)
@@ -111,6 +112,7 @@ async def finish(path: Path, step: MigrationStep | str, traffic: subprocess.Pope
 
 
 async def check_rows(path: Path, acknowledged: dict[str, object]) -> None:
+    """Check that the new table has every acknowledged row."""
     there = acknowledged["there"]
     assert isinstance(there, list)
     with open_tables(path) as tables:
@@ -121,6 +123,11 @@ async def check_rows(path: Path, acknowledged: dict[str, object]) -> None:
 
 @contextmanager
 def run_traffic(path: Path, random: Random) -> Iterator[subprocess.Popen[str]]:
+    """Start a process that writes and reads the roster, yield it once it is ready, and kill it after the
+    block.
+
+    `path` is the tables file that it shares with the migration.
+    """
     seed = str(random.randrange(2**32))
     command = [
         sys.executable,
@@ -143,11 +150,14 @@ def run_traffic(path: Path, random: Random) -> Iterator[subprocess.Popen[str]]:
 
 
 def stop_traffic(process: subprocess.Popen[str]) -> dict[str, object]:
-    """Stop the writer and return the writes acknowledged to it. It fails at the first error that it sees."""
+    """Stop the traffic process and return the writes acknowledged to it.
+
+    Fail if it has ended before, which it does at the first error that it sees.
+    """
     assert process.poll() is None, "the writer or the reader has seen an error"
     said, _ = process.communicate("stop\n", timeout=60)
     assert process.returncode == 0
     acknowledged: dict[str, object] = json.loads(said)
     assert isinstance(acknowledged["changes"], int)
-    assert acknowledged["changes"] >= CHANGES_MIN
+    assert acknowledged["changes"] >= MIN_CHANGES
     return acknowledged

@@ -1,9 +1,9 @@
-"""Workers are killed at random requests, and by the service between effect and response; each effect happens
-exactly once.
+"""Workers are killed or paused at random requests: each effect of `Once` happens exactly once.
 
-The service is an HTTP server with a ledger and no idempotency: each request sends a letter. One call in ten
-fails after the letter was sent, with an error, a closed connection, or the death of the calling worker. In
-another test the worker is paused instead, and wakes up when another has taken over.
+They are also killed by the service between effect and response. The service is an HTTP server with a ledger
+and no idempotency: each request sends a letter. One call in ten fails after the letter was sent, with an
+error, a closed connection, or the death of the calling worker. In another test the worker is paused instead,
+and wakes up when another has taken over.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class FakeService:
         self._random, self._turn = random, threading.Lock()
 
     def handle_post(self, body: dict[str, str], worker: int) -> tuple[int, Any] | None:
+        """Send a letter; refuse some requests, and fail after some effects, or pause the worker."""
         key = body["key"]
         with self._turn:
             if self.pauses_workers:
@@ -65,6 +66,7 @@ class FakeService:
         return 200, {"letter": self.ledger.index(key)}
 
     def handle_get(self, key: str) -> tuple[int, Any]:
+        """Return the letter of a key, or 404."""
         with self._turn:
             return (200, {"letter": self.ledger.index(key)}) if key in self.ledger else (404, {})
 
@@ -119,12 +121,14 @@ def run_workers(path: Path, url: str, random: Random) -> int:
 
 
 def start_worker(path: Path, url: str, random: Random, lives: int, jobs: int = JOBS) -> Process:
+    """Start a worker that lives for `lives` requests; 0 means without limit."""
     return start_process(
         "tests.faults.guarantees.once_process", path, url, jobs, random.randrange(2**32), lives
     )
 
 
 async def check_effects(path: Path, service: FakeService, jobs: int = JOBS) -> None:
+    """Check that every job was counted, recorded and handled once, with its letter's number as result."""
     with open_tables(path) as tables:
         stores = Stores(tables)
         for number in range(jobs):

@@ -1,6 +1,4 @@
-"""Writers and relays are killed at random requests: a change and its message are stored together, and sent in
-order.
-"""
+"""Writers and relays of an outbox in tables are killed: each change has its message, in order."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ ROOT = Path(__file__).parents[3]
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
 ROUNDS = 40 if SOAK else 3
 ROLES = ("write", "write", "relay", "relay")
-REQUESTS_MAX = 100
+MAX_REQUESTS = 100
 # Longer than the relay's lease, so that the next round resumes the work, and much shorter than the queue's
 # deduplication window.
 BETWEEN_ROUNDS_S = 31.0
@@ -67,6 +65,7 @@ def run_round(folder: Path, random: Random) -> None:
 
 
 def start_process(folder: Path, role: str, random: Random) -> subprocess.Popen[str]:
+    """Start a process of this role that kills itself at a random request."""
     command = [
         sys.executable,
         "-m",
@@ -74,7 +73,7 @@ def start_process(folder: Path, role: str, random: Random) -> subprocess.Popen[s
         str(folder),
         role,
         str(random.randrange(2**32)),
-        str(random.randrange(2, REQUESTS_MAX)),
+        str(random.randrange(2, MAX_REQUESTS)),
         random.choice(["before", "after"]),
     ]
     return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
@@ -92,5 +91,6 @@ async def drain(stores: Stores) -> dict[str, list[int]]:
 
 
 async def read_states(stores: Stores) -> dict[str, int]:
+    """Return the version of each order that exists."""
     found = [await stores.run(Order.of(order_id).get().consistent()) for order_id in ORDERS]
     return {each.order_id: each.version for each in found if each is not None}

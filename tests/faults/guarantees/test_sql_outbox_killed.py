@@ -1,4 +1,4 @@
-"""The outbox and the inbox in SQL, with real processes that are killed, and a PostgreSQL that is killed too.
+"""The outbox and inbox in SQL with processes, and a PostgreSQL, that are killed: nothing lost or repeated.
 
 First the design document's promises, row by row; then all of it at random.
 """
@@ -46,7 +46,7 @@ from tests.unit.guarantees.messaging.sql_shop import (
 ROOT = Path(__file__).parents[3]
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
 ROUNDS = 20 if SOAK else 1
-REQUESTS_MAX = 200 if SOAK else 70
+MAX_REQUESTS = 200 if SOAK else 70
 # Longer than a claim and the visibility timeout, so that the next round resumes the work.
 BETWEEN_ROUNDS_S = 31.0
 # Longer than the queue's deduplication window.
@@ -69,6 +69,9 @@ class Stage:
     def start_process(
         self, role: str, count: int = 0, moment: str = "never", by: str = "SIGKILL", seed: int = 0
     ) -> Iterator[Process]:
+        """Start a process of this role and kill it after the block. At request `count` it sends itself the
+        signal `by`.
+        """
         command = [
             sys.executable,
             "-m",
@@ -103,6 +106,7 @@ class Stage:
         return asyncio.run(on_stores())
 
     def read_rows(self) -> list[tuple[Any, ...]]:
+        """Return (processed, retry_count, last_error) of every outbox row."""
         with connect(self.sql) as outside:
             asked = "SELECT processed, retry_count, last_error FROM shop.outbox ORDER BY id"
             return outside.execute(asked).fetchall()
@@ -110,12 +114,14 @@ class Stage:
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
+    """Return a shop on a new database, with its queues and a run clock."""
     stage = Stage(tmp_path, create_database(SHOP), RunClock(tmp_path / CLOCK, start=NOON))
     stage.run(create_shop_queues)
     return stage
 
 
 async def receive_versions(stores: Stores) -> list[int]:
+    """Receive all messages and return their versions."""
     return [each.message.version for each in await receive_all(stores)]
 
 
@@ -166,7 +172,7 @@ def test_another_publisher_sends_a_killed_publishers_claim(stage: Stage, count: 
 
 @pytest.mark.proves("PG-26")
 @pytest.mark.proves("PG-27")
-def test_retries_a_failed_send_at_the_next_poll(tmp_path: Path) -> None:
+def test_publisher_records_a_failed_send_and_retries_it_at_the_next_poll(tmp_path: Path) -> None:
     stage = Stage(tmp_path, create_database(SHOP), RunClock(tmp_path / CLOCK, start=NOON))
     stage.run(lambda stores: publish_changes(stores, "o-1", 1))  # its queue does not exist
     with stage.start_process("work"), connect(stage.sql) as outside:
@@ -246,7 +252,7 @@ def own_server() -> Iterator[Stage]:
 
 @pytest.mark.proves("PG-27")
 @pytest.mark.timeout(3600 if SOAK else 120)
-def test_random_kills_lose_and_repeat_nothing(
+def test_killed_processes_and_server_lose_and_repeat_no_effect(
     own_server: Stage,
 ) -> None:
     seed = SystemRandom().randrange(2**32)
@@ -275,7 +281,7 @@ async def run_round(stage: Stage, stores: Stores, random: Random) -> None:
             several.enter_context(
                 stage.start_process(
                     role,
-                    random.randrange(20, REQUESTS_MAX),
+                    random.randrange(20, MAX_REQUESTS),
                     random.choice(["before", "after"]),
                     seed=random.randrange(2**32),
                 )
@@ -290,22 +296,26 @@ async def run_round(stage: Stage, stores: Stores, random: Random) -> None:
 
 
 async def wait_for_changes(stores: Stores, processes: list[Process], count: int) -> None:
+    """Wait until there are `count` more changes, or until every process has ended."""
     before = await count_changes(stores)
     while await count_changes(stores) < before + count and any(each.poll() is None for each in processes):
         await asyncio.sleep(0)
 
 
 async def count_changes(stores: Stores) -> int:
+    """Return the number of changes of all orders."""
     found = [await stores.run(order(order_id)) for order_id in ORDERS]
     return sum(each.version for each in found if each is not None)
 
 
 def get_postmaster(stage: Stage) -> int:
+    """Return the process id of the stage's PostgreSQL."""
     file = Path(stage.sql.removeprefix(EMBEDDED_SQL_SCHEME)) / "server" / "postmaster.pid"
     return int(file.read_text().splitlines()[0])
 
 
 async def drain_all(stores: Stores) -> None:
+    """Publish everything and take every message."""
     while (await OUTBOX.publish(stores)).claimed:
         continue
     assert await OUTBOX.backlog(stores) == ()

@@ -1,4 +1,4 @@
-"""Process that puts objects until it is killed, printing each acknowledged put."""
+"""A process that puts objects into a local folder until it is killed, printing each acknowledged put."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def make_body(key: str, number: int) -> bytes:
 
 
 async def put_until_killed(folder: Path, name: str) -> None:
+    """Put new objects and replace others in turn, printing each acknowledged put."""
     objects = open_local_objects(folder / "objects", open_file_cipher(folder / "keys.json"))
     for number in range(1_000_000):
         new, replaced = f"new/{name}/{number}", f"replaced/{number % REPLACED}"

@@ -1,9 +1,10 @@
-"""Process that sends to, or receives from, a shared FIFO queue, reporting each step before and after.
+"""A process that sends to, or receives from, a shared FIFO queue file, and reports each step.
 
     python -m tests.faults.stores.queues_process FILE CLOCK PIPE sender NAME FIRST
     python -m tests.faults.stores.queues_process FILE CLOCK PIPE receiver NAME
 
-All write their lines into one pipe, so that the order of the lines is the order of the steps:
+All write their lines into one pipe, before and after each step, so that the order of the lines is the order
+of the steps:
 
     sender     begun NAME NUMBER, sent NAME NUMBER
     receiver   asking NAME, got NAME MESSAGE ID, deleting NAME MESSAGE, deleted|lost NAME MESSAGE
@@ -37,12 +38,14 @@ def main(path: str, clock: str, pipe: str, role: str, name: str, first: str = "0
 
 
 def make_message(sender: str, number: int) -> OutgoingMessage:
+    """Return the message with this number; its group is one of four of the sender."""
     return OutgoingMessage(
         body=f"{sender}:{number}", group=f"{sender}:{number % GROUPS}", deduplication=f"{sender}:{number}"
     )
 
 
 def _send(queues: EmbeddedQueues, pipe: int, name: str, first: int) -> None:
+    """Send batches of messages from number `first` on, without end."""
     for start in itertools.count(first, BATCH):
         numbers = range(start, start + BATCH)
         for number in numbers:
@@ -53,6 +56,7 @@ def _send(queues: EmbeddedQueues, pipe: int, name: str, first: int) -> None:
 
 
 def _receive(queues: EmbeddedQueues, pipe: int, name: str) -> None:
+    """Receive and delete messages, without end."""
     while True:
         _say(pipe, "asking", name)
         for each in queues.run_blocking(ReceiveMessages(QUEUE, 5, wait_s=5)):

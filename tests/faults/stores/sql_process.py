@@ -1,11 +1,10 @@
-"""Process that writes rows into an embedded PostgreSQL and prints those acknowledged; for
-`test_sql_killed.py`.
+"""A process that writes rows into an embedded PostgreSQL and prints the ids that are stored.
 
     python -m tests.faults.stores.sql_process FOLDER NAME ROWS
 
-Each row has a unique id. After a write with an unknown outcome it looks for the row and repeats the write
-only if it is missing, as callers should. Each line on the standard output is an id that is stored, or `ready`
-once the table is.
+For `test_sql_killed.py`. Each row has a unique id. After a write with an unknown outcome it looks for the row
+and repeats the write only if it is missing, as callers should. Each line on the standard output is an id that
+is stored, or `ready` once the table is.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ LEDGER = "CREATE TABLE IF NOT EXISTS ledger (id text, by text)"
 
 
 async def main(folder: Path, name: str, rows: int) -> None:
+    """Create the tables, print "ready", and write this many rows with several tasks."""
     engine = open_embedded_postgres(folder)
     try:
         async with engine.transaction() as transaction:
@@ -45,7 +45,10 @@ async def write_all(engine: PostgresSql, name: str, left: Iterator[int]) -> None
 
 
 async def write(engine: PostgresSql, id: str) -> None:
-    """Write a row without a unique key: only the engine's care prevents duplicates."""
+    """Write a row to both tables until it is stored, then print its id.
+
+    The ledger has no unique key: only the engine's care prevents duplicates.
+    """
     while True:
         try:
             await engine.run_all(
@@ -68,6 +71,7 @@ async def write(engine: PostgresSql, id: str) -> None:
 
 
 async def is_stored(engine: PostgresSql, id: str) -> bool:
+    """Return True if the row is in the ledger; retried while the server is down."""
     look = Statement(text="SELECT 1 FROM ledger WHERE id = %(id)s", parameters={"id": id})
     while True:
         try:

@@ -1,6 +1,4 @@
-"""A process that puts objects is killed at random moments: every acknowledged object is stored whole, and
-none is seen in part.
-"""
+"""A process that puts objects is killed at random: acknowledged objects are whole, none is seen in part."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ def test_every_acknowledged_object_survives_a_kill(tmp_path: Path) -> None:
 
 
 def run_writer_until_killed(folder: Path, name: str, random: Random) -> list[tuple[str, str, int]]:
-    """Run a writer, kill it in the next put after so many acknowledgements, and return its output."""
+    """Run a writer, kill it after a random number of puts, and return the puts that it acknowledged."""
     writer = subprocess.Popen(
         [sys.executable, "-m", WRITER, str(folder), name], stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
@@ -62,6 +60,7 @@ def run_writer_until_killed(folder: Path, name: str, random: Random) -> list[tup
 
 
 async def create_objects(objects: LocalObjects) -> None:
+    """Create the bucket and the objects that the writer replaces."""
     await objects.run(CreateBucket(BucketDefinition(name=BUCKET)))
     for number in range(REPLACED):
         key = f"replaced/{number}"
@@ -69,6 +68,7 @@ async def create_objects(objects: LocalObjects) -> None:
 
 
 async def check_objects(objects: LocalObjects, created: dict[str, int], replaced: dict[str, int]) -> None:
+    """Check the content of every acknowledged object, and that every listed object can be read whole."""
     for key, number in created.items():
         assert (await objects.run(GetObject(BUCKET, key))).body == make_body(key, number)
     for key, number in replaced.items():

@@ -1,5 +1,6 @@
-"""Senders and receivers on one file are killed at random: no message is lost or received twice at once, and
-groups keep order.
+"""Senders and receivers on one queue file are killed at random: nothing lost, doubled or out of order.
+
+No message is received by two at once, and each group keeps its order.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Stage:
         self._reading.start()
 
     def start(self, name: str) -> None:
+        """Start the sender or receiver of this name; a sender continues after its last acknowledged batch."""
         role = ["sender", name, str(self._next_number(name))] if name in SENDERS else ["receiver", name]
         command = [sys.executable, "-m", "tests.faults.stores.queues_process"]
         places = [str(self.path), str(self._clock_path), str(self._write_end)]
@@ -54,6 +56,7 @@ class Stage:
         )
 
     def kill(self, name: str) -> None:
+        """Kill the process; fail if it had ended by itself."""
         process = self._running.pop(name)
         process.send_signal(signal.SIGKILL)
         with process:
@@ -61,11 +64,13 @@ class Stage:
         assert process.returncode == -signal.SIGKILL, f"{name} ended by itself"
 
     def pass_time(self) -> None:
+        """Move the clock past the visibility timeout, and mark in the lines where."""
         os.write(self._write_end, f"{PASSING}\n".encode())
         self.clock.advance(VISIBILITY_S + 1)
         os.write(self._write_end, f"{PASSED}\n".encode())
 
     def wait_for(self, lines: int) -> None:
+        """Wait until there are this many lines; fail after a minute."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.lines) >= lines, LINES_WAIT_S), (
                 "the processes hang"
@@ -177,6 +182,7 @@ def drain(stage: Stage) -> list[str]:
 
 
 def check_none_missing(stage: Stage, rest: list[str]) -> None:
+    """Check that every acknowledged message was received or is left, and that the rest is in order."""
     said: dict[str, set[str]] = defaultdict(set)
     for word, *words in stage.lines:
         if word in ("begun", "sent"):

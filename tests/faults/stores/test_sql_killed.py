@@ -1,6 +1,4 @@
-"""PostgreSQL and its client processes are killed while they write: every acknowledged row is stored exactly
-once.
-"""
+"""PostgreSQL and its clients are killed while they write: every acknowledged row is stored exactly once."""
 
 from __future__ import annotations
 
@@ -28,8 +26,9 @@ KILLS = 12 if SOAK else 2
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """Create one database folder for all tests, each with its own names: creating one takes longer than most
-    tests.
+    """Yield one database folder for all tests, each with its own names.
+
+    Creating one takes longer than most tests.
     """
     with new_folder() as made:
         yield made
@@ -65,6 +64,7 @@ class Writer:
         self._end()
 
     def end(self) -> None:
+        """Wait until the process ends by itself with exit code 0."""
         assert self.process.wait(60) == 0, self.process.communicate()
         self._end()
 
@@ -92,19 +92,19 @@ def read_rows(folder: Path, *names: str) -> list[str]:
 
 
 def get_postmaster(folder: Path) -> Postmaster:
+    """Return the running server of the folder; fail if there is none."""
     found = find_running_server(folder)
     assert found is not None
     return found
 
 
 def is_gone(folder: Path) -> bool:
+    """Return True if no server runs in the folder."""
     return find_running_server(folder) is None
 
 
 def has_ended(pid: int) -> bool:
-    """Report whether a process has ended: it has no command line, even before its parent has waited for
-    it.
-    """
+    """Return True if a process has ended: it has no command line, even before its parent waited for it."""
     try:
         return not Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -112,6 +112,7 @@ def has_ended(pid: int) -> bool:
 
 
 def list_acknowledged(*writers: Writer) -> set[str]:
+    """Return the ids that the writers printed as stored."""
     return {line for writer in writers for line in writer.lines if line != "ready"}
 
 
@@ -147,7 +148,7 @@ def test_killed_client_harms_no_other_and_the_last_one_stops_the_server(folder: 
     assert list_acknowledged(first, second) <= set(found)
 
 
-def test_adopts_the_server_of_a_killed_process(folder: Path) -> None:
+def test_next_process_adopts_and_stops_the_server_of_a_killed_one(folder: Path) -> None:
     writer = Writer(folder, "e", 100_000)
     writer.wait_for_lines(10)
     pid = get_postmaster(folder).pid

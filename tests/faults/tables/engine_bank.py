@@ -1,12 +1,14 @@
-"""Accounts and counters that several processes, threads or tasks change at the same time.
+"""A bank of accounts and counters that several clients change at the same time, and its checks.
 
 Money only moves: the sum of the accounts never changes, and every read of all of them at once must see it. A
 shared counter is incremented by reading it and writing one more on the condition that it did not change; each
-client also has its own counter. In the end the counters must show exactly the increments that succeeded.
+client also has its own counter. In the end the counters must show exactly the increments that succeeded. A
+client is a thread, a task or a process:
 
     python -m tests.faults.tables.engine_bank FILE CLIENT SECONDS
 
-Prints "ready", waits for a line on its standard input, works for so long and prints its `Tally` as JSON.
+The process prints "ready", waits for a line on its standard input, works for so long and prints its `Tally`
+as JSON.
 """
 
 from __future__ import annotations
@@ -66,10 +68,12 @@ class Tally:
 
     @property
     def work(self) -> int:
+        """The number of attempted writes, refused ones included."""
         return self.own + self.shared + self.moved + self.refused
 
 
 def prepare(tables: EmbeddedTables) -> None:
+    """Create the table and the accounts."""
     definition = TableDefinition(
         BANK, (KeyAttribute("pk", "S"),), KeySchema("pk"), billing_mode="PAY_PER_REQUEST"
     )
@@ -89,11 +93,13 @@ def make_steps(client: str, tally: Tally, *, should_continue: Callable[[], bool]
 
 
 def _increment_own(client: str, tally: Tally) -> Steps:
+    """Add 1 to the client's own counter."""
     yield UpdateItem(BANK, {"pk": client}, Update(adds=(AddAction(Path("n"), 1),)))
     tally.own += 1
 
 
 def _increment_shared(tally: Tally) -> Steps:
+    """Add 1 to the shared counter if it did not change since it was read."""
     found = yield GetItem(BANK, {"pk": SHARED}, consistent=True)
     seen = 0 if found.item is None else found.item["n"]
     unchanged = Or((AttributeNotExists(Path("n")), Compare("=", Path("n"), Literal(seen))))
@@ -107,6 +113,7 @@ def _increment_shared(tally: Tally) -> Steps:
 
 
 def _move(random: Random, tally: Tally) -> Steps:
+    """Move a random amount between two accounts; an account without enough money refuses."""
     source, target = random.sample(ACCOUNTS, 2)
     amount = random.randint(1, 30)
     enough = Compare(">=", Path("n"), Literal(amount))
@@ -125,6 +132,7 @@ def _move(random: Random, tally: Tally) -> Steps:
 
 
 def _check_balances(tally: Tally) -> Steps:
+    """Read all accounts in one transaction and check their sum."""
     found = yield TransactGetItems(tuple(TransactGet(BANK, {"pk": account}) for account in ACCOUNTS))
     balances = [item["n"] for item in found.items]
     assert sum(balances) == OPENING * len(ACCOUNTS), balances
@@ -133,28 +141,31 @@ def _check_balances(tally: Tally) -> Steps:
 
 
 def run(steps: Steps, perform: Callable[[Operation[Any]], Any]) -> None:
+    """Perform every operation of the steps and send each result, or refusal, back to them."""
     operation = next(steps, None)
     while operation is not None:
         try:
             result = perform(operation)
         except (ConditionFailed, TransactionCancelled) as refusal:
-            operation = _after(lambda refusal=refusal: steps.throw(refusal))  # type: ignore[misc]
+            operation = _get_next_operation(lambda refusal=refusal: steps.throw(refusal))  # type: ignore[misc]
         else:
-            operation = _after(lambda result=result: steps.send(result))  # type: ignore[misc]
+            operation = _get_next_operation(lambda result=result: steps.send(result))  # type: ignore[misc]
 
 
 async def run_async(steps: Steps, perform: Callable[[Operation[Any]], Awaitable[Any]]) -> None:
+    """Do the same as `run`, with operations that are awaited."""
     operation = next(steps, None)
     while operation is not None:
         try:
             result = await perform(operation)
         except (ConditionFailed, TransactionCancelled) as refusal:
-            operation = _after(lambda refusal=refusal: steps.throw(refusal))  # type: ignore[misc]
+            operation = _get_next_operation(lambda refusal=refusal: steps.throw(refusal))  # type: ignore[misc]
         else:
-            operation = _after(lambda result=result: steps.send(result))  # type: ignore[misc]
+            operation = _get_next_operation(lambda result=result: steps.send(result))  # type: ignore[misc]
 
 
-def _after(advance: Callable[[], Operation[Any]]) -> Operation[Any] | None:
+def _get_next_operation(advance: Callable[[], Operation[Any]]) -> Operation[Any] | None:
+    """Advance the steps and return the next operation, or None at their end."""
     try:
         return advance()
     except StopIteration:

@@ -1,8 +1,8 @@
-"""Consistency check of a tables engine's file, row by row, by SQL in addition to the engine's own reads.
+"""Check that a tables file is consistent, row by row, with SQL in addition to the engine's own reads.
 
 `assert_consistent` checks everything redundant against the items: index rows, counts, sizes, expiry times and
-log numbers. `read_items` and `replay` are the two histories that must agree: the items as they are,
-and the stream replayed from its beginning.
+log numbers. `read_items` and `replay` are the two histories that must agree: the items as they are, and the
+stream replayed from its beginning.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ ROWS_OF = re.compile(r"(?:items|changes|index)_(\d+)(?:_(\d+))?$")
 
 
 def assert_consistent(tables: EmbeddedTables) -> None:
+    """Check SQLite's integrity, every table, and that no rows are left over."""
     with tables.database.snapshot() as connection:
         assert [line for (line,) in connection.execute("PRAGMA integrity_check")] == ["ok"]
         catalog = CatalogCache().get_current(connection)
@@ -49,6 +50,7 @@ def wait_until_settled(tables: EmbeddedTables) -> None:
 
 
 def _assert_table(connection: apsw.Connection, table: Table) -> None:
+    """Check every item of a table, its counts, its indexes and its change log."""
     items: dict[tuple[bytes, bytes], tuple[int, Item]] = {}
     total = 0
     noting = {job.number for _, job in jobs.list_pending(connection) if isinstance(job, LifetimesJob)}
@@ -69,6 +71,7 @@ def _assert_table(connection: apsw.Connection, table: Table) -> None:
 
 
 def _get_counts(connection: apsw.Connection, number: int) -> dict[int, tuple[int, int]]:
+    """Return the stored (items, bytes) of a table by slot; slot 0 is the table itself."""
     rows = connection.execute("SELECT slot, items, bytes FROM counts WHERE number = ?", (number,))
     return {slot: (count, size) for slot, count, size in rows}
 
@@ -100,6 +103,7 @@ def _assert_index(
 
 
 def _assert_log(connection: apsw.Connection, table: Table) -> None:
+    """Check that the change log is ordered by time and that its last number is not above the counter."""
     rows: Any = connection.execute(f"SELECT seq, at_ms FROM changes_{table.number} ORDER BY seq").fetchall()
     times: list[Any] = [at_ms for _, at_ms in rows]
     assert times == sorted(times)

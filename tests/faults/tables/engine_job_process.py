@@ -1,10 +1,10 @@
-"""Process that begins background work on a file and is killed in the middle of it.
+"""A process that begins background work on a tables file and kills itself in the middle of it.
 
     python -m tests.faults.tables.engine_job_process FILE MOMENT STEP WORK
 
-WORK is one of `BEGINNINGS`. At the STEP-th step of it the process kills itself: "inside", when the step
-has written its rows but nothing is committed, or "between", when the step before is on the disk and the next
-has not begun. Steps are small here, and the lease short, so that the next process need not wait for it.
+WORK is one of `BEGINNINGS`. At the STEP-th step of it the process kills itself: "inside", when the step has
+written its rows but nothing is committed, or "between", when the step before is on the disk and the next has
+not begun. Steps are small here, and the lease short, so that the next process need not wait for it.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ NEW_INDEX: Final = IndexDefinition("new", KeySchema("g", "n"), IndexProjection("
 
 
 def _restore_from_backup(tables: EmbeddedTables) -> Operation[Any]:
+    """Return the request that restores the only backup into the table `restored`."""
     [backup] = tables.run_blocking(ListBackups()).backups
     return RestoreTableFromBackup(BackupName(backup.table, backup.id), "restored")
 
@@ -72,6 +73,7 @@ def main(path: str, moment: str, step: str, work: str) -> None:
 
 
 def _make_steps_small() -> None:
+    """Make background jobs proceed in batches of seven, under a short lease."""
     for module, name, value in (
         (steps, "BACKFILL_BATCH_ITEMS", BATCH),
         (steps, "TRIM_BATCH_RECORDS", BATCH),
@@ -83,6 +85,7 @@ def _make_steps_small() -> None:
 
 
 def _kill_at(moment: str, step: int, name: str) -> None:
+    """Make the worker's function `name` kill the process at its `step`-th call, before it or after it."""
     original = getattr(worker, name)
     left = step
 

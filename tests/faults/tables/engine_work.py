@@ -1,4 +1,4 @@
-"""Work for the tables engine that can be checked afterwards, wherever it was cut off.
+"""Deterministic writes for the tables engine whose result can be checked wherever they were cut off.
 
 Several workers write, each to its own items: puts, updates, deletes, batches and transactions. A worker's
 write depends only on its seed and the number of the write. So the items of a worker, found after a crash,
@@ -50,12 +50,13 @@ DEFINITION = TableDefinition(
 
 
 def prepare(tables: EmbeddedTables) -> None:
+    """Create the table, with point-in-time recovery on."""
     tables.run_blocking(CreateTable(DEFINITION))
     tables.run_blocking(UpdateContinuousBackups(TABLE, True))
 
 
 def make_write(worker: str, number: int) -> tuple[Operation[Any], list[tuple[str, Item | None]]]:
-    """Return one write of a worker: the operation, and the resulting items (None: deleted)."""
+    """Return write `number` of a worker: the operation, and the resulting item by key (None: deleted)."""
     random = Random(f"{worker}/{number}")
     names = random.sample([f"{worker}-{at}" for at in range(KEYS_OF_A_WORKER)], 4)
     items = [_make_item(name, number, random) for name in names]
@@ -108,7 +109,10 @@ def compute_outcome(worker: str, first: int, count: int, before: Items) -> Items
 
 
 def count_writes(worker: str, first: int, begun: int, acknowledged: int, before: Items, found: Items) -> int:
-    """Count the writes of a worker in what was found, from the one numbered `first`."""
+    """Return how many writes, from the one numbered `first`, lead from the items `before` to those `found`.
+
+    The number is from `acknowledged` to `begun`. Raise `AssertionError` if there is no such number.
+    """
     items = compute_outcome(worker, first, acknowledged, before)
     for count in range(acknowledged, begun + 1):
         if items == found:
@@ -122,6 +126,7 @@ def count_writes(worker: str, first: int, begun: int, acknowledged: int, before:
 
 
 def group_by_worker(items: Items) -> dict[str, Items]:
+    """Group items by the worker that owns them."""
     by_worker: dict[str, Items] = {}
     for name, item in items.items():
         by_worker.setdefault(name.partition("-")[0], {})[name] = item

@@ -1,9 +1,9 @@
-"""Process that does the work of `engine_work.py` with several threads, reporting each write before and after.
+"""A process that does the writes of `engine_work.py` with several threads until it is killed.
 
     python -m tests.faults.tables.engine_writer FILE WORKER...
 
-Prints "ready", waits for the number of the first write on its standard input, then writes until it is killed:
-"begun WORKER" before each write, "done WORKER" once it is acknowledged.
+It prints "ready", waits for the number of the first write on its standard input, then writes until it is
+killed: "begun WORKER" before each write, "done WORKER" once it is acknowledged.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ def main(path: str, *workers: str) -> None:
 
 
 def _work(tables: EmbeddedTables, worker: str, first: int) -> None:
+    """Make the writes of a worker from number `first` on, without end, reporting each."""
     for number in itertools.count(first):
         operation, _ = make_write(worker, number)
         os.write(1, f"begun {worker}\n".encode())

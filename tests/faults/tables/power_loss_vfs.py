@@ -53,7 +53,10 @@ class PowerLossDisk(apsw.VFS):
         self._images: dict[str, Image] = {}
 
     def after_power_loss(self, path: str | Path, folder: Path, torn: Random | None = None) -> Path:
-        """Write the database at `path`, as found after a power loss, into `folder`; return its path there."""
+        """Write the database at `path`, as found after a power loss, into `folder`; return its path there.
+
+        With `torn`, a random half of the unsynced sectors has survived; without it, none has.
+        """
         real = Path(path).resolve()
         with self.lock:
             for name, image in self._images.items():
@@ -87,16 +90,21 @@ class Image:
 
     @classmethod
     def of(cls, path: Path) -> Image:
+        """Return the image of a file, durable if it exists."""
         return cls(bytearray(path.read_bytes()) if path.exists() else None)
 
     def sync(self) -> None:
+        """Make all changes durable."""
         self.durable = _apply(self.durable, self.unsynced)
         self.unsynced.clear()
 
     def after_power_loss(self, torn: Random | None) -> bytearray | None:
+        """Return the content found after a power loss; None if the file does not exist then."""
         if torn is None or self.durable is None:
             return self.durable
-        survived = [part for change in self.unsynced for part in change.sectors() if torn.random() < 0.5]
+        survived = [
+            part for change in self.unsynced for part in change.split_at_sectors() if torn.random() < 0.5
+        ]
         return _apply(self.durable, survived)
 
 
@@ -107,7 +115,8 @@ class Change:
     offset: int
     data: bytes | None
 
-    def sectors(self) -> Iterator[Change]:
+    def split_at_sectors(self) -> Iterator[Change]:
+        """Yield the change split at the boundaries of sectors; a truncation is not split."""
         if self.data is None:
             yield self
             return
@@ -119,6 +128,7 @@ class Change:
 
 
 def _apply(content: bytearray | None, changes: list[Change]) -> bytearray:
+    """Return the content after the changes; None counts as empty."""
     result = bytearray(content or b"")
     for change in changes:
         if change.data is None:
@@ -130,6 +140,8 @@ def _apply(content: bytearray | None, changes: list[Change]) -> bytearray:
 
 
 class _File(apsw.VFSFile):
+    """A file whose writes and truncations are durable only after a sync."""
+
     def __init__(
         self, disk: PowerLossDisk, image: Image, name: str | apsw.URIFilename, flags: list[int]
     ) -> None:

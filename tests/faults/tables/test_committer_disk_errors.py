@@ -1,6 +1,4 @@
-"""The disk is full or fails: waiting callers get the error, nothing of the transaction is kept, and the
-committer continues.
-"""
+"""The disk of a SQLite store is full or fails: callers get the error, nothing is kept, work continues."""
 
 from __future__ import annotations
 
@@ -28,11 +26,14 @@ class FailingDisk(apsw.VFS):
         return _File(self, name, flags)
 
     def fail(self, at: str) -> None:
+        """Raise the configured error if the call of this name is to fail."""
         if self.failure is not None and at == self.at:
             raise self.failure("made to fail")
 
 
 class _File(apsw.VFSFile):
+    """A file of the failing disk: write, sync and read may raise."""
+
     def __init__(self, disk: FailingDisk, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
         super().__init__("", name, flags)
         self._disk = disk
@@ -86,7 +87,7 @@ def test_failed_commit_keeps_nothing_and_fails_every_submitter(
     assert numbers_in(database) == {0}
 
 
-def test_failed_read_raises_our_error(disk: FailingDisk, database: Database) -> None:
+def test_failed_read_raises_store_io_error(disk: FailingDisk, database: Database) -> None:
     database.write(pair(1))
     set_failure(disk, "read", apsw.IOError)
     with pytest.raises(StoreIOError, match="The disk of .* failed"), database.read_connection() as connection:
@@ -118,7 +119,7 @@ def test_full_disk_fails_only_its_own_transaction(tmp_path: Path) -> None:
         assert numbers_in(database) == {1, 3}
 
 
-def test_damage_found_while_reading_names_the_file(tmp_path: Path) -> None:
+def test_damaged_file_is_reported_on_read_and_write_and_left_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "pairs.db"
     with open_pairs(path) as database:
         for number in range(200):
@@ -140,13 +141,17 @@ def test_damage_found_while_reading_names_the_file(tmp_path: Path) -> None:
 
 
 def set_failure(disk: FailingDisk, at: str, failure: type[apsw.Error]) -> None:
+    """Make the disk raise this error from the calls named `at`: "write", "sync" or "read"."""
     disk.at, disk.failure = at, failure
 
 
 def submit_together(
     database: Database, count: int, before_commit: Callable[[], None]
 ) -> list[CommitFuture[int]]:
-    """Submit units into one transaction: the first waits until the others are queued."""
+    """Submit `count` units into one transaction: the first waits until the others are queued.
+
+    `before_commit` is called inside the transaction.
+    """
     queued = threading.Event()
 
     def first(connection: apsw.Connection) -> int:
@@ -161,6 +166,7 @@ def submit_together(
 
 
 def get_error(receipt: CommitFuture[int]) -> Exception:
+    """Return the error that the submitted unit ends with."""
     with pytest.raises(Exception) as caught:  # noqa: PT011
         receipt.result(10)
     return caught.value

@@ -1,4 +1,4 @@
-"""A writing process is killed at random moments: every acknowledged pair is in the file."""
+"""A process that writes through the committer is killed at random: every acknowledged pair is in the file."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ def test_every_acknowledged_pair_is_in_the_file_after_each_kill(tmp_path: Path) 
 
 
 def write_until_killed(path: Path, first: int, count: int) -> set[int]:
+    """Run a writer that starts at number `first`, kill it after `count` lines, and return the acknowledged
+    numbers.
+    """
     command = [
         sys.executable,
         "-m",

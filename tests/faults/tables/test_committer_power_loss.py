@@ -1,4 +1,7 @@
-"""Power fails at random moments: every acknowledged unit of work is stored, and none in part."""
+"""Power fails while the committer writes: every acknowledged unit of work is stored, and none in part.
+
+The power loss is simulated by a VFS that forgets what was not synced.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +42,9 @@ def test_every_acknowledged_pair_survives_complete(disk: PowerLossDisk, tmp_path
 
 def cut_running_database(disk: PowerLossDisk, folder: Path, random: Random, torn: Random | None) -> None:
     # Small checkpoints, so that the power also fails in the middle of one.
+    """Cut the power several times while threads write, and check each recovered file."""
     tuning = Tuning(vfs=disk.name, checkpoint_pages=30)
-    with open_pairs(folder / "pairs.db", tuning) as database, _writers(database) as acknowledged:
+    with open_pairs(folder / "pairs.db", tuning) as database, _run_writers(database) as acknowledged:
         for cut in range(CUTS):
             await_more(acknowledged, random.randrange(1, 40))
             known = set(acknowledged)
@@ -78,7 +82,7 @@ def test_file_that_lost_power_during_creation_can_be_opened(disk: PowerLossDisk,
 def test_many_waiting_writers_share_a_sync(disk: PowerLossDisk, tmp_path: Path) -> None:
     with open_pairs(tmp_path / "pairs.db", Tuning(vfs=disk.name)) as database:
         before = disk.syncs
-        with _writers(database, threads=32) as acknowledged:
+        with _run_writers(database, threads=32) as acknowledged:
             await_more(acknowledged, 1600)
         assert (disk.syncs - before) / len(acknowledged) <= 0.1
 
@@ -90,6 +94,8 @@ def make_random() -> Random:
 
 
 class _Acknowledged(list[int]):
+    """The acknowledged numbers, with a condition that is notified of each."""
+
     def __init__(self) -> None:
         super().__init__()
         self.grown = threading.Condition()
@@ -101,7 +107,8 @@ class _Acknowledged(list[int]):
 
 
 @contextmanager
-def _writers(database: Database, threads: int = THREADS) -> Iterator[_Acknowledged]:
+def _run_writers(database: Database, threads: int = THREADS) -> Iterator[_Acknowledged]:
+    """Write pairs in several threads while the block runs; yield the acknowledged numbers."""
     acknowledged = _Acknowledged()
     stop = threading.Event()
 
@@ -123,6 +130,7 @@ def _writers(database: Database, threads: int = THREADS) -> Iterator[_Acknowledg
 
 
 def await_more(acknowledged: _Acknowledged, count: int) -> None:
+    """Wait until this many more numbers are acknowledged."""
     with acknowledged.grown:
         wanted = len(acknowledged) + count
         assert acknowledged.grown.wait_for(lambda: len(acknowledged) >= wanted, timeout=60)

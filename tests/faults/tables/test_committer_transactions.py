@@ -1,6 +1,4 @@
-"""Transactions of the committer that end early: a unit that breaks its promise, and a turn that has run out
-of time.
-"""
+"""Transactions of the committer that end early: a unit fails after writing, or the turn's time is over."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from tests.unit.stores.sqlite.pairs import PATIENT, half_a_pair, numbers_in, ope
 def submit_together(
     database: Database, *submissions: Callable[[], CommitFuture[int]] | Callable[[], CommitFuture[None]]
 ) -> list[CommitFuture[int] | CommitFuture[None]]:
-    """Submit all while a unit holds the committer, so that they are queued together."""
+    """Submit all while another unit holds the committer, so that they are queued together."""
     running, queued = threading.Event(), threading.Event()
 
     def hold(_: apsw.Connection) -> None:
@@ -93,7 +91,7 @@ def test_unit_that_refuses_before_writing_fails_alone(
         assert numbers_in(database) == {1, 3}
 
 
-def test_turn_without_time_runs_one_unit(tmp_path: Path) -> None:
+def test_turn_without_time_commits_one_unit_per_transaction(tmp_path: Path) -> None:
     with open_pairs(tmp_path / "pairs.db", Tuning(lock_hold_ms_max=0)) as database:
         receipts = submit_together(
             database, *(lambda number=at: database.submit(pair(number)) for at in range(7))
@@ -102,7 +100,9 @@ def test_turn_without_time_runs_one_unit(tmp_path: Path) -> None:
         assert database.committer.commits == 1 + 7
 
 
-def test_turn_ends_after_ten_milliseconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transaction_ends_after_ten_milliseconds_of_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The clock moves only with the units, four milliseconds each."""
     seconds = 0.0
     monkeypatch.setattr(committer, "perf_counter", lambda: seconds)

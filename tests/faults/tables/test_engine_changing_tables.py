@@ -1,6 +1,4 @@
-"""Tables and indexes are created and deleted while others read and write: these see DynamoDB's errors or
-none.
-"""
+"""Tables and indexes are created and deleted under reads and writes, which see only DynamoDB's errors."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ SERVICE_ERRORS = (
 INDEX = IndexDefinition("by_g", KeySchema("g"), IndexProjection("ALL"))
 
 
-def test_pages_through_a_table_that_is_recreated(tmp_path: Path) -> None:
+def test_readers_of_a_recreated_table_see_only_documented_errors(tmp_path: Path) -> None:
     with open_tables(tmp_path / "t.db") as tables, open_tables(tmp_path / "t.db") as other:
         with run_concurrently(
             lambda: read_pages(tables, None), lambda: read_pages(other, None), lambda: get_items(other)
@@ -65,7 +63,7 @@ def test_pages_through_a_table_that_is_recreated(tmp_path: Path) -> None:
         assert_consistent(tables)
 
 
-def test_reads_and_writes_while_an_index_is_added_and_dropped(tmp_path: Path) -> None:
+def test_reads_and_writes_succeed_while_an_index_is_added_and_dropped(tmp_path: Path) -> None:
     with open_tables(tmp_path / "t.db") as tables, open_tables(tmp_path / "t.db") as other:
         tables.run_blocking(CreateTable(DEFINITION))
         for first in range(0, ITEMS, 20):
@@ -133,6 +131,7 @@ def read_pages(tables: EmbeddedTables, index: str | None) -> None:
 
 
 def walk(page_from: Callable[[Item | None], PageResult]) -> list[str]:
+    """Read all pages and return the keys; `page_from` reads the page after a start key."""
     keys: list[str] = []
     start: Item | None = None
     while True:
@@ -144,6 +143,7 @@ def walk(page_from: Callable[[Item | None], PageResult]) -> list[str]:
 
 
 def get_items(tables: EmbeddedTables) -> None:
+    """Read every item by key; the table may be missing."""
     for at in range(ITEMS):
         try:
             found = tables.run_blocking(GetItem("tab", {"pk": f"{at}"})).item
@@ -154,6 +154,7 @@ def get_items(tables: EmbeddedTables) -> None:
 
 
 def write_items(tables: EmbeddedTables) -> None:
+    """Put and delete some items, in and out of the index."""
     for at in range(0, ITEMS, 5):
         tables.run_blocking(PutItem("tab", {"pk": f"{at}", "g": "abc"[at % 2], "n": at}))
         tables.run_blocking(DeleteItem("tab", {"pk": f"{at + 1}"}))
@@ -175,6 +176,7 @@ def test_concurrent_table_changes_raise_only_documented_errors(tmp_path: Path) -
 
 
 def change_at_random(tables: EmbeddedTables) -> None:
+    """Create, change and delete the table in turn; a documented error skips the operation."""
     for operation in (
         CreateTable(DEFINITION),
         PutItem("tab", {"pk": "a", "g": "b"}),

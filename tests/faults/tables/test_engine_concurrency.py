@@ -1,4 +1,4 @@
-"""Concurrent clients on one file: no update is lost, no transaction is seen in part, no client is starved."""
+"""Processes, threads and tasks on one tables file: no update is lost, and no transaction is seen in part."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def test_processes_lose_no_update_and_each_gets_its_share(tmp_path: Path) -> Non
 
 
 def run_processes(path: Path, clients: list[str]) -> dict[str, Tally]:
+    """Run a process per client for some seconds, all at once, and return their tallies."""
     module = [sys.executable, "-m", "tests.faults.tables.engine_bank", str(path)]
     processes = {
         client: subprocess.Popen(
@@ -107,7 +108,7 @@ def test_tasks_lose_no_update(tmp_path: Path) -> None:
         assert_consistent(tables)
 
 
-def test_tasks_and_threads_share_one_store(tmp_path: Path) -> None:
+def test_tasks_and_threads_on_one_store_lose_no_update(tmp_path: Path) -> None:
     with open_tables(tmp_path / "tables.db") as tables:
         prepare(tables)
         tallies = {f"client-{at}": Tally() for at in range(6)}
@@ -138,4 +139,5 @@ def test_tasks_and_threads_share_one_store(tmp_path: Path) -> None:
 
 
 def make_continue_check(tally: Tally):  # type: ignore[no-untyped-def]
+    """Return a function that says whether a client has fewer than `ROUNDS` rounds."""
     return lambda: tally.looks < ROUNDS

@@ -1,4 +1,4 @@
-"""One process's change to a table's definition applies to all others from its acknowledgement on."""
+"""Two processes on one tables file: a change of a table's definition by one applies to the other at once."""
 
 from __future__ import annotations
 
@@ -74,6 +74,7 @@ def make_put(key: str, **more: str) -> dict[str, Any]:
 
 
 def list_in_index(process: SeveralProcesses) -> list[str]:
+    """Return the keys of the items in the index, as the process sees them."""
     found = process.call("Scan", {"TableName": TABLE, "IndexName": "by_g"})["Items"]
     return sorted(item["pk"]["S"] for item in found)
 

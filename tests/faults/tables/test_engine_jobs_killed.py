@@ -1,4 +1,4 @@
-"""Background work is killed at some step: the next process resumes it, with the same result."""
+"""Background jobs of the tables engine are killed at some step: the next process completes them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .engine_work import TABLE, Items, prepare
 ROOT = Path(__file__).parents[3]
 TIMES = 20 if os.environ.get("HOLDFAST_SOAK") == "1" else 1
 ITEMS = 40
-STEPS_MAX = 5
+MAX_STEPS = 5
 
 
 def do_nothing(tables: EmbeddedTables) -> None:
@@ -54,22 +54,26 @@ def create_backup(tables: EmbeddedTables) -> None:
 
 
 def check_index_filled(tables: EmbeddedTables, items: Items) -> None:
+    """Check that the new index is active and has every item with its key."""
     assert tables.run_blocking(DescribeTable(TABLE)).global_indexes["new"].status == "ACTIVE"
     assert read_items(tables, TABLE, "new").keys() == {key for key, item in items.items() if "g" in item}
 
 
 def check_index_gone(tables: EmbeddedTables, items: Items) -> None:
+    """Check that the index is gone and the items are unchanged."""
     assert "part" not in tables.run_blocking(DescribeTable(TABLE)).global_indexes
     assert read_items(tables, TABLE) == items
 
 
 def check_backup(tables: EmbeddedTables, items: Items) -> None:
+    """Check that the backup is available and has the size of the table."""
     [backup] = tables.run_blocking(ListBackups()).backups
     assert backup.status == "AVAILABLE"
     assert backup.size_bytes == tables.run_blocking(DescribeTable(TABLE)).size_bytes
 
 
 def check_restored(tables: EmbeddedTables, items: Items) -> None:
+    """Check that the restored table is active and equals the original."""
     restored = tables.run_blocking(DescribeTable("restored"))
     assert restored.status == "ACTIVE"
     assert read_items(tables, "restored") == items
@@ -77,6 +81,7 @@ def check_restored(tables: EmbeddedTables, items: Items) -> None:
 
 
 def check_expired(tables: EmbeddedTables, items: Items) -> None:
+    """Check that exactly the expired items were removed, by the service, and that the stream says so."""
     assert read_items(tables, TABLE) == {
         key: item for key, item in items.items() if not is_expired(item["n"])
     }
@@ -88,10 +93,12 @@ def check_expired(tables: EmbeddedTables, items: Items) -> None:
 
 
 def is_expired(end: object) -> bool:
+    """Return True if the time is past, but not more than a year ago."""
     return isinstance(end, int) and SYSTEM_CLOCK.now() - 86400 * 365 < end <= SYSTEM_CLOCK.now()
 
 
 def check_table_gone(tables: EmbeddedTables, items: Items) -> None:
+    """Check that the table and its rows are gone, except its change log."""
     assert tables.run_blocking(ListTables()).names == ()
     with tables.database.read_connection() as connection:
         left = connection.execute(
@@ -130,7 +137,7 @@ def test_next_process_completes_killed_work(
         with open_tables(path) as tables:
             items = fill(tables)
             begin(tables)
-        run_until_killed(path, moment, random.randrange(1, STEPS_MAX), work)
+        run_until_killed(path, moment, random.randrange(1, MAX_STEPS), work)
         with open_tables(path) as tables:
             assert_consistent(tables)
             wait_until_settled(tables)
@@ -165,7 +172,7 @@ def test_two_processes_that_keep_taking_over_complete_the_work(
 
 
 def fill(tables: EmbeddedTables) -> Items:
-    """Fill a table that has a history; some items live on, some expired an hour ago."""
+    """Create the table with live and expired items and some deletes in its history; return the items."""
     prepare(tables)
     now = int(SYSTEM_CLOCK.now())
     for at in range(ITEMS):
@@ -177,6 +184,7 @@ def fill(tables: EmbeddedTables) -> Items:
 
 
 def run_until_killed(path: Path, moment: str, step: int, work: str) -> None:
+    """Run a process that begins the work and kills itself at this step."""
     command = [
         sys.executable,
         "-m",

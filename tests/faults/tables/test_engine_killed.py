@@ -1,4 +1,4 @@
-"""A writing process is killed at random moments: every acknowledged write is stored, and none in part."""
+"""A process that writes to embedded tables is killed at random: acknowledged writes are stored whole."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_every_write_survives_a_kill_whole_or_not_at_all(tmp_path: Path) -> None
             first += max(begun.values()) + 1
 
 
-def test_restores_the_same_table_after_a_kill(tmp_path: Path) -> None:
+def test_point_in_time_restore_after_a_kill_equals_the_table(tmp_path: Path) -> None:
     path = tmp_path / "tables.db"
     with open_tables(path) as tables:
         prepare(tables)
@@ -74,7 +74,7 @@ def test_restores_the_same_table_after_a_kill(tmp_path: Path) -> None:
         assert_consistent(tables)
 
 
-def test_another_process_maintains_indexes_added_and_dropped(tmp_path: Path) -> None:
+def test_writing_process_maintains_indexes_that_another_adds_and_drops(tmp_path: Path) -> None:
     path = tmp_path / "tables.db"
     with open_tables(path) as tables, run_writers(path) as start:
         prepare(tables)
@@ -97,6 +97,10 @@ def test_another_process_maintains_indexes_added_and_dropped(tmp_path: Path) -> 
 def check_writes(
     first: int, begun: Counter[str], done: Counter[str], before: dict[str, Items], found: Items
 ) -> dict[str, Items]:
+    """Check that each worker's items are the result of its acknowledged writes and at most one more.
+
+    Return the items by worker.
+    """
     after = group_by_worker(found)
     for worker in WORKERS:
         assert begun[worker] - done[worker] in (0, 1)
@@ -107,7 +111,7 @@ def check_writes(
 
 
 class WriterRunner:
-    """Starter that runs a writer, kills it after so many lines, and returns its begun and done writes.
+    """Runs a writer, kills it after so many lines, and returns the counts of its begun and done writes.
 
     The next writer always starts while the last one is checked: most of its life is spent importing.
     """
@@ -148,6 +152,7 @@ class WriterRunner:
 
 @contextmanager
 def run_writers(path: Path) -> Iterator[WriterRunner]:
+    """Yield a runner of writer processes, and kill the waiting one after the block."""
     start = WriterRunner(path)
     try:
         yield start

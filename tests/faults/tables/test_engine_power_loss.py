@@ -1,5 +1,6 @@
-"""Power fails while the engine writes: every acknowledged write is found again, and the file is
-consistent.
+"""Power fails while embedded tables are written: acknowledged writes are found, and the file is consistent.
+
+The power loss is simulated by a VFS that forgets what was not synced.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def test_every_acknowledged_write_survives_complete(tmp_path: Path, torn: bool) 
                         surely = check_writes(found, acknowledged, dict(work.begun), surely)
 
 
-def test_background_work_survives_and_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_background_work_cut_by_power_loss_is_completed_consistently(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Indexes and backups are being built when the power fails."""
     monkeypatch.setattr(worker, "LEASE_S", 0.05)
     monkeypatch.setattr(steps, "BACKFILL_BATCH_ITEMS", 3)
@@ -132,7 +135,7 @@ def check_writes(
 
 
 class _Work:
-    """Counts of begun and done writes by worker."""
+    """Workers that write until they are stopped, and the counts of their begun and done writes."""
 
     def __init__(self, tables: EmbeddedTables) -> None:
         self._tables = tables
@@ -144,6 +147,7 @@ class _Work:
         self._grown = threading.Condition()
 
     def continue_working(self, worker: str) -> None:
+        """Write as this worker until the work is stopped."""
         number = 0
         while self._allowed.wait() and not self.stopped:
             operation, _ = make_write(worker, number)
@@ -163,6 +167,7 @@ class _Work:
             self._allowed.set()
 
     def await_more(self, count: int) -> None:
+        """Wait until this many more writes are done."""
         with self._grown:
             wanted = sum(self.done.values()) + count
             assert self._grown.wait_for(lambda: sum(self.done.values()) >= wanted, timeout=60)
@@ -170,6 +175,7 @@ class _Work:
 
 @contextmanager
 def run_work(tables: EmbeddedTables) -> Iterator[_Work]:
+    """Run a thread per worker while the block runs."""
     work = _Work(tables)
     threads = [threading.Thread(target=work.continue_working, args=(worker,)) for worker in WORKERS]
     for thread in threads:

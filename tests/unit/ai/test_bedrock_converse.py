@@ -1,7 +1,4 @@
-"""Bedrock's Converse API through the SDK, which validates requests and answers against its service model.
-
-No test calls the real service.
-"""
+"""Bedrock's Converse adapter: through the SDK, with stubbed responses or a local HTTP server."""
 
 from __future__ import annotations
 
@@ -43,6 +40,7 @@ NOWHERE = "bedrock+http://127.0.0.1:9"
 
 
 def get_failure(client: Any, body: dict[str, Any] = BODY) -> HoldfastError:
+    """Call Converse and return the error it raises."""
     with pytest.raises(HoldfastError) as failed:
         asyncio.run(BedrockConverse(client)(body))
     return failed.value
@@ -73,7 +71,7 @@ def test_request_and_answer_match_the_service_model() -> None:
         ("ExpiredTokenException", 403, SettingsError, None),
     ],
 )
-def test_each_service_error_states_the_remedy(
+def test_maps_each_service_error_and_quotes_the_services_message(
     code: str, status: int, ours: type[HoldfastError], may_be_done: bool | None
 ) -> None:
     client = open_bedrock_runtime(NOWHERE)

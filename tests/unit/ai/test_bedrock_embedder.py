@@ -1,7 +1,4 @@
-"""Nova embeddings through InvokeModel, with requests and answers as documented.
-
-No test calls the real service.
-"""
+"""Nova embeddings by InvokeModel: with a fake client that replays documented answers."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, 
 
 
 class FakeRuntime:
-    """Client that returns the given answers in order and records the requests."""
+    """A client that returns the given answers in order, or raises them, and records the requests."""
 
     def __init__(self, *answers: Any) -> None:
         self._answers, self.asked = list(answers), list[dict[str, Any]]()
@@ -43,6 +40,7 @@ class ServiceError(Exception):
 
 
 def make_answer(*values: float, width: int = 256) -> dict[str, Any]:
+    """Return an answer with a vector of `width` numbers that begins with these values."""
     return {"embeddings": [{"embeddingType": "TEXT", "embedding": [*values, *[0.0] * (width - len(values))]}]}
 
 
@@ -101,7 +99,7 @@ def test_rejects_an_unsupported_width() -> None:
         NovaEmbedder(FakeRuntime(), dimensions=512)
 
 
-def test_client_is_the_sdks_for_a_region_or_an_endpoint() -> None:
+def test_opens_the_sdks_client_for_an_endpoint() -> None:
     pytest.importorskip("botocore")
     client = open_bedrock_runtime("bedrock+http://127.0.0.1:9")
     assert client.meta.service_model.service_name == "bedrock-runtime"

@@ -1,4 +1,4 @@
-"""Adapter of Anthropic's Messages API, against the Claude sandbox over real HTTP."""
+"""The adapter of Anthropic's Messages API, against the Claude sandbox over real HTTP; prices and settings."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ TOOL = Tool("note", "Takes a note.", {"type": "object", "properties": {"text": {
 
 
 async def ask(reasoner: Any) -> ToolUse:
+    """Call the reasoner with fixed instructions, data and tool."""
     answer: ToolUse = await reasoner.use_tool(
         instructions="Take a note.", data=[DataBlock("ticket X-1", "It is late.")], tool=TOOL, tokens_max=200
     )
@@ -50,6 +51,7 @@ async def ask(reasoner: Any) -> ToolUse:
 
 
 def call_reasoner(*answers: ResponseBuilder, model: str = MODEL) -> tuple[ToolUse, ClaudeSandbox]:
+    """Call a reasoner on a sandbox that gives these answers. Return the outcome and the sandbox."""
     claude = ClaudeSandbox(responses=list(answers))
 
     async def run(url: str) -> ToolUse:
@@ -128,7 +130,7 @@ def test_temporary_failure_says_when_to_retry(status: int) -> None:
 @pytest.mark.parametrize(
     ("sent", "pause"), [(None, None), ("soon", None), ("nan", None), ("-3", 0.0), ("1e9", 3600.0)]
 )
-def test_clamps_an_invalid_pause(sent: str | None, pause: float | None) -> None:
+def test_clamps_or_ignores_an_invalid_retry_after(sent: str | None, pause: float | None) -> None:
     with pytest.raises(ExternalServiceFailed) as error:
         call_reasoner(build_error(429, retry_after=sent))
 
@@ -136,7 +138,7 @@ def test_clamps_an_invalid_pause(sent: str | None, pause: float | None) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_refused_key_says_where_to_look(status: int) -> None:
+def test_error_for_a_refused_key_names_the_setting(status: int) -> None:
     with pytest.raises(ExternalServiceFailed, match="reasoner_secret"):
         call_reasoner(build_error(status))
 

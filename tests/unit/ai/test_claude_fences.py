@@ -1,4 +1,4 @@
-"""Fences around untrusted text: no text can leave its fence."""
+"""Prompts for the reasoner: no untrusted text can leave its fence."""
 
 from __future__ import annotations
 

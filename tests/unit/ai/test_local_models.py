@@ -1,6 +1,4 @@
-"""Local embeddings and the local classifier: deterministic, offline, and with clear errors for missing
-packages.
-"""
+"""The local embedder and classifier: deterministic, offline, and clear errors for missing packages."""
 
 from __future__ import annotations
 
@@ -67,7 +65,7 @@ def test_never_imports_the_package_of_the_weights() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
 
 
-def test_module_imports_without_the_packages_and_names_the_missing_one(
+def test_names_a_missing_package_and_the_extra_that_brings_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = importlib.util.find_spec
@@ -117,19 +115,20 @@ def test_classifiers_with_the_same_training_answer_alike() -> None:
         ([*EXAMPLES, Example("x", "rare")], "rare"),
     ],
 )
-def test_rejects_examples_without_information(examples: list[Example], why: str) -> None:
+def test_rejects_too_few_labels_or_examples_and_the_label_unknown(examples: list[Example], why: str) -> None:
     with pytest.raises(InvalidRequest, match=why):
         train_local_classifier(examples)
 
 
 def test_evaluation_classifies_each_example_once_and_only_unseen() -> None:
     # A unique word for each text: only a model that has seen it can know its label.
+    """Give labels that only memory can know: the trained model knows them, cross-validation does not."""
     words = "oak elm ash fir yew box bay fig gum nut sky sea mud ice fog dew sun air fire rain".split()
-    told_by_nothing = [Example(word, "even" if zlib.crc32(word.encode()) % 2 else "odd") for word in words]
-    seen = train_local_classifier(told_by_nothing, confidence_min=0.0)
+    unpredictable = [Example(word, "even" if zlib.crc32(word.encode()) % 2 else "odd") for word in words]
+    seen = train_local_classifier(unpredictable, confidence_min=0.0)
 
-    found = measure_accuracy(told_by_nothing)
-    assert all(seen.classify(each.text).label == each.label for each in told_by_nothing)
+    found = measure_accuracy(unpredictable)
+    assert all(seen.classify(each.text).label == each.label for each in unpredictable)
     assert len(found.outcomes) == len(words) and found.overall < 0.9
 
 

@@ -1,4 +1,4 @@
-"""Small runs of PAGW's benchmarks, which check that they run and not their figures."""
+"""PAGW's benchmarks at small sizes: they run and return figures; the figures themselves are not checked."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every benchmark run one round."""
     monkeypatch.setattr(measurement, "ROUNDS", 1)
 
 
@@ -40,7 +41,7 @@ def test_measures_sql_patterns_next_to_raw_psycopg(folder: Path, monkeypatch: py
 
 
 @pytest.mark.soak
-def test_request_costs_the_same_among_many_and_scans_no_table(
+def test_measures_requests_among_few_and_many_tracked_ones(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = {"FEW": 20, "MANY": 60, "ROUNDS": 1, "ACCEPTED": 4, "COMPLETED": 1}
@@ -75,5 +76,6 @@ def test_measures_accepted_requests_over_http(folder: Path, monkeypatch: pytest.
 
 
 def _assert_measured(figures: list[Figure], count: int) -> None:
+    """Check that there are this many figures, all with positive rates."""
     assert len(figures) == count
     assert all(each.rate > 0 and each.floor_rate > 0 for each in figures)

@@ -30,7 +30,7 @@ ONCE = Config(retries={"total_max_attempts": 1}, connect_timeout=2)
 
 
 class NamedTables:
-    """Tables store with one table of the given name."""
+    """A tables store with one table of the given name, or one that always raises `failure`."""
 
     def __init__(self, name: str, failure: Exception | None = None) -> None:
         self._name = name
@@ -160,7 +160,7 @@ def test_arns_are_in_the_clients_region(region: str) -> None:
 # --- failures -----------------------------------------------------------------------------------------------
 
 
-def test_a_refusal_is_a_client_error() -> None:
+def test_a_store_error_becomes_a_client_error() -> None:
     with in_process(NamedTables("orders", Throttled())), pytest.raises(ClientError) as refused:
         list_names()
     assert refused.value.response["Error"]["Code"] == "ProvisionedThroughputExceededException"
@@ -324,7 +324,7 @@ def test_a_fixture_that_yields_may_be_decorated(with_a_table: str) -> None:
     assert list_names() == [with_a_table]
 
 
-def test_decorator_above_a_fixture_names_the_right_order() -> None:
+def test_decorating_a_fixture_object_states_the_right_order() -> None:
     @pytest.fixture
     def orders() -> None: ...
 
@@ -370,10 +370,12 @@ class TestDecoratedWithoutParentheses:
 
 @in_process(NamedTables("orders"))
 class DecoratedCase(unittest.TestCase):
+    """A unittest case with the decorator: its tables exist before `setUp` runs."""
+
     def setUp(self) -> None:
         self.names = list_names()
 
-    def test_sees_the_tables_from_set_up_on(self) -> None:
+    def test_decorators_tables_exist_in_set_up_and_in_the_test(self) -> None:
         assert self.names == list_names() == ["orders"]
 
 
@@ -382,6 +384,7 @@ class DecoratedCase(unittest.TestCase):
 
 @pytest.fixture
 def nothing_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Remove AWS credentials and region from the environment and point the config files to `tmp_path`."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))

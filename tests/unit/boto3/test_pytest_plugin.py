@@ -1,6 +1,4 @@
-"""Pytest plugin: loaded in every test suite, it costs nothing and needs boto3 only where its fixture is
-used.
-"""
+"""The pytest plugin: loaded in every test suite, it imports nothing until its fixture is used."""
 
 from __future__ import annotations
 

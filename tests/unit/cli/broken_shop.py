@@ -1,4 +1,4 @@
-"""Badly designed system: one pattern without an example, and a rate that names no volume."""
+"""A badly designed system for tests: a pattern without an example, and a rate without a volume."""
 
 from __future__ import annotations
 

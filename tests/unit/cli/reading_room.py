@@ -1,4 +1,4 @@
-"""System with its own commands: books of a reading room, listed, added, lent and described."""
+"""A test system with its own commands: books of a reading room, listed, added, lent and counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Command line as a user sees it: one line for a mistake, a traceback only on request."""
+"""The `holdfast` command itself: one line for a user's mistake, a traceback only on request, exit codes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from holdfast.core.errors import SettingsError
 
 @pytest.fixture(autouse=True)
 def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in an empty folder, without variables that a command may leave in the environment."""
     monkeypatch.chdir(tmp_path)
     # Set and deleted, so that monkeypatch removes what a command leaves in the environment.
     for variable in ("HOLDFAST_DEBUG", "HOLDFAST_SETTINGS"):
@@ -48,13 +49,13 @@ def test_prints_one_line_and_exits_1_for_a_users_mistake(capsys: pytest.CaptureF
 
 
 @pytest.mark.usefixtures("failing")
-def test_debug_shows_the_error_itself() -> None:
+def test_debug_option_raises_the_error_with_its_traceback() -> None:
     with pytest.raises(SettingsError):
         cli.main(["--debug", "fail"])
 
 
 @pytest.mark.usefixtures("failing")
-def test_reads_debug_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debug_variable_raises_the_error_with_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_DEBUG", "1")
 
     with pytest.raises(SettingsError):

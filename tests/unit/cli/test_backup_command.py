@@ -1,4 +1,4 @@
-"""`holdfast backup`: of a table, of a system, under a name; and the list of backups."""
+"""`holdfast backup` on embedded tables: back up a table or a system, list the backups, refusals."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tests.unit.guarantees.privacy.help_desk import HELP_DESK, Note
 
 @pytest.fixture(autouse=True)
 def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in an empty folder with the help desk as the only system and one note in its tables."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_ENVIRONMENT", "dev")
     point = EntryPoint(
@@ -33,6 +34,7 @@ def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def backup(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """Run `holdfast backup` and return its exit code and output."""
     with pytest.raises(SystemExit) as exited:
         main(["backup", *arguments])
     output = capsys.readouterr()
@@ -79,7 +81,7 @@ def test_says_when_there_are_no_backups(capsys: pytest.CaptureFixture[str]) -> N
         (("Notes", "--name", "?"), 1, "letters, digits"),
     ],
 )
-def test_refuses_with_a_reason(
+def test_invalid_backup_commands_exit_with_a_reason_in_one_line(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, reason: str
 ) -> None:
     result = backup(capsys, *arguments)

@@ -1,4 +1,4 @@
-"""Credentials of the endpoint: from a file, from the environment, or none."""
+"""Credentials of the DynamoDB endpoint: read from a file, from the environment, or absent."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def test_lines_of_key_and_secret_are_read_and_comments_skipped(tmp_path: Path) -
     assert read_credentials(file, {}) == {"ONE": "first", "TWO": "second"}
 
 
-def test_toml_is_read_by_its_name(tmp_path: Path) -> None:
+def test_file_named_toml_is_parsed_as_toml(tmp_path: Path) -> None:
     file = write_file(tmp_path, 'ONE = "first"\n', "credentials.toml")
 
     assert read_credentials(file, {}) == {"ONE": "first"}
 
 
-def test_file_and_environment_add_up(tmp_path: Path) -> None:
+def test_credentials_of_file_and_environment_are_merged(tmp_path: Path) -> None:
     environ = {"HOLDFAST_ACCESS_KEY_ID": "AKID", "HOLDFAST_SECRET_ACCESS_KEY": "s3cret"}
 
     assert read_credentials(write_file(tmp_path, "ONE first"), environ) == {"AKID": "s3cret", "ONE": "first"}

@@ -1,4 +1,4 @@
-"""`holdfast docs`, `iac` and `iam`: where files are written, and which are never overwritten."""
+"""`holdfast docs`, `iac` and `iam`: which files they write, and which they never overwrite."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ def _with_an_installed_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def run_command(*words: str) -> int:
+    """Run the command line and return its exit code."""
     with pytest.raises(SystemExit) as exited:
         main(list(words))
     assert isinstance(exited.value.code, int)
@@ -94,7 +95,7 @@ def test_does_not_overwrite_a_foreign_policy() -> None:
     assert run_command("iam", "dispatch", "--out", "out") == 1
 
 
-def test_force_overwrites() -> None:
+def test_force_overwrites_a_foreign_file() -> None:
     Path("out").mkdir()
     Path("out/dispatch.md").write_text("mine")
 
@@ -102,7 +103,7 @@ def test_force_overwrites() -> None:
     assert Path("out/dispatch.md").read_text().startswith(f"<!-- {GENERATED_NOTICE}")
 
 
-def test_rejects_an_invalid_folder(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_a_file_as_output_folder(capsys: pytest.CaptureFixture[str]) -> None:
     Path("out").write_text("a file")
 
     assert run_command("docs", "dispatch", "--out", "out") == 1
@@ -175,7 +176,7 @@ def test_rejects_an_unknown_system_and_lists_the_installed_ones(capsys: pytest.C
     )
 
 
-def test_missing_folder_is_a_usage_error() -> None:
+def test_missing_out_option_is_a_usage_error() -> None:
     assert run_command("docs", "dispatch") == 2
 
 
@@ -232,10 +233,10 @@ def test_environment_comes_from_the_option_or_the_settings(
     assert "arn:aws:dynamodb:REGION:ACCOUNT:table/Desk-prod" in Path("out/dispatch-api.json").read_text()
 
 
-def test_creates_all_indexes_on_request() -> None:
+def test_all_indexes_option_includes_the_optional_indexes() -> None:
     assert run_command("iac", "cloudformation", "dispatch", "--out", "out", "--all-indexes") == 0
     assert "IndexName: by-team" in Path("out/dispatch.yaml").read_text()
 
 
-def test_written_mark_is_the_one_that_is_checked() -> None:
+def test_generated_notice_is_one_of_the_marks_checked_before_overwriting() -> None:
     assert GENERATED_NOTICE in generated_files.GENERATED_MARKS

@@ -1,4 +1,4 @@
-"""`holdfast doctor` on healthy, missing, foreign and damaged files."""
+"""`holdfast doctor` on tables: healthy, missing, foreign and damaged files, and a DynamoDB endpoint."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.operations.tables import CreateTable, KeyAttribute, KeySchema, Tab
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.stores.tables.embedded.storage.schema import APPLICATION_ID, INITIAL
 from holdfast.stores.tables.port import Tables
-from holdfast.wire.server import start_server
+from holdfast.wire.http.server import start_server
 from tests.unit.mcp.harbour import SYSTEM, ships
 
 ORDERS = TableDefinition(
@@ -59,6 +59,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def run_doctor(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[dict[str, Any]]]:
+    """Run `holdfast doctor --json` and return its exit code and its rows."""
     with pytest.raises(SystemExit) as exited:
         main(["doctor", "--json", *words])
     assert isinstance(exited.value.code, int)
@@ -97,7 +98,7 @@ def test_rejects_a_missing_folder(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_accepts_a_folder_without_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_without_a_tables_file_is_healthy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "shop").mkdir()
 
     code, [health] = run_doctor(capsys, "--data", "shop")
@@ -173,7 +174,7 @@ def test_file_whose_tables_cannot_be_loaded_is_unhealthy(
     assert complaint in health["detail"]
 
 
-def test_in_memory_tables_have_nothing_to_examine(
+def test_in_memory_tables_are_healthy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOLDFAST_TABLES", "sqlite::memory:")
@@ -263,7 +264,9 @@ def test_reports_a_missing_index_and_how_to_add_it(
 
 
 @pytest.mark.usefixtures("harbour")
-def test_does_not_mention_a_complete_system(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_does_not_mention_a_system_whose_tables_and_indexes_exist(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with open_tables(tmp_path / "tables.db") as tables:
         create_table(tables, ships.definition("Ships"))
 
@@ -296,7 +299,7 @@ def test_reports_a_system_that_cannot_be_loaded_and_examines_the_others(
     )
 
 
-def test_reports_a_system_that_has_not_run_briefly(
+def test_reports_a_system_without_any_table_in_one_phrase(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     office = System("office", "Sorts letters", [ships, Table("Letters", "id")], [])

@@ -1,4 +1,4 @@
-"""`holdfast doctor` with tables, objects and queues as services: checks each for what systems declare."""
+"""`holdfast doctor` with DynamoDB, S3 and SQS served by moto: what is missing, gone or deleting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast import Bucket, Queue, System, Table, open_stores, provision
 from holdfast.cli import main
 from holdfast.operations.tables import CreateTable, DescribeTable
 from holdfast.stores.tables.embedded import open_tables
-from holdfast.wire.server import start_server
+from holdfast.wire.http.server import start_server
 from tests.contract.moto import moto_endpoint
 
 
@@ -31,6 +31,7 @@ tasks = Queue("doctor-tasks", Task, purpose="Tasks")
 
 @pytest.fixture(autouse=True)
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
+    """Install only an office with a table, a queue and a bucket, and work in an empty folder."""
     monkeypatch.chdir(tmp_path)
     office = System("office", "An office", [keys], [], queues=[tasks], buckets=[files])
     monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"office": office})
@@ -38,6 +39,7 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
 
 
 def run_doctor(capsys: pytest.CaptureFixture[str]) -> tuple[Any, dict[str, dict[str, Any]]]:
+    """Run `holdfast doctor --json` and return its exit code and its rows by store."""
     with pytest.raises(SystemExit) as exited:
         main(["doctor", "--json"])
     found = json.loads(capsys.readouterr().out)
@@ -45,7 +47,7 @@ def run_doctor(capsys: pytest.CaptureFixture[str]) -> tuple[Any, dict[str, dict[
 
 
 @pytest.mark.proves("PG-53")
-def test_finds_a_table_a_bucket_and_a_queue_at_their_services(
+def test_services_are_healthy_before_and_after_provisioning_unless_gone(
     system: System, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def prepare() -> None:
@@ -74,7 +76,7 @@ def test_finds_a_table_a_bucket_and_a_queue_at_their_services(
 
 @pytest.mark.proves("PG-53")
 @pytest.mark.parametrize(("status", "is_well"), [("ACTIVE", True), ("UPDATING", True), ("DELETING", False)])
-def test_reports_the_status_of_a_table_and_a_deleting_one_is_unhealthy(
+def test_reports_an_inactive_table_and_a_deleting_one_is_unhealthy(
     status: str, is_well: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with open_tables(None) as tables:

@@ -1,4 +1,4 @@
-"""`holdfast doctor` on SQL stores: stopped, running, behind, newer than the code, unreachable."""
+"""`holdfast doctor` on PostgreSQL: stopped, running, behind or newer than the code, unreachable."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tests.postgres import create_database
 
 @pytest.fixture(autouse=True)
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
+    """Install only a library with a SQL schema of one revision, and work in an empty folder."""
     monkeypatch.chdir(tmp_path)
     package = write_package(tmp_path / "code", {"0001": BOOKS})
     library = System("library", "Books", [], [], schemas=[Schema("library", migrations=package)])
@@ -27,6 +28,7 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
 
 
 def run_doctor(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
+    """Run `holdfast doctor --json` and return its exit code and its row about SQL."""
     with pytest.raises(SystemExit) as exited:
         main(["doctor", "--json", *words])
     assert isinstance(exited.value.code, int)
@@ -40,7 +42,7 @@ async def provision_system(system: System) -> None:
 
 
 @pytest.mark.proves("PG-53")
-def test_reports_the_schema_revision_of_a_server(
+def test_reports_server_reader_and_schema_revision_before_and_after_migration(
     capsys: pytest.CaptureFixture[str], system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = create_database()
@@ -88,6 +90,7 @@ def test_schema_migrated_by_newer_code_is_unhealthy(
 def test_does_not_create_start_or_stop_an_embedded_server(
     capsys: pytest.CaptureFixture[str], system: System, tmp_path: Path
 ) -> None:
+    """A folder of another PostgreSQL version is unhealthy."""
     code, found = run_doctor(capsys)
     assert (code, found["engine"], found["ok"]) == (0, "embedded", True)
     assert "data/postgres does not exist yet: it is created on first use" in found["detail"]
@@ -114,7 +117,7 @@ def test_does_not_create_start_or_stop_an_embedded_server(
     assert "belongs to PostgreSQL 12" in found["detail"]
 
 
-def test_temporary_server_belongs_to_its_process(
+def test_temporary_server_is_reported_as_owned_by_each_process(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_SQL", "postgres::temporary:")

@@ -1,4 +1,4 @@
-"""`holdfast erase`: asks first, only counts on a dry run, and writes a proof."""
+"""`holdfast erase` on embedded tables: it asks first, only counts on a dry run, and writes a proof."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ JOE = "conversation-joe-0001"
 
 @pytest.fixture(autouse=True)
 def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in an empty folder with the help desk as the only system, and Joe's conversation with a note."""
     monkeypatch.chdir(tmp_path)
     point = EntryPoint(
         "helpdesk", "tests.unit.guarantees.privacy.help_desk:SYSTEM", systems.ENTRY_POINT_GROUP
@@ -37,6 +38,7 @@ def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def erase(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """Run `holdfast erase` for Joe's conversation and return its exit code and output."""
     with pytest.raises(SystemExit) as exited:
         main(["erase", "helpdesk", JOE, *arguments])
     output = capsys.readouterr()
@@ -44,6 +46,8 @@ def erase(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
 
 
 def count_notes() -> int:
+    """Return the number of notes in Joe's conversation."""
+
     async def count() -> int:
         async with open_stores() as stores:
             return len(await stores.all(Note.of(JOE).query()))

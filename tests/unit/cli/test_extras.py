@@ -1,4 +1,4 @@
-"""Commands that need an extra say so in one line before they do anything."""
+"""Missing optional packages (extras): a command says so in one line; systems without theirs are skipped."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_command_without_its_extra_ends_in_one_line_and_changes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tables_at_a_service_need_their_extra(
+def test_run_and_mcp_with_dynamodb_tables_need_boto3(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOLDFAST_TABLES", "dynamodb://us-east-1")
@@ -65,7 +65,7 @@ def test_tables_at_a_service_need_their_extra(
         assert "needs boto3, which" in capsys.readouterr().err
 
 
-def test_names_all_missing_extras(
+def test_error_names_every_missing_module(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for module in (*MODULES_BY_EXTRA["serve"], *MODULES_BY_EXTRA["aws"]):

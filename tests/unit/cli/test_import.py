@@ -1,4 +1,4 @@
-"""`holdfast import`: rejects invalid input in one line, and its exit code says whether rows were imported."""
+"""`holdfast import`: exit codes, and the messages about invalid files, tables and rows."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def run_import(capsys: pytest.CaptureFixture[str], table: str, file: str) -> tuple[int, str]:
+    """Run `holdfast import skymarshal TABLE FILE` and return its exit code and output."""
     with pytest.raises(SystemExit) as exited:
         main(["import", "skymarshal", table, file])
     output = capsys.readouterr()
@@ -66,7 +67,7 @@ def test_rejects_a_second_import_of_a_file_while_the_first_runs(
     assert list(Path().glob("*.resume*")) == []
 
 
-def test_reports_an_invalid_time_as_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_a_time_with_a_fraction_of_a_second_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     Path("f.csv").write_text(
         f"{HEADER},aircraft_registration,aircraft_type\n{FLIGHT},A6-APA,A388\n", encoding="utf-8"
     )

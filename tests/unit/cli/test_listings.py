@@ -1,4 +1,4 @@
-"""Listings: one line per item for a person, and everything for a program."""
+"""Printed results of system commands: a table of a listing for a person, everything as JSON for a program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS: tuple[dict[str, Any], ...] = (
 LISTING = Listing(Page(ROWS, "next"), ("id", "title", "absent"))
 
 
-def test_person_sees_the_named_members_whole_ids_and_the_next_page(
+def test_listing_prints_its_columns_whole_ids_and_the_cursor(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_result(LISTING, as_json=False)
@@ -29,7 +29,7 @@ def test_person_sees_the_named_members_whole_ids_and_the_next_page(
     assert output.count("long") == 20
 
 
-def test_program_sees_everything(capsys: pytest.CaptureFixture[str]) -> None:
+def test_listing_in_json_has_all_members_and_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
     print_result(LISTING, as_json=True)
     assert json.loads(capsys.readouterr().out) == {"items": list(ROWS), "cursor": "next"}
 

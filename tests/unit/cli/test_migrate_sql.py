@@ -1,4 +1,4 @@
-"""`holdfast migrate` of a system with a SQL schema: upgrade, status, SQL output, statement checks."""
+"""`holdfast migrate` of a SQL schema on PostgreSQL: upgrade, status, printed SQL, statement checks."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class Book(SqlRow):
 
 
 def make_library(package: str) -> System:
+    """Build a system with one schema and one statement; `package` holds its migrations."""
     schema = Schema("library", migrations=package)
 
     @pattern("B1", "All books", rate=Rate(per="visit"))
@@ -31,6 +32,7 @@ def make_library(package: str) -> System:
 
 @pytest.fixture(autouse=True)
 def _a_library_with_two_revisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the library with two revisions, and work in an empty folder."""
     monkeypatch.chdir(tmp_path)
     install(monkeypatch, make_library(write_package(tmp_path, {"0001": BOOKS, "0002": LOANS})))
 
@@ -44,10 +46,12 @@ def url(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, system: System) -> None:
+    """Make the system the one that every command loads."""
     monkeypatch.setattr("holdfast.model.system.load_system", lambda name: system)
 
 
 def migrate(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    """Run `holdfast migrate library` and return its exit code, standard output and standard error."""
     with pytest.raises(SystemExit) as ended:
         main(["migrate", "library", *words])
     output = capsys.readouterr()
@@ -55,13 +59,14 @@ def migrate(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, 
 
 
 def run_migrate_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    """Run `holdfast migrate library --json`, which must exit with 0, and return its answer."""
     code, out, err = migrate(capsys, *words, "--json")
     assert code == 0, err
     return json.loads(out)
 
 
 @pytest.mark.usefixtures("url")
-def test_reports_a_schema_prints_its_sql_and_upgrades_it(
+def test_json_of_status_sql_and_upgrade_before_and_after_the_upgrade(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     revisions = ["0001 0001 of the library", "0002 0002 of the library"]
@@ -92,7 +97,7 @@ def test_prints_the_old_and_new_revision(capsys: pytest.CaptureFixture[str]) -> 
     assert second == now == "library: up to date at 0002\n"
 
 
-def test_printed_sql_runs_unchanged(capsys: pytest.CaptureFixture[str], url: str) -> None:
+def test_printed_sql_upgrades_the_database_when_run(capsys: pytest.CaptureFixture[str], url: str) -> None:
     _, sql, _ = migrate(capsys, "--dry-run")
     with connect(url) as connection:
         connection.execute(sql.encode())

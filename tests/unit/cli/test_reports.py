@@ -1,4 +1,4 @@
-"""`holdfast systems`, `tables`, `patterns`, `check` and `cost`, on a system found by its entry point."""
+"""`holdfast systems`, `tables`, `patterns`, `check` and `cost` on two test systems, as text and JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.cli import main
 from holdfast.operations import tables as requests
 from holdfast.reports.cost.price_lists import load_price_list
 from holdfast.stores.tables.embedded import open_tables
-from holdfast.wire.server import start_server
+from holdfast.wire.http.server import start_server
 from tests.unit.reports import shop
 
 SHOP = "tests.unit.reports.shop:SYSTEM"
@@ -37,6 +37,9 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def run_command(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    """Run the command line, check its exit code, and return standard output, with standard error if there is
+    any.
+    """
     with pytest.raises(SystemExit) as exited:
         main(words)
     output = capsys.readouterr()
@@ -112,7 +115,7 @@ def test_tables_shows_what_it_created(capsys: pytest.CaptureFixture[str]) -> Non
     assert "2 created, 0 already exist" in shown
 
 
-def test_creates_nothing_in_memory(
+def test_tables_create_rejects_in_memory_tables(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_TABLES", "sqlite::memory:")
@@ -123,7 +126,8 @@ def test_creates_nothing_in_memory(
 # --- patterns -----------------------------------------------------------------------------------------------
 
 
-def test_patterns_has_the_shape_that_programs_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_patterns_json_rows_have_exactly_the_declared_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    """The keys of each row and their order; the measures are not included."""
     rows = run_json(capsys, "patterns", "shop")
 
     shape = ["system", "id", "name", "purpose", "rate", "store", "operation", "table", "index", "components"]
@@ -141,7 +145,7 @@ def test_patterns_measures_on_a_fresh_machine_without_leaving_data(
     assert not os.path.exists("data")
 
 
-def test_patterns_measures_the_configured_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_patterns_measures_a_copy_of_the_configured_file(capsys: pytest.CaptureFixture[str]) -> None:
     run_command(capsys, "tables", "shop", "--create")
     with open_tables("data/tables.db") as tables:
         tables.run_blocking(requests.PutItem("Orders", shop.make_order(7).to_item()))
@@ -176,7 +180,9 @@ def test_patterns_measures_reads_at_an_endpoint_and_writes_only_if_allowed(
     assert (untouched, touched) == (2, 4)
 
 
-def test_patterns_measures_on_the_sample_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+def test_patterns_sample_option_measures_on_the_sample_and_not_the_file(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     run_command(capsys, "tables", "shop", "--create")
     with open_tables("data/tables.db") as tables:
         tables.run_blocking(requests.PutItem("Orders", shop.make_order(7).to_item()))
@@ -199,7 +205,7 @@ def test_groups_equal_reasons_in_one_line(
     assert shown.count("not a scratch copy") == 1
 
 
-def test_reports_a_write_with_the_example_that_disturbed_it(
+def test_second_run_with_writes_reports_examples_that_no_longer_fit(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_tables() as behind, start_server(tables=behind) as url:
@@ -241,7 +247,7 @@ def test_reports_a_failing_pattern_and_exits_1(capsys: pytest.CaptureFixture[str
     assert "order_id" in shown
 
 
-def test_allowing_writes_without_measuring_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_allow_writes_or_sample_without_measure_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--measure" in run_command(capsys, "patterns", "shop", "--allow-writes", code=2)
     assert "--measure" in run_command(capsys, "patterns", "shop", "--sample", code=2)
 
@@ -259,7 +265,7 @@ def test_rejects_an_unknown_system_and_lists_the_installed_ones(
 # --- check --------------------------------------------------------------------------------------------------
 
 
-def test_check_has_the_shape_that_programs_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_json_rows_have_exactly_the_declared_keys(capsys: pytest.CaptureFixture[str]) -> None:
     found = run_json(capsys, "check", "shop")
 
     assert found
@@ -321,7 +327,9 @@ def test_prints_cost_as_tables_for_people(capsys: pytest.CaptureFixture[str]) ->
     assert "USD" in shown and "per month" in shown and "measured on sample data" in shown
 
 
-def test_total_without_a_pattern_says_so_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cost_names_uncounted_patterns_and_calls_the_total_a_minimum(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     (found,) = run_json(capsys, "cost", "brokenshop")
     shown = run_command(capsys, "cost", "brokenshop")
 
@@ -331,7 +339,7 @@ def test_total_without_a_pattern_says_so_and_why(capsys: pytest.CaptureFixture[s
     assert "B1 is not counted: " in shown
 
 
-def test_total_of_all_patterns_is_not_a_minimum(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cost_that_counts_every_pattern_is_not_called_a_minimum(capsys: pytest.CaptureFixture[str]) -> None:
     (found,) = run_json(capsys, "cost", "shop")
 
     assert (found["is_complete"], found["not_counted"]) == (True, [])

@@ -1,4 +1,4 @@
-"""`holdfast restore`: to a second or from a backup, into a new table or in place; and its refusals."""
+"""`holdfast restore` on embedded tables: to a time or from a backup, to a new table or in place, refusals."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ def _with_a_help_desk(tmp_path: Path, clock: RunClock, monkeypatch: pytest.Monke
 
 
 async def _put(stores: Stores, *ids: str, text: str = "first") -> None:
+    """Put notes with these ids and this text."""
     for id in ids:
         await stores.tables.run(
             requests.PutItem("Notes-dev", {"conversationId": "c-1", "noteId": id, "text": text})
@@ -61,6 +62,7 @@ async def _put(stores: Stores, *ids: str, text: str = "first") -> None:
 
 
 def restore(capsys: pytest.CaptureFixture[str], *arguments: str, command: str = "restore") -> tuple[int, str]:
+    """Run `holdfast restore`, or another `command`, and return its exit code and output."""
     with pytest.raises(SystemExit) as exited:
         main([command, *arguments])
     output = capsys.readouterr()
@@ -68,6 +70,8 @@ def restore(capsys: pytest.CaptureFixture[str], *arguments: str, command: str = 
 
 
 def read_notes(table: str = "Notes-dev") -> dict[str, Any]:
+    """Return the texts of the notes in a table, by note id."""
+
     async def scan() -> Iterable[dict[str, Any]]:
         async with open_stores(HELP_DESK) as stores:
             return (await stores.tables.run(requests.Scan(table))).items or ()
@@ -112,7 +116,9 @@ def test_reports_the_name_of_the_new_table(capsys: pytest.CaptureFixture[str]) -
     assert read_notes("Notes-dev-restored-20260204T010015Z") == THEN
 
 
-def test_restores_in_place_and_reverts(capsys: pytest.CaptureFixture[str], clock: RunClock) -> None:
+def test_restores_in_place_and_undoes_it_at_the_reported_time(
+    capsys: pytest.CaptureFixture[str], clock: RunClock
+) -> None:
     clock.advance(10)
     code, output = restore(capsys, "Notes", "--at", BEFORE, "--in-place", "--yes", "--json")
 
@@ -210,7 +216,7 @@ def test_reports_concurrent_writes_and_how_to_resume(
         (("Notes", "--from-backup", "0177"), 1, "`holdfast backup --list` lists the backups"),
     ],
 )
-def test_refuses_with_a_reason_and_changes_nothing(
+def test_invalid_restore_commands_exit_with_a_reason_and_change_nothing(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, reason: str
 ) -> None:
     there = list_table_names()

@@ -1,4 +1,4 @@
-"""`holdfast retention`: every place with its retention period, and the places without one."""
+"""`holdfast retention`: the retention period of every place, and exit 1 for places without a known end."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from holdfast.cli import main
 
 
 def retention(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 1) -> str:
+    """Run `holdfast retention`, check its exit code, and return standard output."""
     with pytest.raises(SystemExit) as exited:
         main(["retention", *arguments])
     assert exited.value.code == code
     return capsys.readouterr().out
 
 
-def test_report_names_store_place_period_and_gaps(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_every_key_and_recovery_of_35_days(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(retention(capsys, "skymarshal", "--json"))
 
     recovery = [row for row in rows if row["what"].startswith("recovery")]

@@ -1,4 +1,4 @@
-"""`holdfast run`: a system's API on its tables, as the named component, with metrics, and its shutdown."""
+"""`holdfast run` of a system's API: component, permissions, token, metrics, health, restart and shutdown."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ def run_api(folder: Path, *words: str, **variables: str) -> Iterator[tuple[str, 
 
 @contextmanager
 def serve_app(system: System, component: str | None = None, token: str = "") -> Iterator[str]:
+    """Serve the system's app in this process, on stores in memory, and yield its URL."""
     with serve_in_thread(
         build_system_app(system, open_memory_stores(system), component=component, token=token)
     ) as url:
@@ -55,6 +56,7 @@ def serve_app(system: System, component: str | None = None, token: str = "") -> 
 
 
 def run_command(*words: str) -> int:
+    """Run the command line in this process and return its exit code."""
     with pytest.raises(SystemExit) as exited:
         main(words)
     assert isinstance(exited.value.code, int)
@@ -75,7 +77,7 @@ def test_creates_tables_and_keeps_data_over_a_restart(tmp_path: Path) -> None:
 
 @pytest.mark.proves("SM-37")
 @pytest.mark.proves("SM-39")
-def test_serves_metrics(tmp_path: Path) -> None:
+def test_metrics_contain_the_units_and_the_progress_of_an_index(tmp_path: Path) -> None:
     with run_api(tmp_path) as (url, _):
         httpx.get(f"{url}/berths/B1")
         metrics = httpx.get(f"{url}/metrics")
@@ -117,7 +119,7 @@ def test_routes_have_the_whole_system_without_a_component_api() -> None:
         assert httpx.post(f"{url}/ships/S1", params={"berth": "B1"}).json() == {"component": None}
 
 
-def test_first_line_names_the_component(tmp_path: Path) -> None:
+def test_first_printed_line_names_the_component(tmp_path: Path) -> None:
     for words, component_text in (
         ((), "the component api"),
         (("--component", "clerk"), "the component clerk"),
@@ -157,7 +159,7 @@ def test_routes_may_be_several_routers() -> None:
         assert httpx.get(f"{url}/berths/B1").json() == {"ships": []}
 
 
-def test_rejects_a_system_without_routes() -> None:
+def test_rejects_a_system_with_neither_routes_nor_work() -> None:
     with pytest.raises(
         SettingsError, match="harbour has nothing to run: neither the System nor a component declares routes"
     ):

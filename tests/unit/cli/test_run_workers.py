@@ -1,4 +1,7 @@
-"""`holdfast run` of workers, whole systems and sandboxes; `holdfast why`; `holdfast doctor` on queues."""
+"""`holdfast run` of workers, whole systems and sandboxes; `holdfast why`; `holdfast doctor` on queues.
+
+The processes are real, on embedded tables and queues in a temporary folder.
+"""
 
 from __future__ import annotations
 
@@ -71,6 +74,7 @@ def start_office(folder: Path, *words: str, **variables: str) -> Iterator[tuple[
 
 
 def run_to_end(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run `holdfast` with these words in a process and wait for it."""
     return subprocess.run(
         build_command(*words),
         cwd=folder,
@@ -87,6 +91,8 @@ def make_settings(folder: Path) -> Settings:
 
 
 def post(folder: Path, *ids: str) -> None:
+    """Post letters with these ids to the queue, after creating what is missing."""
+
     async def run() -> None:
         async with open_stores(SYSTEM, make_settings(folder)) as stores:
             await provision(stores, SYSTEM)
@@ -97,6 +103,8 @@ def post(folder: Path, *ids: str) -> None:
 
 
 def is_delivered(folder: Path, id: str) -> bool:
+    """Return True if the letter with this id was delivered."""
+
     async def run() -> bool:
         async with open_stores(SYSTEM, make_settings(folder)) as stores:
             return await stores.run(office.delivery(id)) is not None
@@ -243,7 +251,7 @@ def test_request_log_lines_name_their_component() -> None:
         routes=None,
         components=[
             Component("desk", routes=telling("/desk")),
-            Component("door", routes=telling("/signed"), has_signed_requests=True),
+            Component("door", routes=telling("/signed"), has_own_authentication=True),
         ],
     )
     handler = setup_logs(stream, system="postoffice")
@@ -279,7 +287,7 @@ def test_worker_whose_queue_is_deleted_says_so_and_exits_1(tmp_path: Path, words
     assert "letters.fifo" in said
 
 
-def test_sandbox_says_so_and_uses_the_clock_of_the_settings(tmp_path: Path) -> None:
+def test_sandbox_says_that_it_is_not_real_and_uses_the_configured_clock(tmp_path: Path) -> None:
     (tmp_path / "clock").write_text("1000.5", encoding="utf-8")
 
     with start_office(tmp_path, "--sandbox", "railway", "--port", "0", HOLDFAST_RUN_CLOCK="clock") as (
@@ -312,7 +320,7 @@ def test_system_has_one_process_for_its_api_and_each_serving_or_working_componen
     ]
 
 
-def test_components_of_one_process_share_it_and_keep_their_permissions() -> None:
+def test_components_that_name_one_process_are_planned_together() -> None:
     together = replace(
         SYSTEM,
         components=[
@@ -343,7 +351,7 @@ def test_a_system_with_nothing_to_run_has_no_process() -> None:
     assert plan_processes(replace(SYSTEM, routes=None, components=[Component("idle")])) == []
 
 
-def test_describes_the_work_of_a_component() -> None:
+def test_describes_a_worker_that_only_runs_schedules() -> None:
     only_sweeps = replace(office.CARRIER, consumers=())
 
     assert describe_worker(SYSTEM, only_sweeps) == "postoffice carrier runs sweep every 60 s"
@@ -405,6 +413,7 @@ def test_why_runs_as_api_by_default(tmp_path: Path) -> None:
 
 @pytest.fixture
 def installed_office(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the post office the only installed system in this process."""
     monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"postoffice": SYSTEM})
 
 

@@ -1,4 +1,4 @@
-"""`holdfast scan`: exit 1 on a find, the configured data by default, needles from a file."""
+"""`holdfast scan`: exit 1 if something is found, the configured data by default, needles from a file."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def scan(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """Run `holdfast scan` and return its exit code and output."""
     with pytest.raises(SystemExit) as exited:
         main(["scan", *arguments])
     output = capsys.readouterr()
@@ -34,6 +35,8 @@ def scan(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]
 
 
 def keep(text: str) -> None:
+    """Store a letter with this text in the configured tables."""
+
     async def put() -> None:
         async with open_stores() as stores:
             await create_tables(stores, [letters])
@@ -71,14 +74,14 @@ def test_reads_needles_from_arguments_or_a_file(capsys: pytest.CaptureFixture[st
     assert "zoë" not in output
 
 
-def test_omits_allowed_texts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_omits_values_that_match_an_allowed_text(capsys: pytest.CaptureFixture[str]) -> None:
     Path("app.log").write_text("from support@shop.example", encoding="utf-8")
 
     assert scan(capsys, "app.log")[0] == 1
     assert scan(capsys, "app.log", "--allow", "*@shop.example")[0] == 0
 
 
-def test_reports_what_cannot_be_scanned(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_missing_paths_and_an_empty_needle(capsys: pytest.CaptureFixture[str]) -> None:
     assert "give the files or folders to scan" in scan(capsys)[1]
     assert "nothing to scan at nowhere" in scan(capsys, "nowhere")[1]
     assert scan(capsys, ".", "--needle", "")[0] == 2

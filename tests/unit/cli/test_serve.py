@@ -1,4 +1,4 @@
-"""`holdfast serve`: options and settings that reach the server, refusals, and shutdown."""
+"""`holdfast serve`: which options and settings reach the server, refusals, and shutdown by a signal."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ def server_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[st
     """Capture the server's arguments instead of starting it."""
     monkeypatch.chdir(tmp_path)
     called: dict[str, Any] = {}
-    server = ModuleType("holdfast.wire.server")
+    server = ModuleType("holdfast.wire.http.server")
     server.serve = called.update  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "holdfast.wire", ModuleType("holdfast.wire"))
-    monkeypatch.setitem(sys.modules, "holdfast.wire.server", server)
+    monkeypatch.setitem(sys.modules, "holdfast.wire.http.server", server)
     return called
 
 
 def run_serve(*words: str) -> int:
+    """Run the command line in this process and return its exit code."""
     with pytest.raises(SystemExit) as exited:
         main(words)
     assert isinstance(exited.value.code, int)
     return exited.value.code
 
 
-def test_serves_the_defaults_without_options(server_arguments: dict[str, Any]) -> None:
+def test_server_gets_the_defaults_without_options(server_arguments: dict[str, Any]) -> None:
     assert run_serve("serve") == 0
     assert server_arguments == {
         "host": "127.0.0.1",
@@ -155,7 +156,7 @@ def test_credentials_reach_the_server(server_arguments: dict[str, Any], tmp_path
 
 
 def count_outcomes(faults: Faults) -> list[str]:
-    """Run two hundred writes and count their outcomes."""
+    """Apply the faults to two hundred writes and return the outcome of each: "done" or an error code."""
     outcomes_seen = []
     for _ in range(200):
         try:

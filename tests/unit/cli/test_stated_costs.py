@@ -1,4 +1,4 @@
-"""`holdfast cost` with stated costs, and `holdfast check` at other loads, for people and programs."""
+"""`holdfast cost` with stated costs, and `holdfast check` at other loads, as text and JSON."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ SHOP = EntryPoint("shop", "tests.unit.reports.shop:SYSTEM", systems.ENTRY_POINT_
 
 @pytest.fixture(autouse=True)
 def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install only the news desk and the shop, and work in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(systems, "_entry_points", lambda: {"newsdesk": DESK, "shop": SHOP})
 
 
 def run_command(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Run the command line, which must exit with 0, and return standard output."""
     with pytest.raises(SystemExit) as exited:
         main(words)
     output = capsys.readouterr()
@@ -52,7 +54,7 @@ def test_prints_stated_costs_next_to_computed_and_correct_ones(
 _WHY = "news are told twice"
 
 
-def test_json_has_the_same_and_null_without_stated_costs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_stated_costs_and_null_for_a_system_without(capsys: pytest.CaptureFixture[str]) -> None:
     (desk,) = run_json(capsys, "cost", "newsdesk")
     (shop,) = run_json(capsys, "cost", "shop")
 

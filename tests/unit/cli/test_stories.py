@@ -1,4 +1,4 @@
-"""Stories of `holdfast demo`: their own stores for all kinds of data, and a clock that can be advanced."""
+"""Stories of `holdfast demo`: their temporary stores, environment, and the clock that they can advance."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from tests.unit.runtime.post_office import SYSTEM, Letter
 
 
 def run_and_capture(story: Any, **more: Any) -> str:
+    """Run the post office's system with this story and return what it prints."""
     said = io.StringIO()
     run_story(replace(SYSTEM, story=story, **more), Console(file=said, width=200))
     return said.getvalue()
 
 
-def test_story_has_its_queues_and_skips_long_waits() -> None:
+def test_story_uses_its_queues_and_moves_its_clock_forward() -> None:
     async def story(stores: Stores, console: Console, clock: RunClock) -> None:
         assert stores.clock is clock
         await stores.run(office.post(Letter(id="l-1")))
@@ -38,7 +39,7 @@ def test_story_has_its_queues_and_skips_long_waits() -> None:
     assert "l-1 came again" in run_and_capture(story)
 
 
-def test_story_without_a_clock_uses_the_machines() -> None:
+def test_story_without_a_clock_parameter_uses_the_system_clock() -> None:
     async def story(stores: Stores, console: Console) -> None:
         console.print(f"by {type(stores.clock).__name__}")
 

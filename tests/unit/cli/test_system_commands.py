@@ -1,6 +1,4 @@
-"""Commands of a system: built from function signatures, run on the configured stores, for people and
-programs.
-"""
+"""Commands that a system declares: their arguments, output, help, errors and loading."""
 
 from __future__ import annotations
 
@@ -31,6 +29,7 @@ BROKEN = EntryPoint("broken", "tests.unit.cli.no_such_module:SYSTEM", systems.EN
 
 @pytest.fixture(autouse=True)
 def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the reading room, a system without commands and one that cannot be loaded."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "150")
     points = {each.name: each for each in (ROOM, SILENT, BROKEN)}
@@ -38,6 +37,7 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_command(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    """Run the command line, check its exit code, and return all output."""
     with pytest.raises(SystemExit) as exited:
         main(words)
     output = capsys.readouterr()
@@ -46,6 +46,7 @@ def run_command(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) 
 
 
 def run_room(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    """Run a command of the reading room, check its exit code, and return all output."""
     return run_command(capsys, "readingroom", *words, code=code)
 
 
@@ -55,6 +56,7 @@ def run_room_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
 
 @pytest.fixture
 def two_books(capsys: pytest.CaptureFixture[str]) -> None:
+    """Add two novels."""
     run_room(capsys, "books", "add", "i-1", "Emma", "--shelf", "novels", "--bought-on", "2026-02-04")
     run_room(capsys, "books", "add", "i-2", "Persuasion", "--shelf", "novels")
 
@@ -151,7 +153,7 @@ def test_escapes_terminal_control_characters_and_json_keeps_them(capsys: pytest.
     assert "\u202e" in run_room(capsys, "books", "show", "i-1", "--json")
 
 
-def test_escaped_title_makes_no_table_too_wide(
+def test_table_with_escaped_text_fits_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     run_room(capsys, "books", "add", "i-1", "\x1b" * 40, "--shelf", "novels")
@@ -217,7 +219,7 @@ def test_invalid_argument_exits_2_with_the_reason(
     assert reason in run_room(capsys, *words, code=2)
 
 
-def test_refusal_prints_one_line_and_exits_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_of_a_command_prints_one_line_and_exits_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_room(capsys, "books", "show", "i-7", code=1) == "holdfast: There is no book i-7.\n"
 
 
@@ -247,7 +249,9 @@ def test_help_lists_the_systems_without_loading_them(capsys: pytest.CaptureFixtu
     assert "Run a command of the system broken." in shown  # the system that cannot be loaded
 
 
-def test_help_of_a_system_has_the_first_line_of_each_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_commands_first_docstring_lines_and_parameter_help(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert "list, show, add, steal" in run_room(capsys, "--help")
     shown = run_room(capsys, "books", "--help")
     assert "The books of a shelf." in shown

@@ -1,4 +1,4 @@
-"""Times as typed on the command line."""
+"""Parsing of times typed on the command line: ISO 8601 with a zone, or a duration before now."""
 
 from __future__ import annotations
 

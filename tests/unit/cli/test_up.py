@@ -1,4 +1,4 @@
-"""`holdfast up`: which processes it starts and where, and that they live and end together."""
+"""`holdfast up`: which processes it starts, on which ports, and that they live and end together."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ def run_up(folder: Path, **variables: str) -> Iterator[tuple[dict[str, str], sub
 
 
 def _read_addresses(process: subprocess.Popen[str], wanted: set[str]) -> dict[str, str]:
+    """Read the output until the wanted names have printed an address; return the addresses by name."""
     assert process.stdout is not None
     found: dict[str, str] = {}
     while not wanted <= set(found):
@@ -55,7 +56,7 @@ def _read_addresses(process: subprocess.Popen[str], wanted: set[str]) -> dict[st
     return found
 
 
-def test_endpoint_and_api_serve_the_same_file(tmp_path: Path) -> None:
+def test_endpoint_and_api_serve_the_same_file_and_stop_on_interrupt(tmp_path: Path) -> None:
     with run_up(tmp_path) as (addresses, process):
         assert httpx.post(f"{addresses['Harbour']}/ships/S1", params={"berth": "B1"}).status_code == 200
         dynamodb = boto3.client("dynamodb", endpoint_url=addresses["Holdfast"])

@@ -1,4 +1,4 @@
-"""`holdfast up` with workers and sandboxes: which processes there are, and that a dead worker restarts."""
+"""`holdfast up` with workers and sandboxes: which processes it starts, and restarts of dead workers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from holdfast.cli.commands.up import _build_children
-from holdfast.cli.processes.supervisor import RESTARTS_MAX, ChildProcess, supervise
+from holdfast.cli.processes.supervisor import MAX_RESTARTS, ChildProcess, supervise
 from holdfast.config.settings import Settings
 from tests.unit.mcp import harbour
 from tests.unit.mcp.installed_system import install_system
@@ -50,7 +50,7 @@ def test_every_api_keeps_its_port_and_other_processes_follow() -> None:
     ]
 
 
-def test_restarts_only_processes_without_clients() -> None:
+def test_only_processes_without_routes_are_to_be_restarted() -> None:
     children = _build_children(Settings(), [SYSTEM])
 
     assert [child.name for child in children if child.restarts] == ["The component carrier of Post office"]
@@ -89,7 +89,7 @@ def test_starts_no_sandbox_for_a_service_with_a_configured_address(monkeypatch: 
     assert not any(child.variables for child in children)
 
 
-def test_sandbox_gets_a_known_port_with_free_ports() -> None:
+def test_sandboxes_get_distinct_known_ports_if_ports_are_free_ones() -> None:
     children = _build_children(Settings(api_port=0), [replace(SYSTEM, sandboxes={"a": None, "b": None})])  # type: ignore[dict-item]
 
     ports = [child.command[-1] for child in children if "--sandbox" in child.command]
@@ -103,6 +103,10 @@ def test_sandbox_gets_a_known_port_with_free_ports() -> None:
 def supervise_dying_child(
     file: Path, sound: int, *, restarts: bool = True
 ) -> tuple[str | None, int, list[str]]:
+    """Supervise a process that kills itself until its start number `sound`.
+
+    Return how it ended, how often it started, and the reports.
+    """
     reports: list[str] = []
     child = ChildProcess("The worker", (sys.executable, "-c", DIES, str(file), str(sound)), restarts=restarts)
     ended = asyncio.run(supervise([child], report=reports.append, pause_s=0.01))
@@ -119,10 +123,10 @@ def test_restarts_a_dead_worker_and_reports_it(tmp_path: Path) -> None:
 def test_worker_that_keeps_dying_ends_all(tmp_path: Path) -> None:
     ended, starts, _ = supervise_dying_child(tmp_path / "starts", 1000)
 
-    assert (ended, starts) == ("The worker was killed by SIGKILL.", 1 + RESTARTS_MAX)
+    assert (ended, starts) == ("The worker was killed by SIGKILL.", 1 + MAX_RESTARTS)
 
 
-def test_does_not_restart_a_process_with_clients(tmp_path: Path) -> None:
+def test_does_not_restart_a_process_that_is_not_to_be_restarted(tmp_path: Path) -> None:
     ended, starts, reports = supervise_dying_child(tmp_path / "starts", 1000, restarts=False)
 
     assert (ended, starts, reports) == ("The worker was killed by SIGKILL.", 1, [])
@@ -152,7 +156,7 @@ def test_restarts_a_worker_that_exits_after_it_was_stable(
     assert reports == ["The worker exited with code 1; its output is above. It is restarted (1 of 5)."]
 
 
-def test_restarted_worker_delivers_a_letter(tmp_path: Path) -> None:
+def test_killed_worker_is_restarted_and_delivers_a_letter(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "holdfast", "up"],
         cwd=tmp_path,
@@ -180,6 +184,7 @@ def test_restarted_worker_delivers_a_letter(tmp_path: Path) -> None:
 
 
 def _find_address(said: list[str], ending: str) -> str:
+    """Return the address in the only line that ends like this."""
     [line] = [each for each in said if each.endswith(f"{ending}\n")]
     found = re.search(r"http://\S+", line)
     assert found is not None
@@ -187,5 +192,6 @@ def _find_address(said: list[str], ending: str) -> str:
 
 
 def _find_carrier_pid(parent: int) -> int:
+    """Return the process id of the child that runs the carrier."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="utf-8").split()
     return next(int(each) for each in children if b"carrier" in Path(f"/proc/{each}/cmdline").read_bytes())

@@ -1,4 +1,4 @@
-"""Settings come from the file, then the environment; a wrong name or value is refused with a correction."""
+"""Settings from the file and the environment; a wrong name or value is refused with a correction."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from holdfast.core.errors import SettingsError
 
 
 def load_settings(tmp_path: Path, text: str, **environ: str) -> Settings:
+    """Write a settings file with this text and load it with these variables."""
     file = tmp_path / "holdfast.toml"
     file.write_text(text, encoding="utf-8")
     return Settings.load(file, environ)

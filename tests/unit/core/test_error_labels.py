@@ -1,4 +1,4 @@
-"""Errors are stored and sent under labels that stay when a class is renamed."""
+"""Error labels: every class has one, none ever changes, and each consumer stores or sends the label."""
 
 from __future__ import annotations
 
@@ -159,6 +159,7 @@ def collect_error_classes() -> dict[str, ErrorClass]:
 
 
 def _iter_classes() -> Iterator[ErrorClass]:
+    """Yield every class of the source files once per base class, with the label its source declares."""
     for folder in FOLDERS:
         for path in sorted(folder.rglob("*.py")):
             module = ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")

@@ -1,4 +1,4 @@
-"""Error messages stay short, however much they list."""
+"""Error messages stay short, however many names they list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Structured logs: the members of a line, redaction, and logging calls that never fail."""
+"""Structured logs: the fields of a line, redaction, and log calls that never fail."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ log = logging.getLogger("holdfast.tests")
 
 
 class Noon:
+    """A clock that always returns the same time."""
+
     def now(self) -> float:
         return 1_800_000_000.25
 
 
 @pytest.fixture(autouse=True)
 def _restore_logging() -> Iterator[None]:
+    """Restore the root handlers and levels after each test."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield
@@ -33,6 +36,7 @@ def _restore_logging() -> Iterator[None]:
 
 
 def parse_log(stream: io.StringIO) -> list[dict[str, Any]]:
+    """Return the JSON object of each line."""
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
@@ -106,6 +110,8 @@ def test_redacts_messages_arguments_extras_and_errors() -> None:
 
 
 class Unprintable:
+    """An object whose `str` and `repr` raise."""
+
     def __str__(self) -> str:
         raise RuntimeError("no")
 
@@ -149,7 +155,7 @@ def test_failed_redaction_suppresses_the_text() -> None:
     assert parse_log(stream)[0]["message"] == "(could not be written): ValueError"
 
 
-def test_text_format_is_readable() -> None:
+def test_text_format_is_a_line_with_time_level_and_fields() -> None:
     stream = io.StringIO()
     setup_logs(stream, log_format="text", component="carrier", clock=Noon())
 

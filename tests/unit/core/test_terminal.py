@@ -1,4 +1,4 @@
-"""Foreign text on a terminal: control sequences are shown and have no effect."""
+"""Untrusted text for a terminal: control characters are escaped, other text is unchanged."""
 
 from __future__ import annotations
 

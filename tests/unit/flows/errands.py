@@ -1,5 +1,6 @@
-"""Example flow for the tests: an errand with four steps, a wait for a person, and a history that holds each
-effect once.
+"""Example for the flow tests: an errand with four steps and a wait, its system, and a hand-driven worker.
+
+The table `ErrandHistory` holds each effect of a step once.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Errand(FlowItem, table=errands):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        """Validate a rule over two attributes, which neither shows alone."""
+        """Raise if the chosen offer is the owner: a rule over two attributes, which neither shows alone."""
         if self.chosen == self.owner:
             raise ValueError("nobody chooses themselves")
         return self
@@ -118,6 +119,7 @@ class Tools:
     mark: Callable[[], str] = str
 
     async def does(self, name: str, run: StepContext[Errand]) -> None:
+        """Record that the step ran, run its hook, and raise its next scripted error."""
         self.ran.append(name)
         if name in self.within:
             await self.within[name](run)
@@ -126,10 +128,13 @@ class Tools:
 
 
 def build_effect(run: StepContext[Errand], name: str) -> Put[Happened]:
+    """Build the write of a step's effect, which is refused if it exists."""
     return happened(run.item.errand_id, name + (run.tools.mark() if run.tools else ""))
 
 
 def make_step(name: str, to: str, **changes: Any) -> Callable[[StepContext[Errand]], Awaitable[Next]]:
+    """Return a step function that leads to `to` with an effect, unless `Tools` scripts something else."""
+
     async def run_step(run: StepContext[Errand]) -> Next:
         await run.tools.does(name, run)
         following = Next(to, changes, writes=(build_effect(run, name),))
@@ -140,24 +145,29 @@ def make_step(name: str, to: str, **changes: Any) -> Callable[[StepContext[Erran
 
 
 def give_up(run: StepContext[Errand], error: Exception) -> Next:
+    """Lead to `failed` with the error's label: the `on_failure` of the steps."""
     return Next("failed", {"reason": error_label(error), "plan": None}, writes=(build_effect(run, "GaveUp"),))
 
 
 def choose(run: StepContext[Errand], given: Mapping[str, Any]) -> Next:
+    """Answer the wait with one of the offers; refuse any other."""
     if given.get("offer") not in OFFERS:
         raise InvalidRequest("There is no such offer.")
     return Next("chosen", {"chosen": given["offer"]}, writes=(build_effect(run, "Choice"),))
 
 
 async def refuse(run: StepContext[Errand], given: Mapping[str, Any]) -> Next:
+    """Answer the wait by refusing all offers."""
     return Next("cancelled", {"reason": "refused"})
 
 
 def expire(run: StepContext[Errand]) -> Next:
+    """End the wait at its deadline."""
     return Next("cancelled", {"reason": "expired"}, writes=(build_effect(run, "Expired"),))
 
 
 def cancel(run: StepContext[Errand], reason: str) -> Next:
+    """Cancel the errand with the reason."""
     return Next("cancelled", {"reason": reason}, writes=(build_effect(run, "Cancelled"),))
 
 
@@ -203,6 +213,7 @@ STATES = (
 
 
 def get_step(state: State) -> Step:
+    """Return the state's step; fail if it has none."""
     assert isinstance(state.action, Step)
     return state.action
 
@@ -233,6 +244,7 @@ ERRANDS = make_flow()
 
 @asynccontextmanager
 async def open_tools(stores: Stores) -> AsyncIterator[Tools]:
+    """Yield tools without a script."""
     yield Tools()
 
 
@@ -286,6 +298,7 @@ class Bench:
         return Bench(self.stores, self.clock, flow)
 
     async def begin(self, errand_id: str = "e-1") -> Errand:
+        """Create an errand, start its flow, and send its first step."""
         errand = self.flow.initial(Errand(owner="o-1", errand_id=errand_id), self.stores)
         await self.stores.transact(create_errand(errand), *self.flow.start_writes(self.stores, errand))
         await self.flow.dispatch_now(self.stores, errand)
@@ -307,11 +320,13 @@ class Bench:
         return await self.work()
 
     async def get_errand(self, errand_id: str = "e-1") -> Errand:
+        """Return the stored errand; fail if there is none."""
         found = await self.stores.run(Errand.of("o-1").get(errand_id).consistent())
         assert found is not None
         return found
 
     async def begin_and_reach_offer(self, errand_id: str = "e-1") -> Errand:
+        """Start an errand and run its steps up to the wait `offered`."""
         await self.begin(errand_id)
         await self.work()
         errand = await self.get_errand(errand_id)
@@ -319,20 +334,24 @@ class Bench:
         return errand
 
     async def choose(self, errand: Errand, offer: str = "red") -> Errand:
+        """Answer the errand's wait with an offer and its token."""
         return await self.flow.answer(
             self.stores, errand, "choose", token=self.flow.make_token(errand), given={"offer": offer}
         )
 
     async def list_effects(self, errand_id: str = "e-1") -> list[str]:
+        """Return the effects of the errand's steps, sorted by name."""
         return [each.what for each in await self.stores.all(Happened.of(errand_id).query())]
 
 
 async def create_stores(stores: Stores) -> None:
+    """Create the tables and queues of the errand system."""
     await create_tables(stores, SYSTEM.tables)
     await create_queues(stores, SYSTEM.queues)
 
 
 async def open_bench(clock: Clock | None = None) -> Bench:
+    """Open a bench on in-memory stores with a hand-moved clock."""
     hand = HandClock()
     stores = open_memory_stores(SYSTEM, clock=hand)
     await create_stores(stores)
@@ -340,8 +359,10 @@ async def open_bench(clock: Clock | None = None) -> Bench:
 
 
 def make_rate_limit(seconds: float) -> RateLimited:
+    """Return a transient error with this retry time."""
     return RateLimited("The window is full.", retry_after_s=seconds)
 
 
 def make_failure() -> ExternalServiceFailed:
+    """Return an error of an external service that did nothing."""
     return ExternalServiceFailed("The shop answered 502.", may_be_done=False)

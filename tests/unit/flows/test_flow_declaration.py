@@ -1,4 +1,4 @@
-"""Declaration of flows: invalid flows are rejected; valid ones can be drawn and exported."""
+"""Declarations of flows: invalid ones are rejected; valid ones are drawn and exported."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ from tests.unit.flows.errands import (
 
 
 def replace_state(number: int, **more: Any) -> tuple[State, ...]:
+    """Return the errand's states with the state at this index changed."""
     return (*STATES[:number], replace(STATES[number], **more), *STATES[number + 1 :])
 
 
 def replace_step(number: int, **more: Any) -> tuple[State, ...]:
+    """Return the errand's states with the step at this index changed."""
     return replace_state(number, action=replace(get_step(STATES[number]), **more))
 
 
@@ -212,6 +214,7 @@ def test_exports_retries_tokens_and_failure_states() -> None:
 
 
 def test_patterns_have_valid_examples_and_pass_the_design_check() -> None:
+    """The only finding is an index of the item that no pattern reads."""
     for pattern in ERRANDS.patterns:
         assert pattern.build_example().pattern == pattern.id
     assert len({pattern.id for pattern in ERRANDS.patterns}) == len(ERRANDS.patterns)

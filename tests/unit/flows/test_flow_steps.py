@@ -1,6 +1,4 @@
-"""Outcomes of a step: committed in one transaction, retried, delayed, failed, parked; never done twice, never
-lost.
-"""
+"""Steps of a flow in memory: committed in one transaction, retried, delayed, failed, parked, resumed."""
 
 from __future__ import annotations
 
@@ -37,6 +35,8 @@ from tests.unit.flows.errands import (
 
 
 def run_story(story: Callable[[Bench], Awaitable[None]]) -> None:
+    """Run the story on a bench with in-memory stores."""
+
     async def run() -> None:
         at = await open_bench()
         async with at.stores:
@@ -104,6 +104,8 @@ def test_two_workers_with_the_same_step_write_it_once() -> None:
 
 
 def make_barrier_hook(barrier: asyncio.Barrier) -> Callable[[StepContext[Errand]], Awaitable[None]]:
+    """Return a hook that makes two runs of a step wait for each other."""
+
     async def wait_for_the_other(run: StepContext[Errand]) -> None:
         await barrier.wait()
 
@@ -238,7 +240,7 @@ def test_step_fails_after_its_maximum_delay() -> None:
     run_story(story)
 
 
-def test_refused_write_is_an_error_of_the_step() -> None:
+def test_refused_write_of_a_step_runs_its_on_failure() -> None:
     async def story(at: Bench) -> None:
         await at.begin()
         await at.stores.run(happened("e-1", "Plan"))  # so that the step's own effect is refused
@@ -337,6 +339,7 @@ def test_parks_a_step_that_keeps_killing_its_worker() -> None:
 
 
 async def kill_worker(run: StepContext[Errand]) -> None:
+    """End the worker in the middle of the step, as if its process died."""
     raise asyncio.CancelledError
 
 
@@ -354,7 +357,7 @@ def test_resends_less_often_while_no_worker_runs() -> None:
     run_story(story)
 
 
-def test_step_times_out() -> None:
+def test_step_that_exceeds_its_timeout_is_parked() -> None:
     async def forever(run: StepContext[Errand]) -> Next:
         await asyncio.Event().wait()
         raise AssertionError("the event is never set")
@@ -443,6 +446,7 @@ def test_parks_an_unreadable_item_until_it_is_readable() -> None:
 
 
 async def overwrite(stores: Stores, item: Any) -> None:
+    """Store an errand's item as other code might have stored it."""
     from holdfast.operations.tables import PutItem
 
     await stores.tables.run(PutItem(stores.physical_name(SYSTEM.get_table("Errands")), item))
@@ -467,6 +471,7 @@ def test_flow_follows_an_item_that_was_fixed_by_hand() -> None:
 
 
 def delete_effect(what: str) -> Any:
+    """Return the delete of one effect of errand `e-1`."""
     from tests.unit.flows.errands import Happened
 
     return Happened.of("e-1").delete(what)
@@ -544,7 +549,7 @@ def test_components_need_only_the_flows_patterns() -> None:
     run_story(story)
 
 
-def test_correlation_id_follows_every_step_and_resend() -> None:
+def test_resent_message_keeps_the_correlation_id() -> None:
     from holdfast.core.correlation import bind_correlation_id
 
     async def story(at: Bench) -> None:

@@ -1,6 +1,4 @@
-"""Waits: an answer, a deadline and a cancellation are transitions like any other, and exactly one of them
-wins.
-"""
+"""Waits of a flow in memory: answers, tokens, deadlines and cancellations, of which exactly one wins."""
 
 from __future__ import annotations
 
@@ -39,6 +37,7 @@ from tests.unit.flows.errands import (
 
 
 def get_wait(state: State) -> Wait:
+    """Return the state's wait; fail if it has none."""
     assert isinstance(state.action, Wait)
     return state.action
 
@@ -47,6 +46,8 @@ WAIT = get_wait(STATES[2])
 
 
 def run_story(story: Callable[[Bench], Awaitable[None]]) -> None:
+    """Run the story on a bench with in-memory stores."""
+
     async def run() -> None:
         at = await open_bench()
         async with at.stores:

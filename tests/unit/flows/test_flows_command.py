@@ -1,6 +1,4 @@
-"""`holdfast flows`: the state of each flow, parked executions with their reasons, resuming, the diagram and
-the export.
-"""
+"""`holdfast flows` on stores in files: lists executions, resumes parked ones, draws and exports the flow."""
 
 from __future__ import annotations
 
@@ -30,6 +28,7 @@ class FakeEntryPoint:
 
 @pytest.fixture(autouse=True)
 def waiting_and_parked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the errand system in an empty folder, with `e-1` waiting and `e-2` parked."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(systems, "_entry_points", lambda: {SYSTEM.name: FakeEntryPoint()})
 
@@ -46,6 +45,7 @@ def waiting_and_parked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_flows_command(*arguments: str) -> int:
+    """Run `holdfast flows` in this process and return its exit code."""
     with pytest.raises(SystemExit) as ended:
         main(["flows", *arguments])
     return int(ended.value.code or 0)

@@ -1,6 +1,4 @@
-"""The system of docs/guides/flows.md passes the design check and runs as the page says: started, worked,
-listed, answered.
-"""
+"""The code blocks of docs/guides/flows.md, executed: they pass the design check and run with a worker."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ def trips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-def test_design_check_finds_nothing(trips: Any) -> None:
+def test_design_check_of_the_page_reports_only_information(trips: Any) -> None:
     found = asyncio.run(check_design(trips.TRIPS))
     assert [each for each in found if each.severity != "info"] == []
 
@@ -69,7 +67,7 @@ def test_trip_is_started_worked_listed_and_answered(trips: Any, capsys: pytest.C
 
 
 def read_first_row(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Return the first words of the first row under the headings."""
+    """Run `holdfast flows list trips` and return the first four words of its second line."""
     with pytest.raises(SystemExit) as ended:
         main(["flows", "list", "trips"])
     assert not ended.value.code

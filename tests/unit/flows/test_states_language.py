@@ -1,6 +1,4 @@
-"""Export to Amazon States Language: moto's Step Functions grammar accepts it, every transition leads to an
-existing state, and every path ends.
-"""
+"""Export to Amazon States Language: moto's grammar accepts it, and it has the flow's transitions."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from holdfast.flows import Answer, Flow, State, Wait
 from tests.unit.flows.errands import ERRANDS, STATES, Shown, choose, expire, make_flow
 
 ENDS = {"Succeed", "Fail"}
-NAME_CHARS_MAX = 80
+MAX_NAME_CHARS = 80
 
 TIMER = make_flow(
     (*STATES[:4], State("booked", Wait(deadline_s=60, deadline_to="done"), shown_as=Shown.open), *STATES[5:])
@@ -52,7 +50,7 @@ def test_grammar_accepts_it_and_every_path_ends(flow: Flow[Any]) -> None:
     assert machine["StartAt"] in states
     # The export omits states that only a cancellation reaches.
     assert set(flow.states) - set(states) == ({"cancelled"} if flow is NO_DEADLINE else set())
-    assert all(len(name) <= NAME_CHARS_MAX for name in states)
+    assert all(len(name) <= MAX_NAME_CHARS for name in states)
     for name, state in states.items():
         following = set(list_next_states(state))
         assert following <= set(states), name
@@ -62,7 +60,7 @@ def test_grammar_accepts_it_and_every_path_ends(flow: Flow[Any]) -> None:
 
 
 @pytest.mark.parametrize("flow", [ERRANDS, TIMER, SEVERAL, GIVEN, GIVEN_TIMER])
-def test_has_the_flows_transitions_only(flow: Flow[Any]) -> None:
+def test_exports_exactly_the_flows_transitions(flow: Flow[Any]) -> None:
     states = flow.to_states_language()["States"]
     for name, state in flow.states.items():
         assert find_flow_targets(states, name, set(flow.states)) == set(state.to), name
@@ -121,6 +119,7 @@ def find_flow_targets(states: dict[str, Any], name: str, named: set[str]) -> set
 
 
 def find_reachable(states: dict[str, Any], start: str) -> set[str]:
+    """Return all states that can be reached from `start`, itself included."""
     found, ahead = set[str](), [start]
     while ahead:
         if (name := ahead.pop()) not in found:

@@ -1,4 +1,4 @@
-"""Audit: entries are append-only, ordered and redacted, and a component may append without reading."""
+"""`Audit` in memory: append-only, ordered, redacted entries; components that only append or only read."""
 
 from __future__ import annotations
 
@@ -68,6 +68,7 @@ def mask(text: str) -> str:
 
 
 def make_audit(**settings: Any) -> Audit[ActionAudit]:
+    """Return the audit of the help desk. `settings` are further arguments of `Audit`."""
     example = {"conversation_id": "c-1", "action": "route", "idempotency_key": "k"}
     return Audit(ActionAudit, "AU", rate=Rate("action"), example=example, **settings)
 
@@ -97,6 +98,7 @@ class ManualClock:
 
 
 async def open_audit_stores(clock: ManualClock) -> Stores:
+    """Open in-memory stores with the help desk's tables."""
     stores = open_memory_stores(SYSTEM, clock=clock)
     await create_tables(stores, SYSTEM.tables)
     return stores
@@ -236,7 +238,8 @@ def test_redacts_every_text_of_a_payload_at_any_depth(payload: dict[str, Any]) -
     assert len(json.loads(entry.payload)) == len(payload)
 
 
-def test_masks_a_value_by_its_attribute_name() -> None:
+def test_masks_a_value_by_its_field_name() -> None:
+    """A field name in the payload such as `phone` masks its value, whatever its form."""
     payload = {
         "order_number": "77231",
         "order_id": 77231,
@@ -268,7 +271,8 @@ def test_an_example_needs_no_redactor() -> None:
     assert make_audit(redact=missing).append.build_example().entity.parsed_payload == {"example": "a reason"}
 
 
-def test_custom_redactor_receives_the_attribute_names() -> None:
+def test_given_redactor_masks_by_field_names_too() -> None:
+    """A given `Redactor` masks by field names too, in its own style."""
     audit = make_audit(redact=Redactor("tokens"))
     payload = {"phone": "5550132", "text": "ada@example.com"}
     recorded = audit.record(open_memory_stores(clock=ManualClock()), payload, **ROUTE).entity.parsed_payload
@@ -310,7 +314,7 @@ def test_entry_expires_with_its_lifetime() -> None:
     asyncio.run(story())
 
 
-def test_rejects_a_key_not_made_of_subject_and_position() -> None:
+def test_rejects_a_key_other_than_subject_and_place() -> None:
     table = Table("Loose", "subject", "action", ttl="expiresAt")
 
     class Loose(AuditEntry, table=table):
@@ -323,7 +327,7 @@ def test_rejects_a_key_not_made_of_subject_and_position() -> None:
         Audit(Loose, "LO", rate=Rate("action"), example={"subject": "s", "action": "a"})
 
 
-def test_rejects_a_table_without_the_lifetime() -> None:
+def test_rejects_a_table_without_a_time_to_live() -> None:
     table = Table("Endless", "subject", "place")
 
     class Endless(AuditEntry, table=table):

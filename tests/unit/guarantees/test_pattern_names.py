@@ -1,4 +1,4 @@
-"""Fixed names of the patterns of guarantees and flows: documents, tools and programs refer to them."""
+"""Fixed names of the patterns of guarantees and flows, which documents and tools refer to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small sample system for the tests of the hosts: a harbour, its ships and their berths."""
+"""A sample system for the tests of MCP and other hosts: a harbour, its ships and their berths."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def arrive(ship_id: str, berth: str) -> Put[Ship]:
     return Ship.create(Ship(ship_id=ship_id, berth=berth))
 
 
-@pattern("H10", "A ship calls once more", rate=ARRIVAL, example=("S1",))
+@pattern("H10", "A ship calls again", rate=ARRIVAL, example=("S1",))
 def call_again(ship_id: str) -> Update[Ship]:
     return Ship.of(ship_id).update().add(Ship.calls, 1)
 
@@ -111,7 +111,7 @@ def leave(ship_id: str) -> Delete[Ship]:
     return Ship.of(ship_id).delete()
 
 
-@pattern("H12", "A ship is entered anew", rate=ARRIVAL, example=("S1", "B1"))
+@pattern("H12", "A ship is entered again", rate=ARRIVAL, example=("S1", "B1"))
 def enter(ship_id: str, berth: str) -> Put[Ship]:
     return Ship.put(Ship(ship_id=ship_id, berth=berth))
 
@@ -128,19 +128,19 @@ async def tonnage(
 
 
 async def sink(stores: Stores, ship_id: str) -> str:
-    """Takes a ship away, which no agent may."""
+    """Delete a ship, which no agent may."""
     await stores.run(leave(ship_id))
     return "sunk"
 
 
 async def stumble(stores: Stores) -> None:
-    """Fails in a way nobody expected."""
+    """Write to standard output, then fail unexpectedly."""
     sys.stdout.write("this must not reach the protocol\n")
     raise ZeroDivisionError("a secret of the code")
 
 
 async def flood(stores: Stores, bytes_wanted: int) -> list[str]:
-    """Answers with as much as it is asked for."""
+    """Return a text of this many characters."""
     return ["x" * bytes_wanted]
 
 
@@ -149,6 +149,7 @@ WRITES = (arrive, call_again, leave, enter)
 
 
 def routes(stores: Stores) -> APIRouter:
+    """Build the API of the harbour: list a berth, and report an arrival with the component that ran it."""
     router = APIRouter()
 
     @router.get("/berths/{berth}")

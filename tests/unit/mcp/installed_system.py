@@ -1,4 +1,4 @@
-"""The harbour as an installed system, for processes that the tests start."""
+"""Install the harbour as a system with an entry point, for processes that the tests start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ HARBOUR = "tests.unit.mcp.harbour:SYSTEM"
 
 
 def install_system(folder: Path, name: str = "harbour", value: str = HARBOUR) -> dict[str, str]:
-    """Return an environment in which only this system is found by its entry point, and none of ours."""
+    """Return an environment in which only this system is found by its entry point, and none of the
+    repository's.
+    """
     place = folder / "installed"
     _write_dist_info(place, name, f"[holdfast.systems]\n{name} = {value}\n")
     # The first distribution of a name on the path wins: this one hides ours, and with it our systems.
@@ -20,6 +22,7 @@ def install_system(folder: Path, name: str = "harbour", value: str = HARBOUR) ->
 
 
 def _write_dist_info(place: Path, name: str, entry_points: str) -> None:
+    """Write the metadata of an installed distribution with these entry points."""
     record = place / f"{name}-1.dist-info"
     record.mkdir(parents=True, exist_ok=True)
     (record / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""In-process agent: the SDK's client in front of the MCP server, with a harbour in memory."""
+"""An in-process agent: the SDK's client in front of the MCP server, with in-memory stores."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def run_as_agent(story: Callable[[Client, Stores], Awaitable[R]], *systems: Syst
 
 
 async def call_tool(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
+    """Call a tool that must succeed and return its structured result."""
     result = await client.call_tool(name, arguments)
     assert not result.is_error, result.content
     assert isinstance(result.structured_content, dict)
@@ -42,6 +43,7 @@ async def call_tool(client: Client, name: str, **arguments: Any) -> dict[str, An
 
 
 async def get_refusal(client: Client, name: str, **arguments: Any) -> str:
+    """Call a tool that must fail and return the text of its error."""
     result = await client.call_tool(name, arguments)
     assert result.is_error
     assert result.structured_content is None

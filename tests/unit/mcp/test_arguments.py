@@ -15,6 +15,7 @@ from tests.unit.mcp.mcp_client import call_tool, get_refusal, run_as_agent
 
 
 def _even(number: int) -> int:
+    """Raise `ValueError` for an odd number, with a message that ends in a full stop."""
     if number % 2:
         raise ValueError("only even numbers are berthed.")
     return number
@@ -47,16 +48,19 @@ def even(number: Annotated[int, AfterValidator(_even)]) -> Query[Ship]:
 
 
 async def seen_since(stores: Stores, moments: list[datetime]) -> int:
-    """How many moments there are."""
+    """Return how many moments there are."""
     return len(moments)
 
 
 def harbour_with(*patterns: Pattern[..., Any]) -> System:
+    """Return the harbour with an agent that has only these patterns."""
     agent = Component("agent", reads=patterns)
     return replace(SYSTEM, patterns=patterns, components=[agent], tools=[seen_since])
 
 
 def list_arguments(name: str, *patterns: Pattern[..., Any]) -> list[str]:
+    """Return the sorted argument names in the schema of a tool."""
+
     async def story(client: Client, _: Stores) -> list[str]:
         [tool] = [each for each in (await client.list_tools()).tools if each.name == name]
         return sorted(tool.input_schema["properties"])
@@ -68,7 +72,7 @@ def test_pattern_with_its_own_cursor_is_offered_under_one_name() -> None:
     assert list_arguments("pages_at", pages_at) == ["berth", "cursor", "limit"]
 
 
-def test_cursor_of_such_a_pattern_returns_the_next_page() -> None:
+def test_pattern_with_its_own_cursor_returns_the_next_page() -> None:
     async def story(client: Client, stores: Stores) -> list[list[str]]:
         await moor(stores, "B1", 3)
         first = await call_tool(client, "pages_at", berth="B1", limit=2)

@@ -1,4 +1,4 @@
-"""Results of tools: items with stored names, bounded pages, and one sentence per error."""
+"""Results of tools in process: stored names, bounded pages, one sentence per error, and permissions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from mcp import Client
 
 from holdfast import Component, Stores
-from holdfast.mcp.results import PAGE_BYTES_MAX, RESULT_BYTES_MAX
+from holdfast.mcp.results import MAX_PAGE_BYTES, MAX_RESULT_BYTES
 from tests.unit.mcp import harbour
 from tests.unit.mcp.harbour import SYSTEM, Ship, moor, with_agent
 from tests.unit.mcp.mcp_client import call_tool, get_refusal, run_as_agent
@@ -92,7 +92,7 @@ def test_page_ends_before_its_size_limit_and_loses_nothing() -> None:
 
     pages = run_as_agent(story)
 
-    assert all(len(json.dumps(page["items"])) <= PAGE_BYTES_MAX for page in pages)
+    assert all(len(json.dumps(page["items"])) <= MAX_PAGE_BYTES for page in pages)
     assert [item["shipId"] for page in pages for item in page["items"]] == [f"S{n:03}" for n in range(1, 31)]
 
 
@@ -147,13 +147,13 @@ def test_several_queries_report_the_number_of_items_of_each() -> None:
 
 def test_rejects_a_result_too_large_for_an_agent_with_a_remedy() -> None:
     async def story(client: Client, _: Stores) -> tuple[str, dict[str, Any]]:
-        much = await get_refusal(client, "flood", bytes_wanted=RESULT_BYTES_MAX)
-        return much, await call_tool(client, "flood", bytes_wanted=RESULT_BYTES_MAX - 4)
+        much = await get_refusal(client, "flood", bytes_wanted=MAX_RESULT_BYTES)
+        return much, await call_tool(client, "flood", bytes_wanted=MAX_RESULT_BYTES - 4)
 
     much, enough = run_as_agent(story)
 
     assert much == ("The result has 262,148 bytes, more than the limit of 262,144. Request less.")
-    assert len(enough["result"][0]) == RESULT_BYTES_MAX - 4
+    assert len(enough["result"][0]) == MAX_RESULT_BYTES - 4
 
 
 def test_function_runs_the_agents_patterns() -> None:
@@ -176,7 +176,10 @@ def test_function_cannot_exceed_the_agents_rights() -> None:
     assert left is not None
 
 
-def test_declared_write_returns_the_resulting_item() -> None:
+def test_agent_runs_declared_writes() -> None:
+    """Run declared writes: a put returns nothing, a repeated create is refused, an update and a delete return
+    the item.
+    """
     system = with_agent(Component("agent", writes=harbour.WRITES))
 
     async def story(client: Client, _: Stores) -> list[Any]:

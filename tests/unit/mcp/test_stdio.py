@@ -1,4 +1,4 @@
-"""`holdfast mcp` as its own process, with the SDK's client over standard input and output."""
+"""`holdfast mcp` as a process of its own, with the SDK's client over standard input and output."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ def run_as_agent(
 
 
 def run_to_end(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run `holdfast mcp` with these arguments and an empty input until it exits."""
     return subprocess.run(
         [*COMMAND, *words],
         cwd=folder,

@@ -1,4 +1,4 @@
-"""Queues and objects as tools: offered only if declared, described by their store, returned as JSON."""
+"""Queue and object patterns as tools: offered only if declared, described by store, returned as JSON."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ AGENT = Component("agent", reads=(scan_of, scans_of_day), writes=(take_in, next_
 def call_tools(
     agent: Component, *calls: tuple[str, dict[str, Any]]
 ) -> tuple[dict[str, AgentTool], list[Any]]:
+    """Build the tools of this agent in memory and call some of them. Return the tools and the results."""
     system = replace(SYSTEM, components=(agent,))
 
     async def run() -> tuple[dict[str, AgentTool], list[Any]]:
@@ -43,7 +44,7 @@ def call_tools(
     return asyncio.run(run())
 
 
-def test_agent_without_such_patterns_has_no_such_tools() -> None:
+def test_agent_is_offered_only_its_declared_patterns() -> None:
     tools, _ = call_tools(Component("agent", reads=(scans_of_day,)))
 
     assert list(tools) == ["scans_of_day"]

@@ -1,4 +1,4 @@
-"""Tools offered to an agent, and their descriptions."""
+"""The tools that an agent is offered: their names, descriptions, schemas and effect hints."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def list_tools(*systems: System) -> dict[str, Tool]:
 
 
 def get_hints(tool: Tool) -> tuple[bool | None, bool | None, bool | None]:
+    """Return the hints read-only, destructive and idempotent."""
     assert isinstance(tool.annotations, ToolAnnotations)
     found = tool.annotations
     return found.read_only_hint, found.destructive_hint, found.idempotent_hint
@@ -77,7 +78,7 @@ def test_schema_of_a_function_leaves_out_the_stores() -> None:
     assert tonnage.input_schema["required"] == ["berth"]
 
 
-def test_marks_reads() -> None:
+def test_tools_of_an_agent_without_writes_are_marked_read_only() -> None:
     assert {get_hints(tool) for tool in list_tools().values()} == {(True, False, True)}
 
 
@@ -89,7 +90,7 @@ def test_offers_only_declared_writes_and_marks_their_effects() -> None:
     assert {name: get_hints(tool) for name, tool in tools.items()} == {
         "ship": (True, False, True),
         "arrive": (False, False, True),  # rejects an existing ship
-        "call_again": (False, True, False),  # counts once more on every call
+        "call_again": (False, True, False),  # counts again on every call
         "leave": (False, True, True),
         "enter": (False, True, True),  # replaces an existing ship
         "tonnage": (False, True, False),  # may do anything that its component may

@@ -1,4 +1,4 @@
-"""Two more sample systems for the tests of the hosts: one with an agent and no API, one without an agent."""
+"""Two more sample systems for the tests of the hosts: one with an agent, one without an agent."""
 
 from __future__ import annotations
 

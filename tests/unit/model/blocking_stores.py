@@ -1,4 +1,4 @@
-"""Blocking stores for synchronous tests: an in-memory engine with the tables of the test."""
+"""Blocking wrapper of in-memory stores, for the synchronous tests of the model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ P = TypeVar("P")
 
 
 class BlockingStores:
-    """A blocking wrapper of stores, with access to stored items."""
+    """Stores whose calls block, with access to items as they are stored."""
 
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
@@ -39,6 +39,8 @@ class BlockingStores:
         return asyncio.run(self.stores.all(query))
 
     def each(self, query: PagedRead[Any, P]) -> list[P]:
+        """Return all items of the query or scan as a list."""
+
         async def collect() -> list[P]:
             return [item async for item in self.stores.each(query)]
 
@@ -61,6 +63,7 @@ class BlockingStores:
 def open_blocking_stores(
     *tables: Table, system: System | None = None, clock: Clock | None = None
 ) -> Iterator[BlockingStores]:
+    """Open in-memory stores with these tables, and close them at the end of the block."""
     stores = open_memory_stores(system, clock=clock)
     try:
         asyncio.run(create_tables(stores, tables))

@@ -1,4 +1,4 @@
-"""Values of every Python type that an attribute can have: their stored form, and reading them back."""
+"""Attribute values of every Python type, in memory: their stored form, and reading them back."""
 
 from __future__ import annotations
 
@@ -283,15 +283,13 @@ def test_elements_are_encoded_as_in_the_whole_value() -> None:
         assert stores.run(found).items == (log,)
 
 
-def test_a_moment_in_a_document_is_refused_without_a_zone_also_in_a_nested_update() -> None:
+def test_rejects_a_time_without_a_zone_in_an_update_inside_a_document() -> None:
     with pytest.raises(InvalidRequest, match="has no time zone"):
         Thing.of("1").update().set(Thing.inner.at(lambda inner: inner.at), datetime(2026, 2, 4))
 
 
 @given(st.datetimes(timezones=st.timezones()), st.datetimes(timezones=st.timezones()))
-def test_times_are_texts_of_one_width_that_sort_as_they_follow_each_other(
-    one: datetime, two: datetime
-) -> None:
+def test_stored_times_have_one_width_and_sort_in_time_order(one: datetime, two: datetime) -> None:
     try:
         first, second = one.astimezone(UTC), two.astimezone(UTC)
     except OverflowError:

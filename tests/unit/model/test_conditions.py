@@ -1,4 +1,4 @@
-"""Conditions in typed Python select matching items on a store, and have no truth value."""
+"""Conditions in typed Python, run as filters in memory: which items they select, and what is refused."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ BOXES = [
 
 @pytest.fixture(scope="module")
 def stores() -> Iterator[BlockingStores]:
+    """Open stores with three boxes."""
     with open_blocking_stores(boxes) as opened:
         for box in BOXES:
             opened.run(Box.put(box))

@@ -1,4 +1,4 @@
-"""Cursors continue one query, and are refused by every other one."""
+"""Page cursors in memory: each continues its own query only, and stays valid across releases."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ class Seat(Entity, table=seats):
 
 @pytest.fixture
 def stores() -> Iterator[BlockingStores]:
+    """Open stores with seven seats of one flight."""
     with open_blocking_stores(seats) as opened:
         for number in range(7):
             opened.run(
@@ -226,11 +227,13 @@ HELD: list[tuple[tuple[object, ...], str]] = [
 
 @pytest.mark.parametrize(("question", "cursor"), HELD, ids=["index", "filter", "scan", "segment"])
 def test_accepts_cursors_that_clients_hold(question: tuple[object, ...], cursor: str) -> None:
+    """Cursors of earlier releases are still produced and accepted. `question` identifies the query."""
     assert encode_cursor({"id": "1"}, question) == cursor
     assert decode_cursor(cursor, question) == {"id": "1"}
 
 
 def test_labels_match_the_cursors_that_clients_hold() -> None:
+    """The labels in fingerprints must not change."""
     assert sorted(LABELS.values()) == [
         "And",
         "AttributeExists",

@@ -1,4 +1,7 @@
-"""Invalid declarations are refused at definition, with a correction."""
+"""Declarations of tables and entities: invalid ones are refused at definition, with a correction.
+
+Each function with a leading underscore makes one invalid declaration, which raises.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,14 @@ from holdfast.core.errors import DeclarationError, InvalidRequest
 
 
 def _table(**parts: Any) -> tuple[Table, Index]:
+    """Return a table with a global index. `parts` are further arguments of `Table`."""
     table = Table("Tab", partition="PK", sort="SK", **parts)
     return table, table.global_index("by-x", "GSI1PK", "GSI1SK")
 
 
 def _no_key() -> object:
+    """Declare an entity without a primary key."""
+
     class Wrong(Entity, table=_table()[0]):
         id: Attr[str] = attr()
 
@@ -43,6 +49,8 @@ def _no_key() -> object:
 
 
 def _two_keys() -> object:
+    """Declare an entity with two primary keys."""
+
     class Wrong(Entity, table=_table()[0]):
         id: Attr[str] = attr()
         of = Key("A#" + id, "B")
@@ -52,6 +60,8 @@ def _two_keys() -> object:
 
 
 def _sort_key_left_out() -> object:
+    """Declare an entity without the sort key that its table has."""
+
     class Wrong(Entity, table=_table()[0]):
         id: Attr[str] = attr()
         of = Key("A#" + id)
@@ -60,6 +70,8 @@ def _sort_key_left_out() -> object:
 
 
 def _sort_key_too_many() -> object:
+    """Declare an entity with a sort key that its table does not have."""
+
     class Wrong(Entity, table=Table("Tab", partition="PK")):
         id: Attr[str] = attr()
         of = Key("A#" + id, "B")
@@ -68,6 +80,8 @@ def _sort_key_too_many() -> object:
 
 
 def _empty_partition() -> object:
+    """Declare an entity with an empty partition key."""
+
     class Wrong(Entity, table=_table()[0]):
         id: Attr[str] = attr()
         of = Key("", id)
@@ -76,6 +90,8 @@ def _empty_partition() -> object:
 
 
 def _optional_in_primary_key() -> object:
+    """Declare an entity with an optional attribute in its primary key."""
+
     class Wrong(Entity, table=_table()[0]):
         id: Attr[str | None] = attr(default=None)
         of = Key("A#" + id, "B")
@@ -84,6 +100,8 @@ def _optional_in_primary_key() -> object:
 
 
 def _no_separator() -> object:
+    """Declare an entity with two attributes in a key and no separator between them."""
+
     class Wrong(Entity, table=_table()[0]):
         a: Attr[str] = attr()
         b: Attr[str] = attr()
@@ -93,6 +111,8 @@ def _no_separator() -> object:
 
 
 def _other_separator() -> object:
+    """Declare an entity whose key has another separator than its table."""
+
     class Wrong(Entity, table=_table()[0]):
         a: Attr[str] = attr()
         b: Attr[str] = attr()
@@ -102,6 +122,8 @@ def _other_separator() -> object:
 
 
 def _index_of_another_table() -> object:
+    """Declare an entity with a key for an index of another table."""
+
     class Wrong(Entity, table=_table()[0]):
         id: Attr[str] = attr()
         of = Key("A#" + id, "B")
@@ -111,6 +133,7 @@ def _index_of_another_table() -> object:
 
 
 def _index_without_its_sort_key() -> object:
+    """Declare an entity whose index key lacks the index's sort key."""
     table, index = _table()
 
     class Wrong(Entity, table=table):
@@ -122,6 +145,7 @@ def _index_without_its_sort_key() -> object:
 
 
 def _two_keys_for_one_index() -> object:
+    """Declare an entity with two keys for one index."""
     table, index = _table()
 
     class Wrong(Entity, table=table):
@@ -134,6 +158,7 @@ def _two_keys_for_one_index() -> object:
 
 
 def _one_key_attribute_made_in_two_ways() -> object:
+    """Declare an entity whose primary key and index key compute one key attribute differently."""
     table, _ = _table()
     inverted = table.global_index("inverted", "SK", "PK")
 
@@ -146,6 +171,7 @@ def _one_key_attribute_made_in_two_ways() -> object:
 
 
 def _only_without_a_key_of_its_own() -> object:
+    """Declare an entity with `only` on an index key of plain attributes."""
     table = Table("Tab", partition="id")
     index = table.global_index("by-state", "state")
 
@@ -159,6 +185,8 @@ def _only_without_a_key_of_its_own() -> object:
 
 
 def _attribute_under_a_key_made_of_it() -> object:
+    """Declare an entity whose attribute has the stored name of a computed key."""
+
     class Wrong(Entity, table=Table("Tab", partition="id")):
         id: Attr[str] = attr()
         of = Key("A#" + id)
@@ -167,6 +195,8 @@ def _attribute_under_a_key_made_of_it() -> object:
 
 
 def _two_attributes_under_one_name() -> object:
+    """Declare an entity with two attributes under one stored name."""
+
     class Wrong(Entity, table=Table("Tab", partition="id")):
         id: Attr[str] = attr()
         a: Attr[str] = attr("x")
@@ -177,6 +207,8 @@ def _two_attributes_under_one_name() -> object:
 
 
 def _number_where_the_table_has_a_text() -> object:
+    """Declare an entity with a number as a key that its table declares as text."""
+
     class Wrong(Entity, table=Table("Tab", partition="id")):
         id: Attr[int] = attr()
         of = Key(id)
@@ -185,6 +217,7 @@ def _number_where_the_table_has_a_text() -> object:
 
 
 def _text_where_the_index_has_a_number() -> object:
+    """Declare an entity with text as a key that its index declares as a number."""
     table = Table("Tab", partition="id")
     index = table.global_index("by-rank", "kind", "rank", sort_type="N")
 
@@ -199,6 +232,8 @@ def _text_where_the_index_has_a_number() -> object:
 
 
 def _name_that_every_entity_has() -> object:
+    """Declare an entity with an attribute named like a method of `Entity`."""
+
     class Wrong(Entity, table=Table("Tab", partition="id")):
         id: Attr[str] = attr()
         put: Attr[str] = attr()  # type: ignore[assignment]
@@ -208,6 +243,8 @@ def _name_that_every_entity_has() -> object:
 
 
 def _forgetful_document() -> object:
+    """Declare an entity with a nested document that drops unknown members."""
+
     class Forgetful(BaseModel):
         name: str
 
@@ -223,6 +260,8 @@ def _forgetful_document() -> object:
 
 
 def _type_that_is_not_defined() -> object:
+    """Declare an entity with a type that is defined only later."""
+
     class Wrong(Entity, table=Table("Tab", partition="id")):
         id: Attr[str] = attr()
         later: Attr[Later] = attr()
@@ -235,6 +274,8 @@ def _type_that_is_not_defined() -> object:
 
 
 def _optional_with_a_default() -> object:
+    """Declare an entity with an optional attribute whose default is not None."""
+
     class Wrong(Entity, table=Table("Tab", partition="id")):
         id: Attr[str] = attr()
         state: Attr[str | None] = attr(default="new")
@@ -244,6 +285,8 @@ def _optional_with_a_default() -> object:
 
 
 def _set_with_a_default() -> object:
+    """Declare an entity with a set whose default is not empty."""
+
     class Wrong(Entity, table=Table("Tab", partition="id")):
         id: Attr[str] = attr()
         tags: Attr[frozenset[str]] = attr(default=frozenset({"a"}))
@@ -253,6 +296,8 @@ def _set_with_a_default() -> object:
 
 
 def _lifetime_without_a_place() -> object:
+    """Declare an entity with a lifetime in a table without a time to live."""
+
     class Wrong(Entity, table=Table("Tab", partition="id")):
         id: Attr[str] = attr()
         made: Attr[datetime] = attr()
@@ -263,6 +308,8 @@ def _lifetime_without_a_place() -> object:
 
 
 def _two_lifetimes() -> object:
+    """Declare an entity with two lifetimes."""
+
     class Wrong(Entity, table=Table("Tab", partition="id", ttl="ends")):
         id: Attr[str] = attr()
         made: Attr[datetime] = attr()
@@ -274,6 +321,8 @@ def _two_lifetimes() -> object:
 
 
 def _lifetime_over_an_attribute() -> object:
+    """Declare an entity with a lifetime and an attribute under the same stored name."""
+
     class Wrong(Entity, table=Table("Tab", partition="id", ttl="ends")):
         id: Attr[str] = attr()
         ends: Attr[EpochSeconds] = attr()
@@ -284,19 +333,24 @@ def _lifetime_over_an_attribute() -> object:
 
 
 def _separator_of_two_characters() -> object:
+    """Declare a table with a separator of two characters."""
     return Table("Tab", partition="id", separator="::")
 
 
 def _separator_that_escapes() -> object:
+    """Declare a table with the escape character as its separator."""
     return Table("Tab", partition="id", separator="%")
 
 
 def _two_indexes_of_one_name() -> object:
+    """Declare two indexes of one name."""
     table, _ = _table()
     return table.local_index("by-x", "LSI1")
 
 
 def _lifetime_from_a_day() -> object:
+    """Declare an entity with a lifetime from a date instead of a time."""
+
     class Wrong(Entity, table=Table("Tab", partition="id", ttl="ends")):
         id: Attr[str] = attr()
         day: Attr[date] = attr()
@@ -307,6 +361,8 @@ def _lifetime_from_a_day() -> object:
 
 
 def _text_as_the_end_of_a_life() -> object:
+    """Declare an entity with a datetime, stored as text, under the time-to-live attribute."""
+
     class Wrong(Entity, table=Table("Tab", partition="id", ttl="ends")):
         id: Attr[str] = attr()
         ends: Attr[datetime] = attr()
@@ -316,6 +372,8 @@ def _text_as_the_end_of_a_life() -> object:
 
 
 def _seconds_as_the_end_of_a_life() -> object:
+    """Declare an entity with a text in seconds under the time-to-live attribute."""
+
     class Wrong(Entity, table=Table("Tab", partition="id", ttl="ends")):
         id: Attr[str] = attr()
         over: Attr[TimestampSeconds | None] = attr("ends", default=None)
@@ -325,6 +383,8 @@ def _seconds_as_the_end_of_a_life() -> object:
 
 
 def _attribute_without_attr_in_a_key() -> object:
+    """Declare an entity with an attribute in its key that lacks `= attr()`."""
+
     class Wrong(Entity, table=_table()[0]):
         id: Attr[str]
         of = Key(id, "M")
@@ -333,22 +393,27 @@ def _attribute_without_attr_in_a_key() -> object:
 
 
 def _table_with_a_short_name() -> object:
+    """Declare a table with a name of one character."""
     return Table("T", partition="id")
 
 
 def _table_with_an_odd_name() -> object:
+    """Declare a table with a name that is not ASCII."""
     return Table("Flüge", partition="id")
 
 
 def _index_with_a_long_name() -> object:
+    """Declare an index with a name of 256 characters."""
     return _table()[0].global_index("x" * 256, "x")
 
 
 def _index_with_a_space_in_its_name() -> object:
+    """Declare an index with a space in its name."""
     return _table()[0].local_index("by x", "x")
 
 
 def _projection_as_text() -> object:
+    """Declare an index with a projection as text."""
     wrong: Any = "KEYS_ONLY"
     return _table()[0].global_index("by-y", "y", projection=wrong)
 
@@ -358,6 +423,8 @@ class Labels(Document):
 
 
 def _document_with_a_set_that_cannot_be_absent() -> object:
+    """Declare an entity with documents that have a set without a default."""
+
     class Wrong(Entity, table=Table("Tab", partition="id")):
         id: Attr[str] = attr()
         labels: Attr[list[Labels]] = attr()
@@ -367,6 +434,8 @@ def _document_with_a_set_that_cannot_be_absent() -> object:
 
 
 def _use_without_a_table() -> object:
+    """Put an entity that has no table."""
+
     class Base(Entity):
         id: Attr[str] = attr()
 

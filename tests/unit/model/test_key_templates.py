@@ -1,4 +1,4 @@
-"""Key templates: keys are unique, fixed-width values keep their order, and ranges are exact."""
+"""Key templates in memory: no two items have one key, stored order is value order, and ranges are exact."""
 
 from __future__ import annotations
 
@@ -114,6 +114,7 @@ by_hour = journal.global_index("by-hour", "hourKey", "created")
 
 
 def day(moment: datetime) -> date:
+    """Return the date of a time."""
     return moment.date()
 
 
@@ -230,7 +231,7 @@ def test_number_that_sorts_as_text_can_be_matched_exactly() -> None:
     assert Unpadded.of("u").at(9).key_condition[1].values == ("N#9",)
 
 
-def test_rejects_a_bound_that_cannot_combine_with_a_constant() -> None:
+def test_rejects_before_on_a_sort_key_that_begins_with_a_constant() -> None:
     with pytest.raises(InvalidRequest, match="Use until"):
         Entry.of("o", "g").before("x")
 
@@ -268,6 +269,7 @@ def _entry(owner: str, group: str, name: str, part: str) -> Entry:
 
 
 def _fill(stores: BlockingStores, names: set[str]) -> str:
+    """Put an entry per name for a new owner, and items under nearby keys; return the owner."""
     owner = next(_OWNERS)
     for name in names:
         stores.run(Entry.put(_entry(owner, "g", name, "p")))
@@ -278,8 +280,10 @@ def _fill(stores: BlockingStores, names: set[str]) -> str:
 
 
 def _names(stores: BlockingStores, query: Query[Entry]) -> set[str]:
+    """Return the names of the entries that the query finds."""
     return {entry.name for entry in stores.all(query)}
 
 
 def _creation_times(stores: BlockingStores, query: Query[Note]) -> set[datetime]:
+    """Return the creation times of the notes that the query finds."""
     return {note.created for note in stores.all(query)}

@@ -1,4 +1,4 @@
-"""Calls of access patterns, declarations of systems, and components limited to their declared patterns."""
+"""Access patterns, systems and components in memory: calls, declarations, and limits of components."""
 
 from __future__ import annotations
 
@@ -443,7 +443,7 @@ def test_stores_are_opened_as_the_settings_say(tmp_path: Any) -> None:
     assert (tmp_path / "data" / "tables.db").exists()
 
 
-def test_stores_close_at_the_end_of_their_block() -> None:
+def test_stores_are_an_async_context_manager() -> None:
     async def used() -> Stores:
         async with open_memory_stores(CABIN) as stores:
             return stores

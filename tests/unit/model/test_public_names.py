@@ -1,4 +1,4 @@
-"""The public names of `holdfast`."""
+"""Public names of `holdfast`: a star import gives exactly those of the model and the runtime."""
 
 from __future__ import annotations
 

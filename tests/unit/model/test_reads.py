@@ -1,4 +1,4 @@
-"""Reading more than one item: pages, counts, batches, parallel queries, selections, scans."""
+"""Reads in memory: pages, counts, batches, parallel queries, selections and scans."""
 
 from __future__ import annotations
 
@@ -347,6 +347,7 @@ def test_rejects_an_invalid_page_size(limit: Any) -> None:
 
 @pytest.mark.parametrize("number", ["1", True, 1.0, None])
 def test_a_padded_number_in_a_key_is_a_whole_number(number: Any) -> None:
+    """Other types and None are refused as the value of a padded number."""
     with pytest.raises(InvalidRequest, match="expected an integer|None is not allowed"):
         Doc.of("s").get(number)
 
@@ -365,7 +366,7 @@ def test_invalid_range_is_reported() -> None:
         Doc.title.begins_with(7)  # type: ignore[arg-type]
 
 
-def test_invalid_value_is_reported_by_attribute_without_its_value() -> None:
+def test_invalid_value_is_reported_with_its_attribute_and_the_reason() -> None:
     wrong: Any = "heavy"
     with pytest.raises(InvalidRequest, match="^Invalid rank 'heavy': input should be a valid integer"):
         _ = Doc.rank == wrong

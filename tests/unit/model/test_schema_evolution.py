@@ -1,6 +1,4 @@
-"""Items written by other versions of the code: unknown attributes are kept, missing ones get defaults or are
-named.
-"""
+"""Items that other versions of the code wrote, in memory: what is kept, defaulted or refused when read."""
 
 from __future__ import annotations
 
@@ -81,6 +79,7 @@ def stores() -> Iterator[BlockingStores]:
 
 
 def _read(stores: BlockingStores, item: Item) -> Order:
+    """Store the item as it is and read it as an order."""
     stores.put_item(orders, item)
     found = stores.run(Order.of("1").get())
     assert found is not None
@@ -162,7 +161,7 @@ def test_older_item_names_its_missing_attribute(stores: BlockingStores) -> None:
     assert refused.value.table == "Orders"
 
 
-def test_an_item_with_a_value_of_another_type_names_the_place(stores: BlockingStores) -> None:
+def test_item_with_a_missing_nested_member_names_its_path(stores: BlockingStores) -> None:
     stores.put_item(
         orders, {"PK": "ORDER#1", "id": "1", "state": "new", "address": {"lines": [{"count": 1}]}}
     )

@@ -1,4 +1,4 @@
-"""Several entities in one table: keys that can share it, and keys that would be confused."""
+"""Several entities in one table: which keys may share it, and which are refused as ambiguous."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ def test_entities_whose_keys_differ_share_a_table(one: Any, other: Any) -> None:
     ("one", "other"), [each[1:] for each in TOGETHER], ids=[each[0] for each in TOGETHER]
 )
 def test_rejects_entities_with_ambiguous_keys(one: Any, other: Any, turned: bool) -> None:
+    """Either order of declaration is refused (`turned`)."""
     table = Table("Shared", partition="PK", sort="SK")
     first, second = (other, one) if turned else (one, other)
     _declare_entity(table, "One", first)

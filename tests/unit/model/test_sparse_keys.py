@@ -1,4 +1,4 @@
-"""Every kind of write adds and removes index entries with the attributes of their keys."""
+"""Sparse index keys in memory: each kind of write adds and removes index entries with their attributes."""
 
 from __future__ import annotations
 
@@ -49,10 +49,12 @@ def stores() -> Iterator[BlockingStores]:
 
 
 def _assigned_ids(stores: BlockingStores) -> list[str]:
+    """Return the tasks that the index of assignees has for Ada."""
     return [task.id for task in stores.run(Task.of_assignee("ada").query())]
 
 
 def _unfinished_ids(stores: BlockingStores) -> list[str]:
+    """Return the tasks that the index of unfinished tasks has."""
     return [task.id for task in stores.run(Task.unfinished("p").query())]
 
 
@@ -188,7 +190,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("update", "message"), REFUSED)
-def test_rejects_an_update_with_an_incomplete_key(
+def test_rejects_an_update_with_missing_or_contradictory_key_values(
     stores: BlockingStores, update: object, message: str
 ) -> None:
     stores.run(Task.put(Task(id="1", project="p", assignee="bo", due="2026-01-01")))
@@ -215,6 +217,7 @@ CHANGES: list[st.SearchStrategy[Callable[[Update[Task]], Update[Task]]]] = [
 
 
 def _apply_changes(changes: list[Callable[[Update[Task]], Update[Task]]]) -> Update[Task]:
+    """Return the update of task 1 with these changes."""
     update = Task.of("p").update("1")
     for change in changes:
         update = change(update)

@@ -1,4 +1,4 @@
-"""Transactions: all or nothing, harmless when repeated, and limited to one store."""
+"""Transactions in memory: all or nothing, harmless when repeated with a token, limited to one store."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class Account(Entity, table=accounts):
 
 @pytest.fixture
 def stores() -> Iterator[BlockingStores]:
+    """Open stores with account a (10) and account b (0)."""
     with open_blocking_stores(accounts) as opened:
         opened.run(Account.put(Account(id="a", balance=10)))
         opened.run(Account.put(Account(id="b")))
@@ -37,10 +38,12 @@ def stores() -> Iterator[BlockingStores]:
 
 
 def _balances(stores: BlockingStores) -> dict[str, int]:
+    """Return the balance of every account."""
     return {account.id: account.balance for account in stores.all(Account.scan(reason="a test"))}
 
 
 def _transfer(amount: int) -> tuple[Write[Any], ...]:
+    """Return the two writes that move an amount from account a to b, if a has enough."""
     return (
         Account.of("a").update().add(Account.balance, -amount).when(Account.balance >= amount),
         Account.of("b").update().add(Account.balance, amount),

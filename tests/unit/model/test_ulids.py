@@ -1,4 +1,4 @@
-"""ULIDs sort in order of creation, whatever the clock and the threads do."""
+"""ULIDs: unique, in order of creation whatever the clock and the threads do, and parsed from text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.core.errors import InvalidRequest
 
 
 class FakeClock:
-    """A clock that a test sets by hand."""
+    """A clock that returns the given moments one after the other, and the last one for ever."""
 
     def __init__(self, *moments: float) -> None:
         self.moments = list(moments)

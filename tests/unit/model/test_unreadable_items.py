@@ -1,4 +1,4 @@
-"""Unreadable items: an error by default, skipped and reported on request."""
+"""Unreadable items in memory: an error by default; skipped and collected inside `skip_unreadable`."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class Seat(Entity, table=seats):
 
 
 async def _fill(stores: Stores) -> None:
+    """Create the table with three seats, of which `1B` cannot be decoded."""
     await create_tables(stores, [seats])
     for seat, price in (("1A", 9), ("1B", "free"), ("1C", 7)):
         await stores.tables.run(PutItem("Seats", {"flight": "1", "seat": seat, "price": price}))

@@ -1,4 +1,4 @@
-"""Updates in place: their writes and refusals, versions, lifetimes, and items created by an update."""
+"""Updates in memory: writes and refusals, versions, lifetimes, items created by an update, deletes."""
 
 from __future__ import annotations
 
@@ -69,6 +69,7 @@ by_hour = days.global_index("by-hour", "GSI1PK", "GSI1SK")
 
 
 def day(moment: datetime) -> str:
+    """Return the date of a time as text."""
     return moment.date().isoformat()
 
 
@@ -105,10 +106,12 @@ def test_creating_update_writes_the_current_values_of_its_key() -> None:
 
 
 def _change() -> Update[Trip]:
+    """Return an empty update of trip 7."""
     return Trip.of("o").update(7)
 
 
 def _item(stores: BlockingStores) -> dict[str, Any]:
+    """Return the stored item of trip 7; fail if there is none."""
     item = stores.get_item(trips, PK="TRIP#o", SK="N#0007")
     assert item is not None
     return item
@@ -134,6 +137,7 @@ def test_update_returns_the_updated_entity(stores: BlockingStores) -> None:
 
 
 def test_a_document_is_changed_at_one_place(stores: BlockingStores) -> None:
+    """Unless an index key is computed from the document: that is refused."""
     stores.run(Trip.put(Trip(owner="o", number=7)))
     refused = _change().set(Trip.place.at(lambda place: place.city), "Oslo")
     with pytest.raises(InvalidRequest, match="set place to a known value"):

@@ -1,1 +1,1 @@
-"""Numbers and values."""
+"""Tests of the operation vocabulary: numbers, values and expressions."""

@@ -1,4 +1,4 @@
-"""Numbers for property tests: DynamoDB's range, written in the many ways a client may write them."""
+"""Hypothesis strategies of number texts in DynamoDB's range, written in the many ways a client may use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from holdfast.core.limits import NUMBER_DIGITS_MAX, NUMBER_EXPONENT_MAX, NUMBER_EXPONENT_MIN
+from holdfast.core.limits import MAX_NUMBER_DIGITS, MAX_NUMBER_EXPONENT, MIN_NUMBER_EXPONENT
 from holdfast.operations import numbers
 
 # Digits that form pairs: runs of zeros and nines, and lengths around every boundary.
@@ -16,14 +16,14 @@ _digit_runs = st.lists(
     max_size=12,
 ).map("".join)
 _significands = (
-    st.one_of(_digit_runs, st.integers(1, 10**NUMBER_DIGITS_MAX - 1).map(str), st.integers(1, 120).map(str))
-    .map(lambda digits: digits.strip("0")[:NUMBER_DIGITS_MAX].rstrip("0"))
+    st.one_of(_digit_runs, st.integers(1, 10**MAX_NUMBER_DIGITS - 1).map(str), st.integers(1, 120).map(str))
+    .map(lambda digits: digits.strip("0")[:MAX_NUMBER_DIGITS].rstrip("0"))
     .filter(bool)
 )
 _powers = st.one_of(
-    st.integers(NUMBER_EXPONENT_MIN, NUMBER_EXPONENT_MAX),
+    st.integers(MIN_NUMBER_EXPONENT, MAX_NUMBER_EXPONENT),
     st.integers(-3, 3),
-    st.sampled_from([NUMBER_EXPONENT_MIN, NUMBER_EXPONENT_MAX]),
+    st.sampled_from([MIN_NUMBER_EXPONENT, MAX_NUMBER_EXPONENT]),
 )
 _signs = st.sampled_from(["", "-"])
 
@@ -37,7 +37,7 @@ _scientific = st.builds(
 texts = st.one_of(
     st.just("0"), st.just("-0.00"), st.integers(-(10**38) + 1, 10**38 - 1).map(str), _scientific
 )
-"""Texts of storable numbers. Near each other often enough that their order is worth a question."""
+"""Texts of storable numbers, often near each other, so that a test of their order means something."""
 
 storable = texts.map(numbers.parse)
 

@@ -1,6 +1,4 @@
-"""Numbers: read and written exactly, refused with the service's messages, ordered and measured as the service
-does.
-"""
+"""Numbers: parsed, formatted, ordered and measured exactly, and refused with DynamoDB's messages."""
 
 from __future__ import annotations
 
@@ -19,12 +17,12 @@ from .number_texts import exact, storable, texts
 
 
 @given(texts)
-def test_a_number_means_what_its_text_means(text: str) -> None:
+def test_parse_returns_the_exact_value_of_the_text(text: str) -> None:
     assert Fraction(numbers.parse(text)) == exact(text)
 
 
 @given(storable)
-def test_a_number_is_an_int_when_whole_and_otherwise_a_decimal_without_trailing_zeros(
+def test_whole_numbers_are_ints_and_others_decimals_without_trailing_zeros(
     number: int | Decimal,
 ) -> None:
     if type(number) is int:
@@ -42,7 +40,7 @@ def test_written_number_reads_back_with_value_and_type(number: int | Decimal) ->
 
 
 @given(storable)
-def test_a_number_is_written_plainly(number: int | Decimal) -> None:
+def test_to_text_uses_plain_notation_without_extra_zeros(number: int | Decimal) -> None:
     text = numbers.to_text(number)
     assert "e" not in text.lower()
     assert not ("." in text and text.endswith(("0", ".")))
@@ -52,6 +50,7 @@ def test_a_number_is_written_plainly(number: int | Decimal) -> None:
 
 @given(texts)
 def test_every_way_to_write_a_number_has_one_canonical_form(text: str) -> None:
+    """Add trailing zeros and an explicit exponent: the parsed number is the same."""
     mantissa, _, exponent = text.partition("e")
     padded = f"{mantissa}{'' if '.' in mantissa else '.'}000E{exponent or '0'}"
     assert numbers.parse(padded) == numbers.parse(text)
@@ -59,14 +58,14 @@ def test_every_way_to_write_a_number_has_one_canonical_form(text: str) -> None:
 
 
 @given(storable)
-def test_canonical_leaves_a_canonical_number_alone(number: int | Decimal) -> None:
+def test_canonicalize_leaves_a_canonical_number_unchanged(number: int | Decimal) -> None:
     assert numbers.canonicalize(number) == number
     assert type(numbers.canonicalize(number)) is type(number)
     assert numbers.canonicalize(Decimal(number)) == number
 
 
 @given(storable, storable)
-def test_bytes_are_in_the_order_of_the_numbers(left: int | Decimal, right: int | Decimal) -> None:
+def test_sortable_bytes_have_the_order_of_the_numbers(left: int | Decimal, right: int | Decimal) -> None:
     one, two = numbers.encode_sortable(left), numbers.encode_sortable(right)
     assert (one < two) == (left < right)
     assert (one == two) == (left == right)
@@ -86,7 +85,7 @@ def test_bytes_are_in_the_order_of_the_numbers(left: int | Decimal, right: int |
         ("9" * 38, "1e38"),
     ],
 )
-def test_bytes_are_in_order_at_the_edges(lower: str, higher: str) -> None:
+def test_sortable_bytes_are_in_order_at_the_edges(lower: str, higher: str) -> None:
     assert numbers.encode_sortable(numbers.parse(lower)) < numbers.encode_sortable(numbers.parse(higher))
 
 
@@ -163,6 +162,7 @@ def test_rejects_a_decimal_that_is_not_a_number(number: Decimal) -> None:
 
 @given(st.text(max_size=20))
 def test_any_text_is_read_or_refused(text: str) -> None:
+    """Parse arbitrary text: the only exception is `InvalidRequest`."""
     try:
         numbers.parse(text)
     except InvalidRequest:

@@ -1,4 +1,4 @@
-"""Values: equality by type at every depth, sizes by DynamoDB's rules, and a lossless stored form."""
+"""Attribute values: equality by type, sizes by DynamoDB's rules, and a lossless stored form (the codec)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_an_item_is_stored_and_read_back_exactly(item: Item) -> None:
 
 
 @given(items)
-def test_equal_items_have_one_stored_form(item: Item) -> None:
+def test_encoding_a_decoded_item_again_gives_the_same_bytes(item: Item) -> None:
     assert codec.encode(codec.decode(codec.encode(item))) == codec.encode(item)
 
 
@@ -89,13 +89,13 @@ def test_a_decimal_that_is_not_canonical_is_stored_as_one_that_is(
 @pytest.mark.parametrize(
     "value", [1.5, frozenset(), (1,), {1}, object(), frozenset({1.5}), [1.0], {"a": {"b": 2.0}}]
 )
-def test_rejects_an_invalid_attribute(value: Any) -> None:
+def test_codec_rejects_values_that_cannot_be_stored(value: Any) -> None:
     with pytest.raises(InvalidRequest, match="cannot be stored"):
         codec.encode({"a": value})
 
 
 @given(values, values)
-def test_same_compares_types_and_values_at_every_depth(left: Value, right: Value) -> None:
+def test_are_equal_compares_types_and_values_at_every_depth(left: Value, right: Value) -> None:
     assert are_equal(left, right) == (tag_value(left) == tag_value(right))
     assert are_equal(left, left)
 
@@ -111,7 +111,7 @@ def test_same_compares_types_and_values_at_every_depth(left: Value, right: Value
         ("a", b"a"),
     ],
 )
-def test_values_of_different_types_are_not_the_same(left: Value, right: Value) -> None:
+def test_values_of_different_types_are_not_equal(left: Value, right: Value) -> None:
     assert not are_equal(left, right)
     assert not are_equal(right, left)
 
@@ -127,6 +127,7 @@ def test_value_size_matches_the_reference(value: Value) -> None:
 
 
 def _reference_size(value: Any) -> int:
+    """Compute the size of a value by the documented rules, independently of the code."""
     tag = get_type_tag(value)
     if tag == "S":
         return len(value.encode())
@@ -149,6 +150,7 @@ def test_nesting_counts_the_levels_of_the_deepest_attribute(item: Item) -> None:
 
 
 def _depth(value: Any) -> int:
+    """Count the levels of lists and maps in a value, recursively."""
     if isinstance(value, dict):
         value = list(value.values())
     if not isinstance(value, list):
@@ -157,7 +159,7 @@ def _depth(value: Any) -> int:
 
 
 @given(_sets)
-def test_a_set_is_shown_in_the_order_of_its_bytes_or_numbers(elements: frozenset[Any]) -> None:
+def test_sort_elements_orders_by_bytes_or_numbers(elements: frozenset[Any]) -> None:
     shown = sort_elements(elements)
     assert frozenset(shown) == elements
     by_bytes = [each.encode() if isinstance(each, str) else each for each in shown]

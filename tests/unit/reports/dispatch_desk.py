@@ -1,4 +1,4 @@
-"""Small system with one of everything that derived files must describe.
+"""A small system of tables for report tests, with one of everything that derived files must describe.
 
 One table in single-table form (templates, a sparse index, a local index, lifetimes, a stream, recovery), one
 with a numeric sort key and its own physical name, and a plain one with an optional index.

@@ -1,6 +1,4 @@
-"""Small system whose writes concentrate on few keys: news of many papers, with one feed of all under one
-key.
-"""
+"""A small system for tests of hot keys: news of many papers, with one feed of all under one key."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Small system with queues and a bucket: letters arrive, wait in order, are processed, filed and archived.
+"""A small system with queues and a bucket for report tests: letters arrive, are processed and archived.
 
-A FIFO queue with dead letters, a standard queue, and a bucket with lifetimes, legal holds and its own key.
+It has a FIFO queue with dead letters, a standard queue, and a bucket with lifetimes, legal holds and its own
+key.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Small system to report on: orders of customers, with one default index and one optional index."""
+"""A small system for report tests: orders of customers, with a default and an optional index."""
 
 from __future__ import annotations
 
@@ -121,6 +121,7 @@ def open_orders(status: Status) -> Query[Order]:
 
 
 async def sample(stores: Stores, *, scale: int = 1, progress: Any = None) -> None:
+    """Create the tables and put 2,000 orders; no customer."""
     await create_tables(stores, (orders, customers))
     puts = [Order.put(make_order(number)) for number in range(ORDERS * scale)]
     await stores.run(batch_put(puts))

@@ -1,4 +1,4 @@
-"""System with SQL, a cache, a bucket and a queue: a surgery with visits, prescriptions and scans."""
+"""A small system with SQL, a cache, a bucket and a queue for report tests: a surgery with visits."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ calls = WindowCounter("calls:{patient}:{window}", window_s=60)
 
 
 def bucket_name(environment: str) -> str:
+    """Return the bucket's physical name, which contains the region of the environment."""
     return f"acme-{environment}-scans-useast{1 if environment == 'prod' else 2}"
 
 
@@ -166,6 +167,7 @@ def remind(reminder: Reminder) -> Send[Reminder]:
 
 
 async def sample(stores: Stores, *, scale: int = 1, progress: Any = None) -> None:
+    """Begin three visits of one patient."""
     for _ in range(3):
         await stores.run(begin("ada", NOON))
 

@@ -1,6 +1,4 @@
-"""Queues and buckets in every derived file: created as declared, named by environment, monitored, drawn and
-listed.
-"""
+"""Queues and buckets of the post room in CloudFormation, Terraform, the page and the pattern list."""
 
 from __future__ import annotations
 
@@ -133,7 +131,7 @@ def test_a_plain_bucket_has_neither_key_nor_lock_nor_lifetimes() -> None:
     assert not bucket.keys() & {"ObjectLockEnabled", "VersioningConfiguration", "LifecycleConfiguration"}
 
 
-def test_stateful_resources_outlive_the_stack() -> None:
+def test_queues_and_buckets_are_retained_when_the_stack_is_deleted() -> None:
     kept = [
         each
         for each in TEMPLATE["Resources"].values()
@@ -184,7 +182,7 @@ def test_outputs_name_queues_and_buckets() -> None:
     assert outputs["LetterArchiveBucketName"] == {"Value": {"Ref": "LetterArchiveBucket"}}
 
 
-def test_environment_pattern_fits_every_name() -> None:
+def test_environment_pattern_allows_only_what_every_store_name_allows() -> None:
     of_tables = build_template(dispatch_desk.SYSTEM)["Parameters"]["Environment"]["AllowedPattern"]
     of_queues = build_template(replace(SYSTEM, buckets=(), patterns=(), components=()))["Parameters"][
         "Environment"

@@ -1,4 +1,4 @@
-"""Reports on SkyMarshal: every pattern runs, reads by key only, and the design has no error."""
+"""Reports on SkyMarshal with its sample: every pattern runs, none scans, and the design has no error."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ BOOKINGS_OF_A_PASSENGER = "bookings_of_passenger"
 
 @pytest.fixture(scope="module")
 def measured() -> tuple[list[Measure], ScanComparison, SystemCost]:
+    """Return the measures, a comparison of the bookings index with a scan, and the cost at the prices of
+    2018.
+    """
+
     async def run() -> tuple[list[Measure], ScanComparison, SystemCost]:
         async with open_sample_data(SKYMARSHAL) as ground:
             cost = await estimate_cost(SKYMARSHAL, ground, load_price_list("dynamodb-2018-11"))

@@ -1,4 +1,4 @@
-"""SQL and cache in every report: listed, drawn, checked, priced, provisioned and granted."""
+"""SQL and cache of the surgery in every report: listed, drawn, checked, provisioned and granted."""
 
 from __future__ import annotations
 
@@ -71,13 +71,14 @@ def test_diagram_leads_to_sql_tables_and_cache_keys() -> None:
 
 
 def find_findings(*patterns: Any, **changes: Any) -> list[tuple[str, str]]:
+    """Apply the design rules to the surgery with only these patterns; return (severity, message)."""
     system = replace(
         SYSTEM, patterns=patterns, components=(Component("one", reads=patterns, writes=()),), **changes
     )
     return [(each.severity, each.message) for each in apply_rules(Design(system))]
 
 
-def test_valid_system_has_no_findings() -> None:
+def test_surgery_has_no_design_errors() -> None:
     errors = [each for each in apply_rules(Design(SYSTEM)) if each.severity == "error"]
 
     assert errors == []
@@ -280,6 +281,7 @@ def test_terraform_creates_the_same_database_key_and_secrets() -> None:
 
 
 def read_granted_actions(component: str) -> dict[str, list[str]]:
+    """Return the resources of each action that the component's policy grants."""
     policy = json.loads(build_policy_files(SYSTEM, environment="dev")[f"surgery-{component}.json"])
     found: dict[str, list[str]] = {}
     for each in policy["Statement"]:

@@ -1,4 +1,4 @@
-"""Small system for the tests of workers: letters in order per address, parcels in any order."""
+"""Example for the tests of workers and hosts: a post office with ordered letters and unordered parcels."""
 
 from __future__ import annotations
 
@@ -115,6 +115,7 @@ def delivery(letter_id: str) -> Get[Delivery]:
 
 
 def routes(stores: Stores) -> APIRouter:
+    """Build the route that posts a letter."""
     router = APIRouter()
 
     @router.post("/letters/{letter_id}")
@@ -126,6 +127,7 @@ def routes(stores: Stores) -> APIRouter:
 
 
 def desk_routes(stores: Stores) -> APIRouter:
+    """Build the route that reads a delivery."""
     router = APIRouter()
 
     @router.get("/deliveries/{letter_id}")
@@ -140,6 +142,8 @@ def desk_routes(stores: Stores) -> APIRouter:
 
 @asynccontextmanager
 async def delivering(stores: Stores) -> AsyncIterator[Callable[[ReceivedMessage[Letter]], Awaitable[None]]]:
+    """Yield a handler that writes each letter's delivery down."""
+
     async def handle(received: ReceivedMessage[Letter]) -> None:
         await stores.run(deliver(received.message.id))
         stores.count("letters_delivered")
@@ -148,10 +152,12 @@ async def delivering(stores: Stores) -> AsyncIterator[Callable[[ReceivedMessage[
 
 
 async def sweep(stores: Stores) -> None:
+    """Count a sweep: the component's schedule."""
     stores.count("sweeps")
 
 
 async def why(stores: Stores, id: str) -> Explanation:
+    """Explain a delivery; raise `NotFound` if there is none."""
     if await stores.run(delivery(id)) is None:
         raise NotFound(f"No letter {id} was delivered.")
     return Explanation(
@@ -160,6 +166,7 @@ async def why(stores: Stores, id: str) -> Explanation:
 
 
 def railway(clock: Any) -> FastAPI:
+    """Build a sandbox that returns the time of its clock."""
     app = FastAPI()
 
     @app.get("/trains")
@@ -199,6 +206,8 @@ SYSTEM = System(
 
 @asynccontextmanager
 async def lacking_a_key(_: Stores) -> AsyncIterator[Callable[[ReceivedMessage[Letter]], Awaitable[None]]]:
+    """Fail to open a handler: the environment variable that it needs is not set."""
+
     async def handle(received: ReceivedMessage[Letter]) -> None:
         raise AssertionError(f"{received.id} was handled without {key}")
 

@@ -1,4 +1,4 @@
-"""Export and import of attributes of every kind, on a table that has them all."""
+"""CSV export and import in memory: attributes of every kind, invalid cells, duplicates, kept rows."""
 
 from __future__ import annotations
 
@@ -76,6 +76,8 @@ FULL = Parcel(
 
 
 def _import_file(file: Path) -> tuple[ImportReport, tuple[Parcel, ...]]:
+    """Import the file into a new table; return the report and the rows in the table."""
+
     async def run() -> tuple[ImportReport, tuple[Parcel, ...]]:
         async with open_memory_stores() as stores:
             report = await import_csv(stores, IMPORTER, file)
@@ -156,6 +158,7 @@ def test_conditional_row_writes_keep_newer_items(tmp_path: Path) -> None:
 
 
 def test_importer_has_exactly_one_way_to_write() -> None:
+    """An importer with neither or both of `put` and `put_each` is refused."""
     with pytest.raises(DeclarationError, match=r"expected either put \(batches\) or put_each"):
         Importer(Parcel)
     with pytest.raises(DeclarationError, match=r"expected either put \(batches\) or put_each"):

@@ -1,4 +1,4 @@
-"""Backups, restores and restores in place: on the embedded engine, and on DynamoDB's protocol over HTTP."""
+"""Backups, restores and restores in place, on the embedded engine and over DynamoDB's HTTP protocol."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from holdfast.runtime.recovery import backups
 from holdfast.stores.tables.dynamodb import open_dynamodb
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
 from holdfast.stores.tables.port import Tables
-from holdfast.wire.server import start_server
+from holdfast.wire.http.server import start_server
 
 R = TypeVar("R")
 Story = Callable[["EngineStores"], Awaitable[None]]
@@ -83,6 +83,7 @@ class EngineStores:
         self.behind.sweep()
 
     async def create_orders(self, *items: Item, recovery: bool = True) -> None:
+        """Create the table of orders, with recovery enabled, and put the items."""
         await self.tables.run(requests.CreateTable(ORDERS))
         if recovery:
             await self.tables.run(requests.UpdateContinuousBackups("Orders", True))
@@ -93,11 +94,13 @@ class EngineStores:
             await self.tables.run(requests.PutItem(table, item))
 
     async def delete(self, *items: Item) -> None:
+        """Delete the orders with the keys of these items."""
         for item in items:
             key = {name: item[name] for name in ("id", "line")}
             await self.tables.run(requests.DeleteItem("Orders", key))
 
     async def read_all(self, table: str = "Orders") -> list[Item]:
+        """Return all items of the table, sorted by key."""
         found: list[Item] = []
         start: Item | None = None
         while True:
@@ -111,14 +114,17 @@ class EngineStores:
         return tuple((await self.tables.run(requests.ListTables())).names)
 
     async def back_up(self, name: str | None = None) -> BackupSummary:
+        """Back up the orders and wait until that is complete."""
         return await create_backup(self.stores, "Orders", name, progress=self.progress)
 
     async def restore_in_place(self, to: float | BackupName, **options: Any) -> RestoreReport:
+        """Restore the orders in place to a time or a backup."""
         return await restore_in_place(self.stores, "Orders", to, progress=self.progress, **options)
 
 
 @contextmanager
 def _open_embedded() -> Iterator[EngineStores]:
+    """Yield stores on an embedded engine in memory."""
     clock = ManualClock()
     with open_tables(clock=clock) as tables:
         yield EngineStores(tables, tables, clock)
@@ -126,6 +132,7 @@ def _open_embedded() -> Iterator[EngineStores]:
 
 @contextmanager
 def _open_served() -> Iterator[EngineStores]:
+    """Yield stores that reach an embedded engine over HTTP, as DynamoDB."""
     clock = ManualClock()
     with open_tables(clock=clock) as behind, start_server(tables=behind) as url:
         tables = open_dynamodb(endpoint=url, region="us-east-1")
@@ -135,6 +142,7 @@ def _open_served() -> Iterator[EngineStores]:
 
 @pytest.fixture(params=[_open_embedded, _open_served], ids=["embedded", "served"])
 def any_engine(request: pytest.FixtureRequest) -> Iterator[EngineStores]:
+    """Yield stores on the embedded engine, and again over HTTP."""
     with request.param() as opened:
         yield opened
 
@@ -147,13 +155,14 @@ def embedded_engine() -> Iterator[EngineStores]:
 
 
 def make_order(number: int, **more: Any) -> Item:
+    """Return an order's item; `more` are further attributes."""
     return {"id": f"o-{number:04}", "line": number, "state": "new", **more}
 
 
 # --- backups and restores into a new table ------------------------------------------------------------------
 
 
-def test_restores_a_backup_once_it_is_reported(any_engine: EngineStores) -> None:
+def test_restores_a_backup_into_a_new_table(any_engine: EngineStores) -> None:
     async def story() -> None:
         await any_engine.create_orders(make_order(1), recovery=False)
         made = await any_engine.back_up("before")
@@ -183,7 +192,7 @@ def test_unnamed_backup_is_named_by_its_table_and_time(embedded_engine: EngineSt
 def test_lists_all_backups_by_time_over_every_page(
     any_engine: EngineStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backups, "LIST_BACKUPS_MAX", 2)
+    monkeypatch.setattr(backups, "MAX_LIST_BACKUPS", 2)
 
     async def story() -> None:
         await any_engine.create_orders()
@@ -313,6 +322,7 @@ class SlowTables:
         self._tables, self._begun, self._left = tables, begun, 5
 
     async def run(self, operation: requests.Operation[R]) -> R:
+        """Run the operation; the first five descriptions of the restored table are the one from its start."""
         answer = await self._tables.run(operation)
         is_about_it = getattr(operation, "table", None) == self._begun.definition.name
         if isinstance(operation, requests.DescribeTable) and is_about_it and self._left:
@@ -467,6 +477,7 @@ class MeddledTables:
 
 @pytest.mark.parametrize("written", ["missing", "different", "unread", "unknown", "extra", "grown"])
 def test_keeps_and_reports_concurrent_writes(embedded_engine: EngineStores, written: str) -> None:
+    """`written` is how another writer changes an item just before the restore writes it."""
     theirs = {
         "missing": make_order(1, by="them"),
         "different": make_order(2, state="theirs"),
@@ -538,7 +549,7 @@ def test_resumes_an_interrupted_restore(embedded_engine: EngineStores) -> None:
         nonlocal writes
         writes += isinstance(operation, requests.PutItem)
         if writes > 70:
-            raise RetryLater("Come again.")
+            raise RetryLater("Retry later.")
 
     async def story() -> None:
         items = [make_order(number) for number in range(150)]
@@ -575,6 +586,8 @@ def test_does_not_mistake_a_table_of_the_same_name_for_the_restored_one(
 
 
 def test_reverts_a_restore_in_place(embedded_engine: EngineStores) -> None:
+    """A restore to the time before the restore's first write undoes it."""
+
     async def story() -> None:
         await embedded_engine.create_orders(make_order(1))
         embedded_engine.clock.moment += 10
@@ -589,7 +602,7 @@ def test_reverts_a_restore_in_place(embedded_engine: EngineStores) -> None:
     asyncio.run(story())
 
 
-def test_name_of_the_side_table_fits_the_length_limit() -> None:
+def test_name_of_the_temporary_table_is_cut_to_the_length_limit() -> None:
     name = backups.build_temporary_name("T" * 255, START, "restoring")
     assert len(name) == 255
     assert name.endswith("T-restoring-20260204T010015.250Z")

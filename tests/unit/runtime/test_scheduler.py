@@ -1,4 +1,4 @@
-"""Schedules: when they run, by which clock, and that only a stop ends them."""
+"""Schedules in a worker: when they run, by which clock, and what a failure or a stop does."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_runs_at_once_and_again_when_due_by_the_run_clock(tmp_path: Path) -> Non
     run_story(Schedule("sweep", 60, sweep), story, clock)
 
 
-def test_sleeps_until_due_by_the_machines_clock() -> None:
+def test_runs_repeatedly_by_the_machines_clock() -> None:
     ran: asyncio.Queue[None] = asyncio.Queue()
 
     async def sweep(_: Any) -> None:

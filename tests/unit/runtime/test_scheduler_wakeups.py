@@ -1,4 +1,4 @@
-"""Schedules with a wake source: they run when woken and when due, even if the source fails."""
+"""Schedules with a wake source, or with more work: they run when woken, when due, or at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FAR_S = 3600.0
 
 @dataclass
 class FakeWakeSource:
-    """Wake source; a None in `rings` makes listening fail."""
+    """Wake source that returns the signals put into `rings`; None makes listening fail."""
 
     rings: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
     listeners: int = 0
@@ -32,6 +32,7 @@ class FakeWakeSource:
         yield self
 
     async def wait(self, timeout_s: float) -> str | None:
+        """Return the next signal, or None after the timeout; raise if the signal is None."""
         try:
             async with asyncio.timeout(timeout_s):
                 rung = await self.rings.get()

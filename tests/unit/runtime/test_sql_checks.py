@@ -1,6 +1,4 @@
-"""SQL statements against their row types: the database describes the columns, and each mismatch is
-reported.
-"""
+"""`check_statements` on a real PostgreSQL: each mismatch between columns and row types is reported."""
 
 from __future__ import annotations
 
@@ -75,6 +73,7 @@ class Order(SqlRow):
 
 @pytest.fixture(scope="module")
 def url() -> str:
+    """Create a database with the table of orders."""
     made = create_database()
     with connect(made) as connection:
         connection.execute(TABLE)
@@ -82,6 +81,8 @@ def url() -> str:
 
 
 def check(url: str, *operations: Any) -> list[StatementMismatch]:
+    """Return the mismatches of these operations, as patterns Q1, Q2 and so on."""
+
     def pattern_of(number: int, operation: Any) -> Pattern[..., Any]:
         return Pattern(lambda: operation, f"Q{number}", "A question", Rate(per="day"), ())
 
@@ -93,6 +94,7 @@ def check(url: str, *operations: Any) -> list[StatementMismatch]:
 
 
 def format_mismatches(found: Iterable[StatementMismatch]) -> Iterator[str]:
+    """Yield each mismatch as one line."""
     return (f"{each.pattern} {each.column}: {each.message}" for each in found)
 
 

@@ -1,4 +1,4 @@
-"""Provisioning of a system's declarations, queue metrics, and a system's own metrics."""
+"""`provision` in memory: tables and queues, denied access; and metrics of queues and of the system's own."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ class NoCreateQueues:
         self._behind = behind
 
     async def run(self, operation: Any) -> Any:
+        """Run the operation; raise `AccessRefused` for a creation."""
         if isinstance(operation, CreateQueue):
             raise AccessRefused("AccessDeniedException", "not authorized to perform: sqs:CreateQueue")
         return await self._behind.run(operation)

@@ -1,4 +1,4 @@
-"""Workers: order within a group, concurrency, failed messages, shutdown."""
+"""Workers on in-memory queues: order within a group, concurrency, failed messages, visibility, shutdown."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ WAIT_S = 0.05
 
 
 def make_carrier(handle: Handle, **more: Any) -> Component:
-    """Build a component that processes the letters with this handler."""
+    """Build a component that handles the letters with this handler. `more` are arguments of `Consumer`."""
 
     @asynccontextmanager
     async def handling(_: Stores) -> AsyncIterator[Handle]:
@@ -74,7 +74,7 @@ def make_carrier(handle: Handle, **more: Any) -> Component:
 
 
 def make_porter(handle: Handle, **more: Any) -> Component:
-    """Build a component that processes the parcels with this handler."""
+    """Build a component that handles the parcels with this handler. `more` are arguments of `Consumer`."""
 
     @asynccontextmanager
     async def handling(_: Stores) -> AsyncIterator[Handle]:
@@ -90,6 +90,7 @@ def make_porter(handle: Handle, **more: Any) -> Component:
 
 
 def with_component(component: Component) -> System:
+    """Return the post office with this component alone."""
     own = {each.id for each in component.patterns}
     others = [each for each in SYSTEM.patterns if each.id not in own]
     return replace(SYSTEM, components=[component], patterns=[*component.patterns, *others])
@@ -97,6 +98,7 @@ def with_component(component: Component) -> System:
 
 @asynccontextmanager
 async def open_worker_stores(component: Component, clock: Clock | None = None) -> AsyncIterator[Stores]:
+    """Open in-memory stores with the tables and queues of the post office, for this component."""
     system = with_component(component)
     async with open_memory_stores(system, clock=clock) as stores:
         await provision(stores, system)
@@ -116,7 +118,7 @@ async def read_backlog(stores: Stores, name: str = "letters") -> tuple[int, int 
 
 
 class RecordingHandler:
-    """Handler that records its messages and sets `enough` after the wanted number."""
+    """Handler that records its messages, sets `enough` after the wanted number, and then calls `then`."""
 
     def __init__(self, wanted: int = 1, then: Handle | None = None) -> None:
         self.ids: list[str] = []
@@ -144,7 +146,11 @@ class ManualClock:
 
 
 class FaultyQueues:
-    """Queue engine in front of the real one, with faults and the behaviour of other engines."""
+    """Queue engine in front of the real one of these stores.
+
+    It records the count of each receive, fails the first `failures_left` receives, and returns all messages
+    as of one `group` if that is set, as some engines do.
+    """
 
     def __init__(self, stores: Stores) -> None:
         self._engine = stores.engines.get("queues")
@@ -154,6 +160,7 @@ class FaultyQueues:
         self.counts: list[int] = []
 
     async def run(self, operation: Any) -> Any:
+        """Run the operation; only receives are recorded, failed or changed."""
         if not isinstance(operation, ReceiveMessages):
             return await self._engine.run(operation)
         if self.failures_left:
@@ -225,7 +232,7 @@ def test_limits_concurrent_handlers_to_the_consumers_setting() -> None:
     assert asyncio.run(story()) == 2
 
 
-def test_receives_batches_as_large_as_its_free_slots() -> None:
+def test_receives_ten_messages_at_once_with_more_free_slots() -> None:
     async def story() -> list[int]:
         handle = RecordingHandler(3)
         component = make_carrier(handle, concurrency=64)
@@ -240,6 +247,8 @@ def test_receives_batches_as_large_as_its_free_slots() -> None:
 
 
 def test_releases_messages_behind_a_failure_in_the_same_group_unhandled() -> None:
+    """From then on the messages are received one by one."""
+
     async def story() -> tuple[list[str], list[int]]:
         async def fail_once(received: ReceivedMessage[Letter]) -> None:
             if received.message.id == "p1" and received.receive_count == 1:
@@ -366,7 +375,7 @@ def test_message_that_keeps_failing_becomes_a_dead_letter_and_is_logged_each_tim
     assert failures[-1].getMessage().endswith("moves to the dead-letter queue: ZeroDivisionError: a mistake")
 
 
-def test_waiting_until_the_last_receive_is_an_error_that_names_the_reason(
+def test_logs_an_error_with_the_reason_if_retries_use_up_all_receives(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story() -> tuple[int, int | None]:
@@ -424,11 +433,11 @@ def test_log_lines_name_their_component_in_a_shared_process() -> None:
     stream = io.StringIO()
 
     def make_component(name: str) -> Component:
-        async def tell(_: Stores) -> None:
+        async def log_sweep(_: Stores) -> None:
             logging.getLogger("holdfast.tests").warning("swept")
             swept[name].set()
 
-        return Component(name, schedules=(Schedule("sweep", 60, tell),))
+        return Component(name, schedules=(Schedule("sweep", 60, log_sweep),))
 
     swept = {"early": asyncio.Event(), "late": asyncio.Event()}
 
@@ -474,7 +483,7 @@ def test_worker_is_ready_once_each_consumer_has_its_handler() -> None:
     assert asyncio.run(story()) == [True, True]
 
 
-def test_reports_a_handler_that_cannot_start_and_is_never_ready() -> None:
+def test_handler_that_fails_to_open_raises_with_its_queue_and_is_never_ready() -> None:
     async def story() -> None:
         @asynccontextmanager
         async def handling(_: Stores) -> AsyncIterator[Handle]:
@@ -546,6 +555,8 @@ def test_reports_an_unreadable_message_on_each_receive_until_it_is_dead(
 
 
 def test_handler_that_cancels_itself_has_failed() -> None:
+    """Its message is retried, and becomes a dead letter."""
+
     async def story() -> tuple[int, int | None]:
         async def give_up(received: ReceivedMessage[Letter]) -> None:
             if received.message.id == "A1":
@@ -563,6 +574,7 @@ def test_handler_that_cancels_itself_has_failed() -> None:
 
 
 def test_guide_states_the_duration_of_all_receives() -> None:
+    """The table in docs/guides/workers.md has the least, mean and longest time until the last receive."""
     page = Path(__file__).parents[3] / "docs" / "guides" / "workers.md"
     rows = re.findall(r"\| (\d+) \| ([\d,]+) s \| ([\d,]+) s \| ([\d,]+) s \|", page.read_text("utf-8"))
     table = [tuple(int(each.replace(",", "")) for each in row) for row in rows]

@@ -1,4 +1,4 @@
-"""Key file of the file cipher: created once, readable only by its owner, replaced atomically."""
+"""The file cipher's key file: created once, readable only by its owner, rotated atomically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host names that belong to this machine, and names that others could own."""
+"""`is_local_host`: Host headers that belong to this machine, and names that others could own."""
 
 from __future__ import annotations
 
@@ -62,4 +62,5 @@ def test_rejects_any_other_name(host: str) -> None:
 
 @given(st.binary(max_size=40))
 def test_accepts_any_bytes_as_input(host: bytes) -> None:
+    """Return a boolean for arbitrary bytes, without an exception."""
     assert is_local_host(host) in {True, False}

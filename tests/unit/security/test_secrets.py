@@ -40,6 +40,7 @@ def test_a_secret_has_no_attributes_to_dump() -> None:
 
 @pytest.mark.parametrize("name", ["webhook", "s", "keys", "api", "sx"])
 def test_a_secret_in_a_variable_is_not_taken_for_a_misspelt_setting(name: str) -> None:
+    """Load settings next to secret variables whose names resemble settings, and read the secret."""
     variable = f"HOLDFAST_SECRET_{name.upper()}"
     Settings.load(environ={variable: "value", variable + "_PREVIOUS": "old"})
     assert EnvironmentSecrets({variable: "value"}).fetch(name).current == "value"

@@ -1,4 +1,4 @@
-"""SigV4 verification: accepts what real signers sign, and rejects everything else in AWS's words."""
+"""SigV4 verification: accepts what botocore signs, and rejects everything else with AWS's messages."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ WRONG_SIGNATURE = (
 
 
 class StoppedClock:
+    """A clock that always returns the given time."""
+
     def __init__(self, text: str) -> None:
         self._moment = datetime.fromisoformat(text).timestamp()
 
@@ -55,6 +57,7 @@ def sign_with_botocore(
     url: str = "http://localhost:8000/",
     signer: Any = SigV4Auth,
 ) -> SignedRequest:
+    """Return a POST request that botocore signed, in the header or (SigV4QueryAuth) in the query."""
     given = {"Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": TARGET, **(headers or {})}
     request = AWSRequest(method="POST", url=url, data=body, headers=given)
     signer(Credentials(key, secret, token), service, region).add_auth(request)
@@ -65,17 +68,20 @@ def sign_with_botocore(
 
 
 def with_header(request: SignedRequest, name: bytes, value: bytes | None) -> SignedRequest:
+    """Return the request with one header replaced, or removed if the value is None."""
     kept = [(known, old) for known, old in request.headers if known != name]
     return request._replace(headers=kept if value is None else [*kept, (name, value)])
 
 
 def with_authorization(request: SignedRequest, old: str, new: str) -> SignedRequest:
+    """Return the request with a part of its Authorization header replaced."""
     authorization = dict(request.headers)[b"authorization"].decode()
     assert old in authorization
     return with_header(request, b"authorization", authorization.replace(old, new).encode())
 
 
 def get_refusal(request: SignedRequest, verifier: Verifier | None = None) -> tuple[str, str]:
+    """Verify an invalid request and return the code and message of its error."""
     with pytest.raises(AccessRefused) as refused:
         (verifier or Verifier({KEY: SECRET})).verify(request)
     return refused.value.code, refused.value.message
@@ -90,6 +96,7 @@ def test_a_request_signed_by_botocore_is_accepted() -> None:
 
 
 def test_a_second_request_uses_the_cached_key_and_is_accepted() -> None:
+    """Verify two different requests with one verifier, whose signing key is cached after the first."""
     verifier = Verifier({KEY: SECRET})
     verifier.verify(sign_with_botocore(b"{}"))
     verifier.verify(sign_with_botocore(b'{"Limit":1}'))

@@ -1,6 +1,4 @@
-"""Bearer tokens: accepted tokens, rejected tokens with their error codes, and fetches of the issuer's
-keys.
-"""
+"""Bearer tokens: accepted and rejected tokens, and fetches of the issuer's keys over HTTP."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from holdfast.core.errors import HoldfastError, SettingsError, TokenKeysUnreachable, TokenRefused
-from holdfast.security.tokens import KEYS_BYTES_MAX, TokenKeys, TokenVerifier, VerifiedToken
+from holdfast.security.tokens import MAX_KEYS_BYTES, TokenKeys, TokenVerifier, VerifiedToken
 from holdfast.web import serve_in_thread
 
 NOW = 1_700_000_000.0
@@ -39,7 +37,7 @@ SHORT_RSA_KEY = rsa.generate_private_key(65537, 1024)
 
 
 class ManualClock:
-    """Clock that moves only when the test sets `moment`; also serves as the elapsed time of backoffs."""
+    """A clock that moves only when the test sets `moment`; it also serves as the elapsed real time."""
 
     def __init__(self) -> None:
         self.moment = NOW
@@ -51,6 +49,7 @@ class ManualClock:
 def public_jwk(
     kid: str, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, **members: Any
 ) -> dict[str, Any]:
+    """Return the public part of a key as a JWK with this id and these members."""
     jwk = (
         ECAlgorithm.to_jwk(key.public_key(), as_dict=True)
         if isinstance(key, ec.EllipticCurvePrivateKey)
@@ -83,6 +82,7 @@ def make_token(
     headers: dict[str, Any] | None = None,
     **claims: Any,
 ) -> str:
+    """Return a signed token with valid default claims; a claim that is None is left out."""
     all_claims = {
         "iss": ISSUER,
         "aud": AUDIENCE,
@@ -118,6 +118,7 @@ def write_key_file(folder: Path, keys: object = KEYS) -> Path:
 
 
 def verify(folder: Path, given: str, *, clock: ManualClock | None = None, **options: Any) -> VerifiedToken:
+    """Verify a token with the keys in a file and return it."""
     moment = clock or ManualClock()
     keys = TokenKeys(write_key_file(folder), moment)
     verifier = TokenVerifier(keys, issuer=ISSUER, audience=AUDIENCE, clock=moment, **options)
@@ -146,7 +147,7 @@ def test_a_token_may_be_for_several_audiences_and_list_its_scopes(tmp_path: Path
 @pytest.mark.parametrize(
     "claims",
     [{"exp": NOW - 29}, {"nbf": NOW + 29}, {"iat": NOW + 29}, {"nbf": None, "iat": None}],
-    ids=["just expired", "just not begun", "just not issued", "neither told"],
+    ids=["just expired", "just not begun", "just not issued", "neither given"],
 )
 def test_tolerates_small_clock_differences(tmp_path: Path, claims: dict[str, Any]) -> None:
     assert verify(tmp_path, make_token(**claims)).subject == "acme-client"
@@ -171,11 +172,11 @@ REFUSED: list[tuple[str, Callable[[], str], str]] = [
     ("by no issuer", lambda: make_token(iss=None), "IssuerWrong"),
     ("for another service", lambda: make_token(aud="https://else.test"), "AudienceWrong"),
     ("for a service of a longer name", lambda: make_token(aud=AUDIENCE + ".evil"), "AudienceWrong"),
-    ("for nobody", lambda: make_token(aud=None), "AudienceWrong"),
+    ("for no audience", lambda: make_token(aud=None), "AudienceWrong"),
     ("for an object", lambda: make_raw_claims(aud={AUDIENCE: 1}), "AudienceWrong"),
     ("that never ends", lambda: make_token(exp=None), "ClaimMissing"),
-    ("of nobody", lambda: make_token(sub=None), "ClaimMissing"),
-    ("of nobody by name", lambda: make_raw_claims(sub=""), "ClaimMissing"),
+    ("without a subject", lambda: make_token(sub=None), "ClaimMissing"),
+    ("with an empty subject", lambda: make_raw_claims(sub=""), "ClaimMissing"),
     ("of a number", lambda: make_raw_claims(sub=7), "TokenMalformed"),
     ("that ends at no moment", lambda: make_raw_claims(exp="tomorrow"), "TokenMalformed"),
     ("that ends at not a number", lambda: make_raw_claims(exp=float("nan")), "TokenMalformed"),
@@ -191,9 +192,9 @@ REFUSED: list[tuple[str, Callable[[], str], str]] = [
         "published"
     ), lambda: make_token(OTHER_EC_KEY, kid="leaked"), "TokenForged"),
     ("by a shared secret", lambda: make_token_by_shared_secret(), "TokenForged"),
-    ("by nobody", lambda: make_token(None, algorithm="none"), "TokenForged"),
+    ("unsigned", lambda: make_token(None, algorithm="none"), "TokenForged"),
     (
-        "by nobody, spelt otherwise",
+        "unsigned, with another spelling of none",
         lambda: make_raw_token({"alg": "nOnE", "kid": "ec"}, b"{}", signed=False),
         "TokenForged",
     ),
@@ -232,6 +233,7 @@ REFUSED: list[tuple[str, Callable[[], str], str]] = [
 
 
 def make_raw_claims(**claims: Any) -> str:
+    """Return a validly signed token with claims that the JWT library would refuse to write."""
     all_claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": "acme-client", "exp": NOW + 300, **claims}
     return make_raw_token({"alg": "ES256", "kid": "ec"}, json.dumps(all_claims).encode())
 
@@ -242,13 +244,16 @@ def make_token_by_short_key() -> str:
 
 
 def make_token_by_shared_secret() -> str:
-    """Sign with HMAC, using the public key as the shared secret: the algorithm confusion attack."""
+    """Sign with HMAC and the symmetric key in the key set, under the EC key's id: an algorithm confusion
+    attack.
+    """
     return make_token(
         base64.urlsafe_b64decode("c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LTEyMzQ="), algorithm="HS256"
     )
 
 
 def tamper(given: str) -> str:
+    """Replace the claims of a token and keep its signature."""
     header, _, signature = given.split(".")
     claims = json.dumps({"iss": ISSUER, "aud": AUDIENCE, "sub": "root", "exp": NOW + 9e6}).encode()
     return ".".join([header, _encode(claims), signature])
@@ -256,6 +261,7 @@ def tamper(given: str) -> str:
 
 @pytest.mark.parametrize(("make", "code"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED])
 def test_refuses_a_token(tmp_path: Path, make: Callable[[], str], code: str) -> None:
+    """Refuse each invalid token with its code and challenge, without quoting the token."""
     given = make()
     with pytest.raises(TokenRefused) as raised:
         verify(tmp_path, given)
@@ -266,6 +272,7 @@ def test_refuses_a_token(tmp_path: Path, make: Callable[[], str], code: str) -> 
 
 
 def _assert_error_hides_token(given: str, error: HoldfastError) -> None:
+    """Assert that neither the traceback nor the fields of the error contain a part of the token."""
     shown = "".join(traceback.format_exception(error)) + repr(error.__dict__)
     assert not [part for part in given.split(".") if len(part) > 6 and part in shown]
 
@@ -324,7 +331,7 @@ def test_verifier_without_audience_rejects_tokens_that_name_one(tmp_path: Path) 
 
 
 class FakeKeyService:
-    """Issuer's JWKS endpoint over HTTP, which counts fetches; `answer` overrides its response."""
+    """An issuer's JWKS endpoint over HTTP, which counts fetches; `answer` overrides its response."""
 
     def __init__(self) -> None:
         self.fetches = 0
@@ -338,6 +345,7 @@ class FakeKeyService:
 
     @contextmanager
     def run_verifier(self, **options: Any) -> Iterator[TokenVerifier]:
+        """Serve the keys and yield a verifier that fetches them, on the manual clock."""
         with serve_in_thread(Starlette(routes=[Route("/jwks", self.jwks)])) as url:
             keys = TokenKeys(f"{url}/jwks", self.clock, **{"elapsed": self.clock.now, **options})
             yield TokenVerifier(keys, issuer=ISSUER, audience=AUDIENCE, clock=self.clock)
@@ -404,7 +412,7 @@ def test_forged_tokens_do_not_cause_a_fetch_each() -> None:
         RedirectResponse("/elsewhere"),
         Response("no JSON"),
         JSONResponse([1]),
-        Response(b" " * (KEYS_BYTES_MAX + 1)),
+        Response(b" " * (MAX_KEYS_BYTES + 1)),
     ],
     ids=["it failed", "half", "a redirect", "no JSON", "no key set", "too large"],
 )
@@ -494,7 +502,7 @@ def test_cached_token_expires_at_its_own_time(tmp_path: Path) -> None:
 def test_caches_a_limited_number_of_tokens_and_verifies_evicted_ones_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.security.tokens.CACHED_TOKENS_MAX", 2)
+    monkeypatch.setattr("holdfast.security.tokens.MAX_CACHED_TOKENS", 2)
     clock, tokens = ManualClock(), [make_token(jti=str(number)) for number in range(5)]
     verifier = TokenVerifier(
         TokenKeys(write_key_file(tmp_path), clock), issuer=ISSUER, audience=AUDIENCE, clock=clock

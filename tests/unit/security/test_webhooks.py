@@ -1,4 +1,4 @@
-"""Webhook signatures: accepted calls, and rejected calls with their error codes."""
+"""Webhook signatures and shared secrets: accepted calls, and rejected calls with their error codes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ BODY = b'{"id": 1}'
 
 
 def verify_and_get_code(header: str | None, *, body: bytes = BODY, now: float = NOW) -> str:
+    """Verify an invalid call and return the code of its error."""
     with pytest.raises(AccessRefused) as refusal:
         verify(header, body, (SECRET, OLDER), now=now)
     return str(refusal.value.code)
@@ -64,7 +65,7 @@ def test_time_window_is_symmetric(away: float, is_in: bool) -> None:
         assert verify_and_get_code(header, now=NOW + away) == "SignatureExpired"
 
 
-def test_error_for_a_missing_signature_says_what_to_send() -> None:
+def test_rejects_a_missing_signature() -> None:
     assert verify_and_get_code(None) == "SignatureMissing"
     assert verify_and_get_code("") == "SignatureMissing"
 
@@ -99,7 +100,7 @@ def test_rejects_a_guessable_secret_as_a_settings_error(secrets: tuple[str, ...]
         verify_shared_secret(SECRET, secrets)
 
 
-def test_compares_every_live_secret_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compares_every_live_secret_even_after_a_match(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[bytes] = []
     real = hmac.compare_digest
 

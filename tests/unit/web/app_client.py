@@ -1,4 +1,4 @@
-"""In-process calls of an app, and the form of every problem response."""
+"""Helpers: build an app, call it in process, and check that a response is a problem detail."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def call(
     content: bytes | AsyncIterator[bytes] | None = None,
     host: str = "localhost",
 ) -> httpx.Response:
+    """Send one request to the app in process and return the response."""
+
     async def send() -> httpx.Response:
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as client:

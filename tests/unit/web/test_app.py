@@ -1,6 +1,4 @@
-"""Everything around the routes of a system: OpenAPI description, health, metrics, pagination, request
-limits.
-"""
+"""`make_app` in process: OpenAPI description, health, metrics, pagination, body and host limits."""
 
 from __future__ import annotations
 
@@ -18,6 +16,7 @@ METRICS = '# TYPE reads_total counter\nreads_total{table="seats"} 2.0\n'
 
 
 def build_seat_router() -> APIRouter:
+    """Build three routes on /seats: a paged list, one that reads the raw body, one with a JSON body."""
     router = APIRouter()
 
     @router.get("/seats", responses={404: describe_problem("There is no such flight.")})
@@ -83,6 +82,7 @@ def test_description_contains_every_schema_it_refers_to() -> None:
 
 
 def _list_references(node: object) -> list[str]:
+    """Return every `$ref` in the description."""
     if isinstance(node, dict):
         own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
         return own + [each for value in node.values() for each in _list_references(value)]
@@ -130,7 +130,8 @@ def test_takes_limit_and_cursor_next_to_the_routes_own_parameters() -> None:
     assert answer.json() == {"items": ["7A"], "cursor": "abc"}
 
 
-def test_first_page_needs_neither_and_the_last_has_no_cursor() -> None:
+def test_the_first_page_needs_no_limit_and_no_cursor() -> None:
+    """Return the first page without limit and cursor in the query; its cursor is null."""
     assert call(build_app(build_seat_router()), "GET", "/seats").json() == {
         "items": ["1A", "1B"],
         "cursor": None,
@@ -155,14 +156,14 @@ async def stream_body(*pieces: bytes) -> AsyncIterator[bytes]:
 
 
 def test_accepts_a_body_of_the_maximum_size() -> None:
-    app = build_app(build_seat_router(), body_bytes_max=8)
+    app = build_app(build_seat_router(), max_body_bytes=8)
 
     assert call(app, "PUT", "/seats", content=b"12345678").json() == 8
     assert call(app, "PUT", "/seats", content=stream_body(b"1234", b"5678")).json() == 8
 
 
 def test_rejects_a_body_with_a_too_large_content_length() -> None:
-    answer = call(build_app(build_seat_router(), body_bytes_max=8), "PUT", "/seats", content=b"123456789")
+    answer = call(build_app(build_seat_router(), max_body_bytes=8), "PUT", "/seats", content=b"123456789")
 
     assert "larger than the limit of 8 bytes" in get_problem(answer)["detail"]
     assert answer.status_code == 413
@@ -174,7 +175,7 @@ def test_rejects_a_streamed_body_that_becomes_too_large(method: str) -> None:
     headers = {"Content-Type": "application/json"}
 
     answer = call(
-        build_app(build_seat_router(), body_bytes_max=8), method, "/seats", content=pieces, headers=headers
+        build_app(build_seat_router(), max_body_bytes=8), method, "/seats", content=pieces, headers=headers
     )
 
     assert get_problem(answer)["status"] == 413

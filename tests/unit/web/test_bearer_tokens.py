@@ -1,4 +1,4 @@
-"""Bearer tokens of an issuer: caller, tenant and scopes, and how refusals are answered."""
+"""Bearer tokens in front of routes: the caller, its tenant and scopes, and refusals in a system's format."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class FixedClock:
 
 
 def make_token(**claims: Any) -> str:
+    """Return a signed token with valid default claims."""
     payload = {
         "iss": ISSUER,
         "aud": AUDIENCE,
@@ -44,6 +45,7 @@ def make_token(**claims: Any) -> str:
 
 
 def make_guard(folder: Path, **options: Any) -> BearerGuard:
+    """Return a guard that verifies tokens with a key file in the folder."""
     jwk = {**ECAlgorithm.to_jwk(KEY.public_key(), as_dict=True), "kid": "k"}
     (folder / "jwks.json").write_text(json.dumps({"keys": [jwk]}))
     keys = options.pop("keys", folder / "jwks.json")
@@ -73,6 +75,7 @@ class OwnFormatRoute(APIRoute):
 
 
 def build_app_with_dependency(guard: BearerGuard) -> FastAPI:
+    """Build an app whose route takes the guard as a dependency."""
     router = APIRouter(route_class=OwnFormatRoute)
     proved = Depends(guard)
 
@@ -84,7 +87,7 @@ def build_app_with_dependency(guard: BearerGuard) -> FastAPI:
 
 
 def build_app_with_direct_route(guard: BearerGuard) -> FastAPI:
-    """Build a component whose callers authenticate with every call and need no token of the settings."""
+    """Build an app whose signed route awaits the guard itself; the app also has a shared token."""
     router = APIRouter()
 
     def in_own_format(endpoint: Callable[[Request], Awaitable[Response]]) -> Any:
@@ -104,7 +107,7 @@ def build_app_with_direct_route(guard: BearerGuard) -> FastAPI:
         body = {"tenant": caller.tenant, "client": caller.client_id, "scopes": sorted(caller.scopes)}
         return JSONResponse(body)
 
-    return build_app(signed=[router], token="of-the-settings")
+    return build_app(self_authenticated=[router], token="of-the-settings")
 
 
 FORMS = pytest.mark.parametrize("form", [build_app_with_dependency, build_app_with_direct_route])
@@ -173,7 +176,7 @@ def test_unavailable_keys_give_503(form: Callable[[BearerGuard], FastAPI], tmp_p
     "tenant",
     [None, "", 7, ["acme"], "acme:other", "acme/other", "Acme", "../acme", "-acme", "a" * 51, "acme\n"],
 )
-def test_rejects_an_ambiguous_tenant(tmp_path: Path, tenant: Any) -> None:
+def test_rejects_a_missing_or_malformed_tenant(tmp_path: Path, tenant: Any) -> None:
     given = make_token(tenant=tenant)
     answer = call(
         build_app_with_dependency(make_guard(tmp_path)),

@@ -1,4 +1,4 @@
-"""Environment of a demo story: everything it changes is restored at the end."""
+"""Helpers of demo stories: logs and environment are restored, and polling returns or times out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Direct routes of signed components: they bypass the framework, but behave the same for callers."""
+"""Direct routes of signed routers: they bypass the framework and behave the same for clients."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class Event(BaseModel):
 
 
 def build_hook_router() -> APIRouter:
+    """Build a route that reads its JSON body and path itself, and one with a typed path parameter."""
     router = APIRouter(prefix="/hooks")
 
     @router.post("/{sender}", summary="Take an event in", response_model=Event)
@@ -38,10 +39,12 @@ def build_hook_router() -> APIRouter:
 
 
 def build_app(router: APIRouter, **options: Any) -> FastAPI:
-    return make_app("Doors", "1", (), signed=[router], **options)
+    """Build an app with one signed router."""
+    return make_app("Doors", "1", (), self_authenticated=[router], **options)
 
 
 def build_failing_app(error: Exception) -> FastAPI:
+    """Build an app whose signed route raises the error."""
     router = APIRouter()
 
     @router.get("/fails")
@@ -72,7 +75,9 @@ def test_bypasses_the_framework() -> None:
 
 
 def test_signed_callers_need_no_token_and_other_routes_stay_guarded() -> None:
-    app = make_app("Doors", "1", [build_seat_router()], signed=[build_hook_router()], token="t0ken")
+    app = make_app(
+        "Doors", "1", [build_seat_router()], self_authenticated=[build_hook_router()], token="t0ken"
+    )
 
     assert call(app, "POST", "/hooks/shop", json={"name": "paid"}).status_code == 200
     assert call(app, "GET", "/seats").status_code == 401
@@ -117,7 +122,7 @@ def test_unknown_path_says_where_the_known_ones_are() -> None:
 
 
 def test_rejects_a_body_that_is_or_becomes_too_large() -> None:
-    app = build_app(build_hook_router(), body_bytes_max=8)
+    app = build_app(build_hook_router(), max_body_bytes=8)
 
     assert get_problem(call(app, "POST", "/hooks/shop", content=b"123456789"))["status"] == 413
     assert get_problem(call(app, "POST", "/hooks/shop", content=stream_body()))["status"] == 413
@@ -141,7 +146,7 @@ def test_logs_a_result_that_is_not_a_response(caplog: pytest.LogCaptureFixture) 
         return {"a": 1}
 
     assert get_problem(call(build_app(router), "GET", "/plain"))["status"] == 500
-    assert "gave a dict: give a response" in caplog.records[0].getMessage()
+    assert "returned a dict: return a response" in caplog.records[0].getMessage()
 
 
 # --- unsupported declarations -------------------------------------------------------------------------------
@@ -174,7 +179,9 @@ def test_rejects_an_endpoint_with_other_parameters_than_the_request(
     router = APIRouter()
     router.post("/hooks/{sender}")(endpoint)
 
-    with pytest.raises(DeclarationError, match=r"/hooks/\{sender\} is a route of a signed component"):
+    with pytest.raises(
+        DeclarationError, match=r"/hooks/\{sender\} is a route of a self-authenticating component"
+    ):
         build_app(router)
 
 

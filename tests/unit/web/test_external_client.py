@@ -1,4 +1,4 @@
-"""Requests to an external service over real HTTP, and the handling of every kind of response."""
+"""`ExternalClient` over real HTTP: how every kind of response and failure is mapped."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ METHODS = ["GET", "POST"]
 
 
 class FixedClock:
+    """A clock that always returns the same time."""
+
     def now(self) -> float:
         return 1_000_000_000.0
 
@@ -137,11 +139,11 @@ def test_invalid_json_is_a_failure_and_a_change_may_be_done(text: str, method: s
 
 
 @pytest.mark.parametrize(
-    ("told", "pause"),
+    ("sent", "pause"),
     [
         ({"retry-after": "7"}, 7.0),
         ({"retry-after": "-7"}, 0.0),
-        ({"retry-after": "1e9"}, external_client.RETRY_AFTER_S_MAX),
+        ({"retry-after": "1e9"}, external_client.MAX_RETRY_AFTER_S),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "soon"}, None),
         ({}, None),
@@ -150,8 +152,8 @@ def test_invalid_json_is_a_failure_and_a_change_may_be_done(text: str, method: s
         ({"retry-after": "Sun, 09 Sep 2001 01:00:00 GMT"}, 0.0),
     ],
 )
-def test_rate_limit_reports_when_to_retry(told: dict[str, str], pause: float | None) -> None:
-    headers = httpx2.Headers(told)
+def test_rate_limit_reports_when_to_retry(sent: dict[str, str], pause: float | None) -> None:
+    headers = httpx2.Headers(sent)
     client = ExternalClient(httpx2.AsyncClient(), "The desk", FixedClock())
     failed = client._build_failure(429, headers, b"", changes=True)
     assert isinstance(failed, ExternalServiceFailed)
@@ -203,7 +205,7 @@ def test_interrupted_response_may_be_done() -> None:
 
 
 def test_stops_reading_an_endless_response(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(external_client, "BODY_BYTES_MAX", 1000)
+    monkeypatch.setattr(external_client, "MAX_BODY_BYTES", 1000)
     failed = send_request(make_response(200, '"' + "x" * 1000 + '"'))
     assert isinstance(failed, ExternalServiceFailed)
     assert "larger than 1000 bytes" in failed.message
@@ -291,7 +293,7 @@ def test_hides_secrets_sent_as_a_form() -> None:
 
 
 @pytest.mark.parametrize("body", [{"a": "\ud800"}, {"a": float("nan")}, {"a": object()}])
-def test_invalid_request_was_not_sent(body: Any) -> None:
+def test_unsendable_change_is_refused_and_unsendable_read_fails(body: Any) -> None:
     refused = send_request(make_response(200), "POST", json=body)
     assert isinstance(refused, ExternalServiceRefused)
     failed = send_request(make_response(200), "POST", json=body, has_effect=False)
@@ -306,7 +308,7 @@ def test_response_time_is_the_services_own_if_given() -> None:
     assert client.get_response_time(ExternalResponse(200, None, httpx2.Headers())) == FixedClock().now()
 
 
-def test_change_of_a_missing_resource_is_refused() -> None:
+def test_refuse_missing_turns_not_found_into_a_refusal() -> None:
     with pytest.raises(ExternalServiceRefused, match="no such thing") as refused, refuse_missing():
         raise NotFound("The desk knows no such thing (404).")
     assert refused.value.code == "404"

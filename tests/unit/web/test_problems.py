@@ -1,4 +1,4 @@
-"""Errors as problem details: callers see what concerns them and no more."""
+"""Errors as problem details: clients see what they can act on, and the log has the rest."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ TOKENS: list[tuple[HoldfastError, int, str | None]] = [
 
 
 def build_failing_app(error: Exception) -> FastAPI:
+    """Build an app whose only route raises the error."""
     router = APIRouter()
 
     @router.get("/fails")
@@ -66,7 +67,9 @@ def build_failing_app(error: Exception) -> FastAPI:
 
 
 @pytest.mark.parametrize(("error", "status", "challenge"), TOKENS)
-def test_refused_token_says_what_to_send(error: HoldfastError, status: int, challenge: str | None) -> None:
+def test_token_errors_have_their_status_and_challenge(
+    error: HoldfastError, status: int, challenge: str | None
+) -> None:
     answer = call(build_failing_app(error), "GET", "/fails")
 
     assert (get_problem(answer)["status"], answer.headers.get("www-authenticate")) == (status, challenge)
@@ -98,7 +101,9 @@ def test_error_for_the_operator_is_logged_once_and_not_shown(
     assert problem["instance"] in record.getMessage()
 
 
-def test_every_error_has_a_status() -> None:
+def test_every_error_class_has_a_mapping() -> None:
+    """Check that every error class is below one with a mapping of its own."""
+
     def below(kind: type[HoldfastError]) -> list[type[HoldfastError]]:
         return [kind, *(each for child in kind.__subclasses__() for each in below(child))]
 
@@ -107,7 +112,7 @@ def test_every_error_has_a_status() -> None:
         assert nearest is not HoldfastError or kind.__base__ in (HoldfastError, Exception), kind
 
 
-def test_response_includes_the_hint() -> None:
+def test_response_includes_the_notes_of_an_error() -> None:
     error = errors.NotFound("There is no flight EY11.")
     error.add_note("Flights are named with four digits: EY0011.")
 
@@ -170,7 +175,7 @@ def test_unauthenticated_caller_gets_the_reason_and_nothing_is_logged(
     assert caplog.records == []
 
 
-def test_possibly_done_write_is_not_retryable() -> None:
+def test_unknown_outcome_has_no_retry_after() -> None:
     answer = call(build_failing_app(errors.OutcomeUnknown("x", safe_to_repeat=False)), "GET", "/fails")
 
     assert "retry-after" not in answer.headers
@@ -254,6 +259,7 @@ class Booking(BaseModel):
 
 
 def build_booking_app() -> FastAPI:
+    """Build an app with a route that has path, query and body parameters."""
     router = APIRouter()
 
     @router.post("/flights/{number}/bookings")
@@ -298,6 +304,7 @@ def test_points_at_the_whole_body_if_it_is_not_json() -> None:
 
 
 def build_parsing_app() -> FastAPI:
+    """Build an app with a route that parses its body itself."""
     router = APIRouter()
 
     @router.post("/bookings")

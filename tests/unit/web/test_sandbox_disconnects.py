@@ -1,4 +1,4 @@
-"""Callers that disconnect while sending: the sandbox logs nothing."""
+"""Clients that disconnect while sending: a sandbox over HTTP logs no error."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from holdfast.web.sandbox_faults import Faults, FaultsBody, apply_faults
 
 
 def call(faults: Faults, *, changes: bool = True, now: float = 0.0) -> tuple[Response, int]:
-    """Return the response, and how often the effect happened."""
+    """Apply the faults to one call. Return the response, and how often the effect happened."""
     done: list[int] = []
 
     async def answer() -> Response:

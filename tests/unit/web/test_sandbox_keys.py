@@ -1,4 +1,4 @@
-"""Signing keys of an issuer's sandbox: shared by its processes, with only the public part published."""
+"""Signing keys of a sandbox issuer: shared by its processes, with only the public part published."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CLAIMS = {"sub": "somebody"}
 
 
 def verify(keys: SandboxKeys, token: str) -> dict[str, Any]:
-    """Verify the token with the published key that it names. Raises `KeyError` if there is none."""
+    """Verify the token with the published key that it names. Raise `KeyError` if there is none."""
     published = {each["kid"]: each for each in keys.jwks["keys"]}
     key = published[jwt.get_unverified_header(token)["kid"]]
     return jwt.decode(token, jwt.PyJWK(key).key, algorithms=[ALGORITHM])
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
-def test_old_key_is_valid_until_revoked(tmp_path: Path, is_kept: bool) -> None:
+def test_old_key_stays_valid_until_it_is_withdrawn(tmp_path: Path, is_kept: bool) -> None:
     keys = SandboxKeys(tmp_path / "new" if is_kept else None, FILE)
     old = keys.sign(CLAIMS)
     kid = keys.rotate()

@@ -1,4 +1,4 @@
-"""Server of an app over real HTTP: where it listens, its lifespan, and how it ends."""
+"""The API server over real HTTP: where it listens, its lifespan, and how it ends."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ class State(TypedDict):
 
 
 def seat_router() -> APIRouter:
+    """Build a route that returns the seat in the request's state."""
     router = APIRouter()
 
     @router.get("/seat")

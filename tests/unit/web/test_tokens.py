@@ -1,4 +1,4 @@
-"""Static token: without it, callers see only health and the description."""
+"""The shared API token: without it, clients see only /health and /openapi.json."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ TOKEN = "s3cret-and-long=="
 
 
 def build_guarded_app() -> FastAPI:
+    """Build an app with one route and metrics, guarded by the token."""
     router = APIRouter()
 
     @router.get("/seats")
@@ -22,7 +23,7 @@ def build_guarded_app() -> FastAPI:
 
 
 @pytest.mark.parametrize("path", ["/seats", "/metrics"])
-def test_token_grants_access_to_every_route(path: str) -> None:
+def test_token_grants_access_to_routes_and_metrics(path: str) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}"}
 
     assert call(build_guarded_app(), "GET", path, headers=headers).status_code == 200

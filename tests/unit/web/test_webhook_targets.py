@@ -1,6 +1,4 @@
-"""Webhook addresses named by callers: which are allowed, that the checked address is the called one, and
-results.
-"""
+"""Webhook targets: which addresses are allowed, which address is called, and the outcomes of a delivery."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from holdfast.core.errors import TargetRefused
-from holdfast.web.webhook_targets import Delivery, Resolver, check_target, deliver, open_target_client
+from holdfast.web.webhook_targets import DeliveryAttempt, Resolver, check_target, deliver, open_target_client
 
 BODY = b'{"pagwId": "PAGW-1"}'
 NAME = "hooks.example.org"
@@ -169,7 +167,7 @@ async def start_server(
     host: str = "127.0.0.1",
     tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[int]:
-    """Start a server that gives one answer to every request. Yields its port."""
+    """Start a server that gives one answer to every request and records them in `heard`. Yield its port."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -207,8 +205,10 @@ def run_delivery(
     heard: list[bytes] | None = None,
     *,
     patience_s: float = 10.0,
-) -> Delivery:
-    async def run() -> Delivery:
+) -> DeliveryAttempt:
+    """Deliver the body once to a local server with this answer and return the outcome."""
+
+    async def run() -> DeliveryAttempt:
         async with start_server(answer, heard) as port, open_target_client(allow_private=True) as client:
             target = check_target(f"http://127.0.0.1:{port}/hook?a=1", allow_private=True)
             return await deliver(client, target, BODY, {"X-Id": "d-1"}, timeout_s=patience_s)
@@ -219,7 +219,7 @@ def run_delivery(
 def test_sends_the_body_and_its_headers() -> None:
     heard: list[bytes] = []
 
-    assert run_delivery(OK, heard) == Delivery("delivered", 204, "delivered")
+    assert run_delivery(OK, heard) == DeliveryAttempt("delivered", 204, "delivered")
     assert heard[0].startswith(b"POST /hook?a=1 HTTP/1.1\r\n")
     assert heard[0].endswith(b"\r\n\r\n" + BODY)
     assert b"x-id: d-1" in heard[0].lower()
@@ -262,7 +262,7 @@ def test_ignores_an_invalid_pause(pause: str) -> None:
 def test_reports_invalid_headers_without_showing_them(headers: dict[str, str]) -> None:
     heard: list[bytes] = []
 
-    async def run() -> Delivery:
+    async def run() -> DeliveryAttempt:
         async with start_server(OK, heard) as port, open_target_client(allow_private=True) as client:
             target = check_target(f"http://127.0.0.1:{port}/", allow_private=True)
             return await deliver(client, target, BODY, headers)
@@ -305,7 +305,7 @@ def test_slow_name_servers_block_no_thread_of_the_loop(monkeypatch: pytest.Monke
         goes_on.wait(60)
         raise socket.gaierror("no such name")
 
-    async def run() -> list[Delivery]:
+    async def run() -> list[DeliveryAttempt]:
         async with open_target_client(allow_private=False) as client:
             targets = [
                 check_target(f"https://slow-{number}.example.org/", allow_private=False)
@@ -326,7 +326,7 @@ def test_slow_name_servers_block_no_thread_of_the_loop(monkeypatch: pytest.Monke
 def test_does_not_call_a_name_that_resolves_to_a_private_address() -> None:
     heard: list[bytes] = []
 
-    async def run(addresses: str) -> Delivery:
+    async def run(addresses: str) -> DeliveryAttempt:
         async with (
             start_server(OK, heard) as port,
             open_target_client(allow_private=False, resolve=make_resolver(addresses)) as client,
@@ -354,7 +354,7 @@ def test_calls_the_checked_address_even_if_the_name_changes() -> None:
     # The resolver answers 127.0.0.1 once, which is allowed here, and then a forbidden address.
     heard: list[bytes] = []
 
-    async def run() -> list[Delivery]:
+    async def run() -> list[DeliveryAttempt]:
         resolve = make_resolver("127.0.0.1", "169.254.169.254")
         async with (
             start_server(OK, heard) as port,
@@ -372,7 +372,7 @@ def test_calls_the_checked_address_even_if_the_name_changes() -> None:
 
 
 def test_calls_the_next_address_if_one_does_not_answer() -> None:
-    async def run() -> Delivery:
+    async def run() -> DeliveryAttempt:
         resolve = make_resolver("127.0.0.2 127.0.0.1")
         async with (
             start_server(OK) as port,
@@ -394,7 +394,7 @@ def _has_ipv6() -> bool:
 
 @pytest.mark.skipif(not _has_ipv6(), reason="needs IPv6 on this machine's own interface (::1)")
 def test_calls_an_ipv6_address() -> None:
-    async def run() -> Delivery:
+    async def run() -> DeliveryAttempt:
         async with start_server(OK, host="::1") as port, open_target_client(allow_private=True) as client:
             target = check_target(f"http://[::1]:{port}/", allow_private=True)
             return await deliver(client, target, BODY, {})
@@ -421,7 +421,7 @@ def test_certificate_must_match_the_name_and_not_the_address(
     names: list[str | None] = []
     there.sni_callback = lambda _, name, __: names.append(name)
 
-    async def run() -> Delivery:
+    async def run() -> DeliveryAttempt:
         client = open_target_client(allow_private=True, resolve=make_resolver("127.0.0.1"), tls=here)
         async with start_server(OK, heard, tls=there) as port, client:
             target = check_target(f"https://{NAME}:{port}/", allow_private=True)

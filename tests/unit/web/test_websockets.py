@@ -23,6 +23,7 @@ Talk = Callable[[str], Coroutine[Any, Any, None]]
 
 
 def echo_router() -> APIRouter:
+    """Build a WebSocket route that sends every text back."""
     router = APIRouter()
 
     @router.websocket("/echo")
@@ -35,11 +36,12 @@ def echo_router() -> APIRouter:
 
 
 def run_talk(talk: Talk) -> None:
-    with serve_in_thread(make_app("Echo", "1", [], signed=[echo_router()])) as url:
+    """Serve an echo WebSocket and run the conversation with its URL."""
+    with serve_in_thread(make_app("Echo", "1", [], self_authenticated=[echo_router()])) as url:
         asyncio.run(talk(url.replace("http://", "ws://") + "/echo"))
 
 
-def test_an_app_may_have_websockets() -> None:
+def test_websocket_echoes_messages_up_to_the_size_limit() -> None:
     async def talk(url: str) -> None:
         async with connect(url) as socket:
             await socket.send("hello")
@@ -66,7 +68,7 @@ def test_too_large_message_closes_only_its_own_connection(
 
 def test_connection_is_closed_with_a_reason_when_the_server_ends() -> None:
     async def talk() -> None:
-        with serve_in_thread(make_app("Echo", "1", [], signed=[echo_router()])) as url:
+        with serve_in_thread(make_app("Echo", "1", [], self_authenticated=[echo_router()])) as url:
             socket = await connect(url.replace("http://", "ws://") + "/echo")
         assert await get_close_code(socket) == 1012
 
@@ -99,7 +101,7 @@ def test_refused_connection_is_not_logged_as_an_error(caplog: pytest.LogCaptureF
             await connect(url)
         assert refused.value.response.status_code == 401
 
-    with serve_in_thread(make_app("Closed", "1", [], signed=[router])) as url:
+    with serve_in_thread(make_app("Closed", "1", [], self_authenticated=[router])) as url:
         asyncio.run(talk(url.replace("http://", "ws://") + "/closed"))
     assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
 
@@ -113,7 +115,7 @@ def test_refused_connection_is_not_logged_as_an_error(caplog: pytest.LogCaptureF
         ([(b"authorization", b"Bearer not a token")], "TokenMalformed"),
     ],
 )
-def test_websocket_uses_the_same_token_header(headers: list[Any], code: str) -> None:
+def test_reads_the_bearer_token_of_a_websocket(headers: list[Any], code: str) -> None:
     with pytest.raises(TokenRefused) as refused:
         get_bearer_token(HTTPConnection({"type": "websocket", "headers": headers}))
     assert refused.value.code == code
@@ -122,6 +124,7 @@ def test_websocket_uses_the_same_token_header(headers: list[Any], code: str) -> 
 
 
 async def get_close_code(socket: ClientConnection) -> int | None:
+    """Wait until the connection is closed and return its close code."""
     with pytest.raises(ConnectionClosed):
         await socket.recv()
     return socket.close_code

@@ -1,4 +1,4 @@
-"""Results encoded as JSON answers, with exactly the members that the service sends."""
+"""Results of item operations encoded as JSON responses, with exactly the members that DynamoDB sends."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ REQUESTS: dict[str, Any] = {
 
 
 def answer(operation: str, result: Any, detail: str = "NONE") -> Any:
+    """Decode a minimal request of the operation, encode the result for it, and return the response."""
     request = REQUESTS[operation] | {"ReturnConsumedCapacity": detail}
     decoded: tuple[Any, Operation[Any]] = decode(
         f"DynamoDB_20120810.{operation}", json.dumps(request).encode()
@@ -145,7 +146,7 @@ def test_reports_index_capacity_on_request() -> None:
     }
 
 
-def test_read_without_indexes_reports_none() -> None:
+def test_capacity_of_a_read_without_indexes_has_no_index_members() -> None:
     result = GetItemResult(item=None, capacity=ConsumedCapacity("abc", Units(read=0.5)))
     assert answer("GetItem", result, "INDEXES") == {
         "ConsumedCapacity": {"TableName": "abc", "CapacityUnits": 0.5, "Table": {"CapacityUnits": 0.5}}

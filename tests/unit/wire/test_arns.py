@@ -1,4 +1,4 @@
-"""ARNs: built for a region and account, and parsed."""
+"""ARNs of tables, indexes, streams and backups: formatted for a region and account, and parsed."""
 
 from __future__ import annotations
 

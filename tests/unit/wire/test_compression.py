@@ -1,4 +1,4 @@
-"""The encoding that an Accept-Encoding header requests, as DynamoDB reads it, and compressed answers."""
+"""Response compression: the encoding that an Accept-Encoding header selects, and compressed bodies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from holdfast.wire.compression import choose_encoding, compress
+from holdfast.wire.http.compression import choose_encoding, compress
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Requests on backups and restores become operations, or are refused with the service's messages."""
+"""Requests on backups and restores: decoded into operations, or refused with DynamoDB's messages."""
 
 from __future__ import annotations
 
@@ -42,16 +42,19 @@ INDEX = {
 
 
 def decode_request(operation: str, body: Body) -> Any:
+    """Decode a request of this operation and return the operation value."""
     return decode(f"DynamoDB_20120810.{operation}", msgspec.json.encode(body))[1]
 
 
 def refusal(operation: str, body: Body) -> str:
+    """Decode an invalid request and return the message of its `InvalidRequest`."""
     with pytest.raises(InvalidRequest) as refused:
         decode_request(operation, body)
     return refused.value.message
 
 
 def one(value: str, path: str, rule: str) -> str:
+    """Return DynamoDB's message for one violated constraint of the member at `path`."""
     return (
         f"1 validation error detected: Value {value} at '{path}' failed to satisfy constraint: Member must "
         f"{rule}"
@@ -59,10 +62,12 @@ def one(value: str, path: str, rule: str) -> str:
 
 
 def from_backup(**members: Any) -> Body:
+    """Return the body of a RestoreTableFromBackup request with these members."""
     return {"BackupArn": ARN, "TargetTableName": "restored", **members}
 
 
 def to_moment(**members: Any) -> Body:
+    """Return the body of a RestoreTableToPointInTime request with these members."""
     return {"SourceTableName": "orders", "TargetTableName": "restored", **members}
 
 

@@ -1,4 +1,4 @@
-"""BatchGetItem and BatchWriteItem into operations: their own checks, in the service's order."""
+"""BatchGetItem and BatchWriteItem requests: decoded into operations, or refused; limits and duplicates."""
 
 from __future__ import annotations
 
@@ -8,28 +8,32 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import ITEM_BYTES_MAX
+from holdfast.core.limits import MAX_ITEM_BYTES
 from holdfast.operations.expressions.nodes import Path
 from holdfast.operations.tables import BatchGetItem, BatchWriteItem, Delete, KeysAndAttributes, Put
 from holdfast.wire.dispatch import decode
 
 
 def decode_request(operation: str, items: Any, **request: Any) -> Any:
+    """Decode a request of this operation and return the operation value."""
     body = json.dumps({"RequestItems": items, **request}).encode()
     return decode(f"DynamoDB_20120810.{operation}", body)[1]
 
 
 def refusal(operation: str, items: Any, **request: Any) -> str:
+    """Decode an invalid request and return the message of its `InvalidRequest`."""
     with pytest.raises(InvalidRequest) as refused:
         decode_request(operation, items, **request)
     return refused.value.message
 
 
 def keys(count: int, start: int = 0) -> list[Any]:
+    """Return `count` tagged keys with consecutive numbers."""
     return [{"a": {"N": str(number)}} for number in range(start, start + count)]
 
 
 def puts(count: int) -> list[Any]:
+    """Return `count` put requests with different keys."""
     return [{"PutRequest": {"Item": key}} for key in keys(count)]
 
 
@@ -77,11 +81,12 @@ def test_decodes_a_batch_of_writes_in_order() -> None:
     ],
 )
 def test_a_batch_of_nothing_is_refused(operation: str, text: str) -> None:
+    """Refuse a batch without a table, and one whose RequestItems is null."""
     assert refusal(operation, {}) == text
     assert "Value null at 'requestItems'" in refusal(operation, None)
 
 
-def test_at_most_100_reads_of_one_table_and_of_all() -> None:
+def test_refuses_more_than_100_reads_of_one_table_or_in_all() -> None:
     decode_request("BatchGetItem", {"abc": {"Keys": keys(100)}})
     assert refusal("BatchGetItem", {"abc": {"Keys": keys(101)}}) == (
         "1 validation error detected: Value at 'RequestItems.abc.member.Keys' failed to satisfy constraint: "
@@ -92,7 +97,7 @@ def test_at_most_100_reads_of_one_table_and_of_all() -> None:
     )
 
 
-def test_at_most_25_writes_of_one_table_and_of_all() -> None:
+def test_refuses_more_than_25_writes_of_one_table_or_in_all() -> None:
     decode_request("BatchWriteItem", {"abc": puts(25)})
     text = refusal("BatchWriteItem", {"abc": puts(26)})
     assert text.startswith("1 validation error detected: Value '{abc=[")
@@ -130,7 +135,7 @@ def test_the_parameters_of_each_table_are_checked() -> None:
 
 
 @pytest.mark.parametrize("request_", [{}, {"PutRequest": {"Item": {}}, "DeleteRequest": {"Key": {}}}])
-def test_a_write_is_a_put_or_a_delete(request_: Any) -> None:
+def test_refuses_a_write_that_is_not_exactly_one_put_or_delete(request_: Any) -> None:
     assert refusal("BatchWriteItem", {"abc": [*puts(1), request_]}) == (
         "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported "
         "datatypes"
@@ -138,7 +143,7 @@ def test_a_write_is_a_put_or_a_delete(request_: Any) -> None:
 
 
 def test_an_item_that_is_too_big_refuses_the_batch() -> None:
-    big = {"PutRequest": {"Item": {"a": {"S": "x" * ITEM_BYTES_MAX}}}}
+    big = {"PutRequest": {"Item": {"a": {"S": "x" * MAX_ITEM_BYTES}}}}
     text = "Item size has exceeded the maximum allowed size"
     assert refusal("BatchWriteItem", {"abc": [*puts(1), big]}) == text
 

@@ -1,4 +1,4 @@
-"""Bytes decoded into operations: invalid JSON, and the format of every error."""
+"""`decode` and `encode_error`: malformed JSON, unknown operations, and the body of every kind of error."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ GOOD = b'{"TableName": "abc", "Key": {"a": {"S": "b"}}}'
 
 
 def encode_json(error: BaseException) -> tuple[int, Any]:
+    """Return the status and the parsed body of an encoded error."""
     status, body = encode_error(error)
     return status, json.loads(body)
 

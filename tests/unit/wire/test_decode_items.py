@@ -1,4 +1,4 @@
-"""GetItem, PutItem, UpdateItem and DeleteItem into operations: their own checks, in the service's order."""
+"""GetItem, PutItem, UpdateItem and DeleteItem requests: decoded, or refused in DynamoDB's order of checks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import ITEM_BYTES_MAX
+from holdfast.core.limits import MAX_ITEM_BYTES
 from holdfast.operations.expressions.nodes import AttributeNotExists, Path
 from holdfast.operations.tables import DeleteItem, GetItem, PutItem, UpdateItem
 from holdfast.operations.values import item_size
@@ -21,11 +21,13 @@ ALL = [*WRITES, ("GetItem", {"Key": KEY})]
 
 
 def decode_request(operation: str, **request: Any) -> Any:
+    """Decode a request of this operation and return the operation value."""
     body = json.dumps({"TableName": "abc", **request}).encode()
     return decode(f"DynamoDB_20120810.{operation}", body)[1]
 
 
 def refusal(operation: str, **request: Any) -> str:
+    """Decode an invalid request and return the message of its `InvalidRequest`."""
     with pytest.raises(InvalidRequest) as refused:
         decode_request(operation, **request)
     return refused.value.message
@@ -131,6 +133,7 @@ def test_reports_an_unused_value_last(operation: str, request_: dict[str, Any]) 
 
 @pytest.mark.parametrize("operation", ["PutItem", "DeleteItem"])
 def test_put_and_delete_cannot_return_new_values(operation: str) -> None:
+    """Refuse ReturnValues ALL_NEW for a put or a delete; accept it for an update."""
     request = {"Item": ITEM} if operation == "PutItem" else {"Key": KEY}
     assert refusal(operation, **request, ReturnValues="ALL_NEW") == "ReturnValues can only be ALL_OLD or NONE"
     assert decode_request("UpdateItem", Key=KEY, ReturnValues="ALL_NEW").returns == "ALL_NEW"
@@ -146,9 +149,9 @@ def test_reports_an_invalid_value_before_return_values_and_expressions() -> None
 @pytest.mark.parametrize(
     "filler",
     [
-        {"S": "x" * ITEM_BYTES_MAX},
-        {"L": [{"S": "ä" * (ITEM_BYTES_MAX // 2)}]},
-        {"SS": ["x" * ITEM_BYTES_MAX]},
+        {"S": "x" * MAX_ITEM_BYTES},
+        {"L": [{"S": "ä" * (MAX_ITEM_BYTES // 2)}]},
+        {"SS": ["x" * MAX_ITEM_BYTES]},
     ],
 )
 def test_an_item_of_more_than_400_kib_is_refused(filler: dict[str, Any]) -> None:
@@ -156,14 +159,15 @@ def test_an_item_of_more_than_400_kib_is_refused(filler: dict[str, Any]) -> None
 
 
 def test_accepts_an_item_of_exactly_400_kib() -> None:
-    item = {"a": {"S": "b"}, "c": {"S": "x" * (ITEM_BYTES_MAX - 3)}}
-    assert item_size(decode_request("PutItem", Item=item).item) == ITEM_BYTES_MAX
+    """Accept an item of exactly 400 KiB and refuse one that is a byte larger."""
+    item = {"a": {"S": "b"}, "c": {"S": "x" * (MAX_ITEM_BYTES - 3)}}
+    assert item_size(decode_request("PutItem", Item=item).item) == MAX_ITEM_BYTES
     item["d"] = {"S": ""}
     assert refusal("PutItem", Item=item) == "Item size has exceeded the maximum allowed size"
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
-def test_the_name_of_an_attribute_has_less_than_64_kib(depth: int) -> None:
+def test_rejects_an_attribute_name_of_64_kib_at_any_depth(depth: int) -> None:
     def item(name: str) -> dict[str, Any]:
         found: dict[str, Any] = {name: {"S": "x"}}
         for _ in range(depth):

@@ -1,4 +1,4 @@
-"""Query and Scan into operations: their own checks, in the service's order."""
+"""Query and Scan requests: decoded into operations, or refused in DynamoDB's order of checks."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ BOTH = [("Query", KEYED), ("Scan", {})]
 
 
 def decode_request(operation: str, **request: Any) -> Any:
+    """Decode a request of this operation and return the operation value."""
     body = json.dumps({"TableName": "abc", **request}).encode()
     return decode(f"DynamoDB_20120810.{operation}", body)[1]
 
 
 def refusal(operation: str, **request: Any) -> str:
+    """Decode an invalid request and return the message of its `InvalidRequest`."""
     with pytest.raises(InvalidRequest) as refused:
         decode_request(operation, **request)
     return refused.value.message
@@ -199,5 +201,7 @@ def test_checks_the_key_condition_after_unused_placeholders() -> None:
         ),
     ],
 )
-def test_segment_must_be_below_the_total(segment: int | None, segments: int | None, text: str) -> None:
+def test_refuses_a_segment_without_a_total_or_out_of_range(
+    segment: int | None, segments: int | None, text: str
+) -> None:
     assert refusal("Scan", Segment=segment, TotalSegments=segments) == text

@@ -1,4 +1,4 @@
-"""Requests on streams become operations, and their results become records and iterators."""
+"""Stream requests decoded into operations or refused, and stream results encoded as responses."""
 
 from __future__ import annotations
 
@@ -43,22 +43,26 @@ def target(operation: str) -> str:
 
 
 def decode_request(operation: str, body: Body) -> Any:
+    """Decode a request of this operation and return the operation value."""
     return decode(target(operation), msgspec.json.encode(body))[1]
 
 
 def refusal(operation: str, body: Body) -> str:
+    """Decode an invalid request and return the message of its `InvalidRequest`."""
     with pytest.raises(InvalidRequest) as refused:
         decode_request(operation, body)
     return refused.value.message
 
 
 def answer(operation: str, body: Body, result: Any) -> Body:
+    """Decode a request, encode a result for it, and return the response."""
     codec, decoded_operation = decode(target(operation), msgspec.json.encode(body))
     encoded: Body = msgspec.json.decode(encode(codec, decoded_operation, result, HERE))
     return encoded
 
 
 def one(value: str, path: str, rule: str) -> str:
+    """Return DynamoDB's message for one violated constraint of the member at `path`."""
     return (
         f"1 validation error detected: Value '{value}' at '{path}' failed to satisfy constraint: Member must "
         f"{rule}"
@@ -110,6 +114,7 @@ def test_requests_on_streams_are_decoded(name: str, request_: Body, operation: o
 
 
 def iterator_request(kind: str = "LATEST", **members: Any) -> Body:
+    """Return the body of a GetShardIterator request of this type."""
     return {"StreamArn": ARN, "ShardId": SHARD, "ShardIteratorType": kind, **members}
 
 
@@ -273,12 +278,13 @@ def test_a_stream_is_described_with_its_shards() -> None:
     }
 
 
-def test_shard_iterator_is_returned_as_readable_text() -> None:
+def test_shard_iterator_is_returned_as_text_that_decodes_to_it() -> None:
     encoded = answer("GetShardIterator", iterator_request(), PLACE_IN_SHARD)
     assert decode_iterator(encoded["ShardIterator"]) == PLACE_IN_SHARD
 
 
 def records(*found: StreamRecord, then: ShardIterator | None = None) -> Body:
+    """Return the GetRecords response for these records; `then` is the next iterator."""
     return answer(
         "GetRecords", {"ShardIterator": encode_iterator(PLACE_IN_SHARD)}, GetRecordsResult(found, then)
     )
@@ -328,7 +334,7 @@ def test_omits_images_that_the_view_excludes() -> None:
     assert not {"NewImage", "OldImage"} & records(bare)["Records"][0]["dynamodb"].keys()
 
 
-def test_an_expired_item_was_deleted_by_the_service() -> None:
+def test_record_of_an_expired_item_names_the_service_as_user() -> None:
     expired = msgspec.structs.replace(CHANGE, event="REMOVE", new=None, by_service=True)
     (record,) = records(expired)["Records"]
     assert record["userIdentity"] == {"Type": "Service", "PrincipalId": "dynamodb.amazonaws.com"}

@@ -1,6 +1,4 @@
-"""Requests on tables become operations, or are refused with the service's messages before any table is looked
-up.
-"""
+"""Table requests: decoded into operations, or refused with DynamoDB's messages without a table lookup."""
 
 from __future__ import annotations
 
@@ -48,10 +46,12 @@ SAME_NAME = "Both the Hash Key and the Range Key element in the KeySchema have t
 
 
 def decode_request(operation: str, body: Body) -> Any:
+    """Decode a request of this operation and return the operation value."""
     return decode(f"DynamoDB_20120810.{operation}", msgspec.json.encode(body))[1]
 
 
 def refusal(operation: str, body: Body, kind: type[HoldfastError] = InvalidRequest) -> str:
+    """Decode an invalid request and return the message of its error, which is of the class `kind`."""
     with pytest.raises(kind) as refused:
         decode_request(operation, body)
     return refused.value.message
@@ -62,6 +62,7 @@ def attribute_definitions(*names: str) -> list[Body]:
 
 
 def keys(partition: str, sort: str | None = None) -> list[Body]:
+    """Return a key schema with this partition key and, if given, sort key."""
     schema = [{"AttributeName": partition, "KeyType": "HASH"}]
     return schema if sort is None else [*schema, {"AttributeName": sort, "KeyType": "RANGE"}]
 
@@ -71,6 +72,7 @@ def index(name: str, schema: list[Body], projection: Body = ALL, **members: Any)
 
 
 def table(**members: Any) -> Body:
+    """Return the body of a valid CreateTable request, with members replaced (None removes one)."""
     body: Body = {
         "TableName": "orders",
         "AttributeDefinitions": attribute_definitions("id"),
@@ -82,16 +84,19 @@ def table(**members: Any) -> Body:
 
 
 def range_table(*more: str, **members: Any) -> Body:
+    """Return a CreateTable body with the keys `id` and `at`, and definitions of more attributes."""
     return table(
         AttributeDefinitions=attribute_definitions("id", "at", *more), KeySchema=keys("id", "at"), **members
     )
 
 
 def complaints(text: str) -> list[str]:
+    """Split a message about several constraints into its parts."""
     return text.partition("detected: ")[2].split("; ")
 
 
 def null(path: str) -> str:
+    """Return the message part about a required member that is missing."""
     return f"Value null at '{path}' failed to satisfy constraint: Member must not be null"
 
 
@@ -190,7 +195,7 @@ def test_accepts_members_without_an_effect(members: Body) -> None:
     ],
     ids=["none", "short", "long"],
 )
-def test_rejects_a_missing_table_name_first(request_: Body, text: str) -> None:
+def test_reports_an_invalid_table_name_before_other_members(request_: Body, text: str) -> None:
     assert refusal("CreateTable", request_) == text
 
 
@@ -277,7 +282,7 @@ def test_reports_at_most_ten_errors() -> None:
 
 
 REFUSED: dict[str, tuple[Body, str]] = {
-    "units nobody needs": (table(ProvisionedThroughput=UNITS), INVALID + NEITHER),
+    "units not allowed": (table(ProvisionedThroughput=UNITS), INVALID + NEITHER),
     "units missing": (
         table(BillingMode="PROVISIONED"),
         INVALID
@@ -365,7 +370,7 @@ REFUSED: dict[str, tuple[Body, str]] = {
         range_table(GlobalSecondaryIndexes=[index("all", keys("at"), {})]),
         INVALID + "Unknown ProjectionType: null",
     ),
-    "attributes beside ALL": (
+    "attributes with ALL": (
         range_table(GlobalSecondaryIndexes=[index("all", keys("at"), {**ALL, "NonKeyAttributes": ["a"]})]),
         INVALID + "ProjectionType is ALL, but NonKeyAttributes is specified",
     ),
@@ -381,7 +386,7 @@ REFUSED: dict[str, tuple[Body, str]] = {
         ),
         INVALID + "Duplicate element in NonKeyAttributes: a",
     ),
-    "an index's units nobody needs": (
+    "an index's units not allowed": (
         range_table(GlobalSecondaryIndexes=[index("all", keys("at"), ProvisionedThroughput=UNITS)]),
         INVALID + "ProvisionedThroughput should not be specified for index: all when BillingMode is "
         "PAY_PER_REQUEST",
@@ -491,10 +496,12 @@ def test_a_member_of_another_type_is_malformed(member: str, value: object, text:
 
 
 def update(**members: Any) -> Body:
+    """Return the body of an UpdateTable request."""
     return {"TableName": "orders", **members}
 
 
 def updates(*changes: Body, **members: Any) -> Body:
+    """Return the body of an UpdateTable request with these index updates."""
     return update(GlobalSecondaryIndexUpdates=list(changes), **members)
 
 
@@ -582,7 +589,7 @@ UPDATES_REFUSED: dict[str, tuple[Body, str]] = {
         update(ProvisionedThroughput={"ReadCapacityUnits": 1, "WriteCapacityUnits": 10**12 + 1}),
         "Given value 1000000000001 for WriteCapacityUnits is out of bounds",
     ),
-    "units nobody needs": (
+    "units not allowed": (
         update(BillingMode="PAY_PER_REQUEST", ProvisionedThroughput=UNITS),
         INVALID + NEITHER,
     ),
@@ -632,7 +639,7 @@ UPDATES_REFUSED: dict[str, tuple[Body, str]] = {
         updates(create_index("abc", (), {}), AttributeDefinitions=attribute_definitions("size")),
         INVALID + "Unknown ProjectionType: null",
     ),
-    "a new index's units nobody needs": (
+    "a new index's units not allowed": (
         updates(
             create_index("abc", ProvisionedThroughput=UNITS),
             AttributeDefinitions=attribute_definitions("size"),
@@ -751,5 +758,5 @@ def test_the_other_operations_are_decoded(name: str, request_: Body, operation: 
         ),
     ],
 )
-def test_other_operations_have_their_own_messages(name: str, request_: Body, text: str) -> None:
+def test_the_other_operations_are_refused_in_the_services_words(name: str, request_: Body, text: str) -> None:
     assert refusal(name, request_) == text

@@ -1,4 +1,4 @@
-"""TransactWriteItems and TransactGetItems into operations: their own checks, in the service's order."""
+"""TransactWriteItems and TransactGetItems requests: decoded or refused, limits, and fingerprints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import ITEM_BYTES_MAX
+from holdfast.core.limits import MAX_ITEM_BYTES
 from holdfast.operations.expressions.nodes import AttributeExists, Literal, Path, SetAction, Update
 from holdfast.operations.tables import (
     ConditionCheck,
@@ -25,11 +25,13 @@ PUT = {"Put": {"TableName": "abc", "Item": KEY}}
 
 
 def decode_request(operation: str, items: Any, **request: Any) -> Any:
+    """Decode a request of this operation and return the operation value."""
     body = json.dumps({"TransactItems": items, **request}).encode()
     return decode(f"DynamoDB_20120810.{operation}", body)[1]
 
 
 def refusal(operation: str, items: Any, **request: Any) -> str:
+    """Decode an invalid request and return the message of its `InvalidRequest`."""
     with pytest.raises(InvalidRequest) as refused:
         decode_request(operation, items, **request)
     return refused.value.message
@@ -108,7 +110,7 @@ def test_a_token_has_1_to_36_characters() -> None:
         )
 
 
-def test_the_expressions_of_every_action_are_checked_before_anything_happens() -> None:
+def test_the_expressions_of_every_action_are_checked_while_decoding() -> None:
     unused = {
         "ConditionCheck": {
             "TableName": "abc",
@@ -130,7 +132,7 @@ def test_an_item_that_is_too_big_and_a_transaction_that_is_too_big_are_refused()
     def put(size: int) -> dict[str, Any]:
         return {"Put": {"TableName": "abc", "Item": {"a": {"S": "x" * size}}}}
 
-    assert refusal("TransactWriteItems", [put(ITEM_BYTES_MAX)]) == (
+    assert refusal("TransactWriteItems", [put(MAX_ITEM_BYTES)]) == (
         "Item size has exceeded the maximum allowed size"
     )
     decode_request("TransactWriteItems", [put(350_000)] * 11)
@@ -138,12 +140,16 @@ def test_an_item_that_is_too_big_and_a_transaction_that_is_too_big_are_refused()
 
 
 def fingerprint(items: Any, **request: Any) -> bytes:
+    """Decode a TransactWriteItems request and return its fingerprint."""
     found = decode_request("TransactWriteItems", items, **request).fingerprint
     assert isinstance(found, bytes)
     return found
 
 
 def test_equal_requests_have_equal_fingerprints_however_they_are_written() -> None:
+    """Write numbers, sets and members in another order or form, under another token: the fingerprint is the
+    same.
+    """
     one = [{"Put": {"TableName": "abc", "Item": {"n": {"N": "1.0"}, "s": {"SS": ["a", "b"]}}}}]
     two = [{"Put": {"Item": {"s": {"SS": ["b", "a"]}, "n": {"N": "1"}}, "TableName": "abc"}}]
     assert fingerprint(one, ClientRequestToken="x") == fingerprint(two, ClientRequestToken="y")

@@ -1,4 +1,4 @@
-"""Tables, backups and recovery are described with exactly the members of the service."""
+"""Tables, backups and recovery in responses: encoded with exactly the members that DynamoDB sends."""
 
 from __future__ import annotations
 
@@ -52,15 +52,18 @@ ON_DEMAND = msgspec.structs.replace(PLAIN, billing_mode="PAY_PER_REQUEST", throu
 
 
 def describe(definition: TableDefinition = PLAIN, **fields: Any) -> dict[str, Any]:
+    """Return the encoded description of a table with these fields."""
     return encode_table_description(table(definition, **fields), HERE)
 
 
 def table(definition: TableDefinition = PLAIN, **fields: Any) -> TableDescription:
+    """Return a table description with these fields and defaults for the rest."""
     known: dict[str, Any] = {"id": "some-id", "status": "ACTIVE", "created_at": 1_800_000_000.12345}
     return TableDescription(definition=definition, **(known | fields))
 
 
 def answer(operation: str, request: dict[str, Any], result: object) -> dict[str, Any]:
+    """Decode a request, encode a result for it, and return the response."""
     codec, decoded = decode(f"DynamoDB_20120810.{operation}", msgspec.json.encode(request))
     encoded: dict[str, Any] = msgspec.json.decode(encode(codec, decoded, result, HERE))
     return encoded
@@ -265,7 +268,7 @@ def test_names_are_listed_with_the_last_one_of_a_page() -> None:
     assert answer("ListTables", {}, ListTablesResult(())) == {"TableNames": []}
 
 
-def test_limits_have_their_names() -> None:
+def test_describe_limits_answers_with_four_quotas() -> None:
     assert answer("DescribeLimits", {}, DescribeLimitsResult(4, 3, 2, 1)) == {
         "AccountMaxReadCapacityUnits": 4,
         "AccountMaxWriteCapacityUnits": 3,

@@ -1,4 +1,4 @@
-"""A refused body is released at once, however long its client continues sending."""
+"""The wire app releases a refused body at once, however long its client continues sending."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from holdfast.operations.tables import Operation
-from holdfast.wire.app import App
+from holdfast.wire.http.app import App
 
 PIECE = b" " * 300_000
 
 
 class NoTables:
+    """A tables store that must not be called."""
+
     async def run(self, operation: Operation[Any]) -> Any:
         raise AssertionError(operation)
 
@@ -26,6 +28,7 @@ class NoTables:
     ids=["one is too large", "all are too large"],
 )
 def test_discarding_a_refused_body_keeps_nothing_in_memory(app: App, status: int) -> None:
+    """Discard the rest of a refused body outside the exception handler, whose frames hold the body."""
     sent: list[MutableMapping[str, Any]] = []
     handled: list[BaseException | None] = []
 

@@ -1,4 +1,4 @@
-"""The server over real sockets: the protocol envelope, slow, rude or broken clients, and shutdown."""
+"""The DynamoDB server over real sockets: responses, slow or broken clients, limits, and shutdown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from botocore.exceptions import ClientError
 from holdfast.core.errors import SettingsError
 from holdfast.operations.tables import Operation
 from holdfast.operations.tables.list_tables import ListTables, ListTablesResult
-from holdfast.wire.server import Bounds, _listen, serve, start_server
+from holdfast.wire.http.server import Bounds, _listen, serve, start_server
 
 JSON = "application/x-amz-json-1.0"
 TARGET = "DynamoDB_20120810.ListTables"
@@ -67,6 +67,8 @@ class FakeTables:
 
 
 class Reply(NamedTuple):
+    """A response as the client read it."""
+
     status: int
     headers: dict[str, str]
     body: bytes
@@ -77,7 +79,7 @@ class Reply(NamedTuple):
 
 
 class Client:
-    """A socket that sends given bytes and reads one answer at a time."""
+    """A socket that sends given bytes and reads one response at a time."""
 
     def __init__(self, url: str) -> None:
         host, _, port = url.removeprefix("http://").rpartition(":")
@@ -89,6 +91,7 @@ class Client:
         return self
 
     def reply(self) -> Reply:
+        """Read one response: status line, headers, and as much body as its content-length says."""
         status = int(self._file.readline().split()[1])
         headers = {}
         while line := self._file.readline().strip():
@@ -97,6 +100,7 @@ class Client:
         return Reply(status, headers, self._file.read(int(headers.get("content-length", 0))))
 
     def is_closed_by_the_server(self) -> bool:
+        """Wait until the server closes the connection; False if it sends another byte."""
         try:
             return self._file.read(1) == b""
         except ConnectionResetError:
@@ -110,6 +114,7 @@ class Client:
 def http_request(
     body: bytes = b"{}", *, method: str = "POST", path: str = "/", headers: dict[str, str] | None = None
 ) -> bytes:
+    """Return the bytes of a request, by default a valid ListTables with `USUAL` headers."""
     sent = USUAL if headers is None else headers
     lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
     if not {"content-length", "transfer-encoding"} & {name.lower() for name in sent}:
@@ -123,6 +128,7 @@ def headers_without(name: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def connect(url: str) -> Iterator[Client]:
+    """Open a connection to the server; close it at the end."""
     client = Client(url)
     try:
         yield client
@@ -131,11 +137,13 @@ def connect(url: str) -> Iterator[Client]:
 
 
 def ask(url: str, request: bytes) -> Reply:
+    """Send the bytes of a request on a new connection and return the response."""
     with connect(url) as client:
         return client.send(request).reply()
 
 
 def is_accepted(url: str) -> bool:
+    """Return whether the server answers a valid request on a new connection with 200."""
     try:
         return ask(url, http_request()).status == 200
     except (ConnectionError, IndexError):
@@ -203,6 +211,7 @@ def test_answers_expect_continue(shared_url: str) -> None:
 
 
 def test_decompresses_every_part_of_a_body(tables: FakeTables) -> None:
+    """Decompress a gzip body that consists of two members."""
     packed = gzip.compress(b'{"Limit"') + gzip.compress(b":7}")
     with start_server(tables=tables) as url:
         assert ask(url, http_request(packed, headers=USUAL | {"Content-Encoding": "gzip"})).json == OK
@@ -252,7 +261,7 @@ def test_root_get_reports_healthy(shared_url: str) -> None:
     ],
     ids=["path of GET", "path", "PUT", "DELETE", "preflight", "no type", "json 1.1", "odd type"],
 )
-def test_request_without_an_operation_is_an_unknown_page(shared_url: str, request_bytes: bytes) -> None:
+def test_request_that_names_no_operation_gets_404(shared_url: str, request_bytes: bytes) -> None:
     reply = ask(shared_url, request_bytes)
     assert (reply.status, reply.body) == (404, b"<UnknownOperationException/>\n")
     assert reply.headers["x-amz-crc32"] == "3552371480"
@@ -293,7 +302,7 @@ MISSING = {
         "target comes before signature",
     ],
 )
-def test_a_request_without_an_operation_is_refused_in_the_services_order(
+def test_target_json_and_signature_are_checked_in_the_services_order(
     shared_url: str, request_bytes: bytes, answer: dict[str, str]
 ) -> None:
     reply = ask(shared_url, request_bytes)
@@ -334,6 +343,7 @@ def test_unexpected_failure_is_logged_by_id_and_reported_without_details(
 
 
 def make_boto_client(url: str, key: str = "AKID", secret: str = "secret") -> Any:
+    """Return a boto3 client for the server that does not retry."""
     return boto3.client(
         "dynamodb",
         endpoint_url=url,
@@ -346,6 +356,7 @@ def make_boto_client(url: str, key: str = "AKID", secret: str = "secret") -> Any
 
 @pytest.fixture(scope="module")
 def guarded_url() -> Iterator[str]:
+    """Run one server that verifies signatures."""
     with start_server(tables=FakeTables(), credentials={"AKID": "secret"}) as url:
         yield url
 
@@ -378,7 +389,7 @@ def test_cross_origin_requests_are_allowed_with_verified_signatures(guarded_url:
     assert reply.headers["access-control-max-age"] == "172800"
 
 
-def test_cross_origin_requests_are_refused_without_credentials(shared_url: str) -> None:
+def test_sends_no_cross_origin_headers_without_credentials(shared_url: str) -> None:
     reply = ask(shared_url, http_request(headers=USUAL | {"Origin": "http://example.com"}))
     assert "access-control-allow-origin" not in reply.headers
 
@@ -409,7 +420,7 @@ def test_request_without_a_host_header_is_accepted(shared_url: str) -> None:
     assert ask(shared_url, request).json == OK
 
 
-def test_every_local_host_name_is_accepted(shared_url: str) -> None:
+def test_accepts_more_local_host_names_than_it_caches(shared_url: str) -> None:
     with connect(shared_url) as client:
         for number in range(200):
             headers = USUAL | {"Host": f"{number}.localhost"}
@@ -463,6 +474,7 @@ ROOM_FOR_ONE = Bounds(max_total_body_bytes=1_500_000)
 
 
 def wait_until_a_large_body_is_answered(url: str, status: int) -> Reply:
+    """Send large requests until one is answered with this status, for at most 20 seconds."""
     deadline = time.monotonic() + 20
     while (reply := ask(url, http_request(LARGE))).status != status:
         assert time.monotonic() < deadline
@@ -539,6 +551,7 @@ IMPATIENT = Bounds(head_timeout_s=0.5, body_timeout_s=0.1, keep_alive_s=0.1)
 
 @pytest.fixture(scope="module")
 def impatient_url() -> Iterator[str]:
+    """Run one server with short timeouts."""
     with start_server(tables=FakeTables(), bounds=IMPATIENT) as url:
         yield url
 
@@ -644,7 +657,12 @@ def test_server_survives_invalid_http(shared_url: str, garbage: bytes) -> None:
         {"Transfer-Encoding": "chunked", "X-Body": "not in chunks"},
     ],
 )
-def test_a_body_of_unclear_length_is_refused(shared_url: str, headers: dict[str, str]) -> None:
+def test_refuses_a_body_with_an_invalid_or_contradictory_length(
+    shared_url: str, headers: dict[str, str]
+) -> None:
+    """Answer 400 or 413 to a Content-Length that is invalid, enormous or contradicted, and to a malformed
+    chunk.
+    """
     assert ask(shared_url, http_request(b"{}\r\n\r\n", headers=USUAL | headers)).status in {400, 413}
 
 
@@ -705,6 +723,7 @@ def test_excess_clients_are_refused() -> None:
 
 
 def refusal(**changed: Any) -> str:
+    """Start the server with an unusable setting and return the message of its one-line `SettingsError`."""
     settings: dict[str, Any] = {
         "host": "127.0.0.1",
         "port": 0,
@@ -734,6 +753,7 @@ def test_listens_only_locally_without_credentials(host: str) -> None:
 
 
 def test_empty_credentials_count_as_none() -> None:
+    """Refuse to listen on all addresses with an empty map of credentials."""
     assert "can be reached from other machines" in refusal(host="0.0.0.0", credentials={})
 
 
@@ -796,7 +816,7 @@ def test_data_survives_a_server_restart(tmp_path: Path) -> None:
 # The process serves tables that answer when a line arrives on stdin, and reports events on stdout.
 PROCESS = """
 import asyncio, contextlib, pathlib, sys
-import holdfast.wire.server as server
+import holdfast.wire.http.server as server
 from holdfast.operations.tables.list_tables import ListTablesResult
 
 class Tables:
@@ -818,6 +838,7 @@ server.serve(host="127.0.0.1", port=0, data=folder, memory=folder is None, crede
 
 @contextlib.contextmanager
 def run_server_process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run the server in a child process, killed at the end."""
     process = subprocess.Popen(
         [sys.executable, "-c", PROCESS, *arguments],
         stdin=subprocess.PIPE,
@@ -833,11 +854,13 @@ def run_server_process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def read_line(process: subprocess.Popen[str]) -> str:
+    """Return the next line that the child process printed."""
     assert process.stdout is not None
     return process.stdout.readline().rstrip()
 
 
 def release(process: subprocess.Popen[str]) -> None:
+    """Let the child process answer the request that waits for a line on its stdin."""
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()

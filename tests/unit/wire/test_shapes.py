@@ -1,4 +1,4 @@
-"""The shapes of requests: the types of members first, then up to ten constraint errors."""
+"""Request shapes: wrong types of members are refused first, then up to ten constraint errors."""
 
 from __future__ import annotations
 
@@ -29,21 +29,25 @@ INNER = structure("Inner", Name=string(required=True))
 
 
 def read(shape: Shape, value: Any) -> Any:
+    """Read a request whose only member has this shape, and return the member."""
     return structure("Outer", Member=shape).read({"Member": value})["Member"]
 
 
 def check(shape: Shape, value: Any) -> None:
+    """Read and check a request whose only member has this shape."""
     outer = structure("Outer", Member=shape)
     outer.check({"Member": value}, outer.read({"Member": value}))
 
 
 def malformed_message(shape: Shape, value: Any) -> str:
+    """Return the message for a member of the wrong type."""
     with pytest.raises(MalformedRequest) as refused:
         read(shape, value)
     return refused.value.message
 
 
 def constraint_message(shape: Shape, value: Any) -> str:
+    """Return the message for a member that violates a constraint."""
     with pytest.raises(InvalidRequest) as refused:
         check(shape, value)
     return refused.value.message
@@ -104,7 +108,7 @@ def test_a_time_is_a_number_of_seconds() -> None:
 
 
 @pytest.mark.parametrize("value", ["23", True, 23, 34.56])
-def test_scalar_rejects_lists_maps_and_structures(value: Any) -> None:
+def test_lists_maps_and_structures_reject_scalars(value: Any) -> None:
     assert malformed_message(list_of(string()), value) == "Unexpected field type"
     assert malformed_message(map_of(string()), value) == "Unexpected field type"
     assert malformed_message(item(), value) == "Unexpected field type"
@@ -112,7 +116,7 @@ def test_scalar_rejects_lists_maps_and_structures(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", ["23", True, 23, 34.56])
-def test_message_differs_inside_lists_and_maps(value: Any) -> None:
+def test_a_wrong_type_inside_a_list_or_map_has_another_message(value: Any) -> None:
     assert malformed_message(list_of(INNER), [value]) == "Unexpected value type in payload"
     assert malformed_message(map_of(INNER), {"a": value}) == "Unexpected value type in payload"
     assert malformed_message(map_of(list_of(string())), {"a": value}) == UNEXPECTED_NESTED

@@ -1,4 +1,4 @@
-"""Any form of signature gets a proper answer of the service, never an internal error."""
+"""Arbitrary signatures, verified or not, never cause a server error (5xx) in the wire app."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from holdfast.operations.tables import Operation
 from holdfast.operations.tables.list_tables import ListTablesResult
-from holdfast.wire.app import App
+from holdfast.wire.http.app import App
 
 DATES = st.one_of(
     st.sampled_from(
@@ -39,6 +39,8 @@ LIFETIMES = st.one_of(
 
 
 class NoTables:
+    """A tables store without tables."""
+
     async def run(self, operation: Operation[Any]) -> Any:
         return ListTablesResult(names=())
 
@@ -50,6 +52,7 @@ APPS = {
 
 
 def status_of(app: App, query: bytes, headers: dict[str, str]) -> int:
+    """Send a ListTables request with this query and these headers to the app, and return the status."""
     sent: list[MutableMapping[str, Any]] = []
 
     async def receive() -> MutableMapping[str, Any]:
@@ -93,7 +96,7 @@ def status_of(app: App, query: bytes, headers: dict[str, str]) -> int:
     signed_headers="host",
     signature="a" * 64,
 )
-def test_a_signature_in_the_query_string(
+def test_no_query_signature_causes_a_server_error(
     app: App,
     algorithm: str,
     credential: str,
@@ -122,7 +125,7 @@ def test_a_signature_in_the_query_string(
     signed_headers=SIGNED_HEADERS,
     signature=SIGNATURES,
 )
-def test_a_signature_in_the_authorization_header(
+def test_no_header_signature_causes_a_server_error(
     app: App, dated_by: str, algorithm: str, credential: str, date: str, signed_headers: str, signature: str
 ) -> None:
     authorization = (
@@ -137,6 +140,8 @@ def test_a_signature_in_the_authorization_header(
     date=DATES,
     query=st.binary(max_size=40),
 )
-def test_any_text_for_a_signature(app: App, authorization: str, date: str, query: bytes) -> None:
+def test_no_authorization_text_causes_a_server_error(
+    app: App, authorization: str, date: str, query: bytes
+) -> None:
     assert status_of(app, query, {"authorization": f"AWS4-{authorization}", "x-amz-date": date}) < 500
     assert status_of(app, query, {"authorization": authorization, "x-amz-date": date}) < 500

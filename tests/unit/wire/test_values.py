@@ -1,4 +1,4 @@
-"""Tagged JSON and plain values, both ways, and all refusals of incoming values."""
+"""Conversion of tagged JSON to plain values and back, and every error for invalid values."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ ANY_JSON: st.SearchStrategy[Any] = st.recursive(
 
 
 def refusal(value: Any) -> str:
+    """Read a value and return the message of the `InvalidRequest` when the operation converts it."""
     read = read_item({"a": value})
     with pytest.raises(InvalidRequest) as refused:
         to_plain_item(read)
@@ -62,6 +63,7 @@ def refusal(value: Any) -> str:
 
 
 def malformed_message(value: Any) -> str:
+    """Return the message of the `MalformedRequest` when the value is read."""
     with pytest.raises(MalformedRequest) as refused:
         read_item({"a": value})
     return refused.value.message
@@ -112,7 +114,7 @@ def test_any_json_is_read_or_refused_with_a_service_error(tagged: dict[str, Any]
         ({"S": "a", "Unknown": "b"}, "a"),
     ],
 )
-def test_each_type_has_its_plain_value(tagged: Any, plain: Value) -> None:
+def test_reads_each_type_as_its_plain_value(tagged: Any, plain: Value) -> None:
     assert are_equal(to_plain_item(read_item({"a": tagged})), {"a": plain})
 
 
@@ -152,7 +154,7 @@ def test_reports_a_wrong_type_at_once(tag: str, value: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["a", 1, 1.5, True])
-def test_an_attribute_value_is_an_object(value: Any) -> None:
+def test_rejects_an_attribute_value_that_is_not_an_object(value: Any) -> None:
     assert malformed_message(value) == "Unexpected value type in payload"
 
 
@@ -198,6 +200,7 @@ def test_invalid_value_is_not_reported_before_the_check() -> None:
 
 
 def nest(levels: int, kind: str) -> Any:
+    """Return a value inside this many lists (kind L) or maps (kind M)."""
     value: Any = {"S": "leaf"}
     for _ in range(levels):
         value = {"M": {"n": value}} if kind == "M" else {"L": [value]}
@@ -205,17 +208,18 @@ def nest(levels: int, kind: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["L", "M"])
-def test_the_32nd_level_is_the_last(kind: str) -> None:
+def test_reads_31_nested_containers_and_refuses_32(kind: str) -> None:
     assert isinstance(read_item({"a": nest(31, kind)}), dict)
     assert refusal(nest(32, kind)) == TOO_DEEP
 
 
 @pytest.mark.parametrize("kind", ["L", "M"])
-def test_thousands_of_levels_are_refused_like_33(kind: str) -> None:
+def test_refuses_thousands_of_nested_containers(kind: str) -> None:
     assert refusal(nest(20_000, kind)) == TOO_DEEP
 
 
-def test_start_key_errors_name_the_start_key_except_for_numbers_and_duplicates() -> None:
+def test_start_key_errors_are_prefixed_except_for_numbers_and_duplicates() -> None:
+    """Prefix errors of a start key, except those about numbers, number sets and duplicates."""
     for tagged, text in [
         ({}, f"The provided starting key is invalid: {EMPTY_VALUE}"),
         ({"SS": []}, f"The provided starting key is invalid: {INVALID}An string set  may not be empty"),
@@ -229,7 +233,7 @@ def test_start_key_errors_name_the_start_key_except_for_numbers_and_duplicates()
     assert to_plain_start_key(None) is None
 
 
-def test_sets_are_written_in_one_order() -> None:
+def test_encodes_sets_in_display_order() -> None:
     assert encode_value(frozenset({"b", "a", "ä"})) == {"SS": ["a", "b", "ä"]}
     assert encode_value(frozenset({10, 9, Decimal("9.5")})) == {"NS": ["9", "9.5", "10"]}
     assert encode_value(frozenset({b"\x01", b"\x00"})) == {"BS": ["AA==", "AQ=="]}

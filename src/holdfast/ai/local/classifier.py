@@ -24,14 +24,16 @@ PENALTY: Final = 0.4
 TRAINING_STEPS: Final = 100
 HOLDOUT_FOLDS: Final = 5
 TEMPERATURES: Final = tuple(float(each) for each in np.geomspace(0.1, 3.0, 60))
-ALTERNATIVES_MAX: Final = 3
+MAX_ALTERNATIVES: Final = 3
 
 Matrix = NDArray[np.float32]
 Indexes = NDArray[np.int64]
 
 
 class LinearClassifier:
-    """A classifier that scores every label linearly and returns the best one."""
+    """A classifier that scores every label linearly and returns the likeliest, or `unknown` below
+    `confidence_min`.
+    """
 
     def __init__(
         self,
@@ -52,24 +54,28 @@ class LinearClassifier:
         return self.classify_all([text])[0]
 
     def classify_all(self, texts: Sequence[str]) -> list[Classification]:
+        """Classify the texts in one batch, in their order."""
         rows = build_features([self._prepare(text) for text in texts], self._embedder)
         return [self._to_classification(row) for row in _compute_softmax(rows @ self._weights)]
 
     def _to_classification(self, probabilities: Matrix) -> Classification:
         # Stable: of two equal probabilities, the first label wins on every machine.
+        """Rank the labels; below `confidence_min` the result is `unknown` with the best labels as
+        alternatives.
+        """
         order = np.argsort(-probabilities, kind="stable")
         ranked = [(self._labels[place], float(probabilities[place])) for place in order]
         best, confidence = ranked[0]
         if confidence < self._confidence_min:
-            return Classification(UNKNOWN, confidence, tuple(ranked[:ALTERNATIVES_MAX]))
-        return Classification(best, confidence, tuple(ranked[1 : 1 + ALTERNATIVES_MAX]))
+            return Classification(UNKNOWN, confidence, tuple(ranked[:MAX_ALTERNATIVES]))
+        return Classification(best, confidence, tuple(ranked[1 : 1 + MAX_ALTERNATIVES]))
 
 
 def train(
     examples: Sequence[Example], embedder: Embedder, confidence_min: float, prepare: PrepareText
 ) -> LinearClassifier:
-    """Train a classifier on the examples. Raise `InvalidRequest` for fewer than two labels or too few
-    examples.
+    """Train a classifier on the examples. Raise `InvalidRequest` for fewer than two labels, for the label
+    `unknown`, or for a label with fewer than five examples.
     """
     labels = tuple(sorted({example.label for example in examples}))
     _check_labels(labels)
@@ -82,6 +88,7 @@ def train(
 
 
 def _check_labels(labels: Sequence[str]) -> None:
+    """Raise `InvalidRequest` for fewer than two labels, or for the label `unknown`."""
     if len(labels) < 2:
         raise InvalidRequest("A classifier needs examples of two labels at least. Give more examples.")
     if UNKNOWN in labels:
@@ -122,6 +129,7 @@ def _fit_temperature(rows: Matrix, label_indexes: Indexes, held_out: NDArray[np.
 
 
 def _compute_softmax(scores: Matrix) -> Matrix:
+    """Return the scores of each row as probabilities."""
     raised = np.exp(scores - scores.max(axis=1, keepdims=True))
     shares: Matrix = raised / raised.sum(axis=1, keepdims=True)
     return shares

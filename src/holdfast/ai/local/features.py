@@ -31,6 +31,7 @@ def build_features(texts: Sequence[str], embedder: Embedder) -> NDArray[np.float
 
 
 def _hash_words(texts: Sequence[str]) -> NDArray[np.float32]:
+    """Return one normalised row per text: the counts of its distinct words and word pairs by hash column."""
     found = np.zeros((len(texts), WORD_COLUMNS), np.float32)
     for row, text in enumerate(texts):
         words = WORD.findall(text)

@@ -10,8 +10,8 @@ from holdfast.core.errors import InvalidRequest
 
 
 def assign_folds(examples: Sequence[Example], folds: int) -> list[int]:
-    """Return the fold number of each example. Raise `InvalidRequest` if a label has fewer examples than
-    folds.
+    """Return the fold number of each example, dealing out the examples of a label in turn. Raise
+    `InvalidRequest` for fewer than two folds, or a label with fewer examples than folds.
     """
     dealt: Counter[str] = Counter()
     found: list[int] = []

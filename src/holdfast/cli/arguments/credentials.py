@@ -40,6 +40,7 @@ def _read_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read_file(file: Path) -> dict[str, str]:
+    """Return the credentials of a file. Raise `SettingsError` if it is unreadable, invalid or has none."""
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
@@ -53,6 +54,9 @@ def _read_file(file: Path) -> dict[str, str]:
 
 
 def _parse_lines(file: Path, text: str) -> dict[str, str]:
+    """Parse `KEY SECRET` lines; comments and blank lines are skipped. Raise `SettingsError` for any other
+    line.
+    """
     credentials: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.split()
@@ -66,6 +70,9 @@ def _parse_lines(file: Path, text: str) -> dict[str, str]:
 
 
 def _parse_toml(file: Path, text: str) -> dict[str, str]:
+    """Parse `KEY = "SECRET"` pairs. Raise `SettingsError` if the text is not TOML or a secret is not a
+    string.
+    """
     try:
         parsed = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

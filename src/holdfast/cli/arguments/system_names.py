@@ -1,4 +1,4 @@
-"""System names on the command line: select and load the named system, or every usable one."""
+"""Load the system that the user named on the command line, or every system that can be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table names on the command line: a system's tables, one declared table, or a table of the store.
+"""Resolve the table or system name that the user typed to physical table names.
 
 Declared names are given without the environment; names in the store include it.
 """

@@ -1,4 +1,4 @@
-"""Times on the command line: ISO 8601 with a time zone, or relative to now."""
+"""Parse times typed on the command line: ISO 8601 with a time zone, or relative to now."""
 
 from __future__ import annotations
 

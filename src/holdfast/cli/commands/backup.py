@@ -53,6 +53,7 @@ def backup(
 async def _make_backups(
     selection: TableSelection, settings: Settings, name: str | None, as_json: bool
 ) -> list[BackupSummary]:
+    """Back up each selected table and return the summaries, with a progress bar unless `as_json`."""
     from holdfast.cli.output.console import progress_bar
     from holdfast.runtime import create_backup, open_stores
 
@@ -86,6 +87,7 @@ def _to_json(backup: BackupSummary) -> dict[str, Any]:
 
 
 def _print_backups(backups: Sequence[BackupSummary], only_list: bool) -> None:
+    """Print the backups as a table; after a backup, also the command that restores one."""
     from rich.markup import escape
     from rich.table import Column
 

@@ -1,4 +1,4 @@
-"""`holdfast check`: the design check, with a reason and a remedy for each finding."""
+"""`holdfast check`: run the design check and print a reason and a remedy for each finding."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ def check(
 
 
 def _print_findings(systems: Sequence[System], findings: Sequence[Finding]) -> None:
+    """Print a table of findings for each system, and the counts by severity."""
     from rich.markup import escape
 
     from holdfast.cli.output.console import build_table, get_console

@@ -1,4 +1,4 @@
-"""`holdfast cost`: units and money per month, by pattern, table, index, queue and bucket."""
+"""`holdfast cost`: print units and money per month, by pattern, table, index, queue and bucket."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ def cost(
 
 
 async def _estimate(system: System, prices: PriceList, progress: Progress) -> SystemCost:
+    """Measure the system on its configured or sample data and return its monthly cost."""
     from holdfast.reports.cost.system_cost import estimate_cost
     from holdfast.reports.measurement.data_sources import open_data_source
 
@@ -90,6 +91,7 @@ def _pattern_to_json(pattern_cost: PatternCost) -> dict[str, Any]:
 
 
 def _print_costs(costs: Sequence[SystemCost]) -> None:
+    """Print every table of each system's cost, its total, and the patterns that are not counted."""
     from holdfast.cli.output.console import get_console
 
     out = get_console()
@@ -173,6 +175,7 @@ def _print_tables(estimate: SystemCost) -> None:
 
 
 def _print_indexes(estimate: SystemCost) -> None:
+    """Print what each index costs and saves, and from how many reads it pays; nothing without indexes."""
     from holdfast.cli.output.console import build_table, get_console, number_column
 
     if not estimate.indexes:

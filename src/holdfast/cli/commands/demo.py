@@ -47,6 +47,7 @@ def _run_tables_story(console: Console) -> None:
 
 
 def _run_system_stories(console: Console, name: str | None) -> None:
+    """Run the story of the named system, or of every system whose extras are installed."""
     from holdfast.cli.stories.system_stories import run_story
 
     for system in select_systems(name, lambda each: (*get_scratch_extras(each), *each.extras)):

@@ -1,4 +1,4 @@
-"""`holdfast docs`: a system's documentation with diagrams, generated from its declarations."""
+"""`holdfast docs`: write a system's documentation with diagrams, generated from its declarations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holdfast doctor`: the health of every configured store, without changing anything."""
+"""`holdfast doctor`: check the health of every configured store, without changing anything."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def doctor(
 
 
 def _check_tables(settings: Settings, data: Path | None) -> StoreHealth:
-    """Check the tables store: DynamoDB, memory, or the SQLite file of the settings or of the folder `data`.
+    """Check the tables store: DynamoDB, memory, or the SQLite file of the settings or of the folder
+    `data`.
     """
     if data is None and not settings.has_embedded_tables:
         return _check_dynamodb(settings)
@@ -108,7 +109,8 @@ def _require_folder(data: Path) -> Path:
 
 
 def _check_tables_file(file: Path, environment: str) -> StoreHealth:
-    """Check a SQLite tables file; a missing or empty file is healthy. Raise `HoldfastError` if it is damaged.
+    """Check a SQLite tables file; a missing or empty file is healthy. Raise `HoldfastError` if it is
+    damaged.
     """
     from holdfast.stores.sqlite.log_damage import refuse_lost_database
 
@@ -238,7 +240,8 @@ def _format_missing(existing: IndexesByTable, environment: str) -> str:
 
 
 def _format_missing_in(system: System, existing: IndexesByTable, environment: str) -> str:
-    """Describe the tables and default indexes that one system has not created; empty if it has created all.
+    """Describe the tables and default indexes that one system has not created; empty if it has created
+    all.
     """
     tables, indexes = [], []
     for table in system.tables:

@@ -82,6 +82,7 @@ async def _erase(
 
 
 def _write_proof(out: Path, erasure: Erasure) -> None:
+    """Write the proof as JSON. Raise `SettingsError` if that fails; the erasure is done then."""
     try:
         out.write_text(json.dumps(erasure.proof, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
@@ -92,6 +93,7 @@ def _write_proof(out: Path, erasure: Erasure) -> None:
 
 
 def _print_erasure(erasure: Erasure, out: Path | None) -> None:
+    """Print the counts of deleted items, log records and backup items, what remains, and the proof's hash."""
     from rich.markup import escape
 
     from holdfast.cli.output.console import build_table, get_console, number_column

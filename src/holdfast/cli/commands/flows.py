@@ -83,6 +83,7 @@ async def _resume(system: System, selected: Sequence[Flow[Any]], key: str | None
 
 
 def _print_executions(system: System, executions: Sequence[tuple[Execution, float]], as_json: bool) -> None:
+    """Print the executions with their ages, as a table or JSON, and how many run and are parked."""
     from rich.markup import escape
 
     from holdfast.cli.output.console import build_table, get_console, number_column, print_json

@@ -1,4 +1,4 @@
-"""`holdfast iam`: the least privilege of each component of a system, as IAM policies and database grants."""
+"""`holdfast iam`: write each component's least privilege, as IAM policies and database grants."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`holdfast import`: import a CSV file into a system's table, with a progress bar, a file of rejects and a
-summary.
-"""
+"""`holdfast import`: import a CSV file into a system's table and report the rejected rows."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.runtime import Importer, ImportReport
 
 EXIT_REJECTED = 1
-COLUMNS_SHOWN_MAX = 8
+MAX_COLUMNS_SHOWN = 8
 
 
 def import_table(
@@ -57,6 +55,9 @@ def import_table(
 
 
 def _find_importer(system: System, table: str) -> Importer:
+    """Return the system's importer for the table. Raise `NotFound` for an unknown table or one without an
+    importer.
+    """
     system.get_table(table)  # raises for an unknown name
     importer: Importer | None = system.imports.get(table)
     if importer is None:
@@ -77,6 +78,9 @@ async def _import(
     encoding: str,
     as_json: bool,
 ) -> ImportReport:
+    """Import the file, with a progress bar unless `as_json`. Raise `SettingsError` if the tables are in
+    memory.
+    """
     from holdfast.cli.output.console import progress_bar
     from holdfast.runtime import import_csv, open_stores
 
@@ -118,6 +122,7 @@ def _to_json(system: System, table: str, file: Path, report: ImportReport) -> di
 
 
 def _print_summary(file: Path, table: str, report: ImportReport) -> None:
+    """Print the counts of the import, ignored columns, and where the rejected rows are."""
     from holdfast.cli.output.console import get_console
 
     out = get_console()
@@ -133,8 +138,8 @@ def _print_summary(file: Path, table: str, report: ImportReport) -> None:
     if report.duplicates:
         out.print(f"Rejected rows with the key of an earlier row: {report.duplicates:,}.", soft_wrap=True)
     if report.ignored_columns:
-        shown = ", ".join(report.ignored_columns[:COLUMNS_SHOWN_MAX])
-        more = "" if len(report.ignored_columns) <= COLUMNS_SHOWN_MAX else " and more"
+        shown = ", ".join(report.ignored_columns[:MAX_COLUMNS_SHOWN])
+        more = "" if len(report.ignored_columns) <= MAX_COLUMNS_SHOWN else " and more"
         out.print(
             f"Columns that {table} does not have were ignored: {shown}{more}.", soft_wrap=True, markup=False
         )

@@ -1,4 +1,4 @@
-"""`holdfast indexes`: add missing indexes to tables in use, and report their progress."""
+"""`holdfast indexes`: add missing global indexes to existing tables, or report the status of each."""
 
 from __future__ import annotations
 
@@ -61,7 +61,11 @@ def indexes(
 def _select_indexes(
     system: System, table: str | None, index: str | None, *, with_optional: bool
 ) -> list[Index]:
-    """Return the indexes of the table, or the named ones. A named index may be an optional one."""
+    """Return the global indexes of one table or of all, only those named `index` if given.
+
+    A named index may be an optional one; otherwise optional ones need `with_optional`. Raise `NotFound` for
+    an unknown name.
+    """
     tables = system.tables if table is None else [system.get_table(table)]
     declared = [each for one in tables for each in one.global_indexes]
     if index is None:
@@ -76,7 +80,10 @@ def _select_indexes(
 async def _add(
     system: System, selected: Sequence[Index], *, wait: bool, as_json: bool
 ) -> tuple[list[IndexReport], list[HoldfastError]]:
-    """Add the indexes table by table, so that a failure in one table does not stop the others."""
+    """Add the indexes of all tables concurrently; a failure in one table does not stop the others.
+
+    Return the reports of all selected indexes and the failures. Without `wait`, the builds are only started.
+    """
     from holdfast.cli.output.console import progress_bar
     from holdfast.runtime import add_indexes, open_stores
 
@@ -113,6 +120,7 @@ async def _read_status(system: System, selected: Sequence[Index]) -> list[IndexR
 
 
 async def _fetch_reports(stores: Stores, selected: Sequence[Index]) -> list[IndexReport]:
+    """Return the reports of the selected indexes."""
     from holdfast.runtime import get_index_reports
 
     wanted = {(each.table.name, each.name) for each in selected}
@@ -123,6 +131,7 @@ async def _fetch_reports(stores: Stores, selected: Sequence[Index]) -> list[Inde
 def _print_reports(
     system: System, selected: Sequence[Index], reports: Sequence[IndexReport], as_json: bool
 ) -> None:
+    """Print status, progress and items of each index, as a table or JSON."""
     from rich.table import Column
 
     from holdfast.cli.output.console import build_table, get_console, number_column, print_json

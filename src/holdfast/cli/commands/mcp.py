@@ -1,4 +1,4 @@
-"""`holdfast mcp`: access patterns as MCP tools for agents, over standard input and output."""
+"""`holdfast mcp`: serve access patterns as MCP tools for agents, over standard input and output."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ def mcp(
 
 
 def _select_agent_systems() -> list[System]:
+    """Return the installed systems that declare a component `agent`. Raise `NotFound` if there is none."""
     from holdfast.mcp import AGENT
 
     installed = select_systems(None)
@@ -51,6 +52,10 @@ def _select_agent_systems() -> list[System]:
 
 
 async def _serve(systems: list[System], settings: Settings) -> None:
+    """Serve the systems on the configured tables until standard input ends or a signal arrives.
+
+    Raise `SettingsError` if the tables are in memory.
+    """
     from holdfast.core.clock import SystemClock
     from holdfast.mcp import serve_stdio
     from holdfast.runtime import Stores, open_tables_engine

@@ -85,6 +85,9 @@ def migrate(
 
 
 def _check_options(name: str | None, until: Until | None, force: bool, **modes: bool) -> None:
+    """Raise `UsageError` for options that exclude or need each other. `modes` are the flags of which one may
+    be set.
+    """
     given = [f"--{mode}" for mode, is_given in modes.items() if is_given]
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} exclude each other: give one of them.")
@@ -99,6 +102,7 @@ def _check_options(name: str | None, until: Until | None, force: bool, **modes: 
 
 
 def _check_statements(system: System, as_json: bool) -> None:
+    """Print the SQL statements that do not match their rows; exit 1 if there are any."""
     found = find_misfits(system)
     print_misfits(found, as_json=as_json)
     if found:
@@ -106,8 +110,8 @@ def _check_statements(system: System, as_json: bool) -> None:
 
 
 async def _migrate_schemas(system: System, as_json: bool, *, status_only: bool) -> None:
-    """Migrate the SQL schemas, or with `status_only` report them, and print the progress of every live
-    migration.
+    """Migrate the SQL schemas and print the progress of every live migration. `status_only` changes
+    nothing.
     """
     from holdfast.cli.output.console import print_json
     from holdfast.guarantees.table_migration import get_status
@@ -125,6 +129,7 @@ async def _migrate_schemas(system: System, as_json: bool, *, status_only: bool) 
 
 
 def _print_migrations(system: System, reports: Sequence[tuple[Migration[Any, Any], MigrationReport]]) -> None:
+    """Print the report of each live migration, or that the system declares none."""
     from holdfast.cli.output.console import get_console
 
     for migration, report in reports:
@@ -145,6 +150,9 @@ class _TableMigration:
         self._migration = _select_migration(system, name)
 
     async def run(self, plan: bool, until: Until, remove: bool, force: bool, status: bool) -> None:
+        """Do one thing: plan, report the status, remove the old table, or migrate up to and including
+        `until`.
+        """
         from holdfast.guarantees import table_migration as migrations
         from holdfast.runtime import open_stores
 
@@ -160,12 +168,14 @@ class _TableMigration:
                 self._report(await self._run_with_progress(migrations.migrate, stores, until=step))
 
     async def _run_with_progress(self, work: Any, stores: Any, **options: Any) -> Any:
+        """Await `work` on the migration and the stores, with a progress bar unless the output is JSON."""
         from holdfast.cli.output.console import progress_bar
 
         with progress_bar(enabled=not self._as_json) as progress:
             return await work(self._migration, stores, progress=progress, **options)
 
     def _report_plan(self, plan: MigrationPlan) -> None:
+        """Print the plan; exit 1 if the migration cannot run."""
         from holdfast.cli.output.console import print_json
 
         if self._as_json:
@@ -185,6 +195,9 @@ class _TableMigration:
 
 
 def _select_migration(system: System, name: str | None) -> Migration[Any, Any]:
+    """Return the migration of this name; None selects the only one. Raise `NotFound` if there is not exactly
+    one.
+    """
     known = ", ".join(system.migrations)
     if name is None and len(system.migrations) == 1:
         return next(iter(system.migrations.values()))
@@ -200,6 +213,7 @@ def _to_json(report: MigrationReport) -> dict[str, Any]:
 
 
 def _print_plan(migration: Migration[Any, Any], plan: MigrationPlan) -> None:
+    """Print the row counts, the rows that stop the migration, and whether it can run."""
     from holdfast.cli.output.console import get_console
 
     out = get_console()
@@ -226,6 +240,7 @@ def _print_plan(migration: Migration[Any, Any], plan: MigrationPlan) -> None:
 
 
 def _print_report(migration: Migration[Any, Any], report: MigrationReport) -> None:
+    """Print the phase and the counts of a live migration."""
     from holdfast.cli.output.console import build_table, get_console
 
     out = get_console()
@@ -252,6 +267,7 @@ def _print_report(migration: Migration[Any, Any], report: MigrationReport) -> No
 
 
 def _format_tables(migration: Migration[Any, Any]) -> str:
+    """Return `Old → New` with the names of the source and target tables."""
     from holdfast.model import get_declaration
 
     tables = [get_declaration(each).table.name for each in (migration.source, migration.target)]

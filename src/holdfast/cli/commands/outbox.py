@@ -1,4 +1,4 @@
-"""`holdfast outbox`: messages that are not in their queue yet; resend or discard those that were given up."""
+"""`holdfast outbox`: list unsent messages, send dead (given up) ones again, or discard them."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class MessageFilter:
     ids: frozenset[str]
 
     def matches(self, message: UnsentMessage) -> bool:
+        """Return True if the message meets every given condition."""
         return (
             self.aggregate in (None, message.aggregate)
             and self.queue in (None, message.queue)
@@ -76,6 +77,9 @@ def outbox(
 
 
 def _select_outboxes(system: System, name: str | None) -> list[AnyOutbox]:
+    """Return the outbox of this name, or all outboxes if `name` is None. Raise `NotFound` for an unknown
+    name.
+    """
     declared: list[AnyOutbox] = list(system.outboxes)
     if name is None:
         return declared
@@ -88,7 +92,7 @@ def _select_outboxes(system: System, name: str | None) -> list[AnyOutbox]:
 async def _list_waiting(
     system: System, selected: Sequence[AnyOutbox], message_filter: MessageFilter
 ) -> list[tuple[UnsentMessage, float]]:
-    """Return the waiting messages, each with its age in seconds."""
+    """Return the matching unsent messages, pending and dead, each with its age in seconds."""
     from holdfast.runtime import open_stores
 
     async with open_stores(system, Settings.load()) as stores:
@@ -104,6 +108,7 @@ async def _list_waiting(
 async def _apply_action(
     system: System, selected: Sequence[AnyOutbox], action: Subcommand, message_filter: MessageFilter
 ) -> list[tuple[str, int]]:
+    """Redrive or discard the matching dead messages; return the count for each outbox."""
     from holdfast.runtime import open_stores
 
     act = _redrive if action is Subcommand.REDRIVE else _discard
@@ -112,6 +117,7 @@ async def _apply_action(
 
 
 async def _redrive(outbox: AnyOutbox, stores: Stores, message_filter: MessageFilter) -> int:
+    """Make the matching dead messages pending again and return how many."""
     from holdfast.guarantees.messaging.outbox import OutboxStatus
     from holdfast.guarantees.messaging.sql_outbox import SqlOutbox
 
@@ -126,6 +132,9 @@ async def _redrive(outbox: AnyOutbox, stores: Stores, message_filter: MessageFil
 
 
 async def _discard(outbox: AnyOutbox, stores: Stores, message_filter: MessageFilter) -> int:
+    """Delete the matching dead messages and return how many. Raise `InvalidRequest` for an outbox in a
+    table.
+    """
     from holdfast.guarantees.messaging.outbox import OutboxStatus
     from holdfast.guarantees.messaging.sql_outbox import SqlOutbox
 
@@ -202,6 +211,7 @@ def _to_json(system: System, message: UnsentMessage, age_s: float) -> dict[str, 
 def _print_counts(
     system: System, action: Subcommand, counts: Sequence[tuple[str, int]], as_json: bool
 ) -> None:
+    """Print how many messages of each outbox were redriven or discarded."""
     from holdfast.cli.output.console import print_json
 
     word = "redriven" if action is Subcommand.REDRIVE else "discarded"

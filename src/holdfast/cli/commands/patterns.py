@@ -1,4 +1,4 @@
-"""`holdfast patterns`: the declared access patterns, and with `--measure` what each consumes."""
+"""`holdfast patterns`: list the declared access patterns, and with `--measure` what each consumes."""
 
 from __future__ import annotations
 
@@ -68,6 +68,7 @@ def patterns(
 async def _measure(
     system: System, allow_writes: bool, on_sample: bool, progress: Progress
 ) -> tuple[str, list[Measure]]:
+    """Measure the system's patterns; return a description of the data and the measures."""
     from holdfast.reports.measurement.data_sources import open_data_source, open_sample_data
     from holdfast.reports.measurement.pattern_measures import measure_patterns
 
@@ -84,6 +85,7 @@ async def _measure(
 
 
 def _print_rows(rows: Sequence[PatternRow], grounds: dict[str, str]) -> None:
+    """Print a table per system; `grounds` describes the measured data of each system that was measured."""
     from holdfast.cli.output.console import get_console
 
     out = get_console()
@@ -98,6 +100,7 @@ def _print_rows(rows: Sequence[PatternRow], grounds: dict[str, str]) -> None:
 
 
 def _print_declared(system: str, rows: Sequence[PatternRow]) -> None:
+    """Print the patterns of a system with operation, rate and components."""
     from rich.markup import escape
 
     from holdfast.cli.output.console import build_table, get_console
@@ -116,6 +119,7 @@ def _print_declared(system: str, rows: Sequence[PatternRow]) -> None:
 
 
 def _print_measured(system: str, rows: Sequence[PatternRow], ground: str) -> None:
+    """Print the measures of a system's patterns; `ground` describes the data. Reasons follow the table."""
     from rich.markup import escape
 
     from holdfast.cli.output.console import build_table, get_console, number_column
@@ -144,6 +148,7 @@ def _group_by_reason(rows: Sequence[PatternRow]) -> dict[tuple[str, str], list[s
 
 
 def _format_figures(measure: Measure) -> tuple[str, str, str, str]:
+    """Return items read, items returned, units and milliseconds, or dashes and why there are none."""
     if measure.ms is None:
         return "–", "–", "–", f"[{_choose_colour(measure)}]{'failed' if measure.has_failed else 'not run'}[/]"
     counts = f"{measure.items_read:,}", f"{measure.items_returned:,}"
@@ -159,5 +164,6 @@ def _format_table_name(row: PatternRow) -> str:
 
 
 def _format_units(measure: Measure) -> str:
+    """Format read and write units: `0.5 r + 2 w`, or `0`."""
     read, write = measure.units.read, measure.units.write
     return " + ".join(f"{amount:,g} {kind}" for amount, kind in ((read, "r"), (write, "w")) if amount) or "0"

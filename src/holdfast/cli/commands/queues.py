@@ -1,4 +1,4 @@
-"""`holdfast queues`: backlogs, messages and dead letters, and moving dead letters back."""
+"""`holdfast queues`: list backlogs, show messages and dead letters, and move dead letters back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Subcommand(StrEnum):
 
 @dataclass(frozen=True)
 class QueueState:
-    """A queue of a system, or its dead-letter queue, in the store. The counts are None if it is not created
+    """The state of a declared queue, or of its dead-letter queue. The counts are None if it is not created
     yet.
     """
 
@@ -84,7 +84,10 @@ def queues(
 
 
 def _list_queues(systems: Sequence[System], *, is_named: bool) -> list[QueueState]:
-    """Return the state of every queue. Unless `is_named`, skip a system that is not set up, with a line."""
+    """Return the state of every queue. Unless `is_named`, skip a system whose stores cannot be opened.
+
+    The skipped system is reported on standard error.
+    """
     states: list[QueueState] = []
     for each in systems:
         try:
@@ -97,6 +100,11 @@ def _list_queues(systems: Sequence[System], *, is_named: bool) -> list[QueueStat
 
 
 async def _read_states(system: System) -> list[QueueState]:
+    """Open the configured stores and return the state of each queue of the system.
+
+    A queue with a dead-letter queue has two entries, the queue first. A system without queues has none, and
+    its stores are not opened.
+    """
     from holdfast.runtime import open_stores
 
     if not system.queues:
@@ -110,6 +118,7 @@ async def _read_states(system: System) -> list[QueueState]:
 
 
 async def _read_state(system: System, queue: Queue[Any], stores: Stores, *, dead: bool) -> QueueState:
+    """Describe the queue, or its dead-letter queue if `dead`; a queue that does not exist has no counts."""
     name = queue.physical_name(stores.environment, dead_letter=dead)
     try:
         described = await stores.engines.get("queues").run(DescribeQueue(name))
@@ -169,6 +178,7 @@ def _format_age(seconds: float | None) -> str:
 async def _browse(
     system: System, queue: Queue[Any], count: int, *, dead: bool
 ) -> tuple[str, tuple[IncomingMessage, ...]]:
+    """Return the queue's physical name and its oldest messages, at most `count`, without receiving them."""
     from holdfast.runtime import open_stores
 
     async with open_stores(system, Settings.load()) as stores:
@@ -177,6 +187,7 @@ async def _browse(
 
 
 def _print_messages(name: str, messages: tuple[IncomingMessage, ...], as_json: bool, *, dead: bool) -> None:
+    """Print messages as a table or JSON without receipts; `dead` adds the queue in which each died."""
     import msgspec
     from rich.markup import escape
 
@@ -207,6 +218,10 @@ def _remove_receipt(message: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _redrive(system: System, queue: Queue[Any], count: int | None) -> tuple[str, str, int]:
+    """Move dead letters back to their queue, at most `count`. Return source, target and how many were moved.
+
+    Raise `UsageError` if the queue has no dead-letter queue.
+    """
     from holdfast.runtime import open_stores
 
     if queue.max_receives is None:

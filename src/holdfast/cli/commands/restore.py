@@ -1,4 +1,4 @@
-"""`holdfast restore`: restore a table to a point in time or from a backup, into a new table or in place."""
+"""`holdfast restore`: restore a table to a point in time or from a backup, to a new table or in place."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ def _parse_at(text: str, settings: Settings) -> float:
 
 
 def _parse_backup(text: str, table: str) -> BackupName:
-    """Parse an ARN, `TABLE/backup/ID` as it is listed, or an id."""
+    """Parse an ARN, `TABLE/backup/ID` as it is listed, or an id of a backup of `table`. Raise
+    `UsageError`.
+    """
     from holdfast.operations.tables import BackupName
 
     found = BACKUP_FORMAT.fullmatch(text)
@@ -97,6 +99,9 @@ def _parse_backup(text: str, table: str) -> BackupName:
 
 
 def _require_consent(request: _RestoreRequest, yes: bool) -> None:
+    """Ask the user to confirm, unless `yes`. Raise `UsageError` without a terminal; abort if the user
+    declines.
+    """
     if yes:
         return
     if not sys.stdin.isatty():
@@ -113,7 +118,10 @@ def _require_consent(request: _RestoreRequest, yes: bool) -> None:
 
 @dataclass(frozen=True)
 class _RestoreRequest:
-    """One call of the command."""
+    """One call of the command: the table, the state to restore (epoch seconds or a backup), and how.
+
+    `target` is the name of the new table, or None for a generated name.
+    """
 
     selection: TableSelection
     state: float | BackupName
@@ -128,6 +136,7 @@ class _RestoreRequest:
 
     @property
     def state_label(self) -> str:
+        """The state to restore, in words: a time, or "the backup …"."""
         from holdfast.runtime.recovery.backups import format_time
 
         return format_time(self.state) if isinstance(self.state, float) else f"the backup {self.state}"
@@ -153,6 +162,7 @@ class _RestoreRequest:
         self._print_new_table(into, items)
 
     async def restore_in_place(self) -> None:
+        """Restore the table itself and print the counts; exit 1 if items were written at the same time."""
         from holdfast.cli.output.console import progress_bar
         from holdfast.runtime import restore_in_place
 
@@ -207,6 +217,7 @@ class _RestoreRequest:
         }
 
     def _print_new_table(self, into: str, items: int | None) -> None:
+        """Print the new table's name; on a dry run, that the restore is possible."""
         from holdfast.cli.output.console import get_console, print_json
 
         if self.as_json:
@@ -220,6 +231,7 @@ class _RestoreRequest:
         out.print("The new table has no stream, no TTL and no point-in-time recovery until you enable them.")
 
     def _report_in_place(self, report: RestoreReport, undo_at: str | None) -> None:
+        """Print the counts as text or JSON; `undo_at` is the time to restore to in order to undo this."""
         from holdfast.cli.output.console import print_json
 
         if self.as_json:
@@ -258,6 +270,7 @@ class _RestoreRequest:
 
 @contextmanager
 def _add_backup_hint() -> Iterator[None]:
+    """Add the command that lists the backups to errors about missing backups or recovery."""
     try:
         yield
     except (BackupNotFound, RecoveryUnavailable) as error:
@@ -266,4 +279,5 @@ def _add_backup_hint() -> Iterator[None]:
 
 
 def _format_key(key: Mapping[str, Any]) -> dict[str, str]:
+    """Return an item's key with texts as values; bytes are in hexadecimal."""
     return {name: value.hex() if isinstance(value, bytes) else str(value) for name, value in key.items()}

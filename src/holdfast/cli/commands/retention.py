@@ -1,4 +1,4 @@
-"""`holdfast retention`: what a system stores, where and for how long, and what has no end."""
+"""`holdfast retention`: list what a system stores, where and for how long, and what has no known end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""`holdfast run`: one system, or some of its components, on the configured stores.
+"""`holdfast run`: run a system's HTTP API, consumers and schedules, or only some of its components.
 
-Runs its HTTP API, consumers and schedules. With `--sandbox`, serves the sandbox of an external
-service instead.
+With `--sandbox`, it serves the sandbox of an external service instead.
 """
 
 from __future__ import annotations
@@ -104,6 +103,7 @@ def run(
 def _serve(
     system: System, stores: Stores, workload: Workload, settings: Settings, host: str | None, port: int
 ) -> None:
+    """Serve the workload over HTTP and run its workers in the same process, until a signal."""
     from holdfast.cli.processes.workload import describe_worker
     from holdfast.web import serve
 
@@ -127,15 +127,17 @@ def _serve(
         host=settings.api_host if host is None else host,
         port=port,
         on_ready=ready,
-        may_be_remote=bool(settings.api_token) or all(each.is_signed for each in workload.routes),
+        may_be_remote=bool(settings.api_token)
+        or all(each.has_own_authentication for each in workload.routes),
     )
 
 
 def build_system_app(
     system: System, stores: Stores, *, component: str | None = None, token: str = ""
 ) -> FastAPI:
-    """Build the app of a system, or of one of its components. It provisions what is missing before the first
-    request.
+    """Build the app of a system, or of one of its components.
+
+    When it starts, it provisions what is missing and runs the workers.
     """
     from holdfast.cli.processes.workload import build_workload
 
@@ -151,7 +153,10 @@ def build_app(
     token: str = "",
     on_workers_ended: Callable[[], None] = lambda: None,
 ) -> FastAPI:
-    """Build the app of a workload. Its workers run as long as the app lives. The stores stay open."""
+    """Build the app of a workload. Its workers run as long as the app lives. The stores stay open.
+
+    `on_workers_ended` is called if the workers end before the app does.
+    """
     from holdfast.runtime.telemetry.metrics import open_metrics
     from holdfast.web import make_app
 
@@ -167,25 +172,25 @@ def build_app(
     app = make_app(
         system.title or system.name,
         _get_version(system),
-        _build_routers(stores, workload, signed=False),
-        signed=_build_routers(stores, workload, signed=True),
+        _build_routers(stores, workload, self_authenticated=False),
+        self_authenticated=_build_routers(stores, workload, self_authenticated=True),
         lifespan=lifespan,
         check=_build_health_check(stores, _list_own_tables(system, workload)),
         metrics=metrics.render,
         token=token or None,
-        body_bytes_max=system.body_bytes_max,
+        max_body_bytes=system.max_body_bytes,
     )
     if system.configure_app is not None:
         system.configure_app(app)
     return app
 
 
-def _build_routers(stores: Stores, workload: Workload, *, signed: bool) -> list[APIRouter]:
+def _build_routers(stores: Stores, workload: Workload, *, self_authenticated: bool) -> list[APIRouter]:
     """Build the routers whose callers sign their requests, or those whose callers do not."""
     from fastapi import APIRouter
 
     built: list[APIRouter] = []
-    for routes in [each for each in workload.routes if each.is_signed is signed]:
+    for routes in [each for each in workload.routes if each.has_own_authentication is self_authenticated]:
         view = stores if routes.component is None else stores.for_component(routes.component)
         routers = routes.build(view)
         for router in [routers] if isinstance(routers, APIRouter) else routers:
@@ -205,6 +210,8 @@ def _log_requests_as(component: str, router: APIRouter) -> None:
 
 
 def _wrap_endpoint(component: str, endpoint: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the endpoint, sync or async as before, with the component set for its logs."""
+
     @functools.wraps(endpoint)
     async def call(*args: Any, **kwargs: Any) -> Any:
         set_component(component)
@@ -219,6 +226,9 @@ def _wrap_endpoint(component: str, endpoint: Callable[..., Any]) -> Callable[...
 
 
 async def _provision(system: System, stores: Stores) -> None:
+    """Create missing resources, log a warning for each that could not be changed, and run the system's
+    `on_startup`.
+    """
     from holdfast.runtime import provision
 
     for name, refused in (await provision(stores, system)).items():
@@ -251,7 +261,10 @@ async def _run_workers(
 
 
 def _build_health_check(stores: Stores, tables: Sequence[Table]) -> Callable[[], Awaitable[None]]:
-    """Build a check that describes a table that the workload uses: every component may do so."""
+    """Build a check that describes the first of these tables: every component may do so.
+
+    It raises if the table is gone or the store does not answer; a refused permission is healthy.
+    """
     from holdfast.core.errors import DeclarationError
     from holdfast.runtime import describe_table
     from holdfast.runtime.table_provisioner import ACCESS_DENIED
@@ -291,6 +304,7 @@ def _get_version(system: System) -> str:
 
 
 def _describe_components(workload: Workload) -> str:
+    """Return the components that serve the routes, in words."""
     from holdfast.cli.processes.workload import API_COMPONENT
 
     names = [each.component for each in workload.routes]
@@ -326,6 +340,7 @@ async def _work_until_signal(system: System, stores: Stores, workload: Workload)
 
 
 def _write_sample(system: System, stores: Stores) -> None:
+    """Write the system's sample data, with a progress bar on standard error."""
     from holdfast.cli.output.console import SafeConsole
     from holdfast.cli.stories.system_stories import write_sample
 
@@ -339,7 +354,10 @@ def _write_sample(system: System, stores: Stores) -> None:
 
 
 def _serve_sandbox(system: System, name: str, settings: Settings, port: int) -> None:
-    """Serve a sandbox on loopback only, so that no one mistakes it for the external service."""
+    """Serve a sandbox on loopback only, so that it is not mistaken for the external service.
+
+    Raise `NotFound` if the system has no sandbox of this name.
+    """
     if name not in system.sandboxes:
         known = ", ".join(system.sandboxes) or "none"
         raise NotFound(f"{system.name} has no sandbox {name!r}: it has {known}.")
@@ -359,8 +377,9 @@ def _serve_sandbox(system: System, name: str, settings: Settings, port: int) -> 
 
 
 def build_sandbox_app(system: System, name: str, settings: Settings) -> Any:
-    """Build the app of a sandbox. Its factory may ask for the `clock` and for a `folder` to keep its ledger
-    in.
+    """Build the app of a sandbox.
+
+    Its factory may have parameters `clock`, and `folder` to keep its ledger in; the folder is created.
     """
     make = system.sandboxes[name]
     parameters = inspect.signature(make).parameters

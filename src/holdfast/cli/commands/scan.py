@@ -56,7 +56,10 @@ def scan(
 
 
 def _list_configured_folders(settings: Settings) -> list[Path]:
-    """Return the folders of the embedded stores, each once."""
+    """Return the existing folders of the embedded stores, without folders inside one another.
+
+    Raise `SettingsError` if there is none.
+    """
     folders = []
     if settings.has_embedded_tables and not settings.has_memory_tables:
         folders.append(settings.tables_directory)
@@ -71,6 +74,7 @@ def _list_configured_folders(settings: Settings) -> list[Path]:
 
 
 def _read_lines(file: Path) -> list[str]:
+    """Return the lines that are not empty. Raise `SettingsError` if the file cannot be read."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -81,6 +85,7 @@ def _read_lines(file: Path) -> list[str]:
 
 
 def _print_findings(searched: Sequence[Path], findings: Sequence[Finding]) -> None:
+    """Print file, offset, kind and masked sample of each finding, and how many there are."""
     from rich.markup import escape
 
     from holdfast.cli.output.console import build_table, get_console, number_column

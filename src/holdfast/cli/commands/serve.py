@@ -1,4 +1,4 @@
-"""`holdfast serve`: the DynamoDB endpoint alone, in front of the embedded tables store."""
+"""`holdfast serve`: serve the DynamoDB endpoint alone, in front of the embedded tables store."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ import typer
 from holdfast.cli.arguments.credentials import read_credentials
 from holdfast.cli.extras import require_extras
 from holdfast.cli.usage_error import UsageError
-from holdfast.config.settings import PORT_MAX, TABLES_FILE_NAME, Settings
+from holdfast.config.settings import MAX_PORT, TABLES_FILE_NAME, Settings
 from holdfast.core.errors import SettingsError, StoreFileError
 
 
 def parse_port(text: str) -> int:
     """Parse the value of --port. Raise `UsageError` if it is not a port."""
-    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(PORT_MAX))
-    if not is_number or int(text) > PORT_MAX:
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_PORT))
+    if not is_number or int(text) > MAX_PORT:
         raise UsageError(
-            f"Invalid --port {text}: expected a number from 1 to {PORT_MAX}, or 0 for a free port."
+            f"Invalid --port {text}: expected a number from 1 to {MAX_PORT}, or 0 for a free port."
         )
     return int(text)
 
 
 def parse_seconds(text: str) -> float:
-    """Parse the value of --index-lag. Raise `UsageError` if it is not a number of seconds."""
+    """Parse the value of --index-lag. Raise `UsageError` if it is not a finite number of at least 0."""
     try:
         seconds = float(text)
     except ValueError:
@@ -83,7 +83,7 @@ def serve(
         raise UsageError("--memory and --data exclude each other: give one of them.")
     require_extras("serve", "serve")
     from holdfast.stores.tables.embedded import Faults
-    from holdfast.wire.server import serve as serve_wire
+    from holdfast.wire.http.server import serve as serve_wire
 
     settings = Settings.load()
     in_memory = memory or (data is None and settings.has_memory_tables)
@@ -103,7 +103,7 @@ def serve(
 
 @contextmanager
 def _create_folder(folder: Path) -> Iterator[Path]:
-    """Create the folder if it is missing, and remove it again if the server does not start."""
+    """Create the folder and its parents; remove the new ones again if the block raises and they are empty."""
     new = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -127,7 +127,7 @@ def _create_folder(folder: Path) -> Iterator[Path]:
 
 
 def _remove_empty_folders(folders: list[Path]) -> None:
-    """Remove the folders, innermost first. Stop at the first that is not empty."""
+    """Remove the folders in this order, innermost first. Stop at the first that is not empty."""
     for folder in folders:
         try:
             folder.rmdir()

@@ -1,4 +1,4 @@
-"""`holdfast systems`: the installed systems."""
+"""`holdfast systems`: list the installed systems, what each declares, and those that do not load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holdfast tables`: the declared tables, and with `--create` the missing ones created."""
+"""`holdfast tables`: list the declared tables; with `--create`, create the missing ones first."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def tables(
 
 
 async def _create_missing(systems: Sequence[System], settings: Settings) -> set[str]:
-    """Create the missing tables. Return their physical names."""
+    """Create the missing tables and return their physical names. Raise `SettingsError` if tables are in
+    memory.
+    """
     from holdfast.runtime import create_tables, open_stores
 
     if settings.has_memory_tables:
@@ -52,6 +54,7 @@ async def _create_missing(systems: Sequence[System], settings: Settings) -> set[
 
 
 def _to_json(system: System, table: Table, settings: Settings, created: set[str] | None) -> dict[str, Any]:
+    """Return the declared table as JSON; with `created`, also whether the command created it."""
     physical = table.physical_name(settings.environment)
     row = {
         "system": system.name,
@@ -112,6 +115,7 @@ def _print_tables(systems: Sequence[System], settings: Settings, created: set[st
 
 
 def _format_keys(declared: Table | Index) -> tuple[str, str]:
+    """Return the partition key and the sort key with their types, for the two columns."""
     sort = "" if declared.sort is None else f"{declared.sort} [dim]{declared.sort_type}[/]"
     return f"{declared.partition} [dim]{declared.partition_type}[/]", sort
 

@@ -1,11 +1,10 @@
-"""`holdfast up`: everything that can run here, each part in its own process.
+"""`holdfast up`: start the DynamoDB endpoint and the systems, each part in its own process.
 
-Starts the DynamoDB endpoint; for every system (or the named ones) its API and each further
-component with routes or work, one process for all components that name the same; and a sandbox
-for each external service whose address is not set. All are children of this process: `holdfast
-serve` and `holdfast run SYSTEM`. Each prints its address. They run and stop together; a worker
-that dies is restarted. A line says when all are ready. A system with a missing extra is skipped
-before anything starts.
+For every system (or the named ones) it starts the API and each further component with routes or work, one
+process for all components that name the same; and a sandbox for each external service whose address is not
+set. All are children of this process: `holdfast serve` and `holdfast run SYSTEM`. Each prints its address.
+They run and stop together; a worker that dies is restarted. A line says when all are ready. A system with a
+missing extra is skipped before anything starts.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from holdfast.cli.processes.workload import (
     list_needed_sandboxes,
     plan_processes,
 )
-from holdfast.config.settings import PORT_MAX, Settings, get_variable_name
+from holdfast.config.settings import MAX_PORT, Settings, get_variable_name
 from holdfast.core.errors import HoldfastError, SettingsError
 
 if TYPE_CHECKING:
@@ -83,6 +82,7 @@ def up(
 
 
 def _format_ready(children: Sequence[ChildProcess]) -> str:
+    """Return the line that says that all processes are up, with the address of each API."""
     apis = [f", {each.name.removeprefix(API_NAME_PREFIX)} at {each.url}" for each in children if each.url]
     return f"Ready: {len(children)} processes are up{''.join(apis)}. Press Ctrl-C to stop."
 
@@ -141,7 +141,10 @@ def _assign_port(ports: _PortAllocator, system: System, position: int) -> int:
 
 
 def _build_sandbox_variables(system: System, sandbox_urls: Mapping[str, str], own_url: str) -> dict[str, str]:
-    """Return the addresses of the sandboxes and their secrets, without variables that are already set."""
+    """Return the variables that point a system at its sandboxes: addresses and secrets.
+
+    Variables that are already set are left out.
+    """
     variables = {get_address_variable(system, name): url for name, url in sandbox_urls.items()}
     if sandbox_urls and system.sandbox_variables is not None:
         variables |= system.sandbox_variables(sandbox_urls, own_url)
@@ -149,12 +152,18 @@ def _build_sandbox_variables(system: System, sandbox_urls: Mapping[str, str], ow
 
 
 def _should_set_environment(system: System, settings: Settings) -> bool:
+    """Return True if the system needs an environment, the settings have none, and the tables are not in
+    memory.
+    """
     return system.needs_environment and not settings.environment and not settings.has_memory_tables
 
 
 def _build_process(
     system: System, spec: ProcessSpec, port: int, variables: dict[str, str], sample: bool
 ) -> ChildProcess:
+    """Return the `holdfast run` process of some components. It is restarted when it dies unless it has
+    routes.
+    """
     has_routes = bool(build_workload(system, *spec.components).routes)
     options = [word for each in spec.components for word in ("--component", each)]
     name = _name_process(system, spec, has_routes)
@@ -168,6 +177,7 @@ def _build_process(
 
 
 def _name_process(system: System, spec: ProcessSpec, has_routes: bool) -> str:
+    """Return the process's name for people: the API, the worker, a shared process, or a component."""
     title = system.title or system.name
     if has_routes and (not spec.components or API_COMPONENT in spec.components):
         return f"{API_NAME_PREFIX}{title}"
@@ -197,7 +207,7 @@ class _PortAllocator:
         """Return the next port; 0 lets the process choose a free one."""
         port = self._first + self._count if self._first else 0
         self._count += 1
-        if port > PORT_MAX:
+        if port > MAX_PORT:
             raise SettingsError(
                 f"Invalid api_port={self._first}: there is no port left for process {self._count}, of "
                 f"{system.name}. Set a lower one."

@@ -1,4 +1,4 @@
-"""`holdfast why`: why something happened, explained by the system from what it stored."""
+"""`holdfast why`: print why something happened, as the system explains it from what it stored."""
 
 from __future__ import annotations
 
@@ -45,6 +45,9 @@ def why(
 
 
 async def _explain(system: System, id: str, component: str | None, settings: Settings) -> Explanation:
+    """Return the system's explanation, read as the component. Raise `NotFound` if nothing is known about the
+    id.
+    """
     from holdfast.runtime import open_stores
 
     if system.why is None:
@@ -58,5 +61,5 @@ async def _explain(system: System, id: str, component: str | None, settings: Set
 
 
 def _to_json(value: Any) -> Any:
-    """Convert documents and entities to their data, anything else to text."""
+    """Return a document's or entity's data, anything else as text: the fallback of the JSON encoder."""
     return value.model_dump(mode="json", by_alias=True) if hasattr(value, "model_dump") else str(value)

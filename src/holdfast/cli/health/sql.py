@@ -1,5 +1,6 @@
-"""Health of the SQL store, for `holdfast doctor`. Nothing is changed, and a stopped embedded server is not
-started.
+"""Health check of the SQL store, for `holdfast doctor`.
+
+Nothing is changed, and a stopped embedded server is not started.
 """
 
 from __future__ import annotations
@@ -64,6 +65,10 @@ def _describe_stopped_server(settings: Settings) -> str:
 
 
 async def _inspect_server(server: Settings, settings: Settings, systems: Sequence[System]) -> str:
+    """Describe the server, its reader and each schema. Raise `HoldfastError` if something is unhealthy.
+
+    `server` are the settings to connect with, `settings` the configured ones.
+    """
     from holdfast.runtime.factory import open_sql_engine
     from holdfast.stores.sql.postgres.descriptions import get_server_version
 
@@ -82,8 +87,9 @@ async def _inspect_server(server: Settings, settings: Settings, systems: Sequenc
 
 
 def _inspect_reader(settings: Settings) -> str:
-    """Return the reader's version. It is checked on its own because statements fall back to the writer if it
-    fails.
+    """Return the reader's version; empty without a reader. Raise `StoreUnreachable` if it does not answer.
+
+    It is checked on its own, because statements fall back to the writer if it fails.
     """
     if not settings.sql_reader:
         return ""
@@ -106,6 +112,9 @@ async def _inspect_schemas(engine: PostgresSql, system: System) -> str:
 
 
 async def _inspect_schema(engine: PostgresSql, system: System, name: str, migrations: str) -> str:
+    """Describe the schema's revision and pending migration. Raise `SchemaMismatch` if it is newer than the
+    code.
+    """
     try:
         state = await engine.get_schema_state(name, migrations)
     except AccessRefused:
@@ -119,6 +128,9 @@ async def _inspect_schema(engine: PostgresSql, system: System, name: str, migrat
 
 
 def _format_address(settings: Settings) -> str:
+    """Return the folder of the embedded server, or host, port and database, without the user and
+    parameters.
+    """
     if settings.has_embedded_sql:
         return str(_get_folder(settings))
     found = urlsplit(settings.sql)
@@ -127,6 +139,7 @@ def _format_address(settings: Settings) -> str:
 
 
 def _get_folder(settings: Settings) -> Path:
+    """Return the folder of the embedded server; a temporary server has none."""
     folder = settings.sql_directory
     assert folder is not None, "a temporary server has no folder"
     return folder

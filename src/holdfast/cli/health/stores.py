@@ -1,4 +1,4 @@
-"""Health of the queues, objects and cache, for `holdfast doctor`. Nothing is changed."""
+"""Health checks of the queues, objects and cache, for `holdfast doctor`. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -55,6 +55,9 @@ def check_queues(settings: Settings, queues: Sequence[Queue[Any]]) -> StoreHealt
 
 
 def _inspect_queues_file(settings: Settings, queues: Sequence[Queue[Any]]) -> str:
+    """Describe the queues file; a missing or empty file is healthy. Raise `HoldfastError` if it is
+    damaged.
+    """
     from holdfast.stores.sqlite.log_damage import refuse_lost_database
 
     file = settings.queues_file
@@ -72,7 +75,12 @@ def _inspect_queues_file(settings: Settings, queues: Sequence[Queue[Any]]) -> st
 
 
 def _read_queue_reports(path: str, settings: Settings, queues: Sequence[Queue[Any]]) -> list[QueueReport]:
-    """Read the queues through a read-only connection: the file is not created, migrated or repaired."""
+    """Check a queues file and read its queues through a read-only connection.
+
+    Raise `HoldfastError` if the file is damaged or not a queues file.
+
+    The file is not created, migrated or repaired.
+    """
     from holdfast.runtime.system_provisioner import read_queue_reports
     from holdfast.stores.queues.embedded.handlers.queues import describe_queue
     from holdfast.stores.queues.embedded.storage.schema import SCHEMA
@@ -103,6 +111,7 @@ def _read_queue_reports(path: str, settings: Settings, queues: Sequence[Queue[An
 
 
 async def _inspect_sqs(settings: Settings, queues: Sequence[Queue[Any]]) -> str:
+    """Describe the queues in SQS. Raise `HoldfastError` if it does not answer."""
     require_extras("doctor", "aws")
     from holdfast.runtime.factory import open_queues_engine
     from holdfast.runtime.system_provisioner import read_queue_reports
@@ -118,6 +127,7 @@ async def _inspect_sqs(settings: Settings, queues: Sequence[Queue[Any]]) -> str:
 def _format_queue_reports(
     reports: Sequence[QueueReport], queues: Sequence[Queue[Any]], environment: str
 ) -> str:
+    """Describe backlogs, dead letters and queues that are not created yet, each after a semicolon."""
     existing = {each.physical for each in reports}
     missing = [name for each in queues if (name := each.physical_name(environment)) not in existing]
     waiting = [each for each in reports if each.waiting.backlog]
@@ -137,6 +147,7 @@ def _format_queue_reports(
 
 
 def check_objects(settings: Settings, buckets: Sequence[Any]) -> StoreHealth:
+    """Check the objects store: memory, a local folder, or S3. Missing buckets are healthy."""
     if settings.objects == MEMORY_OBJECTS:
         return StoreHealth("objects", "memory", True, "in memory: each process has its own data")
     if settings.objects.startswith(FILE_SCHEME):
@@ -148,6 +159,7 @@ def check_objects(settings: Settings, buckets: Sequence[Any]) -> StoreHealth:
 
 
 def _check_objects_folder(settings: Settings) -> StoreHealth:
+    """Check that the folder is readable and writable, and that the keys of its objects exist."""
     folder = settings.objects_directory
     if not folder.exists():
         return StoreHealth(
@@ -171,6 +183,7 @@ def _check_objects_folder(settings: Settings) -> StoreHealth:
 
 
 async def _inspect_s3(settings: Settings, buckets: Sequence[Any]) -> str:
+    """Describe S3 and the buckets that are not created yet. Raise `HoldfastError` if it does not answer."""
     require_extras("doctor", "aws")
     from holdfast.operations.objects import DescribeBucket
     from holdfast.runtime.factory import open_objects_engine
@@ -193,6 +206,7 @@ async def _inspect_s3(settings: Settings, buckets: Sequence[Any]) -> str:
 
 
 def check_cache(settings: Settings) -> StoreHealth:
+    """Check that Redis answers; a cache in memory is always healthy."""
     if settings.cache == MEMORY_CACHE:
         return StoreHealth("cache", "memory", True, "in memory: each process has its own data")
     try:

@@ -19,7 +19,7 @@ from holdfast.reports.measurement.data_sources import ignore_progress
 
 NON_TERMINAL_WIDTH = 150
 # A narrower column folds names until they are unreadable.
-COLUMN_WIDTH_MIN = 14
+MIN_COLUMN_WIDTH = 14
 
 
 class SafeConsole(Console):
@@ -30,6 +30,7 @@ class SafeConsole(Console):
 
 
 def print_json(value: Any) -> None:
+    """Print a value as indented JSON on standard output."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     # UTF-8 cannot encode a lone surrogate; JSON can, as an escape.
     typer.echo(text.encode("utf-8", "backslashreplace").decode())
@@ -41,9 +42,7 @@ def print_text(text: str, *, err: bool = False) -> None:
 
 
 def get_console(*, err: bool = False) -> Console:
-    """Return a console as wide as the terminal, or wide enough for every table if the output is a file or a
-    pipe.
-    """
+    """Return a console as wide as the terminal; for a file or a pipe, at least `NON_TERMINAL_WIDTH` wide."""
     shown = SafeConsole(highlight=False, stderr=err)
     if shown.is_terminal:
         return shown
@@ -53,7 +52,7 @@ def get_console(*, err: bool = False) -> Console:
 def build_table(*columns: str | Column, title: str = "") -> Table:
     """Build a table without lines, with an optional title at the top left. Long text is folded, never cut."""
     shown = [
-        Column(each, overflow="fold", min_width=min(len(each), COLUMN_WIDTH_MIN))
+        Column(each, overflow="fold", min_width=min(len(each), MIN_COLUMN_WIDTH))
         if isinstance(each, str)
         else each
         for each in columns
@@ -70,7 +69,10 @@ def number_column(header: str) -> Column:
 
 @contextmanager
 def progress_bar(*, enabled: bool) -> Iterator[ShowProgress]:
-    """Show a bar on standard error while the block runs, if `enabled` and standard error is a terminal."""
+    """Show a bar on standard error while the block runs, if `enabled` and standard error is a terminal.
+
+    Yield the function to call with the task, the number of steps done, and the total.
+    """
     terminal = SafeConsole(stderr=True)
     if not enabled or not terminal.is_terminal:
         yield ignore_progress

@@ -1,7 +1,7 @@
-"""Generated files: write them atomically, and never over a file that Holdfast did not generate.
+"""Write generated files atomically, and never over a file that Holdfast did not generate.
 
-A generated file carries a mark near its start: a comment, or in JSON, which has no comments, the
-id of a statement.
+A generated file carries a mark near its start: a comment, or in JSON, which has no comments, the id of a
+statement. The module also declares the options that the generating commands share.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the paths of the fil
 
 
 def write_files(out: Path, files: Mapping[str, str], *, force: bool, as_json: bool) -> None:
-    """Write every file, or none if one would replace a folder or, without `force`, a file that was not
-    generated.
+    """Write the files, by name, into the folder `out` and print their paths; create the folder if missing.
+
+    Raise `SettingsError` before anything is written if one would replace a folder or, without `force`, a file
+    that Holdfast did not generate.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -49,11 +51,13 @@ def write_files(out: Path, files: Mapping[str, str], *, force: bool, as_json: bo
 
 
 def _refuse_folder(file: Path) -> None:
+    """Raise `SettingsError` if a folder is at the file's path."""
     if file.is_dir():
         raise SettingsError(f"{file} is a folder: move it, or choose another folder with --out.")
 
 
 def _refuse_foreign_file(file: Path) -> None:
+    """Raise `SettingsError` if the file exists, is not blank and has no mark of a generated file."""
     if not file.exists():
         return
     head = file.read_bytes()[:MARK_SEARCH_CHARACTERS].decode(errors="replace")

@@ -1,10 +1,12 @@
-"""Amounts of money as text, for tables."""
+"""Format amounts of money for the tables of commands."""
 
 from __future__ import annotations
 
 
 def format_money(amount: float) -> str:
-    """Format an amount with enough digits to tell a small amount from zero."""
+    """Format an amount: two digits from 1 on, four below, and "<0.0001" for a smaller one that is not
+    zero.
+    """
     if amount == 0:
         return "0"
     if abs(amount) >= 1:

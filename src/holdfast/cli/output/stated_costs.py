@@ -1,4 +1,4 @@
-"""Stated costs in `holdfast cost`: what the design says it costs, next to what its own numbers add up to."""
+"""Print the stated costs of `holdfast cost`: the document's figures next to the computed ones."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def to_json(comparison: StatedCostComparison) -> dict[str, Any]:
 
 
 def print_stated_costs(system: str, comparison: StatedCostComparison) -> None:
+    """Print the compared costs and sizes of a system, the remarks, and the price lists that were used."""
     from rich.markup import escape
 
     from holdfast.cli.output.console import get_console
@@ -51,6 +52,7 @@ def print_stated_costs(system: str, comparison: StatedCostComparison) -> None:
 
 
 def _print_costs(system: str, comparison: StatedCostComparison) -> None:
+    """Print each line of the document: stated, calculated, corrected, and at today's prices."""
     from rich.markup import escape
 
     from holdfast.cli.output.console import build_table, get_console, number_column

@@ -1,13 +1,12 @@
-"""A supervisor for `holdfast up`: several processes that run and stop together.
+"""The supervisor of `holdfast up`: it starts several processes that run and stop together.
 
-The supervisor passes a signal on to each process and exits when all have. If one exits on its
-own, the others are stopped too, because half a system is worse than none. A worker is the
-exception: no caller waits for it, and its messages are delivered again. A worker that dies is
-restarted after a pause that doubles each time. If it keeps dying, or exits on its own (is not
-killed) soon after its start, the others are stopped.
+The supervisor passes a signal on to each process and exits when all have. If one exits on its own, the others
+are stopped too, because half a system is worse than none. A worker is the exception: no caller waits for it,
+and its messages are delivered again. A worker that dies is restarted after a pause that doubles each time. If
+it keeps dying, or exits on its own (is not killed) soon after its start, the others are stopped.
 
-Standard output of each process is passed on. A process prints its first line when it is ready, so
-the supervisor knows when all are.
+Standard output of each process is passed on. A process prints its first line when it is ready, so the
+supervisor knows when all are.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Longer than a server needs for its open requests and its workers for their current messages.
 STOP_TIMEOUT_S: Final = SHUTDOWN_GRACE_S + RECEIVE_WAIT_S + WORKER_GRACE_S + 5
 
-RESTARTS_MAX: Final = 5
+MAX_RESTARTS: Final = 5
 RESTART_PAUSE_S: Final = 0.5
-RESTART_PAUSE_S_MAX: Final = 30.0
+MAX_RESTART_PAUSE_S: Final = 30.0
 # After running this long, a process starts again with a restart count of 0. One that exits earlier without
 # being killed refuses to run, for a reason that a restart does not fix.
 STABLE_AFTER_S: Final = 60.0
 OUTPUT_CHUNK_BYTES: Final = 65_536
-OUTPUT_DRAIN_S_MAX: Final = 1.0
+MAX_OUTPUT_DRAIN_S: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -90,9 +89,11 @@ class _ProcessGroup:
         self._on_all_ready: Callable[[], None] = lambda: None
 
     def call_when_ready(self, children: Sequence[ChildProcess], callback: Callable[[], None]) -> None:
+        """Call the callback once, when each of these processes has printed something."""
         self._not_ready, self._on_all_ready = {child.name for child in children}, callback
 
     async def start(self, child: ChildProcess) -> None:
+        """Start the process and forward its output, unless the group is stopping."""
         if self._is_stopping.is_set():
             return
         # In its own process group, so that Ctrl-C in a terminal reaches it once, through the supervisor.
@@ -110,6 +111,7 @@ class _ProcessGroup:
             _terminate(process)
 
     async def _forward_output(self, name: str, output: asyncio.StreamReader) -> None:
+        """Copy the process's output to standard output; its first output means that it is ready."""
         while chunk := await output.read(OUTPUT_CHUNK_BYTES):
             # If the reader of our standard output is gone, the children must not block.
             with suppress(OSError, ValueError):
@@ -121,13 +123,15 @@ class _ProcessGroup:
                     self._on_all_ready()
 
     def terminate_all(self) -> None:
+        """Mark the group as stopping and send SIGTERM to every process that runs."""
         self._is_stopping.set()
         for process in self._processes.values():
             _terminate(process)
 
     async def wait_until_ended(self, children: Sequence[ChildProcess]) -> str | None:
-        """Wait until a process exits for good, or until all exit after a signal. Describe the first failed
-        exit, else None.
+        """Wait until a process exits for good, or until all have exited after a signal.
+
+        Return a sentence about the exit; None if all exited normally after a signal.
         """
         started = [child for child in children if child.name in self._processes]
         watches = {asyncio.create_task(self._watch(child)): child.name for child in started}
@@ -152,11 +156,11 @@ class _ProcessGroup:
             lived_s = now() - started_at
             restarts = 0 if lived_s > STABLE_AFTER_S else restarts
             refused = code >= 0 and lived_s < STABLE_AFTER_S
-            if self._is_stopping.is_set() or not child.restarts or refused or restarts == RESTARTS_MAX:
+            if self._is_stopping.is_set() or not child.restarts or refused or restarts == MAX_RESTARTS:
                 return code
             restarts += 1
             self._report(
-                f"{_describe_exit(child.name, code)} It is restarted ({restarts} of {RESTARTS_MAX})."
+                f"{_describe_exit(child.name, code)} It is restarted ({restarts} of {MAX_RESTARTS})."
             )
             if await self._wait_before_restart(restarts):
                 return 0
@@ -164,7 +168,7 @@ class _ProcessGroup:
 
     async def _wait_before_restart(self, restarts: int) -> bool:
         """Wait before a restart. Return True if all processes are stopping meanwhile."""
-        pause_s = min(self._pause_s * 2 ** (restarts - 1), RESTART_PAUSE_S_MAX)
+        pause_s = min(self._pause_s * 2 ** (restarts - 1), MAX_RESTART_PAUSE_S)
         try:
             await asyncio.wait_for(self._is_stopping.wait(), pause_s)
         except TimeoutError:
@@ -185,19 +189,21 @@ class _ProcessGroup:
                 await process.wait()
         if self._output_tasks:
             # Read the remaining output; a grandchild that outlives them may keep the pipe open.
-            await asyncio.wait(self._output_tasks, timeout=OUTPUT_DRAIN_S_MAX)
+            await asyncio.wait(self._output_tasks, timeout=MAX_OUTPUT_DRAIN_S)
 
 
 def _terminate(process: asyncio.subprocess.Process) -> None:
-    """Send SIGTERM, whichever signal was received: a process that is still starting handles no other cleanly.
+    """Send SIGTERM if the process still runs, whichever signal the supervisor received.
 
-    A second SIGTERM ends the process at once.
+    A process that is still starting handles no other signal cleanly. A second SIGTERM ends the process at
+    once.
     """
     if process.returncode is None:
         process.terminate()
 
 
 def _describe_exit(name: str, code: int) -> str:
+    """Return a sentence about the exit: the signal that killed the process, or its exit code."""
     if code < 0:
         return f"{name} was killed by {signal.Signals(-code).name}."
     return f"{name} exited with code {code}; its output is above."

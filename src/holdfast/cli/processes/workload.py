@@ -1,7 +1,7 @@
-"""Workloads: the routes and workers of a system that one process runs.
+"""Decide which routes and workers of a system each process of `holdfast run` and `holdfast up` runs.
 
-`build_workload` serves `holdfast run`. `plan_processes` serves `holdfast up`: one process for
-each component that has routes or works, and one for all components that name the same process.
+`build_workload` serves `holdfast run`. `plan_processes` serves `holdfast up`: one process for each component
+that has routes or works, and one for all components that name the same process.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ API_COMPONENT: Final = "api"
 class ComponentRoutes:
     """A factory of routes and the component they run as; None is the whole system.
 
-    If `is_signed`, every request is signed by its caller and needs no token.
+    If `has_own_authentication`, the routes authenticate their callers themselves and need no token.
     """
 
     component: str | None
     build: Callable[..., Any]
-    is_signed: bool = False
+    has_own_authentication: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Workload:
 
     @property
     def components(self) -> tuple[str | None, ...]:
+        """The names of the components of the routes and workers, each once; None means the whole system."""
         return tuple(
             dict.fromkeys([*(each.component for each in self.routes), *(each.name for each in self.workers)])
         )
@@ -55,7 +56,10 @@ class ProcessSpec:
 
 
 def build_workload(system: System, *components: str) -> Workload:
-    """Return the routes and workers of these components, or of the whole system if there are none."""
+    """Return the routes and workers of these components, or of the whole system if there are none.
+
+    Raise `SettingsError` if there is nothing to run.
+    """
     if not components:
         return _build_system_workload(system)
     workloads = [
@@ -68,7 +72,11 @@ def build_workload(system: System, *components: str) -> Workload:
 
 
 def plan_processes(system: System) -> list[ProcessSpec]:
-    """Return the processes of a system: its API first, then in the order of its components."""
+    """Return the processes of a system: its API first, then in the order of its components.
+
+    The list is empty if nothing runs, and has one process for the whole system if its parts cannot be
+    separated.
+    """
     own = [each for each in system.components if each.routes is not None or each.has_work]
     named = {each.name: each.process or each.name for each in own}
     if system.routes is not None and API_COMPONENT not in named:
@@ -110,7 +118,11 @@ def list_needed_sandboxes(system: System) -> list[str]:
 
 
 def _build_component_workload(system: System, component: Component) -> Workload:
-    """Return the component's own routes and work. A component without either runs the system's routes."""
+    """Return the component's own routes and work.
+
+    The component `api`, and one without routes and work, runs the system's routes. Raise `SettingsError` if
+    there is nothing to run.
+    """
     make = component.routes
     if make is None and (component.name == API_COMPONENT or not component.has_work):
         make = system.routes
@@ -119,13 +131,19 @@ def _build_component_workload(system: System, component: Component) -> Workload:
             f"The component {component.name} of {system.name} has nothing to run: it declares no routes, "
             "no consumers and no schedules."
         )
-    routes = () if make is None else (ComponentRoutes(component.name, make, component.has_signed_requests),)
+    routes = (
+        () if make is None else (ComponentRoutes(component.name, make, component.has_own_authentication),)
+    )
     return Workload(routes, (component,) if component.has_work else ())
 
 
 def _build_system_workload(system: System) -> Workload:
+    """Return all routes and workers of the system. Raise `SettingsError` if there are none.
+
+    The system's own routes run as the component `api` if the system declares it.
+    """
     routes = [
-        ComponentRoutes(each.name, each.routes, each.has_signed_requests)
+        ComponentRoutes(each.name, each.routes, each.has_own_authentication)
         for each in system.components
         if each.routes is not None
     ]

@@ -1,10 +1,9 @@
-"""Stories of the systems: each runs on temporary stores with sample data and touches no data of the
-user.
+"""Run the story of a system on temporary stores with sample data, without touching data of the user.
 
-All stores are in temporary folders. A system that needs an environment runs in `demo`. A story
-receives what its parameters ask for: `clock`, the run clock of its stores, to move long waits
-forward; `folder`, the folder with all files; `variables`, the environment variables with which
-another process opens the same stores, except a PostgreSQL server of its own.
+All stores are in temporary folders. A system that needs an environment runs in `demo`. A story receives what
+its parameters ask for: `clock`, the run clock of its stores, to move long waits forward; `folder`, the folder
+with all files; `variables`, the environment variables with which another process opens the same stores,
+except a PostgreSQL server of its own.
 """
 
 from __future__ import annotations
@@ -37,7 +36,9 @@ STORE_SETTINGS: Final = ("tables", "queues", "objects", "sql", "keys", "run_cloc
 
 
 def run_story(system: System, console: Console) -> None:
-    """Run one system's story in a temporary folder."""
+    """Run one system's story in a temporary folder and print the units it used. Raise `NotFound` if it has
+    none.
+    """
     if system.story is None:
         raise NotFound(f"{system.name} has no story.")
     with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:
@@ -45,7 +46,10 @@ def run_story(system: System, console: Console) -> None:
 
 
 def build_story_settings(system: System, folder: Path) -> Settings:
-    """Return settings that keep every store in one folder."""
+    """Return settings that keep the stores in one folder, and SQL in a temporary server.
+
+    Start a run clock there if the story has a parameter `clock`.
+    """
     clock = ""
     if _has_parameter(system, "clock"):
         clock = str(folder / CLOCK_FILE_NAME)
@@ -64,10 +68,12 @@ def build_story_settings(system: System, folder: Path) -> Settings:
 
 
 def _has_parameter(system: System, name: str) -> bool:
+    """Return True if the system's story function has a parameter of this name."""
     return system.story is not None and name in inspect.signature(system.story).parameters
 
 
 async def _run_story(system: System, folder: Path, console: Console) -> None:
+    """Provision temporary stores, write the sample, run the story, and print the units it used."""
     settings = build_story_settings(system, folder)
     async with open_stores(system, settings) as stores:
         await provision(stores, system)
@@ -90,7 +96,7 @@ async def _run_story(system: System, folder: Path, console: Console) -> None:
 
 
 async def write_sample(system: System, stores: Stores, console: Console, scale: float = 1) -> int:
-    """Write the sample data with a progress bar. Return the number of rows."""
+    """Write the sample data with a progress bar. Return the number of rows; 0 if the system has no sample."""
     if system.sample is None:
         return 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

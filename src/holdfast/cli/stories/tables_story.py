@@ -61,6 +61,7 @@ _DEFINITION: Final = TableDefinition(
 
 
 def run_story(console: Console) -> None:
+    """Run all steps on one file in a temporary folder and print what they cost."""
     with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:
         bill = _Bill()
         path = Path(folder) / "tables.db"
@@ -77,6 +78,7 @@ def run_story(console: Console) -> None:
 
 
 def _sell_seats(tables: EmbeddedTables, bill: _Bill, console: Console) -> None:
+    """Create the table, fill it, and let two passengers take the same seat."""
     console.rule("Seats, in process")
     tables.run_blocking(CreateTable(_DEFINITION))
     tables.run_blocking(UpdateContinuousBackups("Seats", enabled=True))
@@ -100,6 +102,7 @@ def _sell_seats(tables: EmbeddedTables, bill: _Bill, console: Console) -> None:
 
 
 def _build_seat_update(seat: str, passenger: str) -> UpdateItem:
+    """Return the update that gives the seat to the passenger if it is free."""
     placeholders = Placeholders(values={":who": passenger})
     return UpdateItem(
         "Seats",
@@ -111,10 +114,11 @@ def _build_seat_update(seat: str, passenger: str) -> UpdateItem:
 
 
 def _query_over_http(tables: EmbeddedTables, console: Console) -> None:
+    """Serve the same tables over HTTP, then move a passenger and query with boto3."""
     console.rule("The same file over HTTP, with unmodified boto3")
     import boto3  # type: ignore[import, unused-ignore]
 
-    from holdfast.wire.server import start_server
+    from holdfast.wire.http.server import start_server
 
     with start_server(tables=tables) as url:
         client = boto3.client(
@@ -145,6 +149,9 @@ def _query_over_http(tables: EmbeddedTables, console: Console) -> None:
 
 
 def _build_transact_update(seat: str, update: str, passenger: str | None) -> dict[str, Any]:
+    """Return the update of one seat in boto3's transaction form; `passenger` is the value of `:who`, if
+    any.
+    """
     values = {} if passenger is None else {"ExpressionAttributeValues": {":who": {"S": passenger}}}
     key = {"flight": {"S": FLIGHT}, "seat": {"S": seat}}
     return {"Update": {"TableName": "Seats", "Key": key, "UpdateExpression": update, **values}}
@@ -164,6 +171,9 @@ while True:
 
 
 def _kill_writer(path: Path, console: Console) -> None:
+    """Kill a writing process and check that the file has every acknowledged write. Raise `HoldfastError` if
+    not.
+    """
     console.rule("A writer killed with SIGKILL")
     writer = subprocess.Popen(
         [sys.executable, "-c", _WRITER_CODE, str(path)], stdout=subprocess.PIPE, text=True
@@ -185,6 +195,7 @@ def _kill_writer(path: Path, console: Console) -> None:
 
 
 def _restore_to_before_mistake(tables: EmbeddedTables, console: Console) -> None:
+    """Set all prices to 0, restore the table to the moment before into a new one, and print its prices."""
     console.rule("The table restored to a moment ago")
     before = SYSTEM_CLOCK.now()
     for item in _scan_items(tables, "Seats"):
@@ -200,6 +211,7 @@ def _restore_to_before_mistake(tables: EmbeddedTables, console: Console) -> None
 
 
 def _scan_items(tables: EmbeddedTables, table: str) -> Iterator[dict[str, Any]]:
+    """Yield every item of a table, page by page."""
     start = None
     while True:
         page = tables.run_blocking(Scan(table, start_key=start))
@@ -222,6 +234,7 @@ class _Bill:
         self.read = self.write = 0.0
 
     def run(self, tables: EmbeddedTables, operation: Operation[Any]) -> Any:
+        """Run the operation, add its units to the bill, and return its result."""
         result = tables.run_blocking(operation)
         consumed: ConsumedCapacity = result.capacity
         self.read += consumed.total.read

@@ -1,4 +1,4 @@
-"""Callbacks: call a system's function with its component's stores and print the result."""
+"""Build the Typer callback of a system command: it calls the function on the stores and prints the result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ Function = Callable[..., Awaitable[Any]]
 
 
 def build_callback(system: System, name: str, declared: Function) -> tuple[Callable[..., None], str]:
-    """Return the callback for Typer, with the signature that Typer reads, and the command's help text."""
+    """Return the callback for Typer, with the signature that Typer reads, and the command's help text.
+
+    The help text is the first line of the function's docstring.
+    """
     function = declared.function if isinstance(declared, Command) else declared
 
     def callback(**arguments: Any) -> None:
@@ -51,9 +54,7 @@ def build_callback(system: System, name: str, declared: Function) -> tuple[Calla
 
 
 def _select_component(system: System, declared: Function) -> str | None:
-    """Return the component that the command names, else `api` if the system declares it, else None: the whole
-    system.
-    """
+    """Return the component that the command names, else `api` if the system declares it, else None (all)."""
     if isinstance(declared, Command) and declared.component is not None:
         return declared.component
     return API_COMPONENT if API_COMPONENT in [each.name for each in system.components] else None

@@ -1,4 +1,4 @@
-"""Command groups: one for each installed system, loaded only when it is called."""
+"""Command groups of Typer: one for each installed system, loaded only when it is called."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ SYSTEMS_PANEL: Final = "Systems"
 
 
 class HoldfastGroup(TyperGroup):
-    """Holdfast's own commands, then one group per installed system. An own command wins over a system of the
-    same name.
+    """Holdfast's own commands, then one group per installed system.
+
+    An own command wins over a system of the same name.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -48,6 +49,7 @@ class SystemGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         # The group is called: report a system that fails to load before any help.
+        """Load the system before any help is printed, so that a load error is reported; then parse."""
         _ = self._loaded_group
         return super().parse_args(ctx, args)
 
@@ -59,6 +61,7 @@ class SystemGroup(TyperGroup):
 
     @cached_property
     def _loaded_group(self) -> TyperGroup:
+        """The system's commands. Raise `SettingsError` if the system declares none or lacks an extra."""
         from holdfast.cli.arguments.system_names import select_systems
 
         (system,) = select_systems(self._system_name)

@@ -1,9 +1,9 @@
-"""Arguments and options of a command, built from a function's signature.
+"""Build the arguments and options of a system command from the function's signature.
 
-A parameter without a default becomes an argument. A parameter with a default, or a keyword-only
-one, becomes an option. `Annotated[str, "help text"]` provides the help. Typer parses strings,
-integers, floats, booleans, enums, literals, paths, UUIDs, dates, times and lists of these; any
-other type is parsed as JSON and validated.
+A parameter without a default becomes an argument. A parameter with a default, or a keyword-only one, becomes
+an option. `Annotated[str, "help text"]` provides the help. Typer parses strings, integers, floats, booleans,
+enums, literals, paths, UUIDs, dates, times and lists of these; any other type is parsed as JSON and
+validated.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ NATIVE_TYPES: Final = (str, int, float, bool, Path, UUID)
 
 
 def build_parameters(name: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the command's parameters: the function's, without the stores (first) and `progress`, and
+    """Return the command's parameters: the function's, without the stores (first) and `progress`, then
     `--json`.
+
+    `name` is the command's name for error messages. Raise `DeclarationError` if the signature is unusable.
     """
     try:
         hints = get_type_hints(function, include_extras=True)
@@ -54,10 +56,14 @@ def build_parameters(name: str, function: Callable[..., Any]) -> list[inspect.Pa
 
 
 def has_progress_parameter(function: Callable[..., Any]) -> bool:
+    """Return True if the function takes `progress`, a function that shows its progress."""
     return PROGRESS in inspect.signature(function).parameters
 
 
 def _build_parameter(declared: inspect.Parameter, hint: Any) -> inspect.Parameter:
+    """Return the parameter as Typer reads it: an option if it has a default or is keyword-only, else an
+    argument.
+    """
     kind, about = _split_annotated(hint)
     has_default = declared.default is not inspect.Parameter.empty
     parsed_type, parser = _choose_parser(kind)
@@ -90,11 +96,13 @@ def _split_annotated(hint: Any) -> tuple[Any, str | None]:
 
 
 def _format_flag(declared: inspect.Parameter, kind: Any) -> str:
+    """Return the option's name: `--dry-run`, or `--wait/--no-wait` for a boolean that is True by default."""
     flag = f"--{declared.name.replace('_', '-')}"
     return f"{flag}/--no-{flag[2:]}" if kind is bool and declared.default is True else flag
 
 
 def _format_metavar(name: str, kind: Any) -> str:
+    """Return the argument's name in capitals, with `...` if it takes several values."""
     several = "..." if get_origin(_unwrap_type(kind)) is list else ""
     return f"{name.upper()}{several}"
 
@@ -128,6 +136,7 @@ def _is_optional(kind: Any) -> bool:
 
 
 def _parse_date(text: str) -> date:
+    """Parse an ISO 8601 date. Raise `BadParameter` if it is invalid."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -135,7 +144,7 @@ def _parse_date(text: str) -> date:
 
 
 def _parse_datetime(text: str) -> datetime:
-    """Parse an ISO 8601 time. Without a time zone it is in UTC."""
+    """Parse an ISO 8601 time; without a time zone it is in UTC. Raise `BadParameter` if it is invalid."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -146,7 +155,10 @@ def _parse_datetime(text: str) -> datetime:
 
 
 def _build_json_parser(kind: Any) -> Callable[[str], Any]:
-    """Return a parser of JSON that validates by the type. Text that is not JSON is taken as a string."""
+    """Return a parser of JSON that validates by the type. Text that is not JSON is taken as a string.
+
+    The parser raises `BadParameter` for an invalid value.
+    """
     adapter: TypeAdapter[Any] = TypeAdapter(kind)
 
     def parse(text: str) -> Any:

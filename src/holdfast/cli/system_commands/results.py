@@ -1,7 +1,7 @@
-"""Results of system commands, printed for a person or as JSON for a program.
+"""Print the result of a system command, for a person or as JSON for a program.
 
-For a person: text as it is, one object as its fields, several objects as a table, a page with the
-cursor of the next one. For a program: JSON, with entities and documents under their stored names.
+For a person: text as it is, one object as its fields, several objects as a table, a page with the cursor of
+the next one. For a program: JSON, with entities and documents under their stored names.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ COLUMN_GAP: Final = 2
 
 
 def print_result(result: Any, *, as_json: bool) -> None:
+    """Print what a command returned: text, a record, a table or a page with its cursor; or JSON."""
     if as_json:
         print_json(to_json(result))
         return
@@ -68,6 +69,7 @@ def to_json(value: Any) -> Any:
 
 
 def _print_value(value: Any) -> None:
+    """Print a value for a person: a record, a table of records, lines, "nothing" or "done"."""
     shown = to_json(value)
     match shown:
         case None:
@@ -86,6 +88,7 @@ def _print_value(value: Any) -> None:
 
 
 def _print_record(record: Mapping[str, Any]) -> None:
+    """Print the fields of one record that are not None, one per line."""
     table = build_table("", "")
     table.show_header = False
     for name, value in record.items():
@@ -95,8 +98,7 @@ def _print_record(record: Mapping[str, Any]) -> None:
 
 
 def _print_records(records: Sequence[Mapping[str, Any]]) -> None:
-    """Print a table with every field that a record has, or one record after the other if the table is
-    too wide.
+    """Print a table with every field that a record has; if it is too wide, one record after the other.
 
     Ids are never folded or cut.
     """
@@ -117,8 +119,9 @@ def _print_records(records: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_listing(listing: Listing) -> None:
-    """Print one line per record. If the terminal is too narrow, only the widest column is folded, so ids stay
-    whole.
+    """Print the listing's columns as a table, one row per record, without columns that are empty.
+
+    If the terminal is too narrow, only the widest column is folded, so ids stay whole.
     """
     rows = [to_json(each) for each in listing.page.items]
     if not rows:
@@ -140,6 +143,7 @@ def _print_listing(listing: Listing) -> None:
 
 
 def _format_cell(value: Any, *, indent: int | None = None) -> str:
+    """Format a JSON value: None as an empty text, booleans as yes or no, lists and objects as JSON."""
     if value is None:
         return ""
     if isinstance(value, bool):

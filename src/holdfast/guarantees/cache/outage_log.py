@@ -22,7 +22,8 @@ class OutageLog:
         self._suppressed = 0
 
     def warn(self, error: HoldfastError) -> None:
-        """Log the error, unless a warning was logged in the last minute; then only count it for the next one.
+        """Log the error, unless a warning was logged in the last minute; then only count it for the next
+        one.
         """
         now = time.monotonic()
         if self._warned_at is not None and now - self._warned_at < WARN_EVERY_S:

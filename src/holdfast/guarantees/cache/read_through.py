@@ -98,10 +98,12 @@ class ReadThrough(Generic[V]):
 
     @property
     def reads(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that read, to grant to a component."""
         return (self._pattern_set.peek,)
 
     @property
     def writes(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that write, to grant to a component."""
         return (
             self._pattern_set.keep,
             self._pattern_set.drop,
@@ -111,14 +113,14 @@ class ReadThrough(Generic[V]):
 
     @property
     def patterns(self) -> tuple[Pattern[..., Any], ...]:
+        """All patterns, for the system's declaration."""
         return (*self.reads, *self.writes)
 
     async def get(self, stores: Stores, load: Loader[V], /, **fields: str | int) -> V | None:
-        """Return the value from the cache, or from `load`; None if there is none. `fields` fill the key
-        template.
+        """Return the value from the cache, or from `load`; None if there is none.
 
-        Errors of `load` propagate, and nothing is cached then. A load above `lock_s` seconds raises
-        `RetryLater`. An unavailable cache is only logged.
+        `fields` fill the key template. Errors of `load` propagate, and nothing is cached then. A load above
+        `lock_s` seconds raises `RetryLater`. An unavailable cache is only logged.
         """
         known = await self._peek(stores, fields)
         return known.value if known is not None else await self._load_shared(stores, load, fields)
@@ -141,8 +143,9 @@ class ReadThrough(Generic[V]):
     # --- one load for all -----------------------------------------------------------------------------------
 
     async def _load_shared(self, stores: Stores, load: Loader[V], fields: Fields) -> V | None:
-        """Await the one load of this key in this process; start it if none runs. A caller that gives up does
-        not cancel it.
+        """Await the one load of this key in this process; start it if none runs.
+
+        A caller that gives up does not cancel it.
         """
         place = (asyncio.get_running_loop(), stores.engines, self.cached.build_key(**fields))
         task = self._loads.get(place)
@@ -189,8 +192,9 @@ class ReadThrough(Generic[V]):
             await self._try_cache(stores.run(self._pattern_set.unlock(fields, token)))
 
     async def _load_and_store(self, stores: Stores, load: Loader[V], fields: Fields) -> V | None:
-        """Load the value and cache it or its absence; if it may not be cached, remove what is cached. Return
-        it.
+        """Load the value and cache it or its absence; if it may not be cached, remove what is cached.
+
+        Return the value.
         """
         value = await self._load_in_time(load)
         lifetime_s = self._compute_lifetime(value, stores.clock.now())
@@ -203,7 +207,8 @@ class ReadThrough(Generic[V]):
         return value
 
     async def _load_in_time(self, load: Loader[V]) -> V | None:
-        """Load within `lock_s` seconds, or raise `RetryLater`: a load that hangs must not outlast the lock.
+        """Load within `lock_s` seconds, or raise `RetryLater`: a load that hangs must not outlast the
+        lock.
         """
         limit = asyncio.timeout(self.lock_s)
         try:
@@ -230,8 +235,9 @@ class ReadThrough(Generic[V]):
         return self.cached.decode(await self._try_cache(stores.run(self._pattern_set.peek(fields))))
 
     async def _try_cache(self, asked: Awaitable[R]) -> R | None:
-        """Await a cache operation. If the cache is unavailable or refuses the value as too large, warn and
-        return None.
+        """Await a cache operation.
+
+        If the cache is unavailable or refuses the value as too large, warn and return None.
         """
         try:
             return await asked
@@ -255,6 +261,7 @@ class PeekCachedText(CacheOperation["bytes | None"]):
 
 class _Patterns(Generic[V]):
     """The five patterns of a read-through cache: look up, keep, drop, lock, unlock."""
+
     def __init__(
         self, cached: CachedValue[V], prefix: str, rate: Rate, example: Fields, lock_s: float
     ) -> None:

@@ -45,8 +45,9 @@ class SessionRecord(BaseModel, Generic[V], frozen=True):
 
 
 class Sessions(Generic[V]):
-    """The sessions of one key template. `{id}` in it is the session's id; pass every other field (a tenant)
-    with each call.
+    """The sessions of one key template.
+
+    `{id}` in it is the session's id; pass every other field (a tenant) with each call.
     """
 
     def __init__(
@@ -80,14 +81,17 @@ class Sessions(Generic[V]):
 
     @property
     def reads(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that read, to grant to a component."""
         return (self._pattern_set.find,)
 
     @property
     def writes(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that write, to grant to a component."""
         return (self._pattern_set.begin, self._pattern_set.renew, self._pattern_set.end)
 
     @property
     def patterns(self) -> tuple[Pattern[..., Any], ...]:
+        """All patterns, for the system's declaration."""
         return (*self.reads, *self.writes)
 
     async def begin(self, stores: Stores, value: V, /, **fields: str | int) -> str:
@@ -117,8 +121,9 @@ class Sessions(Generic[V]):
         return record.value if await stores.run(self._pattern_set.renew(place, left_s)) else None
 
     async def end(self, stores: Stores, id: str, /, **fields: str | int) -> None:
-        """End the session (log out); nothing happens if there is none. A concurrent `find` does not restore
-        it.
+        """End the session (log out); nothing happens if there is none.
+
+        A concurrent `find` does not restore it.
         """
         if _SESSION_ID.fullmatch(id):
             await stores.run(self._pattern_set.end({**fields, ID: id}))
@@ -126,6 +131,7 @@ class Sessions(Generic[V]):
 
 class _Patterns(Generic[V]):
     """The four patterns of sessions: find, begin, renew, end."""
+
     def __init__(
         self,
         cached: CachedValue[SessionRecord[V]],

@@ -62,14 +62,17 @@ class WindowLimit:
 
     @property
     def reads(self) -> tuple[Pattern[..., Any], ...]:
+        """The read of the previous window, for a sliding limit; a fixed one reads nothing."""
         return (self._read,) if self.sliding else ()
 
     @property
     def writes(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that write, to grant to a component."""
         return (self._count,)
 
     @property
     def patterns(self) -> tuple[Pattern[..., Any], ...]:
+        """All patterns, for the system's declaration."""
         return (*self.reads, *self.writes)
 
     async def take(
@@ -132,6 +135,7 @@ def _build_patterns(
     windows: WindowCounter, prefix: str, rate: Rate, example: Fields
 ) -> tuple[Pattern[[Fields], ReadWindow], Pattern[[Fields, int, int, float], CountInWindow]]:
     """Build the two patterns: read the count of a window, and count a cost in a window."""
+
     def read_window(fields: Fields) -> ReadWindow:
         return windows.read(**fields)
 

@@ -38,8 +38,9 @@ class DelayedActionClaim(Claim[H]):
 
     @property
     def was_attempted(self) -> bool:
-        """Whether the service may have been called before. An intent is written with the take only if no
-        earlier call is known.
+        """True if the service may have been called before.
+
+        An intent is written with the take only if no earlier call is known.
         """
         return not self.has_intent
 
@@ -61,8 +62,9 @@ class DelayedActionClaim(Claim[H]):
         await super().refuse(code, reason, *writes, **left | changes)
 
     async def fail(self, reason: str) -> None:
-        """Record the failure. An action whose service was never called waits again (`held`); otherwise it is
-        `failed`.
+        """Record the failure.
+
+        An action whose service was never called waits again (`held`); otherwise it is `failed`.
         """
         if self.record.asked_since is None:
             await self.release(error=reason)

@@ -53,8 +53,7 @@ _INITIAL: Final[dict[str, Any]] = {
 
 
 class DelayedActions(Generic[H]):
-    """Outgoing actions that wait, can be approved, edited or cancelled meanwhile, and run once when they are
-    due.
+    """Outgoing actions that wait, can be reviewed (approved, edited, cancelled), and run once when due.
 
     `payload` names the attributes in `payload_sha256`; by default all that are neither in the key nor the
     guarantee's own. `lease_s` and `lifetime_s` are those of `Once`; `read_rate` is how often due actions are
@@ -90,17 +89,18 @@ class DelayedActions(Generic[H]):
 
     @property
     def reads(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that read, to grant to a component."""
         return self.patterns.reads
 
     @property
     def writes(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that write, to grant to a component."""
         return self.patterns.writes
 
     def delay(self, stores: Stores, record: H, *, for_s: float) -> Put[H]:
-        """Return a put that delays the action for `for_s` seconds, for the transaction of its cause. Its key
-        must be new.
+        """Return a put that delays the action for `for_s` seconds, for the transaction of its cause.
 
-        Raises `InvalidRequest` if the record would expire before the action is due.
+        Its key must be new. Raises `InvalidRequest` if the record would expire before the action is due.
         """
         now = stores.clock.now()
         until = _compute_time_in(now, for_s)
@@ -126,11 +126,10 @@ class DelayedActions(Generic[H]):
     # --- while it waits -----------------------------------------------------------------------------------
 
     async def approve(self, stores: Stores, seen: H, *writes: Write[Any], by: str) -> H:
-        """Make the action due at once, commit `writes` with that, and return the changed record. `by` is the
-        reviewer.
+        """Make the action due at once, commit `writes` with that, and return the changed record.
 
-        `seen` is the record as the reviewer read it. Raises `NotPending` if it no longer waits,
-        `ConditionFailed` if it was changed since.
+        `by` is the reviewer. `seen` is the record as the reviewer read it. Raises `NotPending` if it no
+        longer waits, `ConditionFailed` if it was changed since.
         """
         check_reviewable(seen, stores.clock.now())
         now = truncate_to_millisecond(stores.clock.now())
@@ -153,7 +152,9 @@ class DelayedActions(Generic[H]):
     async def cancel(
         self, stores: Stores, seen: H, *writes: Write[Any], by: str, reason: str | None = None
     ) -> H:
-        """Cancel the action, so that it never runs, and commit `writes` with that. Raises as `approve` does.
+        """Cancel the action, so that it never runs, and commit `writes` with that.
+
+        Raises as `approve` does.
         """
         check_reviewable(seen, stores.clock.now())
         changes = {"status": OnceStatus.CANCELLED, "reviewed_by": by, "review": reason or "cancelled"}
@@ -169,7 +170,7 @@ class DelayedActions(Generic[H]):
         """
         if seen.refused is None:
             raise build_not_pending(seen)
-        if seen.has_ended(stores.clock.now()):
+        if seen.has_expired(stores.clock.now()):
             raise build_gone(seen)
         is_open = seen.asked_since is not None and seen.refused != OUTCOME_UNKNOWN
         changes = {
@@ -223,7 +224,8 @@ class DelayedActions(Generic[H]):
         return fingerprint(json.dumps(content, sort_keys=True, default=_to_json_value))
 
     def _check_edit(self, changes: dict[str, Any]) -> None:
-        """Raise `InvalidRequest` for no changes, for unknown attributes, and for those that cannot be edited.
+        """Raise `InvalidRequest` for no changes, for unknown attributes, and for those that cannot be
+        edited.
         """
         if not changes:
             raise InvalidRequest("Invalid edit: no changes. Pass the attributes and their new values.")
@@ -273,7 +275,8 @@ def _get_fixed_names(entity: type[DelayedAction]) -> frozenset[str]:
 
 
 def _to_json_value(value: Any) -> Any:
-    """Return a Decimal, bytes or a set as JSON text or a sorted list, always the same for the same content.
+    """Return a Decimal, bytes or a set as JSON text or a sorted list, always the same for the same
+    content.
     """
     if isinstance(value, Decimal):
         return numbers.to_text(value)

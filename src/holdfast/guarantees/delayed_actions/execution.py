@@ -51,8 +51,9 @@ class Effect(Generic[H, T]):
     refused: RefusalWrites
 
     def check_safety(self, name: str, lease_s: float) -> None:
-        """Raise `DeclarationError` if a repeat could act twice, or if `key_kept_s` is invalid. `name` is the
-        entity's.
+        """Raise `DeclarationError` if a repeat could act twice, or if `key_kept_s` is invalid.
+
+        `name` is the entity's.
         """
         check_external_call(name, self.look_up is not None, self.takes_key, self.act_s, lease_s)
         if self.key_kept_s is not None and not self.takes_key:
@@ -133,8 +134,9 @@ def _check_due(seen: DelayedAction, now: float) -> None:
 async def _try_take(
     once: Once[H], stores: Stores, seen: H, effect: Effect[H, T]
 ) -> DelayedActionClaim[H] | None:
-    """Take the action and return its claim, or None if it was changed meanwhile. The take includes the intent
-    if the service is called at once.
+    """Take the action and return its claim, or None if it was changed meanwhile.
+
+    The take includes the intent if the service is called at once.
     """
     now = stores.clock.now()
     is_first, is_overdue = seen.asked_since is None, now > seen.get_undone_at() + once.lease_s

@@ -46,8 +46,7 @@ _EXAMPLE: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class DelayedActionPatterns(Generic[H]):
-    """The seven patterns: `hold` for writers, `review` for people, the others for the worker that executes.
-    """
+    """The seven patterns: `hold` for writers, `review` for people, the others for the executing worker."""
 
     hold: Pattern[[H], Put[H]]
     take: Pattern[[H, str, int], Put[H]]
@@ -59,6 +58,7 @@ class DelayedActionPatterns(Generic[H]):
 
     @property
     def writes(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that write, to grant to a component."""
         return (self.hold, self.take, self.change, self.complete, self.review)
 
     @property
@@ -68,6 +68,7 @@ class DelayedActionPatterns(Generic[H]):
 
     @property
     def reads(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that read, to grant to a component."""
         return (self.due, self.one)
 
     def __iter__(self) -> Iterator[Pattern[..., Any]]:
@@ -145,7 +146,8 @@ def build_patterns(
 
 
 def _build_free_conditions(entity: type[H], now: datetime) -> tuple[Condition[H], ...]:
-    """Return the conditions that no worker has the action, no intent is open, and the record has not expired.
+    """Return the conditions that no worker has the action, no intent is open, and the record has not
+    expired.
     """
     moment = now.timestamp()
     return (
@@ -156,7 +158,8 @@ def _build_free_conditions(entity: type[H], now: datetime) -> tuple[Condition[H]
 
 
 def find_due_key(entity: type[DelayedAction]) -> KeyDeclaration:
-    """Return the index key that sorts the queue by `held_until`; raise `DeclarationError` if there is none.
+    """Return the index key that sorts the queue by `held_until`; raise `DeclarationError` if there is
+    none.
     """
     for key in get_declaration(entity).indexes:
         if key.partition.attribute_names == {"queue"} and key.sort is not None and _sorts_by_time(key):

@@ -48,7 +48,7 @@ def check_reviewable(seen: DelayedAction, now: float) -> None:
     """Raise `NotPending` if the action does not wait any more or its record has expired."""
     if seen.status is not OnceStatus.HELD:
         raise build_not_pending(seen)
-    if seen.has_ended(now):
+    if seen.has_expired(now):
         raise build_gone(seen)
 
 

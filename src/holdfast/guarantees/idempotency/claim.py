@@ -72,12 +72,11 @@ class Completion(Generic[R]):
 
 @dataclass
 class Claim(Generic[R]):
-    """One worker's right to run the effect. `record` is as last stored; `completion` is set when the claim is
-    completed.
+    """One worker's right to run the effect.
 
-    `requested_end` is when the record should expire, unless a lease or an intent needs it for longer.
-    `has_intent` means that the intent in the record is this worker's own and that the external service was
-    not called before.
+    `record` is as last stored; `completion` is set when the claim is completed. `requested_end` is when the
+    record should expire, unless a lease or an intent needs it for longer. `has_intent` means that the intent
+    in the record is this worker's own and that the external service was not called before.
     """
 
     once: Once[R]
@@ -132,8 +131,9 @@ class Claim(Generic[R]):
             await self._put(changes | self._build_lease_changes())
 
     async def renew(self) -> None:
-        """Renew the lease; raise `LeaseLost` if another worker took over. Does nothing after completion or
-        release.
+        """Renew the lease; raise `LeaseLost` if another worker took over.
+
+        Does nothing after completion or release.
         """
         async with self._lock:
             if self._is_held:
@@ -205,6 +205,7 @@ class Claim(Generic[R]):
 
     @property
     def _is_held(self) -> bool:
+        """True until the claim is completed or released."""
         return self.completion is None and not self._is_released
 
     def _check_held(self) -> None:
@@ -273,12 +274,11 @@ def _refuse_reserved(changes: dict[str, Any]) -> None:
 
 
 async def try_put(stores: Stores, put: Put[R], *writes: Write[Any]) -> Item | None:
-    """Put the record and the writes in one transaction. Return None, or the stored item if the put's
-    condition fails.
+    """Put the record and the writes in one transaction.
 
-    The item is empty if there is none. A put whose response was lost counts as done. Conflicts and throttling
-    are retried up to `MAX_ATTEMPTS` times, then raise `RetryLater`; a failed condition of `writes` raises
-    `TransactionCancelled`.
+    Return None, or the stored item if the put's condition fails. The item is empty if there is none. A put
+    whose response was lost counts as done. Conflicts and throttling are retried up to `MAX_ATTEMPTS` times,
+    then raise `RetryLater`; a failed condition of `writes` raises `TransactionCancelled`.
     """
     for _ in range(MAX_ATTEMPTS):
         try:

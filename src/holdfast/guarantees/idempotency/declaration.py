@@ -81,10 +81,12 @@ class Once(Generic[R]):
 
     @property
     def reads(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that read, to grant to a component."""
         return self.patterns.reads
 
     @property
     def writes(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that write, to grant to a component."""
         return self.patterns.writes
 
     async def claim(
@@ -128,10 +130,10 @@ class Once(Generic[R]):
         [Callable[Concatenate[Stores, Claim[R], P], Awaitable[object]]],
         Callable[Concatenate[Stores, P], Awaitable[Completion[R]]],
     ]:
-        """Return a decorator that runs a function once, as `do` does. The function gets the stores, the
-        claim, and its arguments.
+        """Return a decorator that runs a function once, as `do` does.
 
-        `record` builds the record from these arguments.
+        The function gets the stores, the claim, and its arguments. `record` builds the record from these
+        arguments.
         """
 
         def decorated(
@@ -178,8 +180,9 @@ class Once(Generic[R]):
     async def _claim(
         self, stores: Stores, record: R, act_s: float | None = None, *, is_reopening: bool = False
     ) -> Claim[R] | Completion[R]:
-        """Claim the record; after `MAX_ATTEMPTS` lost races raise `RetryLater`. `is_reopening` ignores a
-        refusal.
+        """Claim the record; after `MAX_ATTEMPTS` lost races raise `RetryLater`.
+
+        `is_reopening` ignores a refusal.
         """
         seen: R | None = None
         for _ in range(MAX_ATTEMPTS):
@@ -212,8 +215,9 @@ class Once(Generic[R]):
         return self.patterns.claim(record.model_copy(update=changes), truncate_to_second(now))
 
     def _build_retake(self, stores: Stores, record: R, seen: R, now: float) -> Put[R]:
-        """Build the put that takes over `seen`. The creation time and an open intent of the earlier worker
-        are kept.
+        """Build the put that takes over `seen`.
+
+        The creation time and an open intent of the earlier worker are kept.
         """
         return self.build_takeover(seen, self.build_claim_changes(stores, record, now, seen.act_until))
 
@@ -227,8 +231,9 @@ class Once(Generic[R]):
     def build_claim_changes(
         self, stores: Stores, record: R, now: float, act_until: float | None
     ) -> dict[str, Any]:
-        """Return the attributes of a fresh claim. The record outlives its lease and its intent, even if the
-        caller set an earlier end.
+        """Return the attributes of a fresh claim.
+
+        The record outlives its lease and its intent, even if the caller set an earlier end.
         """
         until = compute_time_after(now, self.lease_s)
         kept_until = None if act_until is None else now + self.lifetime_s

@@ -60,11 +60,11 @@ async def fail_claim(claim: Claim[R], error: Exception) -> None:
 async def refuse_claim(
     claim: Claim[R], error: ExternalServiceRefused, *writes: Write[Any], is_open: bool = False
 ) -> None:
-    """Record the refusal. If that write fails the intent stays: a later attempt looks up and is refused
-    again.
+    """Record the refusal.
 
-    With `writes`, a failed write raises, so that the caller knows that they were not made. `is_open` notes
-    that an earlier attempt may have succeeded.
+    If that write fails the intent stays: a later attempt looks up and is refused again. With `writes`, a
+    failed write raises, so that the caller knows that they were not made. `is_open` notes that an earlier
+    attempt may have succeeded.
     """
     with suppress(*(() if writes else (HoldfastError,))):
         reason = get_reason(error) + ("; outcome of an attempt before unknown" if is_open else "")

@@ -51,8 +51,9 @@ MAY_BE_DONE_NOTE: Final = (
 
 @dataclass(frozen=True)
 class Deadline:
-    """Time limit for the external service: `act_s` seconds from `started` (event loop time, not after the
-    intent).
+    """Time limit for the external service: `act_s` seconds from `started`.
+
+    `started` is event loop time, not later than the intent.
     """
 
     act_s: float
@@ -166,8 +167,9 @@ def _build_unknown_outcome(claim: Claim[R], error: ExternalServiceFailed | None)
 
 
 def check_external_call(name: str, has_look_up: bool, takes_key: bool, act_s: float, lease_s: float) -> None:
-    """Raise `DeclarationError` if a repeat could act twice, or if `act_s` is not within the lease. `name` is
-    the entity's.
+    """Raise `DeclarationError` if a repeat could act twice, or if `act_s` is not within the lease.
+
+    `name` is the entity's.
     """
     if not (has_look_up or takes_key):
         raise DeclarationError(

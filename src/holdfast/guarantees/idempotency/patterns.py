@@ -28,8 +28,9 @@ EXAMPLE_OWNER: Final = "01KGK5CD00EXAMPLE000000000"
 
 @dataclass(frozen=True)
 class OncePatterns(Generic[R]):
-    """The patterns of a `Once`. List `*once.patterns` in the system and its components, or `.reads` and
-    `.writes` apart.
+    """The patterns of a `Once`.
+
+    List `*once.patterns` in the system and its components, or `.reads` and `.writes` apart.
     """
 
     claim: Pattern[[R, datetime], Put[R]]
@@ -40,10 +41,12 @@ class OncePatterns(Generic[R]):
 
     @property
     def writes(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that write, to grant to a component."""
         return (self.claim, self.retake, self.change, self.complete)
 
     @property
     def reads(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that read, to grant to a component."""
         return (self.check,)
 
     def __iter__(self) -> Iterator[Pattern[..., Any]]:

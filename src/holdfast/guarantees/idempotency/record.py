@@ -28,8 +28,9 @@ TIME_PARTS_PER_S: Final = 1000
 
 
 class OnceStatus(StrEnum):
-    """The status of a record. `held` and `cancelled` occur only for delayed actions: waiting, or never to be
-    done.
+    """The status of a record.
+
+    `held` and `cancelled` occur only for delayed actions: waiting, or never to be done.
     """
 
     PROCESSING = "processing"
@@ -74,7 +75,7 @@ class OnceRecord(Entity):
         lease = self.in_progress_expires_at if self.status is OnceStatus.PROCESSING else None
         return max(lease or 0.0, self.act_until or 0.0)
 
-    def has_ended(self, now: float) -> bool:
+    def has_expired(self, now: float) -> bool:
         """Return True if the lifetime is over, though the store may not have removed the record yet."""
         return self.expires_at is not None and self.expires_at.timestamp() < int(now)
 
@@ -82,12 +83,13 @@ class OnceRecord(Entity):
         """Return True if the record may be claimed as if it did not exist: it has expired and has no open
         intent.
         """
-        return self.has_ended(now) and self.act_until is None
+        return self.has_expired(now) and self.act_until is None
 
 
 def format_key(record: OnceRecord) -> str:
-    """Return the record's key as one string, to look up or to send as an idempotency key. Different keys give
-    different strings.
+    """Return the record's key as one string, to look up or to send as an idempotency key.
+
+    Different keys give different strings.
     """
     values = [str(value) for value in get_key(record).values()]
     if len(values) == 1:
@@ -147,6 +149,7 @@ def _check_text_keys(value: object) -> None:
 
 
 def _build_json_error(why: str) -> InvalidRequest:
+    """Return the error for a value that JSON cannot hold; `why` says what is wrong."""
     return InvalidRequest(
         f"Invalid result or payload: it is kept as JSON, but {why}. Use text, numbers, bool, None, lists and "
         "maps with text keys."

@@ -45,8 +45,9 @@ _TIME: Final = datetime(2026, 2, 4, tzinfo=UTC)
 
 
 def inbox_ddl(schema: str, table: str = TABLE) -> list[str]:
-    """Return the statements that create the inbox, for a system's migration. Its key is the consumer and the
-    message id.
+    """Return the statements that create the inbox, for a system's migration.
+
+    Its key is the consumer and the message id.
     """
     check_names(schema, table)
     place = f"{schema}.{table}"
@@ -75,11 +76,13 @@ class InboxMessage:
 
     @property
     def replayed(self) -> bool:
+        """True if the message was taken before."""
         return not self.is_new
 
     async def run(self, operation: SqlOperation[R]) -> R:
-        """Run one statement of the effect, in the transaction of the row. Raises `InvalidRequest` for a
-        repeat.
+        """Run one statement of the effect, in the transaction of the row.
+
+        Raises `InvalidRequest` for a repeat.
         """
         self._check_new()
         return await self.sql.run(operation)
@@ -90,6 +93,7 @@ class InboxMessage:
         self.result = json.loads(encode_json(result))
 
     def _check_new(self) -> None:
+        """Raise `InvalidRequest` if the message is a repeat."""
         if not self.is_new:
             raise InvalidRequest(
                 f"Message {self.message_id} was done before. Return its stored result, and run nothing."
@@ -97,6 +101,8 @@ class InboxMessage:
 
 
 class StoredMessage(SqlRow):
+    """The stored payload hash and result of a message."""
+
     payload_sha256: str | None
     result: str | None
 
@@ -119,14 +125,17 @@ class SqlInbox:
 
     @property
     def reads(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that read, to grant to a component."""
         return (self.pattern_set.stored,)
 
     @property
     def writes(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that write, to grant to a component."""
         return (self.pattern_set.take, self.pattern_set.keep, self.pattern_set.sweep)
 
     @property
     def patterns(self) -> tuple[Pattern[..., Any], ...]:
+        """All patterns, for the system's declaration."""
         return (*self.reads, *self.writes)
 
     # --- a message without a result -------------------------------------------------------------------------
@@ -180,8 +189,9 @@ class SqlInbox:
                 await sql.run(self.pattern_set.keep(consumer, message_id, encode_json(taken.result)))
 
     async def sweep(self, stores: Stores, older_than: timedelta) -> int:
-        """Remove messages taken more than `older_than` ago, and return their number. No message may be
-        repeated after that time.
+        """Remove messages taken more than `older_than` ago, and return their number.
+
+        No message may be repeated after that time.
         """
         before = utc_now(stores.clock) - older_than
         swept = 0
@@ -191,8 +201,9 @@ class SqlInbox:
 
 
 class InboxPatterns:
-    """The patterns of an inbox. `take` changes no row if the message was taken before; `stored` and `keep`
-    are for results.
+    """The patterns of an inbox.
+
+    `take` changes no row if the message was taken before; `stored` and `keep` are for results.
     """
 
     def __init__(self, schema: Schema, table: str, prefix: str, rate: Rate) -> None:
@@ -204,6 +215,7 @@ class InboxPatterns:
     def _build_pattern(
         self, number: int, name: str, purpose: str, function: Callable[P, O], *, example: Example
     ) -> Pattern[P, O]:
+        """Build a pattern; its id is the prefix and `number`, its name begins with the schema and table."""
         id = f"{self._prefix}{number}"
         return build_pattern(
             function,

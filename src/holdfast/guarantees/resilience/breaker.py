@@ -1,5 +1,4 @@
-"""Circuit breaker: stops calls to a failing external service in all processes, and lets one caller probe it
-later.
+"""Circuit breaker: stops calls to a failing external service in all processes until a probe succeeds.
 
     breaker = Breaker("CB", rate=Rate("call"), counted_errors=(ExternalServiceFailed,), failures=5)
     order = await breaker.call(stores, "shop", lambda: shop.order(order_id))
@@ -89,10 +88,13 @@ class Circuit(Entity, table=BREAKERS):
         return held if held > now else None
 
     def with_probe(self, by: str, now: datetime, lease_s: float) -> Circuit:
+        """Return the circuit with the caller `by` as its probe for `lease_s` seconds."""
         return self._with(probe=by, probe_until=now + timedelta(seconds=lease_s))
 
     def with_failure(self, now: datetime, failures: int, window_s: float, recovery_s: float) -> Circuit:
-        """Return the circuit after a failure while closed."""
+        """Return the circuit after a failure while closed: open if `failures` happened within `window_s`
+        seconds.
+        """
         since = now - timedelta(seconds=window_s)
         recent = [*(each for each in self.failed_at if each > since), now]
         if len(recent) >= failures:
@@ -100,10 +102,12 @@ class Circuit(Entity, table=BREAKERS):
         return self._with(failed_at=recent, expires_at=now + timedelta(seconds=window_s) + CLOSED_LIFETIME)
 
     def to_open(self, now: datetime, recovery_s: float) -> Circuit:
+        """Return the circuit open, without a probe, until `recovery_s` seconds from now."""
         retry_at = now + timedelta(seconds=recovery_s)
         return self._with(failed_at=[], retry_at=retry_at, probe=None, probe_until=None, expires_at=None)
 
     def to_closed(self, now: datetime) -> Circuit:
+        """Return the circuit closed, without failures."""
         return self._with(
             failed_at=[], retry_at=None, probe=None, probe_until=None, expires_at=now + CLOSED_LIFETIME
         )
@@ -113,6 +117,7 @@ class Circuit(Entity, table=BREAKERS):
         return self._with(probe=None, probe_until=None)
 
     def _with(self, **changes: Any) -> Circuit:
+        """Return a copy with these attributes."""
         return self.model_copy(update=changes)
 
 
@@ -154,24 +159,31 @@ class Breaker:
 
     @property
     def reads(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that read, to grant to a component."""
         return (self.state,)
 
     @property
     def writes(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that write, to grant to a component."""
         return (self.change,)
 
     @property
     def patterns(self) -> tuple[Pattern[..., Any], ...]:
+        """All patterns, for the system's declaration."""
         return (*self.reads, *self.writes)
 
     async def call(self, stores: Stores, name: str, function: Callable[[], Awaitable[R]]) -> R:
-        """Call the function and return its result; raise `CircuitOpen` if the circuit is open."""
+        """Call the function under `guard` and return its result. `name` is the external service."""
         async with self.guard(stores, name):
             return await function()
 
     @asynccontextmanager
     async def guard(self, stores: Stores, name: str) -> AsyncIterator[None]:
-        """Run the block if the circuit allows it, and record how it ends."""
+        """Run the block if the circuit allows it, and record how it ends; otherwise raise `CircuitOpen`.
+
+        A counted error is a failure; any other error, and success, closes the circuit after a probe. `name`
+        is the external service.
+        """
         probe = await self._admit(stores, name)
         try:
             yield
@@ -190,7 +202,9 @@ class Breaker:
     # --- before a call --------------------------------------------------------------------------------------
 
     async def _admit(self, stores: Stores, name: str) -> str | None:
-        """Return None on a closed circuit, or the token of the probe that the caller becomes."""
+        """Return None on a closed circuit, or the token of the probe that the caller becomes; raise
+        `CircuitOpen` otherwise.
+        """
         if self._is_known_closed(stores, name):
             return None
         seen = await self._read(stores, name)
@@ -204,7 +218,10 @@ class Breaker:
         return token if after.probe == token else None
 
     def _become_probe(self, circuit: Circuit, token: str, stores: Stores) -> Circuit | None:
-        """Return the circuit with this caller as its probe, or None if another caller has closed it."""
+        """Return the circuit with this caller as its probe, or None if another caller has closed it.
+
+        Raise `CircuitOpen` while no probe is allowed, or another caller probes.
+        """
         now = utc_now(stores.clock)
         if (until := circuit.refused_until(now)) is not None:
             wait_s = (until - now).total_seconds()
@@ -218,6 +235,11 @@ class Breaker:
     # --- after it -------------------------------------------------------------------------------------------
 
     async def _record_failure(self, stores: Stores, name: str, probe: str | None) -> None:
+        """Count a failure on a closed circuit, or open it again after a failed probe.
+
+        `probe` is this caller's token.
+        """
+
         def change(circuit: Circuit) -> Circuit | None:
             now = utc_now(stores.clock)
             if probe is not None:
@@ -229,6 +251,7 @@ class Breaker:
         await self._record_end(stores, name, change, has_outcome=False)
 
     async def _record_success(self, stores: Stores, name: str, probe: str | None) -> None:
+        """Close the circuit after a successful probe; without a probe do nothing."""
         if probe is None:
             return  # failures expire by age alone: a success on a closed circuit writes nothing
 
@@ -250,8 +273,11 @@ class Breaker:
     async def _record_end(
         self, stores: Stores, name: str, change: Change, *, has_outcome: bool = True
     ) -> None:
-        """Record how a call ended. If that write fails, the caller still gets the call's result, which may
-        have had an effect. The place of an unrecorded probe is free again when its lease ends.
+        """Change the circuit after a call.
+
+        If that write fails, only log and count it: the caller needs the call's result. The place of an
+        unrecorded probe is free again when its lease ends. A component without the grant gets
+        `ComponentRefused` if `has_outcome` is False.
         """
         try:
             await self._apply_change(stores, await self._read(stores, name), change)
@@ -264,11 +290,14 @@ class Breaker:
     # --- the shared state -----------------------------------------------------------------------------------
 
     async def _read(self, stores: Stores, name: str) -> Circuit:
+        """Return the stored circuit of the service, or a new closed one."""
         return await stores.run(self.state(name)) or Circuit(breaker=name)
 
     async def _apply_change(self, stores: Stores, seen: Circuit, change: Change) -> Circuit:
-        """Apply the change and return the circuit. Decide again as long as other callers change it
-        concurrently.
+        """Write the circuit that `change` returns, and return it; if other callers changed it meanwhile,
+        decide again.
+
+        Raise `RetryLater` after `MAX_ATTEMPTS`.
         """
         for _ in range(MAX_ATTEMPTS):
             after = change(seen)
@@ -292,8 +321,8 @@ class Breaker:
         raise RetryLater(f"Too many callers change the circuit of {seen.breaker} at once. Retry.")
 
     def _report_change(self, stores: Stores, before: Circuit, after: Circuit) -> None:
-        """Log and count an opening or closing. Only the caller that wrote it does, so each is reported once
-        over all processes.
+        """Log and count an opening or closing: only the caller that wrote it does, so once over all
+        processes.
         """
         if before.retry_at is None and after.retry_at is not None:
             stores.count("breaker_opened", breaker=after.breaker)
@@ -308,6 +337,7 @@ class Breaker:
             log.warning("The circuit of %s is closed again: it responds.", after.breaker)
 
     def _remember_state(self, stores: Stores, name: str, circuit: Circuit) -> None:
+        """Remember that the circuit was read as closed, or forget it if it is open."""
         cached = self._closed_at.setdefault(stores.tables, {})
         if circuit.retry_at is None:
             cached[stores.environment, name] = stores.clock.now()
@@ -315,11 +345,14 @@ class Breaker:
             cached.pop((stores.environment, name), None)
 
     def _is_known_closed(self, stores: Stores, name: str) -> bool:
+        """Return True if the circuit was read as closed within the last `closed_cache_s` seconds."""
         seen_at = self._closed_at.get(stores.tables, {}).get((stores.environment, name))
         return seen_at is not None and 0 <= stores.clock.now() - seen_at < self.closed_cache_s
 
 
 def _build_state_pattern(id: str, rate: Rate) -> Pattern[[str], Get[Circuit]]:
+    """Build the consistent read of a circuit."""
+
     def circuit_state(breaker: str) -> Get[Circuit]:
         return Circuit.of(breaker).get().consistent()
 
@@ -328,6 +361,8 @@ def _build_state_pattern(id: str, rate: Rate) -> Pattern[[str], Get[Circuit]]:
 
 
 def _build_change_pattern(id: str, rate: Rate) -> Pattern[[Circuit, int], Put[Circuit]]:
+    """Build the write of a circuit, on condition that its version is as read (0: none exists)."""
+
     def change_circuit(circuit: Circuit, seen: int) -> Put[Circuit]:
         if seen == 0:
             return Circuit.create(circuit.model_copy(update={"version": 1}))

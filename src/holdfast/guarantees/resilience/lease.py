@@ -1,4 +1,4 @@
-"""A lease: one holder at a time, with a fencing token that only grows.
+"""Lease: one process at a time holds a name, for a limited time, with a fencing token that only grows.
 
     leases = Lease("LE", rate=Rate("sweep"), lease_s=30)
 
@@ -63,10 +63,10 @@ LEASES: Final = Table(
 
 
 class LeaseRecord(Entity):
-    """The holder of a named lease. Derive from it with a table and a key that contains `name`, to store
-    leases with other items.
+    """The holder of a named lease.
 
-    `until` is epoch seconds with milliseconds; 0 after a release.
+    Derive from it with a table and a key that contains `name`, to store leases with other items. `until` is
+    epoch seconds with milliseconds; 0 after a release.
     """
 
     name: Attr[str] = attr()
@@ -85,8 +85,9 @@ class LeaseItem(LeaseRecord, table=LEASES):
 
 @dataclass(frozen=True)
 class LeasePatterns:
-    """The patterns of a `Lease`. List `*leases.patterns` in the system and its components, or `.reads` and
-    `.writes` apart.
+    """The patterns of a `Lease`.
+
+    List `*leases.patterns` in the system and its components, or `.reads` and `.writes` apart.
     """
 
     read: Pattern[[str], Get[LeaseRecord]]
@@ -96,10 +97,12 @@ class LeasePatterns:
 
     @property
     def reads(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that read, to grant to a component."""
         return (self.read, self.check)
 
     @property
     def writes(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that write, to grant to a component."""
         return (self.take, self.keep)
 
     def __iter__(self) -> Iterator[Pattern[..., Any]]:
@@ -107,8 +110,10 @@ class LeasePatterns:
 
 
 class Lease:
-    """Leases by name, in the table `LEASES`, which the system lists with its tables; or in the system's own
-    table, as `record`.
+    """Leases by name, stored in the table `LEASES`, or as `record` in the system's own table.
+
+    The system lists `LEASES` with its tables. A holder that does not renew for `lease_s` seconds loses its
+    lease.
     """
 
     def __init__(
@@ -127,7 +132,10 @@ class Lease:
         self.patterns = _build_patterns(prefix, rate, example, record)
 
     async def take(self, stores: Stores, name: str) -> HeldLease:
-        """Take the lease if it is free or its holder did not renew in time; otherwise raise `InProgress`."""
+        """Take the lease if it is free or its holder did not renew in time; otherwise raise `InProgress`.
+
+        Nothing renews it.
+        """
         for _ in range(MAX_ATTEMPTS):
             seen = await stores.run(self.patterns.read(name))
             now = stores.clock.now()
@@ -150,6 +158,8 @@ class Lease:
     async def hold(self, stores: Stores, name: str) -> AsyncIterator[HeldLease]:
         """Hold the lease while the block runs: renew it, release it at the end, and cancel the block if it is
         lost.
+
+        Raises `InProgress` if another process holds it, and `LeaseLost` if it was lost.
         """
         lease = await self.take(stores, name)
         try:
@@ -170,13 +180,20 @@ class HeldLease:
 
     @property
     def token(self) -> int:
+        """The fencing token."""
         return self.record.token
 
     async def renew(self) -> None:
+        """Extend the lease by `lease_s` seconds from now; raise `LeaseLost` if another process has taken
+        it.
+        """
         await self._put(self.stores.clock.now() + self.lease.lease_s)
 
     async def release(self) -> None:
-        """Release the lease: another process may take it at once."""
+        """Release the lease: another process may take it at once.
+
+        Raises `LeaseLost` if it was taken already.
+        """
         await self._put(0)
 
     def check(self) -> ConditionCheck[LeaseRecord]:
@@ -186,6 +203,7 @@ class HeldLease:
         return self.lease.patterns.check(self.record)
 
     async def _put(self, until: float) -> None:
+        """Write the end of the lease, in epoch seconds; raise `LeaseLost` if another process has taken it."""
         record = self.record.model_copy(update={"until": _truncate_to_millisecond(until)})
         if not await _try_put(self.stores, self.lease.patterns.keep(record)):
             raise LeaseLost(
@@ -197,11 +215,10 @@ class HeldLease:
 
 @asynccontextmanager
 async def keep_renewed(renew: Callable[[], Awaitable[None]], lease_s: float) -> AsyncIterator[None]:
-    """Call `renew` repeatedly while the block runs. If the lease is lost, cancel the block and raise
-    `LeaseLost`.
+    """Call `renew` repeatedly while the block runs.
 
-    The lease is lost if another process takes over, if no renewal succeeds for as long as the lease lasts, or
-    if one fails permanently.
+    If the lease is lost, cancel the block and raise `LeaseLost`. The lease is lost if another process takes
+    over, if no renewal succeeds for as long as the lease lasts, or if one fails permanently.
     """
     work = asyncio.current_task()
     assert work is not None
@@ -237,7 +254,10 @@ async def keep_renewed(renew: Callable[[], Awaitable[None]], lease_s: float) -> 
 
 
 async def _renew_until_lost(renew: Callable[[], Awaitable[None]], lease_s: float, ends: float) -> None:
-    """Renew until the lease is lost. `ends` is when the lease ends unless it is renewed."""
+    """Renew three times per lease until it is lost, then raise `LeaseLost`.
+
+    `ends` is the event loop time at which the lease ends unless it is renewed.
+    """
     loop = asyncio.get_running_loop()
     while True:
         begun = loop.time()
@@ -259,6 +279,7 @@ async def _renew_until_lost(renew: Callable[[], Awaitable[None]], lease_s: float
 
 
 def _build_not_renewed(why: str) -> LeaseLost:
+    """Return the error for a lease that could not be renewed; `why` is the reason."""
     return LeaseLost(
         f"The lease could not be renewed in time ({why}): another process may have taken it. Stop, and write "
         "nothing more under it."
@@ -266,6 +287,9 @@ def _build_not_renewed(why: str) -> LeaseLost:
 
 
 def _build_patterns(prefix: str, rate: Rate, example: str, entity: type[LeaseRecord]) -> LeasePatterns:
+    """Build the four patterns, `{prefix}1` to `{prefix}4`: read, take, keep (renew or release) and check a
+    lease.
+    """
     held = entity(name=example, holder="01KGK5CD00EXAMPLE000000000", token=1, until=1770166800.0)
 
     declaration = get_declaration(entity)
@@ -325,12 +349,15 @@ def _build_patterns(prefix: str, rate: Rate, example: str, entity: type[LeaseRec
 
 
 def _is_held_by(entity: type[LeaseRecord], record: LeaseRecord) -> Any:
+    """Return the condition that the stored lease has the holder and the token of `record`."""
     return (entity.token == record.token) & (entity.holder == record.holder)
 
 
 async def _try_put(stores: Stores, put: Put[LeaseRecord]) -> bool:
-    """Return whether the put was made. It is sent again after a lost response: the stored item may be the put
-    itself.
+    """Return True if the put was made, False if its condition failed; raise `RetryLater` if the store is too
+    busy.
+
+    It is sent again after a lost response: if the stored item is the put itself, it was made.
     """
     for _ in range(MAX_ATTEMPTS):
         try:

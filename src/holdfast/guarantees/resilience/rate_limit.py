@@ -1,4 +1,4 @@
-"""Rate limit: at most a given cost per subject and window, counted over all processes.
+"""Rate limit: at most a given cost per subject and window, counted in a table over all processes.
 
     calls = RateLimit("calls to the shop", "RL", limit=100, window_s=60, rate=Rate("call"))
     await calls.take(stores, "tenant-7")          # raises RateLimited, with the time to wait, above the limit
@@ -55,7 +55,7 @@ _EXAMPLE_TIME: Final = datetime(2026, 2, 4, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class AddResult:
-    """The result of an addition: whether it was counted, and the counts now."""
+    """The result of an addition: if it was counted, and the counts by window now."""
 
     is_added: bool
     counts: Mapping[int, int]
@@ -67,7 +67,7 @@ class WindowCounters(Protocol):
     async def add(
         self, stores: Stores, key: str, cost: int, *, window: int, oldest: int, most: int, ends_at: datetime
     ) -> AddResult:
-        """Count `cost` into `window` if all windows from `oldest` on then hold at most `most`. One atomic
+        """Count `cost` into `window` if all windows from `oldest` on then hold at most `most`, in one atomic
         step.
 
         Counts of windows twice as old are dropped, and all of them at `ends_at`.
@@ -113,18 +113,25 @@ class RateLimit:
 
     @property
     def reads(self) -> tuple[Pattern[..., Any], ...]:
+        """The read of a subject's counts, to grant to a component."""
         return (self._table_counters.counts,)
 
     @property
     def writes(self) -> tuple[Pattern[..., Any], ...]:
+        """The write of a subject's counts, to grant to a component."""
         return (self._table_counters.keep,)
 
     @property
     def patterns(self) -> tuple[Pattern[..., Any], ...]:
+        """All patterns, for the system's declaration."""
         return (*self.reads, *self.writes)
 
     async def take(self, stores: Stores, subject: str, cost: int = 1) -> int:
-        """Take the cost and return what is left; raise `RateLimited` if there is not enough."""
+        """Count the cost and return what is left of the limit.
+
+        Raise `RateLimited` with the time to wait if there is not enough left, `InvalidRequest` if the cost is
+        above the limit.
+        """
         if not 1 <= cost <= self.limit:
             raise InvalidRequest(
                 f"Invalid cost {cost} for {self.name}: expected 1 to {self.limit}, the limit."
@@ -148,7 +155,7 @@ class RateLimit:
 
     @property
     def _counter_length_s(self) -> float:
-        """Length of one counter: the window, or a part of it."""
+        """Seconds of one counter: the window, or a part of it."""
         return self.window_s / max(1, self.parts)
 
     @property
@@ -159,6 +166,10 @@ class RateLimit:
     def _build_rate_limited(
         self, subject: str, now: float, counts: Mapping[int, int], cost: int
     ) -> RateLimited:
+        """Return the error with the seconds until the cost fits.
+
+        `now` is epoch seconds, `counts` are by window.
+        """
         wait_s = max(0.0, self._compute_free_at(counts, cost) - now)
         return RateLimited(
             f"{subject} exceeded {self.name}: {self.limit} in {self.window_s:g} s. Retry in {wait_s:.1f} s.",
@@ -166,7 +177,9 @@ class RateLimit:
         )
 
     def _compute_free_at(self, counts: Mapping[int, int], cost: int) -> float:
-        """Return when enough counts are forgotten for the cost, if there are no other takes."""
+        """Return the time, in epoch seconds, when enough counts are forgotten for the cost, if no other
+        caller takes any.
+        """
         held, free_at = sum(counts.values()), 0.0
         for window in sorted(counts):
             if held + cost <= self.limit:
@@ -199,6 +212,9 @@ class TableWindowCounters:
     async def add(
         self, stores: Stores, key: str, cost: int, *, window: int, oldest: int, most: int, ends_at: datetime
     ) -> AddResult:
+        """Count the cost by a conditional write; retry while other callers change the counts, then raise
+        `RetryLater`.
+        """
         seen = await stores.run(self.counts(key)) or WindowCounts(counted=key, expires_at=ends_at)
         for _ in range(MAX_ATTEMPTS):
             counts = {int(each): count for each, count in seen.counts.items()}
@@ -214,7 +230,10 @@ class TableWindowCounters:
         raise RetryLater(f"Too many callers count {key} at once. Retry.", retry_after_s=MAX_PAUSE_S)
 
     async def _try_put(self, stores: Stores, counts: WindowCounts, seen: int) -> WindowCounts | None:
-        """Write the counts and return None, or return the counts that another caller has written."""
+        """Write the counts and return None, or return the counts that another caller has written.
+
+        `seen` is the version read.
+        """
         try:
             await stores.run(self.keep(counts, seen))
         except ConditionFailed as refused:
@@ -230,6 +249,7 @@ class TableWindowCounters:
 
 
 def _replace_counts(seen: WindowCounts, counts: Mapping[int, int], ends_at: datetime) -> WindowCounts:
+    """Return the item with these counts, and with the later of both ends."""
     changes = {
         "counts": {str(window): count for window, count in counts.items()},
         "expires_at": max(ends_at, seen.expires_at),
@@ -238,8 +258,9 @@ def _replace_counts(seen: WindowCounts, counts: Mapping[int, int], ends_at: date
 
 
 def _add_cost(counts: Mapping[int, int], window: int, oldest: int, cost: int) -> dict[int, int]:
-    """Return the counts with the cost added. Old counts are kept for as long again, for processes that are
-    late.
+    """Return the counts with the cost added to `window`, and without windows twice as old as `oldest`.
+
+    The margin is for processes whose clock is late.
     """
     forgotten = oldest - (window - oldest) - 1
     kept = {each: count for each, count in counts.items() if each >= forgotten}
@@ -247,6 +268,8 @@ def _add_cost(counts: Mapping[int, int], window: int, oldest: int, cost: int) ->
 
 
 def _build_counts_pattern(id: str, name: str, rate: Rate) -> Pattern[[str], Get[WindowCounts]]:
+    """Build the consistent read of a subject's counts. `name` is the limit's."""
+
     def window_counts(key: str) -> Get[WindowCounts]:
         return WindowCounts.of(key).get().consistent()
 
@@ -256,6 +279,8 @@ def _build_counts_pattern(id: str, name: str, rate: Rate) -> Pattern[[str], Get[
 
 
 def _build_keep_pattern(id: str, name: str, rate: Rate) -> Pattern[[WindowCounts, int], Put[WindowCounts]]:
+    """Build the write of a subject's counts, on condition that the version is as read (0: none exists)."""
+
     def keep_counts(counts: WindowCounts, seen: int) -> Put[WindowCounts]:
         if seen == 0:
             return WindowCounts.create(counts.model_copy(update={"version": 1}))
@@ -269,4 +294,5 @@ def _build_keep_pattern(id: str, name: str, rate: Rate) -> Pattern[[WindowCounts
 
 
 def _to_identifier(name: str) -> str:
+    """Return the name in lower case, with underscores for other than letters and digits."""
     return "".join(each if each.isalnum() else "_" for each in name.lower())

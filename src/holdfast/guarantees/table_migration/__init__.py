@@ -1,5 +1,6 @@
-"""Live migration of a table to a new key while it is read and written: no row is lost, no deleted row comes
-back.
+"""Live migration of a table to a new key, while it is read and written, without losing a row.
+
+No deleted row comes back either. The steps:
 
     plan      try every row first: which cannot be moved, which new keys collide; nothing is written
     prepare   create the target and enable the source's stream; from here on its changes are followed

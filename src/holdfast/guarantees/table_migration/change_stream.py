@@ -1,9 +1,9 @@
-"""The source's stream, read from the saved position. It says which rows changed, and every new key that they
-have had; the current row is read from the source itself (`copier`).
+"""Reader of the source's change stream: reports which rows changed, for the copier to copy again.
 
-So the order of changes does not matter, nor a repeated change, nor the order of shards: every change arrives
-some time after it was made, and the row is then copied as it is. Changes that the stream dropped before they
-were read (after a day) are found by the verification.
+It reads from the saved position, and reports every new key that a changed row has had; `copier` reads the
+current row from the source itself. So the order of changes does not matter, nor a repeated change, nor the
+order of shards: every change arrives some time after it was made, and the row is then copied as it is.
+Changes that the stream dropped before they were read (after a day) are found by the verification.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class ChangeStream(Generic[S, T]):
         self._since = started_at - CLOCK_MARGIN.total_seconds()
 
     async def drain(self, apply: Apply) -> None:
-        """Apply every change made before now, and save the position after each batch.
+        """Call `apply` with every change made before now, batch by batch, and save the position after each
+        batch.
 
         It does not wait for an empty stream, which a busy writer would prevent for ever.
         """
@@ -63,6 +64,10 @@ class ChangeStream(Generic[S, T]):
                 await self._follow(stream, shard, place, apply, now)
 
     async def _find_stream(self) -> StreamName:
+        """Return the source's stream; raise `NotFound` if it is disabled.
+
+        A new stream resets the saved positions.
+        """
         table = self._stores.physical_name(get_declaration(self._migration.source).table)
         description = await self._stores.tables.run(requests.DescribeTable(table))
         if description.stream_label is None:
@@ -74,6 +79,7 @@ class ChangeStream(Generic[S, T]):
         return StreamName(table, description.stream_label)
 
     async def _list_shards(self, stream: StreamName) -> list[Shard]:
+        """Return all shards of the stream, and forget saved positions of shards that are gone."""
         shards: list[Shard] = []
         after: str | None = None
         while True:
@@ -91,6 +97,9 @@ class ChangeStream(Generic[S, T]):
     async def _follow(
         self, stream: StreamName, shard: Shard, place: ShardPosition, apply: Apply, until: float
     ) -> None:
+        """Apply the records of a shard after the saved position, to the first one at or after `until`, or to
+        its end.
+        """
         iterator: ShardIterator | None = await self._get_iterator(stream, shard, place)
         empty = 0
         while iterator is not None:
@@ -111,6 +120,9 @@ class ChangeStream(Generic[S, T]):
         await self._save_position(shard, ShardPosition(sequence=place.sequence, is_done=True))
 
     async def _get_iterator(self, stream: StreamName, shard: Shard, place: ShardPosition) -> ShardIterator:
+        """Return an iterator after the saved position; from the oldest record, counted as a gap, if that was
+        trimmed.
+        """
         if place.sequence is not None:
             after = requests.GetShardIterator(stream, shard.id, "AFTER_SEQUENCE_NUMBER", place.sequence)
             try:
@@ -122,6 +134,9 @@ class ChangeStream(Generic[S, T]):
     async def _apply_records(
         self, shard: Shard, records: tuple[StreamRecord, ...], apply: Apply
     ) -> ShardPosition:
+        """Apply the records made since the migration started, and return the saved position after all of
+        them.
+        """
         news = [record for record in records if record.at >= self._since]
         await apply(self._collect_changed(news))
         place = ShardPosition(sequence=records[-1].sequence_number)
@@ -129,6 +144,9 @@ class ChangeStream(Generic[S, T]):
         return place
 
     async def _save_position(self, shard: Shard, place: ShardPosition, followed: int = 0) -> None:
+        """Save the position of the shard and add `followed` to the count of applied changes, unless positions
+        are not saved.
+        """
         if not self._saves_position:
             return
         work = self._lease.work
@@ -138,6 +156,7 @@ class ChangeStream(Generic[S, T]):
         )
 
     def _collect_changed(self, records: Iterable[StreamRecord]) -> ChangedRows:
+        """Return the source key of each changed row, with every target key that its images had."""
         changed: dict[RowKey, frozenset[RowKey]] = {}
         for record in records:
             key = get_row_key(self._migration.source, record.keys)
@@ -147,6 +166,7 @@ class ChangeStream(Generic[S, T]):
         return changed
 
     def _get_target_keys(self, image: Item) -> frozenset[RowKey]:
+        """Return the target key of a row's image; none if the row cannot be moved."""
         try:
             return frozenset({move_row(self._migration, image).target_key})
         except DeclarationError:

@@ -1,4 +1,4 @@
-"""Comparison of both tables: row counts, content checksums, and the rows that differ.
+"""Comparison of a migration's two tables: row counts, content checksums, and the rows that differ.
 
 The digests of the source's rows are held in memory, so that both tables are read once and an unchanged row is
 not transformed again: writers wait for the comparison at the switch.
@@ -39,10 +39,12 @@ class Tally:
     total: int = 0
 
     def with_row(self, row_digest: int) -> Tally:
+        """Return the tally with one more row of this digest."""
         return Tally(self.rows + 1, self.total + row_digest)
 
     @property
     def checksum(self) -> str:
+        """The sum of the rows' digests in hex."""
         return format_checksum(self.total)
 
 
@@ -72,6 +74,7 @@ class Comparison:
 
     @property
     def is_equal(self) -> bool:
+        """True if no row differs, and counts and checksums are equal."""
         return not self.differences and self.source == self.target
 
 
@@ -92,8 +95,10 @@ async def compare(
     pulse: Pulse = skip_pulse,
     memory: dict[RowKey, MovedRow] | None = None,
 ) -> Comparison:
-    """Read both tables completely and compare them. Concurrent writes show as differences. `memory` is reused
-    by the next call.
+    """Read both tables completely and compare them; concurrent writes show as differences.
+
+    `memory` holds the digests of source rows: pass it again, so that unchanged rows are not transformed
+    again.
     """
     memory = {} if memory is None else memory
     expected: dict[RowKey, tuple[int, RowKey]] = {}
@@ -121,6 +126,7 @@ async def compare(
 
 
 def _move(migration: Migration[S, T], key: RowKey, item: Item, memory: dict[RowKey, MovedRow]) -> MovedRow:
+    """Return the digests of a row from `memory`, or transform the row and add them there."""
     content, known = compute_digest(item), memory.get(key)
     if known is None or known.source != content:
         row = move_row(migration, item)

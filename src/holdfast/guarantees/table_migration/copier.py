@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
 from holdfast.core.errors import Conflict
-from holdfast.core.limits import TRANSACTION_BYTES_MAX
+from holdfast.core.limits import MAX_TRANSACTION_BYTES
 from holdfast.guarantees.table_migration.change_stream import ChangedRows
 from holdfast.guarantees.table_migration.declaration import Migration
 from holdfast.guarantees.table_migration.lease import CONDITION_FAILED, MigrationLease
@@ -42,13 +42,14 @@ class Copier(Generic[S, T]):
     # --- backfill -------------------------------------------------------------------------------------------
 
     async def fill(self, items: Iterable[Item]) -> int:
-        """Create rows in the target if they are unchanged since they were read. Return their number."""
+        """Create the rows that are missing in the target and unchanged in the source. Return their number."""
         rows = [move_row(self._migration, item) for item in items]
         return sum(await self._run_limited(self._create_batch(batch) for batch in _split_batches(rows)))
 
     async def _create_batch(self, rows: list[SourceRow[S, T]]) -> int:
-        """Create the rows, and skip those that exist in the target or have changed: the stream brings the
-        changes.
+        """Create the rows in one transaction and return their number.
+
+        Rows that exist in the target or have changed are skipped: the stream brings the changes.
         """
         while rows:
             writes = [self._build_creation(row) for row in rows]
@@ -64,12 +65,17 @@ class Copier(Generic[S, T]):
         return len(rows)
 
     def _build_creation(self, row: SourceRow[S, T]) -> tuple[Write[Any], ...]:
+        """Return the two actions of a row: a check that its source is unchanged, and the creation of its
+        target.
+        """
         return self._check_unchanged(row), self._migration.target.create(row.target)
 
     # --- changes and repairs --------------------------------------------------------------------------------
 
     async def copy_changed(self, changed: ChangedRows) -> None:
-        """Copy each row as it is now, and delete it under every other key that it has had."""
+        """Copy each source row as it is now, and delete it in the target under every other key that it has
+        had.
+        """
         await self._run_limited(self._sync_row(key, stale) for key, stale in changed.items())
 
     async def delete_rows(self, addresses: Iterable[RowKey]) -> None:
@@ -78,6 +84,10 @@ class Copier(Generic[S, T]):
         await self._run_limited(self._lease.transact(Delete(declared, address)) for address in addresses)
 
     async def _sync_row(self, key: RowKey, stale: frozenset[RowKey]) -> None:
+        """Put the row with this source key, or delete it if it is gone, and delete its `stale` target keys.
+
+        Retries while the row changes, then raises `Conflict`.
+        """
         for _ in range(MAX_ATTEMPTS):
             row = await self._read_row(key)
             gone = sorted(stale - {row.target_key} if row is not None else stale, key=repr)
@@ -104,6 +114,7 @@ class Copier(Generic[S, T]):
         )
 
     async def _read_row(self, key: RowKey) -> SourceRow[S, T] | None:
+        """Return the current source row, transformed; None if it is gone."""
         table = get_declaration(self._migration.source).table
         found = await self._stores.tables.run(
             requests.GetItem(
@@ -116,7 +127,10 @@ class Copier(Generic[S, T]):
         return None if found.item is None else move_row(self._migration, found.item)
 
     def _build_deletion(self, address: RowKey, key: RowKey) -> Delete[T]:
-        """Build the delete of a row under a former key, unless another source row has that key by now."""
+        """Build the delete of a target row, unless another source row has that key by now.
+
+        `key` is the source row's.
+        """
         declared = get_declaration(self._migration.target)
         absent = nodes.AttributeNotExists(nodes.Path(declared.table.partition))
         named = tuple(
@@ -130,7 +144,9 @@ class Copier(Generic[S, T]):
     # --- shared ---------------------------------------------------------------------------------------------
 
     def _check_unchanged(self, row: SourceRow[S, T] | None, key: RowKey = ()) -> ConditionCheck[S]:
-        """Return a check that the source row is as it was read, or still absent."""
+        """Return a check that the source row is at the version that was read; without a row, that the key is
+        still absent.
+        """
         declared = get_declaration(self._migration.source)
         partition = nodes.Path(declared.table.partition)
         if row is None:
@@ -145,8 +161,9 @@ class Copier(Generic[S, T]):
         return ConditionCheck(declared, row.key, condition=nodes.And((there, at_version)))
 
     async def _run_limited(self, tasks: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
-        """Run the tasks with limited concurrency. Wait for all before raising an error, so that none
-        continues unnoticed.
+        """Run the tasks with limited concurrency and return their results in order.
+
+        Wait for all before raising an error, so that none continues unnoticed.
         """
 
         async def in_turn(task: Coroutine[Any, Any, Any]) -> Any:
@@ -167,7 +184,7 @@ def _split_batches(rows: Iterable[SourceRow[S, T]]) -> Iterator[list[SourceRow[S
     size = 0
     for row in rows:
         row_size = item_size(row.target_item)
-        is_full = len(batch) == ROWS_PER_TRANSACTION or size + row_size > TRANSACTION_BYTES_MAX // 2
+        is_full = len(batch) == ROWS_PER_TRANSACTION or size + row_size > MAX_TRANSACTION_BYTES // 2
         if batch and (is_full or row.target_key in places):
             yield batch
             batch, places, size = [], set(), 0

@@ -1,4 +1,4 @@
-"""The declaration of a migration, and what its writers and readers need while it runs.
+"""`Migration`: declares a table migration, and routes reads and writes to the right table while it runs.
 
 A reader calls `should_read_target`. A writer passes `write` two operations, one for each table; the one for
 the source is a transaction that starts with `fence`, so that no write reaches the source once the target is
@@ -35,23 +35,25 @@ MAX_PAUSE_SECONDS: Final = 0.2
 
 
 def get_migration_state(name: str) -> Get[MigrationState]:
-    """Return the read of a migration's state. A system makes a pattern of it, so that its components may run
-    it.
+    """Return the read of a migration's state.
+
+    A system makes a pattern of it, so that its components may run it.
     """
     return MigrationState.of(name).get().consistent()
 
 
 def fence(name: str) -> ConditionCheck[MigrationState]:
-    """Return the first action of every transaction that writes to the source: a check that the source is
-    still open.
+    """Return the first action of each transaction that writes to the source: a check that the source is still
+    open.
     """
     is_open = MigrationState.phase.not_exists() | MigrationState.phase.in_(SOURCE_PHASES)
     return MigrationState.of(name).check().when(is_open)
 
 
 def lift_hold(state: MigrationState) -> Put[MigrationState]:
-    """Return the put that ends the hold of a switch that took too long, or whose process died. The switch
-    then fails.
+    """Return the put that ends the hold of a switch that took too long, or whose process died.
+
+    The switch then fails.
     """
     lifted = state.model_copy(update={"phase": Phase.VERIFIED, "hold": None, "hold_until": None})
     is_held = (MigrationState.phase == Phase.SWITCHING) & (MigrationState.hold == (state.hold or ""))
@@ -78,14 +80,15 @@ class Migration(Generic[S, T]):
     plain_key: tuple[Ref[T, Any], ...] = ()
 
     async def should_read_target(self, stores: Stores) -> bool:
-        """Return whether to read the target now. Once true, it stays true."""
+        """Return True if the target is authoritative and to be read. Once true, it stays true."""
         state = await self.load_state(stores)
         return state is not None and state.phase in TARGET_PHASES
 
     async def write(self, stores: Stores, to_source: Operation[Any], to_target: Operation[Any]) -> None:
         """Run the operation of the authoritative table; `to_source` must start with the fence.
 
-        During a switch it waits, usually for moments and never longer than the hold lasts.
+        During a switch it waits, usually for moments and never longer than the hold lasts. Raises
+        `RetryLater` after a minute, `DeclarationError` if the fence is missing.
         """
         self._check_fence(to_source)
         ends, pause = asyncio.get_running_loop().time() + MAX_WAIT_SECONDS, MIN_PAUSE_SECONDS
@@ -107,6 +110,7 @@ class Migration(Generic[S, T]):
         )
 
     def _check_fence(self, to_source: Operation[Any]) -> None:
+        """Raise `DeclarationError` unless the operation is a transaction that starts with the fence."""
         first = to_source.actions[0] if isinstance(to_source, Transact) else None
         if not isinstance(first, ConditionCheck) or replace(first, pattern=None) != fence(self.name):
             raise DeclarationError(
@@ -122,6 +126,7 @@ class Migration(Generic[S, T]):
             return None  # the table of migrations does not exist yet
 
     async def _wait_for_switch(self, stores: Stores, state: MigrationState, pause: float) -> None:
+        """Sleep for `pause` seconds, or lift the hold if it has ended."""
         now = datetime.fromtimestamp(stores.clock.now(), UTC)
         if state.hold_until is not None and state.hold_until < now:
             try:
@@ -133,7 +138,7 @@ class Migration(Generic[S, T]):
 
 
 async def _try_write(stores: Stores, write: Operation[Any], *, has_fence: bool = False) -> bool:
-    """Return whether the write was made. A failed fence or a transaction conflict is not an error: the caller
+    """Return True if the write was made; False after a failed fence or a transaction conflict: the caller
     retries.
     """
     try:

@@ -43,12 +43,14 @@ class MigrationLease:
     seconds: float
 
     def check(self) -> ConditionCheck[MigrationWork]:
-        """Return the first action of every transaction of the migration."""
+        """Return the check that this process still holds the lease: the first action of every transaction."""
         return MigrationWork.of(self.work.migration).check().when(MigrationWork.holder == self.work.holder)
 
     async def transact(self, *writes: Write[Any]) -> list[str]:
-        """Commit the writes under the lease. Return an empty list, or the code of each action if a condition
-        failed.
+        """Commit the writes under the lease.
+
+        Return an empty list, or the code of each write if a condition failed. Raises `LeaseLost` if another
+        process has taken over. Conflicts and throttling are retried, then raise `RetryLater`.
         """
         for _ in range(MAX_ATTEMPTS):
             try:
@@ -68,7 +70,7 @@ class MigrationLease:
         )
 
     async def save(self, **changes: Any) -> None:
-        """Renew the lease and save changes of the work."""
+        """Save changes of the work's attributes and renew the lease; raise `LeaseLost` if it is lost."""
         until = _now(self.stores) + timedelta(seconds=self.seconds)
         await self._put(self.work.model_copy(update={**changes, "until": until}))
 
@@ -82,12 +84,14 @@ class MigrationLease:
         await self._put(self.work.model_copy(update={"until": _now(self.stores)}))
 
     def build_lost_error(self) -> LeaseLost:
+        """Return the error for a lease that another process has taken."""
         return LeaseLost(
             f"Another process has taken over the migration {self.work.migration}. This one has stopped and "
             "writes nothing more."
         )
 
     async def _put(self, work: MigrationWork) -> None:
+        """Write the work; raise `LeaseLost` if another process has taken over."""
         if not await _put(
             self.stores, MigrationWork.put(work).when(MigrationWork.holder == self.work.holder)
         ):
@@ -96,7 +100,10 @@ class MigrationLease:
 
 
 async def take_lease(stores: Stores, name: str, seconds: float, *, wait: bool = True) -> MigrationLease:
-    """Take the lease, once its holder releases it or fails to renew it."""
+    """Take the lease for `seconds`; with `wait`, wait until its holder releases it or fails to renew it.
+
+    Raises `RetryLater` at once without `wait`, otherwise after twice `seconds`.
+    """
     ends = asyncio.get_running_loop().time() + seconds * 2
     while True:
         seen = await stores.run(MigrationWork.of(name).get().consistent())
@@ -129,7 +136,9 @@ async def _try_take(
 
 
 async def _put(stores: Stores, put: Put[MigrationWork]) -> bool:
-    """Return whether the put was made: its condition held."""
+    """Return True if the put was made, False if its condition failed; raise `RetryLater` if the store is too
+    busy.
+    """
     for _ in range(MAX_ATTEMPTS):
         try:
             await stores.run(put)

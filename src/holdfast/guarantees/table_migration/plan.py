@@ -1,4 +1,4 @@
-"""The plan: try every row before anything is written, and report all obstacles at once."""
+"""The plan of a migration: tries to move every row, writes nothing, and reports all obstacles at once."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ class MigrationPlan:
 
     @property
     def is_possible(self) -> bool:
+        """True if there are no obstacles."""
         return not (self.unmovable_count or self.collision_count or self.stranger_count)
 
     def format_obstacles(self) -> str:
@@ -80,7 +81,10 @@ async def plan_migration(
     progress: Progress = ignore_progress,
     pulse: Pulse = skip_pulse,
 ) -> MigrationPlan:
-    """Try every row and return the plan. Nothing is written."""
+    """Try to move every row and return the plan. Nothing is written.
+
+    Raises `NotFound` if there is no source, `DeclarationError` if it holds several entities.
+    """
     expected = await _count_expected(migration, stores)
     trial = _DryRun(migration)
     async for item in iterate_items(stores, migration.source, pulse):
@@ -113,6 +117,7 @@ class _DryRun(Generic[S, T]):
         self._plain: set[object] = set()
 
     def add(self, item: Item) -> None:
+        """Try to move the item, and remember its new key or why it cannot be moved."""
         self.rows += 1
         try:
             row = move_row(self._migration, item)
@@ -125,6 +130,7 @@ class _DryRun(Generic[S, T]):
         )
 
     def list_collisions(self) -> list[str]:
+        """Return each target key that several rows would have, with the keys of these rows, as text."""
         several = {key: rows for key, rows in self.by_key.items() if len(rows) > 1}
         return [
             f"{format_row_key(key)}: {' and '.join(map(format_row_key, rows))}"
@@ -132,12 +138,14 @@ class _DryRun(Generic[S, T]):
         ]
 
     def count_lost_with_plain_key(self) -> int:
+        """Return how many rows would overwrite each other under the simpler key; 0 if none is declared."""
         if not self._migration.plain_key:
             return 0
         return self.rows - len(self.unmovable) - len(self._plain)
 
 
 async def _count_expected(migration: Migration[S, T], stores: Stores) -> int:
+    """Return the source's approximate number of items; raise if it is missing or holds several entities."""
     source = get_declaration(migration.source).table
     if len(source.entities) != 1:
         raise DeclarationError(
@@ -153,6 +161,7 @@ async def _count_expected(migration: Migration[S, T], stores: Stores) -> int:
 async def _find_strangers(
     migration: Migration[S, T], stores: Stores, by_key: dict[RowKey, list[RowKey]], pulse: Pulse
 ) -> tuple[list[str], int]:
+    """Return the target keys that no source row produces, as text, and the number of all target rows."""
     if await describe_table(stores, get_declaration(migration.target).table) is None:
         return [], 0
     found, rows = [], 0

@@ -18,7 +18,10 @@ MAX_POLLS: Final = 12_000
 
 
 async def prepare_tables(migration: Migration[Any, Any], stores: Stores) -> None:
-    """Create the target with its indexes, and enable the stream. Existing resources are left unchanged."""
+    """Create the target with its indexes, and enable the source's stream.
+
+    Existing resources are left unchanged.
+    """
     target = get_declaration(migration.target).table
     await create_tables(stores, [target])
     await add_indexes(stores, [index for index in target.global_indexes if index.default])
@@ -26,7 +29,11 @@ async def prepare_tables(migration: Migration[Any, Any], stores: Stores) -> None
 
 
 async def enable_stream(migration: Migration[Any, Any], stores: Stores) -> None:
-    """Enable the source's stream. A stream with another view belongs to another reader and is refused."""
+    """Enable the source's stream and wait until it is active.
+
+    Raises `DeclarationError` for a stream with another view, which belongs to another reader, and `NotFound`
+    without a source.
+    """
     table = get_declaration(migration.source).table
     name = stores.physical_name(table)
     description = await describe_table(stores, table)
@@ -49,7 +56,7 @@ async def enable_stream(migration: Migration[Any, Any], stores: Stores) -> None:
 
 
 async def drop_source(migration: Migration[Any, Any], stores: Stores) -> None:
-    """Delete the source and wait until it is gone."""
+    """Delete the source and wait until it is gone, up to ten minutes. A missing source is not an error."""
     table = get_declaration(migration.source).table
     try:
         await stores.tables.run(requests.DeleteTable(stores.physical_name(table)))

@@ -1,4 +1,4 @@
-"""Removal of the source at the end of a migration."""
+"""`remove_source`: deletes the source table at the end of a migration, unless it was written to since."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ MAX_STRAYS_SHOWN: Final = 5
 async def remove_source(
     migration: Migration[S, T], stores: Stores, *, force: bool = False, pace: Pace | None = None
 ) -> MigrationReport:
-    """Delete the source, once the target is authoritative and the source was not written to since."""
+    """Delete the source, once the target is authoritative, and return the migration's status.
+
+    Raises `InvalidRequest` before the switch, and `Conflict` if the source was written to since, unless
+    `force`.
+    """
     state = (
         await stores.run(get_migration_state(migration.name))
         if await describe_table(stores, MIGRATIONS)
@@ -55,13 +59,13 @@ async def remove_source(
 async def _check_stray_writes(
     migration: Migration[S, T], lease: MigrationLease, state: MigrationState
 ) -> None:
-    """Raise if a write without a fence reached the source after the switch: it would be lost."""
+    """Raise `Conflict` if a write without a fence reached the source after the switch: it would be lost."""
     stores = lease.stores
     if await describe_table(stores, get_declaration(migration.source).table) is None:
         return
     tally = await tally_source(migration, stores, lease.pulse)
-    is_made_anew = state.phase is Phase.REMOVED and not tally.rows
-    if is_made_anew or (tally.rows, tally.checksum) == (state.rows, state.checksum):
+    is_recreated = state.phase is Phase.REMOVED and not tally.rows
+    if is_recreated or (tally.rows, tally.checksum) == (state.rows, state.checksum):
         return
     strays: list[str] = []
 

@@ -1,4 +1,4 @@
-"""The progress report of a migration."""
+"""The progress report of a migration, read from its stored state."""
 
 from __future__ import annotations
 

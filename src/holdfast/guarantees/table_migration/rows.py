@@ -1,4 +1,4 @@
-"""Rows as stored items: read page by page, transformed one by one, and digested.
+"""Rows of a migration: stored items, read page by page, transformed into target rows, and digested.
 
 Items are read raw, because a row that its entity cannot parse must be reported with its key, and not end its
 page.
@@ -39,7 +39,7 @@ async def skip_pulse() -> None:
 async def iterate_items(
     stores: Stores, entity: type[Entity], pulse: Pulse = skip_pulse
 ) -> AsyncIterator[Item]:
-    """Yield every item of an entity's table."""
+    """Yield every item of an entity's table that has not expired; await `pulse` after each page."""
     start: Item | None = None
     while True:
         page = await read_page(stores, entity, start=start)
@@ -52,6 +52,10 @@ async def iterate_items(
 
 
 async def read_page(stores: Stores, entity: type[Entity], **members: Any) -> PageResult:
+    """Read one page of the entity's table consistently, after the key `start`.
+
+    `members` are those of `Scan`.
+    """
     table = get_declaration(entity).table
     start = members.pop("start", None)
     return await stores.tables.run(
@@ -78,8 +82,9 @@ class SourceRow(Generic[S, T]):
 
 
 def move_row(migration: Migration[S, T], item: Item) -> SourceRow[S, T]:
-    """Transform a source item. Attributes unknown to the source's declaration are kept. Raise
-    `DeclarationError` on failure.
+    """Transform a source item into its target row. Attributes unknown to the source's declaration are kept.
+
+    Raises `DeclarationError` with the row's key if that fails for any reason.
     """
     key = get_row_key(migration.source, item)
     try:
@@ -107,6 +112,7 @@ def move_row(migration: Migration[S, T], item: Item) -> SourceRow[S, T]:
 
 
 def get_row_key(entity: type[Entity], item: Item) -> RowKey:
+    """Return the names and values of the item's key."""
     return tuple(get_declaration(entity).extract_key(item).items())
 
 
@@ -118,13 +124,13 @@ def format_row_key(address: RowKey) -> str:
 
 
 def compute_digest(item: Item) -> int:
-    """Return a number for an item's content, independent of the order of its attributes."""
+    """Return a 128-bit number for an item's content, independent of the order of its attributes."""
     text = msgspec.json.encode(_tag(item), order="deterministic")
     return int.from_bytes(blake2b(text, digest_size=DIGEST_BYTES).digest())
 
 
 def format_checksum(total: int) -> str:
-    """Return the sum of digests as stored: independent of the order of rows, but duplicates count."""
+    """Return the sum of digests in hex: independent of the order of rows, but duplicates count."""
     return f"{total % 2 ** (8 * DIGEST_BYTES):0{2 * DIGEST_BYTES}x}"
 
 
@@ -134,6 +140,7 @@ def _tag(value: Value) -> Any:
 
 
 def _to_plain(value: Any) -> Any:
+    """Return a value in a form that JSON can hold, the same for equal values."""
     if isinstance(value, dict):
         return {name: _tag(inner) for name, inner in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The runner of a migration, step by step. A killed migration resumes when `migrate` is called again.
+"""`migrate`: runs a migration step by step; a killed one resumes when it is called again.
 
 One process does the work sequentially: between the read of a row and its write, no change is applied. So
 whatever happens to a row after its read arrives later from the stream, and wins.
@@ -75,8 +75,11 @@ async def migrate(
     progress: Progress = ignore_progress,
     wait: bool = True,
 ) -> MigrationReport:
-    """Resume the migration, up to the end of a step. With `wait`, wait for the lease of a process that may be
-    dead.
+    """Start or resume the migration, up to the end of the step `until`, and return its status.
+
+    With `wait`, wait for the lease of another process, which may be dead. Raises `DeclarationError` if rows
+    cannot be moved, `RetryLater` if another process runs it or the switch took too long, `Conflict` if the
+    tables differ.
     """
     await create_tables(stores, [MIGRATIONS])
     pace = pace or Pace()
@@ -101,6 +104,7 @@ class MigrationRun(Generic[S, T]):
         self._known_rows: dict[RowKey, MovedRow] = {}
 
     async def run_until(self, until: MigrationStep) -> None:
+        """Run the missing steps up to `until`; do nothing if the target is authoritative already."""
         state = await self._load_or_start()
         if state.phase is Phase.SWITCHING:
             # Left by a process that died: writers must not wait for this run.
@@ -125,7 +129,10 @@ class MigrationRun(Generic[S, T]):
     # --- prepare --------------------------------------------------------------------------------------------
 
     async def _load_or_start(self) -> MigrationState:
-        """Return the state. If there is none, plan, prepare and create it."""
+        """Return the state.
+
+        If there is none, plan, create the tables and the state; raise if the plan is impossible.
+        """
         state = await self._stores.run(get_migration_state(self._migration.name))
         if state is not None:
             return state
@@ -148,6 +155,7 @@ class MigrationRun(Generic[S, T]):
     # --- backfill -------------------------------------------------------------------------------------------
 
     async def _backfill(self, state: MigrationState) -> None:
+        """Copy every segment of the source page by page, applying the stream's changes after each round."""
         description = await describe_table(self._stores, get_declaration(self._migration.source).table)
         rows = description.item_count if description is not None else None
         if not self._lease.work.segments:
@@ -176,6 +184,10 @@ class MigrationRun(Generic[S, T]):
     async def _read_segment(
         self, segment: int, segments: int, place: SegmentPosition
     ) -> tuple[list[Any], SegmentPosition]:
+        """Return the next page of a segment and the position after it.
+
+        `segment` is its number of `segments`.
+        """
         if place.is_done:
             return [], place
         page = await read_page(
@@ -191,7 +203,10 @@ class MigrationRun(Generic[S, T]):
     # --- verify ---------------------------------------------------------------------------------------------
 
     async def _verify(self, state: MigrationState) -> None:
-        """Compare every row while writers continue; copy differing rows, often just changed, again."""
+        """Compare both tables while writers continue, and copy differing rows again, up to three times.
+
+        Rows that still differ are often just changed; the switch compares again.
+        """
         await self._drain()
         for _ in range(MAX_COMPARISONS):
             if not await self._repair(await self._compare()):
@@ -200,6 +215,7 @@ class MigrationRun(Generic[S, T]):
         await advance(self._lease, state, build_phase_update(state.migration, Phase.VERIFIED, self._stores))
 
     async def _compare(self) -> Comparison:
+        """Compare both tables, renewing the lease and reusing the digests of known rows."""
         return await compare(
             self._migration,
             self._stores,
@@ -209,7 +225,7 @@ class MigrationRun(Generic[S, T]):
         )
 
     async def _repair(self, comparison: Comparison) -> int:
-        """Copy differing rows again, and delete extra rows. No change is applied in between."""
+        """Copy differing rows again, and delete extra rows; return the number of differences."""
         changed: ChangedRows = {
             each.source: frozenset({each.target})
             for each in comparison.differences
@@ -221,11 +237,13 @@ class MigrationRun(Generic[S, T]):
         return len(comparison.differences)
 
     async def _drain(self) -> None:
+        """Apply the changes in the stream so far."""
         await self._changes.drain(self._copier.copy_changed)
 
     # --- switch ---------------------------------------------------------------------------------------------
 
     async def _switch(self, state: MigrationState) -> None:
+        """Try to switch up to four times, each with twice the hold; then raise `RetryLater`."""
         seconds = self._pace.hold_seconds
         if not self._known_rows:
             # Verified by an earlier run: digest the rows before the hold, not during it.
@@ -243,7 +261,7 @@ class MigrationRun(Generic[S, T]):
     async def _try_switch(self, state: MigrationState, seconds: float) -> bool:
         """Block writers of the source, copy and compare their last writes, and make the target authoritative.
 
-        Return False if that took too long and a writer has lifted the hold.
+        Return False if that took longer than `seconds` and a writer has lifted the hold.
         """
         self._progress("switch", 0, None)
         hold = UlidGenerator(self._stores.clock).new()
@@ -265,6 +283,10 @@ class MigrationRun(Generic[S, T]):
             raise
 
     async def _compare_for_switch(self) -> Comparison:
+        """Compare both tables while writers are blocked, and repair once.
+
+        Raise `DeclarationError` for rows with the same new key, `Conflict` if the tables still differ.
+        """
         await self._drain()
         comparison = await self._compare()
         if collisions := [each for each in comparison.differences if each.kind == "collision"]:
@@ -287,6 +309,7 @@ class MigrationRun(Generic[S, T]):
         return comparison
 
     async def _load_state(self) -> MigrationState:
+        """Return the state; raise `NotFound` if there is none."""
         state = await self._stores.run(get_migration_state(self._migration.name))
         if state is None:
             raise NotFound(f"Found no state of the migration {self._migration.name}. Start it again.")

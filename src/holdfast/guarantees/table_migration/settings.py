@@ -1,4 +1,4 @@
-"""The speed of a migration and its progress callback."""
+"""Settings of a migration: its speed (`Pace`) and the type of its progress callback."""
 
 from __future__ import annotations
 

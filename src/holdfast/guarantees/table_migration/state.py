@@ -1,4 +1,4 @@
-"""The stored state of a migration, apart from the tables it moves: its phase, and the work in progress.
+"""The stored state of migrations: entities for the phase and for the work in progress, in one table.
 
 They are two items. Every writer of the source reads and checks the state; the running process writes the work
 all the time. Apart, they do not conflict.

@@ -1,5 +1,4 @@
-"""Type annotations of attributes: is the value optional, which documents does it hold, what key type does it
-have.
+"""Inspection of attribute types: optional or not, documents inside, key type, element type, serializers.
 
 Types are inspected once, when an entity is declared or an expression is built; Pydantic validates the values.
 """
@@ -57,6 +56,7 @@ def may_contain_datetime(annotation: Any) -> bool:
 
 
 def _mentions_datetime(kind: Any) -> bool:
+    """Return True if the type, or one of its arguments, is a datetime."""
     while isinstance(kind, NewType):
         kind = kind.__supertype__
     if isinstance(kind, type) and issubclass(kind, datetime):
@@ -76,9 +76,7 @@ def get_annotated_type(field: FieldInfo) -> Any:
 
 
 def get_key_tag(annotation: Any) -> KeyTag | None:
-    """Return the key type of such a value: text, number or binary; None if the annotation does not determine
-    it.
-    """
+    """Return the key type of such a value, S, N or B; None if the annotation does not determine it."""
     tags = {_get_tag(choice) for choice in _split_union(annotation) if choice not in (None, type(None))}
     return tags.pop() if len(tags) == 1 and not _has_serialiser(annotation) else None
 
@@ -95,7 +93,10 @@ def get_element_type(kind: Any) -> Any:
 
 
 def resolve_member(kind: Any, step: str | int) -> tuple[Any, str | int]:
-    """Return the type that a path step leads to, and the step under its stored name."""
+    """Return the type that a path step leads to, and the step under its stored name.
+
+    `step` is a member's name or an index. Raise `DeclarationError` if the document has no such member.
+    """
     for choice in _split_union(kind):
         if isinstance(choice, type) and issubclass(choice, BaseModel) and isinstance(step, str):
             if step not in choice.model_fields:
@@ -125,6 +126,7 @@ def _split_union(annotation: Any) -> Iterable[Any]:
 
 
 def _get_tag(kind: Any) -> KeyTag | None:
+    """Return the key type of a class, S, N or B; None if it has none."""
     while isinstance(kind, NewType):
         kind = kind.__supertype__
     kind = next(iter(_split_union(kind)))
@@ -148,6 +150,7 @@ def find_serialisers(annotation: Any) -> Iterable[Any]:
 
 
 def _get_serialisers(annotation: Any) -> Iterable[Any]:
+    """Yield the serializer functions in the annotation's own metadata."""
     for each in getattr(annotation, "__metadata__", ()):
         if isinstance(each, PlainSerializer):
             yield each.func

@@ -1,4 +1,4 @@
-"""Attributes of an entity: `status: Attr[BookingStatus] = attr(default=…)`.
+"""Attributes of an entity: `attr()` and `Attr` declare them; `Ref` is one in conditions and updates.
 
 For Pydantic `Attr[T]` is `T`. For a type checker it is a descriptor: `Booking.status` is a `Ref`, an
 expression bound to its entity, and `booking.status` is a `T`. In the class body it is a part of a key
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Never, Protocol, TypeVar, cast, overload
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import EXPRESSION_IN_OPERANDS_MAX
+from holdfast.core.limits import MAX_EXPRESSION_IN_OPERANDS
 from holdfast.model.entities.conditions import Condition
 from holdfast.model.entities.key_templates import IndexFilter, KeyPart
 from holdfast.operations.expressions import nodes
@@ -57,6 +57,7 @@ class Ref(Generic[E, T]):
 
     @property
     def path(self) -> nodes.Path:
+        """The stored path in DynamoDB's form."""
         return nodes.Path(self.attribute.stored_name, self.steps)
 
     @property
@@ -64,8 +65,9 @@ class Ref(Generic[E, T]):
         return self.attribute.name
 
     def encode(self, value: object) -> Value:
-        """Return a value of this attribute in its stored form. Raise TypeError for None: absence is not a
-        value.
+        """Return a value of this attribute in its stored form.
+
+        Raise `TypeError` for None: absence is not a value.
         """
         if value is None:
             raise TypeError(
@@ -110,23 +112,29 @@ class Ref(Generic[E, T]):
         return self._compare(">=", other)
 
     def between(self, low: T, high: T) -> Condition[E]:
+        """Return the condition that the value is from `low` to `high`, both included."""
         return Condition(nodes.Between(self.path, self._literal(low), self._literal(high)))
 
     def in_(self, values: Iterable[T]) -> Condition[E]:
+        """Return the condition that the value is one of these: 1 to 100, otherwise `InvalidRequest` is
+        raised.
+        """
         literals = tuple(self._literal(value) for value in values)
         if not literals:
             raise InvalidRequest(f"Invalid condition on {self!r}: expected at least one value.")
-        if len(literals) > EXPRESSION_IN_OPERANDS_MAX:
+        if len(literals) > MAX_EXPRESSION_IN_OPERANDS:
             raise InvalidRequest(
                 f"Too many values for {self!r}: {len(literals)}, and a condition takes at most "
-                f"{EXPRESSION_IN_OPERANDS_MAX}. Use a wider condition, or several queries."
+                f"{MAX_EXPRESSION_IN_OPERANDS}. Use a wider condition, or several queries."
             )
         return Condition(nodes.In(self.path, literals))
 
     def not_in(self, values: Iterable[T]) -> Condition[E]:
+        """Return the condition that the value is none of these, or absent."""
         return ~self.in_(values)
 
     def begins_with(self: TextAttribute[E], prefix: str) -> Condition[E]:
+        """Return the condition that the text begins with this prefix."""
         if not isinstance(prefix, str):
             raise InvalidRequest(f"Invalid prefix {prefix!r} for {self!r}: expected a string.")
         return Condition(nodes.BeginsWith(cast(Any, self).path, nodes.Literal(prefix)))
@@ -141,13 +149,18 @@ class Ref(Generic[E, T]):
         return Condition(nodes.Contains(self.path, nodes.Literal(self.target.element.encode(value))))
 
     def exists(self) -> Condition[E]:
+        """Return the condition that the item has the attribute."""
         return Condition(nodes.AttributeExists(self.path))
 
     def not_exists(self) -> Condition[E]:
+        """Return the condition that the item lacks the attribute."""
         return Condition(nodes.AttributeNotExists(self.path))
 
     def at(self, navigate: Callable[[T], U]) -> Ref[E, U]:
-        """Return a path inside a document: `Booking.plan.at(lambda plan: plan.legs[0].origin)`."""
+        """Return a path inside a document: `Booking.plan.at(lambda plan: plan.legs[0].origin)`.
+
+        Raise `DeclarationError` for a member that the document does not declare.
+        """
         steps: list[str | int] = []
         navigate(cast(T, _PathRecorder(steps)))
         stored, inner = self.target.resolve_path(steps)
@@ -159,9 +172,11 @@ class Ref(Generic[E, T]):
         def _value_type(self) -> T: ...
 
     def _compare(self, operator: nodes.Comparator, other: object) -> Condition[E]:
+        """Return the condition that compares the attribute with an encoded value."""
         return Condition(nodes.Compare(operator, self.path, self._literal(other)))
 
     def _literal(self, value: object) -> nodes.Literal:
+        """Return the value in its stored form, as a literal."""
         return nodes.Literal(self.encode(value))
 
 
@@ -200,6 +215,9 @@ class AttributeSpec(KeyPart[T]):
     name: str
 
     def one_of(self, *values: Any) -> IndexFilter:
+        """Return a filter for `only=`: the item is in the index while the attribute has one of these
+        values.
+        """
         return IndexFilter(self, values)
 
 
@@ -237,7 +255,9 @@ def attr(stored: str = ..., *, default_factory: Callable[[], T]) -> Attr[T]: ...
 @overload
 def attr(stored: str = ...) -> Attr[Any]: ...
 def attr(stored: str = "", **settings: Any) -> Any:
-    """Declare an attribute. `stored` is its name in the table, if the table's naming rule does not produce
-    it.
+    """Declare an attribute.
+
+    `stored` is its name in the table, if the table's naming rule does not produce it. `settings` are
+    `default` or `default_factory`, as in Pydantic's `Field`.
     """
     return AttributeSpec(stored, settings)

@@ -42,7 +42,10 @@ class Condition(Generic[E]):
 
 
 def combine_all(first: nodes.Condition | None, rest: Iterable[Condition[E]]) -> nodes.Condition | None:
-    """Return `first` and every condition of `rest` joined by AND; None if there are none."""
+    """Return `first` and every condition of `rest` joined by AND, as a node; None if there are none.
+
+    Raise `TypeError` for an argument that is not a condition.
+    """
     for condition in rest:
         if not isinstance(condition, Condition):
             raise TypeError(
@@ -54,4 +57,5 @@ def combine_all(first: nodes.Condition | None, rest: Iterable[Condition[E]]) -> 
 
 
 def _flatten(kind: type[nodes.And | nodes.Or], node: nodes.Condition) -> tuple[nodes.Condition, ...]:
+    """Return the members of an AND or OR node of this kind, otherwise the node alone."""
     return node.conditions if isinstance(node, kind) else (node,)

@@ -49,13 +49,16 @@ _PLAIN: Final = frozenset({int, bool, bytes, Decimal, type(None)})
 
 
 def encode_cursor(last_key: Item, scope: tuple[object, ...]) -> str:
-    """Return a cursor for the last key of a page."""
+    """Return a cursor for the last key of a page. `scope` is all that identifies the query."""
     body = msgspec.msgpack.encode({name: _encode_value(value) for name, value in last_key.items()})
     return base64.urlsafe_b64encode(_compute_fingerprint(body, scope) + body).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str, scope: tuple[object, ...]) -> Item:
-    """Return the last key that a cursor holds. Raise InvalidRequest if it belongs to another query."""
+    """Return the last key that a cursor holds.
+
+    Raise `InvalidRequest` if it belongs to another query or was altered.
+    """
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         print_, body = raw[:FINGERPRINT_BYTES], raw[FINGERPRINT_BYTES:]
@@ -70,11 +73,15 @@ def decode_cursor(cursor: str, scope: tuple[object, ...]) -> Item:
 
 
 def _compute_fingerprint(body: bytes, scope: tuple[object, ...]) -> bytes:
+    """Return a short hash of the key and the query."""
     return hashlib.blake2b(body + _serialize(scope).encode(), digest_size=FINGERPRINT_BYTES).digest()
 
 
 def _serialize(part: object) -> str:
-    """Return the same text in every process and release. Sets are unordered, so their elements are sorted."""
+    """Return the part as text that is the same in every process and release.
+
+    Sets are unordered, so their elements are sorted. Raise `InternalError` for a class without a label.
+    """
     if isinstance(part, str):
         return str.__repr__(part)  # an enum member counts as its text
     if type(part) in _PLAIN:
@@ -93,10 +100,12 @@ def _serialize(part: object) -> str:
 
 
 def _encode_value(value: Value) -> tuple[str, Any]:
+    """Return a key value as its type and a form that MessagePack can hold."""
     if isinstance(value, (int, Decimal)):
         return ("N", numbers.to_text(value))
     return ("S", value) if isinstance(value, str) else ("B", value)
 
 
 def _decode_value(tag: str, value: Any) -> Value:
+    """Return the key value of a type and its MessagePack form."""
     return numbers.parse(value) if tag == "N" else value

@@ -52,7 +52,7 @@ class Attribute:
         return TypeAdapter(self.annotation)
 
     def encode(self, value: Any) -> Value:
-        """Validate a value and return it in its stored form."""
+        """Validate a value and return it in its stored form; raise `InvalidRequest` if it is invalid."""
         if self.annotation in _PLAIN_TYPES and type(value) is self.annotation:
             return value  # type: ignore[no-any-return]
         try:
@@ -63,7 +63,7 @@ class Attribute:
             raise InvalidRequest(f"Invalid {self.name} {shown}: {_format_reason(error)}") from error
 
     def decode(self, value: Value) -> Any:
-        """Return a stored value as the attribute's Python type. Raise ItemUnreadable if it does not fit."""
+        """Return a stored value as the attribute's Python type. Raise `ItemUnreadable` if it does not fit."""
         try:
             decoded = self._adapter.validate_python(value)
         except ValidationError as error:
@@ -140,7 +140,10 @@ class KeyDeclaration:
         return any(name in known and known[name] is None for name in names)
 
     def compute_values(self, lookup: Callable[[str], Any]) -> dict[str, Value]:
-        """Return the computed key attributes; all None if the item is not in the index."""
+        """Return the computed key attributes from the attributes that `lookup` returns.
+
+        All are None if the item is not in the index.
+        """
         if self.only is not None and lookup(self.only[0].name) not in self.only[1]:
             return {name: None for name, _ in self.computed}
         found = {name: template.build_from_attributes(lookup) for name, template in self.computed}
@@ -156,7 +159,10 @@ class LifetimeDeclaration:
     after: timedelta
 
     def compute_expiry(self, moment: datetime | None) -> Value:
-        """Return the expiry in epoch seconds; None if the attribute is absent."""
+        """Return the expiry in epoch seconds; None if the attribute is absent.
+
+        Raise `InvalidRequest` beyond the last year.
+        """
         try:
             return None if moment is None else to_epoch_seconds(moment + self.after)
         except OverflowError as error:
@@ -186,6 +192,7 @@ class Declaration:
 
     @cached_property
     def by_stored_name(self) -> dict[str, Attribute]:
+        """The attributes by their stored names."""
         return {attribute.stored_name: attribute for attribute in self.attributes.values()}
 
     @cached_property
@@ -195,8 +202,10 @@ class Declaration:
 
     @property
     def discriminator(self) -> nodes.Condition | None:
-        """The condition that separates these items from other entities' items in the table: the constants of
-        their key.
+        """The condition that separates these items from other entities' items in the table, by the constants
+        of their key.
+
+        None if the entity is alone in its table, or its key has no constants.
         """
         tests: list[nodes.Condition] = []
         for name, template in self.primary.computed if len(self.table.entities) > 1 else ():
@@ -208,8 +217,8 @@ class Declaration:
         return nodes.And(tuple(tests)) if len(tests) > 1 else next(iter(tests), None)
 
     def to_item(self, entity: Entity) -> Item:
-        """Return the item of an entity: its attributes, the undeclared attributes it was read with, and its
-        keys.
+        """Return the item of an entity: its attributes, undeclared attributes it was read with, keys and
+        expiry.
         """
         item = self._encode(entity)
         item |= {n: value for n, value in entity.unknown_attributes.items() if n not in self.by_stored_name}
@@ -227,6 +236,9 @@ class Declaration:
         return item
 
     def _encode(self, entity: Entity) -> Item:
+        """Return the entity's own attributes in their stored form; raise `InvalidRequest` for an invalid
+        one.
+        """
         try:
             dumped = entity.__pydantic_serializer__.to_python(entity, by_alias=True)
             return {name: encode_value(value) for name, value in dumped.items() if not is_absent(value)}
@@ -237,8 +249,10 @@ class Declaration:
             raise InvalidRequest(f"Invalid {self.entity.__name__}: {_format_reason(error)}") from error
 
     def from_item(self, item: Item) -> Entity:
-        """Return the entity of a stored item. Attributes that are not declared are kept as
-        `unknown_attributes`.
+        """Return the entity of a stored item.
+
+        Attributes that are not declared are kept as `unknown_attributes`. Raise `ItemUnreadable` if the item
+        does not fit the entity, or could not be written back under its key.
         """
         known, unknown = {}, {}
         for name, value in item.items():
@@ -256,8 +270,9 @@ class Declaration:
         return entity
 
     def get_default(self, attribute: Attribute) -> Any:
-        """Return the value of an attribute that an item lacks. Raise ItemUnreadable if the attribute has no
-        default.
+        """Return the value of an attribute that an item lacks.
+
+        Raise `ItemUnreadable` if it has no default.
         """
         field = self.entity.model_fields[attribute.name]
         if field.is_required():
@@ -295,6 +310,10 @@ class Declaration:
     def _compute_lifetime_change(
         self, known: Mapping[str, Any], changed: frozenset[str], may_create: bool
     ) -> dict[str, Value]:
+        """Return the expiry that an update must write; empty if it does not change.
+
+        Raise if the start is unknown.
+        """
         if self.lifetime is None:
             return {}
         name = self.lifetime.attribute.name
@@ -313,6 +332,7 @@ class Declaration:
         return any(self.attributes[name].is_optional for name in names)
 
     def _refuse_incomplete(self, given: Set[str]) -> None:
+        """Raise `InvalidRequest` unless the update sets every attribute without a default."""
         fields = self.entity.model_fields
         if missing := [name for name in fields if fields[name].is_required() and name not in given]:
             raise InvalidRequest(
@@ -322,6 +342,9 @@ class Declaration:
             )
 
     def _explain_missing(self, key: KeyDeclaration, changed: frozenset[str], missing: list[str]) -> str:
+        """Return the error text for an update that changes an index key without knowing all of its
+        attributes.
+        """
         assert key.index is not None
         touched = sorted(key.computed_from & changed)
         does = f"changes {join_words(touched)} of" if touched else "may create a"
@@ -333,8 +356,10 @@ class Declaration:
         )
 
     def _format_remedy(self, missing: list[str], changed: frozenset[str]) -> str:
-        """Return how to supply the missing attributes. A primary key attribute can only be passed as current;
-        one that is changed to an unknown value must be set instead.
+        """Return how to supply the missing attributes.
+
+        A primary key attribute can only be passed as current; one that is changed to an unknown value must be
+        set instead.
         """
         fixed = [name for name in missing if name in self.primary.attribute_names]
         blind = [name for name in missing if name in changed and name not in fixed]
@@ -353,6 +378,7 @@ class Declaration:
 
 
 def _is_computed(name: str, template: Template) -> bool:
+    """Return True unless the key attribute is simply an attribute of the entity."""
     attribute = template.sole_attribute
     return attribute is None or attribute.stored_name != name
 
@@ -368,6 +394,7 @@ def format_error(error: ValidationError) -> str:
 
 
 def _format_reason(error: Exception) -> str:
+    """Return the error in one line; of a serializer's error, its cause."""
     if isinstance(error, ValidationError):
         return format_error(error)
     # If one of our serializers refused the value, its message is in the cause.

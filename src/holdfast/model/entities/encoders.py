@@ -1,4 +1,4 @@
-"""Encoding of Python values as attribute values and key text. One encoder serves both.
+"""Encoding of Python values as stored attribute values and as text inside keys; the time formats.
 
 Pydantic dumps a field to Python objects; `encode_value` turns those into the plain values of
 `operations.values`. Times are UTC text of fixed width, so that text order is time order:
@@ -38,8 +38,9 @@ def format_timestamp_millis(moment: datetime) -> str:
 
 
 def format_timestamp_seconds(moment: datetime) -> str:
-    """Return `2026-02-04T01:00:00Z`. Raise ValueError for a fraction of a second, which would be lost
-    silently.
+    """Return `2026-02-04T01:00:00Z`.
+
+    Raise `ValueError` for a fraction of a second, which would be lost silently.
     """
     if moment.microsecond:
         raise ValueError(
@@ -49,11 +50,12 @@ def format_timestamp_seconds(moment: datetime) -> str:
 
 
 def to_epoch_seconds(moment: datetime) -> int:
-    """Return whole seconds since 1970, the form of DynamoDB's time to live."""
+    """Return whole seconds since 1970, cut off: the form of DynamoDB's time to live."""
     return int(_to_utc(moment).timestamp())
 
 
 def _to_utc(moment: datetime) -> datetime:
+    """Return the time in UTC; raise `ValueError` if it has no time zone."""
     if moment.tzinfo is None:
         raise ValueError(
             f"{moment.isoformat()} has no time zone: use datetime(…, tzinfo=UTC), or the time of the stores' "
@@ -63,6 +65,7 @@ def _to_utc(moment: datetime) -> datetime:
 
 
 def _parse_epoch(value: Any) -> Any:
+    """Return a number of epoch seconds as a UTC datetime, and any other value unchanged."""
     is_number = isinstance(value, (int, Decimal)) and not isinstance(value, bool)
     return datetime.fromtimestamp(float(value), UTC) if is_number else value
 
@@ -73,8 +76,8 @@ EpochSeconds = Annotated[datetime, BeforeValidator(_parse_epoch), PlainSerialize
 
 
 def can_hold_expiry(annotation: Any) -> bool:
-    """Return True if an attribute of this type can hold an expiry: a number, or a type with a serializer that
-    may return one.
+    """Return True if the type can hold an expiry: a number, or one with a serializer that may return a
+    number.
     """
     functions = set(find_serialisers(annotation))
     return get_key_tag(annotation) == "N" or bool(
@@ -83,7 +86,9 @@ def can_hold_expiry(annotation: Any) -> bool:
 
 
 def encode_value(value: Any) -> Value:
-    """Return a dumped value in the form that an attribute holds."""
+    """Return a dumped value in the form that an attribute holds; raise `ValueError` for an unsupported
+    type.
+    """
     encoder = _ENCODERS.get(type(value))
     if encoder is not None:
         return encoder(value)
@@ -97,14 +102,14 @@ def encode_value(value: Any) -> Value:
 
 
 def is_absent(value: Any) -> bool:
-    """Return True for None and an empty set, which are not written: DynamoDB has no empty set, and sparse
-    indexes see absence.
-    """
+    """Return True for None and an empty set, which are not written: DynamoDB has no empty set."""
     return value is None or (isinstance(value, (frozenset, set)) and not value)
 
 
 def encode_key_text(value: Value) -> str:
-    """Return a value as text inside a key template."""
+    """Return a value as text inside a key template; raise `ValueError` for other than text, numbers and
+    bool.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -123,6 +128,7 @@ def _encode_mapping(value: Mapping[Any, Any]) -> Value:
 
 
 def _encode_name(name: Any) -> str:
+    """Return the name of a map member as text; raise `ValueError` if it is not text."""
     encoded = encode_value(name)
     if not isinstance(encoded, str):
         raise ValueError(f"invalid name {name!r} of a map member: expected text")
@@ -134,6 +140,7 @@ def _encode_sequence(value: Any) -> Value:
 
 
 def _encode_set(value: Any) -> Value:
+    """Encode the elements of a set; raise `ValueError` for an empty one."""
     if not value:
         raise ValueError("an empty set cannot be stored inside a list: leave it out")
     return frozenset(encode_value(inner) for inner in value)  # type: ignore[return-value]

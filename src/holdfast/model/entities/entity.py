@@ -52,14 +52,18 @@ _KEY_DECLARATIONS: Final = (Key, IndexKey, Lifetime)
 
 
 class Document(BaseModel):
-    """A map inside an attribute. Members that newer code wrote are kept, even if this code does not declare
-    them.
+    """A map inside an attribute.
+
+    Members that newer code wrote are kept, even if this code does not declare them.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with the values of `update`. Names and values are validated."""
+        """Return a copy with the values of `update`.
+
+        Names and values are validated; an error is an `InvalidRequest`.
+        """
         copied = super().model_copy(deep=deep)
         if not update:
             return copied
@@ -73,6 +77,7 @@ class Document(BaseModel):
 
 
 def _validate(cls: type[M], values: Mapping[str, Any]) -> M:
+    """Return the model from values by Python name; raise `InvalidRequest` if they are invalid."""
     try:
         return cls.model_validate(values, by_alias=False, by_name=True)
     except ValidationError as error:
@@ -126,14 +131,17 @@ class EntityMeta(ModelMetaclass):
 
 
 def _format_missing_member(cls: type, name: str, members: Mapping[str, Any]) -> str:
+    """Return the error text for a misspelt attribute, with the closest name or all names."""
     near = get_close_matches(name, members, n=1)
     hint = f"did you mean {cls.__name__}.{near[0]}?" if near else f"it has {join_words(members)}."
     return f"{cls.__name__} has no attribute {name!r}: {hint}"
 
 
 def _resolve_annotations(cls: Any) -> None:
-    """Resolve names in annotations that are local to the enclosing function, which our own frames hide from
+    """Resolve names in annotations that are local to the enclosing function, which our frames hide from
     Pydantic.
+
+    Raise `DeclarationError` for an undefined name.
     """
     try:
         cls.model_rebuild(_parent_namespace_depth=4)
@@ -153,6 +161,7 @@ def _take_specs(namespace: dict[str, Any]) -> dict[str, AttributeSpec[Any]]:
 
 
 def _collect_inherited(cls: type, name: str) -> dict[str, Any]:
+    """Merge the dictionaries that the base classes have under this name; nearer bases win."""
     found: dict[str, Any] = {}
     for base in reversed(cls.__mro__[1:]):
         found |= base.__dict__.get(name, {})
@@ -160,6 +169,7 @@ def _collect_inherited(cls: type, name: str) -> dict[str, Any]:
 
 
 def _declare(cls: Any, table: Table) -> None:
+    """Build the entity's declaration and its members, check both, and register the entity with its table."""
     _refuse_reserved_names(cls)
     attributes = _build_attributes(cls, table)
     body: dict[str, Any] = cls.__body__
@@ -196,8 +206,9 @@ def _declare(cls: Any, table: Table) -> None:
 
 
 def _register(cls: Any, table: Table, declaration: Declaration) -> None:
-    """Register the entity with its table. A class that is defined again, as in a notebook, replaces the
-    earlier one.
+    """Add the entity to its table; raise `DeclarationError` if its keys conflict with another entity's.
+
+    A class that is defined again, as in a notebook, replaces the earlier one.
     """
     others = [other for other in table.entities if _get_full_name(other) != _get_full_name(cls)]
     for other in others:
@@ -217,7 +228,10 @@ def _get_full_name(cls: type) -> str:
 
 
 def _build_attributes(cls: Any, table: Table) -> dict[str, Attribute]:
-    """Return every field as an attribute with its stored name, and set that name as Pydantic's alias."""
+    """Return every field as an attribute with its stored name, and set that name as Pydantic's alias.
+
+    Raise `DeclarationError` if two have the same stored name.
+    """
     found: dict[str, Attribute] = {}
     for name, info in cls.model_fields.items():
         stored = cls.__stored__.get(name) or table.naming(name)
@@ -237,9 +251,7 @@ def _build_attributes(cls: Any, table: Table) -> dict[str, Attribute]:
 
 
 def _set_absent_default(cls: Any, name: str, info: FieldInfo) -> None:
-    """Make absence read as None or an empty set. Both are stored as absence, so no other default is
-    allowed.
-    """
+    """Make absence read as None or an empty set. Both are stored as absence, so any other default raises."""
     kind = get_origin(info.annotation)
     if not is_optional(info.annotation) and kind not in (frozenset, set):
         return
@@ -254,6 +266,9 @@ def _set_absent_default(cls: Any, name: str, info: FieldInfo) -> None:
 
 
 def _refuse_lossy_documents(cls: Any, name: str, annotation: Any) -> None:
+    """Raise `DeclarationError` for documents that drop unknown members, or have a set without an empty
+    default.
+    """
     for document in find_documents(annotation):
         if document.model_config.get("extra") != "allow":
             raise DeclarationError(
@@ -273,7 +288,9 @@ def _refuse_lossy_documents(cls: Any, name: str, annotation: Any) -> None:
 def _refuse_ambiguous_names(
     cls: Any, attributes: dict[str, Attribute], keys: tuple[KeyDeclaration, ...]
 ) -> None:
-    """Raise DeclarationError unless each stored name holds one attribute, or one key with one template."""
+    """Raise `DeclarationError` unless each index has one key, and each stored name one attribute or one
+    template.
+    """
     indexes = [key.index.name for key in keys if key.index is not None]
     if twice := sorted({name for name in indexes if indexes.count(name) > 1}):
         raise DeclarationError(f"{cls.__name__} has two keys for the index {', '.join(twice)}: expected one.")
@@ -304,6 +321,9 @@ def _refuse_reserved_names(cls: Any) -> None:
 
 
 def _build_primary_key(cls: Any, table: Table, part: Any, attributes: dict[str, Attribute]) -> KeyDeclaration:
+    """Return the primary key of the entity; raise `DeclarationError` if it does not fit the table or may be
+    absent.
+    """
     where = f"{cls.__name__} in table {table.name}"
     key = KeyDeclaration(
         table.partition,
@@ -323,6 +343,7 @@ def _build_primary_key(cls: Any, table: Table, part: Any, attributes: dict[str, 
 def _build_index_key(
     cls: Any, table: Table, part: IndexKey[Any, Any], attributes: dict[str, Attribute]
 ) -> KeyDeclaration:
+    """Return an index key of the entity; raise `DeclarationError` if it does not fit its index."""
     where = f"{cls.__name__} in index {part.index.name}"
     if part.index.table is not table:
         raise DeclarationError(
@@ -344,18 +365,21 @@ def _build_index_key(
 def _build_sort_template(
     part: Any, table: Table, attributes: dict[str, Attribute], where: str
 ) -> Template | None:
+    """Return the template of the sort key, or None if the key has none."""
     return None if part.sort is None else build_template(part.sort, table.separator, attributes, where)
 
 
 def _resolve_filter(
     only: IndexFilter | None, attributes: dict[str, Attribute]
 ) -> tuple[Attribute, tuple[Any, ...]] | None:
+    """Return the attribute and the values of an index filter, or None."""
     return None if only is None else (attributes[only.spec.name], only.values)
 
 
 def _build_lifetime(
     cls: Any, table: Table, body: dict[str, Any], attributes: dict[str, Attribute]
 ) -> LifetimeDeclaration | None:
+    """Return the entity's lifetime, or None; raise `DeclarationError` if it is invalid."""
     found = [part for part in body.values() if isinstance(part, Lifetime)]
     _refuse_invalid_ttl(cls, table, attributes)
     if not found:
@@ -382,7 +406,7 @@ def _build_lifetime(
 
 
 def _refuse_invalid_ttl(cls: Any, table: Table, attributes: dict[str, Attribute]) -> None:
-    """Raise DeclarationError if the table's `ttl` attribute is not a number: DynamoDB ignores other types
+    """Raise `DeclarationError` if the table's `ttl` attribute is not a number: DynamoDB ignores others
     silently.
     """
     for attribute in attributes.values():
@@ -409,7 +433,7 @@ class Entity(BaseModel, metaclass=EntityMeta):
 
     @classmethod
     def put(cls: type[E], entity: E) -> Put[E]:
-        """Write an entity under its key, replacing any item there."""
+        """Build the write of an entity under its key, replacing any item there."""
         if not isinstance(entity, cls):
             raise DeclarationError(
                 f"Invalid argument of {cls.__name__}.put: expected a {cls.__name__}, got a "
@@ -419,12 +443,15 @@ class Entity(BaseModel, metaclass=EntityMeta):
 
     @classmethod
     def create(cls: type[E], entity: E) -> Put[E]:
-        """Write a new entity. Raises ConditionFailed if its key exists."""
+        """Build the write of a new entity, which fails with `ConditionFailed` if its key exists."""
         return cls.put(entity).if_absent()
 
     @classmethod
     def scan(cls: type[E], *, reason: str) -> Scan[E]:
-        """Read the whole table. `reason` explains in the design check why no key serves."""
+        """Build the read of all items of this entity.
+
+        `reason` explains in the design check why no key serves.
+        """
         if not reason.strip():
             raise DeclarationError(
                 f"Missing reason for a scan of {cls.__name__}: explain why no key serves with "
@@ -444,8 +471,9 @@ class Entity(BaseModel, metaclass=EntityMeta):
 
     @property
     def unknown_attributes(self) -> Mapping[str, Value]:
-        """The attributes that were read with this entity but are not declared. They are written back with
-        it.
+        """The attributes that were read with this entity but are not declared.
+
+        They are written back with it.
         """
         return self._unknown
 
@@ -459,7 +487,7 @@ class Entity(BaseModel, metaclass=EntityMeta):
 
     @classmethod
     def from_item(cls: type[E], item: Item) -> E:
-        """Return the entity of a stored item."""
+        """Return the entity of a stored item; raise `ItemUnreadable` if it does not fit."""
         return get_declaration(cls).from_item(item)  # type: ignore[return-value]
 
 

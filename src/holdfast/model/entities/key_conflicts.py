@@ -1,4 +1,4 @@
-"""Key conflicts between two entities of one table.
+"""`can_conflict`: checks if the keys of two entities of one table could be confused.
 
 Two entities conflict if one key could belong to both, or if a query of one would find items of the other:
 `"E#" + n` and `"E#X#" + x` in one partition. The check compares what the templates can produce: constants
@@ -43,8 +43,9 @@ def can_conflict(one: KeyDeclaration, other: KeyDeclaration) -> bool:
 
 
 def _expand_partition(template: Template) -> Symbols:
-    """Expand a partition key. A single attribute counts as a value, because ids seldom contain the
-    separator.
+    """Expand a partition key.
+
+    A single attribute counts as a value, because ids seldom contain the separator.
     """
     return _expand(template, Wildcard.attribute_value)
 
@@ -60,6 +61,7 @@ def _expand_query(template: Template) -> Symbols:
 
 
 def _expand(template: Template, wildcard: Wildcard) -> Symbols:
+    """Return the constants as characters, and each attribute as the wildcard."""
     pieces = (tuple(piece) if isinstance(piece, str) else (wildcard,) for piece in template.pieces)
     return tuple(letter for piece in pieces for letter in piece)
 

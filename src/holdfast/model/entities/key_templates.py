@@ -57,7 +57,9 @@ class KeyPart(Generic[*Ts]):
     @overload
     def transform(self: KeyPart[U], function: Callable[[U], V]) -> KeyPart[V]: ...
     def transform(self: KeyPart[Any], function: Callable[[Any], V]) -> KeyPart[V]:
-        """Use a function of the attribute: `created_at.transform(day)` puts only the day into the key."""
+        """Return a key part with a function of the attribute: `created_at.transform(day)` keeps only the
+        day.
+        """
         (piece,) = self.pieces
         return KeyPart((Transformed(piece, function),))
 
@@ -66,13 +68,15 @@ class KeyPart(Generic[*Ts]):
     @overload
     def zero_pad(self: KeyPart[int | None], width: int) -> KeyPart[int]: ...
     def zero_pad(self: KeyPart[Any], width: int) -> KeyPart[int]:
-        """Write an integer with leading zeros, so that text order is number order."""
+        """Return a key part that writes an integer with leading zeros, so that text order is number order."""
         (piece,) = self.pieces
         return KeyPart((Transformed(piece, _Padding(width)),))
 
 
 @dataclass(frozen=True)
 class _Padding:
+    """Formats an integer from 0 with leading zeros; raises `InvalidRequest` if it does not fit the width."""
+
     width: int
 
     def __call__(self, number: Any) -> str:
@@ -105,7 +109,7 @@ class IndexFilter:
 
 
 def get_pieces(part: Any) -> tuple[Any, ...]:
-    """Return the constants and attributes of a key part."""
+    """Return the constants and attributes of a key part; raise if it is neither text nor a key part."""
     if isinstance(part, str):
         return (part,) if part else ()
     if isinstance(part, KeyPart):
@@ -140,7 +144,9 @@ class Slot:
         return result if isinstance(self.function, _Padding) else self.encode_argument(result)
 
     def encode_argument(self, value: Any) -> Value:
-        """Return the key value for a call's argument, to which the function has already been applied."""
+        """Return the key value for a call's argument, to which the function has already been applied; raise
+        for None.
+        """
         if value is None:
             raise InvalidRequest(
                 f"Invalid {self.attribute.name}: None is not allowed in a key. Pass a value."
@@ -205,8 +211,8 @@ class Template:
         return self._join(values)
 
     def build_prefix(self, values: Iterable[Any]) -> tuple[str, bool]:
-        """Return the text of the first attributes with the constant that follows, and True if that is the
-        whole key.
+        """Return the key's text up to the first attribute without a value, and True if that is the whole
+        key.
         """
         given, text = list(values), ""
         for piece in self.pieces:
@@ -219,9 +225,11 @@ class Template:
         return text, True
 
     def escape(self, text: str) -> str:
+        """Escape the separator and `%` in a value, so that it cannot spill into the next field."""
         return text.replace(ESCAPE, "%25").replace(self.separator, f"%{ord(self.separator):02X}")
 
     def _join(self, values: Iterable[Value]) -> Value:
+        """Return the only value unchanged if the key has one piece, otherwise all pieces as text."""
         rest: Iterator[Value] = iter(values)
         if self.sole_attribute is not None or (len(self.pieces) == 1 and self.slots):
             return next(rest)
@@ -232,8 +240,10 @@ class Template:
 
 
 def build_template(part: Any, separator: str, attributes: dict[str, Attribute], where: str) -> Template:
-    """Resolve a key part of the class body. Raise DeclarationError if two different items could get the same
-    key.
+    """Resolve a key part of the class body; raise `DeclarationError` if two different items could get the
+    same key.
+
+    `where` names the entity in the error.
     """
     pieces = tuple(
         _resolve_piece(piece, attributes) for piece in (get_pieces(part) if part is not None else ())
@@ -248,6 +258,7 @@ def build_template(part: Any, separator: str, attributes: dict[str, Attribute], 
 
 
 def _resolve_piece(piece: Any, attributes: dict[str, Attribute]) -> str | Slot:
+    """Return a constant as it is, and an attribute with its function as a slot."""
     if isinstance(piece, str):
         return piece
     if isinstance(piece, Transformed):

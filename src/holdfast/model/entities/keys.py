@@ -1,4 +1,4 @@
-"""Keys, in the class body and in use.
+"""Keys of an entity: `Key`, `IndexKey` and `Lifetime` in the class body; partitions that build operations.
 
     of = Key(employee_id, booking_id)                        the primary key
     by_status = IndexKey(gsi1, "STATUS#" + status, id)       the key of an index
@@ -63,8 +63,9 @@ class Key(Generic[PartT, SortT]):
 
 
 class IndexKey(Generic[PartT, SortT]):
-    """The key of an index, in the class body. `only` limits which items are in the index:
-    `only=status.one_of(OPEN)`.
+    """The key of an index, in the class body.
+
+    `only` limits which items are in it: `only=status.one_of(OPEN)`.
     """
 
     @overload
@@ -173,7 +174,7 @@ class IndexPartition(Generic[E, SortT]):
     values: tuple[Any, ...]
 
     def query(self) -> Query[E]:
-        """Query the whole partition."""
+        """Build the query of all items of this entity in the partition."""
         if self.key.sort is None or not self.key.sort.constant_prefix:
             return self._build_query()
         if not self.key.sort.slots:
@@ -181,7 +182,7 @@ class IndexPartition(Generic[E, SortT]):
         return self._build_query(KeyTest(self._sort_name, "begins_with", (self.key.sort.constant_prefix,)))
 
     def at(self: IndexPartition[E, KeyPart[U, *tuple[Any, ...]]], first: U, *more: Never) -> Query[E]:
-        """Query the items whose sort key begins with this value of its first attribute."""
+        """Build the query of the items whose sort key begins with this value of its first attribute."""
         if more:
             raise InvalidRequest(
                 "Too many arguments for at(…): expected only the first attribute of the sort key "
@@ -193,18 +194,20 @@ class IndexPartition(Generic[E, SortT]):
         return self._build_query(KeyTest(self._sort_name, "=" if is_whole else "begins_with", (text,)))
 
     def begins_with(self: TextSortKey[E], prefix: str) -> Query[E]:
-        """Query the items whose first sort key attribute begins with this text."""
+        """Build the query of the items whose first sort key attribute begins with this text."""
         return cast("IndexPartition[E, Any]", self)._build_prefix_query(prefix)
 
     def between(self: IndexPartition[E, KeyPart[U, *tuple[Any, ...]]], low: U, high: U) -> Query[E]:
-        """Query the items whose first sort key attribute is from `low` to `high`, both included."""
+        """Build the query of the items whose first sort key attribute is from `low` to `high`, both
+        included.
+        """
         self._refuse_unsorted_numbers()
         return self._build_query(
             KeyTest(self._sort_name, "between", (self._encode_low(low), self._encode_high(high)))
         )
 
     def since(self: IndexPartition[E, KeyPart[U, *tuple[Any, ...]]], low: U) -> Query[E]:
-        """Query the items whose first sort key attribute is `low` or greater."""
+        """Build the query of the items whose first sort key attribute is `low` or greater."""
         self._refuse_unsorted_numbers()
         if self._sort_template.constant_prefix:
             return self._build_query(
@@ -217,7 +220,7 @@ class IndexPartition(Generic[E, SortT]):
         return self._build_query(KeyTest(self._sort_name, ">=", (self._encode_low(low),)))
 
     def until(self: IndexPartition[E, KeyPart[U, *tuple[Any, ...]]], high: U) -> Query[E]:
-        """Query the items whose first sort key attribute is `high` or less."""
+        """Build the query of the items whose first sort key attribute is `high` or less."""
         self._refuse_unsorted_numbers()
         if self._sort_template.constant_prefix:
             return self._build_query(
@@ -228,7 +231,10 @@ class IndexPartition(Generic[E, SortT]):
         return self._build_query(KeyTest(self._sort_name, "<=", (self._encode_high(high),)))
 
     def before(self: IndexPartition[E, KeyPart[U, *tuple[Any, ...]]], high: U) -> Query[E]:
-        """Query the items whose first sort key attribute is less than `high`."""
+        """Build the query of the items whose first sort key attribute is less than `high`.
+
+        Raise `InvalidRequest` if the sort key begins with a constant.
+        """
         self._refuse_unsorted_numbers()
         if self._sort_template.constant_prefix:
             raise InvalidRequest(
@@ -243,6 +249,7 @@ class IndexPartition(Generic[E, SortT]):
         def _first_value(self: IndexPartition[E, KeyPart[U, *tuple[Any, ...]]]) -> U: ...
 
     def _build_prefix_query(self, prefix: str) -> Query[E]:
+        """Build the query of sort keys that begin with this text, after the key's own constant."""
         if not isinstance(prefix, str):
             raise InvalidRequest(
                 f"Invalid prefix {prefix!r} of a sort key: expected a string. Use at(…) for a value."
@@ -255,6 +262,7 @@ class IndexPartition(Generic[E, SortT]):
         return self._build_query(KeyTest(self._sort_name, "begins_with", (text,)))
 
     def _build_query(self, *tests: KeyTest) -> Query[E]:
+        """Build the query of this partition with these tests of the sort key."""
         partition = KeyTest(
             self.key.partition_name, "=", (self.key.partition.build_from_arguments(self.values),)
         )
@@ -262,6 +270,7 @@ class IndexPartition(Generic[E, SortT]):
 
     @property
     def _sort_template(self) -> Template:
+        """The template of the sort key; raises `InvalidRequest` if there is none."""
         if self.key.sort is None:
             raise InvalidRequest(f"{self.declaration.entity.__name__} has no sort key: use query().")
         return self.key.sort
@@ -277,8 +286,8 @@ class IndexPartition(Generic[E, SortT]):
         return len(self._sort_template.pieces) == 1 and bool(self._sort_template.slots)
 
     def _refuse_unsorted_numbers(self) -> None:
-        """Raise InvalidRequest for numbers inside text, which do not sort as numbers: 10 would come
-        before 9.
+        """Raise `InvalidRequest` for numbers inside text, which do not sort as numbers: 10 would come before
+        9.
         """
         first = self._sort_template.slots[0] if self._sort_template.slots else None
         if (
@@ -294,9 +303,11 @@ class IndexPartition(Generic[E, SortT]):
             )
 
     def _encode_first(self, value: Any) -> Value:
+        """Return the stored form of a value of the first sort key attribute."""
         return self._sort_template.slots[0].encode_argument(value)
 
     def _encode_low(self, value: Any) -> Value:
+        """Return the lowest sort key that begins with the value."""
         if self._is_raw:
             return self._encode_first(value)
         return self._sort_template.constant_prefix + self._sort_template.escape(
@@ -317,22 +328,25 @@ class Partition(IndexPartition[E, SortT]):
     """The items under one partition key of the table itself; with a sort key, one item."""
 
     def get(self: Partition[E, KeyPart[*Us]], *sort: *Us) -> Get[E]:
-        """Read the item under this sort key."""
+        """Build the read of the item under this sort key."""
         return Get(self.declaration, self._build_key(sort))
 
     def update(self: Partition[E, KeyPart[*Us]], *sort: *Us) -> Update[E]:
-        """Change the named attributes and the index keys computed from them."""
+        """Build an update of the item under this sort key; its `set`, `remove` and `when` say what it
+        does.
+        """
         return Update(self.declaration, self._build_key(sort), known=self._get_known_values(sort))
 
     def delete(self: Partition[E, KeyPart[*Us]], *sort: *Us) -> Delete[E]:
-        """Delete the item under this sort key."""
+        """Build the deletion of the item under this sort key."""
         return Delete(self.declaration, self._build_key(sort))
 
     def check(self: Partition[E, KeyPart[*Us]], *sort: *Us) -> ConditionCheck[E]:
-        """Require, as part of a transaction, that the item exists and meets the conditions of `when`."""
+        """Build a condition check for a transaction: the item exists and meets the conditions of `when`."""
         return ConditionCheck(self.declaration, self._build_key(sort))
 
     def _build_key(self, sort: tuple[Any, ...]) -> tuple[tuple[str, Value], ...]:
+        """Return the key attributes of the item; raise `InvalidRequest` for the wrong number of values."""
         address: Item = {self.key.partition_name: self.key.partition.build_from_arguments(self.values)}
         if self.key.sort is not None:
             address[self._sort_name] = self.key.sort.build_from_arguments(
@@ -352,6 +366,10 @@ class Partition(IndexPartition[E, SortT]):
 
 
 def _check_arguments(template: Template, values: tuple[Any, ...], which: str) -> tuple[Any, ...]:
+    """Return the values; raise `InvalidRequest` unless there is one per attribute.
+
+    `which` is `partition` or `sort`.
+    """
     names = [slot.attribute.name for slot in template.slots]
     if len(values) != len(names):
         raise InvalidRequest(
@@ -362,7 +380,10 @@ def _check_arguments(template: Template, values: tuple[Any, ...], which: str) ->
 
 
 def check_key_fits(key: KeyDeclaration, where: str, tags: tuple[KeyTag, KeyTag]) -> None:
-    """Raise DeclarationError if the key does not match the key attributes of its table or index."""
+    """Raise `DeclarationError` if the key does not match the key attributes of its table or index.
+
+    `where` names the entity in the error; `tags` are the declared types of the partition and sort keys.
+    """
     if key.sort_name is None and key.sort is not None and key.sort.pieces:
         raise DeclarationError(f"{where} has no sort key: remove the second argument.")
     if key.sort_name is not None and (key.sort is None or not key.sort.pieces):
@@ -389,7 +410,7 @@ def check_key_fits(key: KeyDeclaration, where: str, tags: tuple[KeyTag, KeyTag])
 
 
 def _get_key_tag(template: Template | None) -> KeyTag | None:
-    """Return the key type that a template produces: text, unless it is a single attribute; None if that is
+    """Return the key type that a template produces: S, unless it is a single attribute; None if that is
     unknown.
     """
     if template is None or not template.pieces:

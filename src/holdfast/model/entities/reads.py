@@ -31,14 +31,14 @@ T = TypeVar("T")
 P = TypeVar("P")
 
 # DynamoDB's limit.
-PAGE_SIZE_MAX: Final = 2**31 - 1
+MAX_PAGE_SIZE: Final = 2**31 - 1
 
 KeyValues = tuple[tuple[str, Value], ...]
 
 
 @dataclass(frozen=True)
 class Get(EntityOperation["E | None"], Generic[E]):
-    """Read one item by its key."""
+    """Read one item by its key. Expired items count as absent."""
 
     key: KeyValues
     is_consistent: bool = False
@@ -60,6 +60,7 @@ class Get(EntityOperation["E | None"], Generic[E]):
         )
 
     def decode_result(self, result: requests.GetItemResult) -> E | None:
+        """Return the entity, or None if there is no item; raise `ItemUnreadable` if it cannot be decoded."""
         return None if result.item is None else cast(E, self.declaration.from_item(result.item))
 
 
@@ -79,13 +80,18 @@ class PagedRead(EntityOperation["Page[P]"], Generic[E, P]):
         return self.read_index
 
     def where(self, *conditions: Condition[E]) -> Self:
-        """Keep only items that meet these conditions. Filtered items are still read and paid for."""
+        """Keep only items that meet these conditions, in addition to earlier ones.
+
+        Filtered items are still read and paid for.
+        """
         return replace(self, filter=combine_all(self.filter, conditions))
 
     def page(self, limit: int, after: str | None = None) -> Self:
-        """Read at most `limit` items, starting after the cursor of the previous page."""
-        if type(limit) is not int or not 1 <= limit <= PAGE_SIZE_MAX:
-            raise InvalidRequest(f"Invalid page size {limit}: expected an integer from 1 to {PAGE_SIZE_MAX}.")
+        """Read at most `limit` items, starting after the cursor of the previous page; raise for a limit below
+        1.
+        """
+        if type(limit) is not int or not 1 <= limit <= MAX_PAGE_SIZE:
+            raise InvalidRequest(f"Invalid page size {limit}: expected an integer from 1 to {MAX_PAGE_SIZE}.")
         return replace(self, limit=limit, cursor=after)
 
     def after(self, cursor: str | None) -> Self:
@@ -93,8 +99,9 @@ class PagedRead(EntityOperation["Page[P]"], Generic[E, P]):
         return replace(self, cursor=cursor)
 
     def consistent(self) -> Self:
-        """Read strongly consistently: see every acknowledged write. Costs twice; a global index does not
-        support it.
+        """Read strongly consistently: see every acknowledged write. Costs twice.
+
+        Raise `InvalidRequest` on a global index, which does not support it.
         """
         if self.read_index is not None and self.read_index.scope == "global":
             raise InvalidRequest(
@@ -110,6 +117,7 @@ class PagedRead(EntityOperation["Page[P]"], Generic[E, P]):
         """Return the engine's request; with `counting`, one that only counts."""
 
     def decode_result(self, result: requests.PageResult) -> Page[P]:
+        """Return the page's items as entities or rows, with the cursor of the next page."""
         return Page(
             self._decode_items(result.items or ()),
             None if result.last_key is None else encode_cursor(result.last_key, self._cursor_scope),
@@ -118,7 +126,7 @@ class PagedRead(EntityOperation["Page[P]"], Generic[E, P]):
         )
 
     def _decode_items(self, items: Sequence[Item]) -> tuple[P, ...]:
-        """Decode the items, skipping unreadable ones inside `skip_unreadable`."""
+        """Decode the items. Unreadable ones raise, or are skipped inside `skip_unreadable`."""
         found: list[P] = []
         for item in items:
             try:
@@ -128,6 +136,7 @@ class PagedRead(EntityOperation["Page[P]"], Generic[E, P]):
         return tuple(found)
 
     def _decode_item(self, item: Item) -> P:
+        """Return the item as an entity, or as a row of the selected attributes."""
         if self.selected:
             return cast(P, Row(self.declaration, item, self.selected))
         return cast(P, self.declaration.from_item(item))
@@ -174,8 +183,9 @@ class BaseQuery(PagedRead[E, P], Generic[E, P]):
         return replace(self, forward=False)
 
     def count(self) -> CountQuery[E]:
-        """Return only the number of items, over all pages. It reads, and costs, as much as the items
-        themselves.
+        """Return an operation that counts the items over all pages.
+
+        It reads, and costs, as much as the items themselves.
         """
         return CountQuery(self.declaration, query=self, pattern=self.pattern)
 
@@ -196,12 +206,15 @@ class Query(BaseQuery[E, E], Generic[E]):
     """Entities of one partition, in sort key order."""
 
     def build_request(self, physical: PhysicalName, *, counting: bool = False) -> requests.Query:
+        """Return the engine's request; raise `InvalidRequest` if the index does not project every
+        attribute.
+        """
         if not counting and self.index is not None:
             self._refuse_partial_index(self.index)
         return super().build_request(physical, counting=counting)
 
     def _refuse_partial_index(self, index: Index) -> None:
-        """Raise InvalidRequest if the index projects only some attributes: the rest would silently be
+        """Raise `InvalidRequest` if the index projects only some attributes: the rest would silently be
         defaults.
         """
         if missing := [
@@ -214,8 +227,8 @@ class Query(BaseQuery[E, E], Generic[E]):
             )
 
     def select(self, *attributes: Ref[E, Any]) -> SelectQuery[E]:
-        """Read only these attributes of each item: for an index that projects no more, or a reader that needs
-        no more.
+        """Return a query that reads only these attributes of each item, such as those that an index
+        projects.
         """
         return SelectQuery(**_get_fields(self) | {"selected": _get_stored_names(attributes)})
 
@@ -225,13 +238,17 @@ class SelectQuery(BaseQuery[E, "Row[E]"], Generic[E]):
     """Selected attributes of the items of one partition."""
 
     def build_request(self, physical: PhysicalName, *, counting: bool = False) -> requests.Query:
+        """Return the engine's request; raise `InvalidRequest` if a global index lacks a selected
+        attribute.
+        """
         if not counting and self.index is not None and self.index.scope == "global":
             self._refuse_unprojected(self.index)
         return super().build_request(physical, counting=counting)
 
     def _refuse_unprojected(self, index: Index) -> None:
-        """Raise InvalidRequest if a global index lacks an attribute. A local index fetches it from the
-        table.
+        """Raise `InvalidRequest` if a global index lacks an attribute.
+
+        A local index fetches it from the table.
         """
         if missing := [stored for stored in self.selected if not index.has_attribute(stored)]:
             raise InvalidRequest(
@@ -286,13 +303,16 @@ class Scan(PagedRead[E, E], Generic[E]):
     kind = "Scan"
 
     def with_segment(self, segment: int, of: int) -> Scan[E]:
-        """Read one of several segments, which can be read at the same time."""
+        """Read segment number `segment` (from 0) of `of`; segments can be read at the same time."""
         if not 0 <= segment < of:
             raise InvalidRequest(f"Invalid segment {segment} of {of}: expected 0 to {of - 1}.")
         return replace(self, segment=segment, segments=of)
 
     def count(self) -> CountQuery[E]:
-        """Return only the number of items. It reads, and costs, as much as the items themselves."""
+        """Return an operation that counts the items over all pages.
+
+        It reads, and costs, as much as the items themselves.
+        """
         return CountQuery(self.declaration, query=self, pattern=self.pattern)
 
     def build_request(self, physical: PhysicalName, *, counting: bool = False) -> requests.Scan:
@@ -338,7 +358,9 @@ class BatchGet(Operation["tuple[E | None, ...]"], Generic[E]):
 
 
 def batch_get(gets: Iterable[Get[E]]) -> BatchGet[E]:
-    """Read many items of one table in as few requests as possible."""
+    """Combine gets of one table into an operation with as few requests as possible; raise if they span
+    tables.
+    """
     several = tuple(gets)
     if len({get.table for get in several}) > 1:
         raise DeclarationError("A batch reads one table: use one batch per table.")
@@ -367,7 +389,9 @@ class ParallelQuery(Operation["tuple[Page[P], ...]"], Generic[P]):
 
 
 def parallel_query(queries: Iterable[BaseQuery[E, P]]) -> ParallelQuery[P]:
-    """Run several queries of one table and index concurrently, as a batch for indexes."""
+    """Combine queries of one table and index into an operation that runs them concurrently, each to its last
+    page.
+    """
     several = tuple(queries)
     if len({(query.table, query.index) for query in several}) > 1:
         raise DeclarationError("Parallel queries read one table and one index: use one operation for each.")
@@ -375,6 +399,7 @@ def parallel_query(queries: Iterable[BaseQuery[E, P]]) -> ParallelQuery[P]:
 
 
 def _get_stored_names(attributes: Sequence[Ref[Any, Any]]) -> tuple[str, ...]:
+    """Return the stored names of the attributes, each once; raise `InvalidRequest` for none, or for paths."""
     if inside := [repr(attribute) for attribute in attributes if attribute.steps]:
         raise InvalidRequest(
             f"Invalid selection {', '.join(inside)}: expected whole attributes, not paths inside them."
@@ -386,4 +411,5 @@ def _get_stored_names(attributes: Sequence[Ref[Any, Any]]) -> tuple[str, ...]:
 
 
 def _get_fields(query: BaseQuery[Any, Any]) -> dict[str, Any]:
+    """Return the query's dataclass fields by name."""
     return {each.name: getattr(query, each.name) for each in fields(query)}

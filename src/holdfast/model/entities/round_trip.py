@@ -67,9 +67,7 @@ def _find_datetimes(value: Any) -> Iterable[datetime]:
 
 
 def _is_same_key(template: Template, entity: Entity, stored: Value) -> bool:
-    """Return True if the template gives the stored key. Plain text and number keys are compared without
-    building them.
-    """
+    """Return True if the template gives the stored key. Plain keys are compared without building them."""
     attribute = template.sole_attribute
     if attribute is not None and getattr(entity, attribute.name) == stored:
         return True
@@ -77,6 +75,7 @@ def _is_same_key(template: Template, entity: Entity, stored: Value) -> bool:
 
 
 def _build_key(template: Template, entity: Entity) -> Value:
+    """Return the key that the entity would be written under, or text that says why there is none."""
     try:
         return template.build_from_attributes(lambda name: getattr(entity, name))
     except InvalidRequest as error:

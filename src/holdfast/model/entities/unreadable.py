@@ -1,4 +1,4 @@
-"""Skipping of items that their entity cannot decode.
+"""`skip_unreadable`: lets a block skip and collect stored items that their entity cannot decode.
 
 Reading an item that was written under another declaration normally raises ItemUnreadable, so that partial
 data is never taken for all of it. Callers that can report what is missing read inside `skip_unreadable`.

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast, overload
 
 from holdfast.core.errors import CrossStoreTransaction, InvalidRequest
-from holdfast.core.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_TOKEN_CHARS_MAX
+from holdfast.core.limits import MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_TOKEN_CHARS
 from holdfast.model.entities.conditions import Condition, combine_all
 from holdfast.model.entities.encoders import is_absent
 from holdfast.model.operations import Operation, PhysicalName, Write
@@ -54,6 +54,7 @@ class ConditionalWrite(Write[V], Generic[E, V]):
         """Return the caller's result, decoded from the engine's."""
 
     def _exists(self) -> Condition[E]:
+        """Return the condition that the item exists."""
         return Condition(nodes.AttributeExists(nodes.Path(self.table.partition)))
 
 
@@ -71,10 +72,11 @@ class Put(ConditionalWrite[E, None], Generic[E]):
         return self.when(~self._exists())
 
     def at_version(self, attribute: Ref[E, int], seen: int) -> Put[E]:
-        """Write only over the version `seen`, with the next version number."""
+        """Write only over the version `seen`, with the next version number. `attribute` holds the version."""
         return replace(self.when(attribute == seen), expected_version=(attribute.attribute.stored_name, seen))
 
     def build_request(self, physical: PhysicalName) -> requests.PutItem:
+        """Return the put; if it is conditional, a failure returns the stored item."""
         return requests.PutItem(
             physical(self.table),
             self.build_item(),
@@ -111,7 +113,7 @@ class Update(ConditionalWrite[E, E], Generic[E]):
     kind = "UpdateItem"
 
     def set(self, attribute: Ref[E, T], value: T) -> Update[E]:
-        """Set an attribute. An empty set removes it, because DynamoDB stores none."""
+        """Set an attribute, or a path inside it. An empty set removes it, because DynamoDB stores none."""
         action: nodes.UpdateAction
         is_member = not isinstance(attribute.path.elements[-1], int)
         if value is not None and is_absent(value) and is_member:  # an empty set is stored as absence
@@ -142,7 +144,7 @@ class Update(ConditionalWrite[E, E], Generic[E]):
         return self._with_action(attribute, nodes.SetAction(attribute.path, nodes.ListAppend(old, new)))
 
     def add_to_set(self, attribute: Ref[E, frozenset[V]], *elements: V) -> Update[E]:
-        """Add elements to a set."""
+        """Add elements to a set; an absent one counts as empty."""
         return self._with_action(attribute, nodes.AddAction(attribute.path, _encode_set(attribute, elements)))
 
     def remove_from_set(self, attribute: Ref[E, frozenset[V]], *elements: V) -> Update[E]:
@@ -152,7 +154,10 @@ class Update(ConditionalWrite[E, E], Generic[E]):
         )
 
     def remove(self, attribute: OptionalRef[E, Any]) -> Update[E]:
-        """Remove the attribute; the item leaves the indexes whose key contains it."""
+        """Remove the attribute; the item leaves the indexes whose key contains it.
+
+        Raise if the attribute is required.
+        """
         action = nodes.RemoveAction(attribute.path)
         if attribute.steps:
             return self._with_action(attribute, action)
@@ -180,7 +185,10 @@ class Update(ConditionalWrite[E, E], Generic[E]):
         return replace(self, current=(*self.current, (attribute.name, value)))
 
     def at_version(self, attribute: Ref[E, int], seen: int) -> Update[E]:
-        """Update only the version `seen`, and write the next version number."""
+        """Update only the version `seen`, and write the next version number.
+
+        `attribute` holds the version.
+        """
         return self.when(attribute == seen).set(attribute, seen + 1)
 
     def or_create(self) -> Update[E]:
@@ -188,11 +196,15 @@ class Update(ConditionalWrite[E, E], Generic[E]):
         return replace(self, may_create=True)
 
     def with_pattern(self, pattern: str) -> Self:
+        """Return the update with a pattern id; raise `InvalidRequest` here if an index key lacks a value."""
         self.compute_key_changes()
         return super().with_pattern(pattern)
 
     def compute_key_changes(self) -> dict[str, Value]:
-        """Return the index keys and the expiry that this update writes; None for one that it removes."""
+        """Return the index keys and the expiry that this update writes; None for one that it removes.
+
+        Raise `InvalidRequest` if a needed value is missing, or the update changes the primary key.
+        """
         length = self._key_argument_count
         known = dict(self.known[:length]) | dict(self.current) | dict(self.known[length:])
         changed = frozenset(name for name, _ in self.known[length:]) | self.unknown
@@ -208,7 +220,7 @@ class Update(ConditionalWrite[E, E], Generic[E]):
         return self.declaration.compute_key_changes(known, changed, may_create=self.may_create)
 
     def _refuse_contradictions(self, known: dict[str, Any], changed: frozenset[str]) -> None:
-        """Raise InvalidRequest if a current value is also changed, contradicts the key, or would be missing
+        """Raise `InvalidRequest` if a current value is also changed, contradicts the key, or would be missing
         in a new item.
         """
         strangers = sorted(dict(self.current).keys() - self.declaration.primary.attribute_names)
@@ -232,6 +244,9 @@ class Update(ConditionalWrite[E, E], Generic[E]):
                     )
 
     def build_request(self, physical: PhysicalName) -> requests.UpdateItem:
+        """Return the update with its index keys, on condition that the item exists unless it may create
+        it.
+        """
         condition = self.condition if self.may_create else combine_all(self.condition, (self._exists(),))
         return requests.UpdateItem(
             physical(self.table),
@@ -245,9 +260,11 @@ class Update(ConditionalWrite[E, E], Generic[E]):
         )
 
     def decode_result(self, result: requests.WriteResult) -> E:
+        """Return the entity after the update."""
         return cast(E, self.declaration.from_item(result.attributes or {}))
 
     def _build_update(self) -> nodes.Update:
+        """Return all changes in DynamoDB's form, with those of index keys and expiry."""
         actions = [*self.actions, *(self._build_key_actions() if self.may_create else ())]
         for name, value in self.compute_key_changes().items():
             path = nodes.Path(name)
@@ -275,10 +292,14 @@ class Update(ConditionalWrite[E, E], Generic[E]):
 
     @property
     def _key_argument_count(self) -> int:
+        """The number of values in `known` that come from the key."""
         return len(self.declaration.primary.argument_names)
 
     def _with_action(self, attribute: Ref[E, Any], action: nodes.UpdateAction, **value: Any) -> Update[E]:
-        """Return the update with one more action; with `value`, the attribute's new value is known."""
+        """Return the update with one more action; with `value`, the attribute's new value is known.
+
+        Raise `InvalidRequest` if the attribute is changed twice.
+        """
         if any(_is_overlapping(action.path, other.path) for other in self.actions):
             raise InvalidRequest(f"{attribute!r} is changed twice in one update: change it once.")
         actions = (*self.actions, action)
@@ -307,12 +328,13 @@ class Delete(ConditionalWrite[E, "E | None"], Generic[E]):
         )
 
     def decode_result(self, result: requests.WriteResult) -> E | None:
+        """Return the deleted entity, or None if there was none."""
         return None if not result.attributes else cast(E, self.declaration.from_item(result.attributes))
 
 
 @dataclass(frozen=True)
 class ConditionCheck(ConditionalWrite[E, None], Generic[E]):
-    """Require a condition on an item, as part of a transaction."""
+    """Require a condition on an item, as part of a transaction; without a condition, that the item exists."""
 
     writes: ClassVar[bool] = False
 
@@ -321,6 +343,7 @@ class ConditionCheck(ConditionalWrite[E, None], Generic[E]):
     kind = "ConditionCheckItem"
 
     def build_request(self, physical: PhysicalName) -> requests.ConditionCheck:
+        """Return the check; without a condition, that the item exists."""
         condition = self.condition if self.condition is not None else self._exists().node
         return requests.ConditionCheck(physical(self.table), dict(self.key), condition, "ALL_OLD")
 
@@ -330,9 +353,7 @@ class ConditionCheck(ConditionalWrite[E, None], Generic[E]):
 
 @dataclass(frozen=True)
 class BatchPut(Operation[int], Generic[E]):
-    """Write many whole entities in as few requests as possible. Each is written independently of the
-    others.
-    """
+    """Write many whole entities in as few requests as possible, each independently of the others."""
 
     writes: ClassVar[bool] = True
 
@@ -350,8 +371,8 @@ class BatchPut(Operation[int], Generic[E]):
 
 
 def batch_put(puts: Iterable[Put[E]]) -> BatchPut[E]:
-    """Write many entities of one table. Raise InvalidRequest for puts with conditions, which a batch does not
-    support.
+    """Combine puts of one table into a batch; raise `InvalidRequest` for several tables, or puts with
+    conditions.
     """
     several = tuple(puts)
     if len({put.table for put in several}) > 1:
@@ -384,8 +405,10 @@ def transact(*actions: Write[Any], token: str | None = None) -> Transact: ...
 @overload
 def transact(*actions: SqlWrite[Any]) -> SqlTransact: ...
 def transact(*actions: Write[Any] | SqlWrite[Any], token: str | None = None) -> Transact | SqlTransact:
-    """Combine several writes of one store, all or nothing. Raise CrossStoreTransaction if they span two
-    stores.
+    """Combine writes of one store into an operation, all or nothing.
+
+    Raise `CrossStoreTransaction` for two stores. `token` makes a repeat harmless; SQL writes do not support
+    one.
     """
     if not actions:
         raise InvalidRequest("Empty transaction: pass at least one write.")
@@ -409,15 +432,16 @@ def transact(*actions: Write[Any] | SqlWrite[Any], token: str | None = None) -> 
 
 
 def _build_table_transaction(actions: tuple[Write[Any], ...], token: str | None) -> Transact:
-    if len(actions) > TRANSACTION_ACTIONS_MAX:
+    """Return the transaction; raise `InvalidRequest` for too many actions or an invalid token."""
+    if len(actions) > MAX_TRANSACTION_ACTIONS:
         raise InvalidRequest(
-            f"Too many actions in a transaction: {len(actions)}, and at most {TRANSACTION_ACTIONS_MAX} are "
+            f"Too many actions in a transaction: {len(actions)}, and at most {MAX_TRANSACTION_ACTIONS} are "
             "allowed. Use several transactions that may succeed independently."
         )
-    if token is not None and not 1 <= len(token) <= TRANSACTION_TOKEN_CHARS_MAX:
+    if token is not None and not 1 <= len(token) <= MAX_TRANSACTION_TOKEN_CHARS:
         raise InvalidRequest(
             f"Invalid transaction token {token!r} of {len(token)} characters: expected 1 to "
-            f"{TRANSACTION_TOKEN_CHARS_MAX}, such as a ULID or a UUID."
+            f"{MAX_TRANSACTION_TOKEN_CHARS}, such as a ULID or a UUID."
         )
     return Transact(actions, token)
 
@@ -428,6 +452,7 @@ def _is_overlapping(one: nodes.Path, other: nodes.Path) -> bool:
 
 
 def _encode_set(attribute: Ref[Any, Any], elements: Iterable[Any]) -> Value:
+    """Return the elements in stored form; raise `InvalidRequest` if there are none."""
     if not (values := frozenset(attribute.target.element.encode(element) for element in elements)):
         raise InvalidRequest(f"Missing elements for {attribute!r}: pass at least one.")
     return values  # type: ignore[return-value]

@@ -9,10 +9,10 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-KEY_BYTES_MAX: Final = 1024
-VALUE_BYTES_MAX: Final = 1024**2
+MAX_KEY_BYTES: Final = 1024
+MAX_VALUE_BYTES: Final = 1024**2
 # Data that must live longer does not belong in a cache.
-LIFETIME_S_MAX: Final = 31 * 86_400.0
+MAX_LIFETIME_S: Final = 31 * 86_400.0
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -38,6 +38,7 @@ class Ping(Operation[None], frozen=True):
 
 class GetValue(Operation[bytes | None], frozen=True):
     """Return the value under a key, or None if it is absent or has expired."""
+
     key: str
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
-from holdfast.core.limits import EXPRESSION_IN_OPERANDS_MAX, EXPRESSION_OPERATORS_MAX, NESTING_LEVELS_MAX
+from holdfast.core.limits import MAX_EXPRESSION_IN_OPERANDS, MAX_EXPRESSION_OPERATORS, MAX_NESTING_LEVELS
 from holdfast.operations.expressions import nodes
 from holdfast.operations.expressions.errors import build_expression_error
 from holdfast.operations.expressions.grammar import ConditionTemplate, UpdateActionTemplate
@@ -94,7 +94,7 @@ def _bind_path(path: Path, placeholders: Placeholders) -> Path:
     root, steps = path.root, path.steps
     if not steps:
         return Path(placeholders.resolve_name(root)) if root[0] == "#" else path
-    if len(steps) >= NESTING_LEVELS_MAX:
+    if len(steps) >= MAX_NESTING_LEVELS:
         raise build_expression_error(
             "The document path has too many nesting levels", nesting_levels=len(steps) + 1
         )
@@ -104,6 +104,7 @@ def _bind_path(path: Path, placeholders: Placeholders) -> Path:
 
 
 def _bind_step(step: str | int, placeholders: Placeholders) -> str | int:
+    """Replace a `#name` step by its attribute name; keep any other step."""
     return placeholders.resolve_name(step) if isinstance(step, str) and step[0] == "#" else step
 
 
@@ -144,7 +145,7 @@ class _Binder:
         _check_operands(operation, operator, operands)
         stack[-count:] = [operator.build(operation, *operands)]
         self._operators += 1
-        if self._operators > EXPRESSION_OPERATORS_MAX:
+        if self._operators > MAX_EXPRESSION_OPERATORS:
             raise build_expression_error(
                 "The expression contains too many operators", operator_count=self._operators
             )
@@ -162,7 +163,8 @@ class _Operator(NamedTuple):
 
 
 def _check_operands(operation: str, operator: _Operator, operands: list[Any]) -> None:
-    """Raise `ExpressionError` for a wrong number of operands, a wrong type, or a first path that is repeated.
+    """Raise `ExpressionError` for a wrong number of operands, a wrong type, or a first path that is
+    repeated.
     """
     if operator.operands and operator.operands != len(operands):
         raise build_expression_error(
@@ -218,6 +220,7 @@ def _build_between(_: str, operand: Any, low: Any, high: Any) -> nodes.Between:
 
 
 def _build_bounds_error(required: str, low: Literal, high: Literal) -> Exception:
+    """Build the error for BETWEEN bounds; `required` is the rule they break."""
     return build_expression_error(
         f"The BETWEEN operator requires {required}",
         lower_bound_operand=f"AttributeValue: {format_value(low.value)}",
@@ -227,7 +230,7 @@ def _build_bounds_error(required: str, low: Literal, high: Literal) -> Exception
 
 def _build_in(_: str, operand: Any, *choices: Any) -> nodes.In:
     """Build an IN node. Raise `ExpressionError` for too many choices."""
-    if len(choices) > EXPRESSION_IN_OPERANDS_MAX:
+    if len(choices) > MAX_EXPRESSION_IN_OPERANDS:
         raise build_expression_error(
             "The IN operator is provided with too many operands", number_of_operands=len(choices)
         )
@@ -235,10 +238,12 @@ def _build_in(_: str, operand: Any, *choices: Any) -> nodes.In:
 
 
 def _build_attribute_exists(operation: str, path: Any) -> nodes.AttributeExists:
+    """Build the node. Raise `ExpressionError` if the operand is not a path."""
     return nodes.AttributeExists(_require_path(operation, path))
 
 
 def _build_attribute_not_exists(operation: str, path: Any) -> nodes.AttributeNotExists:
+    """Build the node. Raise `ExpressionError` if the operand is not a path."""
     return nodes.AttributeNotExists(_require_path(operation, path))
 
 
@@ -280,10 +285,12 @@ def _build_not(_: str, condition: Any) -> nodes.Not:
 
 
 def _build_and(_: str, left: Any, right: Any) -> nodes.And:
+    """Build an AND node, with nested ANDs flattened."""
     return nodes.And(_flatten(nodes.And, left) + _flatten(nodes.And, right))
 
 
 def _build_or(_: str, left: Any, right: Any) -> nodes.Or:
+    """Build an OR node, with nested ORs flattened."""
     return nodes.Or(_flatten(nodes.Or, left) + _flatten(nodes.Or, right))
 
 
@@ -293,6 +300,7 @@ def _flatten(kind: type[nodes.And | nodes.Or], condition: Any) -> tuple[Conditio
 
 
 def _build_if_not_exists(operation: str, path: Any, operand: Any) -> nodes.IfNotExists:
+    """Build the node. Raise `ExpressionError` if the first operand is not a path."""
     return nodes.IfNotExists(_require_path(operation, path), operand)
 
 
@@ -337,6 +345,7 @@ _OPERATORS: Final = {
 
 
 def _bind_set(path: Path, steps: tuple[Instruction, ...], binder: _Binder) -> nodes.SetAction:
+    """Build the SET action of a path from the instructions for its value."""
     return nodes.SetAction(path, binder.run(steps))
 
 
@@ -346,12 +355,14 @@ def _bind_remove(path: Path, steps: tuple[Instruction, ...], binder: _Binder) ->
 
 
 def _bind_add(path: Path, steps: tuple[Instruction, ...], binder: _Binder) -> nodes.AddAction:
+    """Build the ADD action. Raise `ExpressionError` unless its value is a number or a set."""
     operand: Literal = binder.run(steps)
     _check_action_type("ADD", operand, _ADDABLE_TYPES)
     return nodes.AddAction(path, operand.value)
 
 
 def _bind_delete(path: Path, steps: tuple[Instruction, ...], binder: _Binder) -> nodes.DeleteAction:
+    """Build the DELETE action. Raise `ExpressionError` unless its value is a set."""
     operand: Literal = binder.run(steps)
     _check_action_type("DELETE", operand, _SET_TYPES)
     return nodes.DeleteAction(path, operand.value)

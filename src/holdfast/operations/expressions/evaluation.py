@@ -112,6 +112,7 @@ def _get_size(value: Any) -> Any:
 
 
 def _compile_compare(condition: Compare) -> Predicate:
+    """Compile a comparison. `<>` is the negation of `=`, so it holds for an absent value."""
     left, right = _compile_operand(condition.left), _compile_operand(condition.right)
     if condition.operator == "=":
         return _compile_equality(left, right, condition.right)
@@ -123,7 +124,8 @@ def _compile_compare(condition: Compare) -> Predicate:
 
 
 def _compile_equality(left: _OperandGetter, right: _OperandGetter, right_operand: Operand) -> Predicate:
-    """Compile `left = right`; `right_operand` is the node of the right side, for the fast path of a literal.
+    """Compile `left = right`; `right_operand` is the node of the right side, for the fast path of a
+    literal.
     """
     if isinstance(right_operand, Literal) and type(right_operand.value) in (str, bytes):
         value = right_operand.value  # in Python too, a str or bytes equals no value of another type
@@ -146,6 +148,7 @@ def _are_ordered(compare: Callable[[Any, Any], bool], left: Any, right: Any) -> 
 
 
 def _compile_between(condition: Between) -> Predicate:
+    """Compile BETWEEN, with both bounds included; False for values that have no common order."""
     operand, low, high = map(_compile_operand, (condition.operand, condition.low, condition.high))
 
     def decide(item: Mapping[str, Value]) -> bool:
@@ -190,6 +193,7 @@ def _compile_attribute_type(condition: AttributeType) -> Predicate:
 
 
 def _compile_begins_with(condition: BeginsWith) -> Predicate:
+    """Compile begins_with: both values must be strings, or both binaries."""
     get, prefix = _compile_operand(condition.operand), _compile_operand(condition.prefix)
 
     def decide(item: Mapping[str, Value]) -> bool:

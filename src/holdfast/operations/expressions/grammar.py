@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
-from holdfast.core.limits import EXPRESSION_BYTES_MAX
+from holdfast.core.limits import MAX_EXPRESSION_BYTES
 from holdfast.operations.expressions.errors import build_expression_error
 from holdfast.operations.expressions.nodes import Condition, Path
 from holdfast.operations.expressions.token_reader import Instruction, TokenReader
@@ -109,7 +109,7 @@ def _check_size(text: str, details: dict[str, object]) -> None:
     """Raise `ExpressionError` for an empty or too long text; `details` are appended to the second error."""
     if not text:
         raise build_expression_error("The expression can not be empty")
-    if len(text) > EXPRESSION_BYTES_MAX:
+    if len(text) > MAX_EXPRESSION_BYTES:
         raise build_expression_error("Expression size has exceeded the maximum allowed size", **details)
 
 

@@ -51,6 +51,7 @@ def tokenize(text: str) -> list[Token]:
 
 
 def _build_token(match: re.Match[str]) -> Token:
+    """Return the token of a match; a word that is a keyword becomes one, in capitals."""
     text = match.group()
     kind: TokenKind = match.lastgroup  # type: ignore[assignment]
     if kind == "word" and text.upper() in KEYWORDS:

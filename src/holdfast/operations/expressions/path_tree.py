@@ -80,6 +80,7 @@ def _find_leaf(node: _Branch | Path) -> Path:
 
 
 def _build_conflict_error(how: str, one: Path, two: Path) -> ExpressionError:
+    """Build the error for two paths; `how` is "overlap" or "conflict"."""
     return build_expression_error(
         f"Two document paths {how} with each other; must remove or rewrite one of these paths",
         path_one=one,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import ATTRIBUTE_NAME_BYTES_MAX, EXPRESSION_PLACEHOLDER_BYTES_MAX
+from holdfast.core.limits import MAX_ATTRIBUTE_NAME_BYTES, MAX_EXPRESSION_PLACEHOLDER_BYTES
 from holdfast.operations.expressions.errors import ExpressionError, build_expression_error
 from holdfast.operations.values import Value
 
@@ -75,16 +75,17 @@ class Placeholders:
 
 
 def _check_names(names: Mapping[str, str]) -> None:
+    """Raise `InvalidRequest` for an empty map, a malformed key, or a name that is empty or too long."""
     _check_keys("ExpressionAttributeNames", names, _NAME_KEY_PATTERN)
     for key, name in names.items():
         if not name:
             raise InvalidRequest(
                 f"ExpressionAttributeNames contains invalid value: Empty attribute name for key {key}"
             )
-        if len(name) * 4 > ATTRIBUTE_NAME_BYTES_MAX and len(name.encode()) > ATTRIBUTE_NAME_BYTES_MAX:
+        if len(name) * 4 > MAX_ATTRIBUTE_NAME_BYTES and len(name.encode()) > MAX_ATTRIBUTE_NAME_BYTES:
             raise InvalidRequest(
                 "ExpressionAttributeNames contains invalid value: Attribute name is too large, must be less "
-                f"than {ATTRIBUTE_NAME_BYTES_MAX + 1} bytes for key {key}"
+                f"than {MAX_ATTRIBUTE_NAME_BYTES + 1} bytes for key {key}"
             )
 
 
@@ -93,17 +94,19 @@ def _check_values(values: Mapping[str, Value]) -> None:
 
 
 def _check_keys(parameter: str, keys: Iterable[str], pattern: re.Pattern[str]) -> None:
+    """Raise `InvalidRequest` for an empty map, or a key that is malformed or too long."""
     if not keys:
         raise InvalidRequest(f"{parameter} must not be empty")
     for key in keys:
-        if len(key) > EXPRESSION_PLACEHOLDER_BYTES_MAX or not pattern.fullmatch(key):
+        if len(key) > MAX_EXPRESSION_PLACEHOLDER_BYTES or not pattern.fullmatch(key):
             raise InvalidRequest(f"{parameter} contains invalid key: {_build_key_error(key, pattern).reason}")
 
 
 def _build_key_error(key: str, pattern: re.Pattern[str]) -> ExpressionError:
+    """Return the reason why a placeholder key is invalid: empty, malformed or too long."""
     if not key:
         return build_expression_error("The expression attribute map contains an empty key")
-    if len(key) <= EXPRESSION_PLACEHOLDER_BYTES_MAX:
+    if len(key) <= MAX_EXPRESSION_PLACEHOLDER_BYTES:
         return build_expression_error("Syntax error", key=f'"{key}"')
     # DynamoDB reports the size only for the key of a name.
     details: dict[str, object] = {"size_of_key": len(key)} if pattern is _NAME_KEY_PATTERN else {}

@@ -41,6 +41,7 @@ def _build_tree(projection: Projection) -> _Tree:
 
 
 def _add_path(tree: _Tree, path: Path) -> None:
+    """Add a nested path to the tree."""
     *way, last = path.elements
     for element in way:
         tree = tree.setdefault(element, {})
@@ -57,6 +58,7 @@ def _project_value(tree: _Tree, value: Any) -> Any:
 
 
 def _project_map(tree: _Tree, value: Mapping[str, Value]) -> Item:
+    """Return the requested members of a map; those that lead to nothing are left out."""
     found: Item = {}
     for name, wanted in tree.items():
         if name in value:

@@ -87,9 +87,11 @@ class Renderer:
         return ", ".join(map(self.render_path, paths))
 
     def render_key_condition(self, tests: KeyCondition) -> str:
+        """Render the tests of a key condition, joined by AND."""
         return " AND ".join(map(self._render_key_test, tests))
 
     def render_path(self, path: Path) -> str:
+        """Render a path with a placeholder for each name: `#n0[2].#n1`."""
         text = self._add_name(path.root)
         for step in path.steps:
             text += f"[{step}]" if isinstance(step, int) else f".{self._add_name(step)}"
@@ -105,7 +107,8 @@ class Renderer:
         return _CONJUNCTIONS[type(node)].join(self._group(each, group) for each in node.conditions)
 
     def _group(self, node: Condition, kinds: Any) -> str:
-        """Render a condition, in parentheses if it is one of `kinds`: DynamoDB rejects redundant parentheses.
+        """Render a condition, in parentheses if it is one of `kinds`: DynamoDB rejects redundant
+        parentheses.
         """
         while isinstance(node, nodes.And | nodes.Or) and len(node.conditions) == 1:
             node = node.conditions[0]

@@ -57,4 +57,5 @@ RESERVED_WORDS: Final = frozenset(
 
 
 def is_reserved(name: str) -> bool:
+    """Return whether the name is a reserved word, in any mix of upper and lower case."""
     return name.upper() in RESERVED_WORDS

@@ -168,6 +168,7 @@ class TokenReader:
             parentheses = call.parentheses
 
     def _read_leaf(self) -> None:
+        """Read a value or a path and append its instruction."""
         if self.peek().kind == "value":
             self.read_value()
         else:
@@ -246,6 +247,7 @@ class TokenReader:
         return "The function is not allowed to be used this way in an expression" if misplaced else None
 
     def _defer_error(self, error: ExpressionError, position: int | None = None) -> None:
+        """Record an error at a position (None: the current one), to be raised by `finish`."""
         self.deferred_errors.append((self.position if position is None else position, error))
 
 

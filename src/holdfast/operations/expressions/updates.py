@@ -87,6 +87,7 @@ def _apply_change(change: _Tree | UpdateAction, value: Any, item: Item) -> Any:
 
 
 def _apply_to_map(changes: _Tree, value: dict[str, Value], item: Item) -> dict[str, Value]:
+    """Return a changed copy of the map; `item` is the whole old item, which operands read."""
     after = dict(value)
     for name, change in changes.items():
         result = _apply_change(change, value.get(name, MISSING), item)
@@ -114,10 +115,12 @@ def _apply_to_list(changes: _Tree, value: list[Value], item: Item) -> list[Value
 
 
 def _apply_set(action: SetAction, value: Any, item: Item) -> Any:
+    """Return the operand's value, which replaces the old one."""
     return _evaluate_operand(action.operand, item)
 
 
 def _apply_remove(action: RemoveAction, value: Any, item: Item) -> Any:
+    """Return MISSING, which removes the value."""
     return MISSING
 
 
@@ -170,6 +173,7 @@ def _evaluate_operand(operand: SetOperand, item: Item) -> Any:
 
 
 def _get_existing(path: Path, item: Item) -> Any:
+    """Return the value at a path. Raise `InvalidRequest` if there is none."""
     value = resolve_path(path, item)
     if value is MISSING:
         raise InvalidRequest(NO_SUCH_ATTRIBUTE)
@@ -177,6 +181,7 @@ def _get_existing(path: Path, item: Item) -> Any:
 
 
 def _evaluate_list(operand: SetOperand, item: Item) -> list[Value]:
+    """Return the operand as a list. Raise `InvalidRequest` for another type."""
     value = _evaluate_operand(operand, item)
     if type(value) is not list:
         raise InvalidRequest(WRONG_TYPE)
@@ -184,6 +189,7 @@ def _evaluate_list(operand: SetOperand, item: Item) -> list[Value]:
 
 
 def _evaluate_number(operand: SetOperand, item: Item) -> int | Decimal:
+    """Return the operand as a number. Raise `InvalidRequest` for another type."""
     value: int | Decimal = _evaluate_operand(operand, item)
     if type(value) not in (int, Decimal):
         raise InvalidRequest(WRONG_TYPE)

@@ -33,6 +33,7 @@ class LifecycleRule(msgspec.Struct, frozen=True, kw_only=True):
 
 class BucketDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """A bucket's settings: encryption, lifecycle rules, legal holds and versioning."""
+
     name: str
     encryption: Encryption = "s3"
     # The KMS key; None uses the service's default key.
@@ -56,6 +57,7 @@ class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True):
     """An object's properties without its body. `bytes` is its size; `held` says whether it is under a legal
     hold.
     """
+
     key: str
     bytes: int
     sha256: str
@@ -96,6 +98,7 @@ class CreateBucket(Operation[None], frozen=True):
 
 class DescribeBucket(Operation[BucketDefinition], frozen=True):
     """Return the definition of an existing bucket."""
+
     bucket: str
 
 
@@ -148,6 +151,7 @@ class GetObject(Operation[StoredObject], frozen=True):
 
 class HeadObject(Operation[ObjectInfo], frozen=True):
     """Return an object's properties without its body. Raise `NotFound` if there is none."""
+
     bucket: str
     key: str
 
@@ -170,6 +174,7 @@ class ListObjects(Operation[ObjectPage], frozen=True):
 
 class SetLegalHold(Operation[None], frozen=True):
     """Put an object under a legal hold, or release it (`held` False)."""
+
     bucket: str
     key: str
     held: bool

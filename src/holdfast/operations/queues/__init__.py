@@ -36,7 +36,8 @@ class QueueDefinition(msgspec.Struct, frozen=True, kw_only=True):
     content_deduplication: bool = False
     # After this many receives a message moves to this queue instead of being received again.
     dead_letters: str | None = None
-    receives_max: int = 5
+    # Stored under its first name.
+    max_receives: int = msgspec.field(default=5, name="receives_max")
 
 
 class QueueDescription(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +117,7 @@ class DeleteQueue(Operation[None], frozen=True):
 
 class PurgeQueue(Operation[None], frozen=True):
     """Delete all messages of a queue; the queue stays."""
+
     queue: str
 
 

@@ -1,5 +1,4 @@
-"""The operations of a SQL store, as frozen values: one statement each, its parameters separate from its text.
-"""
+"""The operations of a SQL store, as frozen values: one statement each, with its parameters separate."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ BatchWrite: TypeAlias = Put | Delete
 
 class BatchWriteItemResult(msgspec.Struct, frozen=True):
     """The writes that were not made (`unprocessed`: retry these) and the capacity consumed."""
+
     unprocessed: tuple[BatchWrite, ...] = ()
     capacity: tuple[ConsumedCapacity, ...] = ()
 

@@ -13,6 +13,7 @@ class Query(ItemOperation[PageResult], frozen=True):
     """Read one page of a partition. `filter` applies after `limit`; `start_key` is the previous page's
     `last_key`.
     """
+
     table: str
     key_condition: KeyCondition
     index: str | None = None

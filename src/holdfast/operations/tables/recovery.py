@@ -88,6 +88,7 @@ class BackupName(msgspec.Struct, frozen=True):
     spelling: str = ""
 
     def __str__(self) -> str:
+        """Return the name as the caller wrote it, or else `table/backup/id`."""
         return self.spelling or f"{self.table}/backup/{self.id}"
 
 
@@ -101,13 +102,14 @@ class DeleteBackup(Operation[BackupDescription], frozen=True):
 
 class ListBackupsResult(msgspec.Struct, frozen=True):
     """One page of backups. `last` continues the listing; None at the end."""
+
     backups: tuple[BackupSummary, ...]
     last: BackupName | None = None
 
 
 class ListBackups(Operation[ListBackupsResult], frozen=True):
-    """List user backups of one table or of all. `since` is inclusive, `before` exclusive; `after` continues a
-    page.
+    """List the backups of one table or of all, by default those of type USER. `since` is inclusive, `before`
+    exclusive; `after` continues a page.
     """
 
     table: str | None = None

@@ -29,6 +29,7 @@ class KeySchema(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The partition key and, if there is one, the sort key."""
         return (self.partition,) if self.sort is None else (self.partition, self.sort)
 
 

@@ -29,11 +29,13 @@ class StreamName(msgspec.Struct, frozen=True):
     spelling: str = ""
 
     def __str__(self) -> str:
+        """Return the name as the caller wrote it, or else `table/stream/label`."""
         return self.spelling or f"{self.table}/stream/{self.label}"
 
 
 class ListStreamsResult(msgspec.Struct, frozen=True):
     """One page of streams. `last` continues the listing; None at the end."""
+
     streams: tuple[StreamName, ...]
     last: StreamName | None = None
 

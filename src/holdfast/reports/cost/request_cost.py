@@ -1,4 +1,4 @@
-"""The monthly cost of queues and buckets, which are billed by the request; objects also by storage.
+"""Compute the monthly cost of queues and buckets: billed requests, empty polls, and storage of objects.
 
 The number of requests of a call follows from the operation alone: a request is billed for each started 64 KB.
 Consumers also poll when a queue is empty; those polls are counted once for each consumer.

@@ -114,6 +114,7 @@ def compare_stated_costs(stated: StatedCosts, today_prices: PriceList) -> Stated
 
 
 def _compare_line(line: StatedCost, stated_prices: PriceList, today_prices: PriceList) -> ComparedCost:
+    """Compute a line's stated, corrected and current cost from its quantities and the price lists."""
     return ComparedCost(
         line.name,
         line.billed,

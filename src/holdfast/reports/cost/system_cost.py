@@ -245,7 +245,8 @@ def _compute_table_cost(
     units_by_target: Mapping[Target, Units],
     prices: PriceList,
 ) -> TableCost:
-    """Return the cost of a table; storage is 0 if `description` is None, that is if the table does not exist.
+    """Return the cost of a table; storage is 0 if `description` is None, that is if the table does not
+    exist.
     """
     units = sum((units for target, units in units_by_target.items() if target.table == table.name), Units())
     items, size = (description.item_count, description.size_bytes) if description else (0, 0)
@@ -292,6 +293,7 @@ def _iter_index_costs(
 
 
 def _find_index_state(description: TableDescription, index: Index) -> IndexState | None:
+    """Return the state of the global or local index, or None if the table does not have it."""
     return description.global_indexes.get(index.name) or description.local_indexes.get(index.name)
 
 
@@ -304,6 +306,7 @@ def _compute_index_cost(
     units_by_target: Mapping[Target, Units],
     prices: PriceList,
 ) -> IndexCost:
+    """Return what the index costs and saves; `table_bytes` is the size that a scan would read instead."""
     target = Target(index.table.name, index.name)
     units = units_by_target.get(target, Units())
     calls = _count_calls(system, measures, target, is_read=True)

@@ -1,4 +1,4 @@
-"""The write units of patterns that run inside a transaction: measured alone, billed twice."""
+"""Double the measured write units of patterns that run inside transactions, as DynamoDB bills them."""
 
 from __future__ import annotations
 

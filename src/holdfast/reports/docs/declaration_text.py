@@ -17,7 +17,8 @@ from holdfast.model.patterns import Pattern
 
 
 def format_type(annotation: Any, *, with_none: bool = False) -> str:
-    """Format a type without its validators: `list[str]`, `datetime`. `with_none` keeps the None of a union.
+    """Format a type without its validators: `list[str]`, `datetime`. `with_none` keeps the None of a
+    union.
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
@@ -87,6 +88,7 @@ def _format_slot(slot: Slot) -> str:
 
 
 def _get_function_name(function: Any) -> str:
+    """Return the name of a key function; an ellipsis for a lambda."""
     name = getattr(function, "__name__", type(function).__name__)
     return "…" if name == "<lambda>" else name
 

@@ -29,6 +29,7 @@ def render_flows(system: System) -> Iterator[str]:
 
 
 def _build_row(flow: Flow[Any], state: State) -> Row:
+    """Return the table row of a state, with the cells of `COLUMNS`."""
     shown = "" if state.shown_as is None else f"`{getattr(state.shown_as, 'value', state.shown_as)}`"
     return (
         f"`{state.name}`",
@@ -41,6 +42,7 @@ def _build_row(flow: Flow[Any], state: State) -> Row:
 
 
 def _format_action(state: State) -> str:
+    """Describe what a state does: run a step, wait for answers or a timer, or end."""
     if isinstance(state.action, Step):
         return f"the step `{state.action.name}`"
     if isinstance(state.action, Wait):
@@ -54,6 +56,7 @@ def _format_action(state: State) -> str:
 
 
 def _format_targets(flow: Flow[Any], state: State) -> str:
+    """Describe where a state leads: by its step, by each answer, at the deadline, by cancelling."""
     ways: list[str] = []
     if isinstance(state.action, Step):
         ways.append(_format_codes(state.to))
@@ -69,12 +72,14 @@ def _format_targets(flow: Flow[Any], state: State) -> str:
 
 
 def _format_time(state: State) -> str:
+    """Return the timeout of a step or the deadline of a wait; empty for an end state."""
     if isinstance(state.action, Step):
         return f"{format_duration(state.action.timeout_s)} at most"
     return format_deadline(state.action) if isinstance(state.action, Wait) else ""
 
 
 def _format_failure(state: State) -> str:
+    """Describe the retries of a step and what follows them; empty for a state without a step."""
     if not isinstance(state.action, Step):
         return ""
     last = "parked" if state.action.on_failure is None else "to one of its states"

@@ -1,4 +1,4 @@
-"""Format Markdown tables and diagrams."""
+"""Format Markdown tables and fence Mermaid diagrams, for the documentation pages."""
 
 from __future__ import annotations
 

@@ -92,10 +92,12 @@ def escape_label(text: str) -> str:
 
 
 def _draw_box(id: str, title: str, rows: Iterator[str]) -> list[str]:
+    """Return the lines of an entity box with this id, title and rows."""
     return [f'    {id}["{escape_label(title)}"] {{', *(f"        {row}" for row in rows), "    }"]
 
 
 def _build_table_rows(table: Table) -> Iterator[str]:
+    """Yield the rows of a table's box: its keys, the keys of its indexes, and the TTL attribute."""
     yield _format_row(table.partition_type, table.partition, "PK", "partition key")
     if table.sort is not None:
         yield _format_row(table.sort_type, table.sort, "PK", "sort key")
@@ -109,6 +111,7 @@ def _build_table_rows(table: Table) -> Iterator[str]:
 
 
 def _build_entity_rows(declaration: Declaration) -> Iterator[str]:
+    """Yield a row for each attribute of an entity: type, stored name and marks."""
     keyed = declaration.primary.attribute_names
     for attribute in declaration.attributes.values():
         yield _format_row(

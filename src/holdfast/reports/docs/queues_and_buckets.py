@@ -59,6 +59,7 @@ def build_member_row(member: tuple[str, FieldInfo]) -> Row:
 
 
 def _build_queue_rows(queue: Queue[Any]) -> Iterator[Row]:
+    """Yield the properties of a queue: order, duplicates, times, dead letters and physical name."""
     yield "order", "first in, first out within a group" if queue.fifo else "none"
     yield "duplicates", "dropped by deduplication id" if queue.fifo else "possible"
     yield "visibility timeout", _format_duration(queue.visibility_s)
@@ -78,6 +79,7 @@ def _format_dead_letters(queue: Queue[Any]) -> str:
 
 
 def _build_bucket_rows(system: System, bucket: Bucket) -> Iterator[Row]:
+    """Yield the properties of a bucket: encryption, legal holds, former versions and physical names."""
     key = f" with the key `{bucket.kms_key}`" if bucket.kms_key else ""
     yield (
         "encryption at rest",
@@ -104,4 +106,5 @@ def _build_object_kind_row(object_kind: ObjectKind) -> Row:
 
 
 def _format_duration(seconds: int) -> str:
+    """Format seconds: below two minutes as seconds, otherwise as days and a time."""
     return f"{seconds} s" if seconds < 120 else format_duration(timedelta(seconds=seconds))

@@ -69,6 +69,7 @@ def _build_table_rows(statements: list[tuple[Pattern[..., Any], SqlOperation[Any
 
 
 def _build_statement_row(statement: tuple[Pattern[..., Any], SqlOperation[Any]]) -> Row:
+    """Return the row of a statement: pattern id, text, and its row class or "number of rows"."""
     pattern, operation = statement
     row = getattr(operation, "row", None)
     returns = "number of rows" if row is None else row.__name__
@@ -76,6 +77,7 @@ def _build_statement_row(statement: tuple[Pattern[..., Any], SqlOperation[Any]])
 
 
 def _build_cache_row(kind: CachedValue[Any] | WindowCounter) -> Row:
+    """Return the row of a kind of cache entry: key template, value, lifetime and purpose."""
     if isinstance(kind, WindowCounter):
         return f"`{kind.template}`", "a count", _format_duration(kind.window_s), kind.purpose
     return (
@@ -87,6 +89,7 @@ def _build_cache_row(kind: CachedValue[Any] | WindowCounter) -> Row:
 
 
 def _format_duration(seconds: float) -> str:
+    """Format seconds in the largest unit of which there are at least two whole ones, else in seconds."""
     for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * length and seconds % length == 0:
             return f"{seconds / length:g} {unit}"

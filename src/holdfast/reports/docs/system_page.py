@@ -76,6 +76,7 @@ def get_document_file_name(system: System) -> str:
 
 
 def _render_table(table: Table) -> Iterator[str]:
+    """Yield the sections of a table: properties, indexes, and each entity."""
     yield f"### {table.name}"
     if table.purpose:
         yield table.purpose
@@ -115,6 +116,7 @@ def _format_projection(projection: IndexProjection) -> str:
 
 
 def _render_entity(declaration: Declaration) -> Iterator[str]:
+    """Yield the sections of an entity: its docstring, its keys, and its attributes."""
     yield f"#### {declaration.entity.__name__}"
     if doc := (declaration.entity.__dict__.get("__doc__") or "").strip():
         yield " ".join(doc.split())
@@ -135,6 +137,7 @@ def _render_entity(declaration: Declaration) -> Iterator[str]:
 
 
 def _format_keys(declaration: Declaration) -> Iterator[str]:
+    """Yield a list line for the primary key, each index key, and the lifetime."""
     yield f"- key: {format_key(declaration.primary)}"
     for key in declaration.indexes:
         assert key.index is not None
@@ -196,6 +199,7 @@ def _build_pattern_row(system: System, pattern: Pattern[..., Any]) -> Row:
 
 
 def _get_component_columns(system: System) -> Row:
+    """Return the columns of the table of components; consumers and schedules only if there are any."""
     works = ("consumes", "schedules") if _has_workers(system) else ()
     return ("component", "purpose", "reads", "writes", *works)
 

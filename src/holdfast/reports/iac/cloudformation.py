@@ -110,6 +110,7 @@ def build_template(system: System, *, environment: str = "", all_indexes: bool =
 
 
 def _build_parameters(system: System, environment: str) -> dict[str, Any]:
+    """Return the template's parameters: environment, alarm topic, and the network of database and cache."""
     return {
         "Environment": {
             "Type": "String",
@@ -138,6 +139,7 @@ def _build_parameters(system: System, environment: str) -> dict[str, Any]:
 
 
 def _build_table(table: Table, all_indexes: bool) -> dict[str, Any]:
+    """Return a DynamoDB table with its deployed indexes; it is retained when the stack is deleted."""
     definition = build_deployed_definition(table, table.physical_name(ENVIRONMENT_REFERENCE), all_indexes)
     properties: dict[str, Any] = {
         "TableName": _substitute_if_needed(definition.name),
@@ -218,6 +220,7 @@ def _build_alarm_metrics(alarm: Alarm) -> dict[str, Any]:
 
 
 def _build_metric(alarm: Alarm, operation: str = "") -> dict[str, Any]:
+    """Return a CloudWatch metric of the alarm's table, index or queue, or of one operation on it."""
     dimensions: list[dict[str, Any]] = [{"Name": alarm.dimension, "Value": _get_dimension_value(alarm)}]
     if alarm.index is not None:
         dimensions.append({"Name": "GlobalSecondaryIndexName", "Value": alarm.index.name})
@@ -296,6 +299,7 @@ def _build_arn_inside(logical: str, suffix: str) -> dict[str, Any]:
 
 
 def _build_outputs(system: System, policy_ids: list[str]) -> dict[str, Any]:
+    """Return the names and ARNs of tables, streams, other stores and policies."""
     outputs: dict[str, Any] = {}
     for table in system.tables:
         logical = _get_table_id(table.name)

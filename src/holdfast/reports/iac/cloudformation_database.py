@@ -124,6 +124,7 @@ def get_secret_id(secret: LoginSecret) -> str:
 
 
 def _build_database(system: System) -> Resources:
+    """Return an Aurora cluster that requires TLS, with a writer, a reader, a subnet and a parameter group."""
     cluster = {
         "DBClusterIdentifier": {"Fn::Sub": f"{to_file_name(system.name)}-{ENVIRONMENT_REFERENCE}"},
         "Engine": ENGINE,
@@ -198,6 +199,7 @@ def _build_component_secret(system: System, component: str) -> dict[str, Any]:
 
 
 def _build_cache(system: System) -> Resources:
+    """Return an encrypted Redis replication group, its subnet group, and the secret with its password."""
     secret = get_secret_id(LoginSecret("cache"))
     group = {
         "ReplicationGroupId": {"Fn::Sub": f"{to_file_name(system.name)}-{ENVIRONMENT_REFERENCE}"},

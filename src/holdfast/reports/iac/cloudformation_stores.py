@@ -72,6 +72,7 @@ def build_store_outputs(system: System) -> dict[str, Any]:
 
 
 def get_queue_id(name: str, *, dead: bool = False) -> str:
+    """Return the logical id of a queue, or of its dead-letter queue if `dead`."""
     return f"{to_pascal_case(name)}{'DeadLetters' if dead else ''}Queue"
 
 
@@ -112,12 +113,13 @@ def _build_queue(queue: Queue[Any], definition: QueueDefinition) -> dict[str, An
     if definition.dead_letters is not None:
         properties["RedrivePolicy"] = {
             "deadLetterTargetArn": {"Fn::GetAtt": [get_queue_id(queue.name, dead=True), "Arn"]},
-            "maxReceiveCount": definition.receives_max,
+            "maxReceiveCount": definition.max_receives,
         }
     return build_retained_resource("AWS::SQS::Queue", properties)
 
 
 def _build_bucket(system: System, bucket: Bucket) -> dict[str, Any]:
+    """Return a private, encrypted bucket with its versions, object lock and lifecycle as declared."""
     definition = bucket.definition("")
     properties: dict[str, Any] = {
         "BucketName": _build_bucket_name(system, bucket),
@@ -140,6 +142,7 @@ def _build_bucket(system: System, bucket: Bucket) -> dict[str, Any]:
 
 
 def _build_bucket_name(system: System, bucket: Bucket) -> dict[str, Any]:
+    """Return the bucket's name: a template, or a lookup if each environment has its own name."""
     if bucket.physical is None or not system.environments:
         return {"Fn::Sub": build_name_template(bucket, ENVIRONMENT_REFERENCE)}
     return {"Fn::FindInMap": [BUCKET_NAMES_MAPPING, {"Ref": "Environment"}, get_bucket_id(bucket.name)]}
@@ -185,6 +188,7 @@ def _build_alias(alias: str) -> dict[str, Any]:
 
 
 def _build_encryption(bucket: Bucket) -> dict[str, Any]:
+    """Return the encryption by S3's own key, or by KMS with the bucket's key if it names one."""
     if bucket.encryption == "s3":
         return {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
     key = {} if bucket.kms_key is None else {"KMSMasterKeyID": get_key_arn(bucket.kms_key)}
@@ -192,6 +196,7 @@ def _build_encryption(bucket: Bucket) -> dict[str, Any]:
 
 
 def _build_lifecycle_rules(definition: BucketDefinition) -> list[dict[str, Any]]:
+    """Return a rule for each lifetime of objects, and one for old versions."""
     rules = [
         _build_expiration_rule(number, rule) for number, rule in enumerate(definition.lifecycle, start=1)
     ]

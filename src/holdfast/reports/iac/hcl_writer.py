@@ -43,6 +43,7 @@ def quote(text: str) -> str:
 
 
 def _format_block(block: Block) -> Iterator[str]:
+    """Yield the lines of a block, with its body indented."""
     yield " ".join((block.type, *map(quote, block.labels), "{"))
     for line in _format_body(block.body):
         yield INDENT + line if line else ""

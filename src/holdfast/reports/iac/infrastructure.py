@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from holdfast.core.errors import DeclarationError
 from holdfast.model.entities.writes import Transact
-from holdfast.model.objects import BUCKET_NAME_MAX, ENVIRONMENT_PLACEHOLDER, Bucket
+from holdfast.model.objects import ENVIRONMENT_PLACEHOLDER, MAX_BUCKET_NAME, Bucket
 from holdfast.model.operations import Operation
 from holdfast.model.patterns import Pattern
 from holdfast.model.queues import DEAD_LETTER_SUFFIX, Queue
@@ -130,7 +130,7 @@ def compute_max_environment_length(system: System) -> int:
     longest = [
         MAX_QUEUE_NAME - len(queue.physical_name("e", dead_letter=queue.max_receives is not None)) + 1
         for queue in system.queues
-    ] + [BUCKET_NAME_MAX - len(bucket.physical_name("e")) + 1 for bucket in system.buckets]
+    ] + [MAX_BUCKET_NAME - len(bucket.physical_name("e")) + 1 for bucket in system.buckets]
     if has_cache(system):
         longest.append(MAX_CACHE_NAME - len(f"{to_file_name(system.name)}-"))
     return min([MAX_ENVIRONMENT_NAME, *longest])
@@ -229,6 +229,7 @@ def to_snake_case(*names: str) -> str:
 
 
 def _build_index_progress_alarm(table: Table, index: Index) -> Alarm:
+    """Return the alarm that is on while the index is being built: its progress is below 100 percent."""
     return Alarm(
         table,
         index,
@@ -241,6 +242,7 @@ def _build_index_progress_alarm(table: Table, index: Index) -> Alarm:
 
 
 def _build_unusual_reads_alarm(table: Table) -> Alarm:
+    """Return the alarm on reads above the usual band for three periods of five minutes."""
     return Alarm(
         table,
         None,
@@ -297,7 +299,8 @@ def _build_system_error_alarms(system: System, table: Table) -> list[Alarm]:
 
 
 def _get_kinds_on_table(table: Table, operation: Operation[Any]) -> set[str]:
-    """Return a set with CloudWatch's name of the operation, or an empty set if it does not touch this table.
+    """Return a set with CloudWatch's name of the operation, or an empty set if it does not touch this
+    table.
     """
     touched = (
         {action.table for action in operation.actions}

@@ -98,6 +98,7 @@ def render_module(system: System, *, environment: str = "", all_indexes: bool = 
 
 
 def _render_file(system: System, name: str, blocks: list[Block]) -> str:
+    """Return a file's header, its note if it has one, and its blocks as HCL."""
     header = f"# {GENERATED_NOTICE}: `holdfast iac terraform {system.name}` regenerates it.\n"
     return header + FILE_NOTES.get(name, "").format(name=system.name) + "\n" + write_hcl(blocks)
 
@@ -112,6 +113,7 @@ def _build_versions(system: System) -> Block:
 
 
 def _build_variables(system: System, environment: str) -> list[Block]:
+    """Return the module's variables: environment, alarm topics, and the network of database and cache."""
     given: tuple[Part, ...] = (("default", environment),) if environment else ()
     return [
         Block(
@@ -172,6 +174,7 @@ def _describe_environment(system: System) -> str:
 
 
 def _build_table(table: Table, name: str, all_indexes: bool) -> Block:
+    """Return a DynamoDB table with its deployed indexes; Terraform must not destroy it."""
     definition = build_deployed_definition(table, table.physical_name(ENVIRONMENT_MARK), all_indexes)
     body: list[Part] = [
         ("name", interpolate_environment(definition.name)),
@@ -201,7 +204,8 @@ def _build_keys(names: tuple[str, ...]) -> list[Part]:
 
 
 def _build_index(type: str, index: IndexDefinition) -> Block:
-    """Return the block of an index. `type` is its block type; a local index has no partition key of its own.
+    """Return the block of an index. `type` is its block type; a local index has no partition key of its
+    own.
     """
     keys = _build_keys(index.keys.names)
     body: list[Part] = [("name", index.name), *(keys if type.startswith("global") else keys[1:])]
@@ -353,6 +357,7 @@ def _build_metric(alarm: Alarm, operation: str = "") -> Block:
 
 
 def _build_dimensions(alarm: Alarm, operation: str = "") -> dict[str, Any]:
+    """Return the dimensions of the alarm's table, index or queue, or of one operation on it."""
     dimensions: dict[str, Any] = {alarm.dimension: Expression(f"{_get_watched_block(alarm)}.name")}
     if alarm.index is not None:
         dimensions["GlobalSecondaryIndexName"] = alarm.index.name
@@ -367,6 +372,7 @@ def _get_watched_block(alarm: Alarm) -> str:
 
 
 def _build_outputs(system: System) -> list[Block]:
+    """Return outputs with the names and ARNs of tables, streams, other stores and policies."""
     found = {}
     for table in system.tables:
         name = to_snake_case(table.name)

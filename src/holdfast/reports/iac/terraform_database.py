@@ -236,6 +236,7 @@ def _build_secret(system: System, secret: LoginSecret, description: str, value: 
 
 
 def _build_password(name: str) -> Block:
+    """Return a generated password of letters and digits."""
     return Block("resource", ("random_password", name), (("length", PASSWORD_LENGTH), ("special", False)))
 
 

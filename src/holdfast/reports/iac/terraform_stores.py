@@ -61,7 +61,8 @@ def build_own_key_blocks(system: System) -> list[Block]:
 
 
 def build_key_lookups(system: System) -> list[Block]:
-    """Return data sources that look up the ARNs of the keys that buckets name but the module does not create.
+    """Return data sources that look up the ARNs of the keys that buckets name but the module does not
+    create.
     """
     keys = dict.fromkeys(bucket.kms_key for bucket in system.buckets if bucket.kms_key is not None)
     return [
@@ -99,6 +100,7 @@ def build_store_outputs(system: System) -> dict[str, str]:
 
 
 def get_queue_block_name(queue: Queue[Any], *, dead: bool = False) -> str:
+    """Return the Terraform name of a queue, or of its dead-letter queue if `dead`."""
     return to_snake_case(queue.name, *(["dead", "letters"] if dead else []))
 
 
@@ -126,7 +128,7 @@ def _build_queue(queue: Queue[Any], definition: QueueDefinition) -> Block:
     ]
     if definition.dead_letters is not None:
         target = f"aws_sqs_queue.{get_queue_block_name(queue, dead=True)}.arn"
-        policy = f"{{ deadLetterTargetArn = {target}, maxReceiveCount = {definition.receives_max} }}"
+        policy = f"{{ deadLetterTargetArn = {target}, maxReceiveCount = {definition.max_receives} }}"
         body.append(("redrive_policy", Expression(f"jsonencode({policy})")))
     return Block(
         "resource", ("aws_sqs_queue", get_queue_block_name(queue, dead=is_dead)), (*body, PREVENT_DESTROY)
@@ -134,6 +136,7 @@ def _build_queue(queue: Queue[Any], definition: QueueDefinition) -> Block:
 
 
 def _build_bucket(system: System, bucket: Bucket) -> list[Block]:
+    """Return the bucket and its separate resources, and a policy that requires TLS."""
     definition, name = bucket.definition(""), to_snake_case(bucket.name)
     of = ("bucket", Expression(f"aws_s3_bucket.{name}.id"))
     open_to_all = (
@@ -163,7 +166,8 @@ def _build_bucket(system: System, bucket: Bucket) -> list[Block]:
 
 
 def _build_bucket_name(system: System, bucket: Bucket) -> Any:
-    """Return the bucket's name: a template, or a lookup by environment if each environment has its own name.
+    """Return the bucket's name: a template, or a lookup by environment if each environment has its own
+    name.
     """
     if bucket.physical is None or not system.environments:
         return interpolate_environment(build_name_template(bucket, ENVIRONMENT_MARK))
@@ -199,6 +203,7 @@ def _build_tls_only_policy(name: str) -> list[Block]:
 
 
 def _build_encryption(bucket: Bucket) -> Block:
+    """Return the encryption by S3's own key, or by KMS with the bucket's key if it names one."""
     by_default: list[Part] = [("sse_algorithm", "aws:kms" if bucket.encryption == "kms" else "AES256")]
     if bucket.kms_key is not None:
         by_default.append(("kms_master_key_id", Expression(get_key_reference(bucket.kms_key))))
@@ -207,6 +212,7 @@ def _build_encryption(bucket: Bucket) -> Block:
 
 
 def _build_lifecycle_rules(definition: BucketDefinition) -> list[Block]:
+    """Return a rule for each lifetime of objects, and one for old versions."""
     rules = [
         _build_expiration_rule(number, rule) for number, rule in enumerate(definition.lifecycle, start=1)
     ]

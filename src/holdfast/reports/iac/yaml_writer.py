@@ -56,6 +56,7 @@ def _is_nested(value: Any) -> bool:
 
 
 def _format_scalar(value: Any) -> str:
+    """Write text unquoted if no parser can misread it; anything else, also an empty map or list, as JSON."""
     if isinstance(value, str) and _UNQUOTED.fullmatch(value) and value.lower() not in _YAML_KEYWORDS:
         return value
     return json.dumps(value, ensure_ascii=False)

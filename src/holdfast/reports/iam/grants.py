@@ -204,7 +204,8 @@ def _build_grants(operation: Operation[Any]) -> Iterator[Grant]:
 def _grant_items(
     action: str, operations: Iterable[EntityOperation[Any]], conditions: frozenset[Condition] = frozenset()
 ) -> Grant:
-    """Return the grant for an action on items of one table, limited to constant partition keys if possible.
+    """Return the grant for an action on items of one table, limited to constant partition keys if
+    possible.
     """
     several = list(operations)
     keys = [each.declaration.primary for each in several]
@@ -300,7 +301,8 @@ def _find_key_declaration(declaration: Declaration, index: Index | None) -> KeyD
 
 
 def _limit_leading_keys(keys: Iterable[KeyDeclaration]) -> frozenset[Condition]:
-    """Return a condition on the partition keys if all of them begin with a constant; otherwise no condition.
+    """Return a condition on the partition keys if all of them begin with a constant; otherwise no
+    condition.
     """
     partitions = [key.partition for key in keys]
     if not all(partition.constant_prefix for partition in partitions):

@@ -212,6 +212,7 @@ def _format_actions(actions: Iterable[str]) -> str:
 
 
 def _get_sort_key(target: GrantTarget) -> tuple[str, str]:
+    """Return the names by which the resources of a statement are sorted."""
     resource, inside = target
     match inside:
         case None:

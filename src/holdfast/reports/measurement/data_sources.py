@@ -146,6 +146,7 @@ async def _fill_with_sample(stores: Stores, system: System, progress: Progress) 
 
 
 async def _create_all(stores: Stores, system: System) -> None:
+    """Create the system's tables, queues, buckets and SQL schemas."""
     await create_tables(stores, system.tables)
     await _create_other_resources(stores, system)
 

@@ -107,6 +107,7 @@ async def _prepare_object(stores: Stores, operation: Any) -> AsyncIterator[None]
 
 
 async def _find_object(engine: Engine, location: dict[str, Any]) -> objects.StoredObject | None:
+    """Return the object at the location, or None if there is none."""
     try:
         found: objects.StoredObject = await engine.run(objects.GetObject(**location))
     except NotFound:

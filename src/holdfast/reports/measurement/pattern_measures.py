@@ -322,7 +322,8 @@ async def _run_and_undo(stores: Stores, operation: Operation[Any]) -> Run:
 
 
 async def _run_once(stores: Stores, operation: Operation[Any]) -> Run:
-    """Run the operation once, to its last page, and return its usage and time. Writes to SQL are rolled back.
+    """Run the operation once, to its last page, and return its usage and time. Writes to SQL are rolled
+    back.
     """
     if isinstance(operation, SqlOperation | SqlTransact):
         return await run_and_roll_back(stores, operation)
@@ -359,6 +360,7 @@ def _list_item_keys(example: Example) -> list[_ItemKey]:
 
 
 def _get_item_key(write: ConditionalWrite[Any, Any]) -> dict[str, Any]:
+    """Return the key of the item that a put, update, delete or condition check is about."""
     if isinstance(write, Update | Delete | ConditionCheck):
         return dict(write.key)
     assert isinstance(write, Put)
@@ -420,6 +422,7 @@ def _reads_any_index(example: Example, indexes: Sequence[Index]) -> bool:
 
 
 def _to_condition(test: KeyTest) -> nodes.Condition:
+    """Convert a test of a key condition to the same condition for a filter."""
     path, values = nodes.Path(test.attribute), [nodes.Literal(value) for value in test.values]
     if test.operator == "between":
         return nodes.Between(path, values[0], values[1])

@@ -34,7 +34,11 @@ class RowRejected(Exception):
 
 
 class ColumnMapping:
-    """The attribute of each column."""
+    """The attribute of each column, and the parser of its cells.
+
+    `aliases` map further column names to stored names. `derived` are attributes that `normalise`, called with
+    each row's values, adds.
+    """
 
     def __init__(
         self,
@@ -54,10 +58,15 @@ class ColumnMapping:
         self.ignored: list[str] = []
 
     def is_known(self, column: str) -> bool:
+        """Return True if the column name, in any case and without signs, names an attribute."""
         return _fold_name(column) in self._names
 
     def match(self, header: Sequence[str], path: Path) -> None:
-        """Find each column's attribute. Raise InvalidRequest if the header lacks a required one."""
+        """Find each column's attribute; unknown columns go to `ignored`.
+
+        Raise `InvalidRequest` if the header lacks a required attribute or has one twice. `path` is for the
+        error.
+        """
         found = [self._names.get(_fold_name(column)) for column in header]
         self.ignored = [column for column, each in zip(header, found, strict=True) if each is None]
         names = [each.stored_name for each in found if each is not None]
@@ -87,7 +96,9 @@ class ColumnMapping:
             raise RowRejected(str(error).split("ValueError: ")[-1]) from error
 
     def _parse_cells(self, record: Record) -> dict[str, Any]:
-        """Return the cells by attribute, without empty ones."""
+        """Return the parsed cells by stored name, without empty ones; raise `RowRejected` for an invalid
+        one.
+        """
         if record.fault is not None:
             raise RowRejected(record.fault)
         if len(record.cells) != len(self._parsers):
@@ -106,6 +117,7 @@ class ColumnMapping:
         return values
 
     def _format_error(self, error: Any) -> str:
+        """Return one of Pydantic's errors with the column and the value, for people."""
         column, message = ".".join(map(str, error["loc"])) or "the row", str(error["msg"])
         if error["type"] == "missing":
             return f"{column} is empty, but {self.entity.__name__} requires it"
@@ -119,6 +131,7 @@ class ColumnMapping:
 
 
 def _choose_parser(attribute: Attribute) -> Callable[[str], Any]:
+    """Return the function that parses a cell of this attribute; plain text for most types."""
     kinds = _get_types(attribute.annotation)
     if list in kinds or frozenset in kinds:
         return _parse_list
@@ -141,7 +154,7 @@ def _get_types(annotation: Any) -> set[Any]:
 
 
 def _parse_list(text: str) -> Any:
-    """Parse a list: JSON, or elements separated by semicolons."""
+    """Parse a list: JSON, or elements separated by semicolons. Raise `ValueError` for invalid JSON."""
     if text.startswith("["):
         try:
             return json.loads(text)
@@ -151,6 +164,7 @@ def _parse_list(text: str) -> Any:
 
 
 def _parse_map(text: str) -> Any:
+    """Parse a JSON object; raise `ValueError` if it is invalid."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -158,6 +172,7 @@ def _parse_map(text: str) -> Any:
 
 
 def _parse_bytes(text: str) -> bytes:
+    """Parse base64; raise `ValueError` if it is invalid."""
     try:
         return b64decode(text, validate=True)
     except ValueError:
@@ -165,6 +180,7 @@ def _parse_bytes(text: str) -> bytes:
 
 
 def _parse_datetime(text: str) -> datetime:
+    """Parse an ISO 8601 time; raise `ValueError` if it is invalid or has no time zone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -175,4 +191,5 @@ def _parse_datetime(text: str) -> datetime:
 
 
 def _fold_name(name: str) -> str:
+    """Return the name in lower case, with only letters and digits."""
     return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -20,7 +20,11 @@ Progress: TypeAlias = Callable[[int], None]
 async def export_csv(
     stores: Stores, entity: type[Entity], path: Path, *, progress: Progress = lambda rows: None
 ) -> int:
-    """Write every item of a table to `path` and return their number. The file is complete or not created."""
+    """Write every item of the entity's table to `path` and return their number.
+
+    The file is complete or not created. `progress` is called with the number of rows so far. Raises
+    `SettingsError` if the file cannot be written.
+    """
     declaration = get_declaration(entity)
     names = [attribute.stored_name for attribute in declaration.attributes.values()]
     temporary = path.with_name(path.name + ".new")
@@ -69,4 +73,5 @@ def _encode_base64(value: bytes) -> str:
 
 
 def _is_plain_text(text: str) -> bool:
+    """Return True if an import would read the text back as one element of a list."""
     return text not in EMPTY_CELLS and text == text.strip() and LIST_SEPARATOR not in text and text[0] != "["

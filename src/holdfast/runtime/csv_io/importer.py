@@ -1,5 +1,4 @@
-"""Import of CSV into a table: each row becomes an entity and is put by its key, or goes to a rejects file
-with a reason.
+"""`import_csv`: puts each row of a CSV file into a table by its key, or writes it to a rejects file.
 
 file → records (`CsvFile`) → entities (`ColumnMapping`) → batches of the import pattern. After every thousand
 rows a checkpoint file next to the rejects records how much is in the table. An interrupted import reads the
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO, TypeAlias
 
 from holdfast.core.errors import ConditionFailed, DeclarationError, InvalidRequest, SettingsError
-from holdfast.core.limits import BATCH_WRITES_MAX
+from holdfast.core.limits import MAX_BATCH_WRITES
 from holdfast.model.entities.entity import Entity, get_declaration
 from holdfast.model.entities.writes import BatchPut, Put
 from holdfast.operations import tables as requests
@@ -97,8 +96,12 @@ async def import_csv(
     encoding: str = "utf-8",
     progress: Progress = lambda done, total: None,
 ) -> ImportReport:
-    """Import a file. Repeating it is safe: rows are put by key. `location` distinguishes stores with the same
-    table names.
+    """Import a file into the importer's table, created if missing, and return the counts.
+
+    Repeating it is safe. An interrupted import continues after its last checkpoint, unless `restart`.
+    `rejects` is the file for rejected rows; `location` distinguishes stores with the same table names. Raises
+    `SettingsError` for files that cannot be read or written, `InvalidRequest` for an invalid header or a file
+    that changed since the interruption.
     """
     rejects = rejects or path.with_name(path.name + REJECTS_SUFFIX)
     if rejects.resolve() == path.resolve():
@@ -117,6 +120,7 @@ async def import_csv(
 
 
 def _open_csv(path: Path, encoding: str, columns: ColumnMapping) -> CsvFile:
+    """Open the file; raise `SettingsError` if it cannot be read or the encoding is unknown."""
     try:
         "".encode(encoding)
         return CsvFile(path, encoding, columns.is_known)
@@ -164,7 +168,10 @@ class Checkpoint:
         return Checkpoint(self.file, self.into)
 
     def save(self) -> None:
-        """Write the checkpoint atomically: to a temporary file, synced, then renamed."""
+        """Write the checkpoint atomically: to a temporary file, synced, then renamed.
+
+        Raise `SettingsError` if that fails.
+        """
         state = {name: getattr(self, name) for name in ("into", "offset", "digest", "key", "refused")}
         temporary = self.file.with_name(self.file.name + ".new")
         try:
@@ -180,6 +187,7 @@ class Checkpoint:
             ) from error
 
     def remove(self) -> None:
+        """Delete the checkpoint's file, if there is one."""
         self.file.unlink(missing_ok=True)
 
 
@@ -194,6 +202,7 @@ class Rejects:
         self.count = 0
 
     def add(self, record: Record, reason: str) -> None:
+        """Write the row with its line and the reason; the first one creates the file with its header."""
         if self._file is None:
             self._file = self._open_file()
             self._writer = csv.writer(self._file)
@@ -205,9 +214,7 @@ class Rejects:
         self.count += 1
 
     def remove_stale_file(self) -> None:
-        """Remove the rejects file of an earlier run if this run has no rejects. Any other file of that name
-        is kept.
-        """
+        """Remove the rejects file of an earlier run. Any other file of that name is kept."""
         try:
             with self.path.open(encoding="utf-8") as file:
                 is_ours = file.readline().startswith(",".join(REJECT_COLUMNS))
@@ -217,6 +224,7 @@ class Rejects:
             self.path.unlink()
 
     def _open_file(self) -> TextIO:
+        """Create the file; raise `SettingsError` if that fails."""
         try:
             return self.path.open("w", encoding="utf-8", newline="")
         except OSError as error:
@@ -258,6 +266,10 @@ class _ImportRun:
         self._refused_by_store = dict(checkpoint.refused)
 
     async def run(self) -> ImportReport:
+        """Read all records, write them in groups of a thousand, remove the checkpoint, and return the counts.
+
+        Raise `InvalidRequest` if the file changed since the checkpoint.
+        """
         end = 0
         for record in self.source.records():
             self._read_record(record)
@@ -275,6 +287,9 @@ class _ImportRun:
         return self._build_report()
 
     def _read_record(self, record: Record) -> None:
+        """Count the record, then reject it, skip it if an earlier run wrote it, or add it to the pending
+        rows.
+        """
         self._rows += 1
         if self._rows % CHECKPOINT_ROWS == 0:
             self.progress(record.end, self.source.size)
@@ -292,6 +307,7 @@ class _ImportRun:
             self._pending.append((record, entity, item))
 
     def _check_duplicate_key(self, record: Record, item: Item) -> None:
+        """Raise `RowRejected` if an earlier line of the file has the same key."""
         key = get_declaration(self.importer.entity).extract_key(item)
         digest = hashlib.blake2b(repr(sorted(key.items())).encode(), digest_size=16).digest()
         first = self._first_lines.setdefault(digest, record.line)
@@ -303,13 +319,16 @@ class _ImportRun:
             )
 
     async def _write_pending(self, end: int) -> None:
-        """Write the pending rows, several batches concurrently, then save the checkpoint."""
+        """Write the pending rows, several batches concurrently, then save the checkpoint.
+
+        `end` is the offset after them.
+        """
         if not self._pending:
             return
         if self.importer.check is not None:
             await self.importer.check(self.stores)
         batches = iter(
-            [self._pending[at : at + BATCH_WRITES_MAX] for at in _batch_starts(len(self._pending))]
+            [self._pending[at : at + MAX_BATCH_WRITES] for at in _batch_starts(len(self._pending))]
         )
 
         async def writer() -> None:
@@ -322,6 +341,7 @@ class _ImportRun:
         self.progress(end, self.source.size)
 
     def _save_checkpoint(self, end: int) -> None:
+        """Save the offset, the digest up to there, and the last key written."""
         record, _, item = self._pending[-1]
         key = {name: value for name, value in item.items() if name in self._key_names}
         is_kept = str(record.line) not in self._refused_by_store
@@ -337,6 +357,7 @@ class _ImportRun:
         self.checkpoint.save()
 
     async def _put_batch(self, batch: Sequence[tuple[Record, Entity, Item]]) -> None:
+        """Write the batch; if the store refuses it, write row by row and reject the refused ones."""
         if self.importer.put is None and len(batch) > 1:
             for one in batch:
                 await self._put_batch([one])
@@ -355,6 +376,7 @@ class _ImportRun:
                 await self._put_batch([one])
 
     async def _put_or_keep(self, rows: Sequence[Entity]) -> None:
+        """Write the rows, or one row with a condition; count it as kept if the condition fails."""
         if self.importer.put is not None:
             await self.stores.run(self.importer.put(rows))
         elif self.importer.put_each is not None:
@@ -364,9 +386,7 @@ class _ImportRun:
                 self._kept += 1
 
     def _check_same_file(self, end: int) -> None:
-        """Raise InvalidRequest at the checkpoint, before any write, if the file up to there is not the one
-        that was imported.
-        """
+        """At the checkpoint, before any write, raise `InvalidRequest` if the file up to there has changed."""
         if self._is_same_file or end < self._resume_from:
             return
         if end != self._resume_from or self.source.digest() != self.checkpoint.digest:
@@ -380,6 +400,7 @@ class _ImportRun:
         )
 
     def _build_report(self) -> ImportReport:
+        """Return the counts of this run."""
         return ImportReport(
             rows=self._rows,
             written=self._rows - self.rejects.count - self._kept,
@@ -393,4 +414,5 @@ class _ImportRun:
 
 
 def _batch_starts(count: int) -> Iterator[int]:
-    yield from range(0, count, BATCH_WRITES_MAX)
+    """Yield the index of the first row of each batch."""
+    yield from range(0, count, MAX_BATCH_WRITES)

@@ -1,4 +1,4 @@
-"""A CSV file as records, each with its line number and end offset: the input of an import.
+"""Reader of a CSV file for an import: yields records with their line number and end offset.
 
 The file is streamed: only one record is in memory. An error costs only its own line: an unclosed quote is
 reported at the line where it opens, and reading resumes after that line.
@@ -18,7 +18,7 @@ from typing import BinaryIO, Final
 
 from holdfast.core.errors import InvalidRequest, RetryLater
 
-LINE_BYTES_MAX: Final = 16 * 1024 * 1024
+MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 DELIMITERS: Final = (",", ";", "\t", "|")
 UTF16_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -34,7 +34,10 @@ class Record:
 
 
 class CsvFile:
-    """A CSV file opened for one pass. `is_known` recognises column names."""
+    """A CSV file opened and locked for one pass.
+
+    `is_known` recognises column names, to find the delimiter.
+    """
 
     def __init__(self, path: Path, encoding: str, is_known: Callable[[str], bool]) -> None:
         self.path, self.size = path, path.stat().st_size
@@ -50,7 +53,9 @@ class CsvFile:
             raise
 
     def records(self) -> Iterator[Record]:
-        """Yield the records after the header."""
+        """Yield the records after the header, without blank lines; one that is not valid CSV has a
+        `fault`.
+        """
         while True:
             self._lines.release_taken(self._digest.update)
             try:
@@ -79,15 +84,20 @@ class CsvFile:
         self.close()
 
     def _open_reader(self) -> Iterator[list[str]]:
+        """Return a CSV parser of the remaining lines."""
         return csv.reader(self._lines, delimiter=self.delimiter, strict=True)
 
     def _build_broken_record(self, error: csv.Error) -> Record:
+        """Return the first line of an invalid record as a record with a fault; the other lines are read
+        again.
+        """
         text = self._lines.push_back_all_but_first()
         return Record(
             self._lines.number, [text.rstrip("\r\n")], self._lines.offset, f"The row is not CSV: {error}"
         )
 
     def _check_encoding(self, encoding: str) -> None:
+        """Raise `InvalidRequest` for UTF-16; skip UTF-8's byte order mark."""
         start = self._file.peek(4) if hasattr(self._file, "peek") else b""
         if start.startswith(UTF16_MARKS):
             raise InvalidRequest(
@@ -98,7 +108,11 @@ class CsvFile:
             self._lines.offset = len(codecs.BOM_UTF8)
 
     def _read_header(self, is_known: Callable[[str], bool]) -> tuple[str, list[str]]:
-        """Read the first line that is not blank, with the delimiter that yields the most known columns."""
+        """Return the delimiter that yields the most known columns in the first line that is not blank, and
+        its columns.
+
+        Raise `InvalidRequest` for an empty file.
+        """
         for text in self._lines:
             if text.strip():
                 break
@@ -122,7 +136,7 @@ class _LineReader:
         return self
 
     def __next__(self) -> str:
-        raw = self._pushed_back.popleft() if self._pushed_back else self._file.readline(LINE_BYTES_MAX)
+        raw = self._pushed_back.popleft() if self._pushed_back else self._file.readline(MAX_LINE_BYTES)
         if not raw:
             raise StopIteration
         self.taken.append(raw)
@@ -137,6 +151,7 @@ class _LineReader:
         self.taken, self.fault = [], None
 
     def push_back_all_but_first(self) -> str:
+        """Return the first line of the record as text; the others are read again."""
         first, *others = self.taken
         self._pushed_back.extendleft(reversed(others))
         self.taken = [first]
@@ -145,6 +160,7 @@ class _LineReader:
         return self._decode(first)
 
     def _decode(self, raw: bytes) -> str:
+        """Return the line as text. One in another encoding sets `fault` and is read as Latin-1."""
         try:
             return raw.decode(self._encoding)
         except UnicodeDecodeError as error:
@@ -156,7 +172,7 @@ class _LineReader:
 
 
 def _refuse_second_reader(file: BinaryIO, path: Path) -> None:
-    """Lock the file. Two imports of one file would overwrite each other's rejects and checkpoint.
+    """Lock the file, or raise `RetryLater`: two imports would overwrite each other's rejects and checkpoint.
 
     Closing the file releases the lock. On file systems without locks the import continues.
     """
@@ -171,6 +187,7 @@ def _refuse_second_reader(file: BinaryIO, path: Path) -> None:
 
 
 def _split_cells(text: str, delimiter: str) -> list[str]:
+    """Return the cells of one line; none if it is not valid CSV."""
     try:
         return next(csv.reader([text], delimiter=delimiter))
     except csv.Error:

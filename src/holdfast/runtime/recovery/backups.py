@@ -1,4 +1,4 @@
-"""Backups and restores: a table at a time within its recovery window, or as a backup holds it.
+"""Backups of tables, restores into new tables, and restores in place: from a backup or a point in time.
 
 As on DynamoDB, a restore creates a new table. `restore_in_place` goes further: it restores into a temporary
 table, changes the live table to that state (`restore_in_place.py`), and deletes the temporary one. Tables are
@@ -20,7 +20,7 @@ from holdfast.core.errors import (
     TableAlreadyExists,
     TableNotFound,
 )
-from holdfast.core.limits import LIST_BACKUPS_MAX
+from holdfast.core.limits import MAX_LIST_BACKUPS
 from holdfast.operations import tables as requests
 from holdfast.operations.tables import (
     BackupName,
@@ -34,9 +34,9 @@ from holdfast.runtime.stores import Stores
 from holdfast.runtime.table_provisioner import wait_until
 
 # A large table takes hours on the service.
-WAIT_SECONDS_MAX: Final = 6 * 3600.0
-NAME_CHARACTERS_MAX: Final = 255
-NAME: Final = re.compile(rf"[a-zA-Z0-9_.-]{{3,{NAME_CHARACTERS_MAX}}}")
+MAX_WAIT_SECONDS: Final = 6 * 3600.0
+MAX_NAME_CHARACTERS: Final = 255
+NAME: Final = re.compile(rf"[a-zA-Z0-9_.-]{{3,{MAX_NAME_CHARACTERS}}}")
 # DynamoDB reports the time of a restore to the second.
 RESTORE_TIME_PRECISION_S: Final = 1.0
 
@@ -71,7 +71,10 @@ async def create_backup(
     *,
     progress: Progress = lambda what, done, total: None,
 ) -> BackupSummary:
-    """Back up a table as it is now, and wait until the backup can be restored."""
+    """Back up a table as it is now, and wait until the backup can be restored.
+
+    `name` defaults to table and time.
+    """
     if name is not None:
         _check_name(name)
     source = await _describe_table(stores, table)
@@ -86,14 +89,15 @@ async def create_backup(
         progress(f"{table} (backed up)", source.item_count if is_available else 0, source.item_count)
         return is_available
 
-    await wait_until(is_complete, WAIT_SECONDS_MAX, f"The backup {backup} is not complete")
+    await wait_until(is_complete, MAX_WAIT_SECONDS, f"The backup {backup} is not complete")
     return summary
 
 
 def _check_name(name: str) -> None:
+    """Raise `InvalidRequest` unless DynamoDB accepts the name."""
     if not NAME.fullmatch(name):
         raise InvalidRequest(
-            f"Invalid name {name!r} of a table or backup: expected 3 to {NAME_CHARACTERS_MAX} letters, "
+            f"Invalid name {name!r} of a table or backup: expected 3 to {MAX_NAME_CHARACTERS} letters, "
             "digits, dots, hyphens and underscores."
         )
 
@@ -104,7 +108,7 @@ async def list_backups(stores: Stores, table: str | None = None) -> list[BackupS
     after: BackupName | None = None
     while True:
         page = await stores.tables.run(
-            requests.ListBackups(table, limit=LIST_BACKUPS_MAX, after=after, type="ALL")
+            requests.ListBackups(table, limit=MAX_LIST_BACKUPS, after=after, type="ALL")
         )
         found += page.backups
         after = page.last
@@ -113,8 +117,9 @@ async def list_backups(stores: Stores, table: str | None = None) -> list[BackupS
 
 
 async def get_recovery_window(stores: Stores, table: str) -> RecoveryWindow:
-    """Return the times that the table can be restored to. Raise RecoveryUnavailable if its recovery is
-    off.
+    """Return the times that the table can be restored to.
+
+    Raise `RecoveryUnavailable` if its recovery is off.
     """
     try:
         backups: ContinuousBackups = await stores.tables.run(requests.DescribeContinuousBackups(table))
@@ -138,9 +143,10 @@ async def restore_table(
     reuse: bool = False,
     progress: Progress = lambda what, done, total: None,
 ) -> TableDescription:
-    """Restore a table into a new one, and wait until it is ready. The source table is not touched.
+    """Restore the table's state at `to` into a new table, and wait until it is ready.
 
-    If the same restore is already running, wait for it; with `reuse`, accept one that has finished.
+    The source is not touched. If the same restore is already running, wait for it; with `reuse`, accept one
+    that has finished. Raises as `check_restorable` does.
     """
     await check_restorable(stores, table, into, to, reuse=reuse)
     if await _find_table(stores, into) is None:
@@ -151,7 +157,10 @@ async def restore_table(
 async def check_restorable(
     stores: Stores, table: str, into: str, to: RestorePoint, *, reuse: bool = False
 ) -> None:
-    """Raise if the restore is impossible: a time outside the window, a missing backup, an existing target."""
+    """Raise if the restore is impossible: a time outside the window, a missing backup, an existing target.
+
+    With `reuse`, a target that holds the same restore is accepted.
+    """
     _check_name(into)
     if isinstance(to, BackupName):
         await stores.tables.run(requests.DescribeBackup(to))
@@ -173,11 +182,11 @@ async def restore_in_place(
     dry_run: bool = False,
     progress: Progress = lambda what, done, total: None,
 ) -> RestoreReport:
-    """Change a table back to a time or a backup, item by item, using a temporary table that is deleted at the
-    end. A dry run only counts the differences.
+    """Change a table back to a time or a backup, item by item. A dry run only counts the differences.
 
-    Stop the table's writers first. After an interruption, or if others wrote items meanwhile, the temporary
-    table stays, and the same call resumes with it.
+    It uses a temporary table that is deleted at the end. Stop the table's writers first. After an
+    interruption, or if others wrote items meanwhile, the temporary table stays, and the same call resumes
+    with it.
     """
     await _describe_table(stores, table)
     temporary = build_temporary_name(table, to, "restoring")
@@ -196,14 +205,17 @@ def build_temporary_name(table: str, to: RestorePoint, label: str) -> str:
 
 
 def _append_suffix(name: str, suffix: str) -> str:
-    return name[: NAME_CHARACTERS_MAX - len(suffix)] + suffix
+    """Append the suffix to the name, cut to DynamoDB's longest name."""
+    return name[: MAX_NAME_CHARACTERS - len(suffix)] + suffix
 
 
 def _format_stamp(moment: float) -> str:
+    """Return the time as it may be part of a table's name."""
     return format_time(moment).replace("-", "").replace(":", "")
 
 
 async def _describe_table(stores: Stores, table: str) -> TableDescription:
+    """Return the table's description; raise `TableNotFound` if it does not exist."""
     found = await _find_table(stores, table)
     if found is None:
         raise _build_not_found_error(table)
@@ -211,6 +223,7 @@ async def _describe_table(stores: Stores, table: str) -> TableDescription:
 
 
 async def _find_table(stores: Stores, table: str) -> TableDescription | None:
+    """Return the table's description, or None if it does not exist."""
     try:
         return await stores.tables.run(requests.DescribeTable(table))
     except NotFound:
@@ -226,6 +239,7 @@ def _build_not_found_error(table: str) -> TableNotFound:
 
 def _check_time(table: str, at: float, window: RecoveryWindow) -> None:
     # The window's first second counts whole, as DynamoDB reports it.
+    """Raise `InvalidRestoreTime` if the time is outside the recovery window."""
     if not int(window.earliest) <= at <= window.latest:
         raise InvalidRestoreTime(
             f"Invalid restore time {format_time(at)} for {table}: expected a time {window}, or a backup."
@@ -233,6 +247,7 @@ def _check_time(table: str, at: float, window: RecoveryWindow) -> None:
 
 
 def _is_same_restore(existing: TableDescription, table: str, to: RestorePoint, reuse: bool) -> bool:
+    """Return True if the existing table is this restore: in progress, or with `reuse` finished."""
     origin = existing.restore
     if origin is None or not (origin.in_progress or reuse):
         return False
@@ -245,12 +260,14 @@ def _is_same_restore(existing: TableDescription, table: str, to: RestorePoint, r
 def _build_restore_request(
     table: str, into: str, to: RestorePoint, overrides: RestoreOverrides
 ) -> requests.Operation[TableDescription]:
+    """Return the request that restores a backup, or a table to a time."""
     if isinstance(to, BackupName):
         return requests.RestoreTableFromBackup(to, into, overrides)
     return requests.RestoreTableToPointInTime(table, into, to, overrides)
 
 
 async def _wait_until_restored(stores: Stores, table: str, into: str, progress: Progress) -> TableDescription:
+    """Wait until the new table is active, reporting progress, and return its description."""
     source = await _find_table(stores, table)
     total = 0 if source is None else source.item_count
     found = await _describe_table(stores, into)
@@ -261,5 +278,5 @@ async def _wait_until_restored(stores: Stores, table: str, into: str, progress: 
         progress(f"{into} (items restored)", found.item_count, max(found.item_count, total))
         return found.status == "ACTIVE"
 
-    await wait_until(is_active, WAIT_SECONDS_MAX, f"The table {into} is not restored")
+    await wait_until(is_active, MAX_WAIT_SECONDS, f"The table {into} is not restored")
     return found

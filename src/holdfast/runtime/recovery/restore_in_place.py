@@ -1,4 +1,4 @@
-"""Restore in place, last stage: change a live table to the state of a restored one, item by item.
+"""Last stage of a restore in place: changes a live table to the state of a restored one, item by item.
 
 First every restored item is looked up in the live table and put if missing or different; then every live item
 is looked up in the restored table and deleted if it is not there. Correct items are left alone, so a run can
@@ -15,16 +15,16 @@ from math import floor
 from typing import Any, Final, Literal, TypeAlias
 
 from holdfast.core.errors import ConditionFailed, RetryLater
-from holdfast.core.limits import BATCH_READS_MAX
+from holdfast.core.limits import MAX_BATCH_READS
 from holdfast.operations import tables as requests
 from holdfast.operations.expressions import nodes
 from holdfast.operations.values import Item, are_equal
-from holdfast.runtime.stores import BATCH_ATTEMPTS_MAX, PARALLEL_REQUESTS_MAX, Stores, gather_or_cancel
+from holdfast.runtime.stores import MAX_BATCH_ATTEMPTS, MAX_PARALLEL_REQUESTS, Stores, gather_or_cancel
 
 # A condition takes 300 operators, two per attribute. Changes to further attributes are noticed after the
 # write.
-WATCHED_ATTRIBUTES_MAX: Final = 100
-EXAMPLES_MAX: Final = 20
+MAX_WATCHED_ATTRIBUTES: Final = 100
+MAX_EXAMPLES: Final = 20
 
 DifferenceKind: TypeAlias = Literal["missing", "different", "extra"]
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -40,8 +40,7 @@ class Difference:
 
 @dataclass
 class RestoreReport:
-    """The outcome of a restore, or on a dry run what it would do. `contended` items were written by others
-    meanwhile.
+    """The counts of a restore, or on a dry run of what it would do. Others wrote `contended` items meanwhile.
 
     `began_at` is the time before the first write; `examples` are the first differences found.
     """
@@ -61,10 +60,12 @@ class RestoreReport:
 
     @property
     def changed(self) -> int:
+        """The number of items put or deleted."""
         return self.restored + self.deleted
 
     @property
     def is_complete(self) -> bool:
+        """True if no other writer changed an item meanwhile."""
         return not self.contended
 
 
@@ -76,8 +77,9 @@ async def revert_table(
     dry_run: bool = False,
     progress: Progress = lambda what, done, total: None,
 ) -> RestoreReport:
-    """Change the table `live` to the state of the table `restored`. Both are physical names of tables with
-    the same key.
+    """Change the table `live` to the state of the table `restored`, and return the counts.
+
+    Both are physical names of tables with the same key.
     """
     return await _TableReversion(stores, live, restored, dry_run, progress).run()
 
@@ -104,6 +106,7 @@ class _TableReversion:
         self._report = RestoreReport((floor(stores.clock.now() * 1000) - 1) / 1000)
 
     async def run(self) -> RestoreReport:
+        """Put missing and different items, then delete extra ones, and return the counts."""
         there = await self._stores.tables.run(requests.DescribeTable(self._live))
         wanted = await self._stores.tables.run(requests.DescribeTable(self._restored))
         self._names = there.definition.keys.names
@@ -115,10 +118,11 @@ class _TableReversion:
         return self._report
 
     async def _read_pages(self, table: str) -> AsyncIterator[list[Item]]:
+        """Yield the items of a table page by page, and report progress."""
         start: Item | None = None
         while True:
             page = await self._stores.tables.run(
-                requests.Scan(table, limit=BATCH_READS_MAX, start_key=start, consistent=True)
+                requests.Scan(table, limit=MAX_BATCH_READS, start_key=start, consistent=True)
             )
             if page.items:
                 yield page.items
@@ -129,6 +133,7 @@ class _TableReversion:
                 return
 
     async def _put_missing(self, items: list[Item]) -> None:
+        """Put those of the restored items that the live table lacks or has differently."""
         live = await self._fetch(self._live, items)
         writes = []
         for item in items:
@@ -140,6 +145,7 @@ class _TableReversion:
         await self._apply_all(writes)
 
     async def _delete_extra(self, items: list[Item]) -> None:
+        """Delete those of the live items that the restored table lacks."""
         wanted = await self._fetch(self._restored, items)
         keys = [(self._extract_key(item), item) for item in items]
         await self._apply_all(
@@ -147,10 +153,10 @@ class _TableReversion:
         )
 
     async def _fetch(self, table: str, items: Iterable[Item]) -> dict[Any, Item]:
-        """Return the items of a table that have the same keys, by key."""
+        """Return those of the items that the table has, by key, as they are there."""
         keys = tuple(map(self._extract_key, items))
         found: dict[Any, Item] = {}
-        for _ in range(BATCH_ATTEMPTS_MAX):
+        for _ in range(MAX_BATCH_ATTEMPTS):
             request = requests.BatchGetItem((requests.KeysAndAttributes(table, keys, consistent=True),))
             result = await self._stores.tables.run(request)
             found |= {_to_hashable(self._extract_key(item)): item for item in result.items.get(table, ())}
@@ -163,10 +169,15 @@ class _TableReversion:
         )
 
     async def _apply_all(self, writes: list[_Write]) -> None:
-        for start in range(0, len(writes), PARALLEL_REQUESTS_MAX):
-            await gather_or_cancel(map(self._apply, writes[start : start + PARALLEL_REQUESTS_MAX]))
+        """Apply the writes, several at a time."""
+        for start in range(0, len(writes), MAX_PARALLEL_REQUESTS):
+            await gather_or_cancel(map(self._apply, writes[start : start + MAX_PARALLEL_REQUESTS]))
 
     async def _apply(self, write: _Write) -> None:
+        """Make and count the write; on a dry run only count it.
+
+        If another writer changed the item, count it as contended.
+        """
         if self._dry_run or await self._write_unless_changed(write):
             self._count(write)
         else:
@@ -185,7 +196,7 @@ class _TableReversion:
         return is_written
 
     async def _swap_item(self, write: _Write) -> Item | None:
-        """Write the item and return the one it replaced. The condition covers only attributes with known
+        """Write the item and return the one it replaced; the condition covers only attributes with known
         names.
         """
         condition = _build_unchanged_condition(self._names[0], write)
@@ -198,6 +209,7 @@ class _TableReversion:
         return replaced
 
     def _count(self, write: _Write) -> None:
+        """Add the write to the counts and to the first examples."""
         match write.what:
             case "missing":
                 self._report.missing += 1
@@ -205,7 +217,7 @@ class _TableReversion:
                 self._report.different += 1
             case "extra":
                 self._report.deleted += 1
-        if len(self._report.examples) < EXAMPLES_MAX:
+        if len(self._report.examples) < MAX_EXAMPLES:
             self._report.examples.append(Difference(write.what, write.key))
 
     def _extract_key(self, item: Item) -> Item:
@@ -213,16 +225,20 @@ class _TableReversion:
 
 
 def _to_hashable(key: Item) -> Any:
+    """Return the values of a key as a tuple."""
     return tuple(key.values())
 
 
 def _is_same_item(item: Item | None, other: Item | None) -> bool:
+    """Return True if both are absent, or equal."""
     return item is other if item is None or other is None else are_equal(item, other)
 
 
 def _build_unchanged_condition(partition: str, write: _Write) -> nodes.Condition:
-    """Return the condition that the live item is unchanged: same attributes, and none of the restored ones
+    """Return the condition that the live item is as read: same attributes, and none of the restored ones
     added.
+
+    It covers the first hundred attributes.
     """
     seen = write.seen
     if seen is None:
@@ -234,4 +250,4 @@ def _build_unchanged_condition(partition: str, write: _Write) -> nodes.Condition
     ]
     conditions += [nodes.AttributeNotExists(nodes.Path(name)) for name in absent]
     there = nodes.AttributeExists(nodes.Path(partition))
-    return nodes.And((there, *conditions[:WATCHED_ATTRIBUTES_MAX])) if conditions else there
+    return nodes.And((there, *conditions[:MAX_WATCHED_ATTRIBUTES])) if conditions else there

@@ -26,6 +26,7 @@ class Latencies:
         self._lock = threading.Lock()
 
     def record(self, ms: float, labels: Labels) -> None:
+        """Add one request's milliseconds under these labels."""
         with self._lock:
             counts = self._counts.get(labels)
             if counts is None:

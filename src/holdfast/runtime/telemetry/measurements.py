@@ -1,4 +1,4 @@
-"""A system's own measurements: duplicates dropped, fallback keys used, seconds until something was routed.
+"""A system's own measurements: passes each count or measured value to the subscribers.
 
 `stores.count("duplicates_dropped")` adds to a counter, `stores.measure("seconds_to_route", 1.8)` to a
 distribution. Subscribers (the metrics at `/metrics`, a story, a test) receive each one; without subscribers
@@ -42,8 +42,9 @@ class Measurements:
         self._listeners.append(listener)
 
     def publish(self, measurement: Measurement) -> None:
-        """Pass a measurement to the subscribers. Raise InvalidRequest for an invalid name or a negative
-        count.
+        """Pass a measurement to the subscribers.
+
+        Raise `InvalidRequest` for an invalid name or a negative count.
         """
         if not _NAME.fullmatch(measurement.name):
             raise InvalidRequest(

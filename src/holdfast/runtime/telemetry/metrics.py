@@ -1,7 +1,7 @@
-"""Metrics of a process: its table requests under CloudWatch's names, in Prometheus' text format.
+"""Metrics of a process in Prometheus' text format: requests, queues, indexes and the system's own values.
 
-They include the state of the system's queues and the system's own measurements (`stores.count`,
-`stores.measure`). `open_metrics(stores)` observes every `Usage` of the stores. The instruments are
+Table requests and queues have CloudWatch's names; the system's own values come from `stores.count` and
+`stores.measure`. `open_metrics(stores)` observes every `Usage` of the stores. The instruments are
 OpenTelemetry's, except latencies (`latencies.py`); each `Metrics` has its own provider and registry, so that
 two in one process do not mix. OpenTelemetry is an extra: without it the stores work, nothing is counted, and
 the text says what to install.
@@ -70,7 +70,7 @@ ALIASES: Final[Mapping[str, str]] = {"OnlineIndexPercentage": INDEX_PROGRESS, "U
 LATENCY_MS_BOUNDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
 # Systems mostly measure seconds, from milliseconds to an hour.
 MEASURE_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
-REFRESH_SECONDS_MAX: Final = 5.0
+MAX_REFRESH_SECONDS: Final = 5.0
 INSTALL_HINT: Final = (
     "# Metrics are not installed: run pip install '.[metrics]' in the Holdfast clone, or make setup.\n"
 )
@@ -90,7 +90,9 @@ class MetricsSource(Protocol):
 
 
 def open_metrics(stores: Stores) -> MetricsSource:
-    """Start counting what these stores, and every view of them, do."""
+    """Start counting what these stores, and every view of them, do; count nothing if the extra is not
+    installed.
+    """
     return Metrics(stores) if is_installed() else NoMetrics()
 
 
@@ -117,6 +119,7 @@ class NoMetrics:
         """Do nothing: there is nothing to refresh."""
 
     def render(self) -> str:
+        """Return the hint what to install."""
         return INSTALL_HINT
 
 
@@ -197,7 +200,8 @@ class Metrics:
     def value(self, name: str, **labels: str) -> float:
         """Return one metric, by name or alias, summed over all labels that are not given.
 
-        For index progress it is the lowest, for latency the number of requests.
+        For index progress it is the lowest, for distributions the number of values. Raise `NotFound` for an
+        unknown name.
         """
         self._flush_units()
         real = name if name in self._instruments else resolve_metric_name(name)
@@ -217,8 +221,8 @@ class Metrics:
         self._indexes = [report for table in tables for report in await self._read_index_reports(table)]
 
     async def _read_index_reports(self, table: Table) -> list[IndexReport]:
-        """Return a table's index reports; none if this process has no access to it, as a component only knows
-        its own tables.
+        """Return a table's index reports; none, with one warning, if this process has no access to the
+        table.
         """
         try:
             return await get_index_reports(self._stores, [table])
@@ -236,6 +240,7 @@ class Metrics:
         self._queues = [report for queue in queues for report in await self._read_queue_reports(queue)]
 
     async def _read_queue_reports(self, queue: Queue[Any]) -> list[QueueReport]:
+        """Return a queue's report; none, with one warning, if this process has no access to the queue."""
         try:
             return await get_queue_reports(self._stores, [queue])
         except AccessRefused as refused:
@@ -248,6 +253,7 @@ class Metrics:
 
     def _refresh(self, loop: asyncio.AbstractEventLoop) -> None:
         # A stale value would look current: what cannot be read is left out.
+        """Read the index and queue reports again, on the loop."""
         self._indexes, self._queues = [], []
         self._refresh_on_loop("indexes", self.refresh_indexes, loop)
         self._refresh_on_loop("queues", self.refresh_queues, loop)
@@ -255,17 +261,21 @@ class Metrics:
     def _refresh_on_loop(
         self, what: str, refresh: Callable[[], Awaitable[None]], loop: asyncio.AbstractEventLoop
     ) -> None:
+        """Run `refresh` on the loop from this thread, for at most five seconds; only log a failure."""
+
         async def run() -> None:
             await refresh()
 
         future = asyncio.run_coroutine_threadsafe(run(), loop)
         try:
-            future.result(REFRESH_SECONDS_MAX)
+            future.result(MAX_REFRESH_SECONDS)
         except (HoldfastError, TimeoutError) as error:
             future.cancel()
             log.warning("Refreshing the metrics of the %s failed: %s", what, str(error) or "timed out")
 
     def _build_queue_gauge(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        """Return a callback that yields the gauge `name` of each queue."""
+
         def observe(_: CallbackOptions) -> Iterable[Observation]:
             from opentelemetry.metrics import Observation
 
@@ -277,6 +287,7 @@ class Metrics:
         return observe
 
     def _observe_index_progress(self, _: CallbackOptions) -> Iterable[Observation]:
+        """Yield the progress of each index, except optional ones that do not exist."""
         from opentelemetry.metrics import Observation
 
         for report in self._indexes:
@@ -288,7 +299,10 @@ class Metrics:
     # --- recording metrics ----------------------------------------------------------------------------------
 
     def record_usage(self, usage: Usage) -> None:
-        """Record one request. The stores call it for each."""
+        """Record one request: its latency, units, throttles and failed condition.
+
+        The stores call it for each.
+        """
         if usage.store != "tables":
             self._record_other_store(usage)
             return
@@ -304,15 +318,16 @@ class Metrics:
             self._counters[CONDITIONS_FAILED].add(1, self._build_labels(usage.table, None))
 
     def _record_other_store(self, usage: Usage) -> None:
-        """Record a request to a queue or bucket. A receive waits for messages, so its duration says nothing
-        about the store.
+        """Record the latency of a request to another store than tables, unless it failed or is a receive.
+
+        A receive waits for messages, so its duration says nothing about the store.
         """
         if usage.error is None and usage.operation != "ReceiveMessage":
             name = "QueueName" if usage.store == "queues" else "BucketName"
             self._latencies.record(usage.ms, (("Operation", usage.operation), (name, usage.table)))
 
     def record_measurement(self, measurement: Measurement) -> None:
-        """Record a value that the system itself counts or measures."""
+        """Record a value that the system itself counts or measures; warn if a name is used for both."""
         instrument = self._instruments.get(measurement.name) or self._create_instrument(measurement)
         if measurement.kind == "count" and hasattr(instrument, "add"):
             instrument.add(measurement.value, dict(measurement.labels))
@@ -322,6 +337,7 @@ class Metrics:
             log.warning("Metric %s is used both as a counter and as a distribution.", measurement.name)
 
     def _create_instrument(self, measurement: Measurement) -> Counter | Histogram:
+        """Create the counter or histogram of a measurement's name."""
         instrument: Counter | Histogram
         if measurement.kind == "count":
             instrument = self._meter.create_counter(measurement.name)
@@ -333,6 +349,7 @@ class Metrics:
         return instrument
 
     def _record_units(self, usage: Usage) -> None:
+        """Add the request's units to the sums by table and index, until `_flush_units`."""
         for capacity in usage.capacity:
             # A local index consumes its table's capacity, a global one its own.
             own = sum(capacity.local_indexes.values(), capacity.own)
@@ -344,8 +361,9 @@ class Metrics:
                             self._units[counter] = self._units.get(counter, 0.0) + amount
 
     def _flush_units(self) -> None:
-        """Add the accumulated units to the counters. They are summed until needed, because a counter is slow
-        per request.
+        """Add the accumulated units to the counters.
+
+        They are summed until needed, because a counter is slow.
         """
         with self._units_lock:
             units, self._units = self._units, {}
@@ -353,8 +371,8 @@ class Metrics:
             self._counters[name].add(amount, self._build_labels(table, index))
 
     def _record_throttles(self, usage: Usage) -> None:
-        """Record each throttled attempt, including those that the engine retried; an engine that reports none
-        made one.
+        """Record each throttled attempt, including retried ones; a throttled request without reported
+        attempts counts once.
         """
         at_least = int(usage.error == Throttled.label)
         by_kind = READ_THROTTLES if usage.operation in _READS else WRITE_THROTTLES
@@ -372,14 +390,16 @@ class Metrics:
 
 
 class _LatencyCollector:
-    """A collector for Prometheus' registry. All samples have the same label names; missing labels are
-    empty.
+    """A collector for Prometheus' registry.
+
+    All samples have the same label names; missing labels are empty.
     """
 
     def __init__(self, latencies: Latencies) -> None:
         self._latencies = latencies
 
     def collect(self) -> Iterable[HistogramMetricFamily]:
+        """Yield the latency histogram, if anything was recorded."""
         from prometheus_client.core import HistogramMetricFamily
 
         if not (found := self._latencies.snapshot()):
@@ -392,6 +412,7 @@ class _LatencyCollector:
 
 
 def _get_gauge_value(report: QueueReport, name: str) -> float | None:
+    """Return the gauge `name` of the queue; None for dead letters of a queue without a dead-letter queue."""
     waiting = report.waiting
     return {
         QUEUE_VISIBLE: waiting.visible,

@@ -1,4 +1,4 @@
-"""Usage of operations: pattern and component, items read and returned, capacity units and time.
+"""`Usage`, the record of one request to an engine, and `Meter`, which collects those of a block of code.
 
 `Stores` records one `Usage` per request to an engine. A `Meter` collects those of a block of code, so that a
 number can be traced to the pattern that caused it; the metrics collect those of a process.
@@ -36,6 +36,7 @@ class Usage:
 
     @property
     def units(self) -> Units:
+        """The capacity units consumed by all tables together."""
         return sum((each.total for each in self.capacity), Units())
 
 

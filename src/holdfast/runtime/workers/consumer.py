@@ -1,4 +1,4 @@
-"""The consumer of one queue: several messages concurrently, those of one group in order.
+"""`QueueConsumer`: receives from one queue, handles messages concurrently, those of one group in order.
 
 A receive returns up to ten messages. Each takes one of the consumer's `concurrency` slots; messages of one
 group form a lane and are handled in order. If a message of a lane fails, those behind it are released
@@ -14,14 +14,14 @@ from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from holdfast.core.errors import DeclarationError, HoldfastError, RetryLater, StoreClosed
-from holdfast.model.queues import BATCH_MAX, ReceivedMessage
+from holdfast.model.queues import MAX_BATCH, ReceivedMessage
 from holdfast.model.system import Consumer, Handler
 from holdfast.runtime.stores import Stores
 from holdfast.runtime.workers.backoff import compute_backoff
 from holdfast.runtime.workers.in_flight_message import InFlightMessage
 
 RECEIVE_PAUSE_S: Final = 0.1
-RECEIVE_PAUSE_S_MAX: Final = 10.0
+MAX_RECEIVE_PAUSE_S: Final = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +64,7 @@ class QueueConsumer:
                 await self._cancel_lanes()
 
     async def _open_handler(self, stack: AsyncExitStack) -> Handler:
+        """Open the consumer's handler; raise `DeclarationError` that names the queue if that fails."""
         try:
             return await stack.enter_async_context(self._consumer.open_handler(self._stores))
         except HoldfastError:
@@ -77,9 +78,10 @@ class QueueConsumer:
             raise refusal from error
 
     async def _receive_all(self, handler: Handler) -> None:
+        """Receive and dispatch messages until the stop; retry a failing store with growing pauses."""
         failures = 0
         while await self._wait_for_slot():
-            count = 1 if self._one_by_one else min(BATCH_MAX, self._free_slots)
+            count = 1 if self._one_by_one else min(MAX_BATCH, self._free_slots)
             try:
                 received = await self._stores.run(self._consumer.receive(count, self._wait_s))
                 failures = 0
@@ -105,7 +107,8 @@ class QueueConsumer:
         return not self._stop.is_set()
 
     async def _wait_before_retry(self, failures: int, error: HoldfastError) -> None:
-        pause_s = compute_backoff(failures, RECEIVE_PAUSE_S, RECEIVE_PAUSE_S_MAX)
+        """Log the failed receive and pause, at most until the stop. `failures` is the number in a row."""
+        pause_s = compute_backoff(failures, RECEIVE_PAUSE_S, MAX_RECEIVE_PAUSE_S)
         log.warning("Receiving from %s failed, retry in %.1f s: %s", self._consumer.name, pause_s, error)
         try:
             await asyncio.wait_for(self._stop.wait(), pause_s)
@@ -113,6 +116,7 @@ class QueueConsumer:
             pass
 
     def _dispatch(self, handler: Handler, received: Sequence[ReceivedMessage[Any]]) -> None:
+        """Start a task per lane of messages: those of one group, or one without a group."""
         lanes: dict[str, list[InFlightMessage]] = {}
         for each in received:
             lane_id = each.id if each.group is None else f"group {each.group}"
@@ -125,6 +129,7 @@ class QueueConsumer:
             task.add_done_callback(self._on_lane_done)
 
     def _wrap(self, received: ReceivedMessage[Any]) -> InFlightMessage:
+        """Return the message in flight: its visibility is extended from now on."""
         return InFlightMessage(self._stores, self._consumer, received, visibility_s=self._visibility_s)
 
     async def _process_lane(self, handler: Handler, lane: list[InFlightMessage]) -> None:
@@ -139,6 +144,7 @@ class QueueConsumer:
             self._take_slots(-taken)
 
     def _on_lane_done(self, lane: asyncio.Task[None]) -> None:
+        """Forget the lane, and log an error that it raised."""
         self._lanes.discard(lane)
         if not lane.cancelled() and (error := lane.exception()) is not None:
             log.error(
@@ -151,12 +157,14 @@ class QueueConsumer:
             await asyncio.wait(self._lanes, timeout=self._grace_s)
 
     async def _cancel_lanes(self) -> None:
+        """Cancel the running lanes and wait for them."""
         for lane in self._lanes:
             lane.cancel()
         if self._lanes:
             await asyncio.wait(self._lanes)
 
     def _take_slots(self, count: int) -> None:
+        """Take this number of slots; a negative one frees them."""
         self._free_slots -= count
         if self._free_slots > 0:
             self._slot_freed.set()

@@ -1,4 +1,4 @@
-"""An in-flight message: hidden from others while it waits and is handled, then deleted or released."""
+"""`InFlightMessage`: a received message, kept hidden while it is handled, then deleted or released."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from holdfast.model.system import Consumer, Handler
 from holdfast.runtime.stores import Stores
 from holdfast.runtime.workers.backoff import DELAY_S_LIMIT, compute_backoff
 
-DELETE_ATTEMPTS_MAX: Final = 5
+MAX_DELETE_ATTEMPTS: Final = 5
 DELETE_PAUSE_S: Final = 0.1
-DELETE_PAUSE_S_MAX: Final = 2.0
+MAX_DELETE_PAUSE_S: Final = 2.0
 
 log = logging.getLogger(__name__)
 
 
 class InFlightMessage:
-    """A received message. Its visibility timeout is extended at half time, until it is deleted or
-    released.
+    """A received message.
+
+    Its visibility timeout is extended at half time, until it is deleted or released.
     """
 
     def __init__(
@@ -35,7 +36,11 @@ class InFlightMessage:
         self._extending = asyncio.create_task(self._extend_visibility())
 
     async def handle(self, handler: Handler) -> bool:
-        """Return True if the message is done. If not, it was released, or another consumer has it."""
+        """Run the handler and delete the message; return True then.
+
+        If the handler fails, release the message for a retry and return False; also if another consumer has
+        it.
+        """
         with bind_correlation_id(self.received.correlation_id):
             try:
                 await self._run_handler(handler)
@@ -55,10 +60,9 @@ class InFlightMessage:
             return True
 
     async def release(self, delay_s: float | None = None) -> None:
-        """Make the message visible again after a delay; if that fails, it becomes visible after its
-        visibility timeout.
+        """Make the message visible again after a delay; None if it was interrupted, or never handled.
 
-        Without a delay it was interrupted, or never handled.
+        If that fails, it becomes visible after its visibility timeout.
         """
         self._stop_extending()
         if self._lost.is_set():
@@ -79,10 +83,11 @@ class InFlightMessage:
             log.warning("Releasing failed. %s: %s", self, error)
 
     def _stop_extending(self) -> None:
+        """Stop extending the visibility timeout."""
         self._extending.cancel()
 
     async def _run_handler(self, handler: Handler) -> None:
-        """Run the handler. Losing the receipt cancels it."""
+        """Run the handler. Losing the receipt cancels it and raises `ReceiptLost`."""
         if self._lost.is_set():
             raise ReceiptLost("The receipt was lost before the message was handled.")
         running = self._running = asyncio.ensure_future(handler(self.received))
@@ -97,6 +102,9 @@ class InFlightMessage:
         running.result()
 
     async def _extend_visibility(self) -> None:
+        """Extend the visibility timeout at half time, for ever; if the receipt is lost, cancel the
+        handler.
+        """
         pause_s = self._visibility_s / 2
         while True:
             await asyncio.sleep(pause_s)
@@ -133,12 +141,13 @@ class InFlightMessage:
         return pause_s
 
     def _is_last_receive(self) -> bool:
+        """Return True if the message moves to the dead-letter queue unless it is deleted now."""
         most = self._consumer.queue.max_receives
         return most is not None and self.received.receive_count >= most
 
     async def _delete(self) -> None:
         """Delete the handled message. If that fails, it is received again, so handlers must be idempotent."""
-        for tried in range(1, DELETE_ATTEMPTS_MAX + 1):
+        for tried in range(1, MAX_DELETE_ATTEMPTS + 1):
             try:
                 await self._stores.run(self._consumer.delete(self.received))
                 return
@@ -147,7 +156,7 @@ class InFlightMessage:
                 return
             except RetryLater as error:
                 log.warning("%s is handled but not yet deleted: %s", self, error)
-                await asyncio.sleep(compute_backoff(tried, DELETE_PAUSE_S, DELETE_PAUSE_S_MAX))
+                await asyncio.sleep(compute_backoff(tried, DELETE_PAUSE_S, MAX_DELETE_PAUSE_S))
         log.error("%s is handled, but deleting it failed: it will be received again.", self)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The scheduler of recurring tasks. A schedule never overlaps with itself in one process.
+"""`run_schedule`: runs a recurring task when it is due or woken, never twice at the same time in a process.
 
 Several processes may run the same schedule at the same time: it must tolerate that, or acquire a lease first.
 It is due after its interval, on the machine's clock or the stores' run clock. A schedule with a wake source
@@ -20,7 +20,7 @@ from holdfast.runtime.stores import Stores
 # Poll interval of a clock that others may move.
 CLOCK_POLL_S: Final = 0.25
 # The longest single wait.
-SLEEP_S_MAX: Final = 3600.0
+MAX_SLEEP_S: Final = 3600.0
 # Delay before listening again after a failure.
 LISTEN_RETRY_S: Final = 1.0
 
@@ -28,8 +28,10 @@ log = logging.getLogger(__name__)
 
 
 async def run_schedule(stores: Stores, schedule: Schedule, stop: asyncio.Event, *, grace_s: float) -> None:
-    """Run the schedule at once, then whenever it is due or woken, until the stop. Missed runs are not made up
-    for.
+    """Run the schedule at once, then whenever it is due or woken, until the stop.
+
+    Missed runs are not made up for. A run that is still going after the stop gets `grace_s` seconds, then it
+    is cancelled.
     """
     woken = asyncio.Event()
     listening = asyncio.create_task(_forward_wakeups(stores, schedule, woken))
@@ -57,6 +59,7 @@ async def _run_with_grace(stores: Stores, schedule: Schedule, stop: asyncio.Even
 
 
 async def _run_once(stores: Stores, schedule: Schedule) -> bool:
+    """Run the task and return True if it reports more work; log an error and return False."""
     with bind_correlation_id():
         try:
             return bool(getattr(await schedule.run(stores), "more", False))
@@ -83,7 +86,7 @@ async def _forward_wakeups(stores: Stores, schedule: Schedule, woken: asyncio.Ev
             async with schedule.wake_source(stores) as source:
                 woken.set()  # covers signals from before the listening began
                 while True:
-                    if await source.wait(SLEEP_S_MAX) is not None:
+                    if await source.wait(MAX_SLEEP_S) is not None:
                         woken.set()
         except Exception as error:
             log.warning(
@@ -93,17 +96,18 @@ async def _forward_wakeups(stores: Stores, schedule: Schedule, woken: asyncio.Ev
 
 
 def _read_time(clock: Clock) -> float:
-    """Return the time: monotonic for the machine's clock, because that may be set back and delay what is
-    due.
+    """Return the time in seconds: monotonic for the machine's clock, which may be set back, else the run
+    clock's.
     """
     return time.monotonic() if isinstance(clock, SystemClock) else clock.now()
 
 
 async def _wait_until(clock: Clock, moment: float, stop: asyncio.Event, woken: asyncio.Event) -> None:
-    """Wait until a time, a wake-up or the stop. The machine's clock allows sleeping; a run clock is
-    polled.
+    """Wait until a time, a wake-up or the stop.
+
+    The machine's clock allows sleeping; a run clock is polled.
     """
-    look_s = SLEEP_S_MAX if isinstance(clock, SystemClock) else CLOCK_POLL_S
+    look_s = MAX_SLEEP_S if isinstance(clock, SystemClock) else CLOCK_POLL_S
     events = [asyncio.create_task(each.wait()) for each in (stop, woken)]
     try:
         while (left := moment - _read_time(clock)) > 0:

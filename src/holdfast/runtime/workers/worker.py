@@ -1,4 +1,4 @@
-"""The worker of a component: its consumers and schedules side by side, with one stop signal."""
+"""`run_worker` and `WorkerGroup`: run the consumers and schedules of components, with one stop signal."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ async def run_worker(
     wait_s: float = RECEIVE_WAIT_S,
     on_ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run the component's consumers and schedules until `stop` is set, or one fails in a way that a retry
-    does not fix.
+    """Run the component's consumers and schedules until `stop` is set, or one fails in a way that no retry
+    fixes.
 
-    Then `stop` is set for everyone who waits for it, running handlers finish, and the failure is raised.
-    `on_ready` is called once every consumer has its handler.
+    Then `stop` is set for all tasks that wait for it, running handlers finish within `grace_s` seconds, and
+    the failure is raised. `on_ready` is called once every consumer has its handler. Raises `InvalidRequest`
+    if the component has neither consumers nor schedules.
     """
     stop = stop or asyncio.Event()
     view = stores if stores.component == component.name else stores.for_component(component.name)
@@ -67,8 +68,9 @@ async def run_worker(
 
 
 class WorkerGroup:
-    """The workers of several components in one event loop, as an `async with`: next to a server, or in a
-    test.
+    """The workers of several components in one event loop, as an `async with`.
+
+    For use next to a server, or in a test.
     """
 
     def __init__(

@@ -1,2 +1,1 @@
-"""The cache store: its port, request checks (`checks.py`), and the engines `memory` (in process) and `redis`.
-"""
+"""The cache store: its port, its request checks (`checks.py`), and the engines `memory` and `redis`."""

@@ -10,9 +10,9 @@ from typing import Final
 
 from holdfast.core.errors import InvalidRequest
 from holdfast.operations.cache import (
-    KEY_BYTES_MAX,
-    LIFETIME_S_MAX,
-    VALUE_BYTES_MAX,
+    MAX_KEY_BYTES,
+    MAX_LIFETIME_S,
+    MAX_VALUE_BYTES,
     Increment,
     Operation,
     Ping,
@@ -31,19 +31,19 @@ def check(operation: Operation[object]) -> None:
     if isinstance(operation, Ping):
         return
     key: str = getattr(operation, "key", "")
-    if not key.isprintable() or not 1 <= len(key.encode(errors="replace")) <= KEY_BYTES_MAX:
+    if not key.isprintable() or not 1 <= len(key.encode(errors="replace")) <= MAX_KEY_BYTES:
         raise InvalidRequest(
-            f"Invalid cache key: expected 1 to {KEY_BYTES_MAX} bytes of printable characters."
+            f"Invalid cache key: expected 1 to {MAX_KEY_BYTES} bytes of printable characters."
         )
     lifetime_s: float | None = getattr(operation, "lifetime_s", None)
-    if lifetime_s is not None and not (math.isfinite(lifetime_s) and 0 < lifetime_s <= LIFETIME_S_MAX):
+    if lifetime_s is not None and not (math.isfinite(lifetime_s) and 0 < lifetime_s <= MAX_LIFETIME_S):
         raise InvalidRequest(
             f"Invalid cache lifetime of {lifetime_s:g} s: expected more than 0 s and at most "
-            f"{LIFETIME_S_MAX:.0f} s."
+            f"{MAX_LIFETIME_S:.0f} s."
         )
-    if isinstance(operation, PutValue) and len(operation.value) > VALUE_BYTES_MAX:
+    if isinstance(operation, PutValue) and len(operation.value) > MAX_VALUE_BYTES:
         raise InvalidRequest(
-            f"Invalid cache value of {len(operation.value):,} bytes: expected at most {VALUE_BYTES_MAX:,}. "
+            f"Invalid cache value of {len(operation.value):,} bytes: expected at most {MAX_VALUE_BYTES:,}. "
             "Store it elsewhere and cache its key."
         )
     if isinstance(operation, Increment) and not 1 <= operation.by <= MAX_COUNT:

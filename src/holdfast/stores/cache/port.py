@@ -16,9 +16,11 @@ R = TypeVar("R")
 
 class Cache(Protocol):
     """A cache store."""
+
     async def run(self, operation: Operation[R]) -> R:
-        """Run one operation. Every error it raises is a `HoldfastError`; `CacheUnavailable` if the cache does
-        not respond.
+        """Run one operation.
+
+        Every error it raises is a `HoldfastError`; `CacheUnavailable` if the cache does not respond.
         """
         ...
 

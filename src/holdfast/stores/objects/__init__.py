@@ -1,3 +1,1 @@
-"""The objects store: its port, request checks (`checks.py`), and the engines `local` (folder or memory) and
-`s3`.
-"""
+"""The objects store: its port, its request checks (`checks.py`), and the engines `local` and `s3`."""

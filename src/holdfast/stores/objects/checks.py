@@ -22,11 +22,11 @@ from holdfast.operations.objects import (
     SweepBucket,
 )
 
-KEY_BYTES_MAX: Final = 1024
-METADATA_BYTES_MAX: Final = 2048
-PAGE_MAX: Final = 1000
+MAX_KEY_BYTES: Final = 1024
+MAX_METADATA_BYTES: Final = 2048
+MAX_PAGE: Final = 1000
 # The limit of one request to S3; larger objects are sent in parts.
-BODY_BYTES_MAX: Final = 5 * 1024**3
+MAX_BODY_BYTES: Final = 5 * 1024**3
 DIGEST_NAME: Final = "sha256"
 _BUCKET_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 _METADATA_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -43,8 +43,8 @@ def check(operation: Operation[object]) -> None:
         return
     check_bucket(getattr(operation, "bucket", ""))
     if isinstance(operation, ListObjects):
-        if not 1 <= operation.count <= PAGE_MAX:
-            raise InvalidRequest(f"Invalid page size {operation.count}: expected 1 to {PAGE_MAX} objects.")
+        if not 1 <= operation.count <= MAX_PAGE:
+            raise InvalidRequest(f"Invalid page size {operation.count}: expected 1 to {MAX_PAGE} objects.")
     elif not isinstance(operation, (DescribeBucket, SweepBucket)):
         check_key(getattr(operation, "key", ""))
     if isinstance(operation, PutObject):
@@ -52,7 +52,8 @@ def check(operation: Operation[object]) -> None:
 
 
 def check_definition(definition: BucketDefinition) -> None:
-    """Raise `InvalidRequest` for an invalid bucket name, a lifetime under a day or two rules for one prefix.
+    """Raise `InvalidRequest` for an invalid bucket name, a lifetime under a day or two rules for one
+    prefix.
     """
     check_bucket(definition.name)
     if any(rule.days < 1 for rule in definition.lifecycle):
@@ -80,8 +81,8 @@ def check_key(key: str) -> None:
         size = len(key.encode())
     except UnicodeEncodeError as error:
         raise InvalidRequest(f"Invalid key {key!r}: it is not valid Unicode text.") from error
-    if not 1 <= size <= KEY_BYTES_MAX:
-        raise InvalidRequest(f"Invalid key {key[:40]!r}…: expected 1 to {KEY_BYTES_MAX} bytes, got {size}.")
+    if not 1 <= size <= MAX_KEY_BYTES:
+        raise InvalidRequest(f"Invalid key {key[:40]!r}…: expected 1 to {MAX_KEY_BYTES} bytes, got {size}.")
     if any(part in ("", ".", "..") for part in key.split("/")) or not key.isprintable():
         raise InvalidRequest(
             f"Invalid key {key!r}: it must not begin or end with '/', nor contain an empty part, '.' or '..' "
@@ -91,9 +92,9 @@ def check_key(key: str) -> None:
 
 def _check_put(put: PutObject) -> None:
     """Raise `InvalidRequest` for a body that is too large or for text that HTTP headers cannot carry."""
-    if len(put.body) > BODY_BYTES_MAX:
+    if len(put.body) > MAX_BODY_BYTES:
         raise InvalidRequest(
-            f"Invalid object {put.key} of {len(put.body)} bytes: expected at most {BODY_BYTES_MAX}. Split it "
+            f"Invalid object {put.key} of {len(put.body)} bytes: expected at most {MAX_BODY_BYTES}. Split it "
             "over several keys."
         )
     if not put.content_type or not _HEADER_TEXT.fullmatch(put.content_type):
@@ -104,6 +105,7 @@ def _check_put(put: PutObject) -> None:
 
 
 def _check_metadata(metadata: Mapping[str, str]) -> None:
+    """Raise `InvalidRequest` for names or values that HTTP headers cannot carry, and for too many bytes."""
     for name, value in metadata.items():
         if not _METADATA_NAME.fullmatch(name) or name == DIGEST_NAME:
             raise InvalidRequest(
@@ -115,7 +117,7 @@ def _check_metadata(metadata: Mapping[str, str]) -> None:
                 f"Invalid value {value!r} of the metadata {name}: it is sent as a header. Expected printable "
                 "ASCII without surrounding spaces."
             )
-    if sum(len(name) + len(value) for name, value in metadata.items()) > METADATA_BYTES_MAX:
+    if sum(len(name) + len(value) for name, value in metadata.items()) > MAX_METADATA_BYTES:
         raise InvalidRequest(
-            f"Invalid metadata: expected at most {METADATA_BYTES_MAX} bytes. Put the rest into the body."
+            f"Invalid metadata: expected at most {MAX_METADATA_BYTES} bytes. Put the rest into the body."
         )

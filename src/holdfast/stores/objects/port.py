@@ -11,6 +11,7 @@ R = TypeVar("R")
 
 class Objects(Protocol):
     """An objects store."""
+
     async def run(self, operation: Operation[R]) -> R:
         """Run one operation. Every error it raises is a `HoldfastError`."""
         ...

@@ -14,27 +14,27 @@ import msgspec
 
 from holdfast.core.errors import InvalidRequest
 from holdfast.core.limits import (
-    MESSAGE_ATTRIBUTE_NAME_CHARS_MAX,
-    MESSAGE_ATTRIBUTES_MAX,
-    MESSAGE_BYTES_MAX,
-    MESSAGE_DELAY_S_MAX,
-    MESSAGE_RETENTION_S_MAX,
-    MESSAGE_RETENTION_S_MIN,
-    MESSAGE_TOKEN_CHARS_MAX,
-    QUEUE_BATCH_MAX,
-    QUEUE_NAME_CHARS_MAX,
-    RECEIVE_WAIT_S_MAX,
-    RECEIVES_MAX,
-    VISIBILITY_S_MAX,
+    MAX_MESSAGE_ATTRIBUTE_NAME_CHARS,
+    MAX_MESSAGE_ATTRIBUTES,
+    MAX_MESSAGE_BYTES,
+    MAX_MESSAGE_DELAY_S,
+    MAX_MESSAGE_RETENTION_S,
+    MAX_MESSAGE_TOKEN_CHARS,
+    MAX_QUEUE_BATCH,
+    MAX_QUEUE_NAME_CHARS,
+    MAX_RECEIVE_WAIT_S,
+    MAX_RECEIVES,
+    MAX_VISIBILITY_S,
+    MIN_MESSAGE_RETENTION_S,
 )
 from holdfast.operations import queues as ops
 from holdfast.operations.queues import Operation, OutgoingMessage, QueueDefinition
 
 FIFO_SUFFIX: Final = ".fifo"
 QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(\.fifo)?")
-TOKEN: Final = re.compile(rf"[\x21-\x7e]{{1,{MESSAGE_TOKEN_CHARS_MAX}}}")
+TOKEN: Final = re.compile(rf"[\x21-\x7e]{{1,{MAX_MESSAGE_TOKEN_CHARS}}}")
 ATTRIBUTE_NAME: Final = re.compile(
-    rf"(?!\.|(?i:aws\.|amazon\.))(?!.*\.\.)[A-Za-z0-9_.-]{{1,{MESSAGE_ATTRIBUTE_NAME_CHARS_MAX}}}(?<!\.)"
+    rf"(?!\.|(?i:aws\.|amazon\.))(?!.*\.\.)[A-Za-z0-9_.-]{{1,{MAX_MESSAGE_ATTRIBUTE_NAME_CHARS}}}(?<!\.)"
 )
 # SQS refuses characters that XML cannot carry.
 INVALID_CHARACTER: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -48,12 +48,12 @@ def check(operation: Operation[Any]) -> None:
 
 
 def canonicalize(definition: QueueDefinition) -> QueueDefinition:
-    """Return the definition as engines compare it: without a dead-letter queue, `receives_max` has its
+    """Return the definition as engines compare it: without a dead-letter queue, `max_receives` has its
     default.
     """
     if definition.dead_letters is not None:
         return definition
-    return msgspec.structs.replace(definition, receives_max=QueueDefinition(name="any").receives_max)
+    return msgspec.structs.replace(definition, max_receives=QueueDefinition(name="any").max_receives)
 
 
 def check_messages(messages: Sequence[OutgoingMessage], definition: QueueDefinition) -> None:
@@ -107,10 +107,10 @@ def _check_definition(operation: ops.CreateQueue | ops.UpdateQueue) -> None:
             "by "
             "content."
         )
-    _check_integer("visibility_s", definition.visibility_s, 0, VISIBILITY_S_MAX)
-    _check_integer("delay_s", definition.delay_s, 0, MESSAGE_DELAY_S_MAX)
-    _check_integer("retention_s", definition.retention_s, MESSAGE_RETENTION_S_MIN, MESSAGE_RETENTION_S_MAX)
-    _check_integer("receives_max", definition.receives_max, 1, RECEIVES_MAX)
+    _check_integer("visibility_s", definition.visibility_s, 0, MAX_VISIBILITY_S)
+    _check_integer("delay_s", definition.delay_s, 0, MAX_MESSAGE_DELAY_S)
+    _check_integer("retention_s", definition.retention_s, MIN_MESSAGE_RETENTION_S, MAX_MESSAGE_RETENTION_S)
+    _check_integer("max_receives", definition.max_receives, 1, MAX_RECEIVES)
     if definition.dead_letters is not None:
         _check_dead_letters(definition, definition.dead_letters)
 
@@ -128,9 +128,10 @@ def _check_dead_letters(definition: QueueDefinition, dead: str) -> None:
 
 
 def _check_queue_name(name: str) -> None:
-    if not _is_text(name) or not QUEUE_NAME.fullmatch(name) or len(name) > QUEUE_NAME_CHARS_MAX:
+    """Raise `InvalidRequest` unless the name is valid for SQS."""
+    if not _is_text(name) or not QUEUE_NAME.fullmatch(name) or len(name) > MAX_QUEUE_NAME_CHARS:
         raise InvalidRequest(
-            f"Invalid queue name {name!r}: expected 1 to {QUEUE_NAME_CHARS_MAX} letters, digits, hyphens and "
+            f"Invalid queue name {name!r}: expected 1 to {MAX_QUEUE_NAME_CHARS} letters, digits, hyphens and "
             f"underscores, which may end in {FIFO_SUFFIX}."
         )
 
@@ -149,10 +150,10 @@ def _check_send(operation: ops.SendMessages) -> None:
             )
         _check_message(message)
     size = sum(map(count_message_bytes, operation.messages))
-    if size > MESSAGE_BYTES_MAX:
+    if size > MAX_MESSAGE_BYTES:
         raise InvalidRequest(
             f"{size:,} bytes are too many: a message with its attributes, and a batch, has up to "
-            f"{MESSAGE_BYTES_MAX:,}. Store large content in an object and send its key."
+            f"{MAX_MESSAGE_BYTES:,}. Store large content in an object and send its key."
         )
 
 
@@ -165,24 +166,25 @@ def count_message_bytes(message: OutgoingMessage) -> int:
 
 
 def _check_message(message: OutgoingMessage) -> None:
+    """Check body, group, deduplication id, delay and attributes of one message."""
     _check_text("the body of a message", message.body)
     for label, token in (("group", message.group), ("deduplication id", message.deduplication)):
         if token is not None and not (_is_text(token) and TOKEN.fullmatch(token)):
             raise InvalidRequest(
-                f"Invalid {label} {token!r}: expected 1 to {MESSAGE_TOKEN_CHARS_MAX} printable ASCII "
+                f"Invalid {label} {token!r}: expected 1 to {MAX_MESSAGE_TOKEN_CHARS} printable ASCII "
                 "characters "
                 "without spaces. Use a hash of a longer one."
             )
     if message.delay_s is not None:
-        _check_integer("delay_s", message.delay_s, 0, MESSAGE_DELAY_S_MAX)
+        _check_integer("delay_s", message.delay_s, 0, MAX_MESSAGE_DELAY_S)
     if not isinstance(message.attributes, Mapping):
         raise InvalidRequest("Invalid message attributes: expected a mapping of names to strings.")
-    if len(message.attributes) > MESSAGE_ATTRIBUTES_MAX:
-        raise InvalidRequest(f"A message has up to {MESSAGE_ATTRIBUTES_MAX} attributes.")
+    if len(message.attributes) > MAX_MESSAGE_ATTRIBUTES:
+        raise InvalidRequest(f"A message has up to {MAX_MESSAGE_ATTRIBUTES} attributes.")
     for name, value in message.attributes.items():
         if not _is_text(name) or not ATTRIBUTE_NAME.fullmatch(name):
             raise InvalidRequest(
-                f"Invalid message attribute name {name!r}: expected 1 to {MESSAGE_ATTRIBUTE_NAME_CHARS_MAX} "
+                f"Invalid message attribute name {name!r}: expected 1 to {MAX_MESSAGE_ATTRIBUTE_NAME_CHARS} "
                 "letters, digits, underscores, hyphens and periods, without a period at either end, two in a "
                 "row, or the prefix AWS. or Amazon."
             )
@@ -205,14 +207,16 @@ def _check_text(label: str, text: str) -> None:
 
 
 def _check_receive(operation: ops.ReceiveMessages) -> None:
+    """Check queue name, count, wait and visibility timeout."""
     _check_queue_name(operation.queue)
-    _check_integer("count", operation.count, 1, QUEUE_BATCH_MAX)
-    _check_number("wait_s", operation.wait_s, 0, RECEIVE_WAIT_S_MAX)
+    _check_integer("count", operation.count, 1, MAX_QUEUE_BATCH)
+    _check_number("wait_s", operation.wait_s, 0, MAX_RECEIVE_WAIT_S)
     if operation.visibility_s is not None:
-        _check_number("visibility_s", operation.visibility_s, 0, VISIBILITY_S_MAX)
+        _check_number("visibility_s", operation.visibility_s, 0, MAX_VISIBILITY_S)
 
 
 def _check_receipts(operation: ops.DeleteMessages | ops.ChangeVisibility) -> None:
+    """Check queue name, number and type of the receipts, and the new visibility timeout."""
     _check_queue_name(operation.queue)
     _check_batch_size(operation.receipts, "receipts")
     for receipt in operation.receipts:
@@ -221,7 +225,7 @@ def _check_receipts(operation: ops.DeleteMessages | ops.ChangeVisibility) -> Non
                 f"Invalid receipt {receipt!r}: expected the string that came with the message."
             )
     if isinstance(operation, ops.ChangeVisibility):
-        _check_number("seconds", operation.seconds, 0, VISIBILITY_S_MAX)
+        _check_number("seconds", operation.seconds, 0, MAX_VISIBILITY_S)
 
 
 def _check_redrive(operation: ops.Redrive) -> None:
@@ -250,8 +254,9 @@ def _check_queue(operation: ops.DeleteQueue | ops.PurgeQueue | ops.DescribeQueue
 
 
 def _check_batch_size(entries: Sequence[object], label: str) -> None:
-    if not 1 <= len(entries) <= QUEUE_BATCH_MAX:
-        raise InvalidRequest(f"Invalid batch of {len(entries)} {label}: expected 1 to {QUEUE_BATCH_MAX}.")
+    """Raise `InvalidRequest` unless there are 1 to 10 entries; `label` names them in the error."""
+    if not 1 <= len(entries) <= MAX_QUEUE_BATCH:
+        raise InvalidRequest(f"Invalid batch of {len(entries)} {label}: expected 1 to {MAX_QUEUE_BATCH}.")
 
 
 def _check_integer(label: str, value: object, low: int, high: int | None) -> None:

@@ -57,11 +57,10 @@ class Sql(Protocol):
         dry_run: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> list[str]:
-        """Migrate a schema to its newest revision. Return the revisions that were run, or with `dry_run`
-        their SQL.
+        """Migrate a schema to its newest revision.
 
-        The engine calls `progress`, on one of its threads, with the revision just done, the number done and
-        the total.
+        Return the revisions that were run, or with `dry_run` their SQL. The engine calls `progress`, on one
+        of its threads, with the revision just done, the number done and the total.
         """
         ...
 

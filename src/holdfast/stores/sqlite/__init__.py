@@ -1,4 +1,4 @@
-"""The SQLite layer that the embedded stores share: one file, one committer.
+"""The SQLite layer that the embedded tables and queues share: one file, one committer.
 
 A store opens a `Database` with its `Schema`, reads through it, and submits units of work that share fsynced
 transactions. This layer does not know what the rows mean.

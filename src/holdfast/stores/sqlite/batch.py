@@ -1,5 +1,4 @@
-"""One transaction of the committer: units of work, each in its own savepoint, and the callbacks of the
-commit.
+"""One transaction of the committer: its units of work, each in its own savepoint, and its commit callbacks.
 
 A unit that raises is rolled back alone, and its `after_commit` callbacks are dropped.
 """
@@ -22,8 +21,9 @@ log = logging.getLogger(__name__)
 
 
 class Batch:
-    """One transaction. `shared` belongs to the store: it holds state that the units of the transaction
-    share.
+    """One transaction.
+
+    `shared` belongs to the store: it holds state that the units of the transaction share.
     """
 
     __slots__ = (
@@ -43,16 +43,19 @@ class Batch:
         self.shared: Any = None
 
     def begin(self) -> None:
+        """Begin the transaction with SQLite's write lock."""
         self._connection.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
+        """Run the `before_commit` callbacks and commit; `run_callbacks` runs those of `after_commit`."""
         for callback in self._before_commit_callbacks:
             callback()
         self._connection.execute("COMMIT")
 
     def run(self, work: Work[T], future: CommitFuture[T], *, savepoint: bool) -> None:
-        """Run one unit of work. Raise only if the whole transaction, with its other units, must be rolled
-        back.
+        """Run one unit of work and set its future's outcome.
+
+        Raise only if the whole transaction must be rolled back.
         """
         self.futures.append(future)
         if savepoint:
@@ -61,6 +64,7 @@ class Batch:
             self._run_without_savepoint(work, future)
 
     def _run_in_savepoint(self, work: Work[T], future: CommitFuture[T]) -> None:
+        """Run a unit; if it raises, roll back to its savepoint and drop its callbacks."""
         after_count, before_count = len(self._after_commit_callbacks), len(self._before_commit_callbacks)
         self._connection.execute("SAVEPOINT unit")
         try:
@@ -89,8 +93,9 @@ class Batch:
             future.set_outcome(None, map_error(_strip_first_frame(error), self._path))
 
     def before_commit(self, callback: Callable[[], None]) -> None:
-        """Call `callback` inside the transaction, after its last unit. If it raises, the transaction is
-        rolled back.
+        """Call `callback` inside the transaction, after its last unit.
+
+        If it raises, the transaction is rolled back.
         """
         self._before_commit_callbacks.append(callback)
 
@@ -99,7 +104,7 @@ class Batch:
         self._after_commit_callbacks.append(callback)
 
     def roll_back(self, error: BaseException) -> None:
-        """Roll back and fail every unit, refused ones too: a refusal was based on rows that no longer
+        """Roll back and fail every unit, also refused ones: a refusal was based on rows that no longer
         exist.
         """
         try:
@@ -111,6 +116,7 @@ class Batch:
             future.set_outcome(None, map_error_for_submitter(error, self._path))
 
     def run_callbacks(self) -> None:
+        """Run the `after_commit` callbacks; log and ignore their errors."""
         for callback in self._after_commit_callbacks:
             try:
                 callback()

@@ -1,4 +1,4 @@
-"""Checkpoints: move the write-ahead log into the file after a commit is acknowledged, without the write lock.
+"""Checkpoints: move the write-ahead log into the file after a commit is acknowledged.
 
 SQLite would checkpoint inside COMMIT, where submitters and other processes wait. Instead the committer calls
 `run_if_due` between transactions, and `truncate_log` when it has been idle for a moment.
@@ -49,8 +49,9 @@ class Checkpoints:
         return None if self._log_filled_since is None else self._quiet_s
 
     def truncate_log(self) -> None:
-        """Checkpoint and truncate the log. If readers or another writer block it, the next quiet period
-        retries.
+        """Checkpoint and truncate the log.
+
+        If readers or another writer block it, the next quiet period retries.
         """
         self._attempt(self._checkpoint_and_truncate)
 
@@ -71,6 +72,7 @@ class Checkpoints:
         )
 
     def _attempt(self, checkpoint: Callable[[], None]) -> None:
+        """Run a checkpoint. Log and ignore its errors: a later commit retries it."""
         try:
             checkpoint()
         except (apsw.BusyError, StoreBusy):
@@ -81,6 +83,7 @@ class Checkpoints:
             log.exception("Checkpoint of %s failed.", self._path)
 
     def _record_log_pages(self, _connection: apsw.Connection, _schema: str, pages: int) -> int:
+        """Remember the log's length in pages. SQLite calls it after every commit."""
         if pages < self._log_pages:
             self._due_at_pages = self._interval_pages
         self._log_pages = pages
@@ -88,9 +91,11 @@ class Checkpoints:
         return apsw.SQLITE_OK
 
     def _checkpoint_passively(self) -> None:
+        """Move as much of the log as possible without waiting for readers or writers."""
         self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def _checkpoint_and_truncate(self) -> None:
+        """Take the write lock, move all of the log and truncate it; raise if readers block it for 50 ms."""
         self._connection.set_busy_timeout(BLOCK_READERS_MS)
         try:
             with self._write_lock:

@@ -1,4 +1,4 @@
-"""Commit futures: the outcome of one unit of work, known once its transaction is on disk.
+"""Commit futures: the outcome of one unit of work, published once its transaction is on disk.
 
 Threads wait with `result`, event loops with `await`. A commit future is smaller than
 `concurrent.futures.Future`, and the futures of one transaction wake an event loop once, not once each.
@@ -31,10 +31,14 @@ class CommitFuture(Generic[T]):
         self._waiters: list[asyncio.Future[None]] = []
 
     def done(self) -> bool:
+        """Return whether the outcome is published."""
         return self._done
 
     def result(self, timeout: float | None = None) -> T:
-        """Block until the outcome is durable. Raise the error of the unit of work or of the commit."""
+        """Block until the outcome is durable and return it.
+
+        Raise the unit's or the commit's error, or `TimeoutError`.
+        """
         if not self._done:
             if not self._latch.acquire(timeout=-1 if timeout is None else timeout):
                 raise TimeoutError("The write is not committed yet; it may still be.")
@@ -42,6 +46,7 @@ class CommitFuture(Generic[T]):
         return self._get_outcome()
 
     def __await__(self) -> Generator[None, None, T]:
+        """Wait in the event loop until the outcome is durable; return it or raise its error."""
         if not self._done:
             future = asyncio.get_running_loop().create_future()
             self._waiters.append(future)
@@ -55,6 +60,7 @@ class CommitFuture(Generic[T]):
         self._value, self._error = value, error
 
     def _get_outcome(self) -> T:
+        """Return the value or raise the error."""
         if self._error is None:
             return cast(T, self._value)
         try:
@@ -65,6 +71,7 @@ class CommitFuture(Generic[T]):
             del self
 
     def _complete(self) -> list[asyncio.Future[None]]:
+        """Publish the outcome, wake waiting threads, and return the event loops' waiters to wake."""
         self._done = True
         self._latch.release()
         return self._waiters
@@ -85,6 +92,7 @@ def complete_all(futures: Iterable[CommitFuture[Any]]) -> None:
 
 
 def _wake(waiters: list[asyncio.Future[None]]) -> None:
+    """Complete the waiters' asyncio futures. Runs in their event loop."""
     for waiter in waiters:
         if not waiter.done():
             waiter.set_result(None)

@@ -1,4 +1,4 @@
-"""Group commit: all waiting units of work share one transaction and its one fsync.
+"""The group committer of a file: all waiting units of work share one transaction and its one fsync.
 
     submit → queue → [gather → write lock → BEGIN → units → COMMIT] → callbacks → futures → checkpoint
 
@@ -29,7 +29,7 @@ from holdfast.stores.sqlite.write_lock import WriteLock
 # After a commit its submitters usually submit their next write. The committer waits while more writes keep
 # arriving; it never waits for a single writer.
 GATHER_IDLE_S = 0.0004
-GATHER_S_MAX = 0.005
+MAX_GATHER_S = 0.005
 NEVER = sys.maxsize
 NESTED_UNIT = "A unit of work must not submit another one: it would wait for itself."
 OUTSIDE_UNIT = "There is no transaction here: only a running unit of work is part of one."
@@ -57,7 +57,9 @@ class Committer(Protocol):
         """Finish the accepted work and refuse new work."""
         ...
 
-    def after_fork_in_child(self) -> None: ...
+    def after_fork_in_child(self) -> None:
+        """Refuse all further work: this is a forked child."""
+        ...
 
 
 def get_file_identity(path: str) -> tuple[int, int]:
@@ -94,6 +96,7 @@ class GroupCommitter:
         return self._commits
 
     def submit(self, work: Work[T], *, savepoint: bool = True) -> CommitFuture[T]:
+        """Queue a unit of work. Raise `StoreClosed` after `close`, `InternalError` inside a unit of work."""
         if threading.get_ident() == self._thread_id:
             raise InternalError(NESTED_UNIT)
         future: CommitFuture[T] = CommitFuture()
@@ -106,20 +109,24 @@ class GroupCommitter:
         return future
 
     def batch(self) -> Batch:
+        """Return the running transaction. Raise `InternalError` outside a unit of work."""
         if self._batch is None or threading.get_ident() != self._thread_id:
             raise InternalError(OUTSIDE_UNIT)
         return self._batch
 
     def close(self) -> None:
+        """Refuse new work, finish the queued work and wait for the thread."""
         with self._submit_lock:
             self._refusal = self._refusal or f"{self._path} was closed."
         self._wake()
         self._thread.join()
 
     def after_fork_in_child(self) -> None:
+        """Refuse all further work: the thread is in the parent."""
         self._submit_lock, self._refusal = threading.Lock(), FORKED.format(path=self._path)
 
     def _run(self) -> None:
+        """Gather and commit until closed. Runs in the thread."""
         try:
             while self._gather():
                 self._commit_once()
@@ -127,8 +134,9 @@ class GroupCommitter:
             self._refuse_queued_work()
 
     def _gather(self) -> bool:
-        """Wait until there is enough work for a transaction. Return False once closed with nothing left to
-        do.
+        """Wait until there is enough work for a transaction.
+
+        Return False once closed with nothing left to do.
         """
         while not self._queue:
             if self._refusal:
@@ -137,13 +145,14 @@ class GroupCommitter:
             self._sleep_until_queued(1, -1 if quiet_s is None else quiet_s)
             if quiet_s is not None and not self._queue and not self._refusal:
                 self._checkpoints.truncate_log()
-        deadline, before = perf_counter() + GATHER_S_MAX, 0
+        deadline, before = perf_counter() + MAX_GATHER_S, 0
         while before < len(self._queue) < self._expected_units and perf_counter() < deadline:
             before = len(self._queue)
             self._sleep_until_queued(self._expected_units, GATHER_IDLE_S)
         return True
 
     def _sleep_until_queued(self, units: int, timeout_s: float) -> None:
+        """Sleep until this many units are queued, the timeout (-1: none) is over, or the committer closes."""
         # A submitter appends and then reads `_wake_at_units`; this thread sets `_wake_at_units` and then
         # reads the queue. One of the two always notices, so a submitter wakes only a committer that waits.
         self._wakeup.acquire(blocking=False)
@@ -153,6 +162,7 @@ class GroupCommitter:
         self._wake_at_units = NEVER
 
     def _wake(self) -> None:
+        """Wake the committer's thread if it sleeps."""
         if self._wakeup.locked():
             try:
                 self._wakeup.release()
@@ -161,6 +171,7 @@ class GroupCommitter:
                 return
 
     def _commit_once(self) -> None:
+        """Run queued units in one transaction, publish their outcomes, and checkpoint if that is due."""
         batch = self._batch = Batch(self._connection, self._path)
         try:
             with self._write_lock:
@@ -176,6 +187,10 @@ class GroupCommitter:
         self._checkpoints.run_if_due()
 
     def _transact(self, batch: Batch) -> None:
+        """Run queued units until the queue is empty or a limit on units or time is reached, then commit.
+
+        First raise `StoreFileError` if the file was migrated or replaced meanwhile.
+        """
         batch.begin()
         check_version(self._connection, self._version, self._path)
         self._check_same_file()
@@ -201,6 +216,7 @@ class GroupCommitter:
             )
 
     def _fail_batch(self, batch: Batch, error: BaseException) -> None:
+        """Roll back and fail every unit of the batch, or all queued units if none had started."""
         if not batch.futures:
             # The write lock was not acquired or no transaction began: the queued submitters have waited the
             # maximum time, so fail them.
@@ -208,6 +224,7 @@ class GroupCommitter:
         batch.roll_back(error)
 
     def _drain_queue(self) -> list[CommitFuture[Any]]:
+        """Empty the queue and return the futures of its units."""
         return [self._queue.popleft()[1] for _ in range(len(self._queue))]
 
     def _refuse_queued_work(self) -> None:

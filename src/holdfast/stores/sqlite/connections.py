@@ -1,4 +1,4 @@
-"""Connections: opened and tuned here, one writer per database and one reader per thread."""
+"""Opening and tuning of SQLite connections: one writer per database and one reader per thread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import apsw
 from holdfast.core.errors import SettingsError
 
 MEMORY = ":memory:"
-SQLITE_MIN = (3, 51, 3)
+MIN_SQLITE = (3, 51, 3)
 MAX_WAL_BYTES = 64 * 1024 * 1024
 
 
@@ -37,9 +37,9 @@ class Tuning:
 
 
 def require_sqlite(version: str) -> None:
-    """Raise if this SQLite is too old for several writers."""
-    if tuple(int(part) for part in version.split(".")) < SQLITE_MIN:
-        wanted = ".".join(map(str, SQLITE_MIN))
+    """Raise `SettingsError` if this version of SQLite is too old for several writers."""
+    if tuple(int(part) for part in version.split(".")) < MIN_SQLITE:
+        wanted = ".".join(map(str, MIN_SQLITE))
         raise SettingsError(
             f"SQLite {version} is too old: before {wanted}, resetting the WAL can corrupt a file with "
             "several "
@@ -89,6 +89,7 @@ def keep_log_on_close(connection: apsw.Connection, keep: bool) -> None:
 
 
 def _connect(path: str, tuning: Tuning) -> apsw.Connection:
+    """Open a connection, creating the file if it is missing, with the tuned busy timeout and mmap size."""
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     connection = apsw.Connection(path, flags=flags, vfs=tuning.vfs)
     connection.set_busy_timeout(tuning.busy_ms_max)

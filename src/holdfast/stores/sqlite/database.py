@@ -1,4 +1,4 @@
-"""A database, in a file or in memory: the interface of this layer for the stores.
+"""A SQLite database, in a file or in memory: the interface of this layer for the stores.
 
 `Database.open` first refuses, without changing anything, an SQLite that is too old, an unusable path, and a
 file that is foreign, damaged or too new. Then it migrates an older file and starts the committer.
@@ -44,7 +44,10 @@ T = TypeVar("T")
 
 
 class Database:
-    """A database, created by `open`. All methods but opening, closing and checking are thread-safe."""
+    """A database, created by `open`.
+
+    All methods are thread-safe, except those that open, close or check it.
+    """
 
     def __init__(
         self,
@@ -97,8 +100,9 @@ class Database:
         return self.committer.batch()
 
     def check(self) -> list[str]:
-        """Return the errors that SQLite finds in the file, one line each, for `holdfast doctor`. Reads the
-        whole file.
+        """Return the errors that SQLite finds in the file, one line each, for `holdfast doctor`.
+
+        Reads the whole file.
         """
         try:
             with self.read_connection() as connection:
@@ -109,13 +113,12 @@ class Database:
         return [] if found == ["ok"] else found
 
     def compact(self, *, rewrite: bool = True) -> bool:
-        """Move the write-ahead log into the file and truncate it. Return False if readers or writers
-        prevented it.
+        """Move the write-ahead log into the file and truncate it.
 
-        With `rewrite` the file is rewritten first, so that no deleted data is left: SQLite moves rows between
-        pages and leaves copies in the unused part of a page, which `secure_delete` does not reach. Writers
-        wait for the rewrite, which holds the write lock, and the disk needs space for a second copy of the
-        file.
+        Return False if readers or writers prevented it. With `rewrite` the file is rewritten first, so that
+        no deleted data is left: SQLite moves rows between pages and leaves copies in the unused part of a
+        page, which `secure_delete` does not reach. Writers wait for the rewrite, which holds the write lock,
+        and the disk needs space for a second copy of the file.
         """
         if self.path == MEMORY:
             return True
@@ -136,8 +139,9 @@ class Database:
         return True
 
     def close(self) -> None:
-        """Finish the accepted work, then refuse everything. A second call, or one in a forked child, does
-        nothing.
+        """Finish the accepted work, then refuse everything.
+
+        A second call, or one in a forked child, does nothing.
         """
         if self not in _open_databases or os.getpid() != self._process:
             return
@@ -158,15 +162,18 @@ class Database:
         self.close()
 
     def connections(self) -> list[apsw.Connection]:
+        """Return all open connections, for `forks.py`."""
         return [self._writer, *self._readers.connections()]
 
     def after_fork_in_child(self) -> None:
+        """Refuse all further use in a forked child, and refuse to open the same file there."""
         forks.inherited.add(self.path)
         self.committer.after_fork_in_child()
         self._readers.after_fork_in_child()
 
     @classmethod
     def _open_in_memory(cls, schema: Schema, tuning: Tuning) -> Database:
+        """Create the schema on one connection, which readers and the committer share under a lock."""
         connection = open_writer(MEMORY, tuning)
         try:
             migrate(connection, schema)
@@ -178,6 +185,7 @@ class Database:
 
     @classmethod
     def _open_file(cls, path: str, schema: Schema, tuning: Tuning) -> Database:
+        """Check the path, the file and its log, migrate the file, and start its committer."""
         forks.refuse_inherited(path)
         _check_path(Path(path))
         refuse_lost_database(path)
@@ -209,6 +217,7 @@ _open_databases: set[Database] = set()
 
 @atexit.register
 def _close_all() -> None:
+    """Close every open database when the interpreter exits."""
     for database in list(_open_databases):
         database.close()
 

@@ -1,8 +1,8 @@
-"""Error mapping of the SQLite driver: each error becomes the Holdfast error that says what the caller can do.
+"""Error mapping of the SQLite driver: each error becomes a `HoldfastError` that says what the caller can do.
 
 `map_error` is used wherever SQL runs: reads, units of work, commits, opening. An error that is not in the
 table below (a wrong statement, a constraint, a misuse) can only come from a bug in Holdfast, and becomes an
-`InternalError`.
+`InternalError`. A missing table becomes `RowsDropped`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The committer of a database in memory: it commits each unit of work at once, in the submitting thread.
+"""The committer of a database in memory: commits each unit of work at once, in the submitting thread.
 
 It does not wait for a disk. Its guarantees are those of `committer.py`.
 """
@@ -33,6 +33,7 @@ class InlineCommitter:
         return self._commits
 
     def submit(self, work: Work[T], *, savepoint: bool = True) -> CommitFuture[T]:
+        """Run and commit a unit of work before returning. `savepoint` is ignored."""
         future: CommitFuture[T] = CommitFuture()
         with self._lock:
             if self._batch is not None:
@@ -43,12 +44,14 @@ class InlineCommitter:
         return future
 
     def batch(self) -> Batch:
+        """Return the running transaction. Raise `InternalError` outside a unit of work."""
         with self._lock:
             if self._batch is None:
                 raise InternalError(OUTSIDE_UNIT)
             return self._batch
 
     def close(self) -> None:
+        """Refuse new work."""
         with self._lock:
             self._refusal = self._refusal or f"{self._path} was closed."
 
@@ -56,6 +59,7 @@ class InlineCommitter:
         self._refusal = FORKED.format(path=self._path)
 
     def _commit(self, work: Work[T], future: CommitFuture[T]) -> None:
+        """Run the unit in a transaction of its own and publish its outcome."""
         batch = self._batch = Batch(self._connection, self._path)
         try:
             batch.begin()

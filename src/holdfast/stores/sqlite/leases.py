@@ -1,4 +1,4 @@
-"""Leases: background work runs in one process at a time, the one that holds the lease in the file.
+"""Leases on background work: it runs in one process at a time, the one that holds the lease in the file.
 
 A holder renews its lease before it expires. A killed holder does not, and another process takes over after
 the expiry. Because a holder may be slow rather than dead, each lease carries a token that only increases: a
@@ -40,8 +40,9 @@ _RELEASE = "UPDATE lease SET expires_at = 0 WHERE name = ?1 AND token = ?2"
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A lease held by one process. `token` increases each time the lease is taken; `expires_at` is in seconds
-    since 1970.
+    """A lease held by one process.
+
+    `token` increases each time the lease is taken; `expires_at` is in seconds since 1970.
     """
 
     name: str
@@ -62,8 +63,9 @@ class Leases:
         self.owner = f"{os.uname().nodename}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
     def take(self, name: str) -> Lease | None:
-        """Take the lease, or return None while another process holds it. Only taking a free lease is a
-        write.
+        """Take the lease, or return None while another process holds it.
+
+        Only taking a free lease is a write.
         """
         held = self.holder(name)
         now = self._now()
@@ -81,7 +83,10 @@ class Leases:
         return self._database.write(take)
 
     def renew(self, lease: Lease) -> Lease:
-        """Extend the lease. An expired lease can still be renewed until another process takes it."""
+        """Extend the lease from now.
+
+        An expired one can be renewed until another process takes it; then raise `LeaseLost`.
+        """
         expires_at = self._now() + self._seconds
 
         def extend(connection: apsw.Connection) -> Lease:
@@ -105,8 +110,9 @@ class Leases:
 
 
 def require_lease(connection: apsw.Connection, lease: Lease) -> None:
-    """Raise LeaseLost if another process has taken the lease over. A unit of work under a lease calls this
-    first.
+    """Raise `LeaseLost` if another process has taken the lease over.
+
+    A unit of work under a lease calls this first.
     """
     if connection.execute("SELECT token FROM lease WHERE name = ?", (lease.name,)).get != lease.token:
         raise LeaseLost(f"The lease {lease.name!r} was taken over by another process.")

@@ -1,5 +1,4 @@
-"""Detection of a damaged write-ahead log when a file is opened, before any write builds on the recovered
-state.
+"""Detection of a damaged write-ahead log when a file is opened, before any write builds on it.
 
 After a crash SQLite reads the log up to the first frame with a wrong checksum and discards the rest. That is
 right for a transaction that was being written when the power failed: it was never acknowledged. If a frame in
@@ -35,15 +34,15 @@ _HEADER = struct.Struct(">IIII8sII")
 _FRAME = struct.Struct(">II8sII")
 _HEADER_SUMMED_BYTES, _FRAME_SUMMED_BYTES = 24, 8
 _MAGIC_BIG_ENDIAN = 0x377F0683
-_WORD_MAX = 0xFFFFFFFF
+_MAX_WORD = 0xFFFFFFFF
 _MAX_TORN_TRANSACTIONS = 1
 
 
 def refuse_lost_database(path: str) -> None:
-    """Raise if the database is empty or missing but has a log: SQLite would treat it as new and delete the
-    log, which may hold all the data.
+    """Raise `StoreFileError` if the database is empty or missing but has a log.
 
-    The log is checked first: a file that another process is creating has its first page before it has a log.
+    SQLite would treat it as new and delete the log, which may hold all the data. The log is checked first: a
+    file that another process is creating has its first page before it has a log.
     """
     log = path + WAL_SUFFIX
     if _get_size(log) and not _get_size(path):
@@ -56,7 +55,7 @@ def refuse_lost_database(path: str) -> None:
 
 
 def refuse_damaged_log(connection: apsw.Connection, path: str) -> None:
-    """Raise if the log is damaged.
+    """Raise `StoreFileError` if the log is damaged; also sync the log.
 
     Call this after a first read, in WAL mode. Other processes may have the file open, and may even be
     writing.
@@ -105,10 +104,10 @@ class _WriteAheadLog:
             self._salts = self._read_frame(1).salts
 
     def is_damaged_after(self, valid: int) -> bool:
-        # The frame headers nearly always show that nothing is wrong, and are quick to read.
         """Return whether acknowledged transactions follow frame number `valid`, the last one that SQLite
         accepted.
         """
+        # The frame headers nearly always show that nothing is wrong, and are quick to read.
         commits = (number for number in range(valid + 1, self._frame_count + 1) if self._is_commit(number))
         if len(list(islice(commits, _MAX_TORN_TRANSACTIONS + 1))) <= _MAX_TORN_TRANSACTIONS:
             return False
@@ -117,6 +116,7 @@ class _WriteAheadLog:
         return not self._continues_after(valid) and self._has_chain_after(valid)
 
     def _is_commit(self, number: int) -> bool:
+        """Return whether the frame with this number ends a transaction of the current log."""
         frame = self._read_frame(number)
         return frame.salts == self._salts and frame.database_pages > 0
 
@@ -151,6 +151,7 @@ class _WriteAheadLog:
         return False
 
     def _follows(self, number: int, before: tuple[int, int]) -> bool:
+        """Return whether the frame's checksum builds on `before`, the checksum of the frame before it."""
         frame = self._read_frame(number)
         if frame.salts != self._salts:
             return False
@@ -159,22 +160,26 @@ class _WriteAheadLog:
         return self._checksum(page, self._checksum(head, before)) == frame.checksum
 
     def _read_frame(self, number: int) -> _Frame:
+        """Return the header of the frame with this number."""
         content = os.pread(self._descriptor, _FRAME.size, self._offset(number))
         page_number, database_pages, salts, *checksum = _FRAME.unpack(content)
         return _Frame(page_number, database_pages, salts, (checksum[0], checksum[1]))
 
     def _offset(self, number: int) -> int:
+        """Return where the frame with this number begins in the file."""
         return _HEADER.size + (number - 1) * (_FRAME.size + self._page_bytes)
 
     def _checksum(self, content: bytes, before: tuple[int, int]) -> tuple[int, int]:
+        """Return SQLite's running checksum of `content`, continued from `before`."""
         first, second = before
         for one, other in self._word_pair.iter_unpack(content):
-            first = (first + one + second) & _WORD_MAX
-            second = (second + other + first) & _WORD_MAX
+            first = (first + one + second) & _MAX_WORD
+            second = (second + other + first) & _MAX_WORD
         return first, second
 
 
 def _get_size(path: str) -> int:
+    """Return the size of the file in bytes, 0 if it does not exist."""
     try:
         return os.stat(path).st_size
     except FileNotFoundError:

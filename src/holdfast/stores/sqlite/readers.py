@@ -1,4 +1,4 @@
-"""Reading connections, separate from the committer's.
+"""The reading connections of a SQLite database, separate from the committer's writing connection.
 
 A file has one connection per reading thread, closed when the thread ends. A database in memory has a single
 connection for everything, protected by a lock. Both offer the same three ways to read:
@@ -26,14 +26,19 @@ from holdfast.stores.sqlite.forks import FORKED
 
 
 class Rows(Protocol):
-    """The rows of one statement. Do not keep them: open rows of a file stop the write-ahead log from
-    restarting.
+    """The rows of one statement.
+
+    Do not keep them: open rows of a file stop the write-ahead log from restarting.
     """
 
     @property
-    def get(self) -> Any: ...
+    def get(self) -> Any:
+        """Return None, one row or a list of rows; a row of one column is its value."""
+        ...
 
-    def fetchone(self) -> Any: ...
+    def fetchone(self) -> Any:
+        """Return the next row, or None after the last."""
+        ...
 
     def fetchall(self) -> list[Any]: ...
 
@@ -43,23 +48,37 @@ class Rows(Protocol):
 class Reader(Protocol):
     """A connection that runs one statement at a time."""
 
-    def execute(self, statements: str, bindings: Any = None) -> Rows: ...
+    def execute(self, statements: str, bindings: Any = None) -> Rows:
+        """Run the statements and return the rows of the last one."""
+        ...
 
 
 class Readers(Protocol):
-    """The readers of a database."""
+    """The readers of a database: three ways to read, described at the top of this module."""
 
-    def reader(self) -> Reader: ...
+    def reader(self) -> Reader:
+        """Return the connection for single statements whose rows are fetched at once."""
+        ...
 
-    def read_connection(self) -> AbstractContextManager[apsw.Connection]: ...
+    def read_connection(self) -> AbstractContextManager[apsw.Connection]:
+        """Return a context for any statements that maps the driver's errors."""
+        ...
 
-    def snapshot(self) -> AbstractContextManager[apsw.Connection]: ...
+    def snapshot(self) -> AbstractContextManager[apsw.Connection]:
+        """Return a context in which all statements see one state of the database."""
+        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the connections; later reads raise `StoreClosed`."""
+        ...
 
-    def connections(self) -> list[apsw.Connection]: ...
+    def connections(self) -> list[apsw.Connection]:
+        """Return all open connections, for `forks.py`."""
+        ...
 
-    def after_fork_in_child(self) -> None: ...
+    def after_fork_in_child(self) -> None:
+        """Refuse all further reads: this is a forked child."""
+        ...
 
 
 class ThreadReaders:
@@ -73,12 +92,14 @@ class ThreadReaders:
         self._refusal = ""
 
     def reader(self) -> apsw.Connection:
+        """Return this thread's connection, opened at its first read."""
         try:
             return self._thread_local.connection  # type: ignore[no-any-return]
         except AttributeError:
             return self._connect()
 
     def read_connection(self) -> AbstractContextManager[apsw.Connection]:
+        """Return this thread's context for any statements, with its connection opened at the first read."""
         try:
             return self._thread_local.read_context  # type: ignore[no-any-return]
         except AttributeError:
@@ -86,10 +107,11 @@ class ThreadReaders:
             return self._thread_local.read_context  # type: ignore[no-any-return]
 
     def snapshot(self) -> AbstractContextManager[apsw.Connection]:
-        """Return a snapshot. Its state is that of the first statement."""
+        """Return a context in which all statements see the state of the first one."""
         return Snapshot(self.reader(), self._path)
 
     def close(self) -> None:
+        """Close all connections. One that a thread is reading from closes when the read ends."""
         with self._lock:
             self._refusal = f"{self._path} was closed."
             self._thread_local = threading.local()
@@ -110,6 +132,7 @@ class ThreadReaders:
         self._refusal = FORKED.format(path=self._path)
 
     def _connect(self) -> apsw.Connection:
+        """Open a connection and remember it for this thread. Raise `StoreClosed` after `close`."""
         with self._lock:
             if self._refusal:
                 raise StoreClosed(self._refusal)
@@ -124,7 +147,10 @@ class ThreadReaders:
 
 
 class ReadContext:
-    """A context for any statements. A thread reuses one object, so that entering it costs almost nothing."""
+    """A context for any statements that maps the driver's errors.
+
+    A thread reuses one object, so that entering it costs almost nothing.
+    """
 
     __slots__ = ("_connection", "_path")
 

@@ -1,4 +1,4 @@
-"""Schema versions: the owner and version of a file, and the migrations that bring an older file up to date.
+"""Schemas of SQLite files: the owner and version of a file, and the migrations of an older file.
 
 SQLite's header stores both: `application_id` identifies the program that wrote the file, `user_version` the
 schema. They change in the same transaction as the tables, so a file is never between two versions.
@@ -30,8 +30,9 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The schema of one kind of file. `application` is the program's 32-bit id; a new file runs every
-    migration.
+    """The schema of one kind of file.
+
+    `application` is the program's 32-bit id; a new file runs every migration.
     """
 
     application: int
@@ -46,11 +47,15 @@ class Schema:
 
     @property
     def version(self) -> int:
+        """Return the newest version, which is the number of migrations."""
         return len(self.migrations)
 
 
 def check_identity(connection: apsw.Connection, schema: Schema, path: str) -> None:
-    """Raise if the file is foreign or too new. Only reads, so that a foreign file stays unchanged."""
+    """Raise `StoreFileError` if the file is foreign or too new.
+
+    Only reads, so that a foreign file stays unchanged.
+    """
     application, version, tables = _read_identity(connection)
     # A blank file is new, or its process died before its first transaction.
     blank = (application, version, tables) == (0, 0, 0)
@@ -67,8 +72,9 @@ def check_identity(connection: apsw.Connection, schema: Schema, path: str) -> No
 
 
 def migrate(connection: apsw.Connection, schema: Schema) -> None:
-    """Run the missing migrations, one transaction each. A failed one leaves the file at the version before
-    it.
+    """Run the missing migrations, one transaction each.
+
+    A failed one leaves the file at the version before it.
     """
     _, version, _ = _read_identity(connection)
     for migration in schema.migrations[version:]:
@@ -85,7 +91,7 @@ def migrate(connection: apsw.Connection, schema: Schema) -> None:
 
 
 def check_version(connection: apsw.Connection, version: int, path: str) -> None:
-    """Raise if a newer program has migrated the file while it was open."""
+    """Raise `StoreFileError` if another program has migrated the file while it was open."""
     found = connection.execute("PRAGMA user_version").get
     if found != version:
         raise StoreFileError(
@@ -95,11 +101,13 @@ def check_version(connection: apsw.Connection, version: int, path: str) -> None:
 
 
 def _read_identity(connection: apsw.Connection) -> tuple[int, int, int]:
+    """Return the file's application id, schema version and number of tables."""
     row: tuple[int, int, int] = connection.execute(_READ_IDENTITY).get
     return row
 
 
 def _apply(connection: apsw.Connection, migration: Migration) -> None:
+    """Run the migration's SQL or its function."""
     if isinstance(migration.apply, str):
         connection.execute(migration.apply)
     else:

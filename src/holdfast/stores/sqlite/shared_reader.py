@@ -25,18 +25,22 @@ class SharedReader:
         self._refusal = ""
 
     def reader(self) -> Reader:
+        """Return itself: `execute` runs a statement under the lock."""
         self._require_open()
         return self
 
     def read_connection(self) -> AbstractContextManager[apsw.Connection]:
+        """Return a context for any statements that holds the lock."""
         self._require_open()
         return _LockedContext(ReadContext(self._connection, self._path), self._lock)
 
     def snapshot(self) -> AbstractContextManager[apsw.Connection]:
+        """Return a read transaction that holds the lock."""
         self._require_open()
         return _LockedContext(Snapshot(self._connection, self._path), self._lock)
 
     def execute(self, statements: str, bindings: Any = None) -> FetchedRows:
+        """Run one statement under the lock and return all of its rows."""
         with self._lock:
             return FetchedRows(self._connection.execute(statements, bindings).fetchall())
 
@@ -50,6 +54,7 @@ class SharedReader:
         self._refusal = FORKED.format(path=self._path)
 
     def _require_open(self) -> None:
+        """Raise `StoreClosed` after `close` or in a forked child."""
         if self._refusal:
             raise StoreClosed(self._refusal)
 
@@ -77,6 +82,8 @@ class FetchedRows:
 
 
 class _LockedContext:
+    """A read context that holds the lock from entry to exit."""
+
     def __init__(self, context: ReadContext, lock: AbstractContextManager[Any]) -> None:
         self._context, self._lock = context, lock
 

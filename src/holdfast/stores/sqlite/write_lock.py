@@ -1,4 +1,4 @@
-"""A fair write lock between processes that write the same file, acquired before BEGIN IMMEDIATE.
+"""A fair lock between processes that write the same SQLite file, acquired before BEGIN IMMEDIATE.
 
 SQLite gives its own lock to the process that asks at the right moment, and a busy process asks more often: it
 can starve another. Here two file locks form a turnstile: a process holds the queue lock while it waits for
@@ -38,6 +38,7 @@ class WriteLock:
         forks.register(self)
 
     def __enter__(self) -> None:
+        """Acquire the lock. Raise `StoreBusy` after `wait_s_max`."""
         if not (self._try_acquire() or self._wait_to_acquire()):
             raise StoreBusy(
                 f"Another process has held the write lock of {self._path} for more than {self._wait_s_max:g} "
@@ -51,6 +52,7 @@ class WriteLock:
         fcntl.flock(self._lock_file, fcntl.LOCK_UN)
 
     def close(self) -> None:
+        """Close the lock files; if a helper thread still waits for the lock, it closes them."""
         forks.unregister(self)
         with self._state_lock:
             if not self._is_closed and not self._is_queueing:
@@ -58,14 +60,17 @@ class WriteLock:
             self._is_closed = True
 
     def connections(self) -> list[apsw.Connection]:
+        """Return none: the lock holds files, not connections."""
         return []
 
     def after_fork_in_child(self) -> None:
+        """Close the lock files in a forked child."""
         # The child shares these locks and would still hold them if its parent died.
         self._state_lock, self._is_closed = threading.Lock(), True
         self._close_files()
 
     def _try_acquire(self) -> bool:
+        """Acquire both locks if they are free, without waiting. Return whether that succeeded."""
         if self._is_queueing or not _try_flock(self._queue_file):
             return False
         if not _try_flock(self._lock_file):
@@ -94,6 +99,7 @@ class WriteLock:
             return self._acquired.is_set()
 
     def _acquire_in_thread(self) -> None:
+        """Wait for the lock in the helper thread. Release it again if the waiting thread has given up."""
         fcntl.flock(self._queue_file, fcntl.LOCK_EX)
         fcntl.flock(self._lock_file, fcntl.LOCK_EX)
         fcntl.flock(self._queue_file, fcntl.LOCK_UN)
@@ -112,6 +118,7 @@ class WriteLock:
 
 
 def _open_lock_file(path: str) -> int:
+    """Open the file, created if it is missing. Raise `SettingsError` if that fails."""
     try:
         return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
@@ -119,6 +126,7 @@ def _open_lock_file(path: str) -> int:
 
 
 def _try_flock(file: int) -> bool:
+    """Lock the file exclusively without waiting. Return whether that succeeded."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,1 +1,1 @@
-"""Tables stores: one port, and the engines that implement it."""
+"""The tables store: its port, its request checks (`checks`), and the engines `embedded` and `dynamodb`."""

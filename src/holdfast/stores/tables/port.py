@@ -1,4 +1,4 @@
-"""The port of the tables stores: every engine runs the same operations."""
+"""The port of a tables store: the protocol that every tables engine implements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Throttle counts: an engine reports throttled attempts to the code that runs the request.
+"""Throttle counts: how an engine reports throttled attempts to the code that runs the operation.
 
 An engine waits and retries a throttled attempt, so that its caller does not see it. `Stores` collects the
 counts while a request runs and records them (`Usage.throttle_events`, `Usage.throttled_requests`).

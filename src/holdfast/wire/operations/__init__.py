@@ -118,4 +118,4 @@ NOT_SERVED: Final = frozenset(
         "UpdateTableReplicaAutoScaling",
     }
 )
-"""Operations of the service that are not built here."""
+"""Operations that DynamoDB has and Holdfast does not serve."""

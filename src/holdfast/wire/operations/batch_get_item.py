@@ -1,4 +1,4 @@
-"""BatchGetItem on the wire."""
+"""BatchGetItem on the wire: decode the request into an operation, and encode its result."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import BATCH_READS_MAX
+from holdfast.core.limits import MAX_BATCH_READS
 from holdfast.operations.tables import BatchGetItem, BatchGetItemResult, KeysAndAttributes
 from holdfast.operations.values import Item
 from holdfast.wire import capacity
@@ -34,7 +34,7 @@ SHAPE: Final = structure(
     RequestItems=map_of(
         structure(
             "KeysAndAttributes",
-            Keys=list_of(item(), required=True, min_length=1, max_length=BATCH_READS_MAX, omits_value=True),
+            Keys=list_of(item(), required=True, min_length=1, max_length=MAX_BATCH_READS, omits_value=True),
             AttributesToGet=ATTRIBUTES_TO_GET,
             ConsistentRead=boolean(),
             ProjectionExpression=string(),
@@ -50,6 +50,7 @@ _EXPRESSION_PARAMETERS: Final = ("ProjectionExpression", "ExpressionAttributeNam
 
 
 def decode(request: Request) -> BatchGetItem:
+    """Return the operation. Raise `InvalidRequest` for too many keys, duplicates or an invalid projection."""
     _check_counts(request["RequestItems"])
     return BatchGetItem(
         requests=tuple(_parse_table_keys(table, wanted) for table, wanted in request["RequestItems"].items()),
@@ -58,6 +59,7 @@ def decode(request: Request) -> BatchGetItem:
 
 
 def encode(operation: BatchGetItem, result: BatchGetItemResult, location: AwsLocation) -> Response:
+    """Encode the items by table, and the keys that were not read as a request to send again."""
     raw_expressions = {request.table: request.raw_expressions for request in operation.requests}
     response: Response = {
         "Responses": {table: [encode_item(each) for each in items] for table, items in result.items.items()},
@@ -69,13 +71,15 @@ def encode(operation: BatchGetItem, result: BatchGetItemResult, location: AwsLoc
 
 
 def _check_counts(by_table: dict[str, Request]) -> None:
+    """Raise `InvalidRequest` for no table, or for more than 100 keys in all."""
     if not by_table:
         raise build_violation_error("RequestItems", "Member must have length greater than or equal to 1")
-    if sum(len(wanted["Keys"]) for wanted in by_table.values()) > BATCH_READS_MAX:
+    if sum(len(wanted["Keys"]) for wanted in by_table.values()) > MAX_BATCH_READS:
         raise InvalidRequest("Too many items requested for the BatchGetItem call")
 
 
 def _parse_table_keys(table: str, request: Request) -> KeysAndAttributes:
+    """Return the keys to read from one table, with its projection."""
     check_parameters(request, ("ProjectionExpression",), ("AttributesToGet",))
     projection = parse_only_projection(request)
     return KeysAndAttributes(
@@ -88,6 +92,7 @@ def _parse_table_keys(table: str, request: Request) -> KeysAndAttributes:
 
 
 def _parse_distinct_keys(keys: list[Any]) -> tuple[Item, ...]:
+    """Return the plain keys. Raise `InvalidRequest` if two are equal."""
     seen: set[bytes] = set()
     distinct = []
     for read in keys:

@@ -1,11 +1,11 @@
-"""BatchWriteItem on the wire."""
+"""BatchWriteItem on the wire: decode the request into an operation, and encode its result."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import BATCH_WRITES_MAX
+from holdfast.core.limits import MAX_BATCH_WRITES
 from holdfast.operations.tables import BatchWrite, BatchWriteItem, BatchWriteItemResult, Delete, Put
 from holdfast.wire import capacity
 from holdfast.wire.shapes import Request, Response, item, list_of, map_of, parse_table_name, structure
@@ -29,12 +29,13 @@ SHAPE: Final = structure(
         ),
         required=True,
         is_keyed_by_table=True,
-        list_lengths=(1, BATCH_WRITES_MAX),
+        list_lengths=(1, MAX_BATCH_WRITES),
     ),
 )
 
 
 def decode(request: Request) -> BatchWriteItem:
+    """Return the operation. Raise `InvalidRequest` for too many writes or an invalid one."""
     _check_counts(request["RequestItems"])
     writes: list[BatchWrite] = []
     for name_or_arn, requests in request["RequestItems"].items():
@@ -45,6 +46,7 @@ def decode(request: Request) -> BatchWriteItem:
 
 
 def encode(operation: BatchWriteItem, result: BatchWriteItemResult, location: AwsLocation) -> Response:
+    """Encode the writes that were not made, by table, as requests to send again."""
     unprocessed: dict[str, list[Response]] = {}
     for left in result.unprocessed:
         unprocessed.setdefault(left.table, []).append(_encode_unprocessed(left))
@@ -54,21 +56,23 @@ def encode(operation: BatchWriteItem, result: BatchWriteItemResult, location: Aw
 
 
 def _check_counts(by_table: dict[str, list[Request]]) -> None:
+    """Raise `InvalidRequest` for no table, or for more than 25 writes in all."""
     if not by_table:
         raise InvalidRequest("The requestItems parameter is required for BatchWriteItem")
-    if sum(map(len, by_table.values())) > BATCH_WRITES_MAX:
+    if sum(map(len, by_table.values())) > MAX_BATCH_WRITES:
         raise InvalidRequest("Too many items requested for the BatchWriteItem call")
 
 
 def _check_one_kind_each(requests: list[Request]) -> None:
-    """Require either a put or a delete per request. DynamoDB uses its attribute value texts for this
-    error.
+    """Raise `InvalidRequest` unless each request is either a put or a delete. DynamoDB uses its attribute
+    value text for this error.
     """
     if any(len(request) != 1 for request in requests):
         raise InvalidRequest(SEVERAL_VALUES)
 
 
 def _parse_write(table: str, request: Request) -> BatchWrite:
+    """Return one put or delete. Raise `InvalidRequest` for an invalid value or an item that is too large."""
     if "DeleteRequest" in request:
         return Delete(table=table, key=to_plain_item(request["DeleteRequest"]["Key"]))
     whole = to_plain_put_item(request["PutRequest"]["Item"])

@@ -1,4 +1,4 @@
-"""CreateBackup on the wire: back up the current state of a table under a name."""
+"""CreateBackup on the wire: decode the request (a table and a backup name), encode the backup's details."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""CreateTable on the wire: a complete table definition, and every rule for it that needs no other table.
+"""CreateTable on the wire: decode and check a complete table definition, and encode the new table.
 
-The checks run in DynamoDB's order: billing, the table's keys, the keys of its indexes, whether every defined
-attribute is used, then the other settings of the indexes, the stream and the rest.
+Every rule that needs no other table is checked here, in DynamoDB's order: billing, the table's keys, the keys
+of its indexes, whether every defined attribute is used, then the other settings of the indexes, the stream
+and the rest.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import GLOBAL_INDEXES_MAX, LOCAL_INDEXES_MAX, PROJECTED_ATTRIBUTES_MAX
+from holdfast.core.limits import MAX_GLOBAL_INDEXES, MAX_LOCAL_INDEXES, MAX_PROJECTED_ATTRIBUTES
 from holdfast.operations.tables import CreateTable, TableDefinition, TableDescription, Throughput
 from holdfast.wire import definitions
 from holdfast.wire.arns import AwsLocation
@@ -57,6 +58,7 @@ UNSUPPORTED: Final = (
 
 
 def decode(request: Request) -> CreateTable:
+    """Return the operation. Raise `InvalidRequest` for the first failed check, in DynamoDB's order."""
     for check in (
         _check_billing,
         _check_table_keys,
@@ -80,6 +82,7 @@ def encode(operation: CreateTable, result: TableDescription, location: AwsLocati
 
 
 def _check_billing(request: Request) -> None:
+    """Require throughput for a provisioned table (the default) and refuse it for an on-demand table."""
     given = request.get("ProvisionedThroughput")
     if request.get("BillingMode") == definitions.PAY_PER_REQUEST:
         if given is not None:
@@ -94,6 +97,7 @@ def _check_billing(request: Request) -> None:
 
 
 def _check_table_keys(request: Request) -> None:
+    """Raise `InvalidRequest` for invalid keys, or for unused definitions of a table without indexes."""
     defined, schema = request["AttributeDefinitions"], request["KeySchema"]
     definitions.check_attribute_names_differ(defined)
     if len(schema) > len(defined):
@@ -112,6 +116,7 @@ def _has_indexes(request: Request) -> bool:
 
 
 def _check_local_index_keys(request: Request) -> None:
+    """Raise `InvalidRequest` for invalid local indexes; the table needs a sort key."""
     indexes = request.get("LocalSecondaryIndexes")
     if indexes is None:
         return
@@ -128,6 +133,7 @@ def _check_local_index_keys(request: Request) -> None:
 
 
 def _check_one_local_index_keys(index: Request, table_hash: str) -> None:
+    """Require the table's partition key (`table_hash`) and a sort key."""
     name, schema = index["IndexName"], index["KeySchema"]
     if len(schema) != 2:
         raise InvalidRequest(f"{INVALID}Index KeySchema does not have a range key for index: {name}")
@@ -140,6 +146,7 @@ def _check_one_local_index_keys(index: Request, table_hash: str) -> None:
 
 
 def _check_global_index_keys(request: Request) -> None:
+    """Raise `InvalidRequest` for an empty list, or an index with invalid keys."""
     indexes = request.get("GlobalSecondaryIndexes")
     if indexes is None:
         return
@@ -155,6 +162,7 @@ def _check_index_keys(index: Request, request: Request) -> None:
 
 
 def _check_attributes_used(request: Request) -> None:
+    """Raise `InvalidRequest` if a defined attribute is a key of neither the table nor an index."""
     schemas = [request["KeySchema"], *(index["KeySchema"] for index in _get_indexes(request))]
     used = list(dict.fromkeys(element["AttributeName"] for schema in schemas for element in schema))
     defined = [each["AttributeName"] for each in request["AttributeDefinitions"]]
@@ -166,6 +174,7 @@ def _check_attributes_used(request: Request) -> None:
 
 
 def _get_indexes(request: Request) -> list[Request]:
+    """Return the local, then the global secondary indexes of the request."""
     return [*request.get("LocalSecondaryIndexes", ()), *request.get("GlobalSecondaryIndexes", ())]
 
 
@@ -175,6 +184,7 @@ def _check_projections(request: Request) -> None:
 
 
 def _check_index_throughput(request: Request) -> None:
+    """Require throughput for each global index of a provisioned table, and refuse it on demand."""
     on_demand = request.get("BillingMode") == definitions.PAY_PER_REQUEST
     for index in request.get("GlobalSecondaryIndexes", ()):
         given, name = index.get("ProvisionedThroughput"), index["IndexName"]
@@ -194,23 +204,25 @@ def _check_index_names_differ(request: Request) -> None:
 
 
 def _check_index_counts(request: Request) -> None:
-    if len(request.get("LocalSecondaryIndexes", ())) > LOCAL_INDEXES_MAX:
+    """Raise `InvalidRequest` for too many indexes, or too many projected attributes over all of them."""
+    if len(request.get("LocalSecondaryIndexes", ())) > MAX_LOCAL_INDEXES:
         raise InvalidRequest(
-            f"{INVALID}Number of LocalSecondaryIndexes exceeds per-table limit of {LOCAL_INDEXES_MAX}"
+            f"{INVALID}Number of LocalSecondaryIndexes exceeds per-table limit of {MAX_LOCAL_INDEXES}"
         )
-    if len(request.get("GlobalSecondaryIndexes", ())) > GLOBAL_INDEXES_MAX:
+    if len(request.get("GlobalSecondaryIndexes", ())) > MAX_GLOBAL_INDEXES:
         raise InvalidRequest(
-            f"{INVALID}GlobalSecondaryIndex count exceeds the per-table limit of {GLOBAL_INDEXES_MAX}"
+            f"{INVALID}GlobalSecondaryIndex count exceeds the per-table limit of {MAX_GLOBAL_INDEXES}"
         )
     projected = sum(len(index["Projection"].get("NonKeyAttributes", ())) for index in _get_indexes(request))
-    if projected > PROJECTED_ATTRIBUTES_MAX:
+    if projected > MAX_PROJECTED_ATTRIBUTES:
         raise InvalidRequest(
             f"{INVALID}Number of NonKeyAttributes of all indexes exceeds per-table limit of "
-            f"{PROJECTED_ATTRIBUTES_MAX}"
+            f"{MAX_PROJECTED_ATTRIBUTES}"
         )
 
 
 def _check_stream(request: Request) -> None:
+    """Require a view type for an enabled stream, and refuse one for a disabled stream."""
     stream = request.get("StreamSpecification")
     if stream is None:
         return
@@ -229,6 +241,7 @@ def _check_table_class(request: Request) -> None:
 
 
 def _check_supported(request: Request) -> None:
+    """Raise `InvalidRequest` for members that Holdfast does not support."""
     definitions.check_encryption(request.get("SSESpecification"))
     definitions.refuse_unsupported(request, UNSUPPORTED)
     for index in request.get("GlobalSecondaryIndexes", ()):

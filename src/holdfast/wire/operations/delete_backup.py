@@ -1,4 +1,4 @@
-"""DeleteBackup on the wire: delete a backup and return its description."""
+"""DeleteBackup on the wire: decode the request (a backup ARN), encode the deleted backup's description."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ SHAPE = structure("DeleteBackupInput", BackupArn=restores.backup_arn_shape(requi
 
 
 def decode(request: Request) -> DeleteBackup:
+    """Return the operation. Raise `InvalidRequest` if the ARN is not that of a backup."""
     return DeleteBackup(backup=restores.parse_backup_name(request["BackupArn"]))
 
 

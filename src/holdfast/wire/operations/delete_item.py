@@ -1,4 +1,4 @@
-"""DeleteItem on the wire."""
+"""DeleteItem on the wire: decode the request into an operation, and encode its result."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ SHAPE: Final = structure(
 
 
 def decode(request: Request) -> DeleteItem:
+    """Return the operation. Raise `InvalidRequest` for the first failed check, in DynamoDB's order."""
     check_parameters(request, ("ConditionExpression",), ("Expected", "ConditionalOperator"))
     key = to_plain_item(request["Key"])
     check_returns_old(request)

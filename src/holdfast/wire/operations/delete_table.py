@@ -1,4 +1,4 @@
-"""DeleteTable on the wire: delete a table and its items."""
+"""DeleteTable on the wire: decode the request (a table name), encode the description of the deleted table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeBackup on the wire: a backup, and the table as it was when the backup was taken."""
+"""DescribeBackup on the wire: decode the request (a backup ARN), encode the backup and its source table.
+
+The source table is described as it was when the backup was taken.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ SHAPE = structure("DescribeBackupInput", BackupArn=restores.backup_arn_shape(req
 
 
 def decode(request: Request) -> DescribeBackup:
+    """Return the operation. Raise `InvalidRequest` if the ARN is not that of a backup."""
     return DescribeBackup(backup=restores.parse_backup_name(request["BackupArn"]))
 
 

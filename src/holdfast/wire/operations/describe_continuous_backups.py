@@ -1,4 +1,4 @@
-"""DescribeContinuousBackups on the wire: whether point-in-time recovery is on, and the restorable times."""
+"""DescribeContinuousBackups on the wire: decode the request, encode the state of point-in-time recovery."""
 
 from __future__ import annotations
 

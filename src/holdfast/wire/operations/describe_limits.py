@@ -1,4 +1,4 @@
-"""DescribeLimits on the wire: the capacity quotas of an account."""
+"""DescribeLimits on the wire: decode the empty request, encode the capacity quotas of an account."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""DescribeStream on the wire: a stream and its shards."""
+"""DescribeStream on the wire: decode the request (a stream ARN), encode the stream and a page of shards."""
 
 from __future__ import annotations
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import STREAM_SHARDS_MAX
+from holdfast.core.limits import MAX_STREAM_SHARDS
 from holdfast.operations.tables import DescribeStream, Shard, StreamDescription
 from holdfast.wire import definitions, streams
 from holdfast.wire.arns import AwsLocation
@@ -21,9 +21,10 @@ SHAPE = structure(
 
 
 def decode(request: Request) -> DescribeStream:
-    limit = request.get("Limit", STREAM_SHARDS_MAX)
-    if limit > STREAM_SHARDS_MAX:
-        raise InvalidRequest(f"{INVALID}Limit cannot be greater than the maximum: {STREAM_SHARDS_MAX}")
+    """Return the operation. Raise `InvalidRequest` for a limit above the maximum or an invalid stream ARN."""
+    limit = request.get("Limit", MAX_STREAM_SHARDS)
+    if limit > MAX_STREAM_SHARDS:
+        raise InvalidRequest(f"{INVALID}Limit cannot be greater than the maximum: {MAX_STREAM_SHARDS}")
     definitions.refuse_unsupported(request, ("ShardFilter",))
     return DescribeStream(
         stream=streams.parse_stream_name(request["StreamArn"]),
@@ -47,6 +48,7 @@ def encode(operation: DescribeStream, result: StreamDescription, location: AwsLo
 
 
 def _encode_shard(shard: Shard) -> Response:
+    """Encode a shard; an open one has no ending sequence number."""
     numbers: Response = {"StartingSequenceNumber": streams.format_sequence_number(shard.starting)}
     if shard.ending is not None:
         numbers["EndingSequenceNumber"] = streams.format_sequence_number(shard.ending)

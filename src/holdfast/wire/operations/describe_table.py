@@ -1,4 +1,4 @@
-"""DescribeTable on the wire: return the current description of a table."""
+"""DescribeTable on the wire: decode the request (a table name), encode the table's description."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""DescribeTimeToLive on the wire: whether a table's items expire, and the attribute that holds the expiry
-time.
-"""
+"""DescribeTimeToLive on the wire: decode the request, encode the status and the expiry attribute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GetItem on the wire."""
+"""GetItem on the wire: decode the request into an operation, and encode its result."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ SHAPE: Final = structure(
 
 
 def decode(request: Request) -> GetItem:
+    """Return the operation. Raise `InvalidRequest` for the first failed check, in DynamoDB's order."""
     check_parameters(request, ("ProjectionExpression",), ("AttributesToGet",))
     key = to_plain_item(request["Key"])
     projection = parse_only_projection(request)
@@ -39,5 +40,6 @@ def decode(request: Request) -> GetItem:
 
 
 def encode(operation: GetItem, result: GetItemResult, location: AwsLocation) -> Response:
+    """Encode the item, or an empty response if it is absent; with capacity if requested."""
     response = {} if result.item is None else {"Item": encode_item(result.item)}
     return capacity.add_consumed_capacity(response, result.capacity, operation.capacity)

@@ -1,4 +1,4 @@
-"""GetRecords on the wire: the changes of a table from a shard position on, in order."""
+"""GetRecords on the wire: decode a shard iterator, encode the stream records from there on, in order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import Final
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import STREAM_RECORDS_MAX
+from holdfast.core.limits import MAX_STREAM_RECORDS
 from holdfast.operations.tables import GetRecords, GetRecordsResult, StreamName, StreamRecord
 from holdfast.wire import streams
 from holdfast.wire.arns import AwsLocation
@@ -28,13 +28,15 @@ SHAPE = structure(
 
 
 def decode(request: Request) -> GetRecords:
-    limit = request.get("Limit", STREAM_RECORDS_MAX)
-    if limit > STREAM_RECORDS_MAX:
-        raise InvalidRequest(f"{INVALID}Limit should be less than or equal to {STREAM_RECORDS_MAX}")
+    """Return the operation. Raise `InvalidRequest` for a limit above the maximum or an invalid iterator."""
+    limit = request.get("Limit", MAX_STREAM_RECORDS)
+    if limit > MAX_STREAM_RECORDS:
+        raise InvalidRequest(f"{INVALID}Limit should be less than or equal to {MAX_STREAM_RECORDS}")
     return GetRecords(iterator=streams.decode_iterator(request["ShardIterator"]), limit=limit)
 
 
 def encode(operation: GetRecords, result: GetRecordsResult, location: AwsLocation) -> Response:
+    """Encode the records, and the next iterator unless a closed shard was read to its end."""
     stream = operation.iterator.stream
     response: Response = {"Records": [_encode_record(each, stream, location) for each in result.records]}
     if result.next is not None:
@@ -43,6 +45,7 @@ def encode(operation: GetRecords, result: GetRecordsResult, location: AwsLocatio
 
 
 def _encode_record(record: StreamRecord, stream: StreamName, location: AwsLocation) -> Response:
+    """Encode a record; one that the service made itself has the service as its user identity."""
     encoded: Response = {
         "eventID": _compute_event_id(record, stream),
         "eventName": record.event,
@@ -63,6 +66,7 @@ def _compute_event_id(record: StreamRecord, stream: StreamName) -> str:
 
 
 def _encode_change(record: StreamRecord) -> Response:
+    """Encode the keys and the images that the stream's view type includes."""
     encoded: Response = {
         "ApproximateCreationDateTime": encode_time(record.at),
         "Keys": encode_item(record.keys),

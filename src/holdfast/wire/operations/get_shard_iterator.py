@@ -1,4 +1,4 @@
-"""GetShardIterator on the wire: return a position in a shard to read records from."""
+"""GetShardIterator on the wire: decode the request, encode a position in a shard to read records from."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ SHAPE = structure(
 
 
 def decode(request: Request) -> GetShardIterator:
+    """Return the operation. Raise `InvalidRequest` for an invalid ARN or sequence number."""
     stream = streams.parse_stream_name(request["StreamArn"])
     return GetShardIterator(
         stream=stream,
@@ -39,6 +40,9 @@ def encode(operation: GetShardIterator, result: ShardIterator, location: AwsLoca
 
 
 def _parse_sequence_number(request: Request) -> int | None:
+    """Return the sequence number, or None for an iterator type without one. Raise `InvalidRequest` if they do
+    not fit.
+    """
     text = request.get("SequenceNumber")
     if request["ShardIteratorType"] not in NUMBERED_TYPES:
         if text is not None:

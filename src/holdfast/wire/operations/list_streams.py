@@ -1,9 +1,9 @@
-"""ListStreams on the wire: the streams of one or all tables, one page at a time."""
+"""ListStreams on the wire: decode the request, encode one page of the streams of one or all tables."""
 
 from __future__ import annotations
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import LIST_STREAMS_MAX
+from holdfast.core.limits import MAX_LIST_STREAMS
 from holdfast.operations.tables import ListStreams, ListStreamsResult
 from holdfast.wire import streams
 from holdfast.wire.arns import AwsLocation
@@ -19,10 +19,11 @@ SHAPE = structure(
 
 
 def decode(request: Request) -> ListStreams:
-    limit = request.get("Limit", LIST_STREAMS_MAX)
-    if limit > LIST_STREAMS_MAX:
+    """Return the operation. Raise `InvalidRequest` for a limit above the maximum or an invalid start ARN."""
+    limit = request.get("Limit", MAX_LIST_STREAMS)
+    if limit > MAX_LIST_STREAMS:
         raise InvalidRequest(
-            f"{INVALID}Limit cannot be greater than the maximum allowed size: {LIST_STREAMS_MAX}"
+            f"{INVALID}Limit cannot be greater than the maximum allowed size: {MAX_LIST_STREAMS}"
         )
     start = request.get("ExclusiveStartStreamArn")
     return ListStreams(

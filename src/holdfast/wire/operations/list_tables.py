@@ -1,22 +1,22 @@
-"""ListTables on the wire: the names of the tables, one page at a time."""
+"""ListTables on the wire: decode the request, encode one page of table names."""
 
 from __future__ import annotations
 
-from holdfast.core.limits import LIST_TABLES_MAX
+from holdfast.core.limits import MAX_LIST_TABLES
 from holdfast.operations.tables import ListTables, ListTablesResult
 from holdfast.wire.arns import AwsLocation
 from holdfast.wire.shapes import NAME_PATTERN, Request, Response, integer, string, structure
 
 SHAPE = structure(
     "ListTablesInput",
-    Limit=integer(minimum=1, maximum=LIST_TABLES_MAX),
+    Limit=integer(minimum=1, maximum=MAX_LIST_TABLES),
     ExclusiveStartTableName=string(pattern=NAME_PATTERN, min_length=3, max_length=255),
 )
 
 
 def decode(request: Request) -> ListTables:
     return ListTables(
-        after=request.get("ExclusiveStartTableName"), limit=request.get("Limit", LIST_TABLES_MAX)
+        after=request.get("ExclusiveStartTableName"), limit=request.get("Limit", MAX_LIST_TABLES)
     )
 
 

@@ -1,4 +1,4 @@
-"""PutItem on the wire."""
+"""PutItem on the wire: decode the request into an operation, and encode its result."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ SHAPE: Final = structure(
 
 
 def decode(request: Request) -> PutItem:
+    """Return the operation. Raise `InvalidRequest` for the first failed check, in DynamoDB's order."""
     check_parameters(request, ("ConditionExpression",), ("Expected", "ConditionalOperator"))
     whole = to_plain_put_item(request["Item"])
     check_returns_old(request)

@@ -1,4 +1,4 @@
-"""Query on the wire."""
+"""Query on the wire: decode the request into an operation, and encode one page of items."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ LEGACY: Final = ("AttributesToGet", "QueryFilter", "ConditionalOperator", "KeyCo
 
 
 def decode(request: Request) -> Query:
+    """Return the operation. Raise `InvalidRequest` for the first failed check, in DynamoDB's order."""
     check_parameters(request, EXPRESSIONS, LEGACY)
     _check_select(request)
     start_key = to_plain_start_key(request.get("ExclusiveStartKey"))

@@ -1,4 +1,4 @@
-"""RestoreTableFromBackup on the wire: create a table from a backup of another."""
+"""RestoreTableFromBackup on the wire: decode the request, encode the table created from a backup."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ SHAPE = restores.restore_input_shape(
 
 
 def decode(request: Request) -> RestoreTableFromBackup:
+    """Return the operation. Raise `InvalidRequest` for an invalid ARN or contradictory overrides."""
     return RestoreTableFromBackup(
         backup=restores.parse_backup_name(request["BackupArn"]),
         target=request["TargetTableName"],

@@ -1,4 +1,4 @@
-"""RestoreTableToPointInTime on the wire: create a table from the state of another at a given time."""
+"""RestoreTableToPointInTime on the wire: decode the request, encode the table restored to a point in time."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ SHAPE = restores.restore_input_shape(
 
 
 def decode(request: Request) -> RestoreTableToPointInTime:
+    """Return the operation. Raise `InvalidRequest` for an invalid source, time or overrides."""
     return RestoreTableToPointInTime(
         source=_parse_source(request),
         target=request["TargetTableName"],
@@ -38,6 +39,7 @@ def encode(operation: RestoreTableToPointInTime, result: TableDescription, locat
 
 
 def _parse_source(request: Request) -> str:
+    """Return the source table, given by exactly one of name and ARN. Raise `InvalidRequest` otherwise."""
     arn: str | None = request.get("SourceTableArn")
     name: str | None = request.get("SourceTableName")
     if arn is not None and name is not None:
@@ -53,6 +55,9 @@ def _parse_source(request: Request) -> str:
 
 
 def _parse_restore_time(request: Request) -> float | None:
+    """Return the time to restore to, clamped to valid dates; None for the latest. Raise `InvalidRequest`
+    unless exactly one of the two is requested.
+    """
     latest, at = request.get("UseLatestRestorableTime", False), request.get("RestoreDateTime")
     if latest and at is not None:
         raise InvalidRequest(

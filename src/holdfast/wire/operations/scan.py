@@ -1,11 +1,11 @@
-"""Scan on the wire."""
+"""Scan on the wire: decode the request into an operation, and encode one page of items."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import SCAN_SEGMENTS_MAX
+from holdfast.core.limits import MAX_SCAN_SEGMENTS
 from holdfast.operations.tables import PageResult, Scan
 from holdfast.wire import capacity, expressions
 from holdfast.wire.expressions import (
@@ -38,7 +38,7 @@ SHAPE: Final = structure(
     "ScanInput",
     Select=SELECT,
     IndexName=index_name(),
-    TotalSegments=integer(minimum=1, maximum=SCAN_SEGMENTS_MAX),
+    TotalSegments=integer(minimum=1, maximum=MAX_SCAN_SEGMENTS),
     ReturnConsumedCapacity=capacity.RETURN_CONSUMED_CAPACITY,
     TableName=table_name(),
     ConditionalOperator=CONDITIONAL_OPERATOR,
@@ -58,6 +58,7 @@ LEGACY: Final = ("AttributesToGet", "ScanFilter", "ConditionalOperator")
 
 
 def decode(request: Request) -> Scan:
+    """Return the operation. Raise `InvalidRequest` for the first failed check, in DynamoDB's order."""
     check_parameters(request, EXPRESSIONS, LEGACY)
     _check_select(request)
     start_key = to_plain_start_key(request.get("ExclusiveStartKey"))
@@ -92,6 +93,7 @@ def _check_select(request: Request) -> None:
 
 
 def _check_segments(segment: int | None, segments: int | None) -> None:
+    """Require both Segment and TotalSegments or neither, with the segment below the total."""
     if segment is None and segments is None:
         return
     if segments is None:

@@ -1,10 +1,10 @@
-"""TransactGetItems on the wire."""
+"""TransactGetItems on the wire: decode the request into an operation, and encode its result."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.limits import TRANSACTION_ACTIONS_MAX
+from holdfast.core.limits import MAX_TRANSACTION_ACTIONS
 from holdfast.operations.tables import TransactGet, TransactGetItems, TransactGetItemsResult
 from holdfast.wire import capacity
 from holdfast.wire.expressions import NAMES, check_parameters, parse_only_projection
@@ -31,12 +31,13 @@ SHAPE: Final = structure(
         ),
         required=True,
         min_length=1,
-        max_length=TRANSACTION_ACTIONS_MAX,
+        max_length=MAX_TRANSACTION_ACTIONS,
     ),
 )
 
 
 def decode(request: Request) -> TransactGetItems:
+    """Return the operation. Raise `InvalidRequest` for the first invalid get."""
     return TransactGetItems(
         gets=tuple(_parse_get(each["Get"]) for each in request["TransactItems"]),
         capacity=request.get("ReturnConsumedCapacity", "NONE"),
@@ -44,6 +45,7 @@ def decode(request: Request) -> TransactGetItems:
 
 
 def encode(operation: TransactGetItems, result: TransactGetItemsResult, location: AwsLocation) -> Response:
+    """Encode one entry per get; an absent item is an empty entry."""
     responses = [{} if each is None else {"Item": encode_item(each)} for each in result.items]
     return capacity.add_consumed_capacities({"Responses": responses}, result.capacity, operation.capacity)
 

@@ -1,4 +1,7 @@
-"""TransactWriteItems on the wire."""
+"""TransactWriteItems on the wire: decode the request into an operation, and encode its result.
+
+A request with a ClientRequestToken also gets a fingerprint, by which the store recognises a repeat.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
+from holdfast.core.limits import MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES
 from holdfast.operations.expressions.parser import parse_condition
 from holdfast.operations.tables import (
     ConditionCheck,
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
 
 
 def _build_action_shape(kind: str, **members: Shape) -> Structure:
+    """Return the shape of one kind of action: its own members, then those that all kinds share."""
     return structure(
         kind,
         required=False,
@@ -85,13 +89,16 @@ SHAPE: Final = structure(
         ),
         required=True,
         min_length=1,
-        max_length=TRANSACTION_ACTIONS_MAX,
+        max_length=MAX_TRANSACTION_ACTIONS,
     ),
 )
 _ATTRIBUTE_MAPS: Final = frozenset({"Item", "Key", "ExpressionAttributeValues"})
 
 
 def decode(request: Request) -> TransactWriteItems:
+    """Return the operation, with a fingerprint if it has a token. Raise `InvalidRequest` for the first
+    invalid action, or more than 4 MB of data.
+    """
     _check_one_kind_each(request["TransactItems"])
     actions = tuple(_parse_action(each) for each in request["TransactItems"])
     _check_size(actions)
@@ -106,10 +113,12 @@ def decode(request: Request) -> TransactWriteItems:
 def encode(
     operation: TransactWriteItems, result: TransactWriteItemsResult, location: AwsLocation
 ) -> Response:
+    """Encode an empty response, with capacity if requested."""
     return capacity.add_consumed_capacities({}, result.capacity, operation.capacity)
 
 
 def _check_one_kind_each(requests: list[Request]) -> None:
+    """Raise `InvalidRequest` unless each entry has exactly one action."""
     for request in requests:
         if not request:
             raise InvalidRequest(
@@ -120,6 +129,7 @@ def _check_one_kind_each(requests: list[Request]) -> None:
 
 
 def _parse_action(request: Request) -> TransactWrite:
+    """Return the one action of an entry: a put, delete, update or condition check."""
     [(kind, parameters)] = request.items()
     returns_on_failure = parameters.get("ReturnValuesOnConditionCheckFailure", "NONE")
     if kind == "Put":
@@ -180,8 +190,10 @@ def _parse_condition_check(parameters: Request, returns_on_failure: Any) -> Cond
 
 
 def _check_size(actions: tuple[TransactWrite, ...]) -> None:
-    """Check the size of the request's data. The store adds the size of the updated items."""
-    if sum(item_size(_get_payload(action)) for action in actions) > TRANSACTION_BYTES_MAX:
+    """Raise `InvalidRequest` if the request's items and keys exceed 4 MB. The store adds the size of the
+    updated items.
+    """
+    if sum(item_size(_get_payload(action)) for action in actions) > MAX_TRANSACTION_BYTES:
         raise InvalidRequest("Transaction payload size cannot exceed 4 MB")
 
 

@@ -1,9 +1,9 @@
-"""UpdateContinuousBackups on the wire: enable or disable point-in-time recovery."""
+"""UpdateContinuousBackups on the wire: decode a switch of point-in-time recovery, encode its new state."""
 
 from __future__ import annotations
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import RECOVERY_DAYS_MAX
+from holdfast.core.limits import MAX_RECOVERY_DAYS
 from holdfast.operations.tables import ContinuousBackups, UpdateContinuousBackups
 from holdfast.wire.arns import AwsLocation
 from holdfast.wire.descriptions import encode_continuous_backups
@@ -17,12 +17,13 @@ SHAPE = structure(
         "PointInTimeRecoverySpecification",
         required=True,
         PointInTimeRecoveryEnabled=boolean(required=True),
-        RecoveryPeriodInDays=integer(minimum=1, maximum=RECOVERY_DAYS_MAX),
+        RecoveryPeriodInDays=integer(minimum=1, maximum=MAX_RECOVERY_DAYS),
     ),
 )
 
 
 def decode(request: Request) -> UpdateContinuousBackups:
+    """Return the operation. Raise `InvalidRequest` for a recovery period with recovery turned off."""
     specification = request["PointInTimeRecoverySpecification"]
     enabled, days = specification["PointInTimeRecoveryEnabled"], specification.get("RecoveryPeriodInDays")
     if not enabled and days is not None:

@@ -1,4 +1,4 @@
-"""UpdateItem on the wire."""
+"""UpdateItem on the wire: decode the request into an operation, and encode its result."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ SHAPE: Final = structure(
 
 
 def decode(request: Request) -> UpdateItem:
+    """Return the operation. Raise `InvalidRequest` for the first failed check, in DynamoDB's order."""
     check_parameters(
         request,
         ("UpdateExpression", "ConditionExpression"),

@@ -1,4 +1,4 @@
-"""UpdateTable on the wire: the settings of an existing table that may change, and which may change together.
+"""UpdateTable on the wire: decode and check the changes to a table's settings, and encode the table.
 
 DynamoDB accepts one concern per request: a table class, deletion protection or encryption must be the only
 change; a stream or an index does not change together with the throughput. These checks precede the lookup of
@@ -104,6 +104,7 @@ TWO_INDEXES_AT_ONCE: Final = (
 
 
 def decode(request: Request) -> UpdateTable:
+    """Return the operation. Raise `InvalidRequest` for the first failed check, in DynamoDB's order."""
     for check in (
         _check_something_changes,
         _check_exclusive_changes,
@@ -134,6 +135,7 @@ def encode(operation: UpdateTable, result: TableDescription, location: AwsLocati
 
 
 def _check_something_changes(request: Request) -> None:
+    """Raise `InvalidRequest` for a request that changes nothing, or has an empty list of index updates."""
     changes = [name for name in (*CHANGES, *UNSUPPORTED) if name in request]
     if not _get_index_updates(request) and "GlobalSecondaryIndexUpdates" in request:
         if len(changes) > 1:
@@ -144,6 +146,7 @@ def _check_something_changes(request: Request) -> None:
 
 
 def _check_exclusive_changes(request: Request) -> None:
+    """Raise `InvalidRequest` if a change that must be alone comes with another."""
     changes = [name for name in CHANGES if name in request]
     for name, words in EXCLUSIVE_CHANGES:
         if name in request and len(changes) > 1:
@@ -151,6 +154,7 @@ def _check_exclusive_changes(request: Request) -> None:
 
 
 def _check_billing(request: Request) -> None:
+    """Require throughput with a change to PROVISIONED, and refuse it with a change to PAY_PER_REQUEST."""
     given, mode = request.get("ProvisionedThroughput"), request.get("BillingMode")
     if mode == definitions.PROVISIONED and given is None:
         raise InvalidRequest(
@@ -167,6 +171,9 @@ def _check_table_class(request: Request) -> None:
 
 
 def _check_supported(request: Request) -> None:
+    """Raise `InvalidRequest` for members that Holdfast does not support, and for any change of the
+    encryption.
+    """
     definitions.refuse_unsupported(request, UNSUPPORTED)
     if "SSESpecification" in request:
         definitions.check_encryption(request["SSESpecification"])
@@ -174,6 +181,7 @@ def _check_supported(request: Request) -> None:
 
 
 def _check_index_updates(request: Request) -> None:
+    """Require exactly one action per index update, and at most one update per index."""
     names: set[str] = set()
     for update in _get_index_updates(request):
         actions = [action for action in INDEX_ACTIONS if action in update]
@@ -197,6 +205,7 @@ def _check_index_updates(request: Request) -> None:
 
 
 def _check_new_indexes(request: Request) -> None:
+    """Check the keys, the projection and the throughput of each index to create."""
     for index in _get_new_indexes(request):
         defined = request.get("AttributeDefinitions")
         if not defined:
@@ -212,6 +221,7 @@ def _check_new_indexes(request: Request) -> None:
 
 
 def _check_new_index_throughput(index: Request, request: Request) -> None:
+    """Refuse throughput for a new index if the request sets PAY_PER_REQUEST."""
     on_demand = request.get("BillingMode") == definitions.PAY_PER_REQUEST
     if on_demand and "ProvisionedThroughput" in index:
         raise InvalidRequest(
@@ -221,6 +231,7 @@ def _check_new_index_throughput(index: Request, request: Request) -> None:
 
 
 def _check_stream(request: Request) -> None:
+    """Require a view type to enable the stream, and refuse one to disable it."""
     stream = request.get("StreamSpecification")
     if stream is None:
         return
@@ -233,6 +244,7 @@ def _check_stream(request: Request) -> None:
 
 
 def _check_combination(request: Request) -> None:
+    """Raise `InvalidRequest` for a stream, an index and the throughput changing together."""
     indexes = any("Update" not in update for update in _get_index_updates(request))
     if "StreamSpecification" in request:
         if "ProvisionedThroughput" in request:
@@ -244,6 +256,7 @@ def _check_combination(request: Request) -> None:
 
 
 def _check_one_index_at_a_time(request: Request) -> None:
+    """Raise `LimitExceeded` if more than one index is created or deleted."""
     if sum("Update" not in update for update in _get_index_updates(request)) > 1:
         raise LimitExceeded(TWO_INDEXES_AT_ONCE)
 
@@ -254,6 +267,7 @@ def _get_index_updates(request: Request) -> list[Request]:
 
 
 def _get_new_indexes(request: Request) -> list[Request]:
+    """Return the indexes that the request creates."""
     return [update["Create"] for update in _get_index_updates(request) if "Create" in update]
 
 
@@ -280,5 +294,6 @@ def _parse_index_change(update: Request) -> IndexChange:
 
 
 def _parse_stream_change(request: Request) -> StreamChange | None:
+    """Return the change of the stream, or None if the request has none."""
     stream = request.get("StreamSpecification")
     return None if stream is None else StreamChange(stream.get("StreamViewType"))

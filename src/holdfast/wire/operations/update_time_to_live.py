@@ -1,4 +1,4 @@
-"""UpdateTimeToLive on the wire: set or clear the attribute that holds an item's expiry time."""
+"""UpdateTimeToLive on the wire: decode a change of the expiry attribute, encode the new specification."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ SHAPE = structure(
 
 
 def decode(request: Request) -> UpdateTimeToLive:
+    """Return the operation. Raise `InvalidRequest` without a specification."""
     specification = request.get("TimeToLiveSpecification")
     if specification is None:
         raise InvalidRequest(

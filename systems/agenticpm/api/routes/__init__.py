@@ -1,5 +1,4 @@
-"""HTTP routes: projects, artefacts, events, escalations, actions, settings, integrations and the agent's
-state.
+"""The HTTP routes: projects, artefacts, events, escalations, actions, settings, integrations, agent state.
 
 Each router parses the request and returns the result of a function that the command line uses too. Errors are
 problem+json. The routes run in the component `api`; the host authorizes callers by token.

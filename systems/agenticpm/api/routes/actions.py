@@ -1,4 +1,4 @@
-"""Routes of actions: list done and planned ones; approve, edit or cancel held ones; reopen refused ones."""
+"""HTTP routes of actions: list, get, approve, edit, cancel and reopen actions, and explain their causes."""
 
 from __future__ import annotations
 
@@ -130,4 +130,5 @@ def build_action_routes(stores: Stores) -> APIRouter:
 
 
 def _parse_scope(project_id: str) -> str | None:
+    """Return the project id, or None for `global`."""
     return None if project_id == GLOBAL_SCOPE else project_id

@@ -1,6 +1,4 @@
-"""Route of the agent's state: heartbeat, last cycles, spend against the ceiling, holder of the loop,
-liveness.
-"""
+"""HTTP route of the agent's state: liveness, heartbeat, last cycles, spend, holder of the loop's lease."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Routes of artefacts: read with the version as an ETag, compare, export; change and undo a version that the
-caller names.
-"""
+"""HTTP routes of artefacts: list, get with an ETag, compare, export; put or undo the version in If-Match."""
 
 from __future__ import annotations
 

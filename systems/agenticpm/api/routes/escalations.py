@@ -1,4 +1,4 @@
-"""Routes of escalations: list those that wait for a decision, in all projects or in one, and decide them."""
+"""HTTP routes of escalations: list those of all projects by status or of one project, get and decide one."""
 
 from __future__ import annotations
 

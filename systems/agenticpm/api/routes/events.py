@@ -1,6 +1,4 @@
-"""Routes of events: a project's, all projects' as a feed, and one day in full. Newest first, except for a
-day.
-"""
+"""HTTP routes of events: a project's and the feed of all projects, newest first; a day, oldest first."""
 
 from __future__ import annotations
 

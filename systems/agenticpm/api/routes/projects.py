@@ -1,4 +1,4 @@
-"""Routes of projects: list by status, create, change, pause, archive and reactivate."""
+"""HTTP routes of projects: list by status, create, get, change, pause, archive and reactivate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared parts of the routes: JSON responses, and the version that a caller expects."""
+"""Shared parts of the HTTP routes: JSON responses, problem descriptions, and the version in If-Match."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ def format_etag(version: int) -> str:
 
 
 class ExpectedVersion:
-    """The version that the caller expects: from the header If-Match or the parameter `version`; 0 if none
-    exists.
+    """The version that the caller expects: from the header If-Match or the parameter `version`.
+
+    It is 0 if none exists. A request with neither is answered with 428.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ IfMatchVersion = Annotated[ExpectedVersion, Depends(ExpectedVersion)]
 
 
 def _parse_etag(if_match: str) -> int:
+    """Return the version in an ETag such as "3". Raise InvalidRequest if it has another form."""
     tag = _ETAG.fullmatch(if_match.strip())
     if tag is None:
         raise InvalidRequest(f'Invalid If-Match {if_match!r}: expected one ETag as received, such as "3".')

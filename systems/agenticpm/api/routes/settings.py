@@ -1,4 +1,4 @@
-"""Routes of the agent's settings and the integrations. Responses never contain credentials."""
+"""HTTP routes of the agent's settings and of the integrations. Responses never contain credentials."""
 
 from __future__ import annotations
 

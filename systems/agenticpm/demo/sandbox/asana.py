@@ -35,8 +35,9 @@ REFERENCE_PREFIX: Final = "ref: "
 
 @dataclass
 class AsanaSandbox(SandboxControls):
-    """The sandbox. `token` is the one that callers must send; empty means none. `max_events` limits one page
-    of events.
+    """The sandbox. `token` is the one that callers must send; empty means none.
+
+    `max_events` limits one page of events. With a `folder`, the ledger is a file in it.
     """
 
     clock: Clock = SYSTEM_CLOCK
@@ -110,6 +111,7 @@ class AsanaSandbox(SandboxControls):
         return _build_not_found("task") if found is None else self._build_page(found["stories"], request)
 
     async def list_events(self, request: Request) -> Response:
+        """Return the events after the sync token; 412 with a new token if it is missing or invalid."""
         project, sync = request.query_params.get("resource", ""), request.query_params.get("sync", "")
         if project not in self.data.projects:
             return _build_not_found("resource")
@@ -128,7 +130,7 @@ class AsanaSandbox(SandboxControls):
         return JSONResponse(body)
 
     def _build_page(self, items: list[Json], request: Request) -> Response:
-        """Return a page of a list, after the item that the offset names."""
+        """Return a page of a list, after the item that the offset names; 400 if the request is invalid."""
         limit = request.query_params.get("limit", "")
         if limit and not (limit.isdecimal() and 1 <= int(limit) <= MAX_LIMIT):
             return _build_error(400, f"limit: Must be between 1 and {MAX_LIMIT}.")
@@ -147,9 +149,11 @@ class AsanaSandbox(SandboxControls):
         return JSONResponse(body)
 
     def _make_token(self, of: str, place: int) -> str:
+        """Make an opaque token for a position in `of`: a project, or the path of a list."""
         return f"{self._generation}:{int(self.clock.now())}:{place}:{of}".encode().hex()
 
     def _parse_token(self, token: str, of: str) -> int | None:
+        """Return the position in a token of `of`, or None if it is invalid or expired."""
         try:
             age, at, place, whose = bytes.fromhex(token).decode().split(":", 3)
             is_good = age == self._generation and whose == of and self.clock.now() - int(at) < TOKEN_S
@@ -160,6 +164,7 @@ class AsanaSandbox(SandboxControls):
     # --- Asana's API: changes -------------------------------------------------------------------------------
 
     async def post_story(self, request: Request) -> Response:
+        """Add a comment to a task and to the ledger, by the agent's user."""
         gid, body = request.path_params["gid"], await request.json()
         text = body.get("data", {}).get("text")
         if gid not in self.data.tasks:
@@ -172,6 +177,7 @@ class AsanaSandbox(SandboxControls):
         return _build_response(self.data.add_comment(gid, text), 201)
 
     async def add_task(self, request: Request) -> Response:
+        """Move a task into a section of its project, and add the move to the ledger."""
         section, body = request.path_params["gid"], await request.json()
         gid = body.get("data", {}).get("task")
         home = self.data.find_project_of_section(section)
@@ -184,13 +190,16 @@ class AsanaSandbox(SandboxControls):
     # --- controls -------------------------------------------------------------------------------------------
 
     async def do_seed(self, request: Request) -> Response:
+        """Create a project with its sections and tasks from the body."""
         self.data.seed(await request.json())
         return JSONResponse({})
 
     async def do_create(self, request: Request) -> Response:
+        """Create a task from the body and return its gid."""
         return JSONResponse({"gid": self.data.create(**await request.json())})
 
     async def do_edit(self, request: Request) -> Response:
+        """Change a task as a person does; 404 if it does not exist."""
         gid = request.path_params["gid"]
         if gid not in self.data.tasks:
             return _build_not_found("task")

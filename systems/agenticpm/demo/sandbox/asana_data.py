@@ -1,4 +1,4 @@
-"""The data of the Asana sandbox: tasks, and for every edit the stories and events that Asana would create.
+"""The data of the Asana sandbox in memory: tasks, and the stories and events that each edit creates.
 
 Edits use the names that people use (`section`, `due_on`, `assignee`, `Story points` …). The seed is a small
 invented project.
@@ -81,6 +81,7 @@ class AsanaData:
         return [self.create(gid, **task) for task in seed.get("tasks", ())]
 
     def create(self, project: str, **values: Any) -> str:
+        """Create a task in the project's first section, with an event, and return its gid."""
         gid, now = self._next_gid(), self._now()
         self.tasks[gid] = {
             "gid": gid,
@@ -104,7 +105,7 @@ class AsanaData:
         return gid
 
     def edit(self, gid: str, values: Json, by: Json = PERSON) -> None:
-        """Change values of a task, each with its story. Equal values change nothing."""
+        """Change values of a task, each with its story, and add an event. Equal values change nothing."""
         task = self.tasks[gid]
         before = {**task, "custom": dict(task["custom"])}
         self._apply_values(gid, values)
@@ -118,22 +119,26 @@ class AsanaData:
         self._add_event(home, "changed" if task["project"] else "removed", "task", gid)
 
     def add_comment(self, gid: str, text: str, by: Json = ME) -> Json:
+        """Add a comment by a user and return its story."""
         values = {"type": "comment", "resource_subtype": "comment_added", "text": text, "created_by": by}
         self.tasks[gid]["modified_at"] = self._now()
         return self._add_story(gid, values)
 
     def delete(self, gid: str) -> None:
+        """Delete a task, with an event, if it exists."""
         gone = self.tasks.pop(gid, None)
         if gone is not None and gone["project"]:
             self._add_event(gone["project"], "deleted", "task", gid)
 
     def rename_section(self, project: str, before: str, after: str) -> None:
+        """Rename a section of the project, with an event."""
         for section in self.projects[project]["sections"]:
             if section["name"] == before:
                 section["name"] = after
                 self._add_event(project, "changed", "section", section["gid"])
 
     def find_project_of_section(self, section: str) -> str | None:
+        """Return the gid of the project that has the section, or None."""
         for gid, project in self.projects.items():
             if any(each["gid"] == section for each in project["sections"]):
                 return gid
@@ -142,6 +147,7 @@ class AsanaData:
     # --- API objects ----------------------------------------------------------------------------------------
 
     def to_api_task(self, task: Json) -> Json:
+        """Return a task as the API does, with memberships and custom fields."""
         custom = [self._build_custom_field(name, task["custom"].get(name)) for name in CUSTOM_KINDS]
         home = task["project"]
         memberships = (
@@ -173,6 +179,7 @@ class AsanaData:
     # --- parts ----------------------------------------------------------------------------------------------
 
     def _apply_values(self, gid: str, values: Json) -> None:
+        """Set values of a task without stories or events. Raise KeyError for an unknown name."""
         task = self.tasks[gid]
         for name, value in values.items():
             if name in CUSTOM_KINDS:
@@ -195,6 +202,7 @@ class AsanaData:
             task["completed_at"] = self._now() if task["completed"] else None
 
     def _build_story(self, before: Json, after: Json, name: str) -> Json | None:
+        """Build the story of one changed value, or None if it did not change or Asana has no story for it."""
         if name in CUSTOM_KINDS:
             return self._build_custom_field_story(name, before["custom"].get(name), after["custom"].get(name))
         if before[name] == after[name]:
@@ -215,6 +223,7 @@ class AsanaData:
         return {"resource_subtype": "notes_changed"} if name == "notes" else None
 
     def _build_custom_field_story(self, name: str, old: Any, new: Any) -> Json | None:
+        """Build the story of a changed custom field, or None if it did not change."""
         if old == new:
             return None
         kind = CUSTOM_KINDS[name]
@@ -228,6 +237,7 @@ class AsanaData:
         }
 
     def _build_custom_field(self, name: str, value: Any) -> Json:
+        """Return a custom field of a task as the API does."""
         kind = CUSTOM_KINDS[name]
         return {
             "gid": f"field-{name}",
@@ -239,13 +249,14 @@ class AsanaData:
         }
 
     def _get_section(self, project: str, wanted: str) -> Json:
-        """Return a section by its gid or name."""
+        """Return a section of the project by its gid or name. Raise KeyError if there is none."""
         for section in self.projects.get(project, {"sections": []})["sections"]:
             if wanted in (section["gid"], section["name"]):
                 return dict(section)
         raise KeyError(wanted)
 
     def _add_story(self, gid: str, values: Json) -> Json:
+        """Add a story to a task, with an event, and return it."""
         story = {
             "gid": self._next_gid(),
             "resource_type": "story",
@@ -259,6 +270,7 @@ class AsanaData:
         return story
 
     def _add_event(self, project: str, action: str, kind: str, gid: str, parent: str | None = None) -> None:
+        """Add an event about a task, story or section; its parent is a task or the project."""
         above = (
             {"gid": parent, "resource_type": "task"}
             if parent
@@ -280,8 +292,9 @@ class AsanaData:
 
 
 def select_fields(item: Json, request: Request) -> Json:
-    """Return the fields that `opt_fields` requests and those always present; without `opt_fields`, the
-    compact form.
+    """Return the fields that `opt_fields` requests, and those always present.
+
+    Without `opt_fields`, return the compact form: gid, type and name.
     """
     asked = request.query_params.get("opt_fields", "name")
     found: Json = _select_paths(item, [each.split(".") for each in asked.split(",")])
@@ -289,6 +302,7 @@ def select_fields(item: Json, request: Request) -> Json:
 
 
 def _select_paths(value: Any, paths: Iterable[list[str]]) -> Any:
+    """Return the parts of a value on these paths, with gid and type at every level."""
     if isinstance(value, list):
         return [_select_paths(each, paths) for each in value]
     if not isinstance(value, dict):

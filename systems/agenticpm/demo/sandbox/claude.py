@@ -1,4 +1,4 @@
-"""A sandbox for Anthropic's Messages API. It has no model: it returns prepared responses in the API's format.
+"""A sandbox for Anthropic's Messages API over HTTP, without a model: it returns prepared responses.
 
     claude = ClaudeSandbox()
     claude.responses = [build_tool_call({"status_summary": "…"}), build_error(529, retry_after=7)]
@@ -41,13 +41,17 @@ ResponseBuilder: TypeAlias = Callable[[dict[str, Any]], Response]
 
 @dataclass
 class ClaudeSandbox:
-    """The sandbox. `key` is the API key that callers must send; empty means none."""
+    """The sandbox. `key` is the API key that callers must send; empty means none.
+
+    `responses` are the prepared ones, `requests` the valid bodies received.
+    """
 
     key: str = ""
     responses: list[ResponseBuilder] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
 
     async def messages(self, request: Request) -> Response:
+        """Validate a request, keep its body, and return the next prepared response."""
         body = json.loads(await request.body())
         if self.key and request.headers.get("x-api-key") != self.key:
             return _build_error_response(401, "invalid x-api-key")
@@ -71,7 +75,10 @@ def build_claude_app(claude: ClaudeSandbox) -> Starlette:
 def build_tool_call(
     input: Any, *, tool: str | None = None, stop: str = "tool_use", times: int = 1, tokens: int | None = None
 ) -> ResponseBuilder:
-    """Build a response that calls a tool: the requested one unless `tool` names another."""
+    """Build a response that calls a tool with this input: the requested tool unless `tool` names another.
+
+    `stop` is the stop reason, `times` the number of calls, `tokens` the reported output tokens.
+    """
 
     def answer(body: dict[str, Any]) -> Response:
         name = tool or body["tools"][0]["name"]
@@ -89,7 +96,7 @@ def build_text(text: str, stop: str = "end_turn") -> ResponseBuilder:
 
 
 def build_refusal() -> ResponseBuilder:
-    """Build a refusal."""
+    """Build a response without content whose stop reason is a refusal."""
     return lambda body: _build_message(body, [], "refusal")
 
 
@@ -108,6 +115,7 @@ def build_invalid_body(text: str = "<html>no JSON</html>") -> ResponseBuilder:
 def _build_message(
     body: dict[str, Any], content: list[dict[str, Any]], stop: str, tokens: int | None = None
 ) -> Response:
+    """Build the message response; the usage is estimated from the lengths, unless `tokens` is given."""
     input_tokens = len(json.dumps(body)) // CHARS_PER_TOKEN
     output_tokens = tokens if tokens is not None else len(json.dumps(content)) // CHARS_PER_TOKEN
     message = {
@@ -138,6 +146,7 @@ def _build_error_response(status: int, message: str, retry_after: str | None = N
 
 
 def _find_error(request: Request, body: Any) -> str | None:
+    """Return why the API would refuse the request with 400, or None."""
     if request.headers.get("anthropic-version") != VERSION:
         return "anthropic-version: header is required"
     if not isinstance(body, dict):
@@ -151,6 +160,7 @@ def _find_error(request: Request, body: Any) -> str | None:
 
 
 def _find_tool_error(body: dict[str, Any]) -> str | None:
+    """Return why the API would refuse the tool choice, or None."""
     choice = body.get("tool_choice", {"type": "auto"})
     if choice["type"] not in ("any", "tool"):
         return None

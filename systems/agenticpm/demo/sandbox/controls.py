@@ -1,4 +1,4 @@
-"""The control endpoints of every sandbox, for tests and demos: set the faults, read the ledger."""
+"""Base class with the control endpoints of every sandbox, for tests and demos: faults and ledger."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class SandboxControls:
         return []
 
     async def set_faults(self, request: Request) -> Response:
+        """Replace the faults by those in the request body."""
         values: dict[str, Any] = await request.json()
         self.faults = Faults(**values)
         return JSONResponse({})

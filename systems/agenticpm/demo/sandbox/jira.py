@@ -1,5 +1,4 @@
-"""A sandbox for Jira Cloud (REST v3 and Agile 1.0) over real HTTP, with control endpoints for tests and
-demos.
+"""A sandbox for Jira (REST v3 and Agile 1.0) over real HTTP, with control endpoints for tests and demos.
 
 It has Jira's response formats, paging and refusals, and no idempotency: a repeated comment is added twice.
 `has_tokens=False` simulates Server: search by `startAt`, no bulk changelogs.
@@ -40,8 +39,10 @@ ACCOUNT: Final = {"accountId": "sandbox:agent", "displayName": "AgenticPM", "act
 
 @dataclass
 class JiraSandbox(SandboxControls):
-    """The sandbox. Callers must send `email` and `api_token`; an empty token means none. `with_sample`
-    creates the project MCU. `max_page_size` is the largest page, whatever the caller requests.
+    """The sandbox. Callers must send `email` and `api_token`; an empty token means none.
+
+    `with_sample` creates the project MCU. `max_page_size` is the largest page, whatever the caller requests.
+    `expands_properties=False` leaves comment properties out of lists. With a `folder`, the ledger is a file.
     """
 
     clock: Clock = SYSTEM_CLOCK
@@ -83,6 +84,7 @@ class JiraSandbox(SandboxControls):
         return JSONResponse(self.data.statuses)
 
     async def get_versions(self, request: Request) -> Response:
+        """Return the versions of a project: paged under `/version`, all under `/versions`."""
         versions = self.data.versions.get(request.path_params["key"])
         if versions is None:
             return _build_not_found("No project could be found with that key.")
@@ -97,6 +99,7 @@ class JiraSandbox(SandboxControls):
         return self._build_page(request, boards)
 
     async def get_sprints(self, request: Request) -> Response:
+        """Return the sprints of a board; 400 for a board that is not scrum."""
         board = request.path_params["board"]
         found = next((each for each in self.data.boards if each["id"] == board), None)
         if found is None:
@@ -109,8 +112,9 @@ class JiraSandbox(SandboxControls):
     # --- issues ---------------------------------------------------------------------------------------------
 
     async def search(self, request: Request) -> Response:
-        """Search by token, the position of the last returned issue, so that nothing is skipped while issues
-        move.
+        """Search page by page by token; 404 if `has_tokens` is False.
+
+        The token is the position of the last returned issue, so that nothing is skipped while issues move.
         """
         if not self.has_tokens:
             return _build_not_found("null for uri")
@@ -129,7 +133,7 @@ class JiraSandbox(SandboxControls):
         return JSONResponse({"issues": issues, "isLast": is_last, **following})
 
     async def search_by_offset(self, request: Request) -> Response:
-        """Search by `startAt` in the current result."""
+        """Search by `startAt` in the current result; 410 if `has_tokens` is True."""
         if self.has_tokens:
             return _build_error(
                 410, "The requested API has been removed. Please migrate to the /rest/api/3/search/jql API."
@@ -146,6 +150,7 @@ class JiraSandbox(SandboxControls):
         return JSONResponse({"startAt": start, "maxResults": most, "total": len(found), "issues": issues})
 
     async def get_issue(self, request: Request) -> Response:
+        """Return an issue, with its changelog if `expand` asks for it."""
         issue = self._find_issue(request)
         if issue is None:
             return _build_issue_not_found()
@@ -162,8 +167,9 @@ class JiraSandbox(SandboxControls):
         )
 
     async def get_bulk_changelogs(self, request: Request) -> Response:
-        """Return the entries of all issues, oldest first. The page size counts entries, and times are
-        numbers.
+        """Return the entries of all requested issues, oldest first; 404 if `has_tokens` is False.
+
+        The page size counts entries, and times are numbers.
         """
         if not self.has_tokens:
             return _build_not_found("null for uri")
@@ -183,6 +189,7 @@ class JiraSandbox(SandboxControls):
     # --- changes --------------------------------------------------------------------------------------------
 
     async def get_comments(self, request: Request) -> Response:
+        """Return a page of an issue's comments; with properties if `expand` asks and they are enabled."""
         issue = self._find_issue(request)
         if issue is None:
             return _build_issue_not_found()
@@ -200,6 +207,7 @@ class JiraSandbox(SandboxControls):
         return JSONResponse(found[0]) if found else _build_not_found(f"The property {key} does not exist.")
 
     async def add_comment(self, request: Request) -> Response:
+        """Add a comment by the agent's account, and add it to the ledger."""
         issue, body = self._find_issue(request), await _read_json(request)
         if issue is None:
             return _build_issue_not_found()
@@ -220,6 +228,7 @@ class JiraSandbox(SandboxControls):
         return JSONResponse({"expand": "transitions", "transitions": self._list_transitions(issue)})
 
     async def do_transition(self, request: Request) -> Response:
+        """Move an issue by a transition, store its properties, and add the move to the ledger."""
         issue, body = self._find_issue(request), await _read_json(request)
         if issue is None:
             return _build_issue_not_found()
@@ -248,8 +257,9 @@ class JiraSandbox(SandboxControls):
     # --- controls -------------------------------------------------------------------------------------------
 
     async def put_issue(self, request: Request) -> Response:
-        """Edit an issue if `key` is given, else create one from `project` and `summary`. Other fields have
-        short names.
+        """Edit an issue if `key` is given, else create one from `project` and `summary`.
+
+        Other fields have the short names of `JiraData.edit`.
         """
         body = await _read_json(request)
         try:
@@ -259,6 +269,7 @@ class JiraSandbox(SandboxControls):
         return JSONResponse(self.data.to_api_issue(issue))
 
     async def put_link(self, request: Request) -> Response:
+        """Link the issues `blocker` and `blocked`."""
         body = await _read_json(request)
         self.data.link(body["blocker"], body["blocked"])
         return JSONResponse({})
@@ -271,6 +282,7 @@ class JiraSandbox(SandboxControls):
         return JSONResponse(self.data.put_version(**await _read_json(request)))
 
     async def put_sprint(self, request: Request) -> Response:
+        """Change the sprint with the given name."""
         return JSONResponse(self.data.change_sprint(**await _read_json(request)))
 
     # --- authorization and faults ---------------------------------------------------------------------------
@@ -303,6 +315,7 @@ class JiraSandbox(SandboxControls):
         return self.data.find_issue(request.path_params["key"])
 
     def _search_issues(self, jql: str, after: tuple[int, str, int] | None = None) -> list[Issue]:
+        """Return the issues that match the query, in search order, after a sort key."""
         found = self.data.search(parse_jql(jql, self.data.zone))
         return [each for each in found if after is None or get_sort_key(each) > after]
 
@@ -319,6 +332,7 @@ class JiraSandbox(SandboxControls):
         ]
 
     def _move(self, issue: Issue, status: str, properties: list[dict[str, Any]]) -> None:
+        """Set the status as the agent's account, and store the properties."""
         self.data.edit(issue["key"], by=str(ACCOUNT["displayName"]), status=status)
         kept = self.data.properties.setdefault(issue["id"], {})
         kept.update({each["key"]: each["value"] for each in properties})
@@ -336,6 +350,7 @@ class JiraSandbox(SandboxControls):
     def _build_page(
         self, request: Request, values: list[dict[str, Any]], *, name: str = "values"
     ) -> Response:
+        """Return the page that `startAt` and `maxResults` request; `name` is the field of the items."""
         start = int(request.query_params.get("startAt", 0))
         most = self._get_page_size(request.query_params.get("maxResults"), 50)
         page = values[start : start + most]
@@ -345,6 +360,7 @@ class JiraSandbox(SandboxControls):
         return JSONResponse(body)
 
     def _get_page_size(self, asked: Any, usual: int) -> int:
+        """Return the requested page size, or the usual one, within the limit."""
         return max(1, min(int(asked or usual), self.max_page_size))
 
     def _format_now(self) -> str:
@@ -393,6 +409,7 @@ def build_jira_app(sandbox: JiraSandbox) -> Starlette:
 
 
 async def _read_json(request: Request) -> dict[str, Any]:
+    """Return the body as an object, or an empty one if it is anything else."""
     try:
         body = await request.json()
     except json.JSONDecodeError:
@@ -401,6 +418,7 @@ async def _read_json(request: Request) -> dict[str, Any]:
 
 
 def _read_query(request: Request) -> dict[str, Any]:
+    """Return the query parameters, with `fields` as a list."""
     query: dict[str, Any] = dict(request.query_params)
     if "fields" in query:
         query["fields"] = query["fields"].split(",")
@@ -408,11 +426,12 @@ def _read_query(request: Request) -> dict[str, Any]:
 
 
 def _make_token(issue: Issue, jql: str) -> str:
+    """Make the page token: the sort key of the last issue, and the query it is valid for."""
     return base64.urlsafe_b64encode(json.dumps([get_sort_key(issue), jql]).encode()).decode()
 
 
 def _parse_token(token: str, jql: str) -> tuple[int, str, int]:
-    """Parse a page token, which is valid only for its own query."""
+    """Return the sort key in a page token. Raise ValueError if it is invalid or of another query."""
     try:
         (at, project, number), its_jql = json.loads(base64.urlsafe_b64decode(token))
         if its_jql == jql:
@@ -423,11 +442,13 @@ def _parse_token(token: str, jql: str) -> tuple[int, str, int]:
 
 
 def _find_reference(properties: list[dict[str, Any]]) -> str | None:
+    """Return the reference in the properties, or None."""
     values = [each.get("value") for each in properties]
     return next((each.get("reference") for each in values if isinstance(each, dict)), None)
 
 
 def _without(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the mapping without one key."""
     return {key: value for key, value in values.items() if key != name}
 
 

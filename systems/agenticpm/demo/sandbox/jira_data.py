@@ -1,4 +1,4 @@
-"""The data of the Jira sandbox: projects, issues in Jira's format, changelogs, comments, boards and versions.
+"""The data of the Jira sandbox in memory: projects, issues, changelogs, comments, boards, sprints, versions.
 
 `create`, `edit`, `link` and `delete` act as users of Jira do. Each writes the changelog and `updated`, by the
 clock; two changes of one issue never have the same millisecond.
@@ -96,8 +96,9 @@ class JiraData:
         return found or next((each for each in self.issues.values() if each["key"] == id_or_key), None)
 
     def search(self, jql: Jql) -> list[Issue]:
-        """Return the matching issues by `updated`, then key. Unknown projects and keys are refused, as by
-        Jira.
+        """Return the matching issues by `updated`, then key.
+
+        Raise InvalidJql for an unknown project or key.
         """
         if jql.project is not None and jql.project not in self.projects:
             raise InvalidJql(f"The value '{jql.project}' does not exist for the field 'project'.")
@@ -108,7 +109,10 @@ class JiraData:
         return sorted(fitting, key=get_sort_key)
 
     def to_api_issue(self, issue: Issue, names: list[str] | None = None) -> Issue:
-        """Return an issue as the API does, with the current state of linked issues."""
+        """Return a copy of an issue as the API does, with the current state of linked issues.
+
+        `names` are the requested fields; None and `*all` mean all of them.
+        """
         fields = {
             **issue["fields"],
             "issuelinks": self._build_links(issue) or issue["fields"].get("issuelinks", []),
@@ -122,6 +126,7 @@ class JiraData:
     # --- edits ----------------------------------------------------------------------------------------------
 
     def add_project(self, key: str, name: str) -> None:
+        """Add a project with a scrum board."""
         self.projects[key] = {"id": self._next_id(), "key": key, "name": name}
         self.versions.setdefault(key, [])
         board = {"id": len(self.boards) + 1, "name": f"{key} board", "type": "scrum", "project": key}
@@ -130,6 +135,7 @@ class JiraData:
     def add_sprint(
         self, name: str, state: str, starts: datetime | None, ends: datetime | None, goal: str = ""
     ) -> int:
+        """Add a sprint to the first board and return its id."""
         id = len(self.sprints) + 1
         sprint: dict[str, Any] = {"id": id, "name": name, "state": state, "goal": goal, "originBoardId": 1}
         if starts and ends:
@@ -145,18 +151,21 @@ class JiraData:
         sprint.update(changes)
         return sprint
 
-    def put_version(self, project: str, name: str, **told: Any) -> dict[str, Any]:
-        """Create or change a version: `releaseDate`, `released`, `description`, `archived`."""
+    def put_version(self, project: str, name: str, **values: Any) -> dict[str, Any]:
+        """Create or change a version and return it: `releaseDate`, `released`, `description`, `archived`."""
         versions = self.versions[project]
         found = next((each for each in versions if each["name"] == name), None)
         if found is None:
             found = {"id": self._next_id(), "name": name, "released": False, "archived": False}
             versions.append(found)
-        found.update(told)
+        found.update(values)
         return found
 
     def create(self, project: str, summary: str, *, number: int | None = None, **fields: Any) -> Issue:
-        """Create an issue. `number` is the number of its key; the default is the next one."""
+        """Create an issue without a changelog entry.
+
+        `number` is that of its key; the default is the next one.
+        """
         taken = [
             int(each["key"].rpartition("-")[2])
             for each in self.issues.values()
@@ -188,8 +197,10 @@ class JiraData:
         return issue
 
     def edit(self, key: str, *, by: str = "Sandbox", **changes: Any) -> Issue:
-        """Edit fields by short names: summary, description, status, priority, labels, assignee, points,
-        sprint, flagged, criteria, version, due. Adds one changelog entry.
+        """Edit fields by short names, with one changelog entry. Equal values change nothing.
+
+        The names are: summary, description, status, priority, labels, assignee, points, sprint, flagged,
+        criteria, version, due.
         """
         issue = self._get_issue(key)
         items = [item for name, value in changes.items() for item in self._set_field(issue, name, value)]
@@ -198,12 +209,14 @@ class JiraData:
         return issue
 
     def link(self, blocker: str, blocked: str, by: str = "Sandbox") -> None:
+        """Link two issues by key: the first blocks the second. Both get a changelog entry."""
         first, second = self._get_issue(blocker), self._get_issue(blocked)
         self._links.append((first["id"], second["id"]))
         self._record(first, [_build_item("Link", None, f"This issue blocks {blocked}")], by)
         self._record(second, [_build_item("Link", None, f"This issue is blocked by {blocker}")], by)
 
     def delete(self, key: str) -> None:
+        """Delete an issue with everything that belongs to it."""
         id = self._get_issue(key)["id"]
         for kept in (self.issues, self.histories, self.comments, self.properties):
             kept.pop(id, None)
@@ -212,6 +225,7 @@ class JiraData:
     def add_comment(
         self, issue: Issue, body: Any, properties: list[dict[str, Any]], author: dict[str, Any]
     ) -> dict[str, Any]:
+        """Add a comment, which counts as an update of the issue, and return it."""
         now = self._touch(issue)
         comment = {
             "id": self._next_id(),
@@ -225,6 +239,7 @@ class JiraData:
         return comment
 
     def get_status(self, name_or_id: str) -> dict[str, Any]:
+        """Return a status. Raise KeyError if there is none."""
         found = [each for each in self.statuses if name_or_id in (each["name"], each["id"])]
         if not found:
             raise KeyError(f"no status {name_or_id!r}")
@@ -271,13 +286,16 @@ class JiraData:
         return [_build_item("resolution", before, after)]
 
     def _find_sprints(self, name: str | None) -> list[dict[str, Any]] | None:
+        """Return the sprints with this name, or None."""
         return [each for each in self.sprints.values() if each["name"] == name] or None
 
     def _find_versions(self, issue: Issue, name: str | None) -> list[dict[str, Any]]:
+        """Return the versions with this name in the issue's project."""
         project = issue["key"].rpartition("-")[0]
         return [each for each in self.versions[project] if each["name"] == name]
 
     def _build_links(self, issue: Issue) -> list[dict[str, Any]]:
+        """Return the links of an issue as the API does, with the other issues in short form."""
         links = []
         for number, (blocker, blocked) in enumerate(self._links, 1):
             if issue["id"] == blocked:
@@ -291,6 +309,7 @@ class JiraData:
         return links
 
     def _to_linked_issue(self, id: str) -> Issue:
+        """Return an issue in the short form of a link."""
         issue = self.issues[id]
         fields = {name: issue["fields"][name] for name in ("summary", "status", "priority")}
         return {"id": id, "key": issue["key"], "fields": fields}
@@ -298,6 +317,7 @@ class JiraData:
     # --- the changelog --------------------------------------------------------------------------------------
 
     def _record(self, issue: Issue, items: list[dict[str, Any]], by: str) -> None:
+        """Add a changelog entry with these items."""
         entry = {
             "id": self._next_id(),
             "author": _build_person(by),
@@ -307,12 +327,14 @@ class JiraData:
         self.histories.setdefault(issue["id"], []).append(entry)
 
     def _touch(self, issue: Issue) -> str:
+        """Set `updated` to now, but later than before, and return it."""
         later = to_milliseconds(get_updated(issue)) + 1
         updated = self._format_time(max(self._now_ms(), later))
         issue["fields"]["updated"] = updated
         return updated
 
     def _get_issue(self, key: str) -> Issue:
+        """Return an issue. Raise KeyError if there is none."""
         issue = self.find_issue(key)
         if issue is None:
             raise KeyError(f"no issue {key}")
@@ -322,6 +344,7 @@ class JiraData:
         return int(self.clock.now() * 1000)
 
     def _format_time(self, at: int) -> str:
+        """Format milliseconds as Jira does, in the site's time zone."""
         local = (EPOCH + timedelta(milliseconds=at)).astimezone(self.zone)
         return f"{local:%Y-%m-%dT%H:%M:%S}.{local.microsecond // 1000:03}{local:%z}"
 
@@ -339,7 +362,7 @@ def to_milliseconds(moment: datetime) -> int:
 
 
 def get_sort_key(issue: Issue) -> tuple[int, str, int]:
-    """Return the sort key of an issue in a search."""
+    """Return the sort key of an issue in a search: `updated`, project, number."""
     project, _, number = issue["key"].rpartition("-")
     return to_milliseconds(get_updated(issue)), project, int(number)
 
@@ -366,6 +389,7 @@ def _build_person(name: str | None) -> dict[str, Any] | None:
 
 
 def _build_item(field: str, before: Any, after: Any, *, field_id: str | None = None) -> dict[str, Any]:
+    """Build one item of a changelog entry from the values before and after."""
     return {
         "field": field,
         "fieldtype": "custom" if (field_id or "").startswith("customfield") else "jira",
@@ -378,6 +402,7 @@ def _build_item(field: str, before: Any, after: Any, *, field_id: str | None = N
 
 
 def _get_id(value: Any) -> str | None:
+    """Return the id of a field value for the changelog, or None if it has none."""
     if isinstance(value, list):
         return ", ".join(str(each.get("id", "")) if isinstance(each, dict) else str(each) for each in value)
     found = value.get("id", value.get("accountId")) if isinstance(value, dict) else None
@@ -385,6 +410,7 @@ def _get_id(value: Any) -> str | None:
 
 
 def _to_text(value: Any) -> str | None:
+    """Return the text of a field value for the changelog."""
     if value is None:
         return None
     if isinstance(value, list):

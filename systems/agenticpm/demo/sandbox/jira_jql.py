@@ -1,6 +1,4 @@
-"""The part of JQL that the Jira sandbox supports: project, updated since, keys and order. It refuses the
-rest.
-"""
+"""The JQL parser of the Jira sandbox: project, updated since, keys and order; it refuses everything else."""
 
 from __future__ import annotations
 
@@ -26,13 +24,14 @@ class InvalidJql(Exception):
 
 @dataclass(frozen=True)
 class Jql:
-    """A query. `since` is a full minute, as in JQL."""
+    """A parsed query. `since` is a full minute, as in JQL."""
 
     project: str | None = None
     since: datetime | None = None
     keys: frozenset[str] | None = None
 
     def matches(self, issue: Mapping[str, Any], updated: datetime) -> bool:
+        """Return whether an issue that was updated at this time matches the query."""
         key = str(issue["key"])
         return (
             (self.project is None or key.rpartition("-")[0] == self.project)
@@ -42,7 +41,7 @@ class Jql:
 
 
 def parse_jql(text: str, zone: tzinfo) -> Jql:
-    """Parse a query. Times are in the caller's zone."""
+    """Parse a query. Times are in the caller's zone. Raise InvalidJql if Jira or this parser refuses it."""
     order = ORDER.search(text)
     if order is not None:
         _check_order(order["by"])
@@ -61,6 +60,7 @@ def parse_jql(text: str, zone: tzinfo) -> Jql:
 
 
 def _parse_clause(text: str, zone: tzinfo) -> tuple[str, Any]:
+    """Return the name and value of one clause. Raise InvalidJql if it is not supported."""
     if match := PROJECT.fullmatch(text):
         return "project", match["value"] or match["value_bare"]
     if match := UPDATED.fullmatch(text):
@@ -81,6 +81,7 @@ def _parse_time(text: str, zone: tzinfo) -> datetime:
 
 
 def _check_order(by: str) -> None:
+    """Raise InvalidJql unless the order is by updated, then by key."""
     names = tuple(" ".join(each.split()).casefold() for each in by.split(","))
     if names != SUPPORTED_ORDER[: len(names)]:
         raise InvalidJql(f"Error in the JQL Query: the order '{by}' is not supported.")

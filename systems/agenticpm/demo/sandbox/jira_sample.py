@@ -91,7 +91,7 @@ class _PastClock:
 
 
 def add_sample(data: JiraData) -> None:
-    """Add the project in its current state, with its history."""
+    """Add the project MCU in its current state, with its history, dated back from the clock."""
     clock, now = data.clock, datetime.fromtimestamp(data.clock.now(), UTC)
     past = _PastClock(now)
     data.clock = past
@@ -102,6 +102,7 @@ def add_sample(data: JiraData) -> None:
 
 
 def _create_project(data: JiraData, past: _PastClock, now: datetime) -> None:
+    """Create the project, its sprints, versions and tickets, and the history of the work."""
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     data.add_project(PROJECT, "Member Centre Upgrade")
     begun, ends = today - timedelta(days=1), today + timedelta(days=10)
@@ -161,8 +162,9 @@ def _list_tickets() -> dict[int, str]:
 
 
 def _choose_priority(number: int) -> str:
-    """Return the priority of a ticket, spread so that the shares are kept and every status has several
-    priorities.
+    """Return the priority of a ticket by its number.
+
+    Priorities are spread so that the shares are kept and every status has several.
     """
     spread = [name for name, share in PRIORITIES.items() for _ in range(share)]
     return spread[(number - FIRST_NUMBER) * 5 % len(spread)]

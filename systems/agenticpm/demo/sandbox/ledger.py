@@ -1,4 +1,4 @@
-"""The ledger of a sandbox: its effects in order, in memory and, if a folder is given, in a file.
+"""The ledger of a sandbox: every effect in order, in memory and, if a folder is given, in a JSON Lines file.
 
 Tests rely on the ledger. A line is written before the response is sent, so that it survives the process.
 """
@@ -14,7 +14,10 @@ Entry = dict[str, Any]
 
 
 class Ledger:
-    """Effects, oldest first, including those of earlier processes on the same file."""
+    """Effects, oldest first, including those of earlier processes on the same file.
+
+    `name` is the file's name, `now` returns the time of an entry.
+    """
 
     def __init__(self, folder: Path | None, name: str, now: Callable[[], str]) -> None:
         self.entries: list[Entry] = []
@@ -25,6 +28,7 @@ class Ledger:
             self.entries += _load_entries(self._path)
 
     def add(self, what: str, **fields: Any) -> Entry:
+        """Add an effect of the kind `what` with its number and time, and return the entry."""
         entry = {"number": len(self.entries) + 1, "what": what, "at": self._now(), **fields}
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
@@ -37,7 +41,7 @@ class Ledger:
 
 
 def _load_entries(path: Path) -> list[Entry]:
-    """Load the complete lines. A line cut off by the end of a process took no effect."""
+    """Load the complete lines, and remove a line cut off by the end of a process: it took no effect."""
     if not path.exists():
         return []
     whole, cut, rest = path.read_text(encoding="utf-8").rpartition("\n")

@@ -1,4 +1,4 @@
-"""A sandbox for an Outlook inbox in Microsoft Graph: delta pages, links, sign-in and removals over real HTTP.
+"""A sandbox for an Outlook inbox in Microsoft Graph over real HTTP: delta pages, links, sign-in, removals.
 
 The log lists what happened to the inbox; a delta link is a position in it. A round returns each message once,
 in its state when the page is requested. `/sandbox/expire` invalidates every issued link.
@@ -79,6 +79,7 @@ class OutlookSandbox(SandboxControls):
     # --- edits ----------------------------------------------------------------------------------------------
 
     def receive(self, **values: Any) -> str:
+        """Add a message to the inbox by Graph's field names, and return its id."""
         id = f"AAMk{next(self._numbers):06}="
         sender = values.pop("from", None)
         self.messages[id] = {
@@ -94,10 +95,12 @@ class OutlookSandbox(SandboxControls):
         return id
 
     def edit(self, id: str, **values: Any) -> None:
+        """Change fields of a message, which makes it part of the next delta."""
         self.messages[id].update(values)
         self._log.append(id)
 
     def remove(self, id: str) -> None:
+        """Remove a message if it exists, which makes the removal part of the next delta."""
         if self.messages.pop(id, None) is not None:
             self._log.append(id)
 
@@ -113,7 +116,10 @@ class OutlookSandbox(SandboxControls):
         return JSONResponse({"id": "inbox-1", "displayName": "Inbox"})
 
     async def get_delta(self, request: Request) -> Response:
-        """Return a page of a round: the log from the last round's end to its end when this round began."""
+        """Return a page of a round: the log from the last round's end to its end when this round began.
+
+        A forgotten link is answered with 410.
+        """
         if request.path_params["mailbox"] != self.mailbox:
             return _build_error(404, "ErrorInvalidUser", "The requested user is invalid.")
         query = request.query_params
@@ -142,6 +148,7 @@ class OutlookSandbox(SandboxControls):
         return JSONResponse(body)
 
     async def sign_in(self, request: Request) -> Response:
+        """Issue an access token for the app's secret, valid for an hour."""
         form = {name: values[0] for name, values in parse_qs((await request.body()).decode()).items()}
         if form.get("grant_type") != "client_credentials" or not form.get("scope", "").endswith("/.default"):
             return JSONResponse({"error": "invalid_request"}, status_code=400)
@@ -153,6 +160,7 @@ class OutlookSandbox(SandboxControls):
         return JSONResponse({"token_type": "Bearer", "expires_in": TOKEN_S, "access_token": token})
 
     def _to_api_message(self, id: str, select: str, *, is_first: bool) -> Json | None:
+        """Return a message with the selected fields; a removed one as removed, or None in the first round."""
         message = self.messages.get(id)
         if message is None:
             return None if is_first else {"id": id, "@removed": {"reason": "deleted"}}
@@ -160,11 +168,13 @@ class OutlookSandbox(SandboxControls):
         return {name: value for name, value in message.items() if not select or name in names}
 
     def _make_link(self, request: Request, kind: str, begin: int, end: int, select: str) -> str:
+        """Make a next or delta link for the positions `begin` and `end` in the log."""
         token = f"{self._generation}.{begin}.{end}.{select}".encode().hex()
         url = request.url.replace(query="")
         return f"{url}?{quote(kind, safe='$')}={token}"
 
     def _parse_token(self, token: str) -> tuple[int, int, str]:
+        """Return begin, end and selected fields. Raise ValueError if the link is invalid or was forgotten."""
         age, begin, end, select = bytes.fromhex(token).decode().split(".", 3)
         if age != self._generation:
             raise ValueError("forgotten")
@@ -206,6 +216,7 @@ class OutlookSandbox(SandboxControls):
         return respond
 
     def _is_authorized(self, token: str) -> bool:
+        """Return whether the token is the fixed one or a valid issued one; True if none is required."""
         if not self.secret and not self.access_token:
             return True
         is_given = bool(self.access_token) and hmac.compare_digest(token.encode(), self.access_token.encode())
@@ -231,6 +242,7 @@ def build_outlook_app(sandbox: OutlookSandbox) -> Starlette:
 
 
 def _get_page_size(request: Request) -> int:
+    """Return the page size in the Prefer header, or the default."""
     for each in request.headers.get("prefer", "").split(","):
         wanted = each.strip().removeprefix(PAGE_SIZE_PREFERENCE)
         if each.strip().startswith(PAGE_SIZE_PREFERENCE) and wanted.isdecimal() and int(wanted) > 0:

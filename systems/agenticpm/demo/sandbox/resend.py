@@ -1,4 +1,4 @@
-"""A sandbox for Resend: mails with idempotency keys over real HTTP.
+"""A sandbox for Resend over real HTTP: it accepts mails with idempotency keys and records them in a ledger.
 
 The same key with the same mail is one mail for a day, by the sandbox's clock; with another mail it is
 refused. Then the key is forgotten, and the next mail under it is a second one, visible in the ledger.
@@ -26,8 +26,8 @@ from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.web.sandbox_faults import Faults, apply_faults
 
 KEY_LIFETIME_S: Final = 86_400
-KEY_CHARS_MAX: Final = 256
-RECIPIENTS_MAX: Final = 50
+MAX_KEY_CHARS: Final = 256
+MAX_RECIPIENTS: Final = 50
 
 
 @dataclass
@@ -55,13 +55,14 @@ class ResendSandbox(SandboxControls):
     # --- Resend's API ---------------------------------------------------------------------------------------
 
     async def send(self, request: Request) -> Response:
+        """Validate and record a mail; a known key with the same mail returns the earlier id."""
         body, key = await _read_json(request), request.headers.get("idempotency-key")
-        if key is not None and not 1 <= len(key) <= KEY_CHARS_MAX:
+        if key is not None and not 1 <= len(key) <= MAX_KEY_CHARS:
             return _build_error(400, "invalid_idempotency_key", "The key must be between 1-256 chars.")
         if missing := [name for name in ("from", "to", "subject") if not body.get(name)]:
             return _build_error(422, "missing_required_field", f"Missing `{missing[0]}` field.")
         to = [body["to"]] if isinstance(body["to"], str) else body["to"]
-        if len(to) > RECIPIENTS_MAX or not all(isinstance(each, str) and "@" in each for each in to):
+        if len(to) > MAX_RECIPIENTS or not all(isinstance(each, str) and "@" in each for each in to):
             return _build_error(422, "validation_error", "Invalid `to` field.")
         if self.domain and not body["from"].rstrip(">").endswith(f"@{self.domain}"):
             return _build_error(
@@ -78,6 +79,7 @@ class ResendSandbox(SandboxControls):
         return JSONResponse({"id": self._record_mail(body, to, key)["id"]})
 
     async def list_domains(self, request: Request) -> Response:
+        """Return the verified domain; 401 for a send-only key."""
         if self.sends_only:
             return _build_error(401, "restricted_api_key", "This API key is restricted to only send emails.")
         domains = (
@@ -86,12 +88,13 @@ class ResendSandbox(SandboxControls):
         return JSONResponse({"object": "list", "has_more": False, "data": domains})
 
     def _find_sent(self, key: str | None) -> Entry | None:
-        """Return the latest mail under a key that has not expired."""
+        """Return the latest mail under a key that has not expired, or None."""
         since = self.clock.now() - KEY_LIFETIME_S
         found = [each for each in self.ledger if key is not None and each["key"] == key and each["s"] > since]
         return found[-1] if found else None
 
     def _record_mail(self, body: dict[str, Any], to: list[str], key: str | None) -> Entry:
+        """Add a mail to the ledger, with the time that its key is known from."""
         return self._ledger.add(
             "mail",
             key=key,
@@ -151,4 +154,5 @@ def _build_error(status: int, name: str, message: str) -> Response:
 
 
 def _make_id(seed: str) -> str:
+    """Return a UUID that depends only on the seed."""
     return str(uuid5(NAMESPACE_URL, seed))

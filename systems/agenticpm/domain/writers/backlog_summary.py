@@ -17,7 +17,7 @@ from agenticpm.domain.conditions import (
 )
 from agenticpm.domain.contents import format_time
 from agenticpm.domain.plain_text import (
-    DETAIL_CHARS_MAX,
+    MAX_DETAIL_CHARS,
     format_amount,
     format_count,
     format_day,
@@ -29,9 +29,9 @@ from agenticpm.domain.thresholds import Thresholds
 from agenticpm.domain.tickets import Priority, Snapshot, Sprint, Ticket, TicketStage, Writing
 from agenticpm.domain.trends import clamp_points, has_points, select_sprint_tickets
 
-HIGHLIGHTS_MAX: Final = 20
-CANDIDATES_MAX: Final = 20
-NAMED_MAX: Final = 10
+MAX_HIGHLIGHTS: Final = 20
+MAX_CANDIDATES: Final = 20
+MAX_NAMED: Final = 10
 # Without a running sprint, tickets resolved within this many days count as recently done.
 DONE_DAYS: Final = 14
 
@@ -74,9 +74,7 @@ def _get_status_group(ticket: Ticket, is_recent: bool) -> str | None:
 
 
 def _is_recent(ticket: Ticket, sprint: Sprint | None, now: datetime) -> bool:
-    """Return whether a done ticket counts: it is in the running sprint, or else was resolved in the last 14
-    days.
-    """
+    """Return whether a done ticket counts: of the running sprint, or else of the last 14 days."""
     if sprint is not None:
         return bool(select_sprint_tickets(sprint, [ticket]))
     return ticket.resolved_at is not None and now - ticket.resolved_at < timedelta(days=DONE_DAYS)
@@ -91,7 +89,7 @@ def _build_highlights(snapshot: Snapshot, now: datetime, thresholds: Thresholds)
     found: dict[str, dict[str, str]] = {}
     for each in _iterate_highlights(snapshot, tickets, now, thresholds):
         found.setdefault(each["ticket_id"], each)
-    return list(found.values())[:HIGHLIGHTS_MAX]
+    return list(found.values())[:MAX_HIGHLIGHTS]
 
 
 def _get_rank(ticket: Ticket) -> int:
@@ -102,11 +100,12 @@ def _get_rank(ticket: Ticket) -> int:
 def _iterate_highlights(
     snapshot: Snapshot, tickets: Sequence[Ticket], now: datetime, thresholds: Thresholds
 ) -> Iterator[dict[str, str]]:
-    """Yield all highlights: blocked, grown, stale, without criteria, then new; a ticket may occur several
-    times.
+    """Yield all highlights: blocked, grown, stale, without criteria, new.
+
+    A ticket may occur several times.
     """
     for each in filter(is_stuck, tickets):
-        why = to_line(each.blocked_reason, DETAIL_CHARS_MAX) or "The tracker does not say by what"
+        why = to_line(each.blocked_reason, MAX_DETAIL_CHARS) or "The tracker does not say by what"
         detail = f"{why.removesuffix('.')}. Last touched on {format_day(each.updated_at)}"
         yield _build_highlight(each, "blocked", detail, "Find out who can clear it")
     scope = compute_scope(snapshot, thresholds)
@@ -160,7 +159,7 @@ def _build_candidates(snapshot: Snapshot, now: datetime, thresholds: Thresholds)
             found.append((ticket.key not in planned, _get_rank(ticket), ticket.key, ticket, issue))
     return [
         {"ticket_id": to_name(key), "title": to_line(ticket.title), "issue": issue}
-        for _, _, key, ticket, issue in sorted(found, key=lambda one: one[:3])[:CANDIDATES_MAX]
+        for _, _, key, ticket, issue in sorted(found, key=lambda one: one[:3])[:MAX_CANDIDATES]
     ]
 
 
@@ -173,13 +172,14 @@ def _describe_gaps(ticket: Ticket, in_points: bool) -> str:
 
 
 def _build_scope_notes(snapshot: Snapshot, thresholds: Thresholds) -> str:
+    """Describe the work added to the running sprint in one sentence."""
     scope = compute_scope(snapshot, thresholds)
     if scope is None:
         return "No sprint is running."
     name = to_name(scope.sprint.name)
     if not scope.late and not scope.added:
         return f"Nothing came to {name} since it began."
-    came = ", ".join(to_name(each.key) for each in scope.late[:NAMED_MAX])
+    came = ", ".join(to_name(each.key) for each in scope.late[:MAX_NAMED])
     creeps = " (possible scope creep)" if scope.share >= thresholds.scope_share else ""
     return (
         f"{format_count(len(scope.late), 'ticket')} came into {name} after it "

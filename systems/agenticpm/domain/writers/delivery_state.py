@@ -25,7 +25,7 @@ from agenticpm.domain.conditions import (
 )
 from agenticpm.domain.contents import DeliveryState, RaidLog, format_time, iter_free_ids, parse_as
 from agenticpm.domain.plain_text import (
-    DETAIL_CHARS_MAX,
+    MAX_DETAIL_CHARS,
     format_amount,
     format_count,
     format_day,
@@ -46,9 +46,9 @@ from agenticpm.domain.trends import (
     sum_work,
 )
 
-BLOCKERS_MAX: Final = 100
-MILESTONES_MAX: Final = 50
-NEXT_ACTIONS_MAX: Final = 10
+MAX_BLOCKERS: Final = 100
+MAX_MILESTONES: Final = 50
+MAX_NEXT_ACTIONS: Final = 10
 
 _SEVERITIES: Final = {
     Priority.critical: "high",
@@ -110,7 +110,7 @@ def build_delivery_state(writing: Writing, thresholds: Thresholds) -> dict[str, 
         "overall_status": colour,
         "status_summary": _build_summary(facts, colour, [reason for _, reason in reasons], len(blockers)),
         "current_sprint": _build_current_sprint(facts),
-        "milestones": [_build_milestone(each) for each in facts.outlooks[:MILESTONES_MAX]],
+        "milestones": [_build_milestone(each) for each in facts.outlooks[:MAX_MILESTONES]],
         "blockers": blockers,
         "key_metrics": {
             "velocity_trend": str(facts.velocity.trend),
@@ -118,11 +118,12 @@ def build_delivery_state(writing: Writing, thresholds: Thresholds) -> dict[str, 
             "open_blockers": len(blockers),
             "active_risks": facts.raid_log.active_risks,
         },
-        "next_actions": list(dict.fromkeys(_iterate_next_actions(facts)))[:NEXT_ACTIONS_MAX],
+        "next_actions": list(dict.fromkeys(_iterate_next_actions(facts)))[:MAX_NEXT_ACTIONS],
     }
 
 
 def _collect_facts(writing: Writing, thresholds: Thresholds) -> Facts:
+    """Compute the facts from the snapshot and the RAID log, with tickets by priority."""
     snapshot, now = writing.snapshot, writing.now
     tickets = sorted(snapshot.tickets.values(), key=lambda each: (_get_rank(each), each.key))
     sprint = find_running_sprint(snapshot.plan)
@@ -180,14 +181,15 @@ def _build_current_sprint(facts: Facts) -> dict[str, Any] | None:
         "name": to_name(sprint.name),
         "start_date": format_time(start) if start else None,
         "end_date": format_time(end) if end and not is_odd else None,
-        "goal": to_line(sprint.goal, DETAIL_CHARS_MAX),
+        "goal": to_line(sprint.goal, MAX_DETAIL_CHARS),
         "progress": dict(facts.progress),
     }
 
 
 def _build_milestone(outlook: MilestoneOutlook) -> dict[str, Any]:
+    """Build a milestone; its notes are the tracker's and ours."""
     milestone = outlook.milestone
-    own = to_line(milestone.notes, DETAIL_CHARS_MAX)
+    own = to_line(milestone.notes, MAX_DETAIL_CHARS)
     open_work = f"{format_amount(outlook.remaining, outlook.unit)} open" if outlook.remaining else ""
     late = "more than the present pace can do by then" if outlook.news_key == "at_risk" else ""
     move = outlook.moved
@@ -219,12 +221,12 @@ def _build_blockers(facts: Facts) -> list[dict[str, Any]]:
     ids = iter_free_ids("B", [each.id for each in before])
     fresh = [each for each in facts.blocked if each.key not in known]
     added = [_build_blocker(each, next(ids), _get_raised_time(facts, each)) for each in fresh]
-    listed = (own + kept + added)[:BLOCKERS_MAX]
+    listed = (own + kept + added)[:MAX_BLOCKERS]
     return sorted(listed, key=lambda each: int(each["id"][1:]))
 
 
 def _build_blocker(ticket: Ticket, id: str, raised: datetime) -> dict[str, Any]:
-    title, why = to_line(ticket.title), to_line(ticket.blocked_reason, DETAIL_CHARS_MAX)
+    title, why = to_line(ticket.title), to_line(ticket.blocked_reason, MAX_DETAIL_CHARS)
     return {
         "id": id,
         "description": ": ".join(filter(None, (title, why))) or to_name(ticket.key),

@@ -17,7 +17,7 @@ from agenticpm.domain.conditions import MilestoneOutlook, compute_outlooks, comp
 from agenticpm.domain.contents import RaidItem, RaidLog, format_time, iter_free_ids, parse_as, to_stored
 from agenticpm.domain.mail_signals import get_thread
 from agenticpm.domain.plain_text import (
-    DETAIL_CHARS_MAX,
+    MAX_DETAIL_CHARS,
     format_amount,
     format_day,
     format_number,
@@ -34,7 +34,7 @@ INTEGRATION_SIGNAL: Final = "integration_signal"
 # Mails of one thread, or about one ticket, are one risk. It ends after this many days without a mail. Anyone
 # can write mails, so the number of open mail risks is limited.
 MAIL_QUIET_DAYS: Final = 14
-MAIL_RISKS_MAX: Final = 10
+MAX_MAIL_RISKS: Final = 10
 
 # The resolution text for each kind of item that the agent detected.
 _RESOLUTIONS: Final[Mapping[str, str]] = {
@@ -79,8 +79,9 @@ def build_raid_log(writing: Writing, thresholds: Thresholds) -> dict[str, Any]:
 
 
 def _is_known(cause: Cause, items: Sequence[RaidItem], snapshot: Snapshot) -> bool:
-    """Return whether an item already covers the cause: it is not resolved, or was resolved while the cause
-    held.
+    """Return whether an item already covers the cause.
+
+    It does if it is not resolved, or was resolved while the cause held.
     """
     since = cause.current_since or snapshot.flags.get(cause.flag)
     for item in items:
@@ -92,11 +93,11 @@ def _is_known(cause: Cause, items: Sequence[RaidItem], snapshot: Snapshot) -> bo
 
 
 def _limit_mail_risks(fresh: Sequence[Cause], items: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
-    """Yield the causes, but mail causes only up to `MAIL_RISKS_MAX` open ones.
+    """Yield the causes, but mail causes only up to `MAX_MAIL_RISKS` open ones.
 
     The other mail causes wait until a mail risk is resolved. `items` are the existing items.
     """
-    room = MAIL_RISKS_MAX - sum(
+    room = MAX_MAIL_RISKS - sum(
         each["status"] in ("open", "mitigating") and _is_mail_reference(each["source_reference"])
         for each in items
     )
@@ -113,6 +114,7 @@ def _is_mail_reference(reference: str | None) -> bool:
 
 
 def _build_item(cause: Cause, id: str, now: datetime) -> dict[str, Any]:
+    """Build the new RAID item of a cause."""
     return {
         "id": id,
         "type": cause.type,
@@ -188,12 +190,13 @@ def _iterate_causes(writing: Writing, thresholds: Thresholds) -> Iterator[Cause]
 
 
 def _build_blocked(ticket: Ticket, snapshot: Snapshot) -> Cause:
+    """Build the issue of a blocked ticket."""
     key = to_name(ticket.key)
     return Cause(
         type="issue",
         reference=ticket.key,
         title=f"{key} is blocked: {to_name(ticket.title)}",
-        description=to_line(ticket.blocked_reason, DETAIL_CHARS_MAX)
+        description=to_line(ticket.blocked_reason, MAX_DETAIL_CHARS)
         or f"The tracker shows {key} as blocked.",
         severity=str(ticket.priority),
         mitigation=f"Find out what {key} waits for, and who can clear it",
@@ -308,7 +311,7 @@ def _build_mail_cause(thread: str, signal: Signal, first: datetime, last: dateti
         type="risk",
         reference=f"mail:{thread}",
         title=f"A mail speaks of trouble with {to_name(signal.subject)}",
-        description=to_line(signal.summary, DETAIL_CHARS_MAX),
+        description=to_line(signal.summary, MAX_DETAIL_CHARS),
         severity="medium",
         mitigation="Read the mail, and decide whether this is a risk",
         source=INTEGRATION_SIGNAL,

@@ -38,6 +38,7 @@ class RulesWriter:
         return Draft(content=content, writer=self.name, facts=compute_facts_hash(content))
 
     def _build_content(self, type: ArtefactType, writing: Writing) -> Mapping[str, Any]:
+        """Build the next content of an artefact; a decision log keeps its previous content."""
         match type:
             case ArtefactType.delivery_state:
                 return build_delivery_state(writing, self._thresholds)

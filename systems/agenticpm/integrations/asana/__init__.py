@@ -1,1 +1,1 @@
-"""The Asana client: tracker and parsers of tasks and stories."""
+"""The Asana client: the tracker, and the parsers of tasks and stories."""

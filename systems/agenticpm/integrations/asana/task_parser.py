@@ -1,4 +1,4 @@
-"""Parsers of Asana tasks and stories: tasks become tickets, stories become field changes.
+"""Asana response schemas and parsers: tasks become tickets or milestones, stories become field changes.
 
 Asana has no statuses: the section of a task is its status, and the section's name gives the stage. Points,
 priority, sprint, milestone and blockers are custom fields, found by name. A milestone is a task with its own
@@ -19,7 +19,7 @@ from pydantic import Field, StrictBool, ValidationInfo, field_validator
 from agenticpm.domain.tickets import FieldChange, Milestone, Priority, Ticket, TicketStage
 from agenticpm.integrations.response_models import ResponseModel, ResponseTime
 
-TEXT_CHARS_MAX: Final = 8000
+MAX_TEXT_CHARS: Final = 8000
 TASK_FIELDS: Final = (
     "name,notes,resource_subtype,completed,completed_at,created_at,modified_at,due_on,due_at,assignee.name,"
     "tags.name,permalink_url,memberships.project.gid,memberships.section.gid,memberships.section.name,"
@@ -112,17 +112,18 @@ class Task(ResponseModel):
     @field_validator("notes", "resource_subtype", "tags", "custom_fields", mode="before")
     @classmethod
     def _use_default(cls, value: Any, info: ValidationInfo) -> Any:
+        """Replace null by the field's default."""
         return cls.model_fields[info.field_name or ""].default if value is None else value
 
     def get_section(self, project: str) -> NamedResource | None:
-        """Return the task's section in a project; None if the task is not in that project."""
+        """Return the task's section in a project (by gid); None if the task is not in that project."""
         for each in self.memberships:
             if each.project is not None and each.project.gid == project:
                 return each.section or NamedResource(gid=project, name=NO_SECTION)
         return None
 
     def find_custom_field(self, wanted: str) -> CustomField | None:
-        """Return the custom field with this canonical name if it has a value, else None."""
+        """Return the first custom field with this canonical name that has a value, else None."""
         for each in self.custom_fields:
             if CUSTOM_FIELD_NAMES.get((each.name or "").strip().casefold()) == wanted and _get_text(each):
                 return each
@@ -159,7 +160,7 @@ class Story(ResponseModel):
 
 
 def build_ticket(task: Task, section: NamedResource, stories: Sequence[Story]) -> Ticket:
-    """Build the ticket of a task."""
+    """Build the ticket of a task. `section` is its section in the project, `stories` its known stories."""
     status = section.name or NO_SECTION
     stage = TicketStage.done if task.completed else parse_stage(status)
     reason = None if stage is TicketStage.done else _find_blocked_reason(task, status)
@@ -168,7 +169,7 @@ def build_ticket(task: Task, section: NamedResource, stories: Sequence[Story]) -
         id=task.gid,
         key=task.gid,
         title=task.name,
-        description=task.notes[:TEXT_CHARS_MAX],
+        description=task.notes[:MAX_TEXT_CHARS],
         status=status,
         stage=stage,
         is_blocked=reason is not None,
@@ -190,13 +191,15 @@ def build_ticket(task: Task, section: NamedResource, stories: Sequence[Story]) -
 
 
 def build_milestone(task: Task, section: NamedResource) -> Milestone:
+    """Build the milestone of a task with the subtype milestone. A section of done tasks makes it done too."""
     is_done = task.completed or parse_stage(section.name or "") is TicketStage.done
     return Milestone(
-        name=task.name, due_at=get_due_time(task), is_done=is_done, notes=task.notes[:TEXT_CHARS_MAX]
+        name=task.name, due_at=get_due_time(task), is_done=is_done, notes=task.notes[:MAX_TEXT_CHARS]
     )
 
 
 def parse_stage(section: str) -> TicketStage:
+    """Return the stage that a section's name says; `to_do` if it says none."""
     for words, stage in SECTION_STAGES:
         if words.search(section):
             return stage
@@ -225,8 +228,9 @@ def _find_blocked_reason(task: Task, status: str) -> str | None:
 def _find_start_time(
     task: Task, stage: TicketStage, status: str, stories: Sequence[Story]
 ) -> datetime | None:
-    """Return when work first began; None if the task was moved back to to-do. A task created in progress
-    began when it was created.
+    """Return when work first began, or None if that is unknown or the task is in to-do.
+
+    A task created in progress began when it was created.
     """
     if stage is TicketStage.to_do:
         return None
@@ -237,6 +241,7 @@ def _find_start_time(
 
 
 def _find_resolution_time(task: Task, stage: TicketStage, stories: Sequence[Story]) -> datetime | None:
+    """Return when a done task was completed, or last moved to a done section, or None."""
     if stage is not TicketStage.done:
         return None
     ended = [at for at, to in _list_moves(stories) if to is TicketStage.done]
@@ -244,6 +249,7 @@ def _find_resolution_time(task: Task, stage: TicketStage, stories: Sequence[Stor
 
 
 def _list_moves(stories: Sequence[Story]) -> list[tuple[datetime, TicketStage]]:
+    """Return the time and the new stage of every section change."""
     return [
         (each.created_at, parse_stage(each.new_section.name or ""))
         for each in stories
@@ -252,6 +258,7 @@ def _list_moves(stories: Sequence[Story]) -> list[tuple[datetime, TicketStage]]:
 
 
 def _get_text(custom: CustomField | None) -> str:
+    """Return the displayed value of a custom field, or an empty text."""
     return (custom.display_value or "").strip() if custom else ""
 
 
@@ -259,7 +266,7 @@ def _get_text(custom: CustomField | None) -> str:
 
 
 def build_changes(ticket: str, stories: Iterable[Story], since: datetime) -> list[FieldChange]:
-    """Return the field changes in stories since a time. Comments and other stories are skipped."""
+    """Return the field changes in the stories since a time. Comments and other stories are skipped."""
     return [
         FieldChange(
             id=each.gid,
@@ -282,6 +289,7 @@ def _parse_change(story: Story) -> tuple[str, Any, Any] | None:
 
 
 def _get_field_name(story: Story) -> str:
+    """Return the canonical name of the story's custom field, or its own name."""
     name = (_get_name(story.custom_field) or "custom field").strip()
     return CUSTOM_FIELD_NAMES.get(name.casefold(), name)
 
@@ -291,13 +299,14 @@ def _get_name(named: NamedResource | None) -> str | None:
 
 
 def _format_due(dates: Dates | None) -> str | None:
+    """Format the due date, or the due time if there is no date; None if there is neither."""
     if dates is None or (due := get_due_time(dates)) is None:
         return None
     return (dates.due_on or due).isoformat()
 
 
 def _truncate(value: Any) -> str | None:
-    return None if value is None else str(value)[:TEXT_CHARS_MAX]
+    return None if value is None else str(value)[:MAX_TEXT_CHARS]
 
 
 # By subtype. For assignees Asana sends one side only, and for notes only that they changed.

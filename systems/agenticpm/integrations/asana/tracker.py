@@ -1,9 +1,10 @@
-"""The Asana tracker: reads events since a sync token, and everything if the token has expired.
+"""The Asana tracker: read tasks changed since a sync token, read milestones, comment, and move tasks.
 
-The checkpoint is JSON: the sync token, and the position of a full read. Asana returns the same events for the
-current token again, and tasks are read in their current state. So reading a checkpoint twice gives the same
-tickets unless someone changed them, and nothing is skipped. A new token is taken before a full read, so that
-later changes are reported afterwards. From an event only the tasks it concerns are used.
+The checkpoint is JSON: the sync token, and the position of a full read. Everything is read again if the token
+has expired. Asana returns the same events for the current token again, and tasks are read in their current
+state. So reading a checkpoint twice gives the same tickets unless someone changed them, and nothing is
+skipped. A new token is taken before a full read, so that later changes are reported afterwards. From an event
+only the tasks it concerns are used.
 
 Asana stores no reference with a comment or a move. Its `external` data is unsuitable: it needs OAuth, there
 is one per task, and setting it is a second write. So a comment carries its reference as its last line and is
@@ -49,11 +50,11 @@ from holdfast.web.external_client import ExternalClient, refuse_missing
 
 NAME: Final = "Asana"
 API: Final = "/api/1.0"
-PAGE_MAX: Final = 100
+MAX_PAGE: Final = 100
 # Page size of a full read. Each task with begun work costs one more request, for its stories.
 TASK_PAGE_SIZE: Final = 50
 # Pages of one list that are read before the response counts as endless.
-PAGES_MAX: Final = 1000
+MAX_PAGES: Final = 1000
 # Empty pages in a row that announce more; and offsets in a row that Asana issues and then rejects.
 MAX_EMPTY_PAGES: Final = 20
 MAX_EXPIRED_OFFSETS: Final = 3
@@ -124,7 +125,8 @@ L = TypeVar("L", TaskList, StoryList, SectionList)
 class ReadPosition(BaseModel):
     """How far a project was read, stored as the checkpoint.
 
-    `offset` is set during a full read. `since` is the time from which changes are new.
+    `offset` is set during a full read. `since` is the time from which changes are new, `seen_at` the latest
+    time seen.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -137,7 +139,7 @@ class ReadPosition(BaseModel):
 
     @classmethod
     def parse(cls, project: str, checkpoint: str | None) -> ReadPosition:
-        """Parse a checkpoint. An invalid one, or one of another project, starts a full read."""
+        """Parse a checkpoint. None, an invalid one, or one of another project starts a full read."""
         try:
             found = cls.model_validate_json(checkpoint or "")
         except ValidationError:
@@ -149,12 +151,13 @@ class ReadPosition(BaseModel):
         return ReadPosition(project=self.project, sync=sync, since=self.seen_at, seen_at=self.seen_at)
 
     def to_text(self) -> str:
+        """Return the position as the text of a checkpoint."""
         return self.model_dump_json(exclude_none=True)
 
 
 @dataclass(frozen=True)
 class _Announcement:
-    """Our comment that announces a move, and the stories after it."""
+    """Our comment that announces a move: the gid of its section, and the stories after it."""
 
     section: str
     later_stories: Sequence[Story]
@@ -170,6 +173,7 @@ class AsanaTracker:
         self._expired_offsets: dict[str, int] = {}
 
     async def check_health(self) -> Health:
+        """Return whether the token is valid, by reading our own user. It never raises a HoldfastError."""
         try:
             found = await self._get(NamedResponse, "/users/me", {"opt_fields": "name"})
         except HoldfastError as error:
@@ -179,6 +183,10 @@ class AsanaTracker:
     # --- changes --------------------------------------------------------------------------------------------
 
     async def fetch_changes(self, project_key: str, checkpoint: str | None) -> SyncPage:
+        """Return the next page: tasks of new events, or the next page of a full read.
+
+        An expired offset restarts the full read.
+        """
         position = ReadPosition.parse(project_key, checkpoint)
         if position.offset is None:
             return await self._fetch_events(position)
@@ -194,8 +202,9 @@ class AsanaTracker:
         return page
 
     def _count_expired_offset(self, project: str) -> None:
-        """Count expired offsets in a row, and fail above the limit: otherwise a full read could restart
-        forever.
+        """Count expired offsets in a row; above the limit, raise ExternalServiceFailed.
+
+        Otherwise a full read could restart forever.
         """
         self._expired_offsets[project] = self._expired_offsets.get(project, 0) + 1
         if self._expired_offsets[project] > MAX_EXPIRED_OFFSETS:
@@ -204,7 +213,11 @@ class AsanaTracker:
             raise _build_invalid_response("it rejects every offset that it issues")
 
     async def _fetch_events(self, position: ReadPosition) -> SyncPage:
-        """Return the changes since the sync token. Skip at most `MAX_EMPTY_PAGES` pages without tasks."""
+        """Return the changes since the sync token, or the first page of a full read.
+
+        A full read starts without a valid token, or if a section changed. At most `MAX_EMPTY_PAGES` pages
+        without tasks are skipped.
+        """
         sync, events = position.sync, list[Event]()
         for _ in range(MAX_EMPTY_PAGES):
             params = {"resource": position.project} | ({"sync": sync} if sync else {})
@@ -229,7 +242,7 @@ class AsanaTracker:
     async def _fetch_changed_tasks(
         self, position: ReadPosition, events: Sequence[Event], *, has_more: bool
     ) -> SyncPage:
-        """Fetch the tasks that the events concern, in their current state."""
+        """Fetch the tasks that the events concern, in their current state; those not found are `gone`."""
         tickets: list[Ticket] = []
         changes: list[FieldChange] = []
         gone: list[str] = []
@@ -247,7 +260,7 @@ class AsanaTracker:
         return _build_page(tickets, changes, after, gone=gone, has_more=has_more)
 
     async def _fetch_full_page(self, position: ReadPosition, *, is_reset: bool) -> SyncPage:
-        """Fetch one page of a full read. After the last one, the token taken before the first is used."""
+        """Fetch one page of a full read. After the last page, reading continues from the sync token."""
         listed = await self._fetch_task_page(position)
         tickets: list[Ticket] = []
         changes: list[FieldChange] = []
@@ -314,15 +327,20 @@ class AsanaTracker:
     # --- actions --------------------------------------------------------------------------------------------
 
     async def comment(self, ticket: str, text: str, reference: str) -> dict[str, Any]:
+        """Post a comment with the reference as its last line. Return its id and the ticket."""
         story = await self._post_story(ticket, f"{text}\n\n{_format_reference_line(reference)}")
         return {"id": story, "ticket": ticket}
 
     async def find_comment(self, ticket: str, reference: str) -> dict[str, Any] | None:
+        """Return the id and ticket of our comment with this reference, or None."""
         found, _ = await self._find_own_comment(ticket, reference)
         return None if found is None else {"id": found.gid, "ticket": ticket}
 
     async def move(self, ticket: str, status: str, reference: str) -> dict[str, Any]:
-        """Move a task to a section of one of its projects, announced by a comment with the reference."""
+        """Move a task to a section of one of its projects, announced by a comment with the reference.
+
+        Do nothing if it is there already.
+        """
         with refuse_missing():
             task = await self._fetch_task(ticket)
             if task is None:
@@ -338,8 +356,9 @@ class AsanaTracker:
         return outcome
 
     async def _add_to_section(self, section: NamedResource, ticket: str) -> None:
-        """Make the second half of a move. The announcement exists by now, so a failure may have had an
-        effect.
+        """Move the task into the section.
+
+        The announcement exists by now, so a failure is raised as one that may have had an effect.
         """
         path = f"{API}/sections/{_quote_gid(section.gid)}/addTask"
         try:
@@ -353,6 +372,7 @@ class AsanaTracker:
             raise ExternalServiceRefused(refused.code, f"{refused.message} {ANNOUNCEMENT_NOTE}") from refused
 
     async def find_move(self, ticket: str, reference: str) -> dict[str, Any] | None:
+        """Return the outcome of the announced move if it was made, or None."""
         announced = await self._find_announcement(ticket, reference)
         if announced is None:
             return None
@@ -373,6 +393,7 @@ class AsanaTracker:
         return {**outcome, "status": _get_section_name(task, announced.section)}
 
     async def _find_announcement(self, ticket: str, reference: str) -> _Announcement | None:
+        """Return our announcement of the move with this reference, or None."""
         found, later = await self._find_own_comment(ticket, reference)
         lines = (found.text or "").rstrip().splitlines() if found is not None else []
         if len(lines) < 2 or not lines[-2].startswith(SECTION_PREFIX):
@@ -380,8 +401,9 @@ class AsanaTracker:
         return _Announcement(lines[-2].removeprefix(SECTION_PREFIX).strip(), later)
 
     async def _find_own_comment(self, ticket: str, reference: str) -> tuple[Story | None, Sequence[Story]]:
-        """Return our own comment with a reference, and the stories after it. Comments of others do not count:
-        they may quote the line.
+        """Return our own comment with a reference, or None, and the stories after it.
+
+        Comments of others do not count: they may quote the line.
         """
         stories, me, line = (
             await self._fetch_stories(ticket) or (),
@@ -395,8 +417,9 @@ class AsanaTracker:
         return None, ()
 
     async def _find_section(self, task: Task, status: str) -> NamedResource:
-        """Return the section with this name in the task's projects. Refuse if there is none, or more than
-        one.
+        """Return the section with this name in the task's projects.
+
+        Raise ExternalServiceRefused if there is none, or more than one.
         """
         projects = [each.project.gid for each in task.memberships if each.project]
         known: list[NamedResource] = []
@@ -417,6 +440,7 @@ class AsanaTracker:
     # --- requests -------------------------------------------------------------------------------------------
 
     async def _get_own_gid(self) -> str:
+        """Return the gid of the token's user, which is read once."""
         if self._own_gid is None:
             self._own_gid = (await self._get(NamedResponse, "/users/me", {"opt_fields": "name"})).data.gid
         return self._own_gid
@@ -435,7 +459,7 @@ class AsanaTracker:
         return None if answer.status == FORBIDDEN else parse_response(TaskResponse, answer.body, NAME).data
 
     async def _fetch_stories(self, gid: str) -> list[Story] | None:
-        """Return the stories of a task, oldest first; None if the task was deleted."""
+        """Return the stories of a task, oldest first; None if the task does not exist."""
         found: list[Story] = []
         try:
             async for page in self._iterate_pages(
@@ -447,6 +471,7 @@ class AsanaTracker:
         return found
 
     async def _post_story(self, ticket: str, text: str) -> str:
+        """Post a comment and return its gid."""
         with refuse_missing():
             path = f"{API}/tasks/{_quote_gid(ticket)}/stories"
         answer = await self._client.request("POST", path, json={"data": {"text": text}})
@@ -457,9 +482,10 @@ class AsanaTracker:
         return parse_response(kind, answer.body, NAME)
 
     async def _iterate_pages(self, kind: type[L], path: str, params: Mapping[str, Any]) -> AsyncIterator[L]:
+        """Yield the pages of a list. Raise ExternalServiceFailed after `MAX_PAGES` pages."""
         offset: str | None = None
-        for _ in range(PAGES_MAX):
-            query = {**params, "limit": PAGE_MAX} | ({"offset": offset} if offset else {})
+        for _ in range(MAX_PAGES):
+            query = {**params, "limit": MAX_PAGE} | ({"offset": offset} if offset else {})
             page = await self._get(kind, path, query)
             yield page
             if page.next_page is None:
@@ -484,6 +510,7 @@ def _build_page(
     has_more: bool,
     is_reset: bool = False,
 ) -> SyncPage:
+    """Build the page with its tickets and changes by time; `after` becomes its checkpoint."""
     return SyncPage(
         tickets=tuple(sorted(tickets, key=lambda each: (each.updated_at, each.key))),
         changes=tuple(sorted(changes, key=lambda each: (each.at, each.id))),
@@ -505,6 +532,7 @@ def _find_touched_tasks(events: Sequence[Event]) -> dict[str, datetime]:
 
 
 def _is_section_change(event: Event) -> bool:
+    """Return whether the event renames, removes or deletes a section (not if it only adds one)."""
     about = event.resource
     return about is not None and about.resource_type == "section" and event.action != "added"
 
@@ -512,6 +540,7 @@ def _is_section_change(event: Event) -> bool:
 def _get_latest(
     seen_at: datetime | None, moments: Sequence[datetime], tickets: Sequence[Ticket]
 ) -> datetime | None:
+    """Return the latest of all these times, or None without any."""
     known = [*moments, *(each.updated_at for each in tickets), *([seen_at] if seen_at else [])]
     return max(known) if known else None
 
@@ -524,11 +553,13 @@ def _is_in_section(task: Task, section: str) -> bool:
 
 
 def _get_section_name(task: Task, section: str) -> str:
+    """Return the name of the task's section with this gid, or the gid."""
     named = [each.section.name for each in task.memberships if each.section and each.section.gid == section]
     return next((name for name in named if name), section)
 
 
 def _format_reference_line(reference: str) -> str:
+    """Format the last line of a comment. Raise InvalidRequest if the reference is not one line."""
     if not reference.strip() or len(reference.splitlines()) != 1:
         raise InvalidRequest(
             "Invalid reference: expected one line of text. It becomes the last line of a comment."
@@ -537,6 +568,7 @@ def _format_reference_line(reference: str) -> str:
 
 
 def _quote_gid(gid: str) -> str:
+    """Quote a gid for a URL path. Raise NotFound if it would change the path."""
     if gid in ("", ".", ".."):
         raise NotFound(f"Invalid gid {gid!r}: in a URL it would address another resource.")
     return quote(gid, safe="")

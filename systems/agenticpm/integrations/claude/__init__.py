@@ -1,1 +1,1 @@
-"""The Claude writer: prompt data, allowed wording and the writer."""
+"""The Claude writer of artefacts: the prompt data, the rules for its wording, and the writer itself."""

@@ -1,4 +1,4 @@
-"""Prompt data for the model: the rules' draft, the signals, the most important tickets and the current words.
+"""Prompt data for the model: the rules' draft, signals, the current words and the most important tickets.
 
 Each piece is a data block with its source. The size is limited, and the least important data is dropped
 first. Mail addresses, phone numbers and order numbers in outside texts are masked.
@@ -16,26 +16,30 @@ from agenticpm.integrations.claude.wording import WORDINGS
 from holdfast.ai import DataBlock
 from holdfast.guarantees import redact
 
-SIGNALS_MAX: Final = 30
-TICKETS_MAX: Final = 20
-ENTRIES_MAX: Final = 40
-DESCRIPTION_CHARS_MAX: Final = 600
+MAX_SIGNALS: Final = 30
+MAX_TICKETS: Final = 20
+MAX_ENTRIES: Final = 40
+MAX_DESCRIPTION_CHARS: Final = 600
 # Fields of a draft with text from people. Names of entries are not masked: the answer refers to them.
 FREE_TEXTS: Final = frozenset(
     "title description detail notes issue mitigation resolution goal suggested_action status_summary "
     "next_actions "
     "scope_notes".split()
 )
-CHARS_MAX: Final = 40_000
+MAX_CHARS: Final = 40_000
 
 
 def build_prompt_data(writing: Writing, skeleton: Mapping[str, Any]) -> list[DataBlock]:
+    """Build the data blocks of one request.
+
+    `skeleton` is the rules' draft; tickets fill up to `MAX_CHARS`.
+    """
     blocks = [DataBlock("the draft by rules", _to_json(_redact_texts(_limit_lists(writing, skeleton))))]
-    if lines := [f"{each.severity} {each.kind} {each.summary}" for each in writing.signals[:SIGNALS_MAX]]:
+    if lines := [f"{each.severity} {each.kind} {each.summary}" for each in writing.signals[:MAX_SIGNALS]]:
         blocks.append(DataBlock("what stands out", redact("\n".join(lines))))
     if words := _get_current_words(writing):
         blocks.append(DataBlock("the words as they stand", _to_json(_redact_texts(words))))
-    room = CHARS_MAX - sum(len(block.text) for block in blocks)
+    room = MAX_CHARS - sum(len(block.text) for block in blocks)
     for ticket in _select_tickets(writing):
         block = DataBlock(f"ticket {ticket.key} of {writing.snapshot.source}", _format_ticket(ticket))
         room -= len(block.text)
@@ -46,7 +50,10 @@ def build_prompt_data(writing: Writing, skeleton: Mapping[str, Any]) -> list[Dat
 
 
 def _limit_lists(writing: Writing, skeleton: Mapping[str, Any]) -> dict[str, Any]:
-    """Limit every list of the draft. In a write-once list, keep only entries the model may still write."""
+    """Limit every list of the draft to 40 entries.
+
+    In a write-once list, keep only entries the model may write.
+    """
     lists = WORDINGS[ArtefactType(writing.type)].lists
     bounded = dict(skeleton)
     for name, value in skeleton.items():
@@ -54,11 +61,12 @@ def _limit_lists(writing: Writing, skeleton: Mapping[str, Any]) -> dict[str, Any
             continue
         if name in lists and lists[name].write_once:
             value = [each for each in value if lists[name].is_writable(each, name, writing.previous)]
-        bounded[name] = value[:ENTRIES_MAX]
+        bounded[name] = value[:MAX_ENTRIES]
     return bounded
 
 
 def _redact_texts(value: Any, name: str = "") -> Any:
+    """Mask personal data in the free texts of a value. `name` is the field it is in."""
     if isinstance(value, dict):
         return {key: _redact_texts(each, key) for key, each in value.items()}
     if isinstance(value, list):
@@ -73,7 +81,7 @@ def _get_current_words(writing: Writing) -> dict[str, Any]:
 
 
 def _select_tickets(writing: Writing) -> list[Ticket]:
-    """Select the most important tickets: those named by a signal, then those in progress, by priority."""
+    """Return the 20 most important tickets: subjects of signals first, then open, begun and urgent ones."""
     named = {each.subject for each in writing.signals}
     urgency = list(Priority)
 
@@ -87,10 +95,11 @@ def _select_tickets(writing: Writing) -> list[Ticket]:
             ticket.key,
         )
 
-    return sorted(writing.snapshot.tickets.values(), key=rank)[:TICKETS_MAX]
+    return sorted(writing.snapshot.tickets.values(), key=rank)[:MAX_TICKETS]
 
 
 def _format_ticket(ticket: Ticket) -> str:
+    """Return a ticket as JSON without empty fields, with free texts masked."""
     fields = {
         "title": redact(ticket.title),
         "status": ticket.status,
@@ -105,7 +114,7 @@ def _format_ticket(ticket: Ticket) -> str:
         "blocked": ticket.is_blocked or None,
         "blocked_reason": redact(ticket.blocked_reason or ""),
         # Mask before truncating: half an address would not be recognized.
-        "description": redact(ticket.description[: 4 * DESCRIPTION_CHARS_MAX])[:DESCRIPTION_CHARS_MAX],
+        "description": redact(ticket.description[: 4 * MAX_DESCRIPTION_CHARS])[:MAX_DESCRIPTION_CHARS],
     }
     return _to_json({name: value for name, value in fields.items() if value not in (None, "")})
 

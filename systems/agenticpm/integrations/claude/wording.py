@@ -1,8 +1,7 @@
-"""Wording rules for the model: which texts of an artefact it may write, the tool's form, and the checks on
-its answer.
+"""Wording rules for the model: the texts it may write, the tool's input schema, and checks of its answer.
 
-The form is derived from the content schemas and has only the writable texts and the names of their entries.
-The decision log is absent: decisions stay in people's own words.
+The schema (the form) is derived from the content schemas and has only the writable texts and the names of
+their entries. The decision log is absent: decisions stay in people's own words.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from pydantic.fields import FieldInfo
 from agenticpm.domain.contents import SCHEMAS, ArtefactType
 from holdfast.ai import Tool, strip_invisible
 
-TEXT_CHARS_MAX: Final = 1_200
-TEXTS_MAX: Final = 8
+MAX_TEXT_CHARS: Final = 1_200
+MAX_TEXTS: Final = 8
 MAX_REPORTED_FAULTS: Final = 5
 # The schema members that the API needs; `validate_words` checks the others.
 SCHEMA_MEMBERS: Final = frozenset(
@@ -37,9 +36,9 @@ _FORBIDDEN: Final = (
 
 @dataclass(frozen=True)
 class EntryWording:
-    """The writable texts (`words`) of the entries of a list, identified by `keys`.
+    """The writable texts (`words`) of the entries of a list, which are identified by `keys`.
 
-    `write_once`: only of new entries.
+    `write_once`: the model writes only new entries.
     """
 
     keys: tuple[str, ...]
@@ -47,11 +46,13 @@ class EntryWording:
     write_once: bool = False
 
     def get_key(self, entry: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the values that identify the entry."""
         return tuple(entry.get(name) for name in self.keys)
 
     def is_writable(self, entry: Mapping[str, Any], name: str, previous: Mapping[str, Any] | None) -> bool:
-        """Return whether the model may write this entry: not if a person added it, or it is write-once and
-        was written.
+        """Return whether the model may write this entry of the list `name`.
+
+        It may not if a person added the entry, or if it is write-once and in the previous version.
         """
         if entry.get("source") == USER_ADDED:
             return False
@@ -63,7 +64,7 @@ class EntryWording:
 class Wording:
     """The writable texts of an artefact and of its list entries.
 
-    `volatile` fields change with every sync and are ignored.
+    `volatile` fields change with every sync and are not part of the fingerprint.
     """
 
     texts: tuple[str, ...] = ()
@@ -90,11 +91,13 @@ WORDINGS: Final[Mapping[ArtefactType, Wording]] = {
 def index_by_key(
     entries: EntryWording, found: Sequence[Mapping[str, Any]]
 ) -> dict[tuple[Any, ...], Mapping[str, Any]]:
+    """Return the entries by the values of their keys."""
     return {entries.get_key(each): each for each in found}
 
 
 @cache
 def build_tool(type: ArtefactType) -> Tool:
+    """Build the tool with which the model submits the texts of an artefact."""
     described = (
         f"Submit the texts of the {type.replace('_', ' ')}: only those that should replace the draft's own. "
         "Name an entry exactly as the draft names it."
@@ -125,6 +128,7 @@ def validate_words(
 
 @cache
 def build_form(artefact_type: ArtefactType) -> type[BaseModel]:
+    """Build the Pydantic model of the tool's input: all texts optional, the keys of entries required."""
     schema, words = SCHEMAS[artefact_type], WORDINGS[artefact_type]
     members: dict[str, Any] = {name: _make_optional(schema.model_fields[name]) for name in words.texts}
     for name, entries in words.lists.items():
@@ -143,6 +147,7 @@ def _copy_annotation(field: FieldInfo) -> Any:
 
 
 def _make_optional(field: FieldInfo) -> Any:
+    """Return the field as an optional member with the default None."""
     return (_copy_annotation(field) | None, None)
 
 
@@ -181,6 +186,7 @@ def _check_entries(
     skeleton: Mapping[str, Any],
     previous: Mapping[str, Any] | None,
 ) -> None:
+    """Raise ValueError if an entry is unknown, not writable or given twice. `name` is the list."""
     there = index_by_key(entries, skeleton[name])
     keys = [entries.get_key(each) for each in given]
     for key in keys:
@@ -194,9 +200,9 @@ def _check_entries(
 
 
 def _clean_texts(words: Wording, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Clean every text as a reader sees it; raise ValueError if one is more than plain words.
+    """Return the texts without invisible characters. Raise ValueError if one is more than plain words.
 
-    Keep the entry names.
+    The keys of entries stay as they are.
     """
     cleaned: dict[str, Any] = {name: _clean_text(found[name], name) for name in words.texts if name in found}
     for name, entries in words.lists.items():
@@ -208,34 +214,41 @@ def _clean_texts(words: Wording, found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _clean_text(value: Any, path: str) -> Any:
+    """Clean one text, or each of a list.
+
+    Raise ValueError if it is too long, empty, or has a link or markup.
+    """
     if isinstance(value, list):
-        if len(value) > TEXTS_MAX:
-            raise ValueError(f"{path} has {len(value)} entries: give at most {TEXTS_MAX}")
+        if len(value) > MAX_TEXTS:
+            raise ValueError(f"{path} has {len(value)} entries: give at most {MAX_TEXTS}")
         return [_clean_text(each, path) for each in value]
     text = strip_invisible(value).strip()
-    if not text or len(text) > TEXT_CHARS_MAX:
-        raise ValueError(f"{path} has {len(text)} characters: give 1 to {TEXT_CHARS_MAX}")
+    if not text or len(text) > MAX_TEXT_CHARS:
+        raise ValueError(f"{path} has {len(text)} characters: give 1 to {MAX_TEXT_CHARS}")
     for what in _find_forbidden(text):
         raise ValueError(f"{path} contains {what}: write plain sentences only")
     return text
 
 
 def is_plain(text: str) -> bool:
+    """Return whether the text has no link, address or markup."""
     return not any(_find_forbidden(text))
 
 
 def _find_forbidden(text: str) -> Iterator[str]:
+    """Yield what the text contains that it must not: a link, an address, markup."""
     return (what for what, looks in _FORBIDDEN if looks.search(text))
 
 
 def _check_colour(summary: str, status: str | None) -> None:
-    """Raise ValueError if the summary names another colour than the status, as a prompt injection may."""
+    """Raise ValueError if the summary names another colour than the status, as a prompt injection may do."""
     called = COLOURS & set(re.findall(r"[a-z]+", summary.casefold()))
     if status is not None and called - {status}:
         raise ValueError(f"status_summary says {min(called - {status})}, but the status is {status}")
 
 
 def _format_errors(error: ValidationError) -> str:
+    """Format the first five validation errors with their paths."""
     faults = [
         f"{'.'.join(str(part) for part in each['loc']) or 'the input'}: {each['msg']}"
         for each in error.errors(include_url=False, include_input=False)

@@ -40,11 +40,11 @@ from holdfast.core.errors import HoldfastError, RetryLater
 ArtefactKey: TypeAlias = tuple[str, str, str]
 
 # Includes thinking tokens, for models that always think.
-TOKENS_MAX: Final = 4_000
+MAX_TOKENS: Final = 4_000
 MAX_ATTEMPTS: Final = 2
 # Pause after a failure, unless the service states its own retry time.
 PAUSE_S: Final = 60.0
-REASON_CHARS_MAX: Final = 200
+MAX_REASON_CHARS: Final = 200
 INSTRUCTIONS: Final = """\
 You write the words of a project's artefact for its team: short, plain, in English, no praise, no guesses. The draft has
 every number, date, status and name right: use these, contradict none, and add no others. Leave out what the data does not
@@ -53,7 +53,7 @@ say. You need not fill what the draft already says well. Plain sentences only: n
 
 @dataclass
 class ClaudeWriter:
-    """Writes with a reasoner; on any failure it returns the fallback's draft."""
+    """A `Writer` that lets a language model choose words; on any failure it returns the fallback's draft."""
 
     reasoner: Reasoner
     fallback: Writer
@@ -63,6 +63,11 @@ class ClaudeWriter:
     _paused_until: datetime | None = field(default=None, repr=False)
 
     async def write(self, writing: Writing) -> Draft:
+        """Return the fallback's draft with the model's words.
+
+        The model is not called for a type without writable texts, for facts it has already worded, or while
+        it is paused after a failure.
+        """
         draft = await self.fallback.write(writing)
         type = ArtefactType(writing.type)
         skeleton = to_stored(validate_content(type, draft.content))
@@ -81,6 +86,7 @@ class ClaudeWriter:
         return await self._write_with_model(writing, skeleton, draft)
 
     async def _write_with_model(self, writing: Writing, skeleton: dict[str, Any], draft: Draft) -> Draft:
+        """Ask the model up to twice. After a failed call, pause; after two invalid answers, use the draft."""
         usd, wrong = Decimal(0), ""
         for _ in range(MAX_ATTEMPTS):
             try:
@@ -100,6 +106,7 @@ class ClaudeWriter:
         return _fall_back(draft, usd, f"refused: {wrong}")
 
     async def _ask(self, writing: Writing, skeleton: Mapping[str, Any], wrong: str) -> ToolUse:
+        """Send one request; `wrong` is why the last answer was refused, or empty."""
         data = build_prompt_data(writing, skeleton)
         if wrong:
             data.append(DataBlock("why your last answer was refused", wrong))
@@ -107,12 +114,13 @@ class ClaudeWriter:
             instructions=INSTRUCTIONS,
             data=data,
             tool=build_tool(ArtefactType(writing.type)),
-            tokens_max=TOKENS_MAX,
+            tokens_max=MAX_TOKENS,
         )
 
     def _remember(self, writing: Writing, *contents: Mapping[str, Any]) -> None:
-        """Remember the fingerprints of the draft and its result: a fallback may start from the words already
-        written.
+        """Remember the fingerprints of the draft and its result, so that equal facts are not sent again.
+
+        The result counts too, because a fallback may start from the words already written.
         """
         words = WORDINGS[ArtefactType(writing.type)]
         self._known_drafts[_get_artefact_key(writing)] = frozenset(
@@ -137,10 +145,7 @@ def _build_content(writing: Writing, skeleton: dict[str, Any], answer: ToolUse) 
 
 
 def _apply_words(words: Wording, skeleton: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the skeleton with the writable texts of `given` in their places.
-
-    Everything else is the skeleton's.
-    """
+    """Return the skeleton with the writable texts of `given` in their places, and nothing else of it."""
     content = deepcopy(dict(skeleton))
     for name in words.texts:
         if given.get(name) is not None:
@@ -155,16 +160,18 @@ def _apply_words(words: Wording, skeleton: Mapping[str, Any], given: Mapping[str
 
 
 def _fall_back(draft: Draft, usd: Decimal, why: str) -> Draft:
-    """Return the fallback's draft with the reason, which an event stores: quote the model only in plain
-    words.
+    """Return the fallback's draft with the price and the reason in `writer`.
+
+    An event stores the reason, so a text of the model is quoted only if it is plain.
     """
-    reason = " ".join(strip_invisible(why).split())[:REASON_CHARS_MAX]
+    reason = " ".join(strip_invisible(why).split())[:MAX_REASON_CHARS]
     if not is_plain(reason):
         reason = "refused: its answer is not plain text"
     return draft.model_copy(update={"usd": draft.usd + usd, "writer": f"{draft.writer} (claude {reason})"})
 
 
 def _get_pause(error: HoldfastError) -> timedelta:
+    """Return how long to pause after the error: what the service asks for, or 60 seconds."""
     wanted = error.retry_after_s if isinstance(error, RetryLater) else None
     return timedelta(seconds=PAUSE_S if wanted is None else wanted)
 
@@ -175,6 +182,7 @@ def _get_pause(error: HoldfastError) -> timedelta:
 def _has_writable_text(
     words: Wording, skeleton: Mapping[str, Any], previous: Mapping[str, Any] | None
 ) -> bool:
+    """Return whether the model may write any text of this draft."""
     return bool(words.texts) or any(
         entries.is_writable(entry, name, previous)
         for name, entries in words.lists.items()
@@ -183,5 +191,6 @@ def _has_writable_text(
 
 
 def _compute_fingerprint(words: Wording, content: Mapping[str, Any]) -> str:
+    """Return a hash of the content without its volatile fields."""
     lasting = {name: value for name, value in content.items() if name not in words.volatile}
     return sha256(json.dumps(lasting, sort_keys=True, default=str).encode()).hexdigest()

@@ -1,1 +1,1 @@
-"""The Jira client: tracker, search, read position, parsers of issues and of Atlassian Document Format."""
+"""The Jira client: tracker, search, read position, and parsers of issues and Atlassian Document Format."""

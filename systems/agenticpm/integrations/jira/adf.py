@@ -1,6 +1,6 @@
-"""Atlassian Document Format (ADF): conversion to and from plain text for the Jira client.
+"""Conversion between Atlassian Document Format (ADF) and plain text, for the Jira client.
 
-An unknown node shows its content. Nodes nested deeper than `DEPTH_MAX` become an ellipsis.
+An unknown node shows its content. Nodes nested deeper than `MAX_DEPTH` become an ellipsis.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
-DEPTH_MAX: Final = 40
+MAX_DEPTH: Final = 40
 ELLIPSIS: Final = "…"
 INLINE_NODES: Final = frozenset(
     {
@@ -30,8 +30,9 @@ ROW_NODE: Final = "tableRow"
 
 
 def to_plain_text(document: Any) -> str:
-    """Return the text of a document, one line per block. A string is returned as it is: older servers send
-    text.
+    """Return the text of a document, one line per block.
+
+    A string is returned without surrounding blanks: older servers send text.
     """
     if isinstance(document, str):
         return document.strip()
@@ -45,6 +46,7 @@ def build_document(text: str) -> dict[str, Any]:
 
 
 def _build_paragraph(text: str) -> dict[str, Any]:
+    """Build a paragraph; line breaks become hard breaks."""
     content: list[dict[str, Any]] = []
     for number, line in enumerate(text.split("\n")):
         if number:
@@ -55,10 +57,10 @@ def _build_paragraph(text: str) -> dict[str, Any]:
 
 
 def _to_lines(node: Any, depth: int) -> list[str]:
-    """Return the lines of a block."""
+    """Return the lines of a block node; `depth` is how deep it is nested."""
     if not isinstance(node, dict):
         return []
-    if depth > DEPTH_MAX:
+    if depth > MAX_DEPTH:
         return [ELLIPSIS]
     kind, children = node.get("type"), _get_children(node)
     if kind == "rule":
@@ -79,14 +81,15 @@ def _to_lines(node: Any, depth: int) -> list[str]:
 
 
 def _format_item(node: Any, depth: int, mark: str = "- ") -> list[str]:
+    """Return the lines of a list item: the mark before the first, an indent before the others."""
     children = _get_children(node) if isinstance(node, dict) else []
-    lines = [ELLIPSIS] if depth > DEPTH_MAX else _join_children(children, depth)
+    lines = [ELLIPSIS] if depth > MAX_DEPTH else _join_children(children, depth)
     indent = " " * len(mark)
     return [f"{indent if number else mark}{line}" for number, line in enumerate(lines)]
 
 
 def _join_children(children: list[Any], depth: int) -> list[str]:
-    """Put blocks below each other and join adjacent inline nodes into one run of text."""
+    """Return the lines of blocks, with adjacent inline nodes joined into one run of text."""
     lines: list[str] = []
     run = ""
     for child in children:
@@ -100,6 +103,7 @@ def _join_children(children: list[Any], depth: int) -> list[str]:
 
 
 def _get_inline_text(node: dict[str, Any]) -> str:
+    """Return the text of an inline node: its text, a date, or the first attribute that holds one."""
     if node.get("type") == "hardBreak":
         return "\n"
     if isinstance(node.get("text"), str):
@@ -115,7 +119,7 @@ def _get_inline_text(node: dict[str, Any]) -> str:
 
 
 def _format_day(timestamp: Any) -> str:
-    """Return the ISO date of a timestamp, which ADF sends as milliseconds in a string."""
+    """Return the ISO date of a timestamp (ADF sends milliseconds in a string), or an empty text."""
     try:
         return datetime.fromtimestamp(int(timestamp) / 1000, UTC).date().isoformat()
     except (TypeError, ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""Parsers of Jira issues and changelogs: issues become tickets, changelog entries become field changes.
+"""Parsers of Jira responses: issues become tickets, changelog entries field changes, versions milestones.
 
 Fields that Jira users may leave empty are optional. A missing or invalid required field raises
 `ExternalServiceFailed` with its name.
@@ -22,7 +22,7 @@ from holdfast.core.errors import ExternalServiceFailed
 from holdfast.web.external_client import read_field
 
 JIRA: Final = "Jira"
-TEXT_CHARS_MAX: Final = 8000
+MAX_TEXT_CHARS: Final = 8000
 STANDARD_FIELDS: Final = (
     "summary",
     "description",
@@ -69,12 +69,16 @@ class CustomFields:
 
     @property
     def requested(self) -> list[str]:
+        """The ids of all fields to request: the standard ones and these."""
         return [*STANDARD_FIELDS, *self.points, *self.sprint, *self.flagged, *self.criteria]
 
 
 @dataclass(frozen=True)
 class ChangelogEntry:
-    """One entry of a changelog. `items` are its changed fields as Jira sends them."""
+    """One entry of a changelog.
+
+    `items` are its changed fields as Jira sends them, `at` is in milliseconds.
+    """
 
     id: str
     at: int
@@ -83,7 +87,7 @@ class ChangelogEntry:
 
 
 def parse_fields(body: Any) -> CustomFields:
-    """Find the custom fields by name, and the sprint field by its schema too."""
+    """Find the custom fields that we read by name, and the sprint field by its schema too."""
     found: dict[str, list[str]] = {"points": [], "sprint": [], "flagged": [], "criteria": []}
     for each in read_objects(body, "fields"):
         id, name = read_field(each, "id", str, JIRA), read_field(each, "name", str, JIRA).casefold()
@@ -104,6 +108,7 @@ def parse_stages(body: Any) -> dict[str, TicketStage]:
 
 
 def get_id(issue: Any) -> str:
+    """Return the issue's id. Raise ExternalServiceFailed if it could not be put into a path."""
     id = read_field(issue, "id", str, JIRA)
     if not ID.fullmatch(id):
         raise _build_invalid_response(f"expected id as a number, got {id[:40]!r}")
@@ -111,6 +116,7 @@ def get_id(issue: Any) -> str:
 
 
 def get_updated(issue: Any) -> int:
+    """Return when the issue was last updated, in milliseconds since 1970."""
     return to_milliseconds(_read_time(read_field(issue, "fields", dict, JIRA), "updated"))
 
 
@@ -130,7 +136,7 @@ def build_ticket(
     stages: Mapping[str, TicketStage],
     site: str,
 ) -> Ticket:
-    """Build the ticket of an issue from its fields and changelog."""
+    """Build the ticket of an issue from its fields and changelog. `stages` are by status id."""
     key, issue_fields = read_field(issue, "key", str, JIRA), read_field(issue, "fields", dict, JIRA)
     status = read_field(issue_fields, "status", dict, JIRA)
     stage, text = parse_stage(status), to_plain_text(issue_fields.get("description"))
@@ -144,7 +150,7 @@ def build_ticket(
             id=get_id(issue),
             key=key,
             title=read_field(issue_fields, "summary", str, JIRA),
-            description=text[:TEXT_CHARS_MAX],
+            description=text[:MAX_TEXT_CHARS],
             status=read_field(status, "name", str, JIRA),
             stage=stage,
             is_blocked=reason is not None,
@@ -168,7 +174,7 @@ def build_ticket(
 
 
 def parse_changelog(body: Any, name: str) -> list[ChangelogEntry]:
-    """Parse the changelog entries under one field of a response."""
+    """Parse the changelog entries in the list `name` of a response."""
     return [
         ChangelogEntry(
             id=read_field(each, "id", str, JIRA),
@@ -181,7 +187,7 @@ def parse_changelog(body: Any, name: str) -> list[ChangelogEntry]:
 
 
 def build_changes(key: str, history: Iterable[ChangelogEntry], start: int | None) -> list[FieldChange]:
-    """Return the field changes since `start`; none if `start` is None."""
+    """Return the field changes since `start` (milliseconds); none if `start` is None."""
     return [
         FieldChange(
             id=entry.id,
@@ -199,6 +205,7 @@ def build_changes(key: str, history: Iterable[ChangelogEntry], start: int | None
 
 
 def parse_sprint(body: Mapping[str, Any]) -> Sprint:
+    """Return the sprint of a board. Raise ExternalServiceFailed if a field is invalid."""
     id = body.get("id")
     if not isinstance(id, int | str) or isinstance(id, bool):
         raise _build_invalid_response("a sprint has no id")
@@ -214,6 +221,7 @@ def parse_sprint(body: Mapping[str, Any]) -> Sprint:
 
 
 def parse_milestone(body: Mapping[str, Any]) -> Milestone:
+    """Return the milestone of a version of the project."""
     return Milestone(
         name=read_field(body, "name", str, JIRA),
         due_at=read_optional_time(body, "releaseDate"),
@@ -223,13 +231,14 @@ def parse_milestone(body: Mapping[str, Any]) -> Milestone:
 
 
 def read_objects(body: Any, what: str) -> list[dict[str, Any]]:
-    """Return a list of objects; any other value is an invalid response."""
+    """Return the list if all its entries are objects, else raise ExternalServiceFailed; `what` names it."""
     if not isinstance(body, list) or not all(isinstance(each, dict) for each in body):
         raise _build_invalid_response(f"expected {what} as a list of objects")
     return body
 
 
 def read_optional_time(body: Mapping[str, Any], name: str) -> datetime | None:
+    """Return the time in the named field, or None if it is absent or empty."""
     return None if body.get(name) in (None, "") else _read_time(body, name)
 
 
@@ -237,6 +246,7 @@ def read_optional_time(body: Mapping[str, Any], name: str) -> datetime | None:
 
 
 def parse_stage(status: Mapping[str, Any]) -> TicketStage:
+    """Return the stage of a status by its category; `to_do` without a category."""
     key = read_field(read_field(status, "statusCategory", dict, JIRA), "key", str, JIRA)
     if key != NO_CATEGORY and key not in STAGES:
         raise _build_invalid_response(f"unknown status category {key!r}")
@@ -244,8 +254,9 @@ def parse_stage(status: Mapping[str, Any]) -> TicketStage:
 
 
 def _find_blocked_reason(issue_fields: Mapping[str, Any], fields: CustomFields, status: str) -> str | None:
-    """Return why a ticket is blocked: a flag, its status, or a linked issue that is not done. None if it is
-    not.
+    """Return why a ticket is blocked, or None if it is not.
+
+    The reason is a flag, its status, or a linked issue that is not done.
     """
     for id in fields.flagged:
         if flags := [_read_name(each, "value") or "Impediment" for each in _read_list(issue_fields.get(id))]:
@@ -266,6 +277,7 @@ def _find_blocker(link: Any) -> str | None:
 
 
 def _parse_points(issue_fields: Mapping[str, Any], fields: CustomFields) -> Decimal | None:
+    """Return the value of the first points field that has one, or None."""
     for id in fields.points:
         value = issue_fields.get(id)
         if value is None:
@@ -281,7 +293,7 @@ def _parse_points(issue_fields: Mapping[str, Any], fields: CustomFields) -> Deci
 
 
 def _choose_sprint(issue_fields: Mapping[str, Any], fields: CustomFields) -> str | None:
-    """Return the ticket's sprint: the active one, else a future one, else the last closed one."""
+    """Return the name of the ticket's sprint: an active one, else a future one, else the last closed one."""
     sprints = [
         _parse_ticket_sprint(each) for id in fields.sprint for each in _read_list(issue_fields.get(id))
     ]
@@ -292,6 +304,7 @@ def _choose_sprint(issue_fields: Mapping[str, Any], fields: CustomFields) -> str
 
 
 def _parse_ticket_sprint(value: Any) -> tuple[str, str]:
+    """Return the name and state of a sprint in an issue, which is an object or the text of a Java object."""
     if isinstance(value, str) and (found := SPRINT_PATTERN.search(value)):
         return found["name"], found["state"].casefold()
     if not isinstance(value, dict):
@@ -300,7 +313,7 @@ def _parse_ticket_sprint(value: Any) -> tuple[str, str]:
 
 
 def _choose_milestone(versions: Any) -> str | None:
-    """Return the ticket's version; of several, the unreleased one with the earliest release date."""
+    """Return the name of the ticket's version; of several, the unreleased one that is due first."""
     named = [each for each in _read_list(versions) if _read_name(each)]
     open_ones = [each for each in named if each.get("released") is not True] or named
     ordered = sorted(open_ones, key=lambda each: str(each.get("releaseDate") or "9999"))
@@ -308,6 +321,7 @@ def _choose_milestone(versions: Any) -> str | None:
 
 
 def _has_criteria(issue_fields: Mapping[str, Any], fields: CustomFields, text: str) -> bool:
+    """Return whether a criteria field has text, or the description has such a heading."""
     return (
         any(to_plain_text(issue_fields.get(id)) for id in fields.criteria)
         or CRITERIA_HEADING.search(text) is not None
@@ -317,7 +331,7 @@ def _has_criteria(issue_fields: Mapping[str, Any], fields: CustomFields, text: s
 def _find_start_time(
     stage: TicketStage, history: Sequence[ChangelogEntry], stages: Mapping[str, TicketStage]
 ) -> datetime | None:
-    """Return when work first began; None if the ticket was moved back to to-do."""
+    """Return when work first began; None if it never did or the ticket is in to-do."""
     begun = [at for at, to in _list_moves(history, stages) if to is TicketStage.in_progress]
     return from_milliseconds(min(begun)) if begun and stage is not TicketStage.to_do else None
 
@@ -328,6 +342,7 @@ def _find_resolution_time(
     history: Sequence[ChangelogEntry],
     stages: Mapping[str, TicketStage],
 ) -> datetime | None:
+    """Return when a done ticket was resolved, or else last moved to a done status."""
     if stage is not TicketStage.done:
         return None
     # Without a resolution in the workflow, only the move to the last status shows the time.
@@ -340,6 +355,7 @@ def _find_resolution_time(
 def _list_moves(
     history: Sequence[ChangelogEntry], stages: Mapping[str, TicketStage]
 ) -> list[tuple[int, TicketStage]]:
+    """Return the time (milliseconds) and the new stage of every status change."""
     return [
         (entry.at, stage)
         for entry in history
@@ -352,8 +368,9 @@ def _list_moves(
 
 
 def _read_time(body: Mapping[str, Any], name: str) -> datetime:
-    """Parse a time with its offset. A date alone is midnight UTC; a number is the time since 1970, as in bulk
-    responses.
+    """Parse a time with its offset. Raise ExternalServiceFailed if it is invalid.
+
+    A date alone is midnight UTC; a number is the time since 1970, as in bulk responses.
     """
     value = body.get(name)
     try:
@@ -370,25 +387,30 @@ def _read_time(body: Mapping[str, Any], name: str) -> datetime:
 
 
 def _read_person(value: Any) -> str | None:
+    """Return the display name or the name of a user object, or None."""
     return _read_name(value, "displayName") or _read_name(value) or None
 
 
 def _read_name(value: Any, member_name: str = "name") -> str:
+    """Return the named text of an object, or an empty text."""
     found = value.get(member_name) if isinstance(value, dict) else None
     return found if isinstance(found, str) else ""
 
 
 def _read_text(item: Mapping[str, Any], name: str) -> str | None:
+    """Return the named value as text, truncated, or None."""
     value = item.get(name)
-    return None if value is None else str(value)[:TEXT_CHARS_MAX]
+    return None if value is None else str(value)[:MAX_TEXT_CHARS]
 
 
 def _read_object(value: Any, name: str) -> dict[str, Any]:
+    """Return the named object, or an empty one if there is none."""
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def _read_list(value: Any) -> list[Any]:
+    """Return the value if it is a list, else an empty list."""
     return value if isinstance(value, list) else []
 
 

@@ -1,5 +1,6 @@
-"""The Jira tracker: Cloud with REST v3 and Agile 1.0, and Server and Data Center where they offer the same
-API.
+"""The Jira tracker: read changed issues and the plan, comment, and move issues, by REST v3 and Agile 1.0.
+
+It supports Cloud, and Server and Data Center where they offer the same API.
 
     fetch_changes:  search from the checkpoint → first page with unseen issues → changelogs → tickets
     comment:        a comment with the property `holdfast`, by which it is found again
@@ -35,7 +36,7 @@ from agenticpm.integrations.jira import issue_parser
 from agenticpm.integrations.jira.adf import build_document
 from agenticpm.integrations.jira.issue_parser import JIRA, ChangelogEntry, CustomFields, read_objects
 from agenticpm.integrations.jira.read_position import ReadPosition, format_jql_time, parse_position
-from agenticpm.integrations.jira.search import PAGES_MAX, JiraSearch, build_endless_error, is_unsupported
+from agenticpm.integrations.jira.search import MAX_PAGES, JiraSearch, build_endless_error, is_unsupported
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, NotFound, RequestRefused
 from holdfast.web.external_client import ExternalClient, ExternalResponse, read_field, refuse_missing
@@ -56,9 +57,7 @@ NO_SPRINTS_STATUSES: Final = frozenset({400})
 
 @dataclass(frozen=True)
 class Site:
-    """Facts about the site, fetched once: our account, the time zone of JQL, the custom fields and the
-    statuses.
-    """
+    """Facts about the site, fetched once per cycle: account, time zone of JQL, custom fields, statuses."""
 
     account: str | None
     zone: ZoneInfo
@@ -68,7 +67,10 @@ class Site:
 
 @dataclass(frozen=True)
 class UnseenPage:
-    """The first page with unseen issues: all issues seen so far, the next page's token, and Jira's time."""
+    """The first search page with unseen issues.
+
+    `seen` has the `updated` of all issues read so far by id; `answered_at` is Jira's time.
+    """
 
     issues: list[dict[str, Any]]
     seen: Mapping[str, int]
@@ -78,9 +80,7 @@ class UnseenPage:
 
 
 class JiraTracker:
-    """A `Tracker` for Jira. The HTTP client has the address and the credentials (basic: e-mail and API
-    token).
-    """
+    """A `Tracker` for Jira. The HTTP client has the address and the credentials (e-mail and API token)."""
 
     def __init__(
         self,
@@ -100,6 +100,10 @@ class JiraTracker:
         self._expired_tokens: dict[str, int] = {}
 
     async def check_health(self) -> Health:
+        """Return whether the credentials are valid, by reading our own user.
+
+        A failed request is not raised.
+        """
         try:
             body = (await self._get(f"{self._api}/myself")).body
             return Health(is_ok=True, detail=f"Signed in as {read_field(body, 'displayName', str, JIRA)}")
@@ -109,6 +113,7 @@ class JiraTracker:
     # --- changes --------------------------------------------------------------------------------------------
 
     async def fetch_changes(self, project_key: str, checkpoint: str | None) -> SyncPage:
+        """Return the next page of unseen issues with their changes, and of the issues that they block."""
         site = await self._load_site()
         position = parse_position(project_key, checkpoint)
         position, unseen = await self._find_unseen(
@@ -142,7 +147,10 @@ class JiraTracker:
     async def _find_unseen(
         self, jql: str, fields: CustomFields, position: ReadPosition
     ) -> tuple[ReadPosition, UnseenPage]:
-        """Search from the position's page token, or from its start if Jira has forgotten the token."""
+        """Search from the position's page token, or from its start if Jira has forgotten the token.
+
+        Return the position that was used too.
+        """
         try:
             unseen = await self._find_unseen_from(jql, fields, position)
         except RequestRefused as error:
@@ -156,7 +164,7 @@ class JiraTracker:
         return position, unseen
 
     def _count_expired_token(self, position: ReadPosition) -> None:
-        """Count an expired page token, and fail above the limit if the position is truncated.
+        """Count an expired page token. Raise ExternalServiceFailed if too many, for a truncated position.
 
         A complete position makes progress without a token, only slower. A truncated one would report the same
         issues forever.
@@ -170,8 +178,10 @@ class JiraTracker:
             )
 
     async def _find_unseen_from(self, jql: str, fields: CustomFields, position: ReadPosition) -> UnseenPage:
-        """Return the first page with unseen issues. The next page is fetched only if a page was seen
-        completely: the pages of a search shift while tickets change.
+        """Return the first page with unseen issues, or the last page if there are none.
+
+        The next page is fetched only if a page was seen completely: the pages of a search shift while tickets
+        change.
         """
         seen: dict[str, int] = {}
         async for found in self._search.iterate_pages(jql, fields.requested, position.page_token):
@@ -190,8 +200,9 @@ class JiraTracker:
     async def _fetch_blocked_issues(
         self, issues: Sequence[dict[str, Any]], fields: CustomFields, project_key: str
     ) -> list[dict[str, Any]]:
-        """Fetch the issues that the changed issues block. Their blocked state may have changed too, and Jira
-        does not count that as an update of theirs.
+        """Fetch the other issues of the project that the changed issues block.
+
+        Their blocked state may have changed too, and Jira does not count that as an update of theirs.
         """
         reported = {read_field(issue, "key", str, JIRA) for issue in issues}
         waiting = {key for issue in issues for key in issue_parser.list_blocked_keys(issue)}
@@ -210,8 +221,9 @@ class JiraTracker:
     async def _fetch_by_keys(
         self, keys: Sequence[str], fields: CustomFields, project_key: str
     ) -> list[dict[str, Any]]:
-        """Fetch issues by key. Jira refuses the whole query if one issue is deleted or hidden from us, so the
-        keys are halved until that one is left out.
+        """Fetch issues by key, without those that are deleted or hidden from us.
+
+        Jira refuses the whole query for one such issue, so the keys are halved until that one is left out.
         """
         listed = ", ".join(f'"{key}"' for key in keys)
         jql = f'project = "{project_key}" AND key in ({listed}) ORDER BY updated ASC, key ASC'
@@ -240,9 +252,10 @@ class JiraTracker:
         return {id: await self._fetch_changelog(id) for id in ids}
 
     async def _fetch_changelogs_in_bulk(self, ids: list[str]) -> dict[str, list[ChangelogEntry]]:
+        """Return the changelogs by issue id from the bulk endpoint, which only Cloud has."""
         histories: dict[str, list[ChangelogEntry]] = {}
         query: dict[str, Any] = {"issueIdsOrKeys": ids, "maxResults": 1000}
-        for _ in range(PAGES_MAX):
+        for _ in range(MAX_PAGES):
             path = f"{self._api}/changelog/bulkfetch"
             body = (await self._client.request("POST", path, json=query, has_effect=False)).body
             for each in read_objects(read_field(body, "issueChangeLogs", list, JIRA), "issueChangeLogs"):
@@ -254,6 +267,7 @@ class JiraTracker:
         raise build_endless_error("the changelog")
 
     async def _fetch_changelog(self, id: str) -> list[ChangelogEntry]:
+        """Return the changelog of one issue, oldest entry first."""
         try:
             pages = await self._fetch_all(f"{self._api}/issue/{_quote_segment(id)}/changelog")
             return issue_parser.parse_changelog({"values": pages}, "values")
@@ -266,6 +280,10 @@ class JiraTracker:
 
     async def fetch_plan(self, project_key: str) -> Plan:
         # Once per cycle, the facts about the site and its endpoints are fetched again.
+        """Return the sprints of the project's boards and its versions as milestones.
+
+        Also forget the facts about the site, so that they are fetched again once per cycle.
+        """
         self._site, self._has_bulk_changelogs = None, True
         self._search.reset()
         sprints: dict[str, Sprint] = {}
@@ -278,6 +296,7 @@ class JiraTracker:
         )
 
     async def _fetch_boards(self, project_key: str) -> list[dict[str, Any]]:
+        """Return the boards of a project; none if this Jira has no boards."""
         try:
             return await self._fetch_all(f"{self._agile}/board", {"projectKeyOrId": project_key})
         except NotFound:
@@ -289,6 +308,7 @@ class JiraTracker:
         return await self._fetch_all(path, passes=NO_SPRINTS_STATUSES)
 
     async def _fetch_milestones(self, project_key: str) -> list[Milestone]:
+        """Return the project's versions that are not archived."""
         path = f"{self._api}/project/{_quote_segment(project_key)}"
         try:
             versions = await self._fetch_all(f"{path}/version")
@@ -299,7 +319,10 @@ class JiraTracker:
     # --- actions --------------------------------------------------------------------------------------------
 
     async def comment(self, ticket: str, text: str, reference: str) -> dict[str, Any]:
-        """Add a comment. Its reference is a property, which readers of the ticket do not see."""
+        """Add a comment and return its id and time.
+
+        The reference is a property of the comment, which readers of the ticket do not see.
+        """
         properties = [{"key": PROPERTY_KEY, "value": {"reference": reference}}]
         body = {"body": build_document(text), "properties": properties}
         answer = (
@@ -308,8 +331,9 @@ class JiraTracker:
         return _build_comment_outcome(answer, may_be_done=True)
 
     async def find_comment(self, ticket: str, reference: str) -> dict[str, Any] | None:
-        """Return our comment with this reference. None also for a deleted ticket: the comment itself will be
-        refused.
+        """Return our comment with this reference, or None.
+
+        For a deleted ticket it is None too: the comment itself will be refused.
         """
         query = {"orderBy": "-created", "expand": "properties"}
         try:
@@ -324,8 +348,9 @@ class JiraTracker:
         return None
 
     async def _fetch_reference(self, comment: Mapping[str, Any]) -> Any:
-        """Return the reference of a comment. If the properties are missing, they are fetched for our own
-        comments only.
+        """Return the reference of a comment, or None.
+
+        If the response has no properties, they are fetched for our own comments only.
         """
         if "properties" in comment:
             properties = read_objects(comment["properties"], "properties")
@@ -338,7 +363,10 @@ class JiraTracker:
         return value.get("reference") if isinstance(value, dict) else None
 
     async def move(self, ticket: str, status: str, reference: str) -> dict[str, Any]:
-        """Move a ticket to `status`, a status name or a stage. A ticket that is already there stays."""
+        """Move a ticket to `status`, a status name or a stage. A ticket that is already there stays.
+
+        Raise ExternalServiceRefused if no transition leads there.
+        """
         with refuse_missing():
             found = (await self._get(f"{self._build_issue_path(ticket)}/transitions")).body
         offered = read_objects(read_field(found, "transitions", list, JIRA), "transitions")
@@ -352,6 +380,7 @@ class JiraTracker:
         return moved
 
     async def find_move(self, ticket: str, reference: str) -> dict[str, Any] | None:
+        """Return the outcome that the move with this reference stored, or None."""
         value = await self._fetch_property(
             f"{self._build_issue_path(ticket)}/properties/{_quote_segment(_build_property_key(reference))}"
         )
@@ -362,6 +391,7 @@ class JiraTracker:
     async def _check_already_there(
         self, ticket: str, wanted: str, offered: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
+        """Return the outcome if the ticket has the wanted status, else raise ExternalServiceRefused."""
         with refuse_missing():
             issue = (await self._get(self._build_issue_path(ticket), {"fields": "status"})).body
         status = read_field(read_field(issue, "fields", dict, JIRA), "status", dict, JIRA)
@@ -374,6 +404,7 @@ class JiraTracker:
         )
 
     async def _fetch_property(self, path: str) -> Any:
+        """Return the value of a property, or None if there is none."""
         try:
             return read_field((await self._get(path)).body, "value", object, JIRA)
         except NotFound:
@@ -382,6 +413,7 @@ class JiraTracker:
     # --- requests -------------------------------------------------------------------------------------------
 
     async def _load_site(self) -> Site:
+        """Return the facts about the site, fetched if they are not known."""
         if self._site is None:
             me = (await self._get(f"{self._api}/myself")).body
             fields = (await self._get(f"{self._api}/field")).body
@@ -399,9 +431,12 @@ class JiraTracker:
         name: str = "values",
         passes: frozenset[int] = frozenset(),
     ) -> list[dict[str, Any]]:
-        """Return all items of a list paged by `startAt`. It ends with `isLast`, `total` or an empty page."""
+        """Return all items of a list paged by `startAt`; none for a response with a status in `passes`.
+
+        `name` is the field with the items. The list ends with `isLast`, `total` or an empty page.
+        """
         items: list[dict[str, Any]] = []
-        for _ in range(PAGES_MAX):
+        for _ in range(MAX_PAGES):
             query = {**(params or {}), "startAt": len(items), "maxResults": PAGE_SIZE}
             answer = await self._client.request("GET", path, params=query, accepted_statuses=passes)
             if answer.status in passes:
@@ -418,6 +453,7 @@ class JiraTracker:
         return await self._client.request("GET", path, params=params)
 
     def _build_issue_path(self, ticket: str) -> str:
+        """Return the path of an issue. Raise ExternalServiceRefused if the key is invalid."""
         if not TICKET_KEY.fullmatch(ticket):
             raise ExternalServiceRefused(
                 "no_ticket", f"Invalid ticket key {ticket[:40]!r}: expected one like MCU-142."
@@ -426,6 +462,7 @@ class JiraTracker:
 
 
 def _build_jql(project_key: str, position: ReadPosition, zone: ZoneInfo) -> str:
+    """Build the query for the project's issues since the position, oldest update first."""
     where = f'project = "{_check_project_key(project_key)}"'
     if position.start is not None:
         where += f' AND updated >= "{format_jql_time(position.start, zone)}"'
@@ -433,6 +470,7 @@ def _build_jql(project_key: str, position: ReadPosition, zone: ZoneInfo) -> str:
 
 
 def _check_project_key(key: str) -> str:
+    """Return the key. Raise ExternalServiceRefused if it is invalid."""
     if not PROJECT_KEY.fullmatch(key):
         raise ExternalServiceRefused(
             "no_project", f"Invalid project key {key[:40]!r}: expected one like MCU."
@@ -441,11 +479,12 @@ def _check_project_key(key: str) -> str:
 
 
 def _is_in_project(ticket: str, project_key: str) -> bool:
+    """Return whether the key of a ticket is one of this project."""
     return ticket.rpartition("-")[0] == project_key
 
 
 def _find_transition(wanted: str, transitions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the transition to a status, found by name, else by stage."""
+    """Return the transition to a status, found by name, else by stage, else None."""
     name = wanted.strip().casefold()
     by_name = [each for each in transitions if _get_target(each)[0].casefold() == name]
     by_stage = [each for each in transitions if _get_target(each)[1].value == name.replace(" ", "_")]
@@ -453,6 +492,7 @@ def _find_transition(wanted: str, transitions: Sequence[Mapping[str, Any]]) -> M
 
 
 def _get_target(transition: Mapping[str, Any]) -> tuple[str, TicketStage]:
+    """Return the name and the stage of the status that a transition leads to."""
     to = read_field(transition, "to", dict, JIRA)
     return read_field(to, "name", str, JIRA), issue_parser.parse_stage(to)
 
@@ -471,14 +511,16 @@ def _get_account(user: Any) -> str | None:
 
 
 def _build_property_key(reference: str) -> str:
-    """Return the property key of a reference: one property each, so a later move keeps the trace of an
-    earlier one.
+    """Return the property key of a reference.
+
+    Each move has a property of its own, so a later move keeps the trace of an earlier one.
     """
     plain = SAFE_REFERENCE.fullmatch(reference) is not None
     return f"{PROPERTY_KEY}.{reference if plain else hashlib.sha256(reference.encode()).hexdigest()}"
 
 
 def _parse_zone(name: str) -> ZoneInfo:
+    """Return the time zone. Raise ExternalServiceFailed if it is unknown."""
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError) as error:

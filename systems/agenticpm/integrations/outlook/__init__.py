@@ -1,1 +1,1 @@
-"""The Outlook client: reads a mailbox through Microsoft Graph."""
+"""The Outlook client, which reads a mailbox through Microsoft Graph."""

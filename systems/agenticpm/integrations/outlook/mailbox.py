@@ -1,5 +1,4 @@
-"""The Outlook mailbox, read through Microsoft Graph's delta query: new, changed and removed messages. Read
-only.
+"""The Outlook mailbox, read only: new, changed and removed messages by Microsoft Graph's delta query.
 
 The checkpoint is the link that Graph returned: to the next page, or to the changes after the last page. Links
 are full URLs and the token is sent with the request, so a link is followed only to the service's own address
@@ -30,7 +29,7 @@ SIGN_IN_NAME: Final = "Outlook's sign-in"
 RECEIVED_FIELD: Final = "receivedDateTime"
 SELECTED_FIELDS: Final = ("subject", "from", RECEIVED_FIELD, "bodyPreview")
 PAGE_SIZE: Final = 50
-CODE_CHARS_MAX: Final = 100
+MAX_CODE_CHARS: Final = 100
 UNAUTHORIZED: Final = 401
 # A wrong tenant or address is fixed in the integration too.
 APP_REFUSED_STATUSES: Final = frozenset({400, UNAUTHORIZED, 403, 404, 410})
@@ -95,9 +94,7 @@ class TokenSource(Protocol):
 
 
 class GraphTokens:
-    """The source of bearer tokens: the configured token, or an app token cached until shortly before it
-    expires.
-    """
+    """A source of bearer tokens: the configured token, or an app token that is cached while it is valid."""
 
     def __init__(self, http: httpx2.AsyncClient, credentials: OutlookCredentials, clock: Clock) -> None:
         secret = credentials.client_secret
@@ -107,6 +104,7 @@ class GraphTokens:
         self._cached_token: tuple[str, float] | None = None
 
     async def get_bearer(self) -> str:
+        """Return a valid token, fetched if the cached one is about to expire."""
         if self._credentials.access_token is not None:
             return self._credentials.access_token.get_secret_value()
         if self._cached_token is None or self._clock.now() >= self._cached_token[1]:
@@ -118,9 +116,11 @@ class GraphTokens:
         return self._cached_token[0]
 
     def forget(self) -> None:
+        """Drop the cached token, so that the next call fetches a new one."""
         self._cached_token = None
 
     async def _fetch_token(self) -> TokenResponse:
+        """Sign in as the app. Raise ExternalServiceFailed if the sign-in refuses it."""
         credentials = self._credentials
         assert credentials.tenant is not None
         assert credentials.client_id is not None
@@ -145,7 +145,7 @@ class GraphTokens:
 
 
 class OutlookMailbox:
-    """A `Mailbox` for Outlook. The HTTP client has Graph's address."""
+    """A `Mailbox` for Outlook's inbox. The HTTP client has Graph's address."""
 
     def __init__(
         self, http: httpx2.AsyncClient, mailbox: str, tokens: TokenSource, *, page_size: int = PAGE_SIZE
@@ -158,6 +158,7 @@ class OutlookMailbox:
         self._inbox = f"/v1.0/users/{quote(mailbox, safe='@')}/mailFolders/inbox"
 
     async def check_health(self) -> Health:
+        """Return whether the inbox is readable. It never raises a HoldfastError."""
         try:
             answer = await self._request(f"{self._inbox}?$select=id")
             parse_response(RemovedMessage, answer.body, NAME)
@@ -166,6 +167,7 @@ class OutlookMailbox:
         return Health(is_ok=True, detail="The inbox is readable.")
 
     async def fetch_messages(self, checkpoint: str | None) -> MailPage:
+        """Return one page of messages since the checkpoint; without a valid one, from the beginning."""
         first = f"{self._inbox}/messages/delta?$select={','.join(SELECTED_FIELDS)}"
         if not checkpoint:
             return self._build_page(await self._request(first), is_reset=True)
@@ -181,6 +183,7 @@ class OutlookMailbox:
         return self._build_page(await self._request(first), is_reset=True)
 
     async def _request(self, link: str, passes: frozenset[int] = frozenset()) -> ExternalResponse:
+        """Send one GET request; statuses in `passes` are returned. A 401 drops the token and raises."""
         headers = {
             "authorization": f"Bearer {await self._tokens.get_bearer()}",
             "prefer": f"odata.maxpagesize={self._page_size}",
@@ -197,6 +200,7 @@ class OutlookMailbox:
         return answer
 
     def _build_page(self, answer: ExternalResponse, *, is_reset: bool) -> MailPage:
+        """Build the page with the checked link as its checkpoint."""
         page = parse_response(DeltaPage, answer.body, NAME)
         link = page.next_link or page.delta_link
         if link is None:
@@ -213,8 +217,9 @@ class OutlookMailbox:
         )
 
     def _check_link(self, link: str, what: str) -> str:
-        """Return a link if it leads to message changes at the service's own address, else raise
-        `ExternalServiceFailed`: the token goes nowhere else.
+        """Return the link if it leads to message changes at the service's own address.
+
+        Raise ExternalServiceFailed otherwise: the token is sent nowhere else. `what` names the link.
         """
         try:
             is_own = _parse_origin(link) == self._origin and self._is_messages_path(
@@ -230,8 +235,9 @@ class OutlookMailbox:
         return link
 
     def _is_messages_path(self, path: str) -> bool:
-        """Return whether a path is a delta of messages. Paths with `..` are refused: a proxy may resolve
-        them.
+        """Return whether a path is a delta of messages.
+
+        Paths with `..` are refused: a proxy may resolve them.
         """
         leads_up = "\\" in path or any(step in (".", "..") for step in path.split("/"))
         rest = path.removeprefix(self._path_prefix).casefold()
@@ -239,7 +245,7 @@ class OutlookMailbox:
 
 
 def _parse_message(entry: dict[str, Any]) -> MailMessage | None:
-    """Parse an entry; None if it is not a new message.
+    """Parse an entry of a delta page; None if it is neither a new nor a removed message.
 
     For a changed message Graph sends at least the changed fields, for example only the id when it was read or
     flagged. An entry without a received time is not a new message.
@@ -262,8 +268,9 @@ def _parse_message(entry: dict[str, Any]) -> MailMessage | None:
 
 
 def _get_error_code(answer: ExternalResponse) -> str:
+    """Return Graph's error code in lower case, or an empty text."""
     body = answer.body if isinstance(answer.body, dict) else {}
-    return parse_response(ErrorResponse, body, NAME).error.code.casefold()[:CODE_CHARS_MAX]
+    return parse_response(ErrorResponse, body, NAME).error.code.casefold()[:MAX_CODE_CHARS]
 
 
 def _parse_origin(url: str) -> str:

@@ -1,1 +1,1 @@
-"""The Resend client: sends mail."""
+"""The Resend client, which sends mail."""

@@ -1,4 +1,4 @@
-"""The Resend mailer: sends mail with an idempotency key. The same key twice within a day is one mail.
+"""The Resend mailer: send mail with an idempotency key, so that the same key twice within a day is one mail.
 
 Resend keeps a key for `KEY_LIFETIME_S` seconds with its mail and returns the same id again. After that it
 would send a second mail, so a retry must not come later. It refuses a key that comes with another mail.
@@ -18,10 +18,10 @@ from holdfast.web.external_client import ExternalClient, ExternalResponse
 
 NAME: Final = "Resend"
 KEY_LIFETIME_S: Final = 86_400
-KEY_CHARS_MAX: Final = 256
+MAX_KEY_CHARS: Final = 256
 # Limits of the stored and displayed parts of a refusal.
-NAME_CHARS_MAX: Final = 100
-MESSAGE_CHARS_MAX: Final = 300
+MAX_NAME_CHARS: Final = 100
+MAX_MESSAGE_CHARS: Final = 300
 BUSY_RETRY_S: Final = 5.0
 UNAUTHORIZED: Final = 401
 FORBIDDEN: Final = 403
@@ -49,7 +49,10 @@ class ResendMailer:
         self._sender = sender
 
     async def check_health(self) -> Health:
-        """Check the key with the cheapest read. Resend refuses that read to a send-only key, by name."""
+        """Return whether the key is valid, by the cheapest read. A send-only key counts as valid.
+
+        Resend refuses that read to a send-only key with an error name of its own.
+        """
         try:
             answer = await self._client.request(
                 "GET", "/domains", accepted_statuses=frozenset({UNAUTHORIZED})
@@ -64,10 +67,14 @@ class ResendMailer:
         return Health(is_ok=False, detail=f"Resend refused the key: {refusal.name}.")
 
     async def send(self, mail: OutgoingMail, key: str) -> dict[str, Any]:
-        if not 1 <= len(key) <= KEY_CHARS_MAX or not (key.isascii() and key.isprintable()):
+        """Send one mail under the idempotency key and return its id.
+
+        Raise ExternalServiceRefused if the key or the mail is invalid, ExternalServiceFailed otherwise.
+        """
+        if not 1 <= len(key) <= MAX_KEY_CHARS or not (key.isascii() and key.isprintable()):
             raise ExternalServiceRefused(
                 "invalid_idempotency_key",
-                f"Invalid idempotency key: expected 1 to {KEY_CHARS_MAX} printable ASCII characters.",
+                f"Invalid idempotency key: expected 1 to {MAX_KEY_CHARS} printable ASCII characters.",
             )
         answer = await self._client.request(
             "POST",
@@ -105,7 +112,8 @@ def _build_send_error(answer: ExternalResponse) -> ExternalServiceFailed | Exter
 
 
 def _parse_refusal(answer: ExternalResponse) -> Refusal:
+    """Return the name and message of a refusal, truncated."""
     refusal = parse_response(
         Refusal, answer.body if isinstance(answer.body, dict) else {}, NAME, may_be_done=True
     )
-    return Refusal(name=refusal.name[:NAME_CHARS_MAX], message=refusal.message[:MESSAGE_CHARS_MAX])
+    return Refusal(name=refusal.name[:MAX_NAME_CHARS], message=refusal.message[:MAX_MESSAGE_CHARS])

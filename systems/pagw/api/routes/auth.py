@@ -60,8 +60,9 @@ class Gate:
     ) -> Callable[[Endpoint], PlainEndpoint]:
         """Return a decorator that makes an endpoint of a function of request and caller.
 
-        Every refusal is audited if `audits` names the subject of the route; unauthenticated and forbidden
-        calls are audited in any case.
+        The endpoint authenticates the caller, counts the call against the tenant's rate limit, and requires
+        `scope` and a client that accepts JSON. Every refusal is audited if `audits` names the subject of the
+        route; unauthenticated and forbidden calls are audited in any case.
         """
 
         def guarded(endpoint: Endpoint) -> PlainEndpoint:
@@ -89,6 +90,7 @@ class Gate:
         return guarded
 
     async def _get_caller(self, request: Request) -> Caller:
+        """Return the caller of the session (GET only) or of the bearer token. Raise `CallerRefused`."""
         session = get_session(request) if request.method == "GET" else None
         if session is not None:
             tenant, logged_in = await sessions.find(self.stores, session)
@@ -98,6 +100,7 @@ class Gate:
         return await self._bearer(request)
 
     def _build_bearer(self) -> BearerGuard:
+        """Build the verifier of bearer tokens. Raise `SettingsError` if no token issuer is configured."""
         settings = self.settings
         if not (settings.jwks_url and settings.token_issuer):
             raise SettingsError(
@@ -137,7 +140,7 @@ async def run_route(
 
 
 def allow_anonymous(endpoint: PlainEndpoint) -> PlainEndpoint:
-    """Make an endpoint that needs no token. It refuses like all others."""
+    """Return the endpoint without authentication. Its errors become refusals as on all routes."""
 
     async def answered(request: Request) -> Response:
         return await run_route(request, lambda: endpoint(request))
@@ -146,7 +149,9 @@ def allow_anonymous(endpoint: PlainEndpoint) -> PlainEndpoint:
 
 
 def get_session(request: Request) -> str | None:
-    """Return the session that a request names. If there is an `Authorization` header, cookies are ignored."""
+    """Return the session that a request names, or None. If there is an `Authorization` header, cookies are
+    ignored.
+    """
     given = request.headers.get("authorization")
     if given is None:
         return request.cookies.get(SESSION_COOKIE)

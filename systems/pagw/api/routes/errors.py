@@ -130,23 +130,30 @@ async def build_refusal(request: Request, failure: Exception) -> Refusal:
 
 
 def _build_attachment_issue(failure: AttachmentRefused) -> Issue:
+    """Build the issue of a refused attachment, with its location."""
     code: Any = failure.code
     return build_error(code, failure.message, failure.expression)
 
 
 async def _convert_problem(request: Request, failure: Exception, code: Code | None = None) -> Refusal:
-    """Convert the problem that the library builds for an error: its text, its headers, its log."""
+    """Convert the problem (RFC 9457) that the library builds for an error into a refusal, with Retry-After
+    and Allow. The library logs the error.
+    """
     answer = await build_problem_response(request, failure)
     headers = {name: value for name, value in answer.headers.items() if name in ("retry-after", "allow")}
     return Refusal(answer.status_code, [_build_issue(json.loads(bytes(answer.body)), code)], headers)
 
 
-def _replace_text(request: Request, failure: HoldfastError, told: Refusal) -> Refusal:
-    """Replace a store's message, which names statements, tables and keys. The log gets the kind of error."""
-    if told.status in (400, 409):
+def _replace_text(request: Request, failure: HoldfastError, refusal: Refusal) -> Refusal:
+    """Replace a store's message, which names statements, tables and keys. Log the kind of error for 400 and
+    409.
+    """
+    if refusal.status in (400, 409):
         log.warning("%s %s: %s", request.method, get_route(request), error_label(failure))
-    words = OWN_TEXTS.get(told.status)
-    return told if words is None else replace(told, issues=[replace(told.issues[0], diagnostics=words)])
+    words = OWN_TEXTS.get(refusal.status)
+    return (
+        refusal if words is None else replace(refusal, issues=[replace(refusal.issues[0], diagnostics=words)])
+    )
 
 
 def get_route(request: Request) -> str:
@@ -163,6 +170,7 @@ def _build_unexpected(request: Request, failure: Exception) -> Refusal:
 
 
 def _build_issue(problem: Mapping[str, Any], code: Code | None = None) -> Issue:
+    """Build the issue of a problem (RFC 9457). `code` replaces the issue code of its status."""
     status = int(problem.get("status", ERROR))
     is_plain = problem.get("type") == ABOUT_STATUS
     text = TEXTS.get(status) if is_plain else None
@@ -177,7 +185,7 @@ def _build_issue(problem: Mapping[str, Any], code: Code | None = None) -> Issue:
 
 
 def configure_outcomes(app: FastAPI) -> None:
-    """Make the app's failures OperationOutcomes, and describe them so."""
+    """Make the app's failures OperationOutcomes, and describe them so in its OpenAPI description."""
     app.add_middleware(OutcomeMiddleware)
     make = app.openapi
 
@@ -218,17 +226,19 @@ class OutcomeMiddleware:
 
 
 def _is_problem(start: Message) -> bool:
+    """Return whether the start of a response announces a problem (RFC 9457)."""
     return (b"content-type", PROBLEM_JSON.encode()) in start["headers"]
 
 
 def _rebuild_response(start: Message, body: bytes) -> Response:
+    """Build the OperationOutcome of a problem's body, with the same status and headers."""
     framing = (b"content-type", b"content-length")
     headers = {name.decode(): value.decode() for name, value in start["headers"] if name not in framing}
     return Refusal(start["status"], [_build_issue(json.loads(body))], headers).to_response()
 
 
 def _describe_outcomes(description: dict[str, Any]) -> None:
-    """Replace problems with OperationOutcomes in the description."""
+    """Replace problems with OperationOutcomes in an OpenAPI description, in place."""
     schemas = description["components"]["schemas"]
     for name in ("Problem", "Fault"):
         schemas.pop(name, None)

@@ -1,4 +1,4 @@
-"""Da Vinci PAS: `$submit` with its response at once or pended, `$inquire`, and the CapabilityStatement."""
+"""Routes of Da Vinci PAS: `$submit` (answered at once or pended), `$inquire` and CapabilityStatement."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pagw.domain.fhir.responses.capability_statement import build_capability_sta
 from pagw.domain.fhir.rules.pas_rules import check_inquiry
 from pagw.model.audit import SERVICE_VERSION
 from pagw.workers.intake import Intake, Submission
-from pagw.workers.sync_wait import ResponseReader
+from pagw.workers.responses import ResponseReader
 
 # The date of the last change to the CapabilityStatement.
 CAPABILITIES_DATE: Final = datetime(2026, 11, 1, tzinfo=UTC)
@@ -104,6 +104,7 @@ def build_metadata_routes(gate: Gate) -> APIRouter:
 
 
 def _parse_inquiry_body(body: bytes) -> Inquiry:
+    """Parse and check the Bundle of an inquiry. Raise `FhirRefused` if it is invalid."""
     bundle = parse_bundle(body, max_bytes=MAX_INQUIRY_BYTES)
     refuse_errors(check_inquiry(bundle))
     return parse_inquiry(bundle)

@@ -1,4 +1,4 @@
-"""The native API: the gateway accepts a request at once (202), and the client polls it by its id."""
+"""Routes of the native API: submit (202), list, poll and cancel requests, and read their contents."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from pagw.api.routes.views import (
 )
 from pagw.domain.fhir.outcomes import build_error
 from pagw.domain.webhook_addresses import check_address
-from pagw.model import files, notices, patterns
+from pagw.model import delivery_patterns, files, patterns
 from pagw.model.audit import record_event
 from pagw.model.entities import JSON, RequestRow
 from pagw.workers.intake import Intake, Submission
 from pagw.workers.related_requests import PAGW_ID
-from pagw.workers.sync_wait import ResponseReader, build_read_event, is_answered
+from pagw.workers.responses import ResponseReader, build_read_event, is_answered
 
 REPLAYED: Final = {"idempotency-replayed": "true"}
 
@@ -99,7 +99,9 @@ def build_submission_routes(gate: Gate, intake: Intake) -> APIRouter:
 
 
 def build_request_routes(gate: Gate) -> APIRouter:
-    """Return the routes about requests and their status. Their responses hold no patient data."""
+    """Return the routes that read requests, their audit events and deliveries. Responses hold no patient
+    data.
+    """
     router = APIRouter(tags=["requests"])
     stores = gate.stores
 
@@ -165,14 +167,16 @@ def build_request_routes(gate: Gate) -> APIRouter:
     async def told(request: Request, caller: Caller) -> Response:
         found = await get_request(stores, request, caller)
         return build_response(
-            to_deliveries(await stores.run(notices.deliveries_of(caller.tenant, found.pagw_id)))
+            to_deliveries(await stores.run(delivery_patterns.deliveries_of(caller.tenant, found.pagw_id)))
         )
 
     return router
 
 
 def build_content_routes(gate: Gate) -> APIRouter:
-    """Return the routes with patient data. Every read is audited before the response is sent."""
+    """Return the routes of response, bundle and attachments: patient data. Every read is audited before the
+    response is sent.
+    """
     router = APIRouter(tags=["contents"])
     stores, answers = gate.stores, ResponseReader(gate.stores)
 
@@ -249,6 +253,7 @@ def build_response(view: View, status: int = 200, headers: dict[str, str] | None
 def _describe_request_route(
     operation_id: str, summary: str, gives: str | type[View], *more: openapi.Parameter
 ) -> dict[str, Any]:
+    """Describe a route that reads one request. `gives` and the result are those of `describe_route`."""
     parameters = [openapi.PAGW_ID, *more]
     return describe_route(
         operation_id, summary, parameters=parameters, gives=gives, schemes=openapi.READ_SCHEMES

@@ -9,9 +9,9 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from pagw.api.routes.parameters import CALLBACK_HEADER, IDEMPOTENCY_KEY, KEY_HEADER, LIMIT_DEFAULT, LIMIT_MAX
+from pagw.api.routes.parameters import CALLBACK_HEADER, IDEMPOTENCY_KEY, KEY_HEADER, LIMIT_DEFAULT, MAX_LIMIT
 from pagw.domain.statuses import Status
-from pagw.domain.webhook_addresses import ADDRESS_CHARS_MAX
+from pagw.domain.webhook_addresses import MAX_ADDRESS_CHARS
 from pagw.model.entities import FHIR_JSON, JSON
 
 Parameter = dict[str, Any]
@@ -36,7 +36,9 @@ class AnyFile(Response):
 def build_parameter(
     name: str, place: str, description: str, *, required: bool = False, **schema: Any
 ) -> Parameter:
-    """Build the description of a parameter."""
+    """Build the description of a parameter. `place` is path, query or header; `schema` are JSON Schema
+    keywords, by default of a string.
+    """
     base = {"name": name, "in": place, "description": description, "required": required or place == "path"}
     return {**base, "schema": {"type": "string", **schema}}
 
@@ -67,7 +69,7 @@ CALLBACK: Final = build_parameter(
     "header",
     "The URL to notify when the request ends. It must not have a query or contain patient data.",
     format="uri",
-    maxLength=ADDRESS_CHARS_MAX,
+    maxLength=MAX_ADDRESS_CHARS,
 )
 STATUS: Final = build_parameter(
     "status", "query", "Return only requests with this status.", enum=[each.value for each in Status]
@@ -81,7 +83,7 @@ LIMIT: Final = build_parameter(
     "The maximum number of items in a page.",
     type="integer",
     minimum=1,
-    maximum=LIMIT_MAX,
+    maximum=MAX_LIMIT,
     default=LIMIT_DEFAULT,
 )
 SIGNATURE: Final = build_parameter(
@@ -131,6 +133,7 @@ def describe_route(
 
 
 def _get_response_class(gives: str | type[BaseModel] | None) -> type[Response]:
+    """Return the response class for `gives` of `describe_route`: FHIR JSON, JSON, or a file for None."""
     if isinstance(gives, str):
         return FhirJson
     return AnyFile if gives is None else JSONResponse

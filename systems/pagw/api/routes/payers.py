@@ -1,4 +1,4 @@
-"""The endpoint of payers' callbacks. A payer authenticates with a signature, not with a token."""
+"""The route of payers' callbacks. A payer authenticates with a signature, not with a token."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from pagw.model.audit import Actor, AuditEvent, record_event
 from pagw.workers.related_requests import PAGW_ID
 
 SERVICE: Final = "pasorchestrator"
-ACTOR_CHARS_MAX: Final = 100
+MAX_ACTOR_CHARS: Final = 100
 MAX_CODES: Final = 20
 TOO_MANY: Final = 429
 FORBIDDEN: Final = 403
@@ -42,7 +42,9 @@ class RefusalAudit:
     async def record(
         self, request: Request, refusal: Refusal, caller: Caller, resource_type: str | None
     ) -> None:
-        """Record the refusal of an authenticated caller. Without `resource_type` only a 403 is recorded."""
+        """Record the refusal of an authenticated caller. Without `resource_type` record only a 403. Errors of
+        5xx and 429 are not recorded.
+        """
         if resource_type is None and refusal.status != FORBIDDEN:
             return
         event = AuditEvent(
@@ -59,7 +61,9 @@ class RefusalAudit:
     async def record_unauthenticated(
         self, request: Request, refusal: Refusal, resource_type: str, id: str | None = None
     ) -> None:
-        """Record the refusal of an unauthenticated call, within the limit per minute."""
+        """Record the refusal of an unauthenticated call, within the limit per minute. `id` is that of the
+        resource.
+        """
         minute = int(self._stores.clock.now() // MINUTE_S)
         if minute != self._minute:
             self._minute, self._written = minute, 0
@@ -80,7 +84,9 @@ class RefusalAudit:
         await self._write(refusal, event)
 
     async def _write(self, refusal: Refusal, event: AuditEvent) -> None:
-        """Write the event. A failure to write does not change the response."""
+        """Write the event, unless the refusal is a 429, a 5xx or not audited. A failure to write is only
+        logged.
+        """
         if refusal.status >= 500 or refusal.status == TOO_MANY or not refusal.is_audited:
             return
         try:
@@ -91,16 +97,17 @@ class RefusalAudit:
 
 def build_actor(caller: Caller) -> Actor:
     """Return the caller as an actor of the audit."""
-    return Actor("user", caller.subject[:ACTOR_CHARS_MAX])
+    return Actor("user", caller.subject[:MAX_ACTOR_CHARS])
 
 
 def _build_details(request: Request, refusal: Refusal) -> dict[str, Any]:
+    """Return the audit details of a refusal: status, issue codes, route, method and reason code."""
     codes = [issue.code for issue in refusal.issues if issue.is_error][:MAX_CODES]
     details = {"status": refusal.status, "codes": codes, "path": get_route(request), "method": request.method}
     return details if refusal.reason is None else {**details, "reason": refusal.reason}
 
 
 def _get_pagw_id(request: Request) -> str | None:
-    """Return the request id in the path, if it has the form of one."""
+    """Return the request id in the path, or None if it does not have the form of one."""
     named = str(request.path_params.get("pagw_id", ""))
     return named if PAGW_ID.fullmatch(named) else None

@@ -1,4 +1,4 @@
-"""Sessions: started with a token, named by a header or a cookie on reads, and ended."""
+"""Routes that start a session with a token and end it. `auth` accepts the session on reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pagw.api.routes.auth import (
 )
 from pagw.api.routes.native import build_response
 from pagw.api.routes.openapi import describe_route
-from pagw.api.routes.refusal_audit import ACTOR_CHARS_MAX, SERVICE
+from pagw.api.routes.refusal_audit import MAX_ACTOR_CHARS, SERVICE
 from pagw.api.routes.views import SessionView
 from pagw.model import sessions
 from pagw.model.audit import Actor, AuditEvent, record_event
@@ -88,8 +88,8 @@ def build_session_routes(gate: Gate) -> APIRouter:
 
 
 def _refuse_unusable_token(caller: Caller, left_s: float) -> None:
-    """Refuse a token that has expired, which other routes accept for a moment because clocks differ, and one
-    without a read scope.
+    """Raise `TokenRefused` for a token that has expired, which other routes accept for a moment because
+    clocks differ, and `CallerForbidden` for one without a read scope.
     """
     if left_s <= 0:
         raise TokenRefused("TokenExpired", "The token has expired. Log in with a new one.")
@@ -99,7 +99,7 @@ def _refuse_unusable_token(caller: Caller, left_s: float) -> None:
 
 def _build_event(tenant: str, subject: str, subtype: str) -> AuditEvent:
     """Build the audit event. It names the user and not the session, whose id is as good as a token."""
-    actor = Actor("user", subject[:ACTOR_CHARS_MAX])
+    actor = Actor("user", subject[:MAX_ACTOR_CHARS])
     return AuditEvent(
         type="SESSION", subtype=subtype, actor=actor, service=SERVICE, tenant=tenant, resource_type="session"
     )

@@ -1,4 +1,4 @@
-"""Subscriptions (R5 backport): created with a handshake, read, turned off and on, and deleted."""
+"""Routes of FHIR Subscriptions (R5 backport): create, list, read, turn off or on, and delete."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ class SubscriptionsFactory:
 
 
 def _build_write_routes(gate: Gate, desk: SubscriptionsFactory) -> APIRouter:
+    """Build the routes that create, turn off or on, and delete subscriptions."""
     router = APIRouter(tags=["Subscription"])
 
     @router.post(
@@ -120,6 +121,7 @@ def _build_write_routes(gate: Gate, desk: SubscriptionsFactory) -> APIRouter:
 
 
 def _build_read_routes(gate: Gate, desk: SubscriptionsFactory) -> APIRouter:
+    """Build the routes that list subscriptions and read one or its status."""
     router = APIRouter(tags=["Subscription"])
     own = [openapi.SUBSCRIPTION_ID]
 
@@ -189,6 +191,7 @@ def _build_read_routes(gate: Gate, desk: SubscriptionsFactory) -> APIRouter:
 
 
 def _get_id(request: Request) -> str:
+    """Return the subscription id in the path. Raise `NotFound` if it does not have the form of one."""
     id: str = request.path_params["subscription_id"]
     if not ID.fullmatch(id):
         raise NotFound("No subscription has this id.")

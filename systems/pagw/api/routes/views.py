@@ -1,4 +1,4 @@
-"""Views of the native API: a request's status and history, without patient data."""
+"""Response bodies of the native API (requests, audit, deliveries, sessions), without patient data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from pagw.domain.statuses import Stage, Status
 from pagw.model.entities import AuditRow, DeliveryRow, RequestRow
-from pagw.workers.sync_wait import is_answered
+from pagw.workers.responses import is_answered
 
 
 class View(BaseModel):

@@ -235,6 +235,7 @@ class _BundleBuilder:
         self.claim_id = _build_id("Claim", reference, member.member_id, npi, payer)
 
     def build_claim(self, items: Sequence[SampleItem], urgency: str, profiles: list[str]) -> dict[str, Any]:
+        """Build the Claim with these items. `profiles` are the canonical URLs in its `meta`."""
         return {
             "resourceType": "Claim",
             "id": self.claim_id,
@@ -260,6 +261,7 @@ class _BundleBuilder:
         }
 
     def build_participants(self) -> list[dict[str, Any]]:
+        """Build the entries of provider, payer, practitioner, patient and coverage."""
         npi, member = self.npi, self.member
         return [
             _build_entry(
@@ -302,6 +304,7 @@ class _BundleBuilder:
         ]
 
     def build_document(self, number: int, attachment: SampleAttachment) -> dict[str, Any]:
+        """Build the entry of attachment `number`, a DocumentReference."""
         content: dict[str, Any] = {"contentType": attachment.content_type}
         if attachment.url is not None:
             content["url"] = attachment.url
@@ -317,6 +320,7 @@ class _BundleBuilder:
         )
 
     def build_supporting_info(self, number: int) -> dict[str, Any]:
+        """Build the claim's reference to attachment `number`."""
         category = _build_concept(f"{urls.PAS}/CodeSystem/PASTempCodes", "additionalInformation")
         return {
             "sequence": number,
@@ -327,6 +331,7 @@ class _BundleBuilder:
     def build_bundle(
         self, profile: str, claim: dict[str, Any], entries: list[dict[str, Any]]
     ) -> dict[str, Any]:
+        """Build the Bundle: the claim first, then the entries. `profile` is its canonical URL."""
         return {
             "resourceType": "Bundle",
             "id": _build_id("Bundle", self.claim_id),
@@ -342,11 +347,13 @@ class _BundleBuilder:
 
 
 def _number_item(item: str | SampleItem, number: int) -> SampleItem:
+    """Return the item with a sequence: its own, or else `number`. A text is the item's code."""
     item = SampleItem(item) if isinstance(item, str) else item
     return item if item.sequence is not None else replace(item, sequence=number)
 
 
 def _build_item(item: SampleItem, reference: str, created: datetime) -> dict[str, Any]:
+    """Build the FHIR element of an item, with its trace number and its change flags."""
     trace = _build_identifier(TRACE_SYSTEM, f"{reference}-{item.sequence}")
     resource: dict[str, Any] = {
         "extension": [{"url": urls.ITEM_TRACE_NUMBER, "valueIdentifier": trace}, _build_certification("I")],
@@ -365,6 +372,7 @@ def _build_item(item: SampleItem, reference: str, created: datetime) -> dict[str
 
 
 def _cancel_item(item: dict[str, Any]) -> None:
+    """Flag a FHIR item as cancelled, in place."""
     kept = [each for each in item["extension"] if each["url"] != urls.CERTIFICATION_TYPE]
     item["extension"] = [
         *kept,
@@ -375,17 +383,21 @@ def _cancel_item(item: dict[str, Any]) -> None:
 
 
 def _build_related(full_url: str) -> list[dict[str, Any]]:
+    """Build `Claim.related`, which names the claim at this fullUrl as the prior one."""
     return [{"claim": {"reference": full_url}, "relationship": _build_concept(urls.RELATED_CLAIM, "prior")}]
 
 
 def _copy_prior_entries(former: Mapping[str, Any], known: Collection[str]) -> list[dict[str, Any]]:
-    """Copy the earlier claim and its references, without a claim that it updated itself."""
+    """Copy the earlier claim and its references, without a claim that it updated itself and without the
+    fullUrls in `known`.
+    """
     first = former["entry"][0]
     further = [each for each in former["entry"][1:] if each["resource"]["resourceType"] != "Claim"]
     return [deepcopy(entry) for entry in [first, *further] if entry["fullUrl"] not in known]
 
 
 def _build_certification(code: str) -> dict[str, Any]:
+    """Build the certificationType extension with this X12 code."""
     return {
         "url": urls.CERTIFICATION_TYPE,
         "valueCodeableConcept": _build_concept(urls.X12_CERTIFICATION, code),
@@ -393,14 +405,17 @@ def _build_certification(code: str) -> dict[str, Any]:
 
 
 def _build_id(*parts: str) -> str:
+    """Return the UUID that these parts always give."""
     return str(uuid5(_NAMESPACE, "/".join(parts)))
 
 
 def _build_reference(id: str) -> dict[str, str]:
+    """Build a reference to the entry with this id."""
     return {"reference": f"urn:uuid:{id}"}
 
 
 def _build_concept(system: str, code: str) -> dict[str, Any]:
+    """Build a CodeableConcept with one coding."""
     return {"coding": [{"system": system, "code": code}]}
 
 
@@ -409,4 +424,5 @@ def _build_identifier(system: str, value: str) -> dict[str, str]:
 
 
 def _build_entry(id: str, kind: str, **elements: Any) -> dict[str, Any]:
+    """Build a Bundle entry with a resource of type `kind`."""
     return {"fullUrl": f"urn:uuid:{id}", "resource": {"resourceType": kind, "id": id, **elements}}

@@ -77,8 +77,8 @@ KINDS: Final = (
 
 
 async def load_sample(stores: Stores, *, scale: float = 1, progress: Progress | None = None) -> int:
-    """Create the missing rows and return their number (registries and requests). Safe to repeat. Raise
-    `InvalidRequest` for an invalid scale.
+    """Create the missing rows of `REQUESTS` × `scale` requests, at least one. Return their number (registries
+    and requests). Safe to repeat. Raise `InvalidRequest` unless `scale` is above 0.
     """
     if scale <= 0:
         raise InvalidRequest(f"Invalid sample scale {scale}: expected a number above 0, such as 1 or 0.1.")
@@ -114,6 +114,9 @@ async def _register_payer(stores: Stores) -> int:
 
 @asynccontextmanager
 async def _open_runner(stores: Stores) -> AsyncIterator[_SampleRunner]:
+    """Open the runner with the payer that `holdfast up` started, or else with a sandbox payer in this
+    process.
+    """
     if os.environ.get(sandbox.PAYER_VARIABLE):
         async with make_client() as http:
             yield _SampleRunner(stores, http)
@@ -143,7 +146,9 @@ class _SampleRunner:
         }
 
     async def add_request(self, number: int) -> int:
-        """Add the sample request of this number, unless it exists. Return the number of new requests."""
+        """Add the sample request of this number, and its cancellation if its kind has one. Return the number
+        of new requests, 0 if it exists.
+        """
         kind, reference = KINDS[number % len(KINDS)], f"SAMPLE-{number}"
         tenant = sandbox.TENANTS[number // len(KINDS) % len(sandbox.TENANTS)]
         known = self.lookup.hash(tenant, CLAIM, format_claim_identifier(CLAIM_SYSTEM, reference))
@@ -179,6 +184,7 @@ class _SampleRunner:
         return True
 
     def _get_next_stage(self, request: RequestRow) -> BaseStage | None:
+        """Return the stage that processes the request next, or None if it waits or has ended."""
         return None if request.stage is None else self.stages.get(request.stage)
 
     async def _run_stage(self, request: RequestRow, stage: BaseStage) -> RequestRow | None:

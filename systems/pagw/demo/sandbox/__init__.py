@@ -82,6 +82,7 @@ def build_variables(services: Mapping[str, str], gateway_url: str) -> dict[str, 
 
 
 def _build_payer_variables(gateway_url: str) -> dict[str, str]:
+    """Return the gateway's public address and the secrets it shares with the sandbox payer."""
     from pagw.demo.sandbox.payer import CALLBACK_SECRET
 
     return {
@@ -93,6 +94,7 @@ def _build_payer_variables(gateway_url: str) -> dict[str, str]:
 
 
 def _build_issuer_variables(url: str) -> dict[str, str]:
+    """Return the settings of the token issuer at `url`."""
     from pagw.demo.sandbox.issuer import AUDIENCE, ISSUER
 
     return {
@@ -143,6 +145,7 @@ def build_payer_row(url: str) -> PayerRow:
 
 
 def _build_providers() -> list[Provider]:
+    """Build the registry rows of the sample's providers."""
     return [
         Provider(npi=npi, name=f"Sample Clinic {number}", type="clinic", endpoints={}, credentials_arn=None)
         for number, npi in enumerate(PROVIDER_NPIS, 1)

@@ -109,7 +109,7 @@ class ClientSandbox:
         return await self._answer(request, "callback", await request.body())
 
     async def handle_notification(self, request: Request) -> Response:
-        """Handle a notification of a subscription."""
+        """Handle a notification, handshake or heartbeat of a subscription. Answer 400 to any other body."""
         body = await request.body()
         kind = _parse_kind(body)
         return (
@@ -119,6 +119,7 @@ class ClientSandbox:
         )
 
     async def _answer(self, request: Request, kind: Kind, body: bytes) -> Response:
+        """Check the call, record it in the ledger and answer it, with the simulated faults."""
         await asyncio.sleep(self.behaviour.slow_s)
         refusal = self._check_call(request.headers, kind, body)
         if refusal is not None:
@@ -132,6 +133,7 @@ class ClientSandbox:
         return await apply_faults(self.behaviour.faults, self.clock.now(), True, accept)
 
     def _check_call(self, headers: Mapping[str, str], kind: Kind, body: bytes) -> Response | None:
+        """Return the refusal of a call, or None if it is accepted."""
         if self.behaviour.is_gone:
             return _build_refusal(GONE, "gone")
         try:
@@ -189,7 +191,9 @@ def build_client_app(sandbox: ClientSandbox) -> Starlette:
 
 
 def _parse_kind(body: bytes) -> Kind | None:
-    """Return the kind in the notification's first entry: Parameters in R4, SubscriptionStatus in R4B."""
+    """Return the kind in the notification's first entry (Parameters in R4, SubscriptionStatus in R4B), or
+    None if the body is not a notification.
+    """
     try:
         status = json.loads(body)["entry"][0]["resource"]
         codes = {each["name"]: each.get("valueCode") for each in status.get("parameter", [])}
@@ -205,6 +209,7 @@ def _parse_kind(body: bytes) -> Kind | None:
 
 
 def _build_entry(request: Request, kind: Kind, body: bytes, at: str) -> Entry:
+    """Build the ledger entry of a call: ids and the hash of its body, no patient data."""
     digest = hashlib.sha256(body).hexdigest()
     id = request.headers.get(DELIVERY_HEADER, "")
     # The id of a delivery begins with that of its request.

@@ -1,4 +1,4 @@
-"""Sandbox of the token issuer. It gives a token to anyone who asks: never trust it outside a demo.
+"""Sandbox of the token issuer. It gives a token to every client: never trust it outside a demo.
 
 It creates a key, keeps it in its folder and publishes the public half at `/.well-known/jwks.json`; `/token`
 issues tokens by client credentials. The client of a tenant is `{tenant}-client` with the secret
@@ -139,6 +139,7 @@ def build_issuer_app(sandbox: IssuerSandbox) -> Starlette:
 
 
 def _apply_flaw(claims: dict[str, Any], flaw: Flaw | None, now: float) -> dict[str, Any]:
+    """Return the claims with a flaw. Flaws of the signature (`forged`, `unknown_key`) change no claim."""
     changes: dict[Flaw, dict[str, Any]] = {
         "expired": {"iat": int(now) - 7200, "exp": int(now) - 3600},
         "early": {"nbf": int(now) + 3600},
@@ -150,6 +151,7 @@ def _apply_flaw(claims: dict[str, Any], flaw: Flaw | None, now: float) -> dict[s
 
 
 def _parse_credentials(request: Request, form: dict[str, str]) -> tuple[str, str]:
+    """Return client id and secret from the Basic header or the form; empty texts if they are malformed."""
     scheme, _, proof = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic":
         return form.get("client_id", ""), form.get("client_secret", "")

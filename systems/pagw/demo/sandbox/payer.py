@@ -124,6 +124,7 @@ class PayerSandbox:
                 await polling
 
     async def _poll(self) -> None:
+        """Decide due requests and start due callbacks, every `POLL_S` seconds."""
         while True:
             self.state.decide_due()
             for each in self.state.list_due_callbacks():
@@ -131,6 +132,7 @@ class PayerSandbox:
             await asyncio.sleep(POLL_S)
 
     def _call_back(self, found: Authorization) -> None:
+        """Start the callback of a decided request, unless it is in progress."""
         body = {"id": found.callback_id, **found.to_json()}
         self.callbacks.call(
             found.callback_id, found.callback_url, body, lambda: self.state.record_callback(found)
@@ -164,12 +166,15 @@ class PayerSandbox:
         return await self._act(request, "cancel", request.path_params["former"])
 
     async def find(self, request: Request) -> Response:
-        """Return the current answer about a reference."""
+        """Return a list with the current answer about a reference; an empty one for an unknown reference."""
         self.state.decide_due()
         found = self.state.authorizations.get(request.query_params.get("reference", ""))
         return JSONResponse({"authorizations": [] if found is None else [found.to_json()]})
 
     async def _act(self, request: Request, kind: str, former: str) -> Response:
+        """Process a request of this kind once per reference. `former` is the request that it replaces, or
+        empty.
+        """
         try:
             body = await _read_json(request)
             parsed = _parse(AuthorizationRequest, body)
@@ -241,6 +246,7 @@ class PayerSandbox:
         return answer
 
     def _is_authorized(self, request: Request) -> bool:
+        """Return whether a request has a valid token or the API key."""
         if not self.client_secret and not self.api_key:
             return True
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -249,6 +255,7 @@ class PayerSandbox:
         return bool(self.api_key) and _is_equal(request.headers.get("x-api-key", ""), self.api_key)
 
     def _is_client(self, header: str) -> bool:
+        """Return whether a Basic authorization header has the client's id and secret."""
         if not self.client_secret:
             return True
         scheme, _, proof = header.partition(" ")
@@ -289,11 +296,13 @@ def build_payer_app(sandbox: PayerSandbox) -> Starlette:
 
 
 async def _answer_invalid_body(request: Request, error: Exception) -> Response:
+    """Answer 400 with the reason of an `InvalidBody`."""
     text = str(error).encode(errors="replace").decode()
     return JSONResponse({"error": text}, status_code=400)
 
 
 async def _read_json(request: Request) -> Any:
+    """Return the JSON of a request's body. Raise `InvalidBody` if it is not JSON."""
     try:
         return json.loads(await request.body())
     except (ValueError, RecursionError):
@@ -301,6 +310,7 @@ async def _read_json(request: Request) -> Any:
 
 
 def _parse(kind: type[M], body: Any) -> M:
+    """Validate a body as `kind`. Raise `InvalidBody` with the fields that are wrong."""
     try:
         return kind.model_validate(body)
     except ValidationError as error:
@@ -316,4 +326,5 @@ def _build_refusal(status: int, code: str) -> Response:
 
 
 def _is_equal(given: str, known: str) -> bool:
+    """Compare two secrets in constant time."""
     return hmac.compare_digest(given.encode(errors="replace"), known.encode())

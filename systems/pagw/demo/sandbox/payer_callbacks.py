@@ -1,5 +1,4 @@
-"""The sandbox payer's callbacks: signed, under one id, retried until accepted, and repeated afterwards on
-demand.
+"""The sandbox payer's callbacks: signed, under one id, retried until accepted, with copies on demand.
 
 The ledger says which callbacks are due, so a payer that was killed resumes where it was.
 """
@@ -27,7 +26,7 @@ SUCCESSES: Final = range(200, 300)
 @dataclass
 class PayerCallbacks:
     """Sends each callback `copies` times with the same id. `url`, if set, replaces the callback URL of the
-    requests.
+    requests. `done` counts accepted sends, `failed` failed attempts.
     """
 
     clock: Clock
@@ -71,12 +70,14 @@ class PayerCallbacks:
     async def _deliver_copies(
         self, http: httpx2.AsyncClient, id: str, url: str, body: bytes, on_delivered: Callable[[], None]
     ) -> None:
+        """Deliver the callback, call `on_delivered`, then deliver its further copies."""
         await self._deliver(http, id, url, body)
         on_delivered()
         for _ in range(self.copies - 1):
             await self._deliver(http, id, url, body)
 
     async def _deliver(self, http: httpx2.AsyncClient, id: str, url: str, body: bytes) -> None:
+        """Send the callback until it is accepted, with growing pauses."""
         pause = PAUSE_S
         while not await self._try_delivery(http, id, self.url or url, body):
             self.failed += 1
@@ -85,6 +86,7 @@ class PayerCallbacks:
         self.done += 1
 
     async def _try_delivery(self, http: httpx2.AsyncClient, id: str, url: str, body: bytes) -> bool:
+        """Send the callback once. Return whether the answer was 2xx."""
         headers = {
             "content-type": "application/json",
             "x-callback-id": id,

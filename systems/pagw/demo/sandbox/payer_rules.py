@@ -131,6 +131,7 @@ def to_datetime(now: float) -> datetime:
 
 
 def _judge_item(item: RequestedItem) -> ItemVerdict:
+    """Return the verdict that the item's procedure code or its cancellation gives."""
     if item.info_cancelled:
         return ItemVerdict(sequence=item.sequence, verdict=Verdict.cancelled)
     verdict, takes_time = VERDICTS.get(item.code, (Verdict.approved, False))
@@ -139,6 +140,7 @@ def _judge_item(item: RequestedItem) -> ItemVerdict:
 
 
 def _halve_quantity(item: RequestedItem) -> AuthorizedService:
+    """Return the item's service with half of its quantity, rounded down, at least one."""
     quantity = max(1, math.floor((item.quantity or 1) / 2))
     return AuthorizedService(system=item.system or "", code=item.code, quantity=quantity)
 
@@ -158,6 +160,7 @@ def _combine(verdicts: set[Verdict]) -> tuple[Outcome, ReviewAction]:
 
 
 def _build_item(each: ItemVerdict, number: str) -> ItemDecision:
+    """Build the decision about one item from its verdict (`each`). `number` is the authorization number."""
     code, reason = REASONS[each.pends] if each.verdict is Verdict.denied else (None, None)
     is_allowed = each.verdict in (Verdict.approved, Verdict.modified)
     return ItemDecision(

@@ -103,6 +103,8 @@ class PayerState:
     ) -> Authorization:
         """Process a request once per reference. A repeat returns its current state; a different body is
         refused with 409.
+
+        `former` is the request that an update or a cancellation replaces, empty for a new request.
         """
         digest = hashlib.sha256(json.dumps([former, body], sort_keys=True).encode()).hexdigest()
         known = self.authorizations.get(request.reference)
@@ -138,6 +140,7 @@ class PayerState:
         return list(self._due_callbacks.values())
 
     def _refuse_unchangeable(self, former: str) -> None:
+        """Raise `PayerRefused` if the request `former` is unknown, already replaced, or a cancellation."""
         found = self.authorizations.get(former)
         if found is None:
             raise PayerRefused(404, "unknown_authorization")
@@ -147,6 +150,7 @@ class PayerState:
     def _build_entry(
         self, request: AuthorizationRequest, digest: str, former: str, decide_after_s: float
     ) -> dict[str, Any]:
+        """Build the ledger entry of a request: its decision, or pended with the time of the decision."""
         now, count = self.clock.now(), len(self.authorizations) + 1
         verdicts = rules.judge(request.items)
         takes_time = request.kind != "cancel" and rules.is_pending(verdicts)
@@ -173,9 +177,11 @@ class PayerState:
         }
 
     def _write(self, entry_type: str, **fields: Any) -> None:
+        """Append an entry to the ledger and apply it."""
         self._apply(self.ledger.add(entry_type, rules.to_datetime(self.clock.now()).isoformat(), **fields))
 
     def _apply(self, entry: Entry) -> None:
+        """Change the state as a ledger entry says."""
         match entry["what"]:
             case "authorization":
                 self._open(entry)
@@ -187,6 +193,7 @@ class PayerState:
                 self._due_callbacks.pop(entry["reference"])
 
     def _open(self, entry: Entry) -> None:
+        """Add the request of a ledger entry, and close the request that it replaces."""
         opened = Authorization(
             reference=entry["reference"],
             kind=entry["kind"],
@@ -220,6 +227,7 @@ class PayerState:
             self._schedule_callback(former)
 
     def _schedule_callback(self, found: Authorization) -> None:
+        """Make the request's callback due, if it has a callback URL."""
         if found.callback_url:
             self._due_callbacks[found.reference] = found
 

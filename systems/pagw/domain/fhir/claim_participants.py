@@ -1,4 +1,4 @@
-"""Participants of a Claim: provider by NPI, payer, patient and member. For rules, claims and inquiries."""
+"""Lookup of a Claim's participants: providers by NPI, payer, coverages and member ids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _ROLE_REFERENCES: Final = ("practitioner", "organization")
 
 
 def find_npis(graph: Graph, reference: Any, origin: Entry) -> list[str]:
-    """Return the NPIs of the provider that a reference leads to, a role's own first, valid or not."""
+    """Return the NPIs of the provider that a reference leads to, a role's own first, valid or not. Without
+    any, return the NPI in the reference's own identifier.
+    """
     found = graph.resolve(reference, origin)
     numbers = _get_npis(found[0]) if found is not None else []
     if found is not None and found[0].get("resourceType") == "PractitionerRole":
@@ -65,4 +67,5 @@ def find_member_ids(graph: Graph, claim: Entry) -> list[str]:
 
 
 def _get_npis(resource: Mapping[str, Any]) -> list[str]:
+    """Return the values of a resource's NPI identifiers, valid or not."""
     return [value for system, value in iterate_identifiers(resource) if system == NPI]

@@ -39,6 +39,8 @@ URGENT_PRIORITY: Final = "stat"
 
 
 class _ClaimModel(BaseModel):
+    """Base of the claim's models: immutable, no unknown fields, no values in errors."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
@@ -137,7 +139,7 @@ def parse_claim(bundle: Mapping[str, Any]) -> ParsedClaim:
 
 
 def get_attachment(bundle: Mapping[str, Any], pointer: AttachmentPointer) -> Mapping[str, Any]:
-    """Return the Attachment element at a pointer, or an empty one."""
+    """Return the Attachment element at a pointer; empty if the element there is not an object."""
     found: Any = bundle
     for step in pointer.path:
         found = found[step]
@@ -145,12 +147,14 @@ def get_attachment(bundle: Mapping[str, Any], pointer: AttachmentPointer) -> Map
 
 
 def _get_intent(claim: Mapping[str, Any]) -> Intent:
+    """Return `submit` without `Claim.related`, `cancel` if the whole request is cancelled, else `update`."""
     if not get_objects(claim, "related"):
         return "submit"
     return "cancel" if is_cancellation(claim) else "update"
 
 
 def _find_related(graph: Graph, claim: Entry) -> dict[str, Any]:
+    """Return the fields `related_*` of a claim that names another; empty otherwise."""
     related = get_objects(claim.resource, "related")
     reference = related[0].get("claim") if related else None
     if not isinstance(reference, dict):
@@ -164,6 +168,9 @@ def _find_related(graph: Graph, claim: Entry) -> dict[str, Any]:
 
 
 def _find_participants(graph: Graph, claim: Entry) -> dict[str, Any]:
+    """Return the fields of provider, care team, payer, member and patient. Raise `FhirRefused` if one of them
+    is missing (the care team may be).
+    """
     numbers = [each for each in find_npis(graph, claim.resource.get("provider"), claim) if is_npi(each)]
     payer = find_identifier(graph, claim.resource.get("insurer"), claim)
     members = find_member_ids(graph, claim)
@@ -184,6 +191,7 @@ def _find_participants(graph: Graph, claim: Entry) -> dict[str, Any]:
 
 
 def _parse_item(item: Mapping[str, Any]) -> ClaimItem:
+    """Parse one item of the Claim, with its service, dates, numbers and change flags."""
     system, code = get_first_code(item.get("productOrService"))
     quantity = item.get("quantity")
     quantity = quantity if isinstance(quantity, dict) else {}
@@ -206,6 +214,7 @@ def _parse_item(item: Mapping[str, Any]) -> ClaimItem:
 
 
 def _get_urgency(claim: Mapping[str, Any]) -> Urgency:
+    """Return `expedited` if the priority or the level of service says so, else `standard`."""
     level = find_extension(claim, LEVEL_OF_SERVICE)
     is_urgent_level = (
         level is not None and get_first_code(level.get("valueCodeableConcept"))[1] in URGENT_LEVELS
@@ -215,7 +224,7 @@ def _get_urgency(claim: Mapping[str, Any]) -> Urgency:
 
 
 def _get_service_period(element: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Return the first and last day of a service. A period without an end is open."""
+    """Return the first and last day of a service, None for each that is missing."""
     if isinstance(day := element.get("servicedDate"), str):
         return day, day
     return _get_period(element.get("servicedPeriod"))
@@ -224,7 +233,9 @@ def _get_service_period(element: Mapping[str, Any]) -> tuple[str | None, str | N
 def _get_service_dates(
     claim: Mapping[str, Any], items: tuple[ClaimItem, ...]
 ) -> tuple[str | None, str | None]:
-    """Return the first and last day over items, admission dates and the billable period."""
+    """Return the first and last day over items, admission dates and the billable period; None if no day is
+    given.
+    """
     spans = [(item.service_from, item.service_to) for item in items]
     spans += [_get_period(each.get("timingPeriod")) for each in get_objects(claim, "supportingInfo")]
     spans += [_get_period(claim.get("billablePeriod"))]
@@ -234,10 +245,12 @@ def _get_service_dates(
 
 
 def _get_period(period: Any) -> tuple[str | None, str | None]:
+    """Return start and end of a FHIR Period; None for each that is missing."""
     return (period.get("start"), period.get("end")) if isinstance(period, dict) else (None, None)
 
 
 def _iterate_diagnoses(claim: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the codes of the diagnoses that have one."""
     for each in get_objects(claim, "diagnosis"):
         code = get_first_code(each.get("diagnosisCodeableConcept"))[1]
         if code is not None:
@@ -268,11 +281,13 @@ def _get_path(entry: Entry) -> tuple[str | int, ...]:
 
 
 def _build_pointer(sequence: int, path: tuple[str | int, ...], element: Any) -> AttachmentPointer:
+    """Build the pointer to the Attachment `element` at `path` in the Bundle."""
     element = element if isinstance(element, dict) else {}
     kind = element.get("contentType")
     return AttachmentPointer(sequence=sequence, path=path, content_type=kind, is_inline="data" in element)
 
 
 def _get_identifier(resource: Mapping[str, Any]) -> Identifier | None:
+    """Return the first identifier of a resource that has a value, or None."""
     found = next(iterate_identifiers(resource), None)
     return Identifier(system=found[0], value=found[1]) if found is not None else None

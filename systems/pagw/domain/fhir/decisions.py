@@ -1,6 +1,4 @@
-"""The payer's decision as the gateway's own model, parsed from each payer's format and used for every
-response.
-"""
+"""The payer's decision as the gateway's own model, whatever the payer's message format."""
 
 from __future__ import annotations
 
@@ -60,6 +58,8 @@ _DEFAULT_ACTIONS: Final = {
 
 
 class _DecisionModel(BaseModel):
+    """Base of the decision's models: immutable, no unknown fields, no values in errors."""
+
     model_config = ConfigDict(
         frozen=True, extra="forbid", str_strip_whitespace=True, hide_input_in_errors=True
     )
@@ -109,6 +109,7 @@ class Decision(_DecisionModel):
 
     @model_validator(mode="after")
     def _check_items_and_period(self) -> Self:
+        """Raise `ValueError` for two decisions about one item, or a period that ends before it starts."""
         sequences = [item.sequence for item in self.items]
         if len(set(sequences)) != len(sequences):
             raise ValueError("two decisions have the same item sequence")

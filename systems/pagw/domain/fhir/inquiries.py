@@ -1,4 +1,4 @@
-"""`$inquire`: the search that an example Claim describes, who may see a match, and the response."""
+"""Inquiries (`$inquire`): parse the example Claim, match claims to it, and build the response."""
 
 from __future__ import annotations
 
@@ -65,8 +65,9 @@ def is_permitted(inquiry: Inquiry, claim: ParsedClaim) -> bool:
 def is_match(inquiry: Inquiry, claim: ParsedClaim, numbers: Sequence[str] = ()) -> bool:
     """Return whether a claim matches the inquiry. `numbers` are the authorization numbers its payer assigned.
 
-    An authorization number or the claim's identifier decides alone. Without them, payer and services must
-    match. `is_permitted` decides separately whether the caller may see the claim.
+    An authorization number or the claim's identifier decides alone. Without them, the payer must match and,
+    if the inquiry has service codes, one of them. `is_permitted` decides separately whether the caller may
+    see the claim.
     """
     if inquiry.authorization_numbers:
         return not set(inquiry.authorization_numbers).isdisjoint(numbers)
@@ -91,7 +92,7 @@ def build_inquiry_response(
 
 
 def _iterate_authorization_numbers(claim: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the authorization numbers of the claim, its insurances and its items."""
+    """Yield the authorization numbers in a claim's insurances, in the claim itself and in its items."""
     for insurance in get_objects(claim, "insurance"):
         references = insurance.get("preAuthRef")
         yield from (

@@ -26,6 +26,7 @@ def build_npi(nine_digits: str) -> str:
 
 
 def _compute_luhn_sum(digits: str) -> int:
+    """Return the Luhn sum of the digits; it is divisible by 10 if the check digit is right."""
     total = 0
     for place, digit in enumerate(reversed(digits)):
         value = int(digit) * (2 if place % 2 else 1)

@@ -1,7 +1,6 @@
-"""Parser from bytes to a resource: strict JSON, one object, of the expected type, FHIR R4. The first check of
-a body.
+"""Parser of request bodies: strict JSON, one FHIR R4 resource of the expected type, within limits.
 
-A refusal repeats nothing of the body, neither a value nor a name.
+It is the first check of a body. A refusal repeats nothing of the body, neither a value nor a name.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _STU3_ELEMENTS: Final[Mapping[str, frozenset[str]]] = {
 
 
 def parse_bundle(body: bytes, *, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
-    """Parse a Bundle. Raise `FhirRefused` for anything else."""
+    """Parse a Bundle of at most `MAX_ENTRIES` entries. Raise `FhirRefused` for anything else."""
     bundle = parse_resource(body, "Bundle", max_bytes=max_bytes)
     entries = bundle.get("entry")
     if isinstance(entries, list) and len(entries) > MAX_ENTRIES:
@@ -62,7 +61,9 @@ def parse_bundle(body: bytes, *, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
 
 
 def parse_resource(body: bytes, kind: str, *, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
-    """Parse a resource of type `kind`. Raise `FhirRefused` for anything else."""
+    """Parse a resource of type `kind` within the limits of size, depth and elements. Raise `FhirRefused` for
+    anything else.
+    """
     if len(body) > max_bytes:
         raise _build_refusal("too-long", f"The body is larger than {max_bytes} bytes.", TOO_LARGE)
     resource = _parse_json(body)
@@ -79,7 +80,7 @@ def parse_resource(body: bytes, kind: str, *, max_bytes: int = MAX_BYTES) -> dic
 
 
 def check_media_type(header: str | None) -> None:
-    """Refuse a Content-Type that is not JSON or that names another version of FHIR."""
+    """Raise `FhirRefused` (415) for a Content-Type that is not JSON or that names another version of FHIR."""
     media, *parameters = [part.strip() for part in (header or "").lower().split(";")]
     if media not in MEDIA_TYPES:
         wrong = f"Invalid Content-Type: expected {CONTENT_TYPE}. Send the resource as JSON."
@@ -98,6 +99,7 @@ def _build_refusal(code: Code, diagnostics: str, status: int = UNPROCESSABLE) ->
 
 
 def _parse_json(body: bytes) -> Any:
+    """Parse strict JSON: UTF-8, no duplicate fields, no NaN, no unpaired surrogates. Raise `FhirRefused`."""
     try:
         text = body.decode("utf-8")
         read = json.loads(
@@ -128,6 +130,7 @@ def _parse_json(body: bytes) -> Any:
 
 
 def _refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields as a dict. Raise `FhirRefused` if a name occurs twice."""
     fields = dict(pairs)
     if len(fields) != len(pairs):
         raise _build_refusal("structure", "An object in the body has the same field twice.", BAD_REQUEST)
@@ -135,12 +138,14 @@ def _refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(_: str) -> Any:
+    """Raise `FhirRefused` for NaN and Infinity."""
     raise _build_refusal(
         "value", "The body contains NaN or Infinity, which JSON does not allow.", BAD_REQUEST
     )
 
 
 def _parse_finite_float(text: str) -> float:
+    """Parse a number. Raise `FhirRefused` if it is too large for a float."""
     value = float(text)
     if math.isinf(value):
         raise _build_refusal("value", "The body contains a number that is too large.", BAD_REQUEST)
@@ -148,6 +153,7 @@ def _parse_finite_float(text: str) -> float:
 
 
 def _has_invalid_text(value: Any) -> bool:
+    """Return whether a text anywhere in the value has a NUL character or an unpaired surrogate."""
     if isinstance(value, str):
         return "\x00" in value or _SURROGATE.search(value) is not None
     if isinstance(value, dict):
@@ -156,7 +162,7 @@ def _has_invalid_text(value: Any) -> bool:
 
 
 def _refuse_oversized(value: dict[str, Any]) -> None:
-    """Refuse a body that is too deep or has too many elements.
+    """Raise `FhirRefused` for a body that is too deep or has too many elements.
 
     Going level by level takes a third of the time of going down each branch.
     """
@@ -195,6 +201,7 @@ def _find_other_version(resource: Mapping[str, Any]) -> str | None:
 
 
 def _get_declared_version(resource: Mapping[str, Any]) -> str | None:
+    """Return the version that a resource declares if that is not R4, or None."""
     meta = resource.get("meta")
     meta = meta if isinstance(meta, dict) else {}
     for version in (resource.get("fhirVersion"), meta.get("fhirVersion")):
@@ -209,6 +216,7 @@ def _get_declared_version(resource: Mapping[str, Any]) -> str | None:
 
 
 def _detect_version(resource: Mapping[str, Any]) -> str | None:
+    """Return R5 or STU3 if the resource has an element that only this version defines, or None."""
     kind = resource.get("resourceType")
     if not isinstance(kind, str):
         return None

@@ -43,7 +43,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference in a resource: its path and its target. `target` is None if it has only an identifier."""
+    """A reference in a resource: its path and its target. `find_references` skips references that have only
+    an identifier.
+    """
 
     path: str
     target: str | None
@@ -74,8 +76,8 @@ class Graph:
         return self.entries[0] if self.entries and self.entries[0].index == 0 else None
 
     def find(self, target: str, origin: Entry) -> Entry | None:
-        """Return the entry that a reference in `origin` leads to. A contained resource counts as `origin`
-        itself.
+        """Return the entry that a reference in `origin` leads to, or None. A contained resource counts as
+        `origin` itself.
         """
         if target.startswith("#"):
             return origin if _has_contained(origin.resource, target[1:]) else None
@@ -86,7 +88,9 @@ class Graph:
         return self.by_url.get(target)
 
     def resolve(self, reference: Any, origin: Entry) -> tuple[Mapping[str, Any], Entry] | None:
-        """Return the referenced resource, contained or of another entry, and the entry that contains it."""
+        """Return the referenced resource, contained or of another entry, and the entry that contains it. None
+        if the target is not in the Bundle.
+        """
         target = reference.get("reference") if isinstance(reference, dict) else None
         entry = self.find(target, origin) if isinstance(target, str) else None
         if entry is None or not isinstance(target, str):
@@ -98,7 +102,9 @@ class Graph:
         return entry.resource, entry
 
     def find_reachable(self, start: Entry, *, excluded_paths: frozenset[str] = frozenset()) -> list[Entry]:
-        """Return `start` and every entry reachable by references, each once, in the order of discovery."""
+        """Return `start` and every entry reachable by references, each once, in the order of discovery.
+        References at `excluded_paths` are not followed.
+        """
         found = {start.index: start}
         waiting = [start]
         while waiting:
@@ -114,13 +120,14 @@ class Graph:
 
 
 def find_references(value: Any, path: str) -> list[Reference]:
-    """Return every Reference in a resource."""
+    """Return every reference with a target anywhere in a value. `path` is the FHIRPath of the value."""
     found: list[Reference] = []
     _collect_references(value, path, found)
     return found
 
 
 def _collect_references(value: Any, path: str, found: list[Reference]) -> None:
+    """Append the references in a value to `found`."""
     if isinstance(value, dict):
         target = value.get("reference")
         if isinstance(target, str):
@@ -141,13 +148,13 @@ def get_objects(resource: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def find_extension(element: Mapping[str, Any], url: str, *, modifier: bool = False) -> dict[str, Any] | None:
-    """Return the element's first extension with this URL, or None."""
+    """Return the element's first extension with this URL, or None. `modifier` looks in modifierExtension."""
     found = get_objects(element, "modifierExtension" if modifier else "extension")
     return next((each for each in found if each.get("url") == url), None)
 
 
 def get_first_code(concept: Any) -> tuple[str | None, str | None]:
-    """Return system and code of the first coding that has a code."""
+    """Return system and code of the first coding that has a code; (None, None) if there is none."""
     for coding in get_objects(concept, "coding") if isinstance(concept, dict) else []:
         if isinstance(code := coding.get("code"), str):
             system = coding.get("system")
@@ -169,4 +176,5 @@ def is_resource_url(full_url: str, resource: Mapping[str, Any]) -> bool:
 
 
 def _has_contained(resource: Mapping[str, Any], id: str) -> bool:
+    """Return whether the resource contains one with this id. The empty id is the resource itself."""
     return id == "" or any(each.get("id") == id for each in get_objects(resource, "contained"))

@@ -1,4 +1,4 @@
-"""R4 Subscriptions with the extensions of the R5 backport: parsed, checked and built.
+"""R4 Subscriptions (R5 backport): parse and check a client's resource, and build the returned one.
 
 PAS defines one topic, one channel (rest-hook), one filter (the sending organization's identifier) and one
 content (full-resource). Anything else is refused with the reason.
@@ -125,6 +125,7 @@ def build_subscription_resource(
 
 
 def _check_subscription(resource: Mapping[str, Any]) -> Iterator[Issue]:
+    """Check status, topic, filter and end, and the channel."""
     if resource.get("status") not in STATUSES:
         yield build_error("value", "Subscription.status: expected `requested`.", "Subscription.status")
     if resource.get("criteria") != TOPIC:
@@ -154,6 +155,7 @@ def _check_subscription(resource: Mapping[str, Any]) -> Iterator[Issue]:
 
 
 def _check_channel(channel: Mapping[str, Any]) -> Iterator[Issue]:
+    """Check type, endpoint, payload, content and headers of the channel."""
     path = "Subscription.channel"
     if channel.get("type") != "rest-hook":
         yield build_error(
@@ -203,6 +205,7 @@ def _is_instant(text: Any) -> bool:
 
 
 def _is_endpoint(text: Any) -> bool:
+    """Return whether the text is an absolute http(s) URL without credentials and fragment."""
     if not isinstance(text, str):
         return False
     try:
@@ -218,11 +221,13 @@ def _is_endpoint(text: Any) -> bool:
 
 
 def _is_header(text: Any) -> bool:
+    """Return whether the text is `Name: value` and not a header that only the gateway sets."""
     match = _HEADER.match(text) if isinstance(text, str) else None
     return match is not None and _RESERVED_HEADERS.match(match["name"]) is None
 
 
 def _get_integer(channel: Mapping[str, Any], url: str) -> int | None:
+    """Return the integer of the channel's extension with this URL, or None."""
     found = find_extension(channel, url)
     if found is None:
         return None

@@ -1,6 +1,4 @@
-"""Names that FHIR, Da Vinci PAS, X12 and the subscriptions backport define: profiles, extensions, code
-systems.
-"""
+"""URLs and codes that FHIR, Da Vinci PAS, X12 and the subscriptions backport define."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""HTTP client of a payer: one call, and the meaning of its failure. The caller decides what is safe to retry.
+"""HTTP client of a payer: makes one call, and says whether a failed call may have had an effect.
 
-The gateway sends a request under its own reference (the pagwId), which is also the idempotency key: the payer
-acts on it once, repeats its answer and can look it up. So after a lost answer
-(`ExternalServiceFailed.may_be_done`) the caller looks up the reference before it retries. No error contains
-the payer's reason for a refusal, because that may repeat the request.
+The caller decides what is safe to retry. The gateway sends a request under its own reference (the pagwId),
+which is also the idempotency key: the payer acts on it once, repeats its answer and can look it up. So after
+a lost answer (`ExternalServiceFailed.may_be_done`) the caller looks up the reference before it retries. No
+error contains the payer's reason for a refusal, because that may repeat the request.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class PayerClient:
     clock: Clock = SYSTEM_CLOCK
 
     async def submit(self, reference: str, body: bytes) -> PayerResponse:
-        """Submit a new request."""
+        """Submit a new request. `body` is the request in the payer's format."""
         return await self._post(PATH, reference, body)
 
     async def update(self, former: str, reference: str, body: bytes) -> PayerResponse:
@@ -80,7 +80,9 @@ class PayerClient:
         return await self._post(f"{PATH}/{_check_reference(former)}/cancel", reference, body)
 
     async def look_up(self, reference: str) -> PayerResponse | None:
-        """Return the current answer about a reference, or None if the payer never acted on it."""
+        """Return the current answer about a reference, or None if the payer never acted on it. Raise
+        `ExternalServiceFailed` for an invalid response.
+        """
         path = f"{PATH}?reference={quote(_check_reference(reference), safe='')}"
         answer = await self._request("GET", path, None, {})
         found = answer.body.get("authorizations") if isinstance(answer.body, dict) else None
@@ -98,6 +100,7 @@ class PayerClient:
         return found
 
     async def _post(self, path: str, reference: str, body: bytes) -> PayerResponse:
+        """POST a body under a reference. Return the payer's answer about that reference."""
         headers = {KEY_HEADER: _check_reference(reference)}
         answer = await self._request("POST", path, _parse_json(body), headers)
         return self._parse_answer(answer.body, reference, has_effect=True)
@@ -122,6 +125,7 @@ class PayerClient:
     async def _send(
         self, method: str, path: str, body: Any, headers: dict[str, str], credential: str
     ) -> ExternalResponse:
+        """Send one HTTP request with this credential. Return refusals (4xx except 429) as responses."""
         party = ExternalClient(self.http, self._name, self.clock, (credential,), self.config.answer_s)
         return await party.request(
             method,
@@ -132,6 +136,7 @@ class PayerClient:
         )
 
     async def _get_credential(self) -> str:
+        """Return the token or API key; empty for no authentication. Raise `SettingsError` for mtls."""
         match self.config.auth_type:
             case AuthType.none:
                 return ""
@@ -144,6 +149,7 @@ class PayerClient:
                 return await self.get_token()
 
     def _build_auth_headers(self, credential: str) -> dict[str, str]:
+        """Return the header with the credential that the payer's authentication uses."""
         match self.config.auth_type:
             case AuthType.oauth2:
                 return {"authorization": f"Bearer {credential}"}
@@ -153,6 +159,9 @@ class PayerClient:
                 return {}
 
     def _build_failure(self, answer: ExternalResponse, *, has_effect: bool) -> Exception:
+        """Build the error of a refusal: `ExternalServiceRefused` if it is permanent, else
+        `ExternalServiceFailed`.
+        """
         status, code = answer.status, _get_error_code(answer.body)
         if status in CREDENTIAL_REFUSALS:
             text = f"{self._name} refused the credentials with {status}. Fix the secret in credentials_arn."
@@ -163,6 +172,7 @@ class PayerClient:
         return ExternalServiceFailed(text, may_be_done=has_effect and status in PROXY_TIMEOUTS)
 
     def _parse_answer(self, body: Any, reference: str, *, has_effect: bool) -> PayerResponse:
+        """Parse an answer. Raise `ExternalServiceFailed` if it is invalid or about another reference."""
         try:
             answer = PayerAnswerBody.model_validate(body)
         except ValidationError as error:
@@ -175,6 +185,7 @@ class PayerClient:
         )
 
     def _build_invalid_response(self, reason: str, *, has_effect: bool) -> ExternalServiceFailed:
+        """Build the error of a response that breaks the message format."""
         return ExternalServiceFailed(f"Invalid response from {self._name}: {reason}.", may_be_done=has_effect)
 
     @property
@@ -205,6 +216,7 @@ def _check_reference(reference: str) -> str:
 
 
 def _parse_json(body: bytes) -> Any:
+    """Parse the converted request. Raise `ExternalServiceRefused` if it is not JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
@@ -214,5 +226,6 @@ def _parse_json(body: bytes) -> Any:
 
 
 def _get_error_code(body: Any) -> str:
+    """Return the refusal's code if it is one of `ERROR_CODES`, else an empty text."""
     code = body.get("error") if isinstance(body, dict) else None
     return code if isinstance(code, str) and code in ERROR_CODES else ""

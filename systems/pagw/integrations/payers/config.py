@@ -50,6 +50,7 @@ def _check_secret_reference(value: str) -> str:
 
 
 def _parse_secret_name(reference: str) -> str:
+    """Return the name in a secret's ARN, or the text itself if it is not an ARN."""
     arn = _SECRET_ARN.fullmatch(reference)
     return arn[1] if arn else reference
 
@@ -82,6 +83,7 @@ class PayerConfig(BaseModel):
 
     @model_validator(mode="after")
     def _check_credentials(self) -> Self:
+        """Raise `ValueError` if the authentication needs credentials and none are named."""
         if self.auth_type in (AuthType.oauth2, AuthType.api_key) and self.credentials_arn is None:
             raise ValueError(f"{self.auth_type} needs credentials: set credentials_arn to their secret")
         return self

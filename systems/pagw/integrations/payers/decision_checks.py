@@ -42,8 +42,9 @@ _ITEM_ACTIONS: Final = {
 def find_faults(
     decision: Decision, *, created_at: datetime, now: datetime, sequences: Collection[int] | None
 ) -> str:
-    """Return the first three faults, without values; empty if there are none. `sequences` None allows any
-    item.
+    """Return the first three faults, joined and without values; an empty text if there are none.
+
+    `created_at` is the time of the request, `sequences` are its items; None allows any item.
     """
     return "; ".join(
         [
@@ -55,6 +56,7 @@ def find_faults(
 
 
 def _check_times(decision: Decision, created_at: datetime, now: datetime) -> Iterator[str]:
+    """Yield faults of the decision's times: no zone, before the request, in the future, too early a year."""
     at = decision.decided_at
     if at is not None and at.tzinfo is None:
         yield "decided_at has no time zone"
@@ -65,6 +67,7 @@ def _check_times(decision: Decision, created_at: datetime, now: datetime) -> Ite
 
 
 def _check_actions(decision: Decision, sequences: Collection[int] | None) -> Iterator[str]:
+    """Yield contradictions between outcome, review actions and the request's items."""
     outcome, actions = decision.outcome, {each.action for each in decision.items}
     if decision.action not in _REQUEST_ACTIONS[outcome] or not actions <= _ITEM_ACTIONS[outcome]:
         yield f"the outcome is {outcome}, but a review action contradicts it"
@@ -101,6 +104,7 @@ def _check_texts(decision: Decision) -> Iterator[str]:
 
 
 def _is_valid_text(text: str | None, max_chars: int, allowed: str = "") -> bool:
+    """Return whether a text is None, or has 1 to `max_chars` printable or `allowed` characters."""
     if text is None:
         return True
     return 0 < len(text) <= max_chars and all(each.isprintable() or each in allowed for each in text)

@@ -1,8 +1,8 @@
-"""Message formats of payers, chosen by each payer's configuration.
+"""Message formats of payers: a request to the payer's bytes, and the payer's answer to a decision.
 
-The converter stage builds the payer's bytes from an enriched request; the response builder parses the
-decision from the payer's answer. `JsonFormat` is our own small schema (`messages.py`). X12 278 is declared
-and not supported.
+Each payer's configuration chooses its format. The converter stage builds the payer's bytes from an enriched
+request; the response builder parses the decision from the payer's answer. `JsonFormat` is our own small
+schema (`messages.py`). X12 278 is declared and not supported.
 """
 
 from __future__ import annotations
@@ -60,6 +60,9 @@ class JsonFormat:
     content_type = "application/json"
 
     def convert(self, enriched: Mapping[str, Any]) -> bytes:
+        """Return the request as JSON, with ZIP+4 codes without dashes. Raise `InvalidRequest` for a missing
+        field.
+        """
         claim = enriched.get("claim")
         members = {**(claim if isinstance(claim, Mapping) else {}), "attachments": (), **enriched}
         try:
@@ -71,6 +74,7 @@ class JsonFormat:
         return json.dumps(message, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
     def parse_decision(self, answer: bytes) -> Decision:
+        """Return the decision of an answer or a callback. Raise `ExternalServiceFailed` if it is invalid."""
         try:
             return PayerAnswerBody.model_validate_json(answer).decision
         except ValidationError as error:
@@ -110,11 +114,13 @@ def remove_zip_dashes(value: Any) -> Any:
 
 
 def _format_zip_code(value: Any) -> Any:
+    """Return a ZIP+4 without its dash, and any other value unchanged."""
     found = ZIP_PLUS_4.fullmatch(value) if isinstance(value, str) else None
     return found[1] + found[2] if found else value
 
 
 def _raise_unsupported() -> NoReturn:
+    """Raise the `SettingsError` that says why X12 is not supported."""
     raise SettingsError(
         "X12 278 is not supported, because X12 sells its guide (005010X217) and does not publish it. Set the "
         'payer\'s format to "json", or set api_endpoint to a clearing house that accepts JSON or FHIR.'

@@ -78,6 +78,7 @@ class PayerRequestBody(PayerMessage):
 
     @model_validator(mode="after")
     def _check_former_reference(self) -> Self:
+        """Raise `ValueError` if an update or a cancellation does not name the request it changes."""
         if self.kind != "submit" and self.former_reference is None:
             raise ValueError(f"{self.kind} needs former_reference, the request that it changes")
         return self
@@ -93,6 +94,9 @@ class PayerAnswerBody(PayerMessage):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
+        """Raise `ValueError` if status and outcome differ, the decision has no time, or a denial no
+        reason.
+        """
         decision = self.decision
         if decision.outcome.is_final != (self.status == "final"):
             raise ValueError("status and outcome contradict each other")

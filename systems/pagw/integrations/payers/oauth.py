@@ -64,7 +64,9 @@ class TokenBody(PayerMessage):
 async def fetch_token(
     http: httpx2.AsyncClient, config: PayerConfig, secret: Secret, *, clock: Clock = SYSTEM_CLOCK
 ) -> AccessToken:
-    """Fetch a new token. This has no effect at the payer, so it is safe to repeat."""
+    """Fetch a new token. This has no effect at the payer, so it is safe to repeat. Raise `SettingsError` for
+    an invalid secret, `ExternalServiceFailed` if the payer refuses it.
+    """
     credentials = _parse_credentials(config, secret)
     name = f"The token endpoint of the payer {config.payer_id}"
     hidden = (secret.current, credentials.client_secret.get_secret_value())
@@ -89,7 +91,7 @@ async def fetch_token(
 
 
 def get_api_key(config: PayerConfig, secret: Secret) -> str:
-    """Return the payer's API key: the secret's text."""
+    """Return the payer's API key: the secret's text. Raise `SettingsError` if it is not printable ASCII."""
     key = secret.current.strip()
     if not (key.isascii() and key.isprintable() and key):
         raise SettingsError(
@@ -100,6 +102,9 @@ def get_api_key(config: PayerConfig, secret: Secret) -> str:
 
 
 def _parse_credentials(config: PayerConfig, secret: Secret) -> ClientCredentials:
+    """Return client id and secret: from the configuration and the secret, or both from a JSON secret. Raise
+    `SettingsError` for another secret.
+    """
     if config.client_id is not None:
         return ClientCredentials(client_id=config.client_id, client_secret=SecretStr(secret.current))
     try:
@@ -119,6 +124,9 @@ def _format_basic_auth(credentials: ClientCredentials) -> str:
 
 
 def _parse_token(body: Any, asked_at: float, name: str) -> AccessToken:
+    """Return the token with its expiry, counted from `asked_at`. Raise `ExternalServiceFailed` if the
+    response is invalid.
+    """
     try:
         token = TokenBody.model_validate(body)
         return AccessToken(access_token=token.access_token, expires_at=asked_at + token.expires_in)

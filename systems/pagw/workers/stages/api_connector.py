@@ -47,6 +47,10 @@ class ApiConnector(BaseStage):
         self.http, self.secrets = http, secrets
 
     async def run(self, request: RequestRow, message: StageMessage) -> StageResult | None:
+        """Submit a converted request. If the message is an inquiry, look up a pended one and return None.
+
+        Raise `StageFailed` if the payer is gone, `ExternalServiceFailed` if a call fails.
+        """
         if request.status is Status.PENDED and not message.is_inquiry:
             return None
         row = await get_payer(self.stores, request.payer_id or "")
@@ -80,6 +84,11 @@ class ApiConnector(BaseStage):
             await record_callback(self.stores, request, found.body, Actor.service(self.stage.service))
 
     async def _call_payer(self, request: RequestRow, payer: PayerClient) -> dict[str, Any]:
+        """Call the payer once under the request's key, and return the recorded outcome.
+
+        Raise `StageFailed` if the stored request changed, `ExternalServiceFailed` after a failed call, which
+        is counted on the request.
+        """
         sent = (await self.stores.run(files.payer_request(request.created_at, request.pagw_id))).body
 
         async def act(_: str) -> dict[str, Any]:
@@ -108,6 +117,7 @@ class ApiConnector(BaseStage):
         return dict(done.result)
 
     async def _submit(self, payer: PayerClient, request: RequestRow, sent: bytes) -> PayerResponse:
+        """Submit, update or cancel at the payer, by the request's kind."""
         former = request.replaces or ""
         match request.kind:
             case "update":
@@ -118,8 +128,10 @@ class ApiConnector(BaseStage):
                 return await payer.submit(request.pagw_id, sent)
 
     async def _store_answer(self, request: RequestRow, answer: PayerResponse) -> dict[str, Any]:
-        """Store the answer as an object. The first of two answers stays and decides: a later lookup may say
-        more, but the payer's callback brings that too.
+        """Store the answer as an object and return the outcome to record: status, hash and time.
+
+        The first of two answers stays and decides: a later lookup may say more, but the payer's callback
+        brings that too.
         """
         stored = await self.stores.run(
             files.keep_payer_response(answer.body, request.created_at, request.pagw_id)
@@ -132,6 +144,7 @@ class ApiConnector(BaseStage):
 
 
 def _parse_status(body: bytes) -> str:
+    """Return the status of a stored payer answer: `final` or `pended`."""
     from pagw.integrations.payers.messages import PayerAnswerBody
 
     return PayerAnswerBody.model_validate_json(body).status

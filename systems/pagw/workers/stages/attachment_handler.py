@@ -31,6 +31,7 @@ class AttachmentHandler(BaseStage):
     scanner: ClassVar[Scanner] = NoScanner()
 
     async def run(self, request: RequestRow, message: StageMessage) -> StageResult:
+        """Scan the bundle's attachments and store each. Raise `StageFailed` if the scanner refuses one."""
         bundle = json.loads((await self.stores.run(files.bundle(request.created_at, request.pagw_id))).body)
         stored: list[dict[str, Any]] = []
         found = extract_attachments(bundle)
@@ -56,7 +57,7 @@ class AttachmentHandler(BaseStage):
         )
 
     async def _scan(self, found: Sequence[Attachment]) -> list[dict[str, Any]]:
-        """Return the scan result of each attachment, for the audit. Fail the request if one is refused."""
+        """Return the scan result of each attachment, for the audit. Raise `StageFailed` if one is refused."""
         try:
             findings = await scan_attachments(found, self.scanner)
         except AttachmentRefused as refused:

@@ -1,6 +1,4 @@
-"""The audit archiver: writes each audit event to the audit bucket as its own object, under the document's key
-layout.
-"""
+"""The audit archiver: writes each audit event as its own object to the audit bucket."""
 
 from __future__ import annotations
 

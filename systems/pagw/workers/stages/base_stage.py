@@ -30,7 +30,7 @@ from holdfast.core.errors import (
     RetryLater,
 )
 from pagw.domain.statuses import TERMINAL, Stage, Status
-from pagw.model import notices, patterns
+from pagw.model import delivery_patterns, patterns
 from pagw.model.audit import Actor, AuditEvent, build_audit_writes
 from pagw.model.entities import (
     QUEUES,
@@ -77,10 +77,14 @@ class BaseStage(ABC):
 
     @abstractmethod
     async def run(self, request: RequestRow, message: StageMessage) -> StageResult | None:
-        """Do the stage's work and return its result, or None if there is nothing to write."""
+        """Do the stage's work and return its result, or None if there is nothing to write. Raise
+        `StageFailed` to end the request.
+        """
 
     async def handle(self, received: ReceivedMessage[StageMessage]) -> None:
-        """Run the stage for one message, and end the request if the stage fails permanently."""
+        """Run the stage for one message, and end the request as FAILED if the stage fails permanently. Skip a
+        request whose status the stage does not accept.
+        """
         message = received.message
         request = await self.stores.run(patterns.request_in_hand(message.tenant, message.pagw_id))
         if request is None:
@@ -106,6 +110,7 @@ class BaseStage(ABC):
     # --- transaction ----------------------------------------------------------------------------------------
 
     async def _run_and_write(self, request: RequestRow, message: StageMessage) -> None:
+        """Run the stage and write its result, if there is one."""
         step = await self.run(request, message)
         if step is not None:
             await self.write_result(request, message, step)
@@ -118,6 +123,7 @@ class BaseStage(ABC):
             await self.handle_conflict(request, message, refused)
 
     async def _commit(self, writes: list[SqlWrite[Any]], client_writes: Sequence[SqlWrite[Any]]) -> None:
+        """Commit all writes. If they are invalid, commit without `client_writes`."""
         try:
             await self.stores.transact(*writes, *client_writes)
         except InvalidRequest as refused:
@@ -161,12 +167,15 @@ class BaseStage(ABC):
         ]
 
     def _build_next_message(self, request: RequestRow, result: StageResult) -> tuple[SqlWrite[Any], ...]:
+        """Return the message to the next stage; empty if that has no queue."""
         if result.next_stage not in QUEUES:
             return ()
         return (self.build_stage_message(request, result.next_stage, result.occasion),)
 
     def build_stage_message(self, request: RequestRow, stage: Stage, occasion: str = "1") -> SqlWrite[Any]:
-        """Return the outbox write of a message that passes a request to a stage."""
+        """Return the outbox write of a message that passes a request to a stage. `occasion` distinguishes
+        several messages to one stage.
+        """
         message = StageMessage(pagw_id=request.pagw_id, tenant=request.tenant, stage=stage, occasion=occasion)
         return patterns.OUTBOX.enqueue(self.stores, request.pagw_id, QUEUES[stage], message)
 
@@ -188,6 +197,7 @@ class BaseStage(ABC):
     # --- failure --------------------------------------------------------------------------------------------
 
     async def _fail(self, request: RequestRow, message: StageMessage, error: RequestRefused) -> None:
+        """End the request as FAILED, and notify waiting calls, the client and subscribers."""
         log.warning("%s failed at %s: %s", request.pagw_id, self.stage.service, error.code)
         ending = Ending.from_error(request, error)
         learnt = RequestUpdate(
@@ -217,7 +227,7 @@ class BaseStage(ABC):
 
 @dataclass(frozen=True)
 class Ending:
-    """The end of a request as its client hears of it. It stays the same whatever happens to the request
+    """The end of a request as its client is notified of it. It stays the same whatever happens to the request
     later.
     """
 
@@ -259,9 +269,10 @@ class Ending:
 def build_client_delivery(
     stores: Stores, request: RequestRow, at: datetime, ending: Ending | None = None
 ) -> list[SqlWrite[Any]]:
-    """Return the writes that notify the client of its request's end, if it named a callback URL.
+    """Return the writes that notify the client of its request's end; empty if it named no callback URL.
 
-    A request that failed and was resumed notifies its client several times: of each failure, and of its end.
+    By default the request completed. A request that failed and was resumed notifies its client several times:
+    of each failure, and of its end.
     """
     target = request.metadata.get("callbackUrl")
     if not target:
@@ -269,7 +280,7 @@ def build_client_delivery(
     ending = ending or Ending(Status.COMPLETED, request.decision)
     delivery_id = f"{request.pagw_id}#{ending.format_id('failed') if ending.failure_number else 'callback'}"
     return [
-        notices.create_delivery(
+        delivery_patterns.create_delivery(
             delivery_id=delivery_id,
             tenant=request.tenant,
             pagw_id=request.pagw_id,

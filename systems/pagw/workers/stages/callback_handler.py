@@ -22,6 +22,11 @@ class CallbackHandler(BaseStage):
     accepted_statuses = (Status.CONVERTED, Status.PENDED, Status.RESPONSE_BUILT, Status.FAILED)
 
     async def run(self, request: RequestRow, message: StageMessage) -> StageResult | None:
+        """Process the payer's callback that the message names. Without one, notify the client of a built
+        response.
+
+        Return None if the request's status no longer fits.
+        """
         if message.callback_key is not None:
             return await self._handle_callback(request, message.callback_key)
         if request.status is not Status.RESPONSE_BUILT:
@@ -33,6 +38,9 @@ class CallbackHandler(BaseStage):
         )
 
     async def _handle_callback(self, request: RequestRow, number: str) -> StageResult | None:
+        """Resume the request if the callback decides, or note it if not. Return None if the request no longer
+        waits. Raise `RetryLater` until the payer's first answer is recorded.
+        """
         if request.status is Status.CONVERTED:
             # Retries back off, because the connector may be blocked as long as its payer is down. If they
             # run out, the response builder finds the noted callback when the request is pended.

@@ -28,6 +28,7 @@ class Converter(BaseStage):
         self.settings = settings or PagwSettings.load()
 
     async def run(self, request: RequestRow, message: StageMessage) -> StageResult:
+        """Build the payer's request and store it. Raise `StageFailed` if that is impossible."""
         payer = await get_payer(self.stores, request.payer_id or "")
         if payer is None:
             raise StageFailed("UNKNOWN_PAYER", "The payer is no longer configured.")
@@ -38,6 +39,9 @@ class Converter(BaseStage):
         )
 
     def _convert(self, payer: PayerRow, wanted: dict[str, Any]) -> bytes:
+        """Return the request in the payer's format. Raise `StageFailed` if the format is unsupported or does
+        not fit.
+        """
         try:
             return get_format(parse_payer_config(payer.model_dump())).convert(wanted)
         except SettingsError as error:
@@ -64,6 +68,7 @@ class Converter(BaseStage):
         }
 
     async def _get_former(self, request: RequestRow) -> RequestRow | None:
+        """Return the request that this one updates or cancels, or None. Raise `StageFailed` if it is gone."""
         if request.replaces is None:
             return None
         former = await self.stores.run(patterns.request_in_hand(request.tenant, request.replaces))

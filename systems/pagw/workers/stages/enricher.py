@@ -24,6 +24,9 @@ class Enricher(BaseStage):
     accepted_statuses = (Status.VALIDATED,)
 
     async def run(self, request: RequestRow, message: StageMessage) -> StageResult:
+        """Store the parsed claim and the enriched request. Raise `StageFailed` if payer or provider is
+        missing, because an operator removed it.
+        """
         claim = await self._parse_claim(request)
         provider = await get_provider(self.stores, request.provider_npi or "")
         payer = await get_payer(self.stores, request.payer_id or "")
@@ -41,6 +44,7 @@ class Enricher(BaseStage):
         )
 
     async def _parse_claim(self, request: RequestRow) -> dict[str, Any]:
+        """Parse the claim of the stored bundle, store it as an object and return it as JSON."""
         bundle = json.loads((await self.stores.run(files.bundle(request.created_at, request.pagw_id))).body)
         claim = parse_claim(bundle).model_dump(mode="json", exclude_none=True)
         body = json.dumps(claim, sort_keys=True).encode()

@@ -1,5 +1,4 @@
-"""The notifier: attempts each delivery until the client's server accepts it, answers 410 Gone, or attempts
-run out.
+"""The notifier: sends each webhook until the client's server accepts it, is gone, or attempts run out.
 
 Delivery is at least once, with the same id on every attempt: a server that answered too late is called again
 and recognizes the id.
@@ -14,8 +13,8 @@ from typing import Any
 
 from holdfast import Handler, ReceivedMessage, SqlWrite, open_secrets
 from holdfast.core.errors import RetryLater, SecretMissing, TargetRefused
-from holdfast.web.webhook_targets import Delivery, open_target_client
-from pagw.model import notices, patterns
+from holdfast.web.webhook_targets import DeliveryAttempt, open_target_client
+from pagw.model import delivery_patterns, patterns
 from pagw.model.audit import Actor, AuditEvent, build_audit_writes
 from pagw.model.entities import DeliveryMessage, DeliveryRow, notifications
 from pagw.settings import PagwSettings
@@ -37,9 +36,11 @@ class Notifier:
         self.sender, self.stores = sender, sender.stores
 
     async def handle(self, received: ReceivedMessage[DeliveryMessage]) -> None:
-        """Make one attempt of a delivery and record its result."""
+        """Make one attempt of a waiting delivery and record its result. Raise `RetryLater` if another attempt
+        follows.
+        """
         message = received.message
-        row = await self.stores.run(notices.delivery(message.tenant, message.delivery_id))
+        row = await self.stores.run(delivery_patterns.delivery(message.tenant, message.delivery_id))
         if row is None or row.status != "waiting":
             return
         request = await self.stores.run(patterns.request_in_hand(message.tenant, message.pagw_id))
@@ -47,17 +48,19 @@ class Notifier:
             return
         if not await self._is_subscribed(row):
             await self._finish(
-                row, "given_up", Delivery("gone", None, INACTIVE_REASON), ends_subscription=False
+                row, "given_up", DeliveryAttempt("gone", None, INACTIVE_REASON), ends_subscription=False
             )
             return
         is_last = received.receive_count >= (notifications.max_receives or 1)
         try:
             delivery = await self.sender.send(row.tenant, await self.sender.build_webhook(row, request))
         except TargetRefused as refused:
-            delivery = Delivery("gone", None, f"not called: {refused.reason}")
+            delivery = DeliveryAttempt("gone", None, f"not called: {refused.reason}")
         except SecretMissing as error:
             if is_last:
-                await self._finish(row, "given_up", Delivery("retry", None, "the tenant's secret is not set"))
+                await self._finish(
+                    row, "given_up", DeliveryAttempt("retry", None, "the tenant's secret is not set")
+                )
                 return
             raise RetryLater(error.message, retry_after_s=SECRET_PAUSE_S) from error
         await self._record_attempt(row, delivery, is_last=is_last)
@@ -68,12 +71,15 @@ class Notifier:
         """
         if row.subscription_id is None:
             return True
-        found = await self.stores.run(notices.subscription(row.tenant, row.subscription_id))
+        found = await self.stores.run(delivery_patterns.subscription(row.tenant, row.subscription_id))
         if found is None or found.status != "active":
             return False
         return found.ends_at is None or found.ends_at > get_now(self.stores)
 
-    async def _record_attempt(self, row: DeliveryRow, delivery: Delivery, *, is_last: bool) -> None:
+    async def _record_attempt(self, row: DeliveryRow, delivery: DeliveryAttempt, *, is_last: bool) -> None:
+        """Finish the delivery if it was delivered, is impossible or was the last attempt. Otherwise record
+        the failure and raise `RetryLater`.
+        """
         if delivery.outcome == "delivered":
             await self._finish(row, "delivered", delivery)
             return
@@ -81,17 +87,19 @@ class Notifier:
             await self._finish(row, "given_up", delivery)
             return
         at = get_now(self.stores)
-        await self.stores.run(notices.note_delivery(row.delivery_id, "waiting", at, error=delivery.detail))
+        await self.stores.run(
+            delivery_patterns.note_delivery(row.delivery_id, "waiting", at, error=delivery.detail)
+        )
         raise RetryLater(
             f"The client did not accept {row.delivery_id}: {delivery.detail}.",
             retry_after_s=delivery.retry_after_s,
         )
 
     async def _finish(
-        self, row: DeliveryRow, status: str, delivery: Delivery, *, ends_subscription: bool = True
+        self, row: DeliveryRow, status: str, delivery: DeliveryAttempt, *, ends_subscription: bool = True
     ) -> None:
         """Record the result with its audit event. A failed delivery sets its subscription to `off` or
-        `error`.
+        `error`, if `ends_subscription`.
         """
         at = get_now(self.stores)
         is_delivered = status == "delivered"
@@ -107,7 +115,7 @@ class Notifier:
             details=summarize_delivery(delivery),
         )
         writes: list[SqlWrite[Any]] = [
-            notices.note_delivery(
+            delivery_patterns.note_delivery(
                 row.delivery_id,
                 status,
                 at,
@@ -119,7 +127,9 @@ class Notifier:
         if ends_subscription and not is_delivered and row.subscription_id is not None:
             ended = "off" if delivery.outcome == "gone" else "error"
             writes.append(
-                notices.set_subscription(row.tenant, row.subscription_id, ended, at, error=delivery.detail)
+                delivery_patterns.set_subscription(
+                    row.tenant, row.subscription_id, ended, at, error=delivery.detail
+                )
             )
         await self.stores.transact(*writes)
 

@@ -1,4 +1,4 @@
-"""The payer's stored answers and callbacks about a request, parsed.
+"""Readers of the payer's stored answers and callbacks: decisions, callback numbers, arrival times.
 
 The response builder makes the ClaimResponse from them; the callback handler checks whether a callback
 decides.
@@ -64,7 +64,9 @@ def get_newest_callback(request: RequestRow) -> str | None:
 
 
 def get_arrival_time(request: RequestRow, number: str | None) -> datetime | None:
-    """Return when the payer's answer arrived, by our clock. The payer's own time is not ours to prove."""
+    """Return when the first answer or the callback `number` arrived, by our clock, or None if unknown. The
+    payer's own time is not ours to prove.
+    """
     at = (
         request.metadata.get("answeredAt")
         if number is None

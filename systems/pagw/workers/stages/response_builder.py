@@ -47,6 +47,7 @@ class ResponseBuilder(BaseStage):
         self.lookup = lookup or RequestLookup.open()
 
     async def run(self, request: RequestRow, message: StageMessage) -> StageResult:
+        """Build and store the response to the payer's answer. Raise `StageFailed` for an invalid answer."""
         number = _get_callback_number(request)
         decision = await load_decision(self.stores, request, number, self.get_now())
         bundle = json.loads((await self.stores.run(files.bundle(request.created_at, request.pagw_id))).body)
@@ -59,6 +60,7 @@ class ResponseBuilder(BaseStage):
     async def _build_pended(
         self, request: RequestRow, bundle: dict[str, Any], decision: Decision
     ) -> StageResult:
+        """Store the interim response of a pended request, and schedule the first inquiry."""
         body = self._build_response(request, bundle, decision, request.updated_at)
         interim = request.metadata.get("interim")
         keep = files.keep_pended_response if interim is None else files.renew_pended_response
@@ -84,6 +86,7 @@ class ResponseBuilder(BaseStage):
     async def _build_final(
         self, request: RequestRow, bundle: dict[str, Any], decision: Decision, arrived: datetime | None
     ) -> StageResult:
+        """Store the final response. `arrived` is when the payer's answer arrived."""
         body = self._build_response(request, bundle, decision, decision.decided_at or request.updated_at)
         stored = await self.stores.run(files.keep_response(body, request.created_at, request.pagw_id))
         return StageResult(
@@ -113,6 +116,7 @@ class ResponseBuilder(BaseStage):
     def _build_response(
         self, request: RequestRow, bundle: dict[str, Any], decision: Decision, created: datetime
     ) -> bytes:
+        """Return the response as JSON bytes. Raise `StageFailed` if it violates the rules of responses."""
         answer = build_response_bundle(bundle, decision, pagw_id=request.pagw_id, created=created)
         # A response built from the payer's answer must pass the same rules as any other response.
         if wrong := select_errors(check_built_response(answer, bundle)):
@@ -144,6 +148,7 @@ class ResponseBuilder(BaseStage):
         ]
 
     def _build_end_notices(self, former: RequestRow, at: datetime) -> list[SqlWrite[Any]]:
+        """Return the writes that notify waiting calls, the client and subscribers of a cancellation."""
         ending = Ending(Status.CANCELLED, former.decision)
         return [
             patterns.tell_answered(former.pagw_id),

@@ -1,8 +1,8 @@
-"""passubscriptionhandler: completes a request. Stores the final response under its idempotency key, announces
-it to subscribers and sets COMPLETED.
+"""passubscriptionhandler: completes a request and announces its end to subscribers.
 
-Completion does not depend on clients' servers: each delivery is its own row and message, attempted until it
-is accepted or given up (`notifier`).
+It stores the final response under the request's idempotency key and sets COMPLETED. Completion does not
+depend on clients' servers: each delivery is its own row and message, attempted until it is accepted or given
+up (`notifier`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 from holdfast import SqlWrite, Stores
 from holdfast.core.errors import ConditionFailed, InvalidRequest, ItemUnreadable
 from pagw.domain.statuses import Stage, Status
-from pagw.model import notices, patterns
+from pagw.model import delivery_patterns, patterns
 from pagw.model.entities import RequestRow, RequestUpdate, StageMessage, SubscriptionRow
 from pagw.settings import PagwSettings
 from pagw.workers.stages.base_stage import BaseStage, Ending, StageResult, build_delivery_message
@@ -43,6 +43,9 @@ class SubscriptionHandler(BaseStage):
         self.settings = settings or PagwSettings.load()
 
     async def run(self, request: RequestRow, message: StageMessage) -> None:
+        """Announce the request's end to its subscribers and complete it, in its own transaction. A failed or
+        cancelled request keeps its status.
+        """
         if not _is_current_ending(request, message):
             return
         await self._finish_submission(request)
@@ -62,7 +65,9 @@ class SubscriptionHandler(BaseStage):
         # A failed or cancelled request has ended already: announce it and keep its status.
         is_over = request.status in (Status.FAILED, Status.CANCELLED)
         async with self.stores.sql_transaction() as sql:
-            for each in await sql.run(notices.subscribers(request.tenant, request.provider_npi or "", at)):
+            for each in await sql.run(
+                delivery_patterns.subscribers(request.tenant, request.provider_npi or "", at)
+            ):
                 await self._announce(sql, request, each.subscription_id)
                 count += 1
             step = StageResult(
@@ -75,8 +80,11 @@ class SubscriptionHandler(BaseStage):
                 await sql.run(write)
 
     async def _announce(self, sql: Any, request: RequestRow, subscription_id: str) -> None:
+        """Number the event and create the delivery to one subscription. Raise `SubscriptionUndeliverable` if
+        that is invalid.
+        """
         try:
-            numbered = await sql.run(notices.count_event(subscription_id))
+            numbered = await sql.run(delivery_patterns.count_event(subscription_id))
             for write in self._build_delivery(request, numbered[0]):
                 await sql.run(write)
         except (InvalidRequest, ItemUnreadable) as error:
@@ -90,17 +98,18 @@ class SubscriptionHandler(BaseStage):
         )
         why = "the gateway could not create a delivery. Delete this subscription and create another"
         await self.stores.run(
-            notices.set_subscription(
+            delivery_patterns.set_subscription(
                 request.tenant, undeliverable.subscription_id, "error", self.get_now(), error=why
             )
         )
 
     def _build_delivery(self, request: RequestRow, subscription: SubscriptionRow) -> list[SqlWrite[Any]]:
+        """Build the delivery's row and its message, with the request's current end."""
         at, ending = self.get_now(), _get_ending(request)
         failed = f"#{ending.format_id('f')}" if ending.failure_number else ""
         delivery_id = f"{request.pagw_id}#{subscription.subscription_id}{failed}"
         return [
-            notices.create_delivery(
+            delivery_patterns.create_delivery(
                 delivery_id=delivery_id,
                 tenant=request.tenant,
                 pagw_id=request.pagw_id,
@@ -144,6 +153,7 @@ def _is_current_ending(request: RequestRow, message: StageMessage) -> bool:
 
 
 def _get_ending(request: RequestRow) -> Ending:
+    """Return the current end of the request: failed, cancelled or completed."""
     if request.status is Status.FAILED:
         return Ending.from_failed_request(request)
     return Ending(

@@ -46,9 +46,11 @@ class Sandbox:
     # --- the help desk --------------------------------------------------------------------------------------
 
     async def get_ticket(self, request: Request) -> Response:
+        """Return a ticket with the ids of its messages; 404 if it does not exist."""
         return _ok({"ticket": ticket.to_json()}) if (ticket := self._find_ticket(request)) else _not_found()
 
     async def get_message(self, request: Request) -> Response:
+        """Return one message of a ticket; 404 if either does not exist."""
         ticket = self._find_ticket(request)
         wanted = request.path_params["message_id"]
         for message in ticket.messages if ticket else ():
@@ -57,6 +59,7 @@ class Sandbox:
         return _not_found()
 
     async def get_messages(self, request: Request) -> Response:
+        """Return all messages of a ticket, oldest first; 404 if it does not exist."""
         ticket = self._find_ticket(request)
         if ticket is None:
             return _not_found()
@@ -86,12 +89,14 @@ class Sandbox:
     # --- the shop -------------------------------------------------------------------------------------------
 
     async def get_order(self, request: Request) -> Response:
+        """Return an order of the shop; 404 if it does not exist."""
         order = self.shop.find_order(request.path_params["number"])
         return _not_found() if order is None else _ok({"order": order})
 
     # --- control endpoints ----------------------------------------------------------------------------------
 
     async def open_ticket(self, request: Request) -> Response:
+        """Open a ticket, or return the existing one with this id."""
         body = await request.json()
         ticket = self.desk.open_ticket(body["id"], body.get("channel", "email"), body.get("customer", {}))
         return _ok({"ticket": ticket.to_json()})
@@ -118,10 +123,12 @@ class Sandbox:
         return _ok({"message": asdict(message), "payload": payload})
 
     async def add_order(self, request: Request) -> Response:
+        """Add or replace an order of the shop."""
         self.shop.add_order(SandboxOrder(**await request.json()))
         return _ok({})
 
     async def set_faults(self, request: Request) -> Response:
+        """Replace the injected faults."""
         self.faults = Faults(**await request.json())
         return _ok({})
 

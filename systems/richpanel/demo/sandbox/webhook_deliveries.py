@@ -19,7 +19,7 @@ from holdfast.web import sign
 
 MAX_ATTEMPTS: Final = 12
 PAUSE_S: Final = 0.05
-PAUSE_S_MAX: Final = 2.0
+MAX_PAUSE_S: Final = 2.0
 SIGNATURE_HEADER: Final = "x-richpanel-signature"
 CLIENT_ERRORS: Final = range(400, 500)
 TOO_MANY: Final = 429
@@ -102,7 +102,7 @@ class WebhookDeliveries:
             if status in CLIENT_ERRORS and status != TOO_MANY:
                 self.refused += 1
                 return
-            await asyncio.sleep(self._random.uniform(0, min(PAUSE_S * 2**attempt, PAUSE_S_MAX)))
+            await asyncio.sleep(self._random.uniform(0, min(PAUSE_S * 2**attempt, MAX_PAUSE_S)))
         self.refused += 1
 
     async def _post(self, body: bytes) -> int | None:

@@ -37,7 +37,11 @@ MISSING_BAG_JOURNEYS: Final = (50, 150, 250)
 
 
 def count_bags(block: Block, journeys: Sequence[Journey]) -> list[int]:
-    """Return the number of checked bags of each journey."""
+    """Return the number of checked bags of each journey, in the order of the journeys.
+
+    The bags are shared among journeys that wait at the hub and those that have ended elsewhere; others have
+    none.
+    """
     at_hub = [index for index, journey in enumerate(journeys) if _is_waiting_at_hub(block, journey)]
     landed = [index for index, journey in enumerate(journeys) if _is_claimed(journey)]
     counts = [0] * len(journeys)
@@ -67,6 +71,7 @@ def count_paid_bags(block: Block, counts: Sequence[int]) -> list[int]:
 
 
 def build_bags(block: Block, journeys: Sequence[Journey], counts: Sequence[int]) -> Iterator[Bag]:
+    """Yield the bags of all journeys. `counts` has the number of bags of each journey."""
     draw, numbers = block.create_random("bags"), count(1)
     at_hub = list(chain.from_iterable(repeat(status, share) for status, share in HUB_STATUS_COUNTS.items()))
     draw.shuffle(at_hub)
@@ -79,16 +84,21 @@ def build_bags(block: Block, journeys: Sequence[Journey], counts: Sequence[int])
 
 
 def _is_waiting_at_hub(block: Block, journey: Journey) -> bool:
+    """Return whether the passenger has a seat on one of the document's flights, still at the hub."""
     return journey.has_seat and block.is_documented(journey.main.leg_key)
 
 
 def _is_claimed(journey: Journey) -> bool:
-    """Return whether the journey has ended, elsewhere than in Abu Dhabi."""
+    """Return whether the passenger had a seat and the journey has ended, elsewhere than in Abu Dhabi."""
     last = journey.legs[-1]
     return journey.has_seat and last.has_landed and last.flight.destination != HUB
 
 
 def _build_bag(journey: Journey, number: int, piece: int, status: BaggageStatus, weight: Decimal) -> Bag:
+    """Build a bag of the journey's first booking.
+
+    `number` is its number in the sample, `piece` in the journey.
+    """
     flight, tag = journey.main.flight, _format_tag(number)
     head = (
         f".F/{flight.flight_number}/{flight.scheduled_departure:%d%b}/{flight.destination}/Y\n".upper()
@@ -107,7 +117,7 @@ def _build_bag(journey: Journey, number: int, piece: int, status: BaggageStatus,
 
 
 def _format_tag(number: int) -> str:
-    """Format a bag tag. Each leading digit has a million serials."""
+    """Format the bag tag of a running number. Each leading digit has a million serials."""
     return f"{number // 1_000_000 % 10}{CARRIER_CODE}{number % 1_000_000:06d}"
 
 

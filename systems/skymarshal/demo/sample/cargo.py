@@ -1,4 +1,4 @@
-"""The cargo of a block: shipments on one flight, and some that connect in Abu Dhabi."""
+"""The cargo assignments of a block: shipments on one flight, and some with two legs via Abu Dhabi."""
 
 from __future__ import annotations
 
@@ -57,7 +57,11 @@ HANDLING: Final = (
 
 @dataclass(frozen=True)
 class Consignment:
-    """One shipment on one flight. `place` is its number on that flight, starting at 0."""
+    """One shipment on one flight, before it becomes an assignment.
+
+    `shipment` is its number in the block, `leg` its leg starting at 1, `place` its index on that flight
+    starting at 0.
+    """
 
     shipment: int
     leg: int
@@ -67,6 +71,7 @@ class Consignment:
 
     @property
     def handling(self) -> list[Handling]:
+        """The handling codes, chosen by the number of the shipment."""
         return HANDLING[self.shipment % len(HANDLING)]
 
 
@@ -91,7 +96,10 @@ def _plan_through_shipments(block: Block) -> Iterator[tuple[int, int, Departure,
 
 
 def _plan_single_shipments(block: Block) -> Iterator[tuple[int, int, Departure, Decimal]]:
-    """Yield the shipments on one flight, with the numbers that the connecting ones leave free."""
+    """Yield the shipments on one flight, as shipment, leg number, departure and weight.
+
+    They have the numbers that the connecting ones leave free.
+    """
     draw, through = block.create_random("freight"), sum(several for *_, several in THROUGH_SHIPMENTS)
     shipments = (
         number
@@ -105,10 +113,12 @@ def _plan_single_shipments(block: Block) -> Iterator[tuple[int, int, Departure, 
 
 
 def _draw_weight(draw: Random) -> Decimal:
+    """Draw a weight in kilograms, from 20 up to 1,200, with one decimal."""
     return Decimal(draw.randrange(200, 12_000)) / 10
 
 
 def _build_assignment(block: Block, number: int, consignment: Consignment) -> CargoAssignment:
+    """Build the stored assignment of a consignment. `number` is the assignment's number in the block."""
     flight, shipment = consignment.departure.flight, block.to_global_number(SHIPMENTS, consignment.shipment)
     status = _derive_status(consignment)
     # Cargo that is not loaded yet has no unit number and sometimes no weight.
@@ -135,6 +145,7 @@ def _build_assignment(block: Block, number: int, consignment: Consignment) -> Ca
 
 
 def _derive_status(consignment: Consignment) -> LoadingStatus:
+    """Return the loading status by the flight's progress at the sample's time and by the place on it."""
     if consignment.departure.has_landed:
         return LoadingStatus.ARRIVED if consignment.place % 3 == 0 else LoadingStatus.DELIVERED
     if consignment.departure.is_flown:
@@ -145,5 +156,6 @@ def _derive_status(consignment: Consignment) -> LoadingStatus:
 
 
 def _format_awb(shipment: int) -> str:
+    """Format the air waybill number of a shipment, with a valid check digit."""
     serial = f"{(1_234_500 + shipment * 37) % 10_000_000:07d}"
     return f"607{serial}{compute_awb_check_digit(serial)}"

@@ -74,7 +74,7 @@ def build_crew_assignments(block: Block) -> Iterator[CrewAssignment]:
 
 
 def _split_duties(block: Block) -> Iterator[list[Departure]]:
-    """Split each aircraft's flights where the crew changes."""
+    """Yield the flights of each duty: an aircraft's flights, split at long ground times and at 12 hours."""
     for line in block.lines_of_flying:
         sectors = [line[0]]
         for departure in line[1:]:
@@ -88,7 +88,7 @@ def _split_duties(block: Block) -> Iterator[list[Departure]]:
 
 
 def _get_duty_times(sectors: Sequence[Departure]) -> tuple[datetime, datetime]:
-    """Return the report and the release time of a duty."""
+    """Return the report and the release time of a duty with these sectors in order of time."""
     first, last = sectors[0].flight, sectors[-1].flight
     return first.scheduled_departure - REPORT_BEFORE, last.scheduled_arrival + RELEASE_AFTER
 
@@ -119,6 +119,10 @@ def _build_assignment(
     start: datetime,
     end: datetime,
 ) -> CrewAssignment:
+    """Build the roster row of a crew member on one flight. `number` is its number in the block.
+
+    `start` and `end` are those of the whole duty.
+    """
     flight = departure.flight
     route = f"{flight.origin}-{flight.destination}"
     head = (

@@ -1,4 +1,4 @@
-"""Passengers and their bookings: journeys of several flights first, then single flights."""
+"""Sample passengers with their journeys and bookings: first journeys of several flights, then of one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,11 @@ TIERS: Final = ("BRONZE", "SILVER", "GOLD", "PLATINUM")
 
 @dataclass(frozen=True)
 class Journey:
-    """One passenger's journey and its bookings, the main flight's first: the bags belong to that booking."""
+    """One passenger's journey over one or more flights.
+
+    `booking_ids` follow `legs_in_booking_order`: the main flight's booking comes first, and the bags belong
+    to it.
+    """
 
     passenger: Passenger
     legs: Sequence[Departure]
@@ -57,16 +61,18 @@ class Journey:
 
     @property
     def has_seat(self) -> bool:
+        """Whether the journey is confirmed or flown, not waitlisted, cancelled or missed."""
         return self.status in (BookingStatus.CONFIRMED, BookingStatus.FLOWN)
 
     @property
     def legs_in_booking_order(self) -> list[Departure]:
+        """The legs with the main flight first."""
         return [self.main, *(leg for leg in self.legs if leg is not self.main)]
 
 
 @dataclass
 class _Counters:
-    """Running numbers of the block that is being planned."""
+    """The random generator and the running numbers of the block that is being planned."""
 
     block: Block
     rng: Random
@@ -110,11 +116,13 @@ def _find_departure(block: Block, token: str) -> Departure:
 
 
 def _scale_passengers(block: Block, legs: Sequence[Departure], passengers: int) -> int:
+    """Scale a number of passengers by the block's fraction, except on flights that the document names."""
     is_fixed = any(block.is_documented(leg.leg_key) for leg in legs)
     return passengers if is_fixed else block.scale_count(passengers)
 
 
 def _get_seated_status(legs: Sequence[Departure]) -> BookingStatus:
+    """Return FLOWN if all legs have departed, otherwise CONFIRMED."""
     return BookingStatus.FLOWN if all(leg.is_flown for leg in legs) else BookingStatus.CONFIRMED
 
 
@@ -124,7 +132,10 @@ def _get_leg_status(status: BookingStatus, departure: Departure) -> BookingStatu
 
 
 def _list_remaining_statuses(block: Block, departure: Departure, taken: int) -> Iterator[BookingStatus]:
-    """Yield the statuses of the flight's other bookings: the design document's counts, or a usual mix."""
+    """Yield the statuses of the flight's other bookings: the design document's counts, or a usual mix.
+
+    `taken` is the number of bookings that the flight already has.
+    """
     usual = BookingStatus.FLOWN if departure.is_flown else BookingStatus.CONFIRMED
     if block.is_documented(departure.leg_key):
         confirmed, waitlisted, cancelled = DOCUMENTED_STATUSES[departure.leg_key]
@@ -144,12 +155,20 @@ def _list_remaining_statuses(block: Block, departure: Departure, taken: int) -> 
 
 
 def _build_journey(counters: _Counters, legs: Sequence[Departure], status: BookingStatus) -> Journey:
+    """Build a journey for a new passenger.
+
+    Its main flight leaves Abu Dhabi if one does, on the largest aircraft.
+    """
     main = max(legs, key=lambda leg: (leg.flight.origin == "AUH", leg.flight.capacity))
     ids = [BookingId(str(counters.block.to_global_number(BOOKINGS, next(counters.bookings)))) for _ in legs]
     return Journey(_build_passenger(counters), legs, main, status, ids)
 
 
 def _build_passenger(counters: _Counters) -> Passenger:
+    """Build the next passenger, with random name, tier and assistance.
+
+    The first one is the design document's.
+    """
     number, draw = counters.block.to_global_number(PASSENGERS, next(counters.passengers)), counters.rng
     is_known = number == 1
     has_card = is_known or draw.random() < 0.3
@@ -164,6 +183,7 @@ def _build_passenger(counters: _Counters) -> Passenger:
 
 
 def _format_passenger_id(number: int) -> PassengerId:
+    """Format a passenger id of two letters, eight digits and a letter from a running number."""
     digits = number * 7_654_321 % 10**8
     return PassengerId(
         f"{chr(65 + number % 25)}{chr(65 + number // 25 % 26)}{digits:08d}{chr(65 + number % 26)}"
@@ -184,11 +204,13 @@ def _format_pnr(number: int) -> str:
 
 
 def _get_cabin(departure: Departure, place: int) -> str:
+    """Return the cabin letter of the `place`-th seat: F only on the largest aircraft, then J, then Y."""
     share = place / max(1, departure.flight.capacity)
     return "F" if share < 0.02 and departure.flight.capacity > 400 else "J" if share < 0.14 else "Y"
 
 
 def _format_seat(departure: Departure, place: int) -> str:
+    """Format the `place`-th seat of the aircraft, starting at 0, such as 12C."""
     width = "ABCDEFGHJK" if departure.flight.capacity > 250 else "ABCDEF"
     return f"{place // len(width) + 1}{width[place % len(width)]}"
 
@@ -202,6 +224,7 @@ def _build_booking(
     cabin: str,
     bags: int,
 ) -> Booking:
+    """Build one booking of a journey. `bags` is the number of bags paid for."""
     passenger, flight = journey.passenger, departure.flight
     head = (
         f"{flight.flight_number}/{flight.scheduled_departure:%d%b} {flight.origin} PART1\n".upper()
@@ -225,5 +248,6 @@ def _build_booking(
 
 @lru_cache(maxsize=16_384)
 def _compute_fare(origin: str, destination: str, cabin: str, booking: int) -> Decimal:
+    """Compute a fare from distance and cabin, varied by the booking's number."""
     usual = 180 + compute_distance_km(origin, destination) * {"F": 1.4, "J": 0.55}.get(cabin, 0.12)
     return Decimal(round(usual * (0.8 + booking % 41 / 100)))

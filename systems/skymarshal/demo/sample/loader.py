@@ -44,7 +44,11 @@ Progress = Callable[[str, int, int], None]
 
 
 async def load_sample(stores: Stores, *, scale: float = 1, progress: Progress | None = None) -> int:
-    """Create the absent tables, fill all tables and return the number of rows. It may be run again."""
+    """Create the absent tables, fill all tables and return the number of rows, existing ones included.
+
+    `scale` 1 is the design document's size; `progress` is called after each batch. It may be run again. Raise
+    `InvalidRequest` unless the scale is above 0.
+    """
     if scale <= 0:
         raise InvalidRequest(f"Invalid scale {scale}: expected a number above 0, such as 1 or 0.1.")
     tables = TABLES if stores.system is None else stores.system.tables
@@ -92,6 +96,10 @@ async def _choose_roster_tables(stores: Stores, state: MigrationState | None) ->
 
 
 async def _write_block(writer: _RowWriter, block: Block, rosters: _RosterTables) -> None:
+    """Generate the rows of a block and write them table by table.
+
+    `rosters` says where its crews are written.
+    """
     planned = build_journeys(block)
     counts = count_bags(block, planned)
     flights = [departure.flight for departure in block.departures.values()]
@@ -122,19 +130,25 @@ async def _write_block(writer: _RowWriter, block: Block, rosters: _RosterTables)
 
 
 def _look_up_flights(rows: Sequence[Flight]) -> BatchGet[Flight]:
+    """Build the batch read that finds these flights if they exist."""
     return patterns.flights_by_id([row.flight_id for row in rows])
 
 
 def _look_up_assignments(rows: Sequence[CrewAssignment]) -> BatchGet[CrewAssignment]:
+    """Build the batch read that finds these rows of the old roster table if they exist."""
     return batch_get(CrewAssignment.of(row.roster_id).get() for row in rows)
 
 
 def _look_up_duties(rows: Sequence[CrewDuty]) -> BatchGet[CrewDuty]:
+    """Build the batch read that finds these rows of the new roster table if they exist."""
     return batch_get(CrewDuty.of(row.crew_id).get(row.duty_start, row.roster_id) for row in rows)
 
 
 class _RowWriter:
-    """A writer of rows that counts them and reports progress."""
+    """A writer of rows in batches that counts them and reports progress.
+
+    `expected` is the approximate total.
+    """
 
     def __init__(self, stores: Stores, expected: int, progress: Progress | None) -> None:
         self.stores, self.rows_written = stores, 0
@@ -170,11 +184,13 @@ class _RowWriter:
             raise several.exceptions[0] from several
 
     async def _select_absent(self, rows: Sequence[E], look_up: BatchGet[Any]) -> list[E]:
+        """Return those of the rows that the read does not find."""
         found = await self.stores.run(look_up)
         return [row for row, existing in zip(rows, found, strict=True) if existing is None]
 
 
 def _split_batches(rows: Iterable[E]) -> Iterator[list[E]]:
+    """Yield the rows in lists of at most 25."""
     source = iter(rows)
     while batch := list(islice(source, BATCH_ROWS)):
         yield batch

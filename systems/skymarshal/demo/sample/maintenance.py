@@ -1,4 +1,4 @@
-"""Maintenance work on the aircraft of a block, and its staff.
+"""The work orders on the aircraft of a block, and the maintenance shifts of their staff.
 
 Most work is closed, some is open, some deferred under the MEL.
 """
@@ -39,13 +39,14 @@ TASKS: Final = (
 
 @dataclass(frozen=True)
 class PlannedWork:
-    """A work order and its index in the block."""
+    """A work order and its index in the block, starting at 0."""
 
     place: int
     order: WorkOrder
 
 
 def build_work_orders(block: Block) -> Iterator[PlannedWork]:
+    """Yield the block's work orders, scaled, but always those that the document and the examples name."""
     tails = sorted(block.registrations)
     for place in range(WORK_ORDERS):
         tail = tails[place % len(tails)]
@@ -58,12 +59,14 @@ def build_work_orders(block: Block) -> Iterator[PlannedWork]:
 
 
 def build_maintenance_shifts(block: Block, works: Iterator[PlannedWork]) -> Iterator[MaintenanceShift]:
+    """Yield five shifts for each work order."""
     for work in works:
         for member in range(STAFF_EACH):
             yield _build_shift(block, work, member)
 
 
 def _build_order(block: Block, place: int, tail: str, *, is_known: bool) -> WorkOrder:
+    """Build the work order at an index of the block. `is_known` marks the design document's WO-10193."""
     task, category = TASKS[place % len(TASKS)]
     status = WorkOrderStatus.IN_PROGRESS if is_known else _choose_status(place, category)
     opened = DAY_ZERO - timedelta(days=BLOCK_DAYS * block.index + 1 + (0 if is_known else place % 4))
@@ -79,6 +82,7 @@ def _build_order(block: Block, place: int, tail: str, *, is_known: bool) -> Work
 
 
 def _choose_status(place: int, category: MelCategory | None) -> WorkOrderStatus:
+    """Choose the status by the index in the block: mostly closed; deferred only with an MEL category."""
     if category is not None and place % 5 == 0:
         return WorkOrderStatus.DEFERRED
     if place % 31 == 9:
@@ -87,7 +91,10 @@ def _choose_status(place: int, category: MelCategory | None) -> WorkOrderStatus:
 
 
 def _build_shift(block: Block, work: PlannedWork, member: int) -> MaintenanceShift:
-    """Build a shift. Two of the staff work the evening, two the night, one the morning."""
+    """Build the shift of one member, by index.
+
+    Two of the staff work the evening, two the night, one the morning.
+    """
     opened = DAY_ZERO - timedelta(
         days=BLOCK_DAYS * block.index + (0 if work.place == KNOWN_ORDER_INDEX else 1 + work.place % 4)
     )

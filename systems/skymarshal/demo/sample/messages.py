@@ -1,4 +1,4 @@
-"""The teletype messages stored with rows, long enough to give each row the design document's size.
+"""Teletype messages that are stored with sample rows, to give each row the design document's size.
 
 The document's capacity units (82.4 for 412 bookings) imply items of 1,638 bytes. The message fills what a
 row's other attributes leave of that.
@@ -54,7 +54,10 @@ _TRAILERS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def add_message(kind: str, head: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Add a message that starts with `head` and brings the item to the design document's size."""
+    """Return the fields with a message added that brings the item to the design document's size.
+
+    `kind` is the message type, a key of `_TRAILERS`; `head` is the start of the text.
+    """
     used = sum(len(name) + _measure_value(value) for name, value in fields.items() if value is not None)
     remaining = ITEM_BYTES - used - len(MESSAGE_ATTRIBUTE)
     text = f"{kind}\n{head}{_build_trailer(kind)}"[:remaining]
@@ -63,6 +66,7 @@ def add_message(kind: str, head: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache
 def _build_trailer(kind: str) -> str:
+    """Return 80 remark lines of a message type, each on a new line."""
     lines = cycle(_TRAILERS[kind])
     return "".join("\n" + next(lines).format(number % 9 + 1) for number in range(80))
 

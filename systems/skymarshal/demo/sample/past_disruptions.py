@@ -1,4 +1,4 @@
-"""Past disruptions and the passengers they affected: 346 rows per block, as in the design document."""
+"""Past disruptions of a block and their passengers: 346 passenger rows at full scale, as in the document."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TIER_RISKS: Final = {
 
 @dataclass(frozen=True)
 class PastDisruption:
-    """A past disruption of a flight, with the number of passengers affected."""
+    """A past disruption of a flight: its delay in minutes, its code and the most passengers affected."""
 
     leg_key: LegKey
     kind: DisruptionKind
@@ -45,7 +45,10 @@ DELAYS: Final = (
 def build_disruptions(
     block: Block, journeys: Sequence[Journey]
 ) -> Iterator[tuple[Disruption, list[DisruptedPassenger]]]:
-    """Yield each past disruption of the block with its affected passengers."""
+    """Yield each past disruption of the block with its affected passengers.
+
+    They are the first passengers with a seat on the flight, fewer than planned if fewer have one.
+    """
     several = (SWAP if block.is_first else SWAP_LATER, *DELAYS)
     for number, past in enumerate(several, 1):
         disruption_id = DisruptionId(f"D-{block.to_global_number(len(several), number)}")
@@ -60,6 +63,7 @@ def build_disruptions(
 def _build_disruption(
     block: Block, disruption_id: DisruptionId, past: PastDisruption, hit: int
 ) -> Disruption:
+    """Build the settled decision on a past disruption. `hit` is the number of passengers affected."""
     flight = block.departures[past.leg_key].flight
     is_swap = past.kind is DisruptionKind.SWAP
     return Disruption(
@@ -81,6 +85,7 @@ def _build_disruption(
 def _build_disrupted_passenger(
     disruption_id: DisruptionId, past: PastDisruption, journey: Journey
 ) -> DisruptedPassenger:
+    """Build a passenger's row. The loyalty tier alone sets the risk, and the risk the score: 25, 10 or 0."""
     risk = TIER_RISKS.get(journey.passenger.tier or "", ReputationRisk.LOW)
     return DisruptedPassenger(
         passenger_id=journey.passenger.passenger_id,

@@ -1,4 +1,4 @@
-"""The flights of a block. All other sample data refers to them.
+"""The flights of a block of sample data, to which all other sample data refers.
 
 Block 0 holds the design document's rows, around 30 January 2026. Every further block is the same, five days
 earlier, with flights, people, crews and aircraft of its own. So the data per flight, passenger and aircraft
@@ -33,7 +33,10 @@ DOCUMENTED_LEGS: Final[frozenset[LegKey]] = frozenset({("EY11", 0), ("EY31", 0)}
 
 @dataclass(frozen=True)
 class Departure:
-    """A flight of the sample, with its number of bookings of every status."""
+    """A flight of the sample.
+
+    `leg_key` is its number and day, `sold` its number of bookings of every status.
+    """
 
     leg_key: LegKey
     flight: Flight
@@ -41,10 +44,12 @@ class Departure:
 
     @property
     def is_flown(self) -> bool:
+        """Whether the flight was scheduled to depart before the sample's current time."""
         return self.flight.scheduled_departure < SAMPLE_TIME
 
     @property
     def has_landed(self) -> bool:
+        """Whether the flight arrived before the sample's current time."""
         return self.flight.arrival < SAMPLE_TIME
 
 
@@ -57,6 +62,7 @@ class Block:
 
     @property
     def is_first(self) -> bool:
+        """Whether this is block 0, which has the design document's rows."""
         return self.index == 0
 
     def is_documented(self, leg_key: LegKey) -> bool:
@@ -64,15 +70,18 @@ class Block:
         return self.is_first and leg_key in DOCUMENTED_LEGS
 
     def create_random(self, purpose: str) -> Random:
-        """Return a generator that yields the same numbers on every run, independent of other draws."""
+        """Return a random generator for one purpose, with the same numbers on every run.
+
+        Draws for other purposes do not change them.
+        """
         return Random(f"skymarshal {purpose} {self.index}")
 
     def to_global_number(self, per_block: int, count: int) -> int:
-        """Return a running number over all blocks, starting at 1."""
+        """Convert a number within this block to a number over all blocks, which have `per_block` each."""
         return self.index * per_block + count
 
     def scale_count(self, count: int) -> int:
-        """Scale a count by the block's fraction."""
+        """Scale a count by the block's fraction, rounded."""
         return round(count * self.fraction)
 
     @cached_property
@@ -95,9 +104,14 @@ class Block:
 
     @property
     def registrations(self) -> list[str]:
+        """The registrations of the airline's own aircraft that fly in this block."""
         return [departures[0].flight.aircraft_registration for departures in self.lines_of_flying]
 
     def _build_departure(self, line: int, row: Mapping[str, str], lines: int) -> Departure:
+        """Build the departure of a row of the sample flights.
+
+        `line` is its number, `lines` the number of rows.
+        """
         service = next(each for each in get_services() if each.flight_number == row["flight_number"])
         tail, leg = get_aircraft(row["aircraft"]), (row["flight_number"], int(row["day"]))
         day = DAY_ZERO + timedelta(days=leg[1] - BLOCK_DAYS * self.index)
@@ -132,7 +146,7 @@ class Block:
 
 
 def build_blocks(scale: float) -> Iterator[Block]:
-    """Yield as many whole blocks as the scale has, then a part of one."""
+    """Yield as many whole blocks as the scale has, then a part of one for the remaining fraction."""
     whole = int(scale)
     yield from (Block(index) for index in range(whole))
     if rest := scale - whole:
@@ -140,4 +154,5 @@ def build_blocks(scale: float) -> Iterator[Block]:
 
 
 def _format_registration(number: int) -> str:
+    """Format a registration with three letters that encode the number."""
     return FLEET_PREFIX + "".join(chr(65 + number // 26**power % 26) for power in (2, 1, 0))

@@ -5,7 +5,7 @@ processes of the service sign their calls. Endpoints take the request alone and 
 (`holdfast.web.direct_routes`).
 
     sockets    the handshake of an employee's WebSocket  connections  frames posted by other processes
-    bookings   request, follow, answer, approve          audits       by booking and by time, also as CSV
+    bookings   request, follow, answer, approve, audit   audits       by time, and CSV exports
     policies   for admins                                csv_export   CSV that a spreadsheet does not execute
 """
 
@@ -26,8 +26,7 @@ from tripcortex.settings import TripCortexSettings
 
 
 def build_api_routes(stores: Stores) -> list[APIRouter]:
-    """Return all routers of the API. The WebSocket route and the posting route share one hub of open sockets.
-    """
+    """Return all routers of the API. `sockets` and `connections` share one hub of open sockets."""
     gate, hub = Gate(stores, TripCortexSettings.load()), Hub()
     return [
         build_socket_routes(gate, hub),

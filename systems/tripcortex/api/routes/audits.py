@@ -129,9 +129,7 @@ def build_audit_row(entry: AuditRecord) -> Mapping[str, Any]:
 
 
 def build_booking_row(booking: Booking) -> Mapping[str, Any]:
-    """Return a booking as a CSV row: the trip, the chosen option, price and budget cap, days ahead, breaches,
-    end.
-    """
+    """Return a booking as a CSV row for reports: trip, option, prices, days ahead, breaches and end."""
     plan, option = booking.booking_plan, booking.selected_option
     trip = None if plan is None else plan.parameters
     return {

@@ -1,6 +1,6 @@
 """The wrapper around every employee route: bearer token, admin role, correlation id, and problem responses.
 
-    correlation id → caller (token) → role → route; an error in any of them becomes a problem (RFC 9457)
+correlation id → caller (token) → role → route; an error in any of them becomes a problem (RFC 9457)
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Gate:
-    """The stores, settings, authenticator and booking operations that the routes share, and their
-    authentication.
+    """Authentication of the routes, and the stores, settings and booking operations that they share.
 
     One per process and component.
     """
@@ -84,7 +83,9 @@ async def respond(request: Request, route: Callable[[], Awaitable[Response]]) ->
 
 
 async def build_error_response(request: Request, error: Exception) -> Response:
-    """Return the problem response of an error; for an unknown error log its location and return a bare 500.
+    """Return the problem response of an error.
+
+    For an unknown error log its location and return a 500 without its details.
     """
     try:
         return await build_problem_response(request, error)

@@ -21,13 +21,14 @@ from tripcortex.api.websocket.node_gateway import SECRET, SIGNATURE_HEADER, buil
 from tripcortex.api.websocket.ports import ConnectionGone
 
 # API Gateway's limit.
-FRAME_BYTES_MAX: Final = 128 * 1024
+MAX_FRAME_BYTES: Final = 128 * 1024
 GONE: Final = 410
 
 
 def build_connection_routes(gate: Gate, hub: Hub) -> APIRouter:
-    """Return the router of `POST /@connections/{connection_id}`: verify the signature, then send; 410 if
-    gone.
+    """Return the router of `POST /@connections/{connection_id}`.
+
+    It verifies the signature, then sends the frame; 410 if the connection is not open here.
     """
     router = APIRouter(tags=["live"])
     secrets = open_secrets()
@@ -47,7 +48,7 @@ def build_connection_routes(gate: Gate, hub: Hub) -> APIRouter:
             # Read no more than a frame's size: the caller is not authenticated yet.
             connection_id, body = (
                 request.path_params["connection_id"],
-                await read_body(request, FRAME_BYTES_MAX),
+                await read_body(request, MAX_FRAME_BYTES),
             )
             given = request.headers.get(SIGNATURE_HEADER)
             live = secrets.get(SECRET).live

@@ -83,6 +83,7 @@ def _escape_formula(text: str) -> str:
 
 
 def _encode_rows(rows: Sequence[Sequence[str]]) -> bytes:
+    """Return the rows as CSV in UTF-8."""
     out = io.StringIO()
     csv.writer(out).writerows(rows)
     return out.getvalue().encode()

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from tripcortex.api.routes.request_params import LIMIT_DEFAULT, LIMIT_MAX
+from tripcortex.api.routes.request_params import LIMIT_DEFAULT, MAX_LIMIT
 from tripcortex.api.websocket.node_gateway import SIGNATURE_HEADER
 
 Parameter = dict[str, Any]
@@ -35,6 +35,7 @@ SCHEMES: Final[dict[str, Any]] = {
 
 class Csv(Response):
     """The response class of a route that answers CSV, for its media type in OpenAPI."""
+
     media_type = CSV
 
 
@@ -49,7 +50,12 @@ def build_parameter(
 
     Path parameters are always required.
     """
-    parameter = {"name": name, "in": place, "description": description, "required": required or place == "path"}
+    parameter = {
+        "name": name,
+        "in": place,
+        "description": description,
+        "required": required or place == "path",
+    }
     return {**parameter, "schema": {"type": "string", **schema}}
 
 
@@ -72,7 +78,7 @@ LIMIT: Final = build_parameter(
     "The maximum number of items in a page.",
     type="integer",
     minimum=1,
-    maximum=LIMIT_MAX,
+    maximum=MAX_LIMIT,
     default=LIMIT_DEFAULT,
 )
 SINCE: Final = build_parameter(
@@ -139,15 +145,16 @@ def add_security_schemes(app: FastAPI) -> None:
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _get_response_class(gives: type[BaseModel] | str | None) -> type[Response]:
-    if isinstance(gives, str):
+def _get_response_class(response: type[BaseModel] | str | None) -> type[Response]:
+    """Return the response class for OpenAPI: CSV for a media type, none for no response, else JSON."""
+    if isinstance(response, str):
         return Csv
-    return NoContent if gives is None else JSONResponse
+    return NoContent if response is None else JSONResponse
 
 
-def _build_content(takes: type[BaseModel] | Mapping[str, Any]) -> dict[str, Any]:
+def _build_content(request_body: type[BaseModel] | Mapping[str, Any]) -> dict[str, Any]:
     """Return OpenAPI content: a mapping as given, a model as inline JSON Schema."""
-    if isinstance(takes, Mapping):
-        return dict(takes)
+    if isinstance(request_body, Mapping):
+        return dict(request_body)
     # Inline: a reference would need the components of an app that does not exist yet.
-    return {"application/json": {"schema": takes.model_json_schema(by_alias=True)}}
+    return {"application/json": {"schema": request_body.model_json_schema(by_alias=True)}}

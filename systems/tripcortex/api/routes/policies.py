@@ -41,9 +41,9 @@ from tripcortex.policies.uploads import get_document_id
 FORM_MEDIA_TYPE: Final = "multipart/form-data"
 FILE_FIELD: Final = "file"
 RULES_FIELD: Final = "rules"
-RULES_BYTES_MAX: Final = 256 * 1024
+MAX_RULES_BYTES: Final = 256 * 1024
 # What a form may have in addition to its file.
-FORM_BYTES_MAX: Final = RULES_BYTES_MAX + 64 * 1024
+MAX_FORM_BYTES: Final = MAX_RULES_BYTES + 64 * 1024
 UNSUPPORTED: Final = 415
 BINARY: Final[Mapping[str, Any]] = {"schema": {"type": "string", "format": "binary"}}
 FILE_CONTENT: Final[Mapping[str, Any]] = {
@@ -200,7 +200,7 @@ async def _parse_upload(request: Request, employee: Employee, bytes_max: int) ->
     """
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media == FORM_MEDIA_TYPE:
-        return await _parse_form(limit_body(request, bytes_max + FORM_BYTES_MAX), employee)
+        return await _parse_form(limit_body(request, bytes_max + MAX_FORM_BYTES), employee)
     if media in ("application/json", "application/x-www-form-urlencoded", ""):
         raise HTTPException(
             UNSUPPORTED,
@@ -212,7 +212,7 @@ async def _parse_upload(request: Request, employee: Employee, bytes_max: int) ->
 
 async def _parse_form(request: Request, employee: Employee) -> Upload:
     """Return the form's file and, if sent, its validated rules. Raise `InvalidRequest` without a file."""
-    async with request.form(max_files=2, max_fields=4, max_part_size=RULES_BYTES_MAX) as form:
+    async with request.form(max_files=2, max_fields=4, max_part_size=MAX_RULES_BYTES) as form:
         file, rules = form.get(FILE_FIELD), form.get(RULES_FIELD)
         if not isinstance(file, UploadFile):
             raise InvalidRequest("The form has no file: send one in the field `file`.")
@@ -232,9 +232,9 @@ async def _read_rules_text(field: UploadFile | str | None) -> str:
     """
     if not isinstance(field, UploadFile):
         return field or ""
-    body = await field.read(RULES_BYTES_MAX + 1)
-    if len(body) > RULES_BYTES_MAX:
-        raise InvalidRequest(f"The rules are larger than the limit of {RULES_BYTES_MAX} bytes.")
+    body = await field.read(MAX_RULES_BYTES + 1)
+    if len(body) > MAX_RULES_BYTES:
+        raise InvalidRequest(f"The rules are larger than the limit of {MAX_RULES_BYTES} bytes.")
     if not body:
         raise InvalidRequest("The rules file is empty: send the rules, or omit the field.")
     try:

@@ -17,11 +17,11 @@ from tripcortex.api.identity import EMPLOYEE_FORM, Employee
 from tripcortex.model.entities import EmployeeId
 
 LIMIT_DEFAULT: Final = 20
-LIMIT_MAX: Final = 200
-CURSOR_CHARS_MAX: Final = 10_000
-JSON_BYTES_MAX: Final = 64 * 1024
+MAX_LIMIT: Final = 200
+MAX_CURSOR_CHARS: Final = 10_000
+MAX_JSON_BYTES: Final = 64 * 1024
 # For the whole body, so that a client that sends single bytes does not hold a connection longer.
-BODY_S_MAX: Final = 60.0
+MAX_BODY_S: Final = 60.0
 # The document's default: the last 30 days.
 RANGE_DAYS: Final = 30
 TOO_LARGE: Final = 413
@@ -32,6 +32,7 @@ M = TypeVar("M", bound=BaseModel)
 
 class Range(NamedTuple):
     """A time range in UTC, both ends inclusive."""
+
     since: datetime
     until: datetime
 
@@ -41,15 +42,17 @@ async def parse_json(request: Request, model: type[M]) -> M:
 
     Raise pydantic's `ValidationError`, which is answered without the input.
     """
-    return model.model_validate_json(await read_body(request, JSON_BYTES_MAX) or b"{}")
+    return model.model_validate_json(await read_body(request, MAX_JSON_BYTES) or b"{}")
 
 
 async def read_body(request: Request, bytes_max: int) -> bytes:
-    """Read the body. Raise 413 if its declared or actual length is above `bytes_max`, 408 after 60 seconds.
+    """Read the body.
+
+    Raise 413 if its declared or actual length is above `bytes_max`, 408 after 60 seconds.
     """
     _refuse_too_large(request, bytes_max)
     try:
-        async with asyncio.timeout(BODY_S_MAX):
+        async with asyncio.timeout(MAX_BODY_S):
             return await _read_stream(request, bytes_max)
     except TimeoutError:
         raise HTTPException(TIMED_OUT, "The body did not arrive in time. Send it without pauses.") from None
@@ -82,6 +85,7 @@ def _refuse_too_large(request: Request, bytes_max: int) -> None:
 
 
 async def _read_stream(request: Request, bytes_max: int) -> bytes:
+    """Read the body in chunks. Raise 413 as soon as it is above the limit."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -98,8 +102,8 @@ def _build_too_large(bytes_max: int) -> HTTPException:
 def parse_limit(request: Request) -> int:
     """Return the page size `limit`, 20 by default. Raise `InvalidRequest` unless it is from 1 to 200."""
     given = request.query_params.get("limit", str(LIMIT_DEFAULT))
-    if not (given.isascii() and given.isdigit() and len(given) < 10 and 1 <= int(given) <= LIMIT_MAX):
-        raise InvalidRequest(f"Invalid limit: expected an integer from 1 to {LIMIT_MAX}.")
+    if not (given.isascii() and given.isdigit() and len(given) < 10 and 1 <= int(given) <= MAX_LIMIT):
+        raise InvalidRequest(f"Invalid limit: expected an integer from 1 to {MAX_LIMIT}.")
     return int(given)
 
 
@@ -109,7 +113,7 @@ def parse_cursor(request: Request) -> str | None:
     A cursor holds a position but no partition, so every caller sees only their own data.
     """
     given = request.query_params.get("cursor")
-    if given is not None and not 1 <= len(given) <= CURSOR_CHARS_MAX:
+    if given is not None and not 1 <= len(given) <= MAX_CURSOR_CHARS:
         raise InvalidRequest(
             "Invalid cursor: send the cursor of the previous page, or none for the first page."
         )

@@ -20,7 +20,7 @@ from holdfast.web.tokens import get_bearer_token
 from tripcortex.api.routes.auth import Gate, build_error_response, build_problem, to_request
 from tripcortex.api.websocket.actions import ActionHandler
 from tripcortex.api.websocket.hub import Hub
-from tripcortex.api.websocket.sessions import Sessions
+from tripcortex.api.websocket.sessions import ConnectionServer
 
 SUBPROTOCOL: Final = "tripcortex.v1"
 TOKEN_PREFIX: Final = "bearer."
@@ -36,7 +36,7 @@ def build_socket_routes(gate: Gate, hub: Hub) -> APIRouter:
 
     @router.websocket("/ws")
     async def ws(socket: WebSocket) -> None:
-        sessions = Sessions(gate.stores, hub, desk, lambda error: build_problem(socket, error))
+        sessions = ConnectionServer(gate.stores, hub, desk, lambda error: build_problem(socket, error))
         try:
             employee = await gate.authenticator.authenticate(read_token(socket))
             chosen = SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None
@@ -70,7 +70,9 @@ def read_token(socket: WebSocket) -> str:
 
 
 def get_node_url(socket: WebSocket, configured: str) -> str:
-    """Return the URL at which other processes reach this one: `configured`, or the socket's server address.
+    """Return the URL at which other processes reach this one.
+
+    It is `configured`, or else the socket's server address.
     """
     if configured:
         return configured.rstrip("/")

@@ -29,14 +29,14 @@ from tripcortex.api.trips import ULID_FORM, Trips
 from tripcortex.model import patterns
 from tripcortex.model.entities import Booking
 
-TEXT_CHARS_MAX: Final = 20_000
-ID_CHARS_MAX: Final = 64
-EMPLOYEE_CHARS_MAX: Final = 128
-TOKEN_CHARS_MAX: Final = 16_384
+MAX_TEXT_CHARS: Final = 20_000
+MAX_ID_CHARS: Final = 64
+MAX_EMPLOYEE_CHARS: Final = 128
+MAX_TOKEN_CHARS: Final = 16_384
 
-Id = Annotated[str, Field(min_length=1, max_length=ID_CHARS_MAX)]
-Text = Annotated[str, Field(min_length=1, max_length=TEXT_CHARS_MAX)]
-Token = Annotated[str, Field(min_length=1, max_length=TOKEN_CHARS_MAX)]
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
+Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_CHARS)]
+Token = Annotated[str, Field(min_length=1, max_length=MAX_TOKEN_CHARS)]
 
 
 class Action(BaseModel):
@@ -76,9 +76,11 @@ class CancelBooking(Action):
 
 
 class DecideBooking(Action):
+    """The approver's decision; `employee_id` is the booking's owner."""
+
     action: Literal["decide"]
     booking_id: Id
-    employee_id: Annotated[str, Field(min_length=1, max_length=EMPLOYEE_CHARS_MAX)]
+    employee_id: Annotated[str, Field(min_length=1, max_length=MAX_EMPLOYEE_CHARS)]
     decision: Literal["approve", "refuse"]
     reason: str = Field(default="", max_length=200)
     token: Token | None = None
@@ -90,10 +92,14 @@ class Acknowledge(Action):
 
 
 class Resume(Action):
+    """A request to send all unacknowledged messages again."""
+
     action: Literal["resume"]
 
 
 class Renew(Action):
+    """A new token of the same employee, which replaces the connection's."""
+
     action: Literal["renew"]
     token: Token
 

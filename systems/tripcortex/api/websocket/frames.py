@@ -1,10 +1,10 @@
 """Encoding of the frames that the server sends over a socket: one JSON object each, with a `kind`.
 
-    message  a message to the employee: `messageId`, `about` (options, question, confirmation …),
-             `bookingId`, `at`, `body`; sent until it is acknowledged, always under the same id
-    answer   the result of a client's action: `action`, its `requestId` if given, and further fields
-    problem  a refused action: `action`, `requestId`, `problem` with `type`, `title`, `status`, `detail`
-    ping     a heartbeat; needs no answer
+message  a message to the employee: `messageId`, `about` (options, question, confirmation …),
+         `bookingId`, `at`, `body`; sent until it is acknowledged, always under the same id
+answer   the result of a client's action: `action`, its `requestId` if given, and further fields
+problem  a refused action: `action`, `requestId`, `problem` with `type`, `title`, `status`, `detail`
+ping     a heartbeat; needs no answer
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tripcortex.model.entities import Message
 
 
 def build_message_frame(message: Message) -> str:
+    """Return the frame of a stored message; its `kind` is sent as `about`."""
     return _encode_frame(
         {
             "kind": "message",
@@ -36,10 +37,12 @@ def build_ping_frame(now: float) -> str:
 
 
 def build_answer_frame(action: str, request_id: str | None, result: Mapping[str, Any]) -> str:
+    """Return the frame that answers an action; `result` are its further fields."""
     return _encode_frame({"kind": "answer", "action": action, "requestId": request_id, **result})
 
 
 def build_problem_frame(action: str | None, request_id: str | None, problem: Mapping[str, Any]) -> str:
+    """Return the frame of a refused action; `action` is None if its name is unreadable."""
     return _encode_frame(
         {"kind": "problem", "action": action, "requestId": request_id, "problem": dict(problem)}
     )
@@ -57,7 +60,9 @@ def _encode_frame(frame: Mapping[str, Any]) -> str:
 
 
 def _to_json_value(value: Any) -> Any:
-    """Convert a value that JSON lacks: a decimal (as tables return numbers) to int or float, others to text.
+    """Convert a value that JSON lacks: a decimal to int or float, any other to text.
+
+    Tables return numbers as decimals.
     """
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)

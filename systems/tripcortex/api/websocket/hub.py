@@ -11,15 +11,16 @@ from tripcortex.api.websocket.ports import ConnectionGone
 from tripcortex.model.entities import EmployeeId
 
 # The document's bound: under 500 at a time. A process accepts no more.
-CONNECTIONS_MAX: Final = 500
-CONNECTIONS_PER_EMPLOYEE_MAX: Final = 10
+MAX_CONNECTIONS: Final = 500
+MAX_CONNECTIONS_PER_EMPLOYEE: Final = 10
 # A client that accepts nothing for this long counts as gone; the message waits for the next connection.
-SEND_S_MAX: Final = 5.0
+MAX_SEND_S: Final = 5.0
 RETRY_AFTER_S: Final = 30.0
 
 
 class OpenSocket(Protocol):
     """What the hub needs of a socket: sending text."""
+
     async def send_text(self, data: str) -> None: ...
 
 
@@ -27,7 +28,7 @@ class Hub:
     """The open sockets of this process, by connection id, with limits in all and per employee."""
 
     def __init__(
-        self, *, connections_max: int = CONNECTIONS_MAX, per_employee_max: int = CONNECTIONS_PER_EMPLOYEE_MAX
+        self, *, connections_max: int = MAX_CONNECTIONS, per_employee_max: int = MAX_CONNECTIONS_PER_EMPLOYEE
     ) -> None:
         self._sockets: dict[str, OpenSocket] = {}
         self._employees: dict[str, EmployeeId] = {}
@@ -39,10 +40,9 @@ class Hub:
         return len(self._employees)
 
     def admit(self, connection_id: str, employee_id: EmployeeId) -> None:
-        """Count a connection in. Raise `LimitExceeded` if the process, `RateLimited` if the employee has too
-        many.
+        """Count a connection in; `attach` makes it reachable, `remove` undoes both.
 
-        `attach` makes it reachable, `remove` undoes both.
+        Raise `LimitExceeded` if the process has too many, `RateLimited` if the employee has too many.
         """
         if len(self._employees) >= self._connections_max:
             raise LimitExceeded("This process has too many connections.", retry_after_s=RETRY_AFTER_S)
@@ -76,7 +76,7 @@ class Hub:
         if socket is None:
             raise ConnectionGone("This process does not hold the connection.")
         try:
-            async with asyncio.timeout(SEND_S_MAX):
+            async with asyncio.timeout(MAX_SEND_S):
                 await socket.send_text(text)
         except Exception as error:
             # Just closed, or stuck: either way it is unreachable.

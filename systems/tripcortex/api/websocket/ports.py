@@ -17,6 +17,7 @@ class ConnectionGone(NotFound, label="ConnectionGone"):
 
 class ConnectionGateway(Protocol):
     """Sends frames to the connections of a process or a service."""
+
     async def post(self, connection: Connection, body: str) -> None:
         """Send a frame.
 

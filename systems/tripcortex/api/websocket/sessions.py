@@ -1,4 +1,4 @@
-"""The life of one WebSocket connection after authentication: row, missed messages, actions, closing (D1, D3).
+"""The life of a WebSocket connection after authentication: row, missed messages, actions, end (D1, D3).
 
 The row is written before the handshake is answered, so every connected client can be reached. A connection
 ends when the client leaves, when its token expires (4401), after two hours (1001), and when it sends too many
@@ -38,10 +38,10 @@ SELF_CHECK_S: Final = 300.0
 FIRST_SELF_CHECK_S: Final = 5.0
 # Poll interval of a clock that tests and demos advance.
 CLOCK_POLL_S: Final = 0.25
-WAIT_S_MAX: Final = 60.0
-MESSAGES_A_MINUTE_MAX: Final = 120
+MAX_WAIT_S: Final = 60.0
+MAX_MESSAGES_A_MINUTE: Final = 120
 MINUTE_S: Final = 60.0
-ECHOED_CHARS_MAX: Final = 64
+MAX_ECHOED_CHARS: Final = 64
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +51,7 @@ ToProblem = Callable[[Exception], Awaitable[Mapping[str, Any]]]
 
 class Socket(OpenSocket, Protocol):
     """A server-side WebSocket, as Starlette has it."""
+
     async def accept(self, subprotocol: str | None = None) -> None: ...
     async def receive(self) -> Mapping[str, Any]: ...
     async def close(self, code: int = 1000, reason: str | None = None) -> None: ...
@@ -64,8 +65,8 @@ class CloseReason(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sessions:
-    """Serves connections: the dependencies that all connections of a process share."""
+class ConnectionServer:
+    """Serves one accepted connection with the stores, the hub and the handlers of its process."""
 
     stores: Stores
     hub: Hub
@@ -73,8 +74,7 @@ class Sessions:
     to_problem: ToProblem
 
     async def serve(self, socket: Socket, employee: Employee, node: str, subprotocol: str | None) -> None:
-        """Admit a connection, write its row, accept the handshake and serve it until it ends; then delete the
-        row.
+        """Serve a connection from its admission and row to its end; then delete the row.
 
         `node` is this process's URL. An error raised before the handshake is accepted refuses the connection.
         """
@@ -85,13 +85,13 @@ class Sessions:
             node=node,
         )
         self.hub.admit(connection.connection_id, employee.employee_id)
-        buffered = BufferedSocket(socket)
+        buffered = GatedSocket(socket)
         try:
             self.hub.attach(connection.connection_id, buffered)
             await self.stores.run(patterns.put_connection(connection))
             await socket.accept(subprotocol)
             buffered.accepted.set()
-            end = await Session(self, connection, employee, buffered).run(socket)
+            end = await ConnectionSession(self, connection, employee, buffered).run(socket)
             if end is not None:
                 await socket.close(end.code, end.reason)
         finally:
@@ -108,7 +108,7 @@ class Sessions:
             )
 
 
-class BufferedSocket:
+class GatedSocket:
     """A socket whose sends wait until the handshake is accepted. `sent` has the ids of the messages sent."""
 
     def __init__(self, socket: OpenSocket) -> None:
@@ -117,6 +117,7 @@ class BufferedSocket:
         self.sent: set[str] = set()
 
     async def send_text(self, data: str) -> None:
+        """Wait for the handshake, send the text, and remember the id of a message."""
         await self.accepted.wait()
         await self._socket.send_text(data)
         frame = json.loads(data)
@@ -124,11 +125,11 @@ class BufferedSocket:
             self.sent.add(frame["messageId"])
 
 
-class Session:
+class ConnectionSession:
     """One accepted connection of an employee."""
 
     def __init__(
-        self, shared: Sessions, connection: Connection, employee: Employee, socket: BufferedSocket
+        self, shared: ConnectionServer, connection: Connection, employee: Employee, socket: GatedSocket
     ) -> None:
         self._shared, self._connection, self._socket = shared, connection, socket
         self._stores, self._clock = shared.stores, shared.stores.clock
@@ -184,12 +185,14 @@ class Session:
         if now - self._minute_started_at >= MINUTE_S:
             self._minute_started_at, self._count = now, 0
         self._count += 1
-        return self._count > MESSAGES_A_MINUTE_MAX
+        return self._count > MAX_MESSAGES_A_MINUTE
 
     # --- time limits and self-check -------------------------------------------------------------------------
 
     async def _check_time(self) -> CloseReason | None:
-        """Return why to close now (two hours over, token expired), or None. Run the self-check if it is due.
+        """Return why to close now (two hours over, token expired), or None.
+
+        Run the self-check if it is due.
         """
         now = self._clock.now()
         if now >= self._ends_at:
@@ -205,12 +208,13 @@ class Session:
         """Return how long to wait for the client before the time is checked again."""
         token_ends = self._client.employee.expires_at + LEEWAY_S
         left = min(self._ends_at, self._next_check_at, token_ends) - self._clock.now()
-        longest = WAIT_S_MAX if isinstance(self._clock, SystemClock) else CLOCK_POLL_S
+        longest = MAX_WAIT_S if isinstance(self._clock, SystemClock) else CLOCK_POLL_S
         return max(0.0, min(left, longest))
 
     async def _check_self(self) -> None:
-        """Restore the connection's row if it was deleted, and send missed messages. Only log if a store is
-        busy.
+        """Restore the connection's row if it was deleted, and send missed messages.
+
+        A store that is temporarily unavailable is only logged.
         """
         try:
             if await self._stores.run(patterns.connection(self._connection.connection_id)) is None:
@@ -241,8 +245,7 @@ def _read_names(text: str | None) -> tuple[str | None, str | None]:
 
 
 def _can_echo(value: Any) -> bool:
-    """Return whether an answer can repeat the value: a text of at most 64 characters that UTF-8 can encode.
-    """
-    if not isinstance(value, str) or len(value) > ECHOED_CHARS_MAX:
+    """Return whether an answer can repeat the value: at most 64 characters that UTF-8 can encode."""
+    if not isinstance(value, str) or len(value) > MAX_ECHOED_CHARS:
         return False
     return value.encode(errors="ignore").decode() == value

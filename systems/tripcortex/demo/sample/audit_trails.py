@@ -28,7 +28,7 @@ THINKING_TIME: Final = timedelta(minutes=4)
 
 
 def build_ulid(at: datetime, *of: object) -> Ulid:
-    """Return a ULID of that time that is the same for the same parts."""
+    """Return a ULID with the time `at` and a hash of `of`, so that equal arguments give equal ids."""
     drawn = hashlib.sha256(repr(of).encode()).digest()[: RANDOM_BITS // 8]
     number = int(at.timestamp() * 1000) << RANDOM_BITS | int.from_bytes(drawn)
     return Ulid("".join(CROCKFORD[number >> 5 * place & 31] for place in reversed(range(ULID_CHARS))))
@@ -36,7 +36,10 @@ def build_ulid(at: datetime, *of: object) -> Ulid:
 
 @dataclass
 class AuditTrail:
-    """The audit entries of a booking, recorded in order."""
+    """The audit entries of one booking.
+
+    Each `record_…` method advances `at` and appends the entry of a step.
+    """
 
     booking: Booking
     trip: Trip
@@ -44,7 +47,11 @@ class AuditTrail:
     entries: list[AuditRecord] = field(default_factory=list)
 
     def record_until_options(self, *, questions: int, retries: int, confidence: str) -> None:
-        """Record the entries from the request to the options."""
+        """Record the entries from the retrieval to the search.
+
+        `questions` are asked and answered, and `retries` of the search fail first. A plan that breaches the
+        policy has no search.
+        """
         self.record_retrieval(confidence)
         for _ in range(questions):
             self.record_question()
@@ -57,6 +64,7 @@ class AuditTrail:
             self.record_offers()
 
     def record_retrieval(self, confidence: str) -> None:
+        """Record EmbedAndRetrieve with the booking's passages and this confidence."""
         chunks = [
             {"id": each.chunk_id, "section": each.section_title, "similarity": each.similarity}
             for each in self.booking.passages
@@ -74,6 +82,7 @@ class AuditTrail:
         )
 
     def record_question(self) -> None:
+        """Record ReasonAndPlan with a question about the departure date."""
         inputs = {"user_request": self.booking.user_request, "answers": 0}
         self._add(
             AuditEvent.reasoning,
@@ -85,6 +94,7 @@ class AuditTrail:
         )
 
     def record_answer(self) -> None:
+        """Record the employee's answer, the departure date, four minutes later."""
         self.at += THINKING_TIME
         self._add(
             AuditEvent.user_selection,
@@ -94,6 +104,7 @@ class AuditTrail:
         )
 
     def record_plan(self) -> None:
+        """Record ReasonAndPlan with the trip's plan."""
         plan = self.trip.plan.model_dump(
             mode="json", exclude={"citations", "policy_constraints"}, exclude_none=True
         )
@@ -104,6 +115,7 @@ class AuditTrail:
         )
 
     def record_validation(self) -> None:
+        """Record ValidatePlan with the trip's judgement."""
         judgement = self.trip.judgement
         outputs = {
             "ok": judgement.ok,
@@ -119,6 +131,7 @@ class AuditTrail:
         self._add(AuditEvent.plan_validation, "ValidatePlan", self._build_parameters(), outputs, latency_ms=6)
 
     def record_offers(self) -> None:
+        """Record ExecuteSearch with the trip's options."""
         options = [
             {"option": each.option_id, "carrier": each.carrier, "price_usd": str(each.price_usd)}
             for each in self.trip.options
@@ -129,6 +142,7 @@ class AuditTrail:
         )
 
     def record_choice(self, option: FlightOption) -> None:
+        """Record the employee's choice, four minutes later."""
         self.at += THINKING_TIME
         outputs = {
             "option": option.option_id,
@@ -139,17 +153,20 @@ class AuditTrail:
         self._add(AuditEvent.user_selection, "Choice", {"options": len(self.trip.options)}, outputs)
 
     def record_approval(self, option: FlightOption, by: str) -> None:
+        """Record the approval by this approver, four minutes later."""
         self.at += THINKING_TIME
         cited = [each.citation.chunk_id for each in option.breaches if each.citation is not None]
         outputs = {"decision": "approve", "decided_by": by, "cited": cited}
         self._add(AuditEvent.user_selection, "Approval", {"asked_of": by}, outputs)
 
     def record_price(self, option: FlightOption) -> None:
+        """Record BeginBooking at an unchanged price."""
         inputs = {"option": option.option_id, "price_usd": str(option.price_usd)}
         outputs = {"price_usd": str(option.price_usd)}
         self._add(AuditEvent.flight_search, "BeginBooking", inputs, outputs, latency_ms=310)
 
     def record_completion(self, option: FlightOption, confirmation: str) -> None:
+        """Record CompleteBooking with the confirmation number."""
         inputs = {"option": option.option_id, "reference": self.booking.booking_id}
         outputs = {"confirmation": confirmation, "price_usd": str(option.price_usd)}
         self._add(AuditEvent.booking_completion, "CompleteBooking", inputs, outputs, latency_ms=1_430)
@@ -161,6 +178,7 @@ class AuditTrail:
         self._add(AuditEvent.error, step, {"attempt": attempt}, {}, **error)
 
     def record_failure(self, step: str) -> None:
+        """Record the booking's failure in this step; nothing if it has none."""
         failure = self.booking.failure
         if failure is not None:
             outputs = {
@@ -171,6 +189,7 @@ class AuditTrail:
             self._add(AuditEvent.error, step, {"attempt": 1}, outputs, **error)
 
     def record_cancellation(self, state: str) -> None:
+        """Record a cancellation in this state of the flow, four minutes later."""
         self.at += THINKING_TIME
         code = self.booking.failure.code if self.booking.failure is not None else ""
         self._add(AuditEvent.user_selection, "Choice", {"state": state}, {"cancelled": code})
@@ -181,6 +200,7 @@ class AuditTrail:
     def _add(
         self, event: AuditEvent, step: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], **more: Any
     ) -> None:
+        """Append an entry 0.7 seconds after the previous one; `more` are further fields of `AuditRecord`."""
         self.at += ENTRY_INTERVAL
         booking = self.booking
         self.entries.append(

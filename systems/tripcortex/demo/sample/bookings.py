@@ -1,4 +1,4 @@
-"""Bookings of the sample: for each employee some ended ones, and for a few an active one.
+"""Bookings of the sample, as table writes: ended ones for each employee, and an active one for a few.
 
 Ended bookings cover every outcome. An active booking is in a state of the flow, with its execution, the
 employee's marker, and the token if it waits: it can be answered, and a worker continues it.
@@ -81,7 +81,10 @@ APPROVAL_LEAD_DAYS: Final = 9
 
 @dataclass(frozen=True)
 class SampleTraveller:
-    """An employee of the sample. `now` is the time of the last booking, ended or active."""
+    """An employee of the sample. `now` is the time of the last booking.
+
+    `state` is the flow's state of the active booking, None without one.
+    """
 
     number: int
     employee_id: EmployeeId
@@ -90,17 +93,22 @@ class SampleTraveller:
 
     @property
     def route(self) -> Route:
+        """Return the traveller's route, by the traveller's number."""
         return ROUTES[self.number % len(ROUTES)]
 
     @property
     def count(self) -> int:
+        """Return the number of bookings, the active one included."""
         return BOOKINGS_PER_EMPLOYEE
 
 
 def build_booking_writes(
     stores: Stores, market: TripGenerator, traveller: SampleTraveller, index: int, *, now: datetime
 ) -> list[Write[Any]]:
-    """Return the writes of one booking, the employee's `index`-th, for one transaction."""
+    """Return the writes of the traveller's booking number `index` (from 0), for one transaction.
+
+    The last booking of a traveller with a `state` is active; all others have ended.
+    """
     if traveller.state is not None and index == traveller.count - 1:
         return list(_build_active(stores, market, traveller, traveller.state, now))
     random = Random(f"{traveller.employee_id} {index}")
@@ -115,6 +123,7 @@ def build_booking_writes(
 def _build_ended(
     market: TripGenerator, traveller: SampleTraveller, at: datetime, random: Random, index: int, now: datetime
 ) -> Iterator[Write[Any]]:
+    """Yield the writes of an ended booking and its audit entries; if recent, of its portal call too."""
     end = OUTCOMES[random.randrange(len(OUTCOMES))]
     cabin = Cabin.first if end == OUT_OF_POLICY else Cabin.economy
     trip = market.get_past_trip(traveller.route, at, cabin=cabin)
@@ -137,6 +146,7 @@ def _build_ended(
 
 
 def _end_confirmed(booking: Booking, trail: AuditTrail, outcome: str, entry_count: int) -> Booking:
+    """Record choice, approval if needed, price check and purchase; return the confirmed booking."""
     booking = _record_until_options(booking, trail, entry_count, 4)
     option = booking.flight_options[0]
     trail.record_choice(option)
@@ -165,7 +175,7 @@ def _end_confirmed(booking: Booking, trail: AuditTrail, outcome: str, entry_coun
 
 
 def _end_refused(booking: Booking, trail: AuditTrail, outcome: str, entry_count: int) -> Booking:
-    """End in a breach of the policy, before the search."""
+    """Return the booking as failed by a breach of the policy, before the search."""
     judgement = trail.trip.judgement
     failure = Failure(
         code=outcome,
@@ -179,7 +189,7 @@ def _end_refused(booking: Booking, trail: AuditTrail, outcome: str, entry_count:
 
 
 def _end_with_link(booking: Booking, trail: AuditTrail, outcome: str, entry_count: int) -> Booking:
-    """End with the link, because the portal was down or the fare had risen."""
+    """Return the booking as failed with a fallback link: the portal was down or the fare had risen."""
     failure = Failure(
         code=outcome, text="The travel portal does not answer. Follow the link to book on its own pages."
     )
@@ -191,6 +201,7 @@ def _end_with_link(booking: Booking, trail: AuditTrail, outcome: str, entry_coun
 
 
 def _end_cancelled(booking: Booking, trail: AuditTrail, outcome: str, entry_count: int) -> Booking:
+    """Return the booking as cancelled, by the employee or because no option was chosen in time."""
     failure = Failure(code=outcome, text="No option was chosen in time, or the employee cancelled.")
     booking = _set_failure(_record_until_options(booking, trail, entry_count, 1), trail, failure)
     trail.record_cancellation("options_presented")
@@ -206,9 +217,10 @@ _END_FUNCTIONS: Final[dict[str, Callable[[Booking, AuditTrail, str, int], Bookin
 
 
 def _record_until_options(booking: Booking, trail: AuditTrail, entry_count: int, later_count: int) -> Booking:
-    """Record the audit trail up to the options.
+    """Record the audit trail up to the options; return the booking with its answers and options.
 
-    Questions and retries bring it to `entry_count`, including `later_count` later entries.
+    Questions and retries bring the trail to `entry_count` entries, including `later_count` that the caller
+    adds.
     """
     questions = (entry_count - later_count - 4) // 3
     retries = entry_count - later_count - 4 - 2 * questions
@@ -225,6 +237,7 @@ def _record_until_options(booking: Booking, trail: AuditTrail, entry_count: int,
 
 
 def _set_failure(booking: Booking, trail: AuditTrail, failure: Failure) -> Booking:
+    """Return the booking as failed, and set it in the trail too."""
     trail.booking = booking.model_copy(
         update={"failure": failure, "status": BookingStatus.failed, "version": booking.version + 1}
     )
@@ -232,7 +245,7 @@ def _set_failure(booking: Booking, trail: AuditTrail, failure: Failure) -> Booki
 
 
 def _build_portal_call(booking: Booking, at: datetime) -> PortalCall:
-    """Return the record of the purchase."""
+    """Return the idempotency record of the booking's purchase at the portal."""
     option = _get_selected(booking)
     order = Order(
         reference=booking.booking_id,
@@ -264,6 +277,7 @@ def _build_portal_call(booking: Booking, at: datetime) -> PortalCall:
 def _build_active(
     stores: Stores, market: TripGenerator, traveller: SampleTraveller, state: str, now: datetime
 ) -> Iterator[Write[Any]]:
+    """Yield the writes of an active booking in this state: with execution, marker and messages."""
     days = {"days": APPROVAL_LEAD_DAYS} if state == "approving" else {}
     trip = market.build_coming_trip(traveller.route, now, **days)
     at = now - ACTIVE_AGE
@@ -311,6 +325,7 @@ def _advance_to(state: str, booking: Booking, trail: AuditTrail) -> Booking:
 
 
 def _advance_past_search(state: str, booking: Booking, trail: AuditTrail) -> Booking:
+    """Return the booking in a state after the search: with options and, later, the chosen option."""
     trail.record_offers()
     options = trail.trip.get_options_at(trail.at)
     booking = booking.model_copy(update={"flight_options": options})
@@ -326,7 +341,7 @@ def _advance_past_search(state: str, booking: Booking, trail: AuditTrail) -> Boo
 
 
 def _build_messages(booking: Booking, now: datetime) -> Iterator[Message]:
-    """Yield the messages that the employee or approver has not acknowledged yet."""
+    """Yield the unacknowledged message about what the booking waits for, if it waits."""
     messages: dict[str, tuple[EmployeeId, str, dict[str, Any]]] = {
         "options_presented": (
             booking.employee_id,
@@ -358,6 +373,7 @@ def _build_messages(booking: Booking, now: datetime) -> Iterator[Message]:
 def _build_planned(
     market: TripGenerator, traveller: SampleTraveller, trip: Trip, at: datetime, index: int
 ) -> Booking:
+    """Return the booking as it is after planning and validation."""
     booking_id = build_ulid(at, traveller.employee_id, index)
     return Booking(
         employee_id=traveller.employee_id,
@@ -376,13 +392,16 @@ def _build_planned(
 
 
 def _build_approval(at: datetime) -> Approval:
+    """Return an open approval by emp-7, due a day after `at`."""
     due = (at + timedelta(hours=24)).replace(microsecond=0)
     return Approval(asked_of=APPROVER, due_at=due)
 
 
 def _get_selected(booking: Booking) -> FlightOption:
+    """Return the selected option, or the first one offered."""
     return booking.selected_option or booking.flight_options[0]
 
 
 def _draw_characters(booking: Booking, characters: str, count: int) -> str:
+    """Return `count` random characters that are the same for the same booking."""
     return "".join(Random(f"{characters} {booking.booking_id}").choices(characters, k=count))

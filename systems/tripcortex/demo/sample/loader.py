@@ -1,4 +1,4 @@
-"""The sample: a company's year of travel, at any scale.
+"""Loader of the sample data: writes a company's year of travel to the stores, at any scale.
 
 Scale 100 is the document's year: 5,000 bookings, 60,000 audit entries, 1,000 chunks.
 
@@ -54,7 +54,10 @@ Progress = Callable[[str, int, int], None]
 
 
 async def load_sample(stores: Stores, *, scale: float = 1, progress: Progress | None = None) -> int:
-    """Provision what is absent and write the sample; return the number of rows written. Safe to run again."""
+    """Provision what is absent and write the sample; return the number of rows written.
+
+    Running it again writes only what is missing. Raise `InvalidRequest` if the scale is not above 0.
+    """
     if scale <= 0:
         raise InvalidRequest(f"Invalid sample scale {scale}: expected a number above 0, such as 1 or 0.1.")
     if stores.system is not None:
@@ -64,7 +67,7 @@ async def load_sample(stores: Stores, *, scale: float = 1, progress: Progress | 
 
 
 def _get_missing_variables() -> dict[str, str]:
-    """Return the unset sandbox variables, with the flow token's secret, as `holdfast up` sets them."""
+    """Return the sandbox's variables that are not set, among them the flow token's secret."""
     values = sandbox.build_variables({}, "")
     return {name: value for name, value in values.items() if not os.environ.get(name)}
 
@@ -81,6 +84,7 @@ class _SampleLoader:
         self._expected = self._chunks + round(bookings * ROWS_PER_BOOKING)
 
     async def run(self) -> int:
+        """Write policies, bookings, connections and the circuit; return the number of rows written."""
         policy, is_new = await ensure_main_policy(self._stores)
         chunks = policy.total_chunks or 0
         self._report("policies", chunks if is_new else 0)
@@ -105,7 +109,10 @@ class _SampleLoader:
         return self._rows
 
     async def _write(self, market: TripGenerator, traveller: SampleTraveller) -> None:
-        """Write a traveller's missing bookings. Those that exist are the oldest, so continue after them."""
+        """Write a traveller's missing bookings and, for a new traveller, connections.
+
+        Bookings that exist are the oldest, so continue after them.
+        """
         known = await self._stores.run(patterns.history(traveller.employee_id, limit=traveller.count))
         for place in range(len(known.items), traveller.count):
             writes = build_booking_writes(self._stores, market, traveller, place, now=self._now)
@@ -120,12 +127,17 @@ class _SampleLoader:
             self._report("connections", len(rows))
 
     def _report(self, label: str, rows: int) -> None:
+        """Add `rows` to the count and report it as progress."""
         self._rows += rows
         if self._progress is not None:
             self._progress(label, self._rows, max(self._rows, self._expected))
 
 
 def _generate_travellers(count: int, now: datetime) -> Iterator[SampleTraveller]:
+    """Yield `count` employees from emp-42 on.
+
+    In each group of 200, numbers 1 to 9 have an active booking, one per state.
+    """
     for number in range(count):
         place = number % EMPLOYEES_PER_STATE_CYCLE - 1
         yield SampleTraveller(
@@ -137,6 +149,7 @@ def _generate_travellers(count: int, now: datetime) -> Iterator[SampleTraveller]
 
 
 def _generate_connections(traveller: SampleTraveller, now: datetime) -> Iterator[Connection]:
+    """Yield five connections, each five minutes older than the one before."""
     for number in range(CONNECTIONS_PER_EMPLOYEE):
         at = now - timedelta(seconds=300 * number + traveller.number)
         connection_id = build_ulid(at, "connection", traveller.employee_id)

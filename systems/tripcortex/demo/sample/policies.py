@@ -1,8 +1,8 @@
-"""Policies of the sample: the main policy, a generated PDF, and handbooks to reach the scale.
+"""Policies of the sample, uploaded and ingested: the main policy as a PDF, and handbooks to reach the scale.
 
-Handbooks are ingested too, but with random embeddings: a real model takes minutes for thousands of
-paragraphs, and the duration of a search depends on the number of vectors, not on their meaning. Random
-vectors are not similar to any question.
+Handbooks are ingested with random embeddings: a real model takes minutes for thousands of paragraphs, and the
+duration of a search depends on the number of vectors, not on their meaning. Random vectors are not similar to
+any question.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ SUBJECTS: Final = (
 
 
 async def ensure_main_policy(stores: Stores) -> tuple[Policy, bool]:
-    """Return the sample policy, ingested and in service, and whether it is new.
+    """Return the sample's main policy, ingested and in service, and whether this call ingested it.
 
-    An existing one is left as it is.
+    A policy that is already ingested is left as it is.
     """
     found = await stores.run(patterns.policy(POLICY_ID))
     if found is None:
@@ -70,7 +70,10 @@ async def ensure_main_policy(stores: Stores) -> tuple[Policy, bool]:
 
 
 async def write_handbooks(stores: Stores, chunks: int) -> int:
-    """Add handbooks with this many chunks in all; return how many chunks were written."""
+    """Upload and ingest handbooks with `chunks` chunks in all; return how many chunks were written.
+
+    Handbooks that exist by name are skipped.
+    """
     known = {each.file_name for each in await stores.run(patterns.policies())}
     written = 0
     for number, size in enumerate(_split_sizes(chunks), 1):
@@ -85,7 +88,7 @@ async def write_handbooks(stores: Stores, chunks: int) -> int:
 
 
 async def retrieve_usual_passages(stores: Stores) -> tuple[list[RetrievedChunk], Confidence]:
-    """Retrieve the passages for every flight, and their confidence."""
+    """Retrieve the passages on the topics of every flight, each once, and the best confidence."""
     embedding = build_local_embedding()
     found = [await retrieve(stores, embedding, topic, top_k=PASSAGES_PER_TOPIC) for topic in TOPICS]
     passages = {each.chunk_id: each for one in found for each in one.chunks}
@@ -93,17 +96,19 @@ async def retrieve_usual_passages(stores: Stores) -> tuple[list[RetrievedChunk],
 
 
 def load_rules(policy: Policy) -> TravelPolicy:
+    """Return the sample policy's rules as a `TravelPolicy` that cites this policy."""
     return TravelPolicy.parse(build_policy_rules(), policy_id=str(policy.id), file_name=policy.file_name)
 
 
 def _split_sizes(chunks: int) -> Iterator[int]:
+    """Yield the chunk counts of the handbooks: 200 each, the rest in the last."""
     while chunks > 0:
         yield min(chunks, HANDBOOK_CHUNKS)
         chunks -= HANDBOOK_CHUNKS
 
 
 def _build_handbook(number: int, size: int) -> bytes:
-    """Return a Markdown file with a heading and paragraphs; each is a chunk."""
+    """Return a Markdown file of `size` chunks: a heading and paragraphs, each of them a chunk."""
     subject = SUBJECTS[number % len(SUBJECTS)]
     paragraphs = (
         f"{subject} of part {number}, point {place}: what employees of the office {place % 37} keep to on "
@@ -114,7 +119,7 @@ def _build_handbook(number: int, size: int) -> bytes:
 
 
 class _RandomEmbedder:
-    """An embedder that derives a random vector from each text."""
+    """An embedder that draws a random vector for each text; equal texts have equal vectors."""
 
     dimensions: Final = EMBEDDING_WIDTH
 

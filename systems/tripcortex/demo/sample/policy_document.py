@@ -1,4 +1,4 @@
-"""The sample travel policy: its rules as data, and the same rules as a PDF document.
+"""The sample travel policy: its rules as data, and a PDF document that states the same rules in prose.
 
 The demo uploads the PDF, and `tripcortex.domain.policy_rules` applies the rules. The bytes of the PDF are the
 same on each run.
@@ -121,7 +121,7 @@ def build_policy_rules() -> dict[str, Any]:
 
 @cache
 def build_policy_pdf() -> bytes:
-    """Return the document as a PDF."""
+    """Return the document as a PDF; built once per process."""
     buffer = io.BytesIO()
     document = BaseDocTemplate(
         buffer,
@@ -151,7 +151,7 @@ def _build_two_columns() -> PageTemplate:
 
 
 def _draw_header_and_footer(canvas: Canvas, _: BaseDocTemplate) -> None:
-    """Draw the header, a rule and the page number on each page."""
+    """Draw company, title and effective date, a rule, and the page number on each page."""
     canvas.saveState()
     canvas.setFont("Helvetica", 8)
     canvas.setFillColor(colors.grey)
@@ -167,6 +167,7 @@ def _draw_header_and_footer(canvas: Canvas, _: BaseDocTemplate) -> None:
 
 
 def _build_flowables() -> Iterator[Flowable]:
+    """Yield the document's content as ReportLab flowables: title, version, then each part of the text."""
     yield Paragraph(f"{COMPANY} {TITLE}", _TITLE)
     yield Paragraph(f"Version {build_policy_rules()['version']}, effective {EFFECTIVE}", _SUBTITLE)
     for part in write_parts(build_policy_rules()):
@@ -174,6 +175,7 @@ def _build_flowables() -> Iterator[Flowable]:
 
 
 def _draw(part: Part) -> Iterator[Flowable]:
+    """Yield the ReportLab flowables of one part of the text."""
     match part:
         case Heading():
             yield Paragraph(part.text, _HEADINGS[part.level])

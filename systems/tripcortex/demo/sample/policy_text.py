@@ -1,7 +1,7 @@
-"""The text of the sample travel policy, of a company that does not exist. `policy_document` holds its rules
-and draws it.
+"""The text of the sample travel policy as headings, paragraphs, lists, tables and a chart to be drawn.
 
-Numbers come from the rules, so that the text always agrees with the data.
+The company does not exist. `policy_document` holds the rules and draws the PDF. Numbers come from the rules,
+so that the text always agrees with the data.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class BulletList:
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """A table. The first row is the header."""
+    """A table; the first row is the header, `widths` are relative."""
 
     caption: str
     rows: tuple[tuple[str, ...], ...]
@@ -67,7 +67,7 @@ class BarChart:
 
 @dataclass(frozen=True, slots=True)
 class PageStart:
-    """A page break."""
+    """A page break; the pages after it have one column or two."""
 
     is_two_columns: bool = False
 
@@ -76,7 +76,7 @@ Part = Heading | Text | BulletList | TableRows | BarChart | PageStart
 
 
 def write_parts(rules: dict[str, Any]) -> Iterator[Part]:
-    """Yield the parts of the document in order."""
+    """Yield the parts of the whole document in order, with the numbers of these rules."""
     yield from _write_purpose()
     yield from _write_booking(rules)
     yield from _write_cabins(rules)

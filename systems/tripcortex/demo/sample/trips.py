@@ -1,4 +1,4 @@
-"""Trips of the sample: the request, its plan, the judgement by the policy, and the flights to choose from.
+"""Trips of the sample: request sentence, plan, judgement by the policy, and the flights to choose from.
 
 Flights and fares come from the sandbox portal's timetable, and the real rules judge them: a late request
 needs an approval, and a cabin that is too expensive is refused.
@@ -35,6 +35,8 @@ OFFER_LIFETIME_S: Final = 3_600
 
 @dataclass(frozen=True)
 class Route:
+    """A route of the sample with its destination's city, the traveller's time zone and preferred vendor."""
+
     origin: str
     destination: str
     city: str
@@ -63,7 +65,7 @@ ROUTES: Final = tuple(
 
 @dataclass(frozen=True)
 class Trip:
-    """One request as far as it was processed. Without options it breaches the policy, or was not searched."""
+    """One request with its plan, judgement and options. It has no options if the plan breaches the policy."""
 
     route: Route
     sentence: str
@@ -83,9 +85,10 @@ class Trip:
 
 @dataclass
 class TripGenerator:
-    """Generates trips.
+    """Generates trips and judges them by the policy.
 
-    All trips of one route and month are the same, so the timetable is queried once for them.
+    Past trips of one route, month, cabin and lead time are the same, so the timetable is queried once for
+    them.
     """
 
     policy: TravelPolicy
@@ -98,7 +101,7 @@ class TripGenerator:
         return [each.citation() for each in self.passages]
 
     def get_past_trip(self, route: Route, asked_at: datetime, *, cabin: Cabin = Cabin.economy) -> Trip:
-        """Return a trip of a past month or the current one."""
+        """Return the route's trip of the month of `asked_at`, built once per month."""
         month = asked_at.replace(day=1, hour=9, minute=0, second=0, microsecond=0)
         days = LEAD_DAYS[(ROUTES.index(route) + month.month) % len(LEAD_DAYS)]
         key = (route, month, cabin, days)
@@ -112,6 +115,7 @@ class TripGenerator:
         return self._build_trip(route, now, Cabin.economy, days)
 
     def _build_trip(self, route: Route, at: datetime, cabin: Cabin, days: int) -> Trip:
+        """Build the trip requested at `at` for `days` later, of two nights, and judge its plan."""
         out = (at + timedelta(days=days)).date()
         back = out + timedelta(days=NIGHTS)
         parameters = TripParameters(
@@ -141,6 +145,7 @@ class TripGenerator:
     def _build_options(
         self, plan: BookingPlan, judgement: PlanJudgement, at: datetime
     ) -> tuple[FlightOption, ...]:
+        """Return the ranked flights of the timetable; none if the plan breaches the policy."""
         if not judgement.ok:
             return ()
         trip = plan.parameters

@@ -3,8 +3,8 @@
     portal.py   a travel portal with a ledger of every order; tests check the ledger
     issuer.py   issues employees' tokens
 
-This module holds what connects them to the system: the shared secrets, and the variables with their URLs. For
-demos and tests only: the secrets are in this file.
+This module connects them to the system: it holds the shared secrets, and builds the environment variables
+with their URLs. For demos and tests only: the secrets are in this file.
 """
 
 from __future__ import annotations
@@ -27,19 +27,25 @@ _SECRETS: Final = {
 
 
 def make_portal(clock: Clock, folder: Path) -> Any:
+    """Return the ASGI app of the portal, with its ledger in the folder."""
     from tripcortex.demo.sandbox.portal import PortalSandbox, build_portal_app
 
     return build_portal_app(PortalSandbox(clock=clock, folder=folder, api_key=PORTAL_KEY))
 
 
 def make_issuer(clock: Clock, folder: Path) -> Any:
+    """Return the ASGI app of the token issuer, with its keys in the folder."""
     from tripcortex.demo.sandbox.issuer import IssuerSandbox, build_issuer_app
 
     return build_issuer_app(IssuerSandbox(clock=clock, folder=folder))
 
 
 def build_variables(sandbox_urls: Mapping[str, str], own_url: str) -> dict[str, str]:
-    """Return the variables of a system at `own_url` that uses these sandboxes (`sandbox_urls` by name)."""
+    """Return the environment variables of a system at `own_url` that uses these sandboxes.
+
+    `sandbox_urls` has their URLs by the names `portal` and `issuer`; the variables of an absent one are left
+    out.
+    """
     values = {get_secret_variable(name): value for name, value in _SECRETS.items()}
     values |= {"TRIPCORTEX_NODE_URL": own_url, "TRIPCORTEX_APPROVERS": APPROVERS}
     if "portal" in sandbox_urls:

@@ -1,10 +1,10 @@
-"""A sandbox of Clerk (SANDBOX: it issues a token to every caller; never trust it outside a demo).
+"""Sandbox of Clerk as the token issuer: it signs a session token for any caller, also an invalid token.
 
-It creates a key, stores it in its folder, and publishes the public half at `/.well-known/jwks.json`, as Clerk
-does. Its tokens are session tokens of Clerk's shape: `sub` the user, `sid` the session, `azp` the web origin,
-`org_id` and `org_role`, or in version 2 `o` with both; a template of Clerk adds `aud` (here in version 1
-only), `email`, `employee_id` and `public_metadata`. They expire soon, as Clerk's do, and carry the claim
-`sandbox`.
+Never trust it outside a demo. It creates a key, stores it in its folder, and publishes the public half at
+`/.well-known/jwks.json`, as Clerk does. Its tokens are session tokens of Clerk's shape: `sub` the user, `sid`
+the session, `azp` the web origin, `org_id` and `org_role`, or in version 2 `o` with both; a template of Clerk
+adds `aud` (here in version 1 only), `email`, `employee_id` and `public_metadata`. They expire soon, as
+Clerk's do, and carry the claim `sandbox`.
 
 The endpoints under `/sandbox/…` issue any token, also an invalid one, rotate the key and make the key set
 fail. A test in the same process calls `mint_token` instead.
@@ -56,7 +56,10 @@ Flaw = Literal[
 
 @dataclass
 class IssuerSandbox(SandboxIssuer):
-    """The issuer. It loads its keys from its folder, or creates new ones."""
+    """The issuer. It loads its keys from its folder, or creates new ones.
+
+    Without a folder they are in memory.
+    """
 
     clock: Clock = SYSTEM_CLOCK
     folder: Path | None = None
@@ -82,7 +85,10 @@ class IssuerSandbox(SandboxIssuer):
         flaw: Flaw | None = None,
         **claims: Any,
     ) -> str:
-        """Return a token of an employee; with a flaw, an invalid one."""
+        """Return a signed token of an employee, valid for 15 minutes unless `lifetime_s` is given.
+
+        `flaw` makes it invalid in that way; `version` is that of Clerk's claims; `claims` override any claim.
+        """
         now = self.clock.now()
         user = f"user_{hashlib.sha256(employee_id.encode()).hexdigest()[:27]}"
         payload = {
@@ -104,6 +110,7 @@ class IssuerSandbox(SandboxIssuer):
         return self._keys.sign(_apply_flaw(payload, flaw, now), flaw)
 
     def _build_membership(self, role: str, version: int) -> dict[str, Any]:
+        """Return the claims of organisation and role in this version; version 1 has the audience."""
         if version == 1:
             return {"aud": self.audience, "org_id": self.organisation, "org_role": role}
         nested = {"id": self.organisation, "slg": "sandbox", "rol": role.removeprefix(ROLE_PREFIX)}
@@ -128,6 +135,7 @@ class IssuerSandbox(SandboxIssuer):
 
 
 def build_issuer_app(sandbox: IssuerSandbox) -> Starlette:
+    """Return the ASGI app: the key set, which can fail, and the control endpoints."""
     return Starlette(
         routes=[
             Route("/.well-known/jwks.json", sandbox.with_faults(sandbox.get_jwks)),
@@ -151,6 +159,7 @@ def build_issuer_variables(url: str) -> dict[str, str]:
 
 
 def _apply_flaw(claims: dict[str, Any], flaw: Flaw | None, now: float) -> dict[str, Any]:
+    """Return the claims changed so that the token has this flaw; flaws of the signature change none."""
     another: dict[str, Any] = {"org_id": "org_another"}
     if "o" in claims:
         another = {"o": {"id": "org_another", "slg": "another", "rol": "admin"}}

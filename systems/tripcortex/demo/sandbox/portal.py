@@ -65,8 +65,8 @@ DECLINED_PAYMENT: Final = "declined-account"
 DECLINED_SUFFIX: Final = "-declined"
 SEATS: Final = 180
 # Flights are sold at most this far ahead.
-DAYS_AHEAD_MAX: Final = 360
-AIRPORTS_MAX: Final = 5
+MAX_DAYS_AHEAD: Final = 360
+MAX_AIRPORTS: Final = 5
 HTTP_STATUSES: Final = {
     ports.OFFER_EXPIRED: 410,
     ports.PRICE_CHANGED: 409,
@@ -88,6 +88,8 @@ class PortalRefused(Exception):
 
 
 class PortalFaultsBody(FaultsBody):
+    """Faults, and how many of the next orders are answered 504 and sold `late_s` seconds later."""
+
     late_orders: int = Field(default=0, ge=0)
     late_s: float = Field(default=30.0, ge=0, le=86_400)
 
@@ -105,8 +107,8 @@ class PricesBody(ControlBody):
 
 
 class SearchBody(ControlBody):
-    origins: list[str] = Field(min_length=1, max_length=AIRPORTS_MAX)
-    destinations: list[str] = Field(min_length=1, max_length=AIRPORTS_MAX)
+    origins: list[str] = Field(min_length=1, max_length=MAX_AIRPORTS)
+    destinations: list[str] = Field(min_length=1, max_length=MAX_AIRPORTS)
     departure_date: date
     return_date: date | None = None
     cabin: Cabin = Cabin.economy
@@ -117,13 +119,13 @@ class OrderBody(ControlBody):
     reference: str = Field(pattern=ports.REFERENCE)
     offer_id: ports.Id
     price_usd: Decimal = Field(gt=0)
-    traveller_id: str = Field(min_length=1, max_length=ports.TRAVELLER_CHARS_MAX)
+    traveller_id: str = Field(min_length=1, max_length=ports.MAX_TRAVELLER_CHARS)
     payment: str = Field(min_length=1, max_length=100)
 
 
 @dataclass
 class PortalSandbox:
-    """The portal. A flight has `seats`.
+    """The portal's state and endpoints. Each flight has `seats` seats.
 
     Without an `api_key` all calls are accepted. With `price_step_s` 0 prices are constant.
     """
@@ -158,6 +160,7 @@ class PortalSandbox:
     # --- the portal's API -----------------------------------------------------------------------------------
 
     async def post_search(self, request: Request) -> Response:
+        """Answer the available offers of all pairs of airports."""
         body = _parse_body(SearchBody, await _read_json(request))
         trips = self._build_trip_requests(body)
         now = self.clock.now()
@@ -168,9 +171,14 @@ class PortalSandbox:
         return JSONResponse({"offers": [_dump_offer(each) for each in offers]})
 
     async def get_offer(self, request: Request) -> Response:
+        """Answer an offer at its current price."""
         return JSONResponse(_dump_offer(self._load_offer(request.path_params["offer_id"])))
 
     async def post_order(self, request: Request) -> Response:
+        """Sell the offer (201), or answer the order of a known idempotency key (200).
+
+        A late order is answered 504 now and sold `late_s` seconds later.
+        """
         body = _parse_body(OrderBody, await _read_json(request))
         if self.late_orders:
             self.late_orders -= 1
@@ -181,16 +189,23 @@ class PortalSandbox:
         return JSONResponse(order.model_dump(mode="json"), status_code=200 if known else 201)
 
     async def get_orders(self, request: Request) -> Response:
+        """Answer the orders under the parameter `reference`, oldest first."""
         found = self.orders.find_orders(request.query_params.get("reference", ""))
         return JSONResponse({"orders": [each.model_dump(mode="json") for each in found]})
 
     async def post_cancellation(self, request: Request) -> Response:
+        """Cancel the order in the path. Raise `PortalRefused` (unknown_order) if it does not exist."""
         ended = self.orders.cancel(request.path_params["order_id"])
         if ended is None:
             raise PortalRefused(ports.UNKNOWN_ORDER)
         return JSONResponse(ended.model_dump(mode="json"))
 
     def _build_trip_requests(self, body: SearchBody) -> list[TripRequest]:
+        """Return a trip request for each pair of different airports.
+
+        Raise `PortalRefused` (not_flown) for an unknown airport or a date that is past, reversed or too far
+        ahead.
+        """
         pairs = [(start, end) for start in body.origins for end in body.destinations if start != end]
         if not pairs or (body.return_date is not None and body.return_date < body.departure_date):
             raise PortalRefused(ports.NOT_FLOWN)
@@ -201,23 +216,25 @@ class PortalSandbox:
         except NotFlown:
             raise PortalRefused(ports.NOT_FLOWN) from None
         last = body.return_date or body.departure_date
-        if body.departure_date < today or last > today + timedelta(days=DAYS_AHEAD_MAX):
+        if body.departure_date < today or last > today + timedelta(days=MAX_DAYS_AHEAD):
             raise PortalRefused(ports.NOT_FLOWN)
         return [
             TripRequest(start, end, body.departure_date, body.return_date, body.cabin) for start, end in pairs
         ]
 
     def _get_local_date(self, origin: str) -> date:
+        """Return today's date at the airport."""
         return self._now().astimezone(get_airport(origin).zone).date()
 
     def _is_available(self, offer: Offer, *, nonstop: bool) -> bool:
+        """Return whether the offer is still to depart, has seats left, and is nonstop if that is wanted."""
         is_to_come = offer.outbound[0].departs_at > self._now()
         return is_to_come and self.orders.count_sold(offer) < self.seats and not (nonstop and offer.stops)
 
     def _load_offer(self, offer_id: str) -> Offer:
         """Return the offer at its current price.
 
-        An expired offer and an unknown one are refused with different codes.
+        Raise `PortalRefused`: unknown_offer for an unknown id, offer_expired for an expired offer.
         """
         known = parse_offer_id(offer_id)
         now = self.clock.now()
@@ -229,13 +246,17 @@ class PortalSandbox:
         return self._apply_price_factor(self.timetable.get_offer(trip, carrier, departure, since, now))
 
     def _apply_price_factor(self, offer: Offer) -> Offer:
+        """Return the offer with its price multiplied by the control endpoint's factor, in whole cents."""
         if self.price_factor == 1:
             return offer
         price = (offer.price_usd * self.price_factor).quantize(CENT, ROUND_HALF_UP)
         return offer.model_copy(update={"price_usd": price})
 
     def _sell(self, body: OrderBody) -> Order:
-        """Check and sell, without awaiting in between."""
+        """Sell the offer and record the order, without awaiting in between.
+
+        Raise `PortalRefused` if it is expired, sold out, its price has changed, or the payment is declined.
+        """
         offer = self._load_offer(body.offer_id)
         if self.orders.count_sold(offer) >= self.seats:
             raise PortalRefused(ports.SOLD_OUT)
@@ -247,6 +268,7 @@ class PortalSandbox:
         return self.orders.sell(body.reference, offer, body.traveller_id)
 
     def _find_by_key(self, key: str) -> Order | None:
+        """Return the first order under the idempotency key; None unless the portal `knows_keys`."""
         return next(iter(self.orders.find_orders(key)), None) if self.knows_keys else None
 
     def _sell_due_orders(self) -> None:
@@ -268,6 +290,7 @@ class PortalSandbox:
     # --- pages ----------------------------------------------------------------------------------------------
 
     async def get_flights_page(self, request: Request) -> Response:
+        """Answer the page of a fallback link, with its parameters."""
         items = "".join(
             f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>"
             for name, value in request.query_params.items()
@@ -275,6 +298,7 @@ class PortalSandbox:
         return HTMLResponse(_build_page("Flights", f"<p>Log in to book this trip.</p><dl>{items}</dl>"))
 
     async def get_ledger_page(self, request: Request) -> Response:
+        """Answer the ledger as an HTML table."""
         rows = "".join(
             f"<tr><td>{each['number']}</td><td>{each['what']}</td><td>{html.escape(each['reference'])}</td>"
             f"<td>{html.escape(each['at'])}</td></tr>"
@@ -286,6 +310,7 @@ class PortalSandbox:
     # --- control endpoints ----------------------------------------------------------------------------------
 
     async def set_faults(self, request: Request) -> Response:
+        """Replace all faults, slowness and late orders by the body's."""
         body = _parse_body(PortalFaultsBody, await _read_json(request))
         self.slow_s, self.late_orders, self.late_s = body.slow_s, body.late_orders, body.late_s
         self.faults = body.to_faults()
@@ -296,6 +321,7 @@ class PortalSandbox:
         return JSONResponse({})
 
     async def set_payments(self, request: Request) -> Response:
+        """Replace the travellers whose payments fail."""
         self.declined = set(_parse_body(PaymentsBody, await _read_json(request)).declined)
         return JSONResponse({})
 
@@ -309,9 +335,9 @@ class PortalSandbox:
     # --- authentication and faults --------------------------------------------------------------------------
 
     def guard(self, endpoint: Endpoint, *, changes: bool = False) -> Endpoint:
-        """Return the endpoint behind authentication and faults.
+        """Return the endpoint behind API key, slowness, outage and faults.
 
-        Unauthenticated calls are refused before any fault.
+        `changes`: it changes the portal's state. Unauthenticated calls are refused before any fault.
         """
 
         async def answered(request: Request) -> Response:
@@ -331,6 +357,7 @@ class PortalSandbox:
 
 
 def build_portal_app(sandbox: PortalSandbox) -> Starlette:
+    """Return the ASGI app: the guarded API under /v1, the pages, and the control endpoints."""
     return Starlette(
         routes=[
             Route("/v1/searches", sandbox.guard(sandbox.post_search), methods=["POST"]),
@@ -355,6 +382,7 @@ def build_portal_app(sandbox: PortalSandbox) -> Starlette:
 
 
 async def _call_endpoint(endpoint: Endpoint, request: Request) -> Response:
+    """Call the endpoint; answer a refusal as a response, so that faults apply to it too."""
     try:
         return await endpoint(request)
     except PortalRefused as refused:
@@ -362,11 +390,13 @@ async def _call_endpoint(endpoint: Endpoint, request: Request) -> Response:
 
 
 async def _build_refusal(_: Request, error: Exception) -> Response:
+    """Answer a `PortalRefused` with its status and its code as JSON."""
     assert isinstance(error, PortalRefused)
     return JSONResponse({"error": error.code, **error.more}, status_code=HTTP_STATUSES[error.code])
 
 
 async def _read_json(request: Request) -> Any:
+    """Return the body as JSON. Raise `PortalRefused` (invalid_request) if it is not JSON."""
     try:
         return json.loads(await request.body())
     except (ValueError, RecursionError, ClientDisconnect):
@@ -374,6 +404,7 @@ async def _read_json(request: Request) -> Any:
 
 
 def _parse_body(kind: type[M], body: Any) -> M:
+    """Return the body as a model. Raise `PortalRefused` (invalid_request) with the invalid fields."""
     try:
         return kind.model_validate(body)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""The sandbox portal's ledger of orders and cancellations: lines of a file, from which its state is rebuilt.
+"""The sandbox portal's ledger of orders and cancellations: a JSON Lines file, read again at the start.
 
 One line per order, with its reference, and one per cancellation. A line is flushed to the operating system
 before the answer, so it survives the end of the process. Two calls under one reference sell twice, and the
@@ -56,7 +56,7 @@ class PortalLedger:
                 self._apply(entry)
 
     def sell(self, reference: str, offer: Offer, traveller_id: str) -> Order:
-        """Record a sale and return the order."""
+        """Append an order with a new number, PNR and ticket number; return it. Nothing is checked."""
         number = len(self.orders) + 1
         first = offer.outbound[0]
         order = Order(
@@ -80,7 +80,11 @@ class PortalLedger:
         return order
 
     def cancel(self, order_id: str) -> Cancellation | None:
-        """Cancel an order; return None if it does not exist. A second call returns the first cancellation."""
+        """Cancel an order; return None if it does not exist. A second call returns the first cancellation.
+
+        The refund is full within a day of booking and a week or more before departure, else less 30 %; none
+        after departure.
+        """
         order = self.orders.get(order_id)
         if order is None or order_id in self._cancellations:
             return self._cancellations.get(order_id)
@@ -104,21 +108,26 @@ class PortalLedger:
         return [self.orders[each] for each in self._by_reference.get(reference, ())]
 
     def count_sold(self, offer: Offer) -> int:
-        """Return how many seats of the offer's first flight are sold."""
+        """Return how many seats of the offer's first flight are sold on its day.
+
+        A cancellation does not free its seat.
+        """
         first = offer.outbound[0]
         return self._sold[first.flight_number, first.departs_at.date().isoformat()]
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self.clock.now(), UTC)
 
-    def _write(self, what: str, **told: Any) -> None:
-        entry = {"number": len(self.entries) + 1, "what": what, "at": self._now().isoformat(), **told}
+    def _write(self, what: str, **fields: Any) -> None:
+        """Append an entry of kind `what` to the file and apply it."""
+        entry = {"number": len(self.entries) + 1, "what": what, "at": self._now().isoformat(), **fields}
         if self._path is not None:
             with self._path.open("ab") as file:
                 file.write(json.dumps(entry).encode() + b"\n")
         self._apply(entry)
 
     def _apply(self, entry: Entry) -> None:
+        """Add an entry to the state in memory."""
         self.entries.append(entry)
         if entry["what"] == ORDER:
             order = Order.model_validate(entry["order"])
@@ -134,7 +143,7 @@ class PortalLedger:
 
 
 def _build_pnr(number: int) -> str:
-    """Return a unique record locator.
+    """Return the record locator of an order's number, unique per number.
 
     An odd factor permutes the numbers, so no two collide; there are a billion.
     """

@@ -1,4 +1,4 @@
-"""The sandbox portal's timetable and fares, generated from a seed: the same query has the same result.
+"""The sandbox portal's flights and fares, generated from a seed: the same query has the same result.
 
 Every pair of airports is served on every day: nonstop if one of them is a carrier's hub (or both are in its
 country and near enough), otherwise over the hub with the shortest detour. Durations follow the great circle;
@@ -33,10 +33,10 @@ EARTH_RADIUS_KM: Final = 6371.0088
 SPEED_KM_H: Final = 850.0
 GROUND_MINUTES: Final = 40
 LONG_HAUL_KM: Final = 14_500.0
-DOMESTIC_NONSTOP_KM_MAX: Final = 4_500.0
+MAX_DOMESTIC_NONSTOP_KM: Final = 4_500.0
 # A hub nearer than this to either end is not used for a connection.
-HUB_KM_MIN: Final = 150.0
-CARRIERS_MAX: Final = 5
+MIN_HUB_KM: Final = 150.0
+MAX_CARRIERS: Final = 5
 DEPARTURES: Final = 2
 FIRST_DEPARTURE: Final = time(6, 0)
 DEPARTURE_MINUTES: Final = 15 * 60
@@ -135,20 +135,24 @@ class TripRequest:
 
 @dataclass(frozen=True)
 class Timetable:
-    """All flights of a seed."""
+    """All flights of a seed. An offer expires `offer_life_s` seconds after it was made."""
 
     seed: int = 0
     price_step_s: float = 900.0
     offer_life_s: float = 3600.0
 
     def list_offers(self, trip: TripRequest, now: float) -> Iterator[Offer]:
-        """Yield the current offers for one pair of airports."""
+        """Yield the current offers of a pair of airports: two departures of up to five carriers."""
         for carrier in self.find_carriers(trip.origin, trip.destination):
             for departure in range(DEPARTURES):
                 yield self.get_offer(trip, carrier, departure, int(now), now)
 
     def get_offer(self, trip: TripRequest, carrier: Carrier, departure: int, since: int, now: float) -> Offer:
-        """Return the offer at its current price; `since` is the time it was made."""
+        """Return one offer at its price at `now`.
+
+        `departure` is the number of the departure on its day (0 or 1); `since` is the time in epoch seconds
+        at which the offer was made.
+        """
         outbound = self.build_legs(carrier, trip.origin, trip.destination, trip.departure_date, departure)
         inbound = (
             self.build_legs(carrier, trip.destination, trip.origin, trip.return_date, departure)
@@ -170,7 +174,11 @@ class Timetable:
         )
 
     def find_carriers(self, origin: str, destination: str) -> list[Carrier]:
-        """Return the carriers with the shortest routes first; those of either country get a bonus."""
+        """Return at most five carriers, those with the shortest routes first.
+
+        Carriers of either country get a bonus. Raise `NotFlown` for an unknown airport or the same airport
+        twice.
+        """
         start, end = get_airport(origin), get_airport(destination)
         if start == end:
             raise NotFlown("from an airport to itself")
@@ -183,24 +191,25 @@ class Timetable:
         # Domestic routes are flown by the country's own carriers, if the list has any.
         domestic = [each for each in CARRIERS if start.country == end.country == each.country]
         able = [each for each in domestic or CARRIERS if self._is_in_range(each, origin, destination)]
-        return sorted(able or CARRIERS, key=rank)[:CARRIERS_MAX]
+        return sorted(able or CARRIERS, key=rank)[:MAX_CARRIERS]
 
     def _is_in_range(self, carrier: Carrier, origin: str, destination: str) -> bool:
+        """Return whether the carrier's planes can fly each leg of its route."""
         way = self.find_stops(carrier, origin, destination)
         return all(compute_distance_km(start, end) <= carrier.range_km for start, end in pairwise(way))
 
     def find_stops(self, carrier: Carrier, origin: str, destination: str) -> list[Airport]:
-        """Return the airports of the route, both ends included."""
+        """Return the airports of the carrier's route, both ends included: nonstop, or over one hub."""
         start, end = get_airport(origin), get_airport(destination)
         km = compute_distance_km(start, end)
-        is_domestic = start.country == end.country == carrier.country and km <= DOMESTIC_NONSTOP_KM_MAX
+        is_domestic = start.country == end.country == carrier.country and km <= MAX_DOMESTIC_NONSTOP_KM
         is_from_hub = bool({origin, destination} & set(carrier.hubs)) and km <= carrier.range_km
         # Two in three domestic routes are flown nonstop.
         is_nonstop = is_from_hub or (is_domestic and self._draw(carrier.code, origin, destination) % 3 > 0)
         hubs = [
             hub
             for hub in map(get_airport, carrier.hubs)
-            if min(compute_distance_km(start, hub), compute_distance_km(hub, end)) >= HUB_KM_MIN
+            if min(compute_distance_km(start, hub), compute_distance_km(hub, end)) >= MIN_HUB_KM
         ]
         if is_nonstop or not hubs:
             return [start, end]
@@ -209,6 +218,7 @@ class Timetable:
     def build_legs(
         self, carrier: Carrier, origin: str, destination: str, day: date, departure: int
     ) -> list[Leg]:
+        """Return the legs of one direction on a day; `departure` is the number of the departure (0 or 1)."""
         way = self.find_stops(carrier, origin, destination)
         drawn = self._draw(carrier.code, origin, destination, departure)
         minutes = drawn % (DEPARTURE_MINUTES // DEPARTURES // 5) * 5 + departure * (
@@ -225,6 +235,7 @@ class Timetable:
         return legs_built
 
     def _build_leg(self, carrier: Carrier, start: Airport, end: Airport, leaves: datetime) -> Leg:
+        """Return one flight; `leaves` is in UTC, the leg's times are local."""
         minutes = round(compute_distance_km(start, end) / SPEED_KM_H * 60) + GROUND_MINUTES
         number = 100 + self._draw(carrier.code, start.iata, end.iata, leaves.hour) % 8900
         return Leg(
@@ -256,13 +267,17 @@ class Timetable:
         )
 
     def compute_price_factor(self, leg: Leg, now: float) -> Decimal:
-        """Return the price factor of the clock's current step; 1 if `price_step_s` is 0."""
+        """Return the leg's price factor in the clock's current step, from 0.94 to 1.08.
+
+        It is 1 if `price_step_s` is 0.
+        """
         if not self.price_step_s:
             return Decimal(1)
         step = int(now // self.price_step_s)
         return Decimal(94 + self._draw("price", leg.flight_number, leg.departs_at.date(), step) % 15) / 100
 
     def _draw(self, *of: object) -> int:
+        """Return a random integer that is the same for the same seed and arguments."""
         text = "|".join(map(str, (self.seed, *of)))
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6])
 
@@ -275,7 +290,10 @@ def build_offer_id(trip: TripRequest, carrier: Carrier, departure: int, since: i
 
 
 def parse_offer_id(text: str) -> tuple[TripRequest, Carrier, int, int] | None:
-    """Parse an offer id: the trip, the carrier, the departure, the time of the offer; None if invalid."""
+    """Parse an offer id: trip, carrier, number of the departure, time of the offer in epoch seconds.
+
+    Return None if it is malformed or names an unknown carrier, cabin or airport.
+    """
     found = _OFFER_ID.fullmatch(text)
     if found is None or found["carrier"] not in CARRIERS_BY_CODE or found["cabin"] not in list(Cabin):
         return None
@@ -294,6 +312,7 @@ def parse_offer_id(text: str) -> tuple[TripRequest, Carrier, int, int] | None:
 
 @cache
 def get_airport(iata: str) -> Airport:
+    """Return the airport with this IATA code. Raise `NotFlown` if there is none."""
     row = _load_airports().get(iata)
     if row is None:
         raise NotFlown(f"no airport has the code {iata}")
@@ -320,8 +339,10 @@ def compute_distance_km(start: Airport, end: Airport) -> float:
 
 
 def _compute_route_km(way: list[Airport]) -> float:
+    """Return the sum of the legs' distances."""
     return sum(compute_distance_km(start, end) for start, end in pairwise(way))
 
 
 def _get_notice_factor(days: int) -> Decimal:
+    """Return the fare factor for a departure this many days ahead: higher for less notice."""
     return next((factor for least, factor in NOTICE_FACTOR if days >= least), NOTICE_FACTOR[-1][1])

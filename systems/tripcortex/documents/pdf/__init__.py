@@ -1,3 +1,1 @@
-"""The PDF parser: `parser` starts the subprocess, `reader` parses in it; the other modules interpret one
-page.
-"""
+"""The PDF parser: `parser` starts a subprocess, `reader` parses in it; the others interpret one page."""

@@ -1,4 +1,4 @@
-"""Drafts: the entities of one PDF page in reading order, without their sections.
+"""Drafts: the entities of one PDF page in reading order, before they get their numbers and sections.
 
     words without tables and figures → lines → columns → blocks ┐
     tables and figures, each in its place among them            ┴→ captions attached → drafts
@@ -31,9 +31,9 @@ from .page import PageContent, Rect, Word
 from .tables import FoundTable, find_tables, format_markdown_table
 
 # A longer table is split into several entities, each with the header.
-ROWS_MAX: Final = 400
+MAX_ROWS: Final = 400
 # A text that continues across pages for longer than this is not one sentence.
-PARAGRAPH_CHARS_MAX: Final = 20_000
+MAX_PARAGRAPH_CHARS: Final = 20_000
 
 _CAPTION_NEAR: Final = 36.0
 _TABLE_CAPTION: Final = re.compile(r"^table\s+[\dA-Z]", re.IGNORECASE)
@@ -56,9 +56,9 @@ class Draft:
     text: str
     page: int
     boxes: tuple[Box, ...]
-    # Of a heading: the smaller, the higher.
+    # For a heading; a smaller number is a higher rank.
     rank: float | None = None
-    # Of a table; its caption is `text` until it is given.
+    # For a table, whose caption is `text`.
     rows: tuple[tuple[str, ...], ...] = ()
     edges: tuple[float, ...] = ()
     crop: bytes | None = None
@@ -72,13 +72,16 @@ class Draft:
 
 
 def text_columns(page: PageContent) -> list[list[Atom]]:
-    """Return the page's lines by column, without those in tables."""
+    """Return the page's lines by column in reading order, without the words in tables.
+
+    Each table is in its place as a page object.
+    """
     tables = [table.box for table in find_tables(page, NO_WORDS)]
     return _columns(page, _select_inside(page.words, tables), tables)
 
 
 def build_drafts(page: PageContent, typography: Typography, crop: Crop) -> list[Draft]:
-    """Return the drafts of a page in reading order."""
+    """Return the drafts of a page in reading order. `crop` renders the picture of a figure."""
     tables = find_tables(page, typography.vocabulary)
     taken = _select_inside(page.words, [table.box for table in tables])
     others = [word for word in page.words if id(word) not in taken]
@@ -99,19 +102,20 @@ def build_drafts(page: PageContent, typography: Typography, crop: Crop) -> list[
 
 
 def join_continued(held: Draft, following: Draft, vocabulary: Vocabulary) -> Draft | None:
-    """Join two drafts that only a page or column break separates (a table with the same columns, an
-    unfinished sentence), or return None.
+    """Return one draft of two that only a page or column break separates, or None if they are separate.
+
+    These are parts of a table with the same columns, and a sentence that continues on the next page.
     """
     if _is_rest_of_table(held, following):
         rows = following.rows[1:] if following.rows[0] == held.rows[0] else following.rows
-        if len(held.rows) + len(rows) > ROWS_MAX:
+        if len(held.rows) + len(rows) > MAX_ROWS:
             return None
         return replace(held, rows=held.rows + rows, boxes=held.boxes + following.boxes)
     is_next_page = following.page > held.boxes[-1].page
     if (
         is_next_page
         and held.subtype == following.subtype == PARAGRAPH
-        and len(held.text) < PARAGRAPH_CHARS_MAX
+        and len(held.text) < MAX_PARAGRAPH_CHARS
         and is_unfinished(held.text, following.text)
     ):
         text = join_lines([held.text, following.text], vocabulary)
@@ -120,13 +124,20 @@ def join_continued(held: Draft, following: Draft, vocabulary: Vocabulary) -> Dra
 
 
 def repeat_header(held: Draft, following: Draft) -> Draft:
-    """Repeat the header on the next part of a table that is too long for one entity."""
+    """Return `following` with the header of `held` if it is the rest of that table, else unchanged.
+
+    For a table that is too long for one entity.
+    """
     if not _is_rest_of_table(held, following) or following.rows[0] == held.rows[0]:
         return following
     return replace(following, rows=(held.rows[0], *following.rows))
 
 
 def _is_rest_of_table(held: Draft, following: Draft) -> bool:
+    """Return whether `following` is a table that continues `held`.
+
+    It has no caption and the same columns, and is on a new page or has the same header.
+    """
     if not held.rows or not following.rows or following.text:
         return False
     is_next_page = following.page > held.boxes[-1].page
@@ -154,11 +165,15 @@ def _columns(page: PageContent, taken: set[int], things: Sequence[Rect]) -> list
 
 
 def _select_inside(words: Sequence[Word], boxes: Sequence[Rect]) -> set[int]:
+    """Return the `id()`s of the words whose centre is in one of the boxes."""
     return {id(word) for word in words if any(box.contains(word.box) for box in boxes)}
 
 
 def _captions(blocks: list[Block], things: Sequence[Found]) -> dict[int, int]:
-    """Return the index of the caption for each table and figure, by its index among the blocks."""
+    """Return the place of the caption block for each table and figure block that has one, by its place.
+
+    A table's caption is looked for above it first, a figure's below it first.
+    """
     found: dict[int, int] = {}
     for place, block in enumerate(blocks):
         if block.thing is None:
@@ -169,14 +184,15 @@ def _captions(blocks: list[Block], things: Sequence[Found]) -> dict[int, int]:
             if (
                 0 <= other < len(blocks)
                 and other not in found.values()
-                and _captions_it(blocks[other], block, pattern)
+                and _is_caption_of(blocks[other], block, pattern)
             ):
                 found[place] = other
                 break
     return found
 
 
-def _captions_it(block: Block, thing: Block, pattern: re.Pattern[str]) -> bool:
+def _is_caption_of(block: Block, thing: Block, pattern: re.Pattern[str]) -> bool:
+    """Return whether the block starts as a caption ("Table 2") and is near the table or figure."""
     if block.kind not in (Kind.paragraph, Kind.heading) or not pattern.match(block.lines[0].text):
         return False
     apart = max(thing.box.top - block.box.bottom, block.box.top - thing.box.bottom)
@@ -187,6 +203,7 @@ def _captions_it(block: Block, thing: Block, pattern: re.Pattern[str]) -> bool:
 
 
 def _text_draft(block: Block, page: PageContent, vocabulary: Vocabulary) -> Draft:
+    """Return the draft of a heading, list or paragraph."""
     subtype = {Kind.heading: SECTION_TITLE, Kind.items: LIST}.get(block.kind, PARAGRAPH)
     text = block.text(vocabulary)
     rank = _rank(block.size, text) if block.kind is Kind.heading else None
@@ -207,6 +224,7 @@ def _thing_draft(
     vocabulary: Vocabulary,
     crop: Crop,
 ) -> Draft:
+    """Return the draft of a table or a figure; `caption_at` is the place of its caption among the blocks."""
     caption = blocks[caption_at].text(vocabulary) if caption_at is not None else ""
     boxes = (_box(thing.box, page),)
     if isinstance(thing, FoundTable):
@@ -220,6 +238,7 @@ def _thing_draft(
 
 
 def _box(box: Rect, page: PageContent) -> Box:
+    """Return a rectangle in points as fractions of the page."""
     return Box(
         page.number,
         box.left / page.width,

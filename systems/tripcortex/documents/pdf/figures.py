@@ -1,4 +1,4 @@
-"""Figures on a page: pictures, and groups of drawings. Pure.
+"""Figures on a page: pictures, and clusters of drawings that are neither tables nor frames. Pure functions.
 
 Drawings that are close to each other form a figure; tables, frames around text and lines between paragraphs
 do not.
@@ -17,23 +17,22 @@ from .layout import TextLine, split_into_segments
 from .page import Drawing, PageContent, Rect, Word, enclose
 
 # Smaller pictures are icons.
-_PICTURE_MIN: Final = 30.0
-_DRAWING_WIDTH_MIN: Final = 50.0
-_DRAWING_HEIGHT_MIN: Final = 40.0
-_STROKES_MIN: Final = 4
-# Strokes belong together up to this distance, or a larger one where all of them together cover more squares
-# than are kept.
+_MIN_PICTURE: Final = 30.0
+_MIN_DRAWING_WIDTH: Final = 50.0
+_MIN_DRAWING_HEIGHT: Final = 40.0
+_MIN_STROKES: Final = 4
+# The size of a grid cell in points; it is doubled while all strokes together cover more cells than the limit.
 _CELL: Final = 10.0
-SQUARES_MAX: Final = 300_000
+MAX_SQUARES: Final = 300_000
 # Each is rendered and kept; a page with more of them is a contact sheet or a wallpaper.
-FIGURES_MAX: Final = 40
+MAX_FIGURES: Final = 40
 # A frame around most of a page does not belong to a drawing.
 _FRAME_SHARE: Final = 0.6
-# Where words take up more than this, a frame is around a text.
+# If words cover more than this share, a frame is around a text.
 _WORDS_SHARE: Final = 0.45
 _BACKGROUND_SHARE: Final = 0.8
 _LABEL_NEAR: Final = 12.0
-_LABEL_WORDS_MAX: Final = 3
+_MAX_LABEL_WORDS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +47,10 @@ class FoundFigure:
 def find_figures(
     page: PageContent, tables: Sequence[Rect], words: Sequence[Word], body_size: float
 ) -> list[FoundFigure]:
-    """Return the figures of a page. `words` may belong to a figure: leave out those of tables."""
+    """Return at most 40 figures of a page, none touching another. `words` are those outside of tables."""
     found: list[FoundFigure] = []
     for box, is_picture in (*_pictures(page, words), *_find_drawings(page, tables)):
-        if len(found) >= FIGURES_MAX:
+        if len(found) >= MAX_FIGURES:
             break
         if any(other.box.touches(box) for other in found):
             continue
@@ -66,13 +65,18 @@ def find_figures(
 
 
 def _pictures(page: PageContent, words: Sequence[Word]) -> Iterator[tuple[Rect, bool]]:
+    """Yield the pictures, each with True, except icons and the background of a page with words."""
     for box in page.pictures:
         is_background = words and _area([box]) > _BACKGROUND_SHARE * page.width * page.height
-        if min(box.width, box.height) >= _PICTURE_MIN and not is_background:
+        if min(box.width, box.height) >= _MIN_PICTURE and not is_background:
             yield box, True
 
 
 def _find_drawings(page: PageContent, tables: Sequence[Rect]) -> Iterator[tuple[Rect, bool]]:
+    """Yield the boxes of clusters of drawings, each with False.
+
+    A cluster has four or more strokes, is not only lines, and is not small.
+    """
     frame = _FRAME_SHARE * page.width * page.height
     strokes = [
         drawing
@@ -82,20 +86,18 @@ def _find_drawings(page: PageContent, tables: Sequence[Rect]) -> Iterator[tuple[
     for cluster in _clusters(strokes):
         box = enclose([drawing.box for drawing in cluster])
         if (
-            len(cluster) >= _STROKES_MIN
+            len(cluster) >= _MIN_STROKES
             and any(not drawing.is_line for drawing in cluster)
-            and box.width >= _DRAWING_WIDTH_MIN
-            and box.height >= _DRAWING_HEIGHT_MIN
+            and box.width >= _MIN_DRAWING_WIDTH
+            and box.height >= _MIN_DRAWING_HEIGHT
         ):
             yield box, False
 
 
 def _clusters(drawings: list[Drawing]) -> list[list[Drawing]]:
-    """Group drawings by grid cells of the page: drawings in the same cell or in adjacent cells belong
-    together.
-    """
+    """Group drawings that are in the same or in adjacent grid cells of the page."""
     squares: dict[tuple[int, int], list[int]] = {}
-    cell = _cell_for(drawings)
+    cell = _choose_cell_size(drawings)
     for index, drawing in enumerate(drawings):
         for square in _squares(drawing.box, cell):
             squares.setdefault(square, []).append(index)
@@ -112,21 +114,24 @@ def _clusters(drawings: list[Drawing]) -> list[list[Drawing]]:
     return clusters
 
 
-def _cell_for(drawings: list[Drawing]) -> float:
+def _choose_cell_size(drawings: list[Drawing]) -> float:
+    """Return the cell size: 10 points, doubled until all drawings together cover at most 300,000 cells."""
     cell = _CELL
     while sum(len(across) * len(down) for across, down in (_ranges(each.box, cell) for each in drawings)) > (
-        SQUARES_MAX
+        MAX_SQUARES
     ):
         cell *= 2
     return cell
 
 
 def _squares(box: Rect, cell: float) -> Iterator[tuple[int, int]]:
+    """Yield the grid cells that the box covers."""
     across, down = _ranges(box, cell)
     return product(across, down)
 
 
 def _ranges(box: Rect, cell: float) -> tuple[range, range]:
+    """Return the columns and the rows of grid cells that the box covers."""
     return (
         range(int(box.left // cell), int(box.right // cell) + 1),
         range(int(box.top // cell), int(box.bottom // cell) + 1),
@@ -139,21 +144,24 @@ def _labels(box: Rect, words: Sequence[Word], body_size: float) -> list[TextLine
         line
         for line in split_into_segments(words)
         if line.box.touches(box, _LABEL_NEAR)
-        and len(line.words) <= _LABEL_WORDS_MAX
+        and len(line.words) <= _MAX_LABEL_WORDS
         and not line.is_bold
         and (line.size < 0.97 * body_size or _is_number(line.text))
     ]
 
 
 def _is_number(text: str) -> bool:
+    """Return whether the text has only digits, signs, separators, per cent and currency signs."""
     return all(sign.isdigit() or sign in ".,%$€£ -−" for sign in text)
 
 
 def _area(boxes: Iterable[Rect]) -> float:
+    """Return the sum of the boxes' areas."""
     return sum(box.width * box.height for box in boxes)
 
 
 def _subtype(is_picture: bool, words: Iterable[Word]) -> str:
+    """Return IMAGE for a picture, CHART for a drawing with a number in it, else DIAGRAM."""
     if is_picture:
         return IMAGE
     return CHART if any(_is_number(word.text) for word in words) else DIAGRAM

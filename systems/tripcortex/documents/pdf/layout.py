@@ -1,4 +1,4 @@
-"""Page layout: groups words into lines and sorts lines in reading order, columns included. Pure.
+"""Page layout: groups words into lines and sorts the lines in reading order by column. Pure functions.
 
 `blocks` groups the lines into paragraphs, lists and headings.
 """
@@ -14,21 +14,21 @@ from typing import Final
 
 from .page import Rect, Word, enclose
 
-# A gap of so many letters' sizes may be that between two columns.
+# A gap of this many letter sizes may separate two columns.
 _GUTTER: Final = 1.0
 # The gap between parts of one line, in letter sizes, and as a multiple of the gap between its words.
 _PARTS_APART: Final = 1.1
 _STRETCHED: Final = 2.5
-_MARK_CHARS_MAX: Final = 3
-# Of two columns each takes at least this share of what both take.
+_MAX_MARK_CHARS: Final = 3
+# Each of two columns takes at least this share of their common width.
 _COLUMN_SHARE: Final = 0.25
 # Text in columns fills most of its longer lines with several words; labels with values do not.
 _LINE_FILLED: Final = 0.6
-_LINE_WORDS_MIN: Final = 4
-_COLUMN_LINES_MIN: Final = 3
-_COLUMN_LINES_OTHER_MIN: Final = 2
+_MIN_LINE_WORDS: Final = 4
+_MIN_COLUMN_LINES: Final = 3
+_MIN_COLUMN_LINES_OTHER: Final = 2
 # Each position is tried against each line; a page with more segments than this is not text in columns.
-ATOMS_IN_COLUMNS_MAX: Final = 2_000
+MAX_ATOMS_IN_COLUMNS: Final = 2_000
 
 _BROKEN: Final = re.compile(r"([^\W\d_]+)[-\u00ad]$")
 _LOWER_START: Final = re.compile(r"^([^\W\d_]+)")
@@ -46,15 +46,16 @@ class TextLine:
 
     @property
     def text(self) -> str:
-        """The words, separated by spaces."""
+        """Return the words, separated by spaces."""
         return " ".join(word.text for word in self.words)
 
     @property
     def has_gap(self) -> bool:
-        """Whether the line has separated parts, such as a label and a value; the mark of a list does not
-        count.
+        """Return whether the line has separated parts, such as a label and a value.
+
+        The gap after a list's mark does not count.
         """
-        words = self.words[1:] if len(self.words[0].text) <= _MARK_CHARS_MAX else self.words
+        words = self.words[1:] if len(self.words[0].text) <= _MAX_MARK_CHARS else self.words
         gaps = sorted(right.box.left - left.box.right for left, right in pairwise(words))
         if not gaps or gaps[-1] <= _PARTS_APART * self.size:
             return False
@@ -64,7 +65,7 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class PageObject:
-    """A table or a figure in its place among the lines. `index` identifies it."""
+    """A table or a figure in its place among the lines. `index` is its index in the caller's list of both."""
 
     box: Rect
     index: int
@@ -80,7 +81,7 @@ class Vocabulary:
     words: frozenset[str] = frozenset()
 
     def join_hyphenated(self, first: str, second: str) -> str:
-        """Join the two parts of a word that has a hyphen at a line's end."""
+        """Join the parts of a word split at a line's end; keep the hyphen of a compound word."""
         one, other = first.lower(), second.lower()
         is_compound = f"{one}-{other}" in self.words or {one, other} <= self.words
         return f"{first}-{second}" if is_compound and one + other not in self.words else first + second
@@ -93,7 +94,7 @@ NO_WORDS: Final = Vocabulary()
 
 
 def build_line(words: Iterable[Word]) -> TextLine:
-    """Build a line from words that are next to each other."""
+    """Build a line from words that are next to each other, in any order."""
     ordered = tuple(sorted(words, key=lambda word: word.box.left))
     letters: Counter[tuple[float, float]] = Counter()
     for word in ordered:
@@ -106,7 +107,7 @@ def build_line(words: Iterable[Word]) -> TextLine:
 
 
 def split_into_segments(words: Iterable[Word]) -> list[TextLine]:
-    """Return the lines, split at each gap that may separate two columns."""
+    """Return the lines, split at each gap that may separate two columns, from top to bottom."""
     found: list[TextLine] = []
     for row in _rows(words):
         begun = [row[0]]
@@ -120,7 +121,7 @@ def split_into_segments(words: Iterable[Word]) -> list[TextLine]:
 
 
 def _rows(words: Iterable[Word]) -> list[list[Word]]:
-    """Words whose middles are at one height, each row from left to right."""
+    """Group words whose centres are at one height into rows, each from left to right."""
     rows: list[list[Word]] = []
     for word in sorted(words, key=lambda word: (word.box.middle[1], word.box.left)):
         base = rows[-1][0] if rows else None
@@ -160,8 +161,9 @@ def join_lines(lines: Sequence[str], vocabulary: Vocabulary) -> str:
 
 
 def sort_in_reading_order(atoms: Collection[Atom]) -> Iterator[list[Atom]]:
-    """Yield the columns in reading order, each from top to bottom; each list is one column of a band of the
-    page.
+    """Yield the columns in reading order, each from top to bottom.
+
+    Each list is one column of a band of the page.
     """
     gutter = _best_gutter(atoms)
     if gutter is None:
@@ -178,9 +180,9 @@ def sort_in_reading_order(atoms: Collection[Atom]) -> Iterator[list[Atom]]:
 
 
 def _best_gutter(atoms: Collection[Atom]) -> float | None:
-    """Where a line down the page parts most of the text into columns."""
+    """Return the x position of the vertical line that separates most of the text into columns, or None."""
     best, most = None, 0
-    if len(atoms) > ATOMS_IN_COLUMNS_MAX:
+    if len(atoms) > MAX_ATOMS_IN_COLUMNS:
         return None
     for x in sorted(set(_gap_ends(atoms))):
         sides = [_sides(band, x) for band in _bands(atoms, x)]
@@ -191,7 +193,7 @@ def _best_gutter(atoms: Collection[Atom]) -> float | None:
 
 
 def _gap_ends(atoms: Collection[Atom]) -> Iterator[float]:
-    """Just left of each atom that has another beside it: a column may begin there."""
+    """Yield the x position just left of each atom with another one to its left: a column may begin there."""
     lines = sorted(atoms, key=lambda atom: atom.box.left)
     for place, atom in enumerate(lines):
         for other in lines[place + 1 :]:
@@ -202,7 +204,7 @@ def _gap_ends(atoms: Collection[Atom]) -> Iterator[float]:
 
 
 def _bands(atoms: Collection[Atom], x: float) -> list[list[Atom]]:
-    """From top to bottom: what crosses the gutter by itself, what does not together."""
+    """Split the atoms from top to bottom into runs that cross the gutter at `x` and runs that do not."""
     bands: list[list[Atom]] = []
     was_crossing = True
     for atom in sorted(atoms, key=lambda atom: atom.box.top):
@@ -216,22 +218,23 @@ def _bands(atoms: Collection[Atom], x: float) -> list[list[Atom]]:
 
 
 def _sides(band: list[Atom], x: float) -> tuple[list[Atom], list[Atom]]:
+    """Return the atoms left and right of `x`."""
     return [atom for atom in band if atom.box.right <= x], [atom for atom in band if atom.box.left >= x]
 
 
 def _are_columns(left: list[Atom], right: list[Atom]) -> bool:
-    """Because they were written one after the other, or because they look like it."""
+    """Return whether both sides are columns of text, by the order in the file or by their shape."""
     if not left or not right:
         return False
     one, other = enclose([atom.box for atom in left]), enclose([atom.box for atom in right])
     if one.top >= other.bottom or other.top >= one.bottom:
         return False
-    if len(left) >= _COLUMN_LINES_MIN and _are_written_apart(left, right):
+    if len(left) >= _MIN_COLUMN_LINES and _are_written_apart(left, right):
         return True
     few, many = sorted((len(left), len(right)))
     has_thing = any(isinstance(atom, PageObject) for atom in (*left, *right))
     return (
-        (has_thing or (few >= _COLUMN_LINES_OTHER_MIN and many >= _COLUMN_LINES_MIN))
+        (has_thing or (few >= _MIN_COLUMN_LINES_OTHER and many >= _MIN_COLUMN_LINES))
         and min(one.width, other.width) >= _COLUMN_SHARE * (other.right - one.left)
         and _fills(left, one)
         and _fills(right, other)
@@ -239,28 +242,32 @@ def _are_columns(left: list[Atom], right: list[Atom]) -> bool:
 
 
 def _are_written_apart(left: list[Atom], right: list[Atom]) -> bool:
-    """A program that sets columns writes the left one to its end; one that sets labels beside values goes row
+    """Return whether the file has all words of the left side before those of the right.
+
+    A program that sets columns writes the left one to its end; one that sets labels next to values writes row
     by row.
     """
     return max(_orders(left), default=0) < min(_orders(right), default=0)
 
 
 def _orders(atoms: list[Atom]) -> Iterator[int]:
+    """Yield the positions in the file of the atoms' words."""
     return (word.order for atom in atoms if isinstance(atom, TextLine) for word in atom.words)
 
 
 def _fills(column: list[Atom], box: Rect) -> bool:
+    """Return whether the column's longer lines have several words and fill most of its width."""
     lines = [atom for atom in column if isinstance(atom, TextLine)]
     if not lines:
         return True
     words = sorted(len(line.words) for line in lines)
     widths = sorted(line.box.width for line in lines)
     longer = len(lines) * 3 // 4
-    return words[longer] >= _LINE_WORDS_MIN and widths[longer] >= _LINE_FILLED * box.width
+    return words[longer] >= _MIN_LINE_WORDS and widths[longer] >= _LINE_FILLED * box.width
 
 
 def _row_by_row(atoms: Collection[Atom]) -> list[Atom]:
-    """One column: what was cut by a wide gap is one line again."""
+    """Return the atoms as one column from top to bottom; segments of one height become one line again."""
     words = [word for atom in atoms if isinstance(atom, TextLine) for word in atom.words]
     found: list[Atom] = [build_line(row) for row in _rows(words)]
     found += [atom for atom in atoms if isinstance(atom, PageObject)]

@@ -1,8 +1,7 @@
-"""One page of a PDF as plain values: words, ruled lines, drawings, pictures. Only this module and `reader`
-use PDFium.
+"""Reads one page of a PDF with PDFium as plain values: words, ruled lines, drawings, pictures, crops.
 
-Values are in points from the upper left corner of the page as displayed, rotated pages included. `tables`,
-`figures` and `layout` interpret them.
+Only this module and `reader` use PDFium. Values are in points from the upper left corner of the page as
+displayed, rotated pages included. `tables`, `figures` and `layout` interpret them.
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ from typing import Any, Final, NamedTuple
 import pypdfium2 as pdfium  # type: ignore[import-untyped]
 import pypdfium2.raw as raw  # type: ignore[import-untyped]
 
-# PDFium is not made for threads: one call at a time in a process.
+# PDFium is not thread-safe: one call at a time in a process.
 PDFIUM: Final = threading.RLock()
 
-# Two hundred inches, the largest side that the format knows.
-SIDE_MAX: Final = 14_400.0
+# Two hundred inches, the largest side that the format allows.
+MAX_SIDE: Final = 14_400.0
 # A full page of small print has ten thousand.
-LETTERS_MAX: Final = 50_000
-# A map may be drawn with a million strokes; so many say where it is.
-STROKES_MAX: Final = 20_000
+MAX_LETTERS: Final = 50_000
+# A map may be drawn with a million strokes; this many are enough to locate it.
+MAX_STROKES: Final = 20_000
 # A page of an album has a dozen.
-PICTURES_MAX: Final = 500
+MAX_PICTURES: Final = 500
 # Text, shapes and the forms around them; a drawing of a building has about ten thousand.
-OBJECTS_MAX: Final = 200_000
+MAX_OBJECTS: Final = 200_000
 CROP_DPI: Final = 150
-CROP_PIXELS_MAX: Final = 2_000
+MAX_CROP_PIXELS: Final = 2_000
 # A photograph that fills a page. Fifty crops may be in memory at once.
-CROP_BYTES_MAX: Final = 4_000_000
+MAX_CROP_BYTES: Final = 4_000_000
 _CROP_MARGIN: Final = 4.0
 
 # Two letters belong to one word up to this gap, as a share of the letters' size.
@@ -72,6 +71,7 @@ class Rect(NamedTuple):
 
     @property
     def middle(self) -> tuple[float, float]:
+        """Return the centre."""
         return (self.left + self.right) / 2, (self.top + self.bottom) / 2
 
     def contains(self, other: Rect) -> bool:
@@ -133,7 +133,10 @@ class PageContent:
 
 
 def read_page(document: pdfium.PdfDocument, index: int) -> PageContent:
-    """Read a page. Raise `PageTooLarge` if it exceeds a limit."""
+    """Read the page with this index, from 0. Raise `PageTooLarge` if its size or its letters exceed a limit.
+
+    Drawings and pictures above their limits are left out.
+    """
     with PDFIUM:
         page = document[index]
         try:
@@ -147,7 +150,7 @@ def read_page(document: pdfium.PdfDocument, index: int) -> PageContent:
 
 
 def count_letters(document: pdfium.PdfDocument, index: int) -> int:
-    """Count the letters on a page."""
+    """Count the characters of a page's text."""
     with PDFIUM:
         page = document[index]
         try:
@@ -160,19 +163,19 @@ def count_letters(document: pdfium.PdfDocument, index: int) -> int:
 
 
 def render_crop(document: pdfium.PdfDocument, index: int, box: Rect) -> bytes | None:
-    """Render the box and a small margin as PNG, or return None if the page would take too long to draw."""
+    """Render the box and a small margin as PNG; return None if the page has too many objects."""
     box = Rect(
         box.left - _CROP_MARGIN, box.top - _CROP_MARGIN, box.right + _CROP_MARGIN, box.bottom + _CROP_MARGIN
     )
     with PDFIUM:
         page = document[index]
         try:
-            if raw.FPDFPage_CountObjects(page) > STROKES_MAX:
+            if raw.FPDFPage_CountObjects(page) > MAX_STROKES:
                 return None
             width, height = _size_of(page, index)
-            scale = min(CROP_DPI / 72, CROP_PIXELS_MAX / max(box.width, box.height, 1))
+            scale = min(CROP_DPI / 72, MAX_CROP_PIXELS / max(box.width, box.height, 1))
             crop = (max(0, box.left), max(0, height - box.bottom), max(0, width - box.right), max(0, box.top))
-            while len(drawn := _render(page, scale, crop)) > CROP_BYTES_MAX:
+            while len(drawn := _render(page, scale, crop)) > MAX_CROP_BYTES:
                 scale /= 2
             return drawn
         finally:
@@ -180,6 +183,7 @@ def render_crop(document: pdfium.PdfDocument, index: int, box: Rect) -> bytes | 
 
 
 def _render(page: pdfium.PdfPage, scale: float, crop: tuple[float, ...]) -> bytes:
+    """Render a crop of the page as PNG; `crop` are the margins to cut off, left, bottom, right, top."""
     bitmap = page.render(scale=scale, crop=crop)
     written = io.BytesIO()
     bitmap.to_pil().save(written, "PNG")
@@ -188,19 +192,18 @@ def _render(page: pdfium.PdfPage, scale: float, crop: tuple[float, ...]) -> byte
 
 
 def _size_of(page: pdfium.PdfPage, index: int) -> tuple[float, float]:
+    """Return width and height in points. Raise `PageTooLarge` unless both are from 0 to 200 inches."""
     width, height = page.get_size()
-    if not (0 < width <= SIDE_MAX and 0 < height <= SIDE_MAX):
+    if not (0 < width <= MAX_SIDE and 0 < height <= MAX_SIDE):
         raise PageTooLarge(
             f"its page {index + 1:,} measures {width:,.0f} by {height:,.0f} points, and sides of up to "
-            f"{SIDE_MAX:,.0f} are read"
+            f"{MAX_SIDE:,.0f} are read"
         )
     return width, height
 
 
 def _build_transform(page: pdfium.PdfPage) -> Transform:
-    """Return the transformation from the file's coordinates, which rise from the lower left, to displayed
-    ones.
-    """
+    """Return the function from the file's coordinates, which rise from the lower left, to displayed ones."""
     left, bottom, right, top = page.get_bbox()
     places: dict[int, Transform] = {
         0: lambda x, y: (x - left, top - y),
@@ -212,6 +215,7 @@ def _build_transform(page: pdfium.PdfPage) -> Transform:
 
 
 def _to_rect(place: Transform, left: float, bottom: float, right: float, top: float) -> Rect:
+    """Return the displayed rectangle of file coordinates."""
     (x0, y0), (x1, y1) = place(left, bottom), place(right, top)
     return Rect(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1))
 
@@ -224,9 +228,9 @@ def _words(page: pdfium.PdfPage, place: Transform, page_index: int) -> Iterator[
     text = page.get_textpage()
     try:
         count = text.count_chars()
-        if count > LETTERS_MAX:
+        if count > MAX_LETTERS:
             raise PageTooLarge(
-                f"its page {page_index + 1:,} has {count:,} letters, and pages of up to {LETTERS_MAX:,} are "
+                f"its page {page_index + 1:,} has {count:,} letters, and pages of up to {MAX_LETTERS:,} are "
                 "read"
             )
         letters: list[tuple[str, Rect]] = []
@@ -251,6 +255,7 @@ def _words(page: pdfium.PdfPage, place: Transform, page_index: int) -> Iterator[
 
 
 def _letter_box(text: pdfium.PdfTextPage, index: int, place: Transform) -> Rect:
+    """Return the displayed box of the letter with this index."""
     found = raw.FS_RECTF()
     raw.FPDFText_GetLooseCharBox(text, index, found)
     return _to_rect(place, found.left, found.bottom, found.right, found.top)
@@ -265,6 +270,7 @@ def _continues_word(before: Rect, box: Rect) -> bool:
 def _word(
     text: pdfium.PdfTextPage, letters: list[tuple[str, Rect]], first: int, place: Transform
 ) -> Iterator[Word]:
+    """Yield the word of these letters, if there are any; `first` is the index of the first letter."""
     written = "".join(letter for letter, _ in letters)
     if written:
         box = enclose([box for _, box in letters])
@@ -283,6 +289,7 @@ def _size(text: pdfium.PdfTextPage, index: int) -> float:
 
 
 def _is_bold(text: pdfium.PdfTextPage, index: int) -> bool:
+    """Return whether the letter's font is bold, by its name or weight."""
     flags = ctypes.c_int()
     name = ctypes.create_string_buffer(128)
     raw.FPDFText_GetFontInfo(text, index, name, 128, flags)
@@ -296,11 +303,15 @@ def _is_bold(text: pdfium.PdfTextPage, index: int) -> bool:
 def _shapes(
     page: pdfium.PdfPage, place: Transform, paper: Rect
 ) -> tuple[tuple[Rect, ...], tuple[Drawing, ...], tuple[Rect, ...]]:
+    """Return the page's ruled lines, drawings and pictures, each up to a limit.
+
+    A shape that covers the whole page is not a drawing.
+    """
     rules: list[Rect] = []
     drawings: list[Drawing] = []
     pictures: list[Rect] = []
-    for shape in islice(page.get_objects(), OBJECTS_MAX):
-        if len(rules) + len(drawings) >= STROKES_MAX:
+    for shape in islice(page.get_objects(), MAX_OBJECTS):
+        if len(rules) + len(drawings) >= MAX_STROKES:
             break
         if shape.type not in (raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_SHADING):
             continue
@@ -309,19 +320,20 @@ def _shapes(
         if box is None:
             continue
         if shape.type == raw.FPDF_PAGEOBJ_IMAGE:
-            if len(pictures) < PICTURES_MAX:
+            if len(pictures) < MAX_PICTURES:
                 pictures.append(box)
             continue
         if shape.type == raw.FPDF_PAGEOBJ_PATH:
-            rules.extend(islice(_rules(shape, matrix, place), STROKES_MAX - len(rules)))
+            rules.extend(islice(_rules(shape, matrix, place), MAX_STROKES - len(rules)))
         if box.width < 0.97 * paper.width or box.height < 0.97 * paper.height:
             drawings.append(Drawing(box, min(box.width, box.height) <= 3.5))
     return tuple(rules), tuple(drawings), tuple(pictures)
 
 
 def _outer_matrix(shape: Any) -> pdfium.PdfMatrix:
-    """Return the matrix of the forms around the shape; except for a path, its coordinates already include its
-    own matrix.
+    """Return the combined matrix of the forms around the shape.
+
+    Except for a path, a shape's coordinates already include its own matrix.
     """
     matrix = pdfium.PdfMatrix()
     outer = shape.container
@@ -332,6 +344,7 @@ def _outer_matrix(shape: Any) -> pdfium.PdfMatrix:
 
 
 def _transform_box(bounds: tuple[float, ...], matrix: pdfium.PdfMatrix, place: Transform) -> Rect:
+    """Return the displayed box of a shape's bounds."""
     left, bottom, right, top = bounds
     corners = [matrix.on_point(x, y) for x in (left, right) for y in (bottom, top)]
     xs, ys = [x for x, _ in corners], [y for _, y in corners]
@@ -349,7 +362,7 @@ def _rules(path: Any, outer: pdfium.PdfMatrix, place: Transform) -> Iterator[Rec
     """Yield the straight strokes and edges of a path."""
     matrix = path.get_matrix().multiply(outer)
     before = start = None
-    for index in range(min(raw.FPDFPath_CountSegments(path), STROKES_MAX)):
+    for index in range(min(raw.FPDFPath_CountSegments(path), MAX_STROKES)):
         segment = raw.FPDFPath_GetPathSegment(path, index)
         x, y = ctypes.c_float(), ctypes.c_float()
         raw.FPDFPathSegment_GetPoint(segment, x, y)
@@ -365,6 +378,7 @@ def _rules(path: Any, outer: pdfium.PdfMatrix, place: Transform) -> Iterator[Rec
 
 
 def _straight(one: tuple[float, float], other: tuple[float, float]) -> Iterator[Rect]:
+    """Yield the stroke between two points as a rule if it is horizontal or vertical."""
     (x0, y0), (x1, y1) = one, other
     across, down = abs(x1 - x0), abs(y1 - y0)
     if down <= _STRAIGHT < across:

@@ -39,11 +39,11 @@ from .drafts import Draft, build_drafts, join_continued, repeat_header, text_col
 from .page import PDFIUM, PageContent, PageTooLarge, count_letters, read_page, render_crop
 from .running_headers import remove_running_headers
 
-PAGES_MAX: Final = 2_000
+MAX_PAGES: Final = 2_000
 
-# From so many pages, spread over the document, is learnt how it is set.
+# The typography is measured on this many pages, spread over the document.
 _PAGES_LEARNT_FROM: Final = 12
-# Left and right pages may have headers of their own: a running one is found again two pages on.
+# Left and right pages may have different headers: a running header repeats within two pages.
 _NEIGHBOURS: Final = 2
 
 _NO_PAGES: Final = re.compile(rb"/Count\s+0\b")
@@ -51,12 +51,13 @@ _A_PAGE: Final = re.compile(rb"/Type\s*/Page\b")
 
 
 class PdfReader:
-    """A `Parser` for PDF in this process. `on_page_count` is called with the number of pages before the first
-    page is read.
+    """A `Parser` for PDF in this process.
+
+    `on_page_count` is called with the number of pages before the first page is read.
     """
 
     def __init__(
-        self, *, pages_max: int = PAGES_MAX, on_page_count: Callable[[int], object] | None = None
+        self, *, pages_max: int = MAX_PAGES, on_page_count: Callable[[int], object] | None = None
     ) -> None:
         self._pages_max, self._counted = pages_max, on_page_count
 
@@ -70,6 +71,10 @@ class PdfReader:
             yield from _build_entities(_read_drafts(document, manner, progress), manner, file_name)
 
     def _require_readable(self, document: pdfium.PdfDocument, file_name: str) -> None:
+        """Raise `DocumentRefused` if the document has no pages, too many, or no text.
+
+        Call `on_page_count` before the text is looked for.
+        """
         pages = len(document)
         if pages == 0:
             raise _refuse_without_pages(file_name)
@@ -92,6 +97,7 @@ class PdfReader:
 
 @contextmanager
 def _open_document(body: bytes, file_name: str) -> Iterator[pdfium.PdfDocument]:
+    """Open the document; close it on exit. PDFium's errors in the block become `DocumentRefused`."""
     document = None
     try:
         with PDFIUM:
@@ -110,7 +116,10 @@ def _open_document(body: bytes, file_name: str) -> Iterator[pdfium.PdfDocument]:
 
 
 def _build_refusal(body: bytes, file_name: str) -> DocumentRefused:
-    """Choose the refusal by the bytes: PDFium's error code may belong to an earlier document."""
+    """Return the refusal by the bytes: encrypted, empty or damaged.
+
+    PDFium's error code may belong to an earlier document.
+    """
     if b"/Encrypt" in body:
         return DocumentEncrypted(
             file_name, "it is protected by a password", "Upload a copy without a password."
@@ -126,10 +135,12 @@ def _build_refusal(body: bytes, file_name: str) -> DocumentRefused:
 
 
 def _refuse_without_pages(file_name: str) -> DocumentRefused:
+    """Return the refusal of a document without pages; the caller raises it."""
     return DocumentEmpty(file_name, "it has no page", "Export it again from the program that wrote it.")
 
 
 def _measure_typography(document: pdfium.PdfDocument) -> Typography:
+    """Measure the typography on about twelve pages spread over the document."""
     pages = len(document)
     step = max(1, pages // _PAGES_LEARNT_FROM)
     columns = (
@@ -144,6 +155,7 @@ def _measure_typography(document: pdfium.PdfDocument) -> Typography:
 def _read_drafts(
     document: pdfium.PdfDocument, manner: Typography, progress: Progress | None
 ) -> Iterator[list[Draft]]:
+    """Yield the drafts of each page, without running headers; call `progress` after each page."""
     pages = len(document)
     for page, neighbours in _read_with_neighbours(document):
         yield build_drafts(
@@ -156,6 +168,7 @@ def _read_drafts(
 
 
 def _read_with_neighbours(document: pdfium.PdfDocument) -> Iterator[tuple[PageContent, list[PageContent]]]:
+    """Yield each page with up to two pages before and two after it; read each page once."""
     window: deque[PageContent] = deque(maxlen=2 * _NEIGHBOURS + 1)
     pages = len(document)
     for index in range(pages):
@@ -190,6 +203,10 @@ class _EntityNumbering:
         self._count = 0
 
     def number(self, draft: Draft) -> ParsedEntity:
+        """Return the draft as an entity with the next number. Raise `DocumentTooLarge` if it exceeds a limit.
+
+        The first heading of the document is its TITLE if it is on page 1.
+        """
         is_first_heading = draft.rank is not None and self._sections.nearest is None
         if draft.rank is not None:
             self._sections.enter(draft.text, draft.rank)

@@ -1,4 +1,4 @@
-"""Tables on a page, found by their ruled lines: a full grid, or only horizontal lines. Pure.
+"""Tables on a page, found by their ruled lines: a full grid, or horizontal lines only. Pure functions.
 
 A table without any line looks like text in columns, and is read as lines of text.
 """
@@ -13,14 +13,14 @@ from typing import Final
 from .layout import Vocabulary, build_line, join_words, split_into_segments
 from .page import PageContent, Rect, Word, enclose
 
-# Lines so near to each other are one, and meet.
+# Lines at most this far apart count as one line, and as touching.
 _NEAR: Final = 2.5
-# Of a table's cells at least so many have words; of a chart's "cells" hardly any.
+# The share of a table's cells that have words at least; hardly any "cell" of a chart has.
 _FILLED: Final = 0.4
 # A page with more lines than these is a drawing.
-_LINES_MAX: Final = 1_000
+_MAX_LINES: Final = 1_000
 _ALIGNED: Final = 4.0
-# In a table without lines down, columns are so many letters' sizes apart.
+# In a table without vertical lines, the gap between columns in letter sizes.
 _COLUMN_GAP: Final = 0.8
 
 
@@ -42,10 +42,13 @@ def format_markdown_table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def find_tables(page: PageContent, vocabulary: Vocabulary) -> list[FoundTable]:
-    """Return the tables of a page."""
+    """Return the tables of a page from top to bottom.
+
+    A page with more than 1,000 lines is a drawing and has none.
+    """
     across = _merge_rules([rule for rule in page.rules if rule.height == 0])
     down = _merge_rules([rule for rule in page.rules if rule.height > 0])
-    if len(across) + len(down) > _LINES_MAX:
+    if len(across) + len(down) > _MAX_LINES:
         return []
     found: list[FoundTable] = []
     loose: list[Rect] = []
@@ -83,6 +86,7 @@ def _level(rule: Rect) -> float:
 
 
 def _chain_rules(level: list[Rect]) -> list[Rect]:
+    """Join rules of one level whose ends meet."""
     lines: list[Rect] = []
     for rule in sorted(
         level, key=lambda rule: (rule.left, rule.top) if rule.height == 0 else (rule.top, rule.left)
@@ -115,6 +119,7 @@ def _group_connected(rules: list[Rect]) -> list[list[Rect]]:
 
 
 def _distinct(values: Iterable[float]) -> list[float]:
+    """Return the values in order, without those nearer than 2.5 points to the one before."""
     kept: list[float] = []
     for value in sorted(values):
         if not kept or value - kept[-1] > _NEAR:
@@ -126,6 +131,7 @@ def _distinct(values: Iterable[float]) -> list[float]:
 
 
 def _lattice(grid: list[Rect], words: Sequence[Word], vocabulary: Vocabulary) -> FoundTable | None:
+    """Return the table of a grid of lines; None without two rows and columns, or if most cells are empty."""
     across = [rule for rule in grid if rule.height == 0]
     down = [rule for rule in grid if rule.height > 0]
     if len(across) < 2 or not down:
@@ -186,6 +192,7 @@ def _repeat_spans(
 
 
 def _table(box: Rect, rows: list[list[str]], edges: tuple[float, ...]) -> FoundTable | None:
+    """Return the table without empty rows and columns; None if fewer than two of either are left."""
     kept = [row for row in rows if any(row)]
     columns = [place for place in range(len(rows[0])) if any(row[place] for row in kept)]
     if len(kept) < 2 or len(columns) < 2:
@@ -194,6 +201,7 @@ def _table(box: Rect, rows: list[list[str]], edges: tuple[float, ...]) -> FoundT
 
 
 def _is_filled(rows: list[list[str]]) -> bool:
+    """Return whether at least 40 % of the cells have text."""
     return sum(bool(cell) for row in rows for cell in row) >= _FILLED * len(rows) * len(rows[0])
 
 
@@ -214,6 +222,10 @@ def _stacks(across: list[Rect]) -> list[list[Rect]]:
 
 
 def _build_ruled_table(stack: list[Rect], words: Sequence[Word], vocabulary: Vocabulary) -> FoundTable | None:
+    """Return the table between horizontal lines only, with columns at the gaps of its words, or None.
+
+    If only the header is ruled off, each line with text in the first column starts a row.
+    """
     box = enclose(stack)
     inside = [word for word in words if box.contains(word.box)]
     if not inside:
@@ -233,7 +245,7 @@ def _build_ruled_table(stack: list[Rect], words: Sequence[Word], vocabulary: Voc
 
 
 def _column_edges(words: list[Word], box: Rect) -> list[float]:
-    """Return the positions where no row has a word."""
+    """Return the borders of the columns: the middles of the gaps that no word crosses, and both ends."""
     edges = [box.left]
     reached: float | None = None
     for word in sorted(words, key=lambda word: word.box.left):
@@ -244,6 +256,7 @@ def _column_edges(words: list[Word], box: Rect) -> list[float]:
 
 
 def _split(words: list[Word], edges: list[float], vocabulary: Vocabulary) -> list[str]:
+    """Return the text of each column of a row."""
     return [
         join_words([word for word in words if left <= word.box.middle[0] < right], vocabulary)
         for left, right in itertools.pairwise(edges)

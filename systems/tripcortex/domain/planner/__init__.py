@@ -13,7 +13,7 @@ from tripcortex.domain.planner.ports import (
     PlanRequest,
     Question,
     Refusal,
-    Traveller,
+    TravellerProfile,
     TripPlan,
 )
 from tripcortex.domain.planner.sentence_planner import SentencePlanner
@@ -26,6 +26,6 @@ __all__ = [
     "Question",
     "Refusal",
     "SentencePlanner",
-    "Traveller",
+    "TravellerProfile",
     "TripPlan",
 ]

@@ -1,4 +1,4 @@
-"""Airlines in a sentence: the preferred ones and the ones to avoid.
+"""Airlines in a request's sentence: finds the preferred ones and those to avoid, as IATA codes.
 
 A full name ("Air France") counts anywhere. A short name ("United", "Delta", "Spirit") or a code can also be a
 word or a place: it counts only after a word that leads to a carrier, next to another carrier, or before
@@ -37,7 +37,10 @@ _AMBIGUOUS_NAMES: Final = frozenset({"norwegian", "swiss", "emirates", "sas", "g
 
 
 def parse_carriers(text: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Return the text without carriers, the preferred carrier codes and the avoided carrier codes."""
+    """Return the normalized text with "|" for each carrier, the preferred codes and the avoided codes.
+
+    A carrier that is both preferred and avoided counts as avoided.
+    """
     wanted: list[str] = []
     avoided: list[str] = []
     left = ""
@@ -67,7 +70,10 @@ def get_carrier_names(code: str) -> tuple[str, ...]:
 
 
 def _classify(before: str, match: re.Match[str], after: str) -> str | None:
-    """Return `%0` for a preferred carrier, `%1` for an avoided one, None if the match is not a carrier."""
+    """Return `%0` for a preferred carrier, `%1` for an avoided one, None if the match is not a carrier.
+
+    `before` and `after` are the text around the match; `before` has these markers for earlier carriers.
+    """
     if _NOT_A_CARRIER_AFTER.match(after) or _INDIFFERENT_LEAD.search(before):
         return None
     if beside := _CARRIER_BEFORE.search(before):
@@ -86,6 +92,7 @@ def _classify(before: str, match: re.Match[str], after: str) -> str | None:
 
 @cache
 def _load_codes() -> dict[str, str]:
+    """Return the carrier codes of `carriers.csv` by normalized code, name and alias."""
     found = {}
     for row in read_table("carriers.csv"):
         for name in (row["code"], row["name"], *filter(None, row["aliases"].split("|"))):
@@ -103,10 +110,12 @@ def _load_names_by_code() -> dict[str, tuple[str, ...]]:
 
 @cache
 def _load_full_names() -> frozenset[str]:
+    """Return the normalized full names that have no other meaning."""
     return frozenset(normalize_text(row["name"]) for row in read_table("carriers.csv")) - _AMBIGUOUS_NAMES
 
 
 @cache
 def _compile_name_pattern() -> re.Pattern[str]:
+    """Compile the pattern of all codes, names and aliases, the longest first."""
     known = "|".join(re.escape(each) for each in sorted(_load_codes(), key=len, reverse=True))
     return re.compile(rf"\b({known})( air ?lines?| airways)?\b")

@@ -1,4 +1,4 @@
-"""Day words in a sentence: replaces each by a marker @0, @1 … and returns its `Day`.
+"""Finds day words in a normalized sentence, replaces each by a marker @0, @1 … and returns its `Day`.
 
 A marker also shows the later parsers where a day was, so that no city's name crosses it. Patterns are tried
 in order, the most exact first; the first match takes the words.
@@ -34,14 +34,17 @@ _YEAR: Final = r"(?:(?: ,)? (\d{4}))?"
 _TO: Final = r"(?: ?- ?| to | until | till | through | thru )(?:the )?"
 _CENTURY: Final = 100
 _DECADE_DIGITS: Final = 2
-_MONTHS_MAX: Final = 12
+_MAX_MONTHS: Final = 12
 
 DayTuple = tuple[Day, ...]
 DayBuilder = Callable[[re.Match[str], bool | None], DayTuple]
 
 
 def mark_days(text: str, day_first: bool | None) -> tuple[str, list[Day], list[tuple[int, int]]]:
-    """Return the text with markers, the days of the markers, and the pairs of markers that form one range."""
+    """Return the text with markers, the days of the markers, and the pairs of markers that form one range.
+
+    `day_first` says whether 3/4 is in April; None if unknown.
+    """
     spans: list[tuple[int, int, DayTuple]] = []
     left = text
     for pattern, maker in _PATTERNS:
@@ -64,6 +67,7 @@ def mark_days(text: str, day_first: bool | None) -> tuple[str, list[Day], list[t
 
 
 def _parse_weekday(word: str | None) -> int | None:
+    """Return the weekday's number, 0 for Monday, or None."""
     return next((at for at, each in enumerate(_WEEKDAYS) if word and each.startswith(word[:3])), None)
 
 
@@ -72,6 +76,10 @@ def _parse_month(word: str) -> int:
 
 
 def _build_day(words: str, month: int, day: int, year: str | None, of_week: int | None = None) -> Day:
+    """Return the day of a month with or without a year, on weekday `of_week` if that is named.
+
+    A date that does not exist, or whose weekday differs, is a day without dates.
+    """
     if year is None:
         return days.month_day(words, month, day, of_week)
     full = int(year) + (20 * _CENTURY if len(year) == _DECADE_DIGITS else 0)
@@ -84,9 +92,10 @@ def _build_day(words: str, month: int, day: int, year: str | None, of_week: int 
 
 
 def _iso(match: re.Match[str], _: bool | None) -> DayTuple:
+    """Build the day of `2026-04-03`."""
     return (
         (_build_day(match[0], int(match[2]), int(match[3]), match[1]),)
-        if int(match[2]) <= _MONTHS_MAX
+        if int(match[2]) <= _MAX_MONTHS
         else (days.fixed_day(match[0]),)
     )
 
@@ -97,23 +106,25 @@ def _numeric(match: re.Match[str], day_first: bool | None) -> DayTuple:
     if match[2] == ".":
         day_first = True
     orders = {None: ((one, other), (other, one)), True: ((other, one),), False: ((one, other),)}[day_first]
-    possible = [order for order in dict.fromkeys(orders) if 1 <= order[0] <= _MONTHS_MAX]
+    possible = [order for order in dict.fromkeys(orders) if 1 <= order[0] <= _MAX_MONTHS]
     read = [_build_day(match[0], month, day, year) for month, day in possible]
     return (days.any_of(match[0], read, is_vague=len(read) > 1),)
 
 
 def _month_range(match: re.Match[str], _: bool | None) -> DayTuple:
+    """Build both days of "April 3 to 5"."""
     month = _parse_month(match[1])
     return tuple(_build_day(match[0], month, int(day), match[4]) for day in (match[2], match[3]))
 
 
 def _range_month(match: re.Match[str], _: bool | None) -> DayTuple:
+    """Build both days of "3 to 5 April"."""
     month = _parse_month(match[3])
     return tuple(_build_day(match[0], month, int(day), match[4]) for day in (match[1], match[2]))
 
 
 def _two_days(match: re.Match[str], _: bool | None) -> DayTuple:
-    """ "8 Dec 12 Dec": not 8, Dec 12, Dec."""
+    """Build both days of "8 Dec 12 Dec", which is not 8, Dec 12, Dec."""
     pairs = ((match[2], match[1]), (match[4], match[3]))
     return tuple(
         _build_day(f"{day} {month}", _parse_month(month), int(day), match[5]) for month, day in pairs
@@ -121,22 +132,26 @@ def _two_days(match: re.Match[str], _: bool | None) -> DayTuple:
 
 
 def _month_then_day(match: re.Match[str], _: bool | None) -> DayTuple:
+    """Build the day of "Friday April 3, 2026"; weekday and year may be absent."""
     return (
         _build_day(match[0], _parse_month(match[2]), _ordinal(match[3]), match[4], _parse_weekday(match[1])),
     )
 
 
 def _day_then_month(match: re.Match[str], _: bool | None) -> DayTuple:
+    """Build the day of "Friday 3 April 2026"; weekday and year may be absent."""
     return (
         _build_day(match[0], _parse_month(match[3]), _ordinal(match[2]), match[4], _parse_weekday(match[1])),
     )
 
 
 def _ordinal(word: str) -> int:
+    """Return the number of "first" or "3rd"."""
     return _WORD_ORDINALS.index(word) + 1 if word in _WORD_ORDINALS else int(re.sub(r"\D", "", word))
 
 
 def _nth(match: re.Match[str], _: bool | None) -> DayTuple:
+    """Build the day of "the 16th", also "Friday the 16th" and "the 16th of this month" or "next month"."""
     month = match["month"] if "month" in match.re.groupindex else None
     ahead = None if month is None else 0 if month == "this" else 1
     return (
@@ -145,10 +160,12 @@ def _nth(match: re.Match[str], _: bool | None) -> DayTuple:
 
 
 def _plain(build: Callable[[re.Match[str]], Day]) -> DayBuilder:
+    """Return a `DayBuilder` from a function that needs only the match and builds one day."""
     return lambda match, _: (build(match),)
 
 
 def _in(match: re.Match[str]) -> Day:
+    """Build the day of "in two weeks" or "in a month"."""
     many, unit = parse_number(match[1]), match[2]
     if unit.startswith("month"):
         return days.months_from_today(match[0], many)
@@ -156,18 +173,22 @@ def _in(match: re.Match[str]) -> Day:
 
 
 def _unit_days(unit: str) -> int:
+    """Return the days of a unit: day, week or fortnight."""
     return 14 if unit.startswith("fortnight") else days.WEEK if unit.startswith("week") else 1
 
 
 def _weeks_from(match: re.Match[str]) -> Day:
+    """Build the day of "two weeks from Friday"."""
     return days.weekday_ahead(match[0], _parse_weekday(match[2]) or 0, parse_number(match[1]))
 
 
 def _in_weeks(match: re.Match[str]) -> Day:
+    """Build the day of "Friday in two weeks"."""
     return days.weekday_of_week(match[0], _parse_weekday(match[1]) or 0, parse_number(match[2]))
 
 
 def _of_week(how: str, group: int = 1) -> DayBuilder:
+    """Return a `DayBuilder` of the weekday in the match's `group`; `how` is as in `days.weekday`."""
     return _plain(lambda match: days.weekday(match[0], _parse_weekday(match[group]) or 0, how))
 
 
@@ -179,7 +200,7 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
         (r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b", _iso),
         (r"(?<![\d$€£/.])(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d{2})(?![\d/])", _numeric),
         (r"(?<![\d$€£/.])(\d{1,2})(/)(\d{1,2})()(?![\d/])", _numeric),
-        # A stay from a day, or a day so long after another: which of them is not said.
+        # Either a stay from a day on, or a day that long after another: the words do not say which.
         (
             rf"\b{NUMBER} {_UNIT} (?:from|after|following|before|prior to|ahead of) (?:the )?(?:{M} (?:the "
             rf")?{_NTH}\b|{_NTH}(?: of)? ?{M}\b)",

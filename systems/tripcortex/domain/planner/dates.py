@@ -1,4 +1,4 @@
-"""Dates in a sentence: departure, return, length of stay, one way or return trip.
+"""Dates in a sentence: finds departure, return, length of stay, and one way or round trip.
 
 normalized text → one way? → length of stay → `date_words` replaces days by markers → the words around a
 marker give its role
@@ -14,7 +14,7 @@ from typing import Final
 from tripcortex.domain.planner import days
 from tripcortex.domain.planner.date_words import mark_days
 from tripcortex.domain.planner.days import Day
-from tripcortex.domain.planner.gazetteer import CHOICES_MAX
+from tripcortex.domain.planner.gazetteer import MAX_CHOICES
 from tripcortex.domain.planner.text_normalization import NUMBER, parse_number
 
 RETURN: Final = (
@@ -30,8 +30,10 @@ _FILL: Final = (
 
 @dataclass(frozen=True)
 class Dates:
-    """The dates of a sentence. `text` has markers in place of the days; `back` are the markers of return
-    days.
+    """The dates of a sentence. `text` has markers in place of the days.
+
+    `back` are the markers of return days. `trip` is "one_way", "round_trip" or None if the sentence does not
+    say.
     """
 
     text: str
@@ -46,7 +48,7 @@ class Dates:
 
 
 def parse_dates(plain: str, day_first: bool | None) -> Dates:
-    """Parse the dates. `day_first` says whether the employee reads 3/4 as a day in April; None if unknown."""
+    """Parse the dates of a normalized text. `day_first` says whether 3/4 is in April; None if unknown."""
     text, trip = _parse_trip_kind(plain)
     text, stay = _parse_stay(text)
     text, found, tied = mark_days(text, day_first)
@@ -65,7 +67,7 @@ _ROUND: Final = re.compile(
     r"ways)\b(?!(?: on| is)? [@\d])"
 )
 _STAYS: Final = (
-    # Fewer than none: it is asked about.
+    # A negative number: the planner asks about it.
     (
         re.compile(
             r"(?:\b(?:for|stay(?:ing)?(?: for)?|spend(?:ing)?) )?(?<!\S)(-\d{1,3}) ?-? "
@@ -115,12 +117,14 @@ _STAYS: Final = (
 
 
 def _parse_trip_kind(text: str) -> tuple[str, str | None]:
+    """Return the text without the words for it, and "one_way", "round_trip" or None."""
     one_way, both = _ONE_WAY.search(text), _ROUND.search(text)
     text = _ROUND.sub(" | ", _ONE_WAY.sub(" | ", text))
     return text, "one_way" if one_way else "round_trip" if both else None
 
 
 def _parse_stay(text: str) -> tuple[str, tuple[int, ...]]:
+    """Return the text without the first length of stay, and the possible numbers of nights."""
     for pattern, unit in _STAYS:
         if match := pattern.search(text):
             return f"{text[: match.start()]} | {text[match.end() :]}", _nights(unit, match)
@@ -128,18 +132,20 @@ def _parse_stay(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _nights(unit: str, match: re.Match[str]) -> tuple[int, ...]:
+    """Return the possible numbers of nights of a match of `_STAYS`; `unit` is the kind of its pattern."""
     if unit in ("same", "overnight"):
         return (0,) if unit == "same" else (1,)
     if unit == "less":
         return (int(match[1]),)
     if unit == "range":
         ends = sorted(parse_number(match[each]) for each in (1, 2))
-        many = range(ends[0], ends[1] + 1) if ends[1] - ends[0] < CHOICES_MAX else ends
+        many = range(ends[0], ends[1] + 1) if ends[1] - ends[0] < MAX_CHOICES else ends
         return tuple(sorted({nights for each in many for nights in _count_nights(match["unit"], each)}))
     return _count_nights(unit, parse_number(match[1]))
 
 
 def _count_nights(unit: str, many: int) -> tuple[int, ...]:
+    """Return the nights of a number of weeks, nights or days; three days can be two nights or three."""
     if unit == "week":
         return (many * days.WEEK,)
     return (many,) if unit == "night" else (many - 1, many)
@@ -156,11 +162,16 @@ _LEAVING: Final = (
     r"\b(?:fly|flying|leave|leaving|depart|departing|departure|out|outbound|going|go|travel|travell?ing)"
     r"(?: (?:me|out|there|over|on|the|is|date|to \w+|from \w+|early|late))* @(\d+)"
 )
-# Of which of several days it is the day after is not said.
+# The words do not say which of several days they follow.
 _DAY_AFTER: Final = re.compile(r"\bday after(?: that)?$|\b(?:next|following) day$")
 
 
 def _assign_roles(text: str, found: list[Day], tied: list[tuple[int, int]], *, is_one_way: bool) -> Dates:
+    """Decide by the words around each marker which day is the departure and which the return.
+
+    `tied` are pairs of markers that form a range. A day after "not" is dropped; one after "by" or "around" is
+    vague.
+    """
     dropped = _indexes(
         r"\b(?:not|except|never|avoid|isnt|cannot|cant)(?: on| fly(?: on)?| leave(?: on)?)? @(\d+)"
         # A past stay is not a future trip.
@@ -183,12 +194,12 @@ def _assign_roles(text: str, found: list[Day], tied: list[tuple[int, int]], *, i
     )
     back |= _indexes(r"\bout (?:on )?@\d+[^@]*\bin on @(\d+)", text)
     back |= {second for _, second in tied} | _adjacent(text, found)
-    # "Thursday or Friday" is one day of which it is not said which.
+    # "Thursday or Friday" is one day, and which of the two is not said.
     either = _either(text)
     back |= {second for first, second in either if first in back}
     there = [at for at in range(len(found)) if at not in back | dropped]
     returns = [found[at] for at in sorted(back) if at not in dropped]
-    departure, doubtful = _leaving(text, found, there, is_only_one=is_one_way or bool(returns))
+    departure, doubtful = _find_departure(text, found, there, is_only_one=is_one_way or bool(returns))
     returning = days.any_of(_words(returns), returns, is_vague=True) if len(returns) > 1 else None
     return Dates(
         text, departure, returning or next(iter(returns), None), doubtful=doubtful, back=frozenset(back)
@@ -203,11 +214,13 @@ def _adjacent(text: str, found: list[Day]) -> set[int]:
 
 
 def _either(text: str) -> list[tuple[int, int]]:
+    """Return the pairs of markers joined by "or": "Thursday or Friday" is one day, and which is not said."""
     pairs = re.finditer(r"(?=@(\d+) (?:, )?(?:or|and/or|/) (?:on |the )*@(\d+))", text)
     return [(int(match[1]), int(match[2])) for match in pairs]
 
 
 def _words(found: list[Day]) -> str:
+    """Return the days' words, joined by "or"."""
     return " or ".join(each.words.strip() for each in found)
 
 
@@ -217,10 +230,13 @@ def _indexes(pattern: str, text: str) -> set[int]:
     return {int(group) for match in found for group in match.groups() if group is not None}
 
 
-def _leaving(
+def _find_departure(
     text: str, found: list[Day], there: list[int], *, is_only_one: bool
 ) -> tuple[Day | None, Day | None]:
-    """Return the departure, and a second day next to it without a role, which may be the return date."""
+    """Return the departure, and a second day without a role, which may be the return date.
+
+    `there` are the markers of days that are not return days; with `is_only_one` no second day is returned.
+    """
     if not there:
         return None, None
     every = [found[at] for at in there]
@@ -232,6 +248,6 @@ def _leaving(
         first = said[0] if said else there[0]
         others = [found[at] for at in there if at > first]
         return found[first], others[0] if others and not is_only_one else None
-    # Which of them is meant is not said: one way, or with a return beside them, the other is no part of the
-    # trip.
+    # Which of them is meant is not said. On a one-way trip, or with a known return, the other one is not part
+    # of the trip.
     return (in_doubt, None) if is_only_one else (every[0], every[1])

@@ -1,4 +1,4 @@
-"""Days as an employee names them, each with the dates it can mean. `date_words` finds the words.
+"""Days as an employee names them, each with the dates that it can mean. `date_words` finds the words.
 
 One date is an answer; several dates or none lead to a question: "April 31" has none, "next Friday" on a
 Tuesday has two. For a return, `after` is the departure: "Thursday" is then the first Thursday after it.
@@ -11,21 +11,22 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final
 
-from tripcortex.domain.planner.ports import DAYS_AHEAD_MAX
+from tripcortex.domain.planner.ports import MAX_DAYS_AHEAD
 
 WEEK: Final = 7
 MONTHS: Final = 12
 # A return in January belongs to a departure in December; one eleven months after its departure was meant to
 # be before it.
-RETURN_DAYS_MAX: Final = 90
-# Enough months to come upon every day of the month and weekday that can be meant.
+MAX_RETURN_DAYS: Final = 90
+# Enough months to find every possible day of the month and weekday.
 _MONTHS_SOUGHT: Final = 13
 
 
 @dataclass(frozen=True)
 class Day:
-    """A named day: its words, and a function from today and the departure (for a return) to the possible
-    dates.
+    """A named day: its words, and `readings`, a function from today and the departure to the possible dates.
+
+    The departure is None unless the day is a return.
     """
 
     words: str
@@ -35,7 +36,7 @@ class Day:
     is_vague: bool = False
 
     def resolve(self, today: date, after: date | None = None) -> tuple[date, ...]:
-        """Return the possible dates, each once."""
+        """Return the possible dates, each once. For a return, `after` is the departure."""
         return tuple(dict.fromkeys(self.readings(today, after)))
 
 
@@ -50,7 +51,7 @@ def vague_day(words: str) -> Day:
 
 
 def any_of(words: str, read: Sequence[Day], *, is_vague: bool) -> Day:
-    """Return a day that can be any of several days."""
+    """Return a day with the dates of all days in `read`."""
     return Day(
         words,
         lambda today, after: tuple(day for each in read for day in each.resolve(today, after)),
@@ -108,8 +109,9 @@ def weekday_ahead(words: str, day: int, weeks: int) -> Day:
 
 
 def weekday_later(words: str, day: int, days: int) -> Day:
-    """Return a weekday as in "Friday week": this many days after the coming Friday; said on a Friday, after
-    this one or the next.
+    """Return a weekday as in "Friday week": this many days after the coming Friday.
+
+    Said on a Friday, it is after this one or the next.
     """
 
     def readings(today: date, after: date | None) -> tuple[date, ...]:
@@ -125,16 +127,20 @@ def weekday_of_week(words: str, day: int, weeks: int) -> Day:
 
 
 def month_day(words: str, month: int, day: int, of_week: int | None = None) -> Day:
-    """Return the next date with this month and day. It has no date if the named weekday does not match."""
+    """Return the next date with this month and day, in this year or the next; `of_week` is a named weekday.
+
+    It has no date if the weekday does not match. A day of this year that is over stays in the past if next
+    year's is not yet on sale.
+    """
 
     def readings(today: date, after: date | None) -> tuple[date, ...]:
         both = [each for year in (today.year, today.year + 1) for each in _dates(year, month, day)]
         found = [each for each in both if each >= today]
-        if both[:1] != found[:1] and (found or both)[0] > today + timedelta(days=DAYS_AHEAD_MAX):
+        if both[:1] != found[:1] and (found or both)[0] > today + timedelta(days=MAX_DAYS_AHEAD):
             # The words mean this year's day, which is over: next year's is not on sale yet.
             return _on_weekday(both[:1], of_week)
         if after is not None and found and found[0] < after:
-            soon = [each for each in found[1:] if each <= after + timedelta(days=RETURN_DAYS_MAX)]
+            soon = [each for each in found[1:] if each <= after + timedelta(days=MAX_RETURN_DAYS)]
             found = soon or found
         return _on_weekday(found[:1], of_week)
 
@@ -142,7 +148,10 @@ def month_day(words: str, month: int, day: int, of_week: int | None = None) -> D
 
 
 def day_of_month(words: str, day: int, of_week: int | None = None, months: int | None = None) -> Day:
-    """Return the next "16th"; with `months`, the 16th of the month that is this many months ahead."""
+    """Return the next "16th"; with `months`, the 16th of the month that is this many months ahead.
+
+    It has no date if the named weekday `of_week` does not match.
+    """
 
     def readings(today: date, after: date | None) -> tuple[date, ...]:
         if months is not None:
@@ -158,9 +167,7 @@ def day_of_month(words: str, day: int, of_week: int | None = None, months: int |
 
 
 def _next_weekday(day: int, today: date, after: date | None) -> tuple[date, ...]:
-    """Return both meanings of "next Friday": the coming one, and the one of next week. On most days they are
-    the same.
-    """
+    """Return both meanings of "next Friday": the coming one, and that of next week; often the same."""
     both = (_coming(today, day), _of_week_ahead(today, 1, day))
     if after is None:
         return both
@@ -178,21 +185,24 @@ def _of_week_ahead(today: date, weeks: int, day: int) -> date:
 
 
 def _first_of(day: date, months: int) -> date:
+    """Return the first day of the month that is this many months after `day`."""
     index = day.year * MONTHS + day.month - 1 + months
     return date(index // MONTHS, index % MONTHS + 1, 1)
 
 
 def _in_month(base: date, months: int, day: int) -> tuple[date, ...]:
+    """Return this day of the month that is `months` after `base`; empty if it does not exist."""
     first = _first_of(base, months)
     return _dates(first.year, first.month, day)
 
 
 def _add_days(base: date, days: int) -> tuple[date, ...]:
+    """Return a tuple with the one date."""
     return (base + timedelta(days=days),)
 
 
 def _dates(year: int, month: int, day: int) -> tuple[date, ...]:
-    """Return the date if it exists."""
+    """Return the date in a tuple; empty if it does not exist."""
     try:
         return (date(year, month, day),)
     except ValueError:
@@ -200,4 +210,5 @@ def _dates(year: int, month: int, day: int) -> tuple[date, ...]:
 
 
 def _on_weekday(found: list[date], of_week: int | None) -> tuple[date, ...]:
+    """Return the dates on that weekday; all of them if `of_week` is None."""
     return tuple(each for each in found if of_week is None or each.weekday() == of_week)

@@ -14,21 +14,21 @@ from typing import Final, Literal, NamedTuple
 from holdfast.core.errors import InternalError
 from tripcortex.domain.planner import gazetteer
 from tripcortex.domain.planner.days import Day
-from tripcortex.domain.planner.gazetteer import CHOICES_MAX, GazetteerPlace
+from tripcortex.domain.planner.gazetteer import MAX_CHOICES, GazetteerPlace
 from tripcortex.domain.planner.money import USD
 from tripcortex.domain.planner.place_mentions import HOME, Mention
 from tripcortex.domain.planner.ports import (
-    DAYS_AHEAD_MAX,
+    MAX_DAYS_AHEAD,
     PARTS,
     PlanOutcome,
     PlanRequest,
     Question,
     Refusal,
-    Traveller,
+    TravellerProfile,
     TripPlan,
 )
 from tripcortex.domain.planner.request_parser import ParsedRequest
-from tripcortex.domain.planner.unused_words import PHRASES_MAX
+from tripcortex.domain.planner.unused_words import MAX_PHRASES
 from tripcortex.model.entities import Preferences, TripParameters
 
 # Deductions from a confidence of 1: for a place that was matched despite a typo, for each unused phrase, for
@@ -53,8 +53,9 @@ MISSING: Final[Missing] = "absent"
 
 
 def decide_outcome(parsed: ParsedRequest, request: PlanRequest, answers: int) -> PlanOutcome:
-    """Return a plan, a question or a refusal for the parsed request. `answers` is the number of answers so
-    far; each lowers the confidence.
+    """Return a plan, a question or a refusal for the parsed request.
+
+    `answers` is the number of answers so far; each lowers the confidence.
     """
     if parsed.refusal:
         return parsed.refusal
@@ -90,7 +91,7 @@ def decide_outcome(parsed: ParsedRequest, request: PlanRequest, answers: int) ->
 
 
 def _add_unused_words(question: Question, missed: tuple[str, ...]) -> Question:
-    """Return the question with the words of the last answer in front if that answer was not understood."""
+    """Return the question with "I did not understand …" in front if `missed` has words of the last answer."""
     return replace(question, text=" ".join((*_format_phrases(NOT_UNDERSTOOD, missed), question.text)))
 
 
@@ -102,6 +103,7 @@ class _Route(NamedTuple):
 
 
 def _build_plan(parsed: ParsedRequest, request: PlanRequest, answers: int, route: _Route) -> PlanOutcome:
+    """Return the plan of a resolved route; a refusal if origin and destination share an airport."""
     destination, origin = route.destination, route.origin
     if set(destination.airports) & set(origin.airports):
         return Refusal(
@@ -133,17 +135,20 @@ def _build_plan(parsed: ParsedRequest, request: PlanRequest, answers: int, route
 
 
 def _compute_confidence(parsed: ParsedRequest, answers: int) -> float:
+    """Return 1 minus a deduction for each typo, unused phrase (0.3 at most) and answer; at least 0."""
     near = sum(each is not None and each.has_typo for each in (parsed.origin, parsed.destination))
     left = min(MAX_UNUSED_COST, UNUSED_COST * len(parsed.left))
     return round(max(0.0, 1 - TYPO_COST * near - left - ANSWER_COST * answers), 2)
 
 
 def _format_phrases(lead: str, phrases: tuple[str, ...]) -> tuple[str, ...]:
-    words = ", ".join(f"“{each}”" for each in phrases[:PHRASES_MAX])
+    """Return one sentence with the lead and up to five quoted phrases; empty without phrases."""
+    words = ", ".join(f"“{each}”" for each in phrases[:MAX_PHRASES])
     return (f"{lead} {words}.",) if words else ()
 
 
 def _format_typo_notes(parsed: ParsedRequest) -> tuple[str, ...]:
+    """Return a note for each place that was matched despite a typo."""
     near = [each for each in (parsed.destination, parsed.origin) if each and each.has_typo]
     return tuple(f"I read “{each.words}” as {each.places[0].name}." for each in near)
 
@@ -151,13 +156,17 @@ def _format_typo_notes(parsed: ParsedRequest) -> tuple[str, ...]:
 # --- where --------------------------------------------------------------------------------------------------
 
 
-def _resolve_destination(parsed: ParsedRequest, employee: Traveller) -> GazetteerPlace | Question | Missing:
+def _resolve_destination(
+    parsed: ParsedRequest, employee: TravellerProfile
+) -> GazetteerPlace | Question | Missing:
+    """Return the destination, a question about it, or `MISSING` if the request names none."""
     if parsed.destination is None:
         return MISSING
     return _resolve_place(parsed.destination, "destination", employee)
 
 
-def _resolve_origin(parsed: ParsedRequest, employee: Traveller) -> GazetteerPlace | Question | Missing:
+def _resolve_origin(parsed: ParsedRequest, employee: TravellerProfile) -> GazetteerPlace | Question | Missing:
+    """Return the origin: by default the home airport; of several meanings, the one with the home airport."""
     if parsed.origin is None:
         return _get_home(employee) or MISSING
     home = [each for each in parsed.origin.places if employee.home_airport in each.airports]
@@ -165,11 +174,15 @@ def _resolve_origin(parsed: ParsedRequest, employee: Traveller) -> GazetteerPlac
     return home[0] if home else _resolve_place(parsed.origin, "origin", employee)
 
 
-def _get_home(employee: Traveller) -> GazetteerPlace | None:
+def _get_home(employee: TravellerProfile) -> GazetteerPlace | None:
+    """Return the employee's home airport as a place, or None."""
     return gazetteer.get_airport(employee.home_airport) if employee.home_airport else None
 
 
-def _resolve_place(mention: Mention, part: str, employee: Traveller) -> GazetteerPlace | Question | Missing:
+def _resolve_place(
+    mention: Mention, part: str, employee: TravellerProfile
+) -> GazetteerPlace | Question | Missing:
+    """Return the place if the mention has exactly one; else a question with choices about `part`."""
     if mention.places == (HOME,):
         return _get_home(employee) or MISSING
     if len(mention.places) == 1:
@@ -195,13 +208,15 @@ def _resolve_place(mention: Mention, part: str, employee: Traveller) -> Gazettee
 
 
 def _format_labels(places: tuple[GazetteerPlace, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(each.label for each in places))[:CHOICES_MAX]
+    """Return the places' labels, each once, at most six."""
+    return tuple(dict.fromkeys(each.label for each in places))[:MAX_CHOICES]
 
 
 # --- when ---------------------------------------------------------------------------------------------------
 
 
 def _resolve_departure(parsed: ParsedRequest, today: date) -> date | Question | Refusal | Missing:
+    """Return the departure date, a question, a refusal, or `MISSING` if the request names none."""
     if parsed.departure is None:
         return MISSING
     return _resolve_day(parsed.departure, "departure_date", today, None)
@@ -210,6 +225,10 @@ def _resolve_departure(parsed: ParsedRequest, today: date) -> date | Question | 
 def _resolve_return(
     parsed: ParsedRequest, today: date, departure: date | Question | Refusal | Missing
 ) -> date | None | Question | Refusal | Missing:
+    """Return the return date, None for a one-way trip, or what to ask about it.
+
+    A stated return date must match a stated length of stay.
+    """
     is_back_said = parsed.returning is not None or bool(parsed.stay)
     if parsed.trip == "one_way":
         return _ask_one_way_or_return(parsed) if is_back_said else None
@@ -226,11 +245,13 @@ def _resolve_return(
 
 
 def _ask_one_way_or_return(parsed: ParsedRequest) -> Question:
+    """Return the question for a request that says one way and also names a return or a stay."""
     text = "You ask for one way and for a return. On which day do you come back, or is it one way?"
     return Question(text, ("return_date",), (ONE_WAY,))
 
 
 def _check_return_order(day: date | Question | Refusal, departure: date) -> date | Question | Refusal:
+    """Return the day; a question if it is before the departure."""
     if isinstance(day, date) and day < departure:
         text = (
             f"You would be back on {_format_day(day)}, before you leave on {_format_day(departure)}. "
@@ -252,8 +273,12 @@ def _check_stay(day: date, stay: tuple[int, ...], departure: date) -> date | Que
 
 
 def _resolve_stay(stay: tuple[int, ...], today: date, departure: date) -> date | Question | Refusal:
+    """Return the return date by the length of stay.
+
+    Return a question if it has several lengths, a refusal if the date is too far ahead.
+    """
     found = [departure + timedelta(days=nights) for nights in stay]
-    if found[0] > today + timedelta(days=DAYS_AHEAD_MAX):
+    if found[0] > today + timedelta(days=MAX_DAYS_AHEAD):
         return _refuse_too_far(found[0])
     if len(found) == 1:
         return _check_return_order(found[0], departure)
@@ -262,18 +287,23 @@ def _resolve_stay(stay: tuple[int, ...], today: date, departure: date) -> date |
 
 
 def _ask_if_return(day: Day, today: date, departure: date) -> Question:
+    """Return the question whether a second day without a role is the return."""
     found = [each.isoformat() for each in day.resolve(today, departure) if each >= departure]
     text = f"Is “{day.words}” the day you come back? Otherwise say when, or that it is one way."
     return Question(text, ("return_date",), (*found, ONE_WAY))
 
 
 def _resolve_day(day: Day, part: str, today: date, after: date | None) -> date | Question | Refusal:
-    end = today + timedelta(days=DAYS_AHEAD_MAX)
+    """Return the day's only date, or a question if it is vague, past, or has several dates or none.
+
+    Return a refusal if it is more than 330 days ahead. `after` is the departure for a return, else None.
+    """
+    end = today + timedelta(days=MAX_DAYS_AHEAD)
     found = day.resolve(today, after)
     lead = "On which day do you leave?" if part == "departure_date" else "On which day do you come back?"
     possible = [each for each in found if (after or today) <= each <= end]
     if day.is_vague or len(found) != 1:
-        choices = tuple(each.isoformat() for each in possible[:CHOICES_MAX])
+        choices = tuple(each.isoformat() for each in possible[:MAX_CHOICES])
         return Question(f"{_describe_ambiguity(day, found, possible)} {lead}", (part,), choices)
     if found[0] > end:
         return _refuse_too_far(found[0])
@@ -283,15 +313,17 @@ def _resolve_day(day: Day, part: str, today: date, after: date | None) -> date |
 
 
 def _refuse_too_far(day: date) -> Refusal:
+    """Return the refusal of a date that is not on sale yet."""
     return Refusal(
         "too_far",
-        f"{_format_day(day)} is more than {DAYS_AHEAD_MAX} days ahead, and flights are not sold so early. "
+        f"{_format_day(day)} is more than {MAX_DAYS_AHEAD} days ahead, and flights are not sold so early. "
         "Please ask again on or after "
-        f"{_format_day(day - timedelta(days=DAYS_AHEAD_MAX))}.",
+        f"{_format_day(day - timedelta(days=MAX_DAYS_AHEAD))}.",
     )
 
 
 def _describe_ambiguity(day: Day, found: tuple[date, ...], possible: list[date]) -> str:
+    """Return the sentence that says why the day is unclear."""
     words = _PREPOSITION.sub("", day.words.strip())
     if not found:
         return f"“{words}” does not name a date." if day.is_vague else f"There is no “{words}”."
@@ -308,6 +340,7 @@ def _format_day(day: date) -> str:
 
 
 def _check_cabin(parsed: ParsedRequest) -> None | Question:
+    """Return a question if the request names several cabins, else None."""
     if len(parsed.cabins) <= 1:
         return None
     choices = tuple(f"{each.value.replace('_', ' ')} class" for each in parsed.cabins)
@@ -315,6 +348,7 @@ def _check_cabin(parsed: ParsedRequest) -> None | Question:
 
 
 def _check_budget(parsed: ParsedRequest) -> None | Question:
+    """Return a question if the budget is ambiguous, invalid or not surely in US dollars, else None."""
     if not parsed.budgets:
         return None
     first = parsed.budgets[0]

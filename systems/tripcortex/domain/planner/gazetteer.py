@@ -1,4 +1,4 @@
-"""Places: cities with their airports, airports by code and name, states and countries.
+"""Lookup of places: cities with their airports, airports by code and name, states and countries.
 
 Cities come from `metropolitan.csv`: most of the 7,800 IATA codes are small airfields, and no data set says
 which airport is a city's main one. `airportsdata` knows every IATA code; the planner always asks before it
@@ -24,8 +24,8 @@ CODE_LETTERS: Final = 3
 # two.
 _ONE_TYPO_MIN_LETTERS: Final = 5
 _TWO_TYPOS_MIN_LETTERS: Final = 7
-NAME_WORDS_MAX: Final = 4
-CHOICES_MAX: Final = 6
+MAX_NAME_WORDS: Final = 4
+MAX_CHOICES: Final = 6
 # Countries where people name the state rather than the country.
 _COUNTRIES_WITH_REGIONS: Final = ("AU", "CA", "GB", "US")
 
@@ -43,7 +43,7 @@ class GazetteerPlace:
 
     @property
     def label(self) -> str:
-        """The name with its region or country and its main airport, as shown to the employee."""
+        """Return the name with its region or country and its main airport, as shown to the employee."""
         is_of_region = self.region and self.country in _COUNTRIES_WITH_REGIONS
         where = self.region if is_of_region else get_country_name(self.country)
         return f"{self.name}, {where} ({self.airports[0]})"
@@ -63,18 +63,18 @@ class Region:
 
 
 def find_cities(name: str) -> tuple[GazetteerPlace, ...]:
-    """Return the cities of `metropolitan.csv` with this name."""
+    """Return the cities of `metropolitan.csv` with this normalized name or alias; several may share it."""
     return _load_cities().get(name, ())
 
 
 def find_airport_by_name(name: str) -> GazetteerPlace | None:
-    """Return the airport with this name (such as Heathrow), or None."""
+    """Return the airport with this normalized name (such as heathrow), or None."""
     code = _load_airport_names().get(name)
     return get_airport(code) if code else None
 
 
 def get_airport(code: str) -> GazetteerPlace | None:
-    """Return the airport with this IATA code in any case, or None."""
+    """Return the airport with this IATA code, in any case, of `airportsdata`; None if it does not exist."""
     row = _load_airports().get(code.upper())
     if row is None:
         return None
@@ -87,7 +87,7 @@ def is_served(code: str) -> bool:
 
 
 def find_regions(name: str) -> tuple[Region, ...]:
-    """Return the states and countries with this name or abbreviation."""
+    """Return the states and countries with this lower-case name or abbreviation."""
     return _load_regions().get(name, ())
 
 
@@ -98,9 +98,7 @@ def list_cities(region: Region) -> tuple[GazetteerPlace, ...]:
 
 
 def find_airfields(name: str) -> tuple[GazetteerPlace, ...]:
-    """Return the airports that `airportsdata` knows for a city of this name, with or without scheduled
-    flights.
-    """
+    """Return the airports of `airportsdata` in a city of this normalized name, with or without flights."""
     found = (get_airport(code) for code in _load_airfields().get(name, ()))
     return tuple(each for each in found if each)
 
@@ -142,6 +140,7 @@ def get_country_name(code: str) -> str:
 def _prefer_prominent(
     places: tuple[GazetteerPlace, ...] | list[GazetteerPlace],
 ) -> tuple[GazetteerPlace, ...]:
+    """Return the prominent places if there are any, else all, each main airport once."""
     prominent = tuple(each for each in places if each.is_prominent)
     if prominent:
         return prominent
@@ -149,6 +148,7 @@ def _prefer_prominent(
 
 
 def _count_allowed_typos(name: str) -> int:
+    """Return 0 for a name under 5 letters, 1 under 7, else 2."""
     letters = len(name.replace(" ", ""))
     return (letters >= _ONE_TYPO_MIN_LETTERS) + (letters >= _TWO_TYPOS_MIN_LETTERS)
 
@@ -164,6 +164,7 @@ def read_table(name: str) -> Iterator[Mapping[str, str]]:
 
 @cache
 def _load_places() -> tuple[GazetteerPlace, ...]:
+    """Return the cities of `metropolitan.csv` in file order."""
     return tuple(
         GazetteerPlace(
             row["name"], row["country"], row["region"], tuple(row["airports"].split()), bool(row["prominent"])
@@ -174,6 +175,7 @@ def _load_places() -> tuple[GazetteerPlace, ...]:
 
 @cache
 def _load_cities() -> dict[str, tuple[GazetteerPlace, ...]]:
+    """Return the cities by normalized name and alias."""
     found: dict[str, tuple[GazetteerPlace, ...]] = {}
     for place, row in zip(_load_places(), read_table("metropolitan.csv"), strict=True):
         for name in (row["name"], *filter(None, row["aliases"].split("|"))):
@@ -191,11 +193,13 @@ def _load_long_names() -> tuple[tuple[str, str, tuple[GazetteerPlace, ...]], ...
 
 @cache
 def _load_served_codes() -> frozenset[str]:
+    """Return the codes of all airports of `metropolitan.csv`."""
     return frozenset(code for each in _load_places() for code in each.airports)
 
 
 @cache
 def _load_airport_names() -> dict[str, str]:
+    """Return airport codes by normalized name."""
     return {
         normalize_text(name): row["code"]
         for row in read_table("airport_names.csv")
@@ -211,6 +215,7 @@ def _load_airports() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def _load_airfields() -> dict[str, tuple[str, ...]]:
+    """Return the codes of `airportsdata` by normalized city."""
     found: dict[str, tuple[str, ...]] = {}
     for code, row in _load_airports().items():
         key = normalize_text(row["city"]).replace("-", " ")
@@ -220,6 +225,7 @@ def _load_airfields() -> dict[str, tuple[str, ...]]:
 
 @cache
 def _load_regions() -> dict[str, tuple[Region, ...]]:
+    """Return states and countries by each of their names."""
     found: dict[str, tuple[Region, ...]] = {}
     for row in read_table("regions.csv"):
         names = row["names"].split("|")
@@ -236,4 +242,5 @@ def _load_country_names() -> dict[str, str]:
 
 
 def _format_title(name: str) -> str:
+    """Return a short name in capitals (USA), a longer one in title case."""
     return name.upper() if len(name) <= CODE_LETTERS else name.title()

@@ -1,4 +1,4 @@
-"""Language detection, as far as the planner needs it to refuse a request that is not in English.
+"""Detects a sentence that is not in English, only as far as the planner needs it to refuse the request.
 
 It counts function words and travel words. None of them is part of a city's name or an English word, so "Rio
 de Janeiro" does not count as Portuguese. If as many words are English, the planner reads the sentence.
@@ -12,7 +12,7 @@ from typing import Final
 
 from tripcortex.domain.planner.ports import Refusal
 
-WORDS_MIN: Final = 2
+MIN_WORDS: Final = 2
 
 ENGLISH: Final = frozenset(
     "a the to from on in at for i me my need want would like please book flight flights fly flying next this "
@@ -65,8 +65,9 @@ PLEASE: Final = {
 
 
 def refuse_foreign_language(sentence: str, plain: str) -> Refusal | None:
-    """Return a refusal if the sentence is in another language, else None. `plain` is the sentence after
-    `normalize_text`.
+    """Return a refusal if the sentence is in another language or script, else None.
+
+    `plain` is the sentence after `normalize_text`.
     """
     if _uses_other_script(sentence):
         return _build_refusal("another script", "")
@@ -74,18 +75,20 @@ def refuse_foreign_language(sentence: str, plain: str) -> Refusal | None:
     english = sum(word in ENGLISH for word in words)
     counts = {name: sum(word in known for word in words) for name, known in OTHERS.items()}
     name = max(counts, key=lambda each: counts[each])
-    if counts[name] < WORDS_MIN or counts[name] <= english:
+    if counts[name] < MIN_WORDS or counts[name] <= english:
         return None
     return _build_refusal(name, f" {PLEASE[name]}")
 
 
 def _uses_other_script(sentence: str) -> bool:
+    """Return whether more than half of the letters are not Latin."""
     letters = [each for each in sentence if each.isalpha()]
     strange = [each for each in letters if not unicodedata.name(each, "").startswith("LATIN")]
     return len(strange) * 2 > len(letters)
 
 
 def _build_refusal(name: str, please: str) -> Refusal:
+    """Return the refusal for the language `name`, with the sentence `please` in that language."""
     return Refusal(
         "language",
         f"Sorry, I read English only, and this looks like {name}. Please say it in English, for instance: "

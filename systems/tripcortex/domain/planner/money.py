@@ -1,5 +1,6 @@
-"""Budget limits in a sentence: amounts and currencies. The parser ignores an amount that is not an upper
-limit ("at least").
+"""Budget limits in a request's sentence: finds the amounts with their currencies and removes them.
+
+An amount that is not an upper limit ("at least") is removed too, but not returned.
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ _PATTERNS: Final = tuple(
 
 @dataclass(frozen=True)
 class Money:
-    """An amount of money. `currency` is an ISO 4217 code, or "" if the employee has to confirm it. An amount
-    of 0 was not understood.
+    """An amount of money. `currency` is an ISO 4217 code, or "" if the employee has to confirm it.
+
+    An amount of 0 was not understood.
     """
 
     amount: Decimal
@@ -66,8 +68,9 @@ class Money:
 
 
 def parse_money(text: str) -> tuple[str, tuple[Money, ...]]:
-    """Return the text without its amounts, and the limits among them. Call it before `parse_dates`, which
-    would take an amount for a day.
+    """Return the normalized text with "|" for each amount, and the upper limits among them, each once.
+
+    Call it before `parse_dates`, which would take an amount for a day.
     """
     found: list[Money] = []
 
@@ -82,6 +85,7 @@ def parse_money(text: str) -> tuple[str, tuple[Money, ...]]:
 
 
 def _to_money(number: str, currency: str, is_thousands: bool) -> Money:
+    """Return the amount of a number: "1.200" is 1200, unreadable is 0; with `is_thousands` it had a "k"."""
     if _PLAIN.fullmatch(number):
         return Money(Decimal(number) * (THOUSAND if is_thousands else 1), currency)
     if _DOTTED.fullmatch(number) and not is_thousands:

@@ -1,9 +1,8 @@
-"""Mentions of places in a sentence: the longest known name at each position, a code, or an unknown word that
-must be a place.
+"""Finds mentions of places in a sentence: known names, codes, and unknown words that must be places.
 
-The parser never takes a place for certain that the employee did not name: a possible typo, a state or an
-unknown name becomes a mention that says so, and `decision` asks about it. `trip_places` gives mentions their
-roles.
+At each position the longest known name wins. The parser never takes a place for certain that the employee did
+not name: a possible typo, a state or an unknown name becomes a mention that says so, and `decision` asks
+about it. `trip_places` gives mentions their roles.
 """
 
 from __future__ import annotations
@@ -12,14 +11,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tripcortex.domain.planner import gazetteer
-from tripcortex.domain.planner.gazetteer import CODE_LETTERS, NAME_WORDS_MAX, GazetteerPlace, Region
+from tripcortex.domain.planner.gazetteer import CODE_LETTERS, MAX_NAME_WORDS, GazetteerPlace, Region
 
 HOME: Final = GazetteerPlace("home", "", "", ())
 
 
 @dataclass(frozen=True)
 class Mention:
-    """A place as the employee wrote it. Several `places`, or none, lead to a question."""
+    """A place as the employee wrote it, at tokens `start` to `end`.
+
+    Several `places`, or none, lead to a question.
+    """
 
     words: str
     places: tuple[GazetteerPlace, ...]
@@ -33,7 +35,7 @@ class Mention:
 
     @property
     def airports(self) -> frozenset[str]:
-        """The codes of all airports of all possible places."""
+        """Return the codes of all airports of all possible places."""
         return frozenset(code for each in self.places for code in each.airports)
 
 
@@ -73,9 +75,9 @@ _NOT_PLACES: Final = frozenset(
     "ignore "
     "can may any all for one economy business first which where when by no more than avoid prefer".split()
 )
-_UNKNOWN_WORDS_MAX: Final = 3
+_MAX_UNKNOWN_WORDS: Final = 3
 # Bounds the search for a name with a typo in a text without places.
-_STRAY_WORDS_MAX: Final = 40
+_MAX_STRAY_WORDS: Final = 40
 _TRAVEL_VERBS: Final = frozenset("fly go get travel flight me head flying heading".split())
 LEADS_TO: Final = frozenset("to into visit visiting towards toward destination reach".split())
 LEADS_FROM: Final = frozenset("from leaving departing origin".split())
@@ -85,8 +87,10 @@ _BREAKS: Final = frozenset(", | / - on at for in to from with and or by via".spl
 
 
 def find_mentions(tokens: list[str], *, is_answer: bool) -> list[Mention]:
-    """Return the mentions of places in their order. In an answer, a single word may be a place without a
-    leading word.
+    """Return the mentions of places in their order.
+
+    With `is_answer`, the text answers a question about a place: a single word may be one without a leading
+    word.
     """
     found: list[Mention] = []
     at = 0
@@ -121,13 +125,14 @@ def _match_exact(tokens: list[str], at: int, *, is_answer: bool) -> Mention | No
 
 
 def _list_phrases(tokens: list[str], at: int) -> list[tuple[str, int]]:
-    """Return the runs of words that begin at the position with their ends, the longest first. A hyphen may
-    join words.
+    """Return the runs of up to four words that begin at the position, each with its end, the longest first.
+
+    A hyphen may join words.
     """
     found: list[tuple[str, int]] = []
     words: list[str] = []
     end = at
-    while end < len(tokens) and len(words) < NAME_WORDS_MAX:
+    while end < len(tokens) and len(words) < MAX_NAME_WORDS:
         if tokens[end].isalnum():
             words.append(tokens[end])
             found.append((" ".join(words), end + 1))
@@ -138,8 +143,9 @@ def _list_phrases(tokens: list[str], at: int) -> list[tuple[str, int]]:
 
 
 def _apply_qualifier(tokens: list[str], mention: Mention) -> Mention:
-    """Apply the state, country or airport name that follows a city. If none of our cities is there, use
-    airfields of that name.
+    """Narrow a city by the state, country or airport name that follows it ("Portland, Maine").
+
+    If none of our cities is there, use airfields of that name.
     """
     at = mention.end + (tokens[mention.end : mention.end + 1] in ([","], ["-"]))
     for name, end in _list_phrases(tokens, at):
@@ -164,13 +170,15 @@ def _is_phrase_end(tokens: list[str], end: int) -> bool:
 
 
 def mark_ambiguous(places: tuple[GazetteerPlace, ...]) -> tuple[GazetteerPlace, ...]:
-    """Make a place that only the large table knows ambiguous, so that the planner asks even about a single
-    match.
-    """
+    """Return the places with the first one twice, so that the planner asks even about a single match."""
     return (*places, *places[:1]) if places else ()
 
 
 def _match_code(tokens: list[str], at: int, *, is_led: bool) -> Mention | None:
+    """Return the mention of an airport code at the position, or None if the word is not one here.
+
+    `is_led`: a word that leads to a place is before it.
+    """
     code = tokens[at]
     if len(code) != CODE_LETTERS or not code.isalpha() or code in _NOT_PLACES:
         return None
@@ -186,9 +194,7 @@ def _match_code(tokens: list[str], at: int, *, is_led: bool) -> Mention | None:
 
 
 def _is_code_spot(tokens: list[str], at: int, end: int) -> bool:
-    """Return True where a word such as "sea" or "was" is a code: "to SEA", or "WAS to Denver" as the first
-    words.
-    """
+    """Return whether a word such as "sea" is a code here: "to SEA", or "WAS to Denver" at the start."""
     if at:
         return tokens[at - 1] in _CODE_LEADS and _is_phrase_end(tokens, end)
     joint, following = tokens[end : end + 1], tokens[end + 1 : end + 2]
@@ -197,6 +203,7 @@ def _is_code_spot(tokens: list[str], at: int, end: int) -> bool:
 
 
 def _has_lead(tokens: list[str], at: int) -> bool:
+    """Return whether a word that leads to a place ("to", "from", "in", "via" …) is before the position."""
     while at and tokens[at - 1] in FILLERS:
         at -= 1
     before = tokens[at - 1] if at else ""
@@ -227,9 +234,10 @@ def _match_slot(tokens: list[str], at: int) -> Mention | None:
 
 
 def _take_unknown(tokens: list[str], at: int) -> Mention:
+    """Return a mention without places of up to three unknown words from the position."""
     end = at + 1
     while (
-        end < min(len(tokens), at + _UNKNOWN_WORDS_MAX)
+        end < min(len(tokens), at + _MAX_UNKNOWN_WORDS)
         and tokens[end].isalpha()
         and tokens[end] not in _BREAKS | _NOT_PLACES
     ):
@@ -238,8 +246,8 @@ def _take_unknown(tokens: list[str], at: int) -> Mention:
 
 
 def _find_stray(tokens: list[str]) -> list[Mention]:
-    """Return a mention of a word that resembles a city's name, for a text without any place."""
-    for at, token in enumerate(tokens[:_STRAY_WORDS_MAX]):
+    """Return a mention of the first words that resemble a city's name, for a text without any place."""
+    for at, token in enumerate(tokens[:_MAX_STRAY_WORDS]):
         for name, end in _list_phrases(tokens, at):
             near, _ = gazetteer.find_similar_cities(name)
             if near and token not in _NOT_PLACES:
@@ -248,8 +256,9 @@ def _find_stray(tokens: list[str]) -> list[Mention]:
 
 
 def merge_mentions(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
-    """Merge neighbouring mentions of one place into its airport: "London Heathrow", "Chicago (ORD)", "JFK in
-    New York".
+    """Merge neighbouring mentions of one place into its airport.
+
+    Examples: "London Heathrow", "Chicago (ORD)", "JFK in New York".
     """
     done: list[Mention] = []
     for mention in mentions:

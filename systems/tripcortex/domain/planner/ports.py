@@ -1,6 +1,4 @@
-"""The `Planner` protocol with its request and its three outcomes: a plan, a question to the employee, or a
-refusal.
-"""
+"""The `Planner` protocol, its request, and its three outcomes: a plan, a question or a refusal."""
 
 from __future__ import annotations
 
@@ -13,8 +11,8 @@ from holdfast.core.errors import InvalidRequest
 from tripcortex.model.entities import Cabin, Preferences, TripParameters
 
 # Airlines sell about eleven months ahead.
-DAYS_AHEAD_MAX: Final = 330
-SENTENCE_CHARS_MAX: Final = 2_000
+MAX_DAYS_AHEAD: Final = 330
+MAX_SENTENCE_CHARS: Final = 2_000
 # The codes of refusals, for programs.
 REFUSAL_CODES: Final = ("language", "multi_city", "same_place", "too_far", "too_long", "unsupported")
 # The parts of a trip that a question can be about, in the order of the questions.
@@ -33,7 +31,7 @@ class Passage(Protocol):
 
 
 @dataclass(frozen=True)
-class Traveller:
+class TravellerProfile:
     """The employee's profile.
 
     The locale decides whether 3/4 is in March or in April; without a locale, the planner asks.
@@ -47,7 +45,7 @@ class Traveller:
 
     @property
     def zone(self) -> ZoneInfo:
-        """The time zone. Raises `InvalidRequest` if `time_zone` is not an IANA name."""
+        """Return the time zone. Raise `InvalidRequest` if `time_zone` is not an IANA name."""
         try:
             return ZoneInfo(self.time_zone)
         except (ValueError, OSError, KeyError) as error:
@@ -65,7 +63,7 @@ class PlanRequest:
     """
 
     sentence: str
-    employee: Traveller
+    employee: TravellerProfile
     now: datetime
     answers: tuple[str, ...] = ()
     passages: tuple[Passage, ...] = ()
@@ -85,9 +83,7 @@ class TripPlan:
 
 @dataclass(frozen=True)
 class Question:
-    """A question that the planner needs answered. `missing` names the parts, of `PARTS`; each choice is a
-    valid answer.
-    """
+    """A question to the employee. `missing` names the parts, of `PARTS`; each choice is a valid answer."""
 
     text: str
     missing: tuple[str, ...]
@@ -96,8 +92,9 @@ class Question:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A request that the planner refuses. `code` is one of `REFUSAL_CODES`; `text` gives the reason and an
-    alternative.
+    """A refusal of the request. `code` is one of `REFUSAL_CODES`.
+
+    `text` gives the reason and an alternative.
     """
 
     code: str
@@ -116,7 +113,8 @@ class Planner(Protocol):
     def thinking_budget(self) -> str | None: ...
 
     async def plan(self, request: PlanRequest) -> PlanOutcome:
-        """Return a plan, a question or a refusal. Raise `ExternalServiceFailed` if the planner has no answer
-        now.
+        """Return a plan, a question or a refusal.
+
+        Raise `ExternalServiceFailed` if the planner cannot answer now.
         """
         ...

@@ -1,4 +1,4 @@
-"""Preferences in a sentence: cabin, carriers, hours and stops. Each parser removes its words."""
+"""Preferences in a sentence: cabin, carriers, part of the day and stops. Each parser removes its words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _BREAK: Final = " | "
 
 @dataclass(frozen=True)
 class StatedPreferences:
-    """The preferences that a sentence states, and the text without their words."""
+    """The preferences that a sentence states, and the text without their words.
+
+    `part` is the part of the day of the outbound flight.
+    """
 
     text: str
     cabins: tuple[Cabin, ...] = ()
@@ -31,8 +34,9 @@ class StatedPreferences:
 
 
 def parse_preferences(text: str, return_markers: frozenset[int]) -> StatedPreferences:
-    """Parse the preferences in the text. `return_markers` are the markers of return days: an hour next to one
-    of them belongs to the return flight.
+    """Parse the preferences in a normalized text with day markers.
+
+    `return_markers` are the markers of return days: an hour next to one of them belongs to the return flight.
     """
     text, cabins = _parse_cabins(text)
     text, part, unused = _parse_day_part(text, return_markers)
@@ -78,11 +82,15 @@ _NEGATION_AFTER: Final = re.compile(
 
 
 def _is_negated(text: str, match: re.Match[str]) -> bool:
-    """Return True if the words around the match negate it."""
+    """Return whether words directly before the match ("no") or after it ("is not needed") negate it.
+
+    The match is a cabin or "nonstop"; negations of days, carriers and places are parsed elsewhere.
+    """
     return bool(_NEGATION_BEFORE.search(text[: match.start()]) or _NEGATION_AFTER.match(text[match.end() :]))
 
 
 def _parse_cabins(text: str) -> tuple[str, tuple[Cabin, ...]]:
+    """Return the text without cabins, and the cabins that are not negated, each once."""
     found: list[Cabin] = []
     for cabin, words in _CABINS:
         for match in words.finditer(text):
@@ -126,11 +134,16 @@ _RETURN_LEAD: Final = re.compile(rf"\b{RETURN}(?: (?:home|on|in|at|the|early|lat
 
 
 def _parse_nonstop(text: str) -> tuple[str, bool]:
+    """Return the text without the words for a nonstop flight, and whether it is wanted."""
     is_said = any(not _is_negated(text, match) for match in _NONSTOP.finditer(text))
     return _NONSTOP.sub(_BREAK, text), is_said
 
 
 def _parse_day_part(text: str, return_markers: frozenset[int]) -> tuple[str, str | None, tuple[str, ...]]:
+    """Return the text without hours, the part of the day of the outbound flight or None, and unused phrases.
+
+    With several parts of the day none is chosen: all are unused.
+    """
     found: dict[str, str] = {}
     unused: list[str] = []
     is_back = False
@@ -159,6 +172,7 @@ def _parse_day_part(text: str, return_markers: frozenset[int]) -> tuple[str, str
 
 
 def _is_return_hour(text: str, match: re.Match[str], return_markers: frozenset[int]) -> bool:
+    """Return whether the hour belongs to the return flight, by the day marker or word next to it."""
     before, after = text[: match.start()], text[match.end() :]
     if beside := _DAY_BEFORE.search(before):
         return int(beside[1] or beside[2]) in return_markers

@@ -19,7 +19,7 @@ from tripcortex.domain.planner.gazetteer import CODE_LETTERS, Region
 from tripcortex.domain.planner.languages import refuse_foreign_language
 from tripcortex.domain.planner.money import Money, parse_money
 from tripcortex.domain.planner.place_mentions import HOME, Mention
-from tripcortex.domain.planner.ports import SENTENCE_CHARS_MAX, Question, Refusal
+from tripcortex.domain.planner.ports import MAX_SENTENCE_CHARS, Question, Refusal
 from tripcortex.domain.planner.preferences import parse_preferences
 from tripcortex.domain.planner.text_normalization import NUMBER, normalize_text
 from tripcortex.domain.planner.trip_places import TripPlaces, parse_places
@@ -31,13 +31,16 @@ _NO: Final = re.compile(r"^(?:no|nope|none(?: of (?:them|these|those))?|neither|
 _NO_LIMIT: Final = re.compile(
     r"\bno (?:limit|budget)|\b(?:drop|forget|without) (?:it|the budget|a limit)\b|^none$"
 )
-_NARROWING_WORDS_MAX: Final = 5
+_MAX_NARROWING_WORDS: Final = 5
 _BARE_STAY: Final = re.compile(rf"^({NUMBER}) (?:days?|weeks?)$")
 
 
 @dataclass(frozen=True)
 class ParsedRequest:
-    """A parsed request. `decision` applies it to this employee and this day."""
+    """A request as parsed, before it is applied to the employee and the day (`decision`).
+
+    `trip` is "one_way", "round_trip" or None; `part` a part of the day; `stay` possible numbers of nights.
+    """
 
     refusal: Refusal | None = None
     origin: Mention | None = None
@@ -60,11 +63,12 @@ class ParsedRequest:
 
 
 def parse_sentence(sentence: str, day_first: bool | None) -> ParsedRequest:
-    """Parse a sentence. `day_first` says whether 3/4 is in April; None if unknown. An unsupported sentence
-    has a `refusal`.
+    """Parse a sentence. `day_first` says whether 3/4 is in April; None if unknown.
+
+    An unsupported sentence, or one above 2,000 characters, has only a `refusal`.
     """
-    if len(sentence) > SENTENCE_CHARS_MAX:
-        text = f"This request is too long: please use at most {SENTENCE_CHARS_MAX:,} characters."
+    if len(sentence) > MAX_SENTENCE_CHARS:
+        text = f"This request is too long: please use at most {MAX_SENTENCE_CHARS:,} characters."
         return ParsedRequest(Refusal("too_long", text))
     plain = normalize_text(sentence)
     refusal = refuse_foreign_language(sentence, plain) or unsupported_requests.find_unsupported(plain)
@@ -74,10 +78,11 @@ def parse_sentence(sentence: str, day_first: bool | None) -> ParsedRequest:
 def parse_answer(
     base: ParsedRequest, question: Question, answer: str, day_first: bool | None
 ) -> ParsedRequest:
-    """Merge an answer to a question into the parsed request. An answer that says nothing useful changes
-    nothing, so the planner repeats the question.
+    """Merge an answer to a question into the parsed request `base`; `day_first` as in `parse_sentence`.
+
+    An answer that says nothing useful changes nothing, so the planner repeats the question.
     """
-    plain = normalize_text(answer[:SENTENCE_CHARS_MAX])
+    plain = normalize_text(answer[:MAX_SENTENCE_CHARS])
     about = question.missing[0]
     if _YES.match(plain) and len(question.choices) == 1:
         plain = normalize_text(question.choices[0])
@@ -101,8 +106,9 @@ def parse_answer(
 
 
 def _apply_denial(base: ParsedRequest, about: str, plain: str) -> tuple[ParsedRequest, str]:
-    """Apply "No" to the offered places: drop them, and return the rest of the answer, which may name another
-    place.
+    """Apply a leading "No" to the offered places: drop them. Return the request and the rest of the answer.
+
+    The rest may name another place. `about` is the part that the question asked for.
     """
     no = _NO.match(plain)
     if no is None or about not in _ROLES or getattr(base, about) is None:
@@ -111,7 +117,7 @@ def _apply_denial(base: ParsedRequest, about: str, plain: str) -> tuple[ParsedRe
 
 
 def _narrow_place(base: ParsedRequest, about: str, plain: str) -> ParsedRequest | None:
-    """Pick the one of several places that the answer points at ("the one in Maine"), or return None."""
+    """Pick the one of several places that a named region points at ("the one in Maine"), or return None."""
     mention = {"origin": base.origin, "destination": base.destination}.get(about)
     if mention is None:
         return None
@@ -123,9 +129,7 @@ def _narrow_place(base: ParsedRequest, about: str, plain: str) -> ParsedRequest 
 
 
 def _apply_region(answer: ParsedRequest, about: str, plain: str) -> ParsedRequest:
-    """Apply an answer that names a state or a country, but no city ("I meant the Bahamas"): the planner asks
-    for the city next.
-    """
+    """Apply an answer that names a state or a country, but no city: the planner asks for the city next."""
     if about not in _ROLES or getattr(answer, about) is not None:
         return answer
     for name, named in _find_regions(plain):
@@ -135,8 +139,9 @@ def _apply_region(answer: ParsedRequest, about: str, plain: str) -> ParsedReques
 
 
 def _find_regions(plain: str) -> Iterator[tuple[str, tuple[Region, ...]]]:
+    """Yield the regions named in a text of up to five words, longer names first."""
     words = re.findall(r"[a-z]+", plain)
-    if len(words) > _NARROWING_WORDS_MAX:
+    if len(words) > _MAX_NARROWING_WORDS:
         return
     for many in (3, 2, 1):
         for at in range(len(words) - many + 1):
@@ -146,10 +151,12 @@ def _find_regions(plain: str) -> Iterator[tuple[str, tuple[Region, ...]]]:
 
 
 def _set_place(parsed: ParsedRequest, about: str, mention: Mention) -> ParsedRequest:
+    """Return the request with this mention as its origin or destination."""
     return replace(parsed, origin=mention) if about == "origin" else replace(parsed, destination=mention)
 
 
 def _parse_text(plain: str, day_first: bool | None, role: str | None) -> ParsedRequest:
+    """Parse a normalized text with all parsers. `role` is that of a place without one, in an answer."""
     text, budgets = parse_money(plain)
     dates = parse_dates(text, day_first)
     wishes = parse_preferences(dates.text, dates.back)
@@ -182,6 +189,7 @@ def _parse_text(plain: str, day_first: bool | None, role: str | None) -> ParsedR
 
 
 def _find_refusal(places: TripPlaces) -> Refusal | None:
+    """Return the refusal of another traveller, several stops or a route via a place, else None."""
     if places.left.other:
         return unsupported_requests.refuse_other_traveller(places.left.other)
     if places.is_multi_city:
@@ -196,7 +204,7 @@ def _find_refusal(places: TripPlaces) -> Refusal | None:
 
 
 def _merge(base: ParsedRequest, answer: ParsedRequest) -> ParsedRequest:
-    """Merge two parsed requests: the answer's parts win over the base's."""
+    """Merge two parsed requests: the answer's parts win. A new return, stay or one way replaces all three."""
     merged = replace(
         base,
         origin=answer.origin or base.origin,

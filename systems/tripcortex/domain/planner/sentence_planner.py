@@ -26,7 +26,7 @@ class SentencePlanner:
 
 
 def plan_trip(request: PlanRequest) -> PlanOutcome:
-    """Return a plan, a question or a refusal for the request and its answers."""
+    """Return the outcome of the request after its answers; answers after a plan or a refusal are ignored."""
     day_first = _is_day_first(request.employee.locale)
     reading = parse_sentence(request.sentence, day_first)
     outcome = decide_outcome(reading, request, 0)
@@ -39,8 +39,9 @@ def plan_trip(request: PlanRequest) -> PlanOutcome:
 
 
 def _is_day_first(locale: str | None) -> bool | None:
-    """Return whether 3/4 is in April for this locale, or None without a locale. The United States and a few
-    others write the month first.
+    """Return whether 3/4 is in April for this locale, or None without a locale.
+
+    The United States and a few others write the month first.
     """
     if not locale:
         return None

@@ -1,4 +1,4 @@
-"""The origin and the destination of a trip, and signs of a trip with several stops.
+"""Finds the origin and the destination of a trip in a sentence, and signs of a trip with several stops.
 
 text with day markers → tokens → mentions → roles by the words before them, the words between them, or the
 remaining role
@@ -48,8 +48,9 @@ class TripPlaces:
 
 
 def parse_places(text: str, role: str | None = None) -> TripPlaces:
-    """Parse the places in the text. `role` is the role of a place without one, in an answer to a question
-    about that role.
+    """Parse the places in a normalized text with day markers.
+
+    `role` ("from" or "to") is given to a place without one, in an answer to a question about that role.
     """
     tokens = re.findall(r"@\d+|[a-z0-9]+|[,|/-]", text)
     mentions = merge_mentions(tokens, find_mentions(tokens, is_answer=role is not None))
@@ -65,6 +66,10 @@ def parse_places(text: str, role: str | None = None) -> TripPlaces:
 
 
 def _find_role(tokens: list[str], mention: Mention) -> str | None:
+    """Return the role by the words before the mention: to, from, in, via, back_to, back_from, not, not_over.
+
+    Return the mention's own role if the words give none.
+    """
     at = mention.start
     while at and tokens[at - 1] in FILLERS:
         at -= 1
@@ -87,9 +92,7 @@ def _find_role(tokens: list[str], mention: Mention) -> str | None:
 
 
 def _is_negated(before: list[str]) -> bool:
-    """Return True for "not Chicago but Denver", "not to Chicago", "instead of Chicago" and past stays ("I was
-    in Chicago").
-    """
+    """Return whether the last words before a place exclude it: "not to", "instead of", "I was in"."""
     words = " ".join(before[-4:])
     return bool(_NEGATION.search(words))
 
@@ -101,6 +104,7 @@ def _drop_redundant(mentions: list[Mention]) -> list[Mention]:
 
 
 def _assign_places(mentions: list[Mention]) -> TripPlaces:
+    """Pick origin and destination from the mentions' roles; detect several stops and a return flight."""
     via = next((each for each in mentions if each.role == "via"), None)
     froms, tos, backs = _split_legs(mentions)
     if len(froms) == len(tos) == 2 and _is_same_place(froms[0], tos[1]) and _is_same_place(froms[1], tos[0]):
@@ -134,8 +138,9 @@ def _split_legs(mentions: list[Mention]) -> tuple[list[Mention], list[Mention], 
 def _find_possible_origin(
     mentions: list[Mention], tos: list[Mention], strays: list[Mention]
 ) -> Mention | None:
-    """Return a possible origin to ask about: "I am in Denver and need to get to Chicago", "and return to New
-    York".
+    """Return a place to ask about as the origin, marked ambiguous, or None.
+
+    Examples: "I am in Denver and need to get to Chicago", "and return to New York".
     """
     maybe = [*strays, *(each for each in _select_role(mentions, "in") if tos and each.start < tos[0].start)]
     maybe = [each for each in maybe if each.places and not any(_is_same_place(each, known) for known in tos)]
@@ -143,8 +148,9 @@ def _find_possible_origin(
 
 
 def _join_mentions(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
-    """Assign roles by the words between mentions: "X to Y", "X - Y". "X or Y" becomes one ambiguous mention;
-    "X and Y" share a role.
+    """Assign roles by the words between mentions: "X to Y", "X - Y".
+
+    "X or Y" becomes one ambiguous mention; "X and Y" share a role.
     """
     done: list[Mention] = []
     for mention in mentions:
@@ -209,4 +215,5 @@ def _select_role(mentions: list[Mention], role: str) -> list[Mention]:
 
 
 def _is_same_place(one: Mention, other: Mention) -> bool:
+    """Return whether the mentions share an airport or have the same words."""
     return bool(one.airports & other.airports) or (one.words == other.words)

@@ -1,6 +1,4 @@
-"""Requests that the planner does not support: other services, several travellers, changes of an existing
-booking.
-"""
+"""Refusals of unsupported requests: other services, several travellers or stops, changes of a booking."""
 
 from __future__ import annotations
 
@@ -57,9 +55,7 @@ _ONE_REQUEST_EACH: Final = "Please have each traveller ask for their own flight.
 
 
 def find_unsupported(plain: str) -> Refusal | None:
-    """Return a refusal if the normalized text asks for something that the planner does not support, else
-    None.
-    """
+    """Return a refusal if the normalized text asks for something unsupported, else None."""
     if _CHANGE_OF_BOOKING.search(plain):
         return Refusal(
             "unsupported",
@@ -92,7 +88,7 @@ def refuse_other_traveller(words: str) -> Refusal:
 
 
 def describe_ignored_services(plain: str) -> tuple[str, ...]:
-    """Return notes on services in the text that the plan leaves out, such as hotels."""
+    """Return a note on the first service that the plan leaves out, such as a hotel; else empty."""
     if match := _SERVICES.search(plain):
         return (f"I book flights only: “{match[0]}” is not part of this plan.",)
     return ()

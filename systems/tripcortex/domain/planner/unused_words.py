@@ -1,4 +1,4 @@
-"""Words that no parser used, for the plan's notes, and signs of another traveller.
+"""Finds the words of a request that no parser used, for the plan's notes, and signs of another traveller.
 
     tokens outside of places → runs of unknown words → UnusedWords(phrases, other traveller)
 
@@ -13,8 +13,8 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-PHRASES_MAX: Final = 5
-PHRASE_CHARS_MAX: Final = 40
+MAX_PHRASES: Final = 5
+MAX_PHRASE_CHARS: Final = 40
 
 # Politeness and grammar; travel; reasons to travel; words of the other parsers.
 KNOWN_WORDS: Final = frozenset(
@@ -85,9 +85,7 @@ class UnusedWords:
 
 
 def find_unused_words(tokens: Sequence[str], places: Container[int]) -> UnusedWords:
-    """Return the tokens that no parser used. `places` are the positions of tokens that name places of the
-    trip.
-    """
+    """Return up to five phrases of unknown tokens. `places` are the positions of tokens that name places."""
     phrases: list[str] = []
     is_run = False
     for at, token in enumerate(tokens):
@@ -97,15 +95,17 @@ def find_unused_words(tokens: Sequence[str], places: Container[int]) -> UnusedWo
         elif is_unknown:
             phrases.append(token)
         is_run = is_unknown
-    shown = dict.fromkeys(each[:PHRASE_CHARS_MAX].strip() for each in phrases)
-    return UnusedWords(tuple(shown)[:PHRASES_MAX], _find_other_traveller(tokens, places))
+    shown = dict.fromkeys(each[:MAX_PHRASE_CHARS].strip() for each in phrases)
+    return UnusedWords(tuple(shown)[:MAX_PHRASES], _find_other_traveller(tokens, places))
 
 
 def _is_unknown(token: str) -> bool:
+    """Return whether the token is a word or number of two letters or more that is not in `KNOWN_WORDS`."""
     return token.isalnum() and len(token) > 1 and token not in KNOWN_WORDS
 
 
 def _find_other_traveller(tokens: Sequence[str], places: Container[int]) -> str | None:
+    """Return the words that look like another traveller's name ("book Anna a flight"), or None."""
     marked = (
         f"#{at}" if at in places else f"~{at}" if _is_unknown(token) else token
         for at, token in enumerate(tokens)

@@ -1,4 +1,4 @@
-"""Travel policy rules: pure decisions over a plan, flights, a machine-readable policy and retrieved passages.
+"""Travel policy rules: pure checks of a plan and of flights against machine-readable and textual policies.
 
     travel_policy.py (machine-readable) ┐
                                         ├→ limits.py (the stricter, cited) → compliance.py → option_ranking.py

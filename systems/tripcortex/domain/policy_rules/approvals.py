@@ -1,4 +1,4 @@
-"""Approvals of soft breaches: the approver, the deadline, and the outcome without an answer.
+"""Approvals of soft breaches: who is asked, until when, and what happens without an answer. Pure functions.
 
     build_approval → (an approver: apply_decision | the deadline: apply_deadline) → Approval with its decision
 
@@ -30,7 +30,7 @@ REFUSE: Final = "refuse"
 DECISIONS: Final = (APPROVE, REFUSE)
 # `decided_by` of an approval that the deadline decided.
 DEADLINE: Final = "deadline"
-REASON_CHARS_MAX: Final = 500
+MAX_REASON_CHARS: Final = 500
 _NO_PEOPLE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -68,7 +68,7 @@ def list_approvers(
 
 
 def is_assigned(approver: str, people: Mapping[str, str]) -> bool:
-    """Return True if the approver is a person in `people`. A role without a person cannot be notified."""
+    """Return whether `people` assigns a role to this person. A role without a person cannot be notified."""
     return approver in people.values()
 
 
@@ -162,11 +162,12 @@ def _get_approval_rules(policies: Policies) -> ApprovalRules:
 
 
 def _set_decision(approval: Approval, decision: str, by: str, now: datetime, reason: str | None) -> Approval:
+    """Return a copy of the approval with the decision; the reason is cut to 500 characters."""
     return approval.model_copy(
         update={
             "decision": decision,
             "decided_by": by,
             "decided_at": now,
-            "reason": reason[:REASON_CHARS_MAX] if reason else None,
+            "reason": reason[:MAX_REASON_CHARS] if reason else None,
         }
     )

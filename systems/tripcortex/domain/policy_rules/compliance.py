@@ -83,10 +83,11 @@ def check_plan(
     confidence: Confidence | None = None,
     stop_without_policy: bool = False,
 ) -> PlanJudgement:
-    """Check a plan against the rules.
+    """Check a plan against the machine-readable policies and the rules in the passages.
 
     `today` is the date at the employee's place; `confidence` is that of the retrieval. If
-    `stop_without_policy` is set, a trip without a relevant passage is refused.
+    `stop_without_policy` is set, a trip without a relevant passage is refused. Impossible trips are refused
+    without a look at the rules.
     """
     rules = build_applicable_rules(policies, passages, confidence)
     impossible = tuple(_check_feasibility(plan.parameters, today))
@@ -115,7 +116,7 @@ def check_option(
     *,
     confidence: Confidence | None = None,
 ) -> OptionJudgement:
-    """Check one flight against the rules."""
+    """Check one flight against the policies and passages; `today` and `confidence` as in `check_plan`."""
     return check_option_against(build_applicable_rules(policies, passages, confidence), option, plan, today)
 
 
@@ -150,7 +151,7 @@ def check_option_against(
 
 @dataclass(frozen=True)
 class _FlightLimits:
-    """The limits that apply to one flight."""
+    """The limits that apply to one flight. `soft` and `hard` are days of notice."""
 
     cabin: Limit[Cabin] | None
     fare: Limit[Decimal] | None
@@ -172,7 +173,7 @@ class _FlightLimits:
 
     @property
     def citations(self) -> tuple[Citation, ...]:
-        """The citations of all limits; a sentence that states several rules appears once."""
+        """Return the citations of all limits; a sentence that states several rules appears once."""
         cited = (limit.citation for limit in self._present)
         return tuple({(each.chunk_id, each.quote): each for each in cited}.values())
 
@@ -182,6 +183,7 @@ class _FlightLimits:
 
     @property
     def _present(self) -> list[Limit[Cabin] | Limit[Decimal] | Limit[int]]:
+        """Return the limits that are set."""
         limits = (self.cabin, self.fare, self.soft, self.hard, self.tolerance)
         return [limit for limit in limits if limit is not None]
 
@@ -192,6 +194,7 @@ def _build_judgement(
     limits: _FlightLimits | None = None,
     constraints: PolicyConstraints | None = None,
 ) -> PlanJudgement:
+    """Return the judgement of a plan, with the notes of retrieval, limits and extracted rules."""
     ok = not any(breach.severity == "hard" for breach in breaches)
     return PlanJudgement(
         ok=ok,
@@ -206,6 +209,7 @@ def _build_judgement(
 
 
 def _describe_retrieval(rules: ApplicableRules) -> Iterator[str]:
+    """Yield a note if the retrieved passages match only roughly or not at all."""
     if rules.confidence == "none":
         yield "No relevant policy passage was found: the strictest defaults apply."
     elif rules.confidence == "low":
@@ -236,6 +240,7 @@ def _build_constraints(rules: ApplicableRules, limits: _FlightLimits) -> PolicyC
 
 
 def _estimate_flight(trip: TripParameters, rules: ApplicableRules, today: date) -> Flight:
+    """Return the facts of the plan's flight, with its hours estimated from the distance."""
     return Flight(
         classify_route(trip.origin, trip.destination, rules.long_haul_km),
         estimate_flight_hours(trip.origin, trip.destination),
@@ -254,6 +259,7 @@ def _list_longest_hours(option: FlightOption) -> list[Decimal]:
 
 
 def _get_rank(cabin: Limit[Cabin] | None) -> int:
+    """Return the rank of the cabin; without a limit, above every cabin."""
     return cabin.value.rank if cabin else len(Cabin)
 
 
@@ -294,6 +300,7 @@ def _build_no_policy_breach() -> Breach:
 
 
 def _check_destination(destination: str, rules: ApplicableRules) -> Iterator[Breach]:
+    """Yield a hard breach if the destination's airport or country is prohibited."""
     country = get_country(destination)
     if named := [each for each in rules.list_prohibited("destinations") if each in (destination, country)]:
         yield Breach(
@@ -306,6 +313,7 @@ def _check_destination(destination: str, rules: ApplicableRules) -> Iterator[Bre
 
 
 def _check_carriers(option: FlightOption, rules: ApplicableRules) -> Iterator[Breach]:
+    """Yield a hard breach for each prohibited airline that sells the option or flies one of its segments."""
     for named in rules.list_prohibited("carriers"):
         if is_flown_by(option, (named,)) or any(
             segment.carrier.casefold() == named.casefold() for segment in (*option.outbound, *option.inbound)
@@ -339,6 +347,7 @@ def _check_cabin(
 
 
 def _check_fare(price: Decimal, limit: Limit[Decimal] | None, rules: ApplicableRules) -> Iterator[Breach]:
+    """Yield a breach if the price is above the cap; hard if the policy says so."""
     if limit is not None and price > limit.value:
         yield Breach(
             code=Reason.fare_above_cap,
@@ -374,7 +383,10 @@ def _check_notice(
 
 
 def _suggest_dates(broken: int, limits: _FlightLimits, today: date, *, may_be_approved: bool) -> str:
-    """Return the first date without approval and, below the hard limit, the first date with approval."""
+    """Return the remedy: the first date without approval.
+
+    If `broken` is the hard limit, return the first date with approval too.
+    """
     wanted = max(each.value for each in (limits.soft, limits.hard) if each)
     free = f"on or after {today + timedelta(days=wanted)}"
     is_hard_broken = limits.hard is not None and limits.hard.value == broken

@@ -1,4 +1,4 @@
-"""Airport distances: the great-circle distance and the estimates made from it before any flight is known."""
+"""Airports' countries and distances, and flight times estimated from them before any flight is known."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ def estimate_flight_hours(origin: str, destination: str) -> Decimal:
 
 
 def _get_airport(code: str) -> Any:
+    """Return the airport's row of `airportsdata`. Raise `InvalidRequest` for an unknown code."""
     if not is_airport(code):
         raise InvalidRequest(f"Invalid airport {code!r}: expected an IATA code such as ORD.")
     return _load_airports()[code]

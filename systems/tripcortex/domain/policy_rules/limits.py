@@ -1,4 +1,4 @@
-"""Limits for one trip: the stricter of the machine-readable policy and the policy text, with its citation.
+"""Limits for one trip: the strictest of the machine-readable policies and the policy text, with citations.
 
     build_applicable_rules(policies, passages, confidence) → ApplicableRules → cabin, fare, notice (Limit)
 
@@ -75,22 +75,22 @@ class ApplicableRules:
 
     @property
     def version(self) -> str:
-        """The versions of the company's policies, or that of the defaults if there are none."""
+        """Return the versions of the company's policies, or that of the defaults if there are none."""
         own = [each.version for each in self.policies if each is not STRICTEST]
         return ", ".join(dict.fromkeys(own or [STRICTEST.version]))
 
     @property
     def long_haul_km(self) -> int:
-        """The distance from which a route is long haul, from the newest policy that sets it."""
+        """Return the distance from which a route is long haul, from the newest policy that sets it."""
         return self._find_newest("long_haul_km").long_haul_km
 
     @property
     def preferred_carriers(self) -> PreferredCarriers:
-        """The preferred carriers, from the newest policy that sets them."""
+        """Return the preferred carriers, from the newest policy that sets them."""
         return self._find_newest("preferred_carriers").preferred_carriers
 
     def list_prohibited(self, name: Literal["carriers", "destinations"]) -> tuple[str, ...]:
-        """Return everything that any of the policies prohibits."""
+        """Return all airlines or destinations that any of the policies prohibits, each once."""
         named = (each for policy in self.policies for each in getattr(policy.prohibited, name))
         return tuple(dict.fromkeys(named))
 
@@ -185,7 +185,7 @@ class ApplicableRules:
         )
 
     def cite_prohibition(self, name: Literal["carriers", "destinations"], names: Sequence[str]) -> Citation:
-        """Return the sentence that prohibits one of `names`, or else the machine-readable rule.
+        """Return the citation of a sentence that prohibits one of `names`, or else of the policy's rule.
 
         The first of `names` is the one in the machine-readable rule.
         """
@@ -195,6 +195,7 @@ class ApplicableRules:
         return _cite_policy(next(policies, self.policies[0]), f"prohibited.{name}", f"{name}: {names[0]}")
 
     def _cite_prohibiting_sentences(self, names: Sequence[str]) -> Iterable[Citation]:
+        """Yield a citation of each sentence in the passages that names one of `names` and prohibits."""
         for passage in self.passages:
             cited = passage.citation()
             for sentence in split_sentences(passage.content_text or "", cited.section_title or ""):
@@ -220,9 +221,10 @@ class ApplicableRules:
 def build_applicable_rules(
     policies: Policies, passages: Sequence[Passage], confidence: Confidence | None = None
 ) -> ApplicableRules:
-    """Collect the rules for a trip.
+    """Collect the rules for a trip: the policies, and the rules extracted from the passages.
 
-    Without a relevant passage the strictest defaults apply in addition to the given policies.
+    Without a relevant passage (`confidence` is "none") the strictest defaults apply in addition to the given
+    policies. By default the confidence is "high" with passages, "none" without.
     """
     confidence = confidence or ("high" if passages else "none")
     own = to_policies(policies)
@@ -237,7 +239,11 @@ def _pick_strictest(
     laxity: Callable[[T], Decimal | int],
     to_text: Callable[[T], str],
 ) -> Limit[T] | None:
-    """Return the strictest limit, citing a passage that states it, or else the machine-readable rule."""
+    """Return the strictest limit, citing a passage that states it, or else the machine-readable rule.
+
+    `laxity` is lower for a stricter value; `to_text` formats a value for the notes. Return None without any
+    limit.
+    """
     if not from_policies and not from_text:
         return None
     value = min((value for value, _ in (*from_policies, *from_text)), key=laxity)
@@ -280,10 +286,12 @@ def _describe_differences(
 
 
 def _pick_best(citations: Iterable[Citation]) -> Citation:
+    """Return the citation with the highest similarity."""
     return min(citations, key=lambda each: (-(each.similarity or 0.0), each.chunk_id, each.quote or ""))
 
 
 def _cite_policy(policy: TravelPolicy, rule: str, words: str) -> Citation:
+    """Return the citation of a machine-readable rule; `rule` is its key, `words` its text."""
     return Citation(
         chunk_id=f"rule:{rule}",
         policy_id=policy.policy_id,
@@ -317,4 +325,5 @@ def _mentions(text: str, name: str) -> bool:
 
 
 def _is_prohibition(text: str) -> bool:
+    """Return whether the text contains a phrase such as "never" or "not permitted"."""
     return any(words in text.casefold() for words in _PROHIBITION_PHRASES)

@@ -1,4 +1,4 @@
-"""Amounts of money: US dollars as Decimal.
+"""US dollar amounts as Decimal: their validation and format, and the currency codes that are not dollars.
 
 Other currencies are recognised so that they are never counted as dollars.
 """

@@ -1,4 +1,4 @@
-"""Flight options for an employee: the selection, its order, and the reason if no flight may be shown.
+"""Ranks the flights that an employee may choose from, and explains it if there are none.
 
 Options are ordered by the first difference in this list:
 
@@ -23,9 +23,9 @@ from tripcortex.domain.policy_rules.money import format_usd
 from tripcortex.domain.policy_rules.text_rules import Passage
 from tripcortex.domain.policy_rules.travel_policy import Policies
 from tripcortex.model.entities import (
-    ITEM_OPTIONS_BYTES_MAX,
+    MAX_ITEM_OPTIONS_BYTES,
+    MAX_OPTIONS,
     OPTIONS_CAP,
-    OPTIONS_MAX,
     BookingPlan,
     Breach,
     Confidence,
@@ -54,12 +54,12 @@ def pick_top_options(
     plan: BookingPlan,
     policies: Policies,
     passages: Sequence[Passage],
-    count: int = OPTIONS_MAX,
+    count: int = MAX_OPTIONS,
     *,
     today: date,
     confidence: Confidence | None = None,
 ) -> tuple[FlightOption, ...]:
-    """Return the best flights to choose from: at most `count`, and never more than five."""
+    """Return the best flights: at most `count` (three by default), and never more than five."""
     return rank_options(options, plan, policies, passages, count, today=today, confidence=confidence).options
 
 
@@ -68,12 +68,15 @@ def rank_options(
     plan: BookingPlan,
     policies: Policies,
     passages: Sequence[Passage],
-    count: int = OPTIONS_MAX,
+    count: int = MAX_OPTIONS,
     *,
     today: date,
     confidence: Confidence | None = None,
 ) -> Ranking:
-    """Rank the flights, with the judgement of each and the reason if there is nothing to choose from."""
+    """Rank the flights without a hard breach and keep at most `count` of them, never more than five.
+
+    Return the judgement of every flight too, and the reason if there is nothing to choose from.
+    """
     rules = build_applicable_rules(policies, passages, confidence)
     found = {option.option_id: option for option in options}
     judgements = {
@@ -91,6 +94,7 @@ def rank_options(
 
 
 def _annotate(option: FlightOption, judgement: OptionJudgement) -> FlightOption:
+    """Return the option with the judgement's breaches, citations and preferred vendor."""
     return option.model_copy(
         update={
             "is_preferred_vendor": judgement.is_preferred_vendor,
@@ -112,10 +116,13 @@ def _get_near_fare(options: Sequence[FlightOption], percent: Decimal) -> Decimal
 
 @dataclass(frozen=True)
 class _OptionOrder:
+    """The order of options; `near_usd` is the highest fare that counts as near the lowest."""
+
     plan: BookingPlan
     near_usd: Decimal
 
     def get_sort_key(self, option: FlightOption) -> tuple[Any, ...]:
+        """Return the key that puts the best option first (the order in the module's docstring)."""
         is_near = option.price_usd <= self.near_usd
         fit = _count_met_preferences(option, self.plan)
         return (
@@ -143,7 +150,7 @@ def _count_met_preferences(option: FlightOption, plan: BookingPlan) -> int:
 
 
 def get_part_of_day(option: FlightOption) -> str | None:
-    """Return the part of the day at which the flight leaves, in the airport's local time."""
+    """Return the part of the day at which the flight leaves, in local time; None without segments."""
     if not option.outbound:
         return None
     hour = option.outbound[0].departs_at.hour
@@ -152,12 +159,12 @@ def get_part_of_day(option: FlightOption) -> str | None:
 
 
 def _fit_into_item(options: Sequence[FlightOption]) -> tuple[FlightOption, ...]:
-    """Return as many of the first options as fit into a booking's item."""
+    """Return as many of the first options as fit into 300,000 bytes of a booking's item."""
     kept: list[FlightOption] = []
     size = 0
     for option in options:
         size += len(option.model_dump_json().encode())
-        if size > ITEM_OPTIONS_BYTES_MAX:
+        if size > MAX_ITEM_OPTIONS_BYTES:
             break
         kept.append(option)
     return tuple(kept)
@@ -176,6 +183,7 @@ def _build_too_large() -> Failure:
 
 
 def _explain_no_options(found: dict[str, FlightOption], judgements: Sequence[OptionJudgement]) -> Failure:
+    """Return the failure: no flights at all, or the hard breaches of the flight that has the fewest."""
     if not judgements:
         return Failure(
             code="no_flights",

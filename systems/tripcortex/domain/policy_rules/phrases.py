@@ -1,4 +1,4 @@
-"""Phrases of a policy text: spans of hours and days, amounts, cabins and kinds of route.
+"""Parses phrases of a policy text: spans of hours and days, amounts, cabins and kinds of route.
 
 Only plain wording is parsed. Anything else is ignored, and the machine-readable policy applies without it.
 """
@@ -89,12 +89,12 @@ class Span:
 
     @property
     def is_open(self) -> bool:
-        """True if the span contains every number."""
+        """Return True if the span contains every number."""
         return self.low is None and self.high is None
 
     @property
     def complement(self) -> Span | None:
-        """The numbers outside this span, or None if they do not form one span."""
+        """Return the numbers outside this span, or None if they do not form one span."""
         if (self.low is None) == (self.high is None):
             return None
         if self.high is None:
@@ -115,7 +115,10 @@ class Amount:
 
 
 def parse_span(text: str, unit: str) -> Span:
-    """Return the first span with that unit in the text, or `ANY`. Weeks are converted to days."""
+    """Return the first span with that unit in the text, or `ANY`. `unit` is the pattern HOURS or DAYS.
+
+    Weeks are converted to days.
+    """
     for pattern, says in _SPAN_PATTERNS:
         found = re.search(pattern.format(n=NUMBER, u=unit), text, re.IGNORECASE)
         if found:
@@ -125,6 +128,7 @@ def parse_span(text: str, unit: str) -> Span:
 
 
 def _build_span(says: str, numbers: list[Decimal]) -> Span:
+    """Return the span of the numbers; `says` is their meaning in `_SPAN_PATTERNS`, such as "from below"."""
     first, last = numbers[0], numbers[-1]
     match says:
         case "from to":
@@ -152,6 +156,7 @@ def find_amounts(text: str) -> list[Amount]:
 
 
 def _iter_amounts(text: str) -> Iterator[Amount]:
+    """Yield the numbers that have a currency mark before or after them."""
     for found in _AMOUNT_PATTERN.finditer(text):
         marks = [mark for mark in (found["before"], found["after"]) if mark]
         money = [

@@ -1,4 +1,4 @@
-"""Rules extracted from retrieved passages: cabins, fares and notice, as sentences and table rows state them.
+"""Extracts rules on cabins, fares and notice from the sentences and table rows of retrieved passages.
 
     passage → sentences (a table row with its column headers is one) → TextRule with its quote and citation
 
@@ -30,9 +30,9 @@ from tripcortex.domain.policy_rules.phrases import (
 from tripcortex.domain.policy_rules.travel_policy import Route
 from tripcortex.model.entities import Cabin, Citation
 
-QUOTE_CHARS_MAX: Final = 300
+MAX_QUOTE_CHARS: Final = 300
 # Longer text is not a plain sentence and is not read as a rule; neither is a question.
-SENTENCE_CHARS_MAX: Final = 400
+MAX_SENTENCE_CHARS: Final = 400
 
 _FARE: Final = re.compile(r"\b(?:air)?fares?\b|\btickets?\b|\bflights?\b", re.IGNORECASE)
 _LIMIT: Final = re.compile(
@@ -185,7 +185,10 @@ class TextRule:
 
     @property
     def specificity(self) -> int:
-        """The number of conditions that restrict the rule; a more specific rule overrides a general one."""
+        """Return the number of conditions that restrict the rule.
+
+        A more specific rule overrides a general one.
+        """
         return bool(self.routes) + (not self.hours.is_open) + (not self.days_ahead.is_open)
 
 
@@ -226,7 +229,10 @@ def _iter_texts(passages: Iterable[Passage]) -> Iterator[tuple[Citation, str]]:
 
 
 def split_sentences(text: str, section: str = "") -> Iterator[Sentence]:
-    """Yield table rows, each as "header: cell; header: cell", then the sentences of the remaining text."""
+    """Yield table rows, each as "header: cell; header: cell", then the sentences of the remaining text.
+
+    `section` is the title of the text's section. Questions and sentences above 400 characters are skipped.
+    """
     prose: list[str] = []
     table: list[list[str]] = []
     for line in [*text.splitlines(), ""]:
@@ -239,15 +245,20 @@ def split_sentences(text: str, section: str = "") -> Iterator[Sentence]:
         prose.append(line)
     for part in _SENTENCE_END.split("\n".join(prose)):
         words = " ".join(part.split()).lstrip("-*•# ")
-        if words and len(words) <= SENTENCE_CHARS_MAX and not words.endswith("?"):
+        if words and len(words) <= MAX_SENTENCE_CHARS and not words.endswith("?"):
             yield Sentence(words, section)
 
 
 def _get_last_line(lines: list[str]) -> str:
+    """Return the last line that is not blank, or an empty string."""
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def _split_rows(table: list[list[str]], about: str) -> Iterator[Sentence]:
+    """Yield each table row as a sentence with the headers.
+
+    A row with several prices becomes one sentence per price. Columns of remarks are left out.
+    """
     for row in table[1:]:
         cells = [
             f"{head}: {_add_unit(head, cell, about)}"
@@ -279,7 +290,10 @@ def _add_unit(head: str, cell: str, about: str) -> str:
 
 
 def _extract_from_sentence(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
-    """Yield the rules of one sentence. With an amount it is about fares only, with a cabin about cabins."""
+    """Yield the rules of one sentence: on fares if it has an amount, on cabins if it names one.
+
+    Otherwise it may be on notice or preferred airlines. A sentence about some people only has no rule.
+    """
     if _is_about_some_people(sentence):
         return
     if find_amounts(sentence.text):
@@ -334,10 +348,12 @@ def _parse_scope(clause: str, about: str) -> _Scope | None:
 
 
 def _parse_plain_scope(text: str, about: str) -> _Scope:
+    """Return the scope of a text without an exception; the routes may come from its context `about`."""
     return _Scope(find_routes(text) or find_routes(about), parse_span(text, HOURS), parse_span(text, DAYS))
 
 
 def _extract_fare_rules(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
+    """Yield the price limits of a sentence about fares, one per clause with one amount in US dollars."""
     if not _is_about_fares(sentence):
         return
     clauses = _split_clauses(sentence.text, lambda clause: len(find_amounts(clause)) == 1)
@@ -360,11 +376,13 @@ def _extract_fare_rules(sentence: Sentence, cited: Citation) -> Iterator[TextRul
 
 
 def _is_about_fares(sentence: Sentence) -> bool:
+    """Return whether the sentence and its context name a fare and a limit, and no other cost."""
     whole = f"{sentence.about}: {sentence.text}"
     return bool(_FARE.search(whole) and _LIMIT.search(whole) and not _NOT_A_FARE.search(whole))
 
 
 def _extract_cabin_rules(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
+    """Yield the best cabin per clause; for a prohibition, the cabin below the prohibited one."""
     text = sentence.text
     is_ruling = _RULE_VERB.search(text) or _NEVER.search(text)
     if not is_ruling or _NOT_A_CABIN.search(f"{sentence.about}: {text}"):
@@ -387,6 +405,7 @@ def _extract_cabin_rules(sentence: Sentence, cited: Citation) -> Iterator[TextRu
 
 
 def _has_cabin_and_hours(clause: str) -> bool:
+    """Return whether the clause names a cabin and a span of hours."""
     return bool(find_cabins(clause)) and not parse_span(clause, HOURS).is_open
 
 
@@ -397,6 +416,7 @@ def _get_cabin_below(named: list[Cabin]) -> Cabin | None:
 
 
 def _extract_notice_rules(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
+    """Yield the days of notice that a sentence about booking requires."""
     text = sentence.text
     days = _parse_required_days(text) if _is_about_notice(text) else None
     if days is not None:
@@ -405,6 +425,7 @@ def _extract_notice_rules(sentence: Sentence, cited: Citation) -> Iterator[TextR
 
 
 def _is_about_notice(text: str) -> bool:
+    """Return whether the text is a rule about how long before departure to book."""
     is_about = _AHEAD.search(text) and _BOOKING.search(text)
     is_other = _PAST_TENSE.search(text) or _OTHER_ACT.search(text)
     is_rule = _BOOKING_ACT.search(text) or _REQUIREMENT.search(text) or _REFUSAL.search(text)
@@ -427,12 +448,14 @@ def _parse_required_days(text: str) -> int | None:
 
 
 def _extract_preferred_rules(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
+    """Yield the percentage within which a preferred airline may exceed the lowest fare."""
     found = re.search(rf"\bwithin {NUMBER} ?(?:%|percent|per cent)", sentence.text, re.IGNORECASE)
     if found and re.search(r"\bprefer", f"{sentence.about}: {sentence.text}", re.IGNORECASE):
         yield TextRule(RuleKind.preferred, cited, percent=parse_number(found[1]))
 
 
 def _note_foreign_amounts(sentence: Sentence, cited: Citation) -> Iterator[str]:
+    """Yield a note if a sentence about fares has an amount in another currency."""
     if _is_about_fares(sentence) and any(each.currency is None for each in find_amounts(sentence.text)):
         yield f"An amount in a currency other than USD was not compared: “{cited.quote}”."
 
@@ -456,4 +479,5 @@ class _ClausePredicate(Protocol):
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= QUOTE_CHARS_MAX else f"{text[: QUOTE_CHARS_MAX - 1]}…"
+    """Cut the text to 300 characters."""
+    return text if len(text) <= MAX_QUOTE_CHARS else f"{text[: MAX_QUOTE_CHARS - 1]}…"

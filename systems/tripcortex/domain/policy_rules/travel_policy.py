@@ -1,8 +1,8 @@
-"""The machine-readable travel policy: the JSON document that is uploaded together with a policy document.
+"""The machine-readable travel policy: schema and validation of the JSON uploaded with a policy document.
 
-It is accepted or rejected as a whole. An unknown key is rejected too, because a rule that is silently
-ignored is worse than no rule. docs/systems/tripcortex/travel_policy.md explains the keys; `limits.py`
-looks up the rule for one trip.
+It is accepted or rejected as a whole. An unknown key is rejected too, because a rule that is silently ignored
+is worse than no rule. docs/systems/tripcortex/travel_policy.md explains the keys; `limits.py` looks up the
+rule for one trip.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ class AdvancePurchase(PolicyModel):
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
+        """Raise `ValueError` if `soft` is less than `hard`."""
         if self.soft < self.hard:
             raise ValueError(f"soft ({self.soft}) must be at least hard ({self.hard})")
         return self
@@ -110,6 +111,7 @@ class Prohibited(PolicyModel):
     @field_validator("destinations")
     @classmethod
     def _check_codes(cls, destinations: tuple[str, ...]) -> tuple[str, ...]:
+        """Raise `ValueError` unless each is two or three capitals."""
         for each in destinations:
             if not (each.isascii() and each.isalpha() and each.isupper() and len(each) in (2, 3)):
                 raise ValueError(
@@ -119,6 +121,7 @@ class Prohibited(PolicyModel):
 
 
 def _to_tuple(value: object) -> object:
+    """Return a text as a tuple of one, any other value as it is."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -180,6 +183,7 @@ class TravelPolicy(PolicyModel):
     @field_validator("cabins")
     @classmethod
     def _sort_cabins(cls, cabins: tuple[CabinRule, ...]) -> tuple[CabinRule, ...]:
+        """Sort the rules by duration. Raise `ValueError` if two have the same one."""
         ends = [rule.max_duration_hours for rule in cabins]
         if len(set(ends)) != len(ends):
             raise ValueError("two cabins for the same duration: give each max_duration_hours once")
@@ -188,6 +192,7 @@ class TravelPolicy(PolicyModel):
     @field_validator("caps")
     @classmethod
     def _reject_duplicates(cls, caps: tuple[FareCap, ...]) -> tuple[FareCap, ...]:
+        """Raise `ValueError` if two caps have the same route and notice."""
         rows = [(cap.route, cap.days_ahead_min) for cap in caps]
         if twice := sorted({row for row in rows if rows.count(row) > 1}):
             raise ValueError(f"two caps for {twice[0][0]} from {twice[0][1]} days ahead: keep one")
@@ -224,15 +229,17 @@ def to_policies(policies: Policies) -> tuple[TravelPolicy, ...]:
 
 
 def find_newest_with(policies: Sequence[TravelPolicy], name: str) -> TravelPolicy:
-    """Return the newest policy that sets this key, or the newest of all if none sets it."""
+    """Return the first policy that sets this key, or the first of all if none does; the newest is first."""
     return next((each for each in policies if name in each.model_fields_set), policies[0])
 
 
 def _get_upper_bound(rule: CabinRule) -> Decimal:
+    """Return the rule's maximum duration, infinity without one."""
     return Decimal("Infinity") if rule.max_duration_hours is None else rule.max_duration_hours
 
 
 def _format_error(error: ValidationError) -> str:
+    """Return the invalid keys with their messages, without the values."""
     return "; ".join(
         f"{'.'.join(map(str, each['loc']))}: {each['msg'].removeprefix('Value error, ')}"
         for each in error.errors(include_url=False, include_context=False, include_input=False)

@@ -1,1 +1,1 @@
-"""Text functions of the policy search: query words, synonyms and rank fusion. Pure."""
+"""Pure text functions of the policy search: query words, synonyms and rank fusion."""

@@ -1,4 +1,4 @@
-"""Words of a question: its keywords, its word pairs, and text that PostgreSQL accepts.
+"""Words of a question for full-text search: its keywords, its word pairs, and text that PostgreSQL accepts.
 
 The local model averages the vectors of all words, so stop words would blur the result.
 """
@@ -37,7 +37,7 @@ class QueryWords(NamedTuple):
 
 
 def extract_content_words(text: str) -> str:
-    """Return the text without stop words, or the whole text if nothing else remains."""
+    """Return the text's words in lower case without stop words, or the whole text if nothing else remains."""
     return " ".join(each for each in _WORD.findall(text.lower()) if each not in _STOP_WORDS) or text
 
 
@@ -48,5 +48,5 @@ def _find_word_pairs(text: str) -> tuple[str, ...]:
 
 
 def to_postgres_text(text: str) -> str:
-    """Return the text as PostgreSQL accepts it: without zero bytes and unpaired surrogates."""
+    """Return the text as PostgreSQL accepts it: zero bytes as spaces, unpaired surrogates as "?"."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", " ")

@@ -15,7 +15,7 @@ RANK_CONSTANT: Final = 5.0
 
 
 def fuse(by_meaning: Sequence[T], by_words: Sequence[T]) -> list[T]:
-    """Merge both orders, best first. Of equals, the one with the higher vector similarity is first."""
+    """Merge both orders, best first. Of equals, the one that is first in `by_meaning` comes first."""
     scores: dict[T, float] = {}
     for order in (by_meaning, by_words):
         for place, each in enumerate(order, start=1):
@@ -24,7 +24,7 @@ def fuse(by_meaning: Sequence[T], by_words: Sequence[T]) -> list[T]:
 
 
 def spread_over_sections(order: Sequence[T], sections: Mapping[T, Hashable], count: int) -> list[T]:
-    """Return `count` items, the best of each section first, then the next best ones.
+    """Return at most `count` items: the best of each section first, then the next best ones.
 
     Five paragraphs of one section are less useful than one paragraph of each of five sections.
     """

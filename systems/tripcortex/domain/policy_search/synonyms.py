@@ -1,4 +1,4 @@
-"""Synonyms between travellers' words and policies' words. Pure; `retrieval` adds them to questions.
+"""Synonyms that link travellers' words with policies' words; `retrieval` adds them to a question. Pure.
 
 A policy says "lodging", "personally owned vehicle" and "authorizing official" where an employee says hotel,
 my car and my boss. A large model knows that; the local one hardly does, and full-text search does not. Each
@@ -74,7 +74,7 @@ forgot, missed, left out
 
 
 def find_synonyms(question: str) -> list[str]:
-    """Return the words of every matching line, in line order, without the question's own words."""
+    """Return the words of every line that the question matches, in line order, without the question's own."""
     asked = f" {_normalize(question)} "
     found: dict[str, None] = {}
     for line in _GROUPS:
@@ -84,6 +84,8 @@ def find_synonyms(question: str) -> list[str]:
 
 
 class _SynonymGroup:
+    """The words of one line, and a pattern for each that matches its forms."""
+
     def __init__(self, text: str) -> None:
         phrases = [each.strip() for each in text.split(",")]
         self.patterns = [_compile_phrase(each) for each in phrases]
@@ -91,10 +93,12 @@ class _SynonymGroup:
 
 
 def _normalize(text: str) -> str:
+    """Return the words in lower case, separated by single spaces."""
     return " ".join(re.findall(r"[a-z0-9&'-]+", text.lower().replace("’", "'")))
 
 
 def _compile_phrase(phrase: str) -> re.Pattern[str]:
+    """Compile a phrase; a star matches any ending."""
     plain = _normalize(phrase.replace("*", " STAR")).replace(" star", r"\w*")
     return re.compile(rf"(?<![\w-]){plain}(?![\w-])")
 

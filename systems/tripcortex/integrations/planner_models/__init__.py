@@ -1,3 +1,1 @@
-"""Planners with a language model: `model_planner` works with any `Reasoner`; `nova` is Amazon Nova 2 Lite on
-Bedrock.
-"""
+"""Planners with a language model: `model_planner` for any `Reasoner`, `nova` for Nova 2 Lite on Bedrock."""

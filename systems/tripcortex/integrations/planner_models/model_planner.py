@@ -1,4 +1,4 @@
-"""A planner that lets a language model read the sentence and checks everything the model returns.
+"""A planner that lets a language model read the sentence, and checks everything that the model returns.
 
     PlanRequest → the tool input of any `Reasoner` → a validated form → the rules of the deterministic planner
 
@@ -23,9 +23,9 @@ from tripcortex.domain.planner.decision import decide_outcome
 from tripcortex.domain.planner.money import USD, Money
 from tripcortex.domain.planner.place_mentions import Mention
 from tripcortex.domain.planner.ports import (
+    MAX_SENTENCE_CHARS,
     PARTS,
     REFUSAL_CODES,
-    SENTENCE_CHARS_MAX,
     PlanOutcome,
     PlanRequest,
     Question,
@@ -37,10 +37,10 @@ from tripcortex.domain.planner.text_normalization import normalize_text
 from tripcortex.domain.planner.trip_places import parse_places
 from tripcortex.model.entities import Cabin
 
-TOKENS_MAX: Final = 2_000
-PASSAGES_MAX: Final = 5
-PASSAGE_CHARS_MAX: Final = 2_000
-TEXT_CHARS_MAX: Final = 400
+MAX_TOKENS: Final = 2_000
+MAX_PASSAGES: Final = 5
+MAX_PASSAGE_CHARS: Final = 2_000
+MAX_TEXT_CHARS: Final = 400
 TOOL_NAME: Final = "fill_in_the_trip"
 
 INSTRUCTIONS: Final = """\
@@ -73,11 +73,11 @@ class TripForm(BaseModel):
     nonstop: bool = False
     depart_part: Literal["morning", "afternoon", "evening", "night"] | None = None
     budget_usd: Decimal | None = Field(default=None, gt=0, le=100_000)
-    question: str | None = Field(default=None, max_length=TEXT_CHARS_MAX)
+    question: str | None = Field(default=None, max_length=MAX_TEXT_CHARS)
     missing: tuple[str, ...] = Field(default=(), max_length=len(PARTS), description=f"Of {', '.join(PARTS)}")
     choices: tuple[str, ...] = Field(default=(), max_length=6)
     refusal_code: str | None = Field(default=None, description=f"One of {', '.join(REFUSAL_CODES)}")
-    refusal: str | None = Field(default=None, max_length=TEXT_CHARS_MAX)
+    refusal: str | None = Field(default=None, max_length=MAX_TEXT_CHARS)
 
 
 class ModelPlanner:
@@ -88,19 +88,20 @@ class ModelPlanner:
         self.model_id, self.thinking_budget = model_id, thinking_budget
 
     async def plan(self, request: PlanRequest) -> PlanOutcome:
-        """Return a plan, a question or a refusal. Raise `ExternalServiceFailed` if the model returns no valid
-        form.
+        """Return a plan, a question or a refusal.
+
+        Raise `ExternalServiceFailed` if the model returns no valid form.
         """
-        if len(request.sentence) > SENTENCE_CHARS_MAX:
+        if len(request.sentence) > MAX_SENTENCE_CHARS:
             return Refusal(
-                "too_long", f"This request is too long: please use at most {SENTENCE_CHARS_MAX:,} characters."
+                "too_long", f"This request is too long: please use at most {MAX_SENTENCE_CHARS:,} characters."
             )
         today = request.now.astimezone(request.employee.zone).date()
         used = await self._reasoner.use_tool(
             instructions=INSTRUCTIONS.format(today=f"{today:%A}, {today.isoformat()}"),
             data=_build_data_blocks(request),
             tool=Tool(TOOL_NAME, "Hand in what the employee's words say.", TripForm.model_json_schema()),
-            tokens_max=TOKENS_MAX,
+            tokens_max=MAX_TOKENS,
         )
         if used.input is None:
             raise ExternalServiceFailed(
@@ -114,13 +115,17 @@ def _build_data_blocks(request: PlanRequest) -> list[DataBlock]:
     home = request.employee.home_airport or "not known"
     answers = [DataBlock(f"answer {at}", text) for at, text in enumerate(request.answers, 1)]
     policy = [
-        DataBlock(f"policy, page {each.source_page or '?'}", (each.content_text or "")[:PASSAGE_CHARS_MAX])
-        for each in request.passages[:PASSAGES_MAX]
+        DataBlock(f"policy, page {each.source_page or '?'}", (each.content_text or "")[:MAX_PASSAGE_CHARS])
+        for each in request.passages[:MAX_PASSAGES]
     ]
     return [DataBlock("request", request.sentence), *answers, DataBlock("home airport", home), *policy]
 
 
 def _parse_form(given: Any) -> TripForm:
+    """Return the validated form.
+
+    Raise `ExternalServiceFailed` if it is invalid, without quoting its values.
+    """
     try:
         return TripForm.model_validate(given)
     except ValidationError as error:
@@ -131,6 +136,10 @@ def _parse_form(given: Any) -> TripForm:
 
 
 def _build_outcome(form: TripForm, request: PlanRequest) -> PlanOutcome:
+    """Return the model's refusal or question; otherwise let `decide_outcome` decide on its form.
+
+    The confidence of a plan is the lower one of the rules' and the model's.
+    """
     if form.outcome == "refusal":
         code = form.refusal_code if form.refusal_code in REFUSAL_CODES else "unsupported"
         return Refusal(
@@ -172,7 +181,10 @@ def _to_parsed_request(form: TripForm) -> ParsedRequest:
 
 
 def _resolve_mention(name: str | None, role: str) -> Mention | None:
-    """Look up a place in our tables. An unknown name becomes a mention that the planner asks about."""
+    """Look up a place in our tables; `role` is "from" or "to".
+
+    Return None without a name; an unknown name becomes a mention without places, which is asked about.
+    """
     if not name:
         return None
     found = parse_places(normalize_text(name), role)
@@ -180,8 +192,10 @@ def _resolve_mention(name: str | None, role: str) -> Mention | None:
 
 
 def _select_known_carriers(codes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the codes that our table of carriers has, in capitals, each once."""
     return tuple(dict.fromkeys(code.upper() for code in codes if is_carrier(code)))
 
 
 def _clean_text(text: str | None) -> str:
-    return strip_invisible(text or "")[:TEXT_CHARS_MAX].strip()
+    """Return the text without invisible characters, cut to 400 characters."""
+    return strip_invisible(text or "")[:MAX_TEXT_CHARS].strip()

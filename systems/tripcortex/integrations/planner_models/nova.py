@@ -1,4 +1,4 @@
-"""Amazon Nova 2 Lite as a `Reasoner`, through Bedrock's Converse operation. Not verified against the service.
+"""Amazon Nova 2 Lite as a `Reasoner`, through Bedrock's Converse. Not verified against the service.
 
     Prompt → Converse body → converse(body) → the tool input or a reason why there is none, and the cost
 
@@ -22,7 +22,7 @@ from tripcortex.integrations.planner_models.model_planner import ModelPlanner
 
 MODEL_ID: Final = "us.amazon.nova-2-lite-v1:0"
 MILLION: Final = 1_000_000
-TEXT_CHARS_MAX: Final = 300
+MAX_TEXT_CHARS: Final = 300
 # On-demand prices in US dollars per million input and output tokens. Thinking tokens count as output.
 PRICES_USD: Final = (Decimal("0.30"), Decimal("2.50"))
 _TRUNCATED: Final = ("max_tokens", "model_context_window_exceeded")
@@ -36,13 +36,17 @@ Converse = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any]]]
 def build_nova_planner(
     converse: Converse, *, thinking: Effort | None = None, model_id: str = MODEL_ID
 ) -> ModelPlanner:
-    """Build the production planner. Not verified against the service."""
+    """Build the production planner; `thinking` is the reasoning effort, None for no thinking.
+
+    Not verified against the service.
+    """
     return ModelPlanner(NovaReasoner(converse, model_id, thinking), model_id, thinking or "disabled")
 
 
 class NovaReasoner:
-    """A `Reasoner` that calls Nova through the Converse operation. `prices_usd` are per million input and
-    output tokens.
+    """A `Reasoner` that calls Nova through the Converse operation.
+
+    `prices_usd` are per million input and output tokens.
     """
 
     def __init__(
@@ -74,9 +78,11 @@ class NovaReasoner:
         return ToolUse(found, self._compute_usage(answer), self._model_id, reason)
 
     def _build_tool_choice(self, tool: Tool) -> dict[str, Any]:
+        """Force the tool, or with thinking only offer it."""
         return {"auto": {}} if self._thinking else {"tool": {"name": tool.name}}
 
     def _build_inference_config(self, tokens_max: int) -> dict[str, Any]:
+        """Return the limits and the reasoning effort, as far as the effort allows them."""
         if self._thinking is None:
             return {"inferenceConfig": {"maxTokens": tokens_max, "temperature": 0}}
         thinking = {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": self._thinking}}
@@ -85,6 +91,7 @@ class NovaReasoner:
         return {"inferenceConfig": {"maxTokens": tokens_max}, "additionalModelRequestFields": thinking}
 
     def _compute_usage(self, answer: Mapping[str, Any]) -> Usage:
+        """Return the token counts of the answer and their price."""
         counts = answer.get("usage")
         inputs, outputs = (_get_token_count(counts, name) for name in ("inputTokens", "outputTokens"))
         input_usd, output_usd = self._prices_usd
@@ -97,6 +104,7 @@ def _build_tool_spec(tool: Tool) -> dict[str, Any]:
 
 
 def _get_token_count(counts: Any, name: str) -> int:
+    """Return the count. Raise `ExternalServiceFailed` if it is missing or not a count."""
     value = counts.get(name) if isinstance(counts, Mapping) else None
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ExternalServiceFailed(
@@ -140,4 +148,5 @@ def _get_content(answer: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _clean_text(value: Any) -> str:
-    return strip_invisible(value)[:TEXT_CHARS_MAX] if isinstance(value, str) else ""
+    """Return the text without invisible characters, cut to 300 characters; empty if it is not a text."""
+    return strip_invisible(value)[:MAX_TEXT_CHARS] if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""The travel portal: search, price and book flights there, and behave well when it fails.
+"""Integration of the travel portal: search, price and book flights there, and behave well when it fails.
 
     ports.py          the port: offers, orders, and the five calls
     client.py         a portal with an API, over HTTP

@@ -47,7 +47,7 @@ RECOVERY_S: Final = 60
 PROBE_S: Final = 30
 KEPT_S: Final = 86_400
 # Maximum retries after another process changed the circuit.
-ATTEMPTS_MAX: Final = 100
+MAX_ATTEMPTS: Final = 100
 
 CALL: Final = Rate(per="call of the portal")
 FAILURE: Final = Rate(per="call of the portal", times=0.02)
@@ -89,7 +89,7 @@ def circuit_state(circuit_id: str) -> Get[Circuit]:
 def open_circuit(circuit_id: str, expected: int, failed_at: int, terms: Terms) -> Update[Circuit]:
     """The design document's condition, plus the time of the last failure, which starts the recovery."""
     return (
-        _changed(circuit_id, terms)
+        _build_change(circuit_id, terms)
         .set(Circuit.state, CircuitState.open)
         .set(Circuit.failure_count, expected)
         .set(Circuit.last_failure_time, failed_at)
@@ -107,7 +107,7 @@ def count_failure(circuit_id: str, at: int, terms: Terms, now: datetime) -> Upda
     """Count a failure. An expired item does not count on; it is replaced."""
     live = (Circuit.state == CircuitState.closed) & (Circuit.ttl >= now)
     return (
-        _changed(circuit_id, terms)
+        _build_change(circuit_id, terms)
         .set(Circuit.state, CircuitState.closed)
         .add(Circuit.failure_count, 1)
         .set(Circuit.last_failure_time, at)
@@ -126,7 +126,7 @@ def note_success(circuit_id: str, terms: Terms, now: datetime) -> Update[Circuit
     """Clear the failures, also of an expired item in any state."""
     closed = Circuit.state == CircuitState.closed
     return (
-        _closed(circuit_id, terms)
+        _build_closing(circuit_id, terms)
         .set_if_absent(Circuit.last_failure_time, 0)
         .when(Circuit.state.not_exists() | closed | (Circuit.ttl < now))
         .or_create()
@@ -150,7 +150,7 @@ def take_probe(
     recovered = (Circuit.state == CircuitState.open) & is_over
     deserted = (Circuit.state == CircuitState.half_open) & is_gone
     return (
-        _changed(circuit_id, terms)
+        _build_change(circuit_id, terms)
         .set(Circuit.state, CircuitState.half_open)
         .set(Circuit.probe, token)
         .set(Circuit.probe_until, leased_until)
@@ -165,7 +165,7 @@ def take_probe(
     example=(PORTAL_CIRCUIT, _TOKEN, _TERMS),
 )
 def close_by_probe(circuit_id: str, token: str, terms: Terms) -> Update[Circuit]:
-    return _closed(circuit_id, terms).when(_held_by(token))
+    return _build_closing(circuit_id, terms).when(_held_by(token))
 
 
 @pattern(
@@ -175,7 +175,7 @@ def close_by_probe(circuit_id: str, token: str, terms: Terms) -> Update[Circuit]
     example=(PORTAL_CIRCUIT, _TOKEN, _AT, _TERMS),
 )
 def end_probe(circuit_id: str, token: str, failed_at: int | None, terms: Terms) -> Update[Circuit]:
-    ended = _changed(circuit_id, terms).when(_held_by(token))
+    ended = _build_change(circuit_id, terms).when(_held_by(token))
     if failed_at is None:
         return ended.set(Circuit.probe_until, 0)
     return (
@@ -187,7 +187,8 @@ def end_probe(circuit_id: str, token: str, failed_at: int | None, terms: Terms) 
     )
 
 
-def _changed(circuit_id: str, terms: Terms) -> Update[Circuit]:
+def _build_change(circuit_id: str, terms: Terms) -> Update[Circuit]:
+    """Return an update that sets threshold, recovery time and expiry, as every change does."""
     return (
         Circuit.of(circuit_id)
         .update()
@@ -197,9 +198,10 @@ def _changed(circuit_id: str, terms: Terms) -> Update[Circuit]:
     )
 
 
-def _closed(circuit_id: str, terms: Terms) -> Update[Circuit]:
+def _build_closing(circuit_id: str, terms: Terms) -> Update[Circuit]:
+    """Return an update that closes the circuit, resets its failures and removes the probe."""
     return (
-        _changed(circuit_id, terms)
+        _build_change(circuit_id, terms)
         .set(Circuit.state, CircuitState.closed)
         .set(Circuit.failure_count, 0)
         .remove(Circuit.probe)
@@ -208,6 +210,7 @@ def _closed(circuit_id: str, terms: Terms) -> Update[Circuit]:
 
 
 def _held_by(token: str) -> Condition[Circuit]:
+    """Return the condition that this token holds the probe."""
     return (Circuit.state == CircuitState.half_open) & (Circuit.probe == token)
 
 
@@ -247,29 +250,32 @@ class PortalCircuit:
         self.probe_s, self.counts = probe_s, counts
 
     async def call(self, stores: Stores, function: Callable[[], Awaitable[R]]) -> R:
-        """Call the function and return its result. Raise `CircuitOpen` while the portal may not be called."""
+        """Call the function through `guard` and return its result.
+
+        Raise `CircuitOpen` without calling it while the portal may not be called.
+        """
         async with self.guard(stores):
             return await function()
 
     @asynccontextmanager
     async def guard(self, stores: Stores) -> AsyncIterator[None]:
-        """Run the block if the circuit allows it, and record how it ends."""
-        probe = await self._admission(stores)
+        """Run the block if the circuit allows it, and record how it ends; else raise `CircuitOpen`."""
+        probe = await self._admit(stores)
         try:
             yield
         except self.counts:
-            await self._recorded(stores, self._failed(stores, probe), has_outcome=False)
+            await self._await_recording(stores, self._record_failure(stores, probe), has_outcome=False)
             raise
         except Exception:
-            await self._recorded(stores, self._succeeded(stores, probe))
+            await self._await_recording(stores, self._record_success(stores, probe))
             raise
         except BaseException:
-            # Cancelled, or the process is ending: nothing was learnt.
+            # Cancelled, or the process is ending: the call has no outcome.
             if probe is not None:
-                await self._recorded(stores, self._left(stores, probe))
+                await self._await_recording(stores, self._release_probe(stores, probe))
             raise
         else:
-            await self._recorded(stores, self._succeeded(stores, probe))
+            await self._await_recording(stores, self._record_success(stores, probe))
 
     async def get_circuit(self, stores: Stores) -> Circuit:
         """Return the circuit's current state; a missing item is a closed circuit."""
@@ -277,14 +283,17 @@ class PortalCircuit:
             circuit_id=self.circuit_id,
             recovery_timeout=self.recovery_s,
             threshold=self.threshold,
-            ttl=self._terms(stores).ends,
+            ttl=self._build_terms(stores).ends,
         )
 
     # --- before a call -------------------------------------------------------------------------------------
 
-    async def _admission(self, stores: Stores) -> str | None:
-        """Return None for a closed circuit, or the token of the probe that the caller took."""
-        for _ in range(ATTEMPTS_MAX):
+    async def _admit(self, stores: Stores) -> str | None:
+        """Return None if the circuit is closed, or the token of the probe that this caller took.
+
+        Raise `CircuitOpen` otherwise. A closed circuit with too many failures is opened first.
+        """
+        for _ in range(MAX_ATTEMPTS):
             seen = await self.get_circuit(stores)
             if seen.state is CircuitState.closed:
                 if seen.failure_count < self.threshold:
@@ -294,11 +303,12 @@ class PortalCircuit:
                 continue
             self._refuse_early(stores, seen)
             token = UlidGenerator(stores.clock).new()
-            if await self._is_probe(stores, seen, token):
+            if await self._try_take_probe(stores, seen, token):
                 return token
-        raise self._refusal("is busy", 1.0)
+        raise self._build_refusal("is busy", 1.0)
 
     def _refuse_early(self, stores: Stores, seen: Circuit) -> None:
+        """Raise `CircuitOpen` if the recovery time or another caller's probe is not over yet."""
         now = stores.clock.now()
         if seen.state is CircuitState.half_open:
             until, most = seen.probe_until or 0, math.ceil(now + self.probe_s) + self.recovery_s
@@ -311,15 +321,19 @@ class PortalCircuit:
             why = "failed too often"
         # Too far in the future: the clock was set back.
         if now < until <= most:
-            raise self._refusal(why, until - now)
+            raise self._build_refusal(why, until - now)
 
-    async def _is_probe(self, stores: Stores, seen: Circuit, token: str) -> bool:
+    async def _try_take_probe(self, stores: Stores, seen: Circuit, token: str) -> bool:
+        """Try to take the probe with this token; return False if another caller was first."""
         now = stores.clock.now()
         due, leased_until = math.floor(now) - seen.recovery_timeout, math.ceil(now + self.probe_s)
-        taking = take_probe(self.circuit_id, token, math.floor(now), due, leased_until, self._terms(stores))
-        return await _done(stores, taking)
+        taking = take_probe(
+            self.circuit_id, token, math.floor(now), due, leased_until, self._build_terms(stores)
+        )
+        return await _try_update(stores, taking)
 
-    def _refusal(self, why: str, wait_s: float) -> CircuitOpen:
+    def _build_refusal(self, why: str, wait_s: float) -> CircuitOpen:
+        """Return the `CircuitOpen` error; the caller raises it."""
         return CircuitOpen(
             f"The travel portal {why} and is not called now. Try again in {wait_s:.1f} s, or book on its own "
             "pages.",
@@ -328,20 +342,27 @@ class PortalCircuit:
 
     # --- after it ------------------------------------------------------------------------------------------
 
-    async def _failed(self, stores: Stores, probe: str | None) -> None:
+    async def _record_failure(self, stores: Stores, probe: str | None) -> None:
+        """Write a failure. A failed probe opens the circuit again.
+
+        Any other failure is counted, and the circuit opens at the threshold.
+        """
         if probe is not None:
             at = int(stores.clock.now())
-            await _done(stores, end_probe(self.circuit_id, probe, at, self._terms(stores)))
+            await _try_update(stores, end_probe(self.circuit_id, probe, at, self._build_terms(stores)))
             return
-        counted = await self._counted(stores)
+        counted = await self._count_failure(stores)
         if counted is not None and counted.failure_count >= self.threshold:
             await self._open(stores, counted)
 
-    async def _counted(self, stores: Stores) -> Circuit | None:
-        """Return the circuit with one more failure, or None if it is not closed."""
-        for _ in range(ATTEMPTS_MAX):
-            now = _moment(stores)
-            counting = count_failure(self.circuit_id, int(now.timestamp()), self._terms(stores), now)
+    async def _count_failure(self, stores: Stores) -> Circuit | None:
+        """Count a failure and return the circuit, or None if it is not closed.
+
+        An expired item starts again at 1.
+        """
+        for _ in range(MAX_ATTEMPTS):
+            now = _get_now(stores)
+            counting = count_failure(self.circuit_id, int(now.timestamp()), self._build_terms(stores), now)
             try:
                 return await stores.run(counting)
             except ConditionFailed as refused:
@@ -349,34 +370,39 @@ class PortalCircuit:
                 if found is not None and found.ttl >= now:
                     return None
                 # Expired but not yet removed by the store: start again.
-                await _done(stores, note_success(self.circuit_id, self._terms(stores), now))
+                await _try_update(stores, note_success(self.circuit_id, self._build_terms(stores), now))
         return None
 
     async def _open(self, stores: Stores, seen: Circuit) -> None:
         """Open the circuit unless another process has changed it meanwhile."""
         opening = open_circuit(
-            self.circuit_id, seen.failure_count, seen.last_failure_time, self._terms(stores)
+            self.circuit_id, seen.failure_count, seen.last_failure_time, self._build_terms(stores)
         )
-        if await _done(stores, opening):
+        if await _try_update(stores, opening):
             self._report(stores, "breaker_opened", f"is open after {seen.failure_count} failures in a row")
 
-    async def _succeeded(self, stores: Stores, probe: str | None) -> None:
+    async def _record_success(self, stores: Stores, probe: str | None) -> None:
+        """Write a success: after a probe close the circuit, else reset a closed circuit's failures."""
         if probe is None:
             # The success of an older call does not change a circuit that was opened meanwhile.
-            await _done(stores, note_success(self.circuit_id, self._terms(stores), _moment(stores)))
-        elif await _done(stores, close_by_probe(self.circuit_id, probe, self._terms(stores))):
+            await _try_update(
+                stores, note_success(self.circuit_id, self._build_terms(stores), _get_now(stores))
+            )
+        elif await _try_update(stores, close_by_probe(self.circuit_id, probe, self._build_terms(stores))):
             self._report(stores, "breaker_closed", "is closed again: the portal answers")
 
-    async def _left(self, stores: Stores, probe: str) -> None:
-        await _done(stores, end_probe(self.circuit_id, probe, None, self._terms(stores)))
+    async def _release_probe(self, stores: Stores, probe: str) -> None:
+        """Give up the probe without a result, so that the next caller can probe."""
+        await _try_update(stores, end_probe(self.circuit_id, probe, None, self._build_terms(stores)))
 
-    async def _recorded(
+    async def _await_recording(
         self, stores: Stores, recording: Awaitable[None], *, has_outcome: bool = True
     ) -> None:
-        """Record the outcome.
+        """Await the write of an outcome, and only log it if it fails.
 
-        If the write fails, the caller still gets the call's result, because it may have bought something. A
-        probe whose end is not written expires with its lease.
+        The caller still gets the call's result, because it may have bought something. A probe whose end is
+        not written expires with its lease. With `has_outcome` False the call has failed anyway: a component
+        that may not write raises its `ComponentRefused`.
         """
         try:
             await recording
@@ -388,20 +414,24 @@ class PortalCircuit:
                 "How a call behind %s ended could not be written: %s.", self.circuit_id, error_label(error)
             )
 
-    def _terms(self, stores: Stores) -> Terms:
+    def _build_terms(self, stores: Stores) -> Terms:
+        """Return the values to write with a change now; the item expires a day after its recovery."""
         lasts = self.recovery_s + self.probe_s + KEPT_S
         ends = datetime.fromtimestamp(math.ceil(stores.clock.now() + lasts), UTC)
         return Terms(self.threshold, self.recovery_s, ends)
 
     def _report(self, stores: Stores, metric: str, what: str) -> None:
-        """Report a change of state; only the process that wrote it does."""
+        """Count the metric and log a change of state; only the process that wrote it does."""
         stores.count(metric, breaker=self.circuit_id)
         log.warning("The circuit %s %s.", self.circuit_id, what)
 
 
 @dataclass(frozen=True)
 class GuardedPortal:
-    """A portal behind its circuit: the circuit admits or refuses each call and records its outcome."""
+    """A `Portal` behind its circuit: the circuit admits or refuses each call and records its outcome.
+
+    Raise `DeclarationError` if a probe's lease is shorter than the portal's time to complete a purchase.
+    """
 
     stores: Stores
     portal: Portal
@@ -437,8 +467,8 @@ class GuardedPortal:
         return await self.circuit.call(self.stores, lambda: self.portal.cancel(order))
 
 
-async def _done(stores: Stores, change: Update[Circuit]) -> bool:
-    """Return True if the change was written, False if another process was first."""
+async def _try_update(stores: Stores, change: Update[Circuit]) -> bool:
+    """Run the update; return False if its condition failed, because another process was first."""
     try:
         await stores.run(change)
     except ConditionFailed:
@@ -446,5 +476,6 @@ async def _done(stores: Stores, change: Update[Circuit]) -> bool:
     return True
 
 
-def _moment(stores: Stores) -> datetime:
+def _get_now(stores: Stores) -> datetime:
+    """Return the stores' current time, to the second."""
     return datetime.fromtimestamp(int(stores.clock.now()), UTC)

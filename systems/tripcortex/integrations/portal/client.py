@@ -1,4 +1,4 @@
-"""The HTTP client of a travel portal with an API, and the meaning of its failures.
+"""The `Portal` over HTTP, for a travel portal with an API, and the mapping of its failures to our errors.
 
     POST /v1/searches                 search offers
     GET  /v1/offers/{id}              an offer at its current price
@@ -51,13 +51,13 @@ ACT_S: Final = 20.0
 # Shorter than ACT_S, so that a portal that hangs counts as a failure.
 ANSWER_S: Final = 10.0
 CONNECT_S: Final = 3.0
-CONNECTIONS_MAX: Final = 64
+MAX_CONNECTIONS: Final = 64
 TOO_MANY_REQUESTS: Final = 429
 CREDENTIAL_STATUSES: Final = frozenset({401, 403})
 PAYMENT_REQUIRED: Final = 402
 PERMANENT_STATUSES: Final = REFUSALS | {PAYMENT_REQUIRED}
 # The maximum number of a city's airports in one search.
-AIRPORTS_MAX: Final = 5
+MAX_AIRPORTS: Final = 5
 # Statuses that this client maps to its own errors; the library handles 429.
 MAPPED_STATUSES: Final = frozenset(range(400, 500)) - {TOO_MANY_REQUESTS}
 REFUSAL_TEXTS: Final = {
@@ -75,7 +75,10 @@ REFUSAL_TEXTS: Final = {
 
 @dataclass(frozen=True)
 class HttpPortal:
-    """The portal over HTTP. The HTTP client holds the address and the API key."""
+    """A `Portal` over HTTP. The HTTP client holds the address and the API key.
+
+    Each call has `answer_s` seconds; a purchase may complete until `act_s` seconds after it was sent.
+    """
 
     http: httpx2.AsyncClient
     clock: Clock = SYSTEM_CLOCK
@@ -83,6 +86,7 @@ class HttpPortal:
     act_s: float = ACT_S
 
     async def search(self, parameters: TripParameters, preferences: Preferences) -> tuple[Offer, ...]:
+        """Return the available offers, cheapest first."""
         answer = await self._request(
             "POST", SEARCHES, json=build_search(parameters, preferences), changes=False
         )
@@ -97,6 +101,10 @@ class HttpPortal:
         return parse_response(Offer, answer.body, changes=False)
 
     async def book(self, reference: str, offer_id: str, traveller: Traveller, price_usd: Decimal) -> Order:
+        """Buy the offer at exactly that price, with the reference as the idempotency key.
+
+        Raise `ExternalServiceFailed` if the answer is an order under another reference.
+        """
         order_request = {
             "reference": reference,
             "offer_id": offer_id,
@@ -113,6 +121,7 @@ class HttpPortal:
         return order
 
     async def look_up(self, reference: str) -> tuple[Order, ...]:
+        """Return all orders under the reference, oldest first."""
         answer = await self._request("GET", ORDERS, params={"reference": reference}, changes=False)
         return parse_orders(answer.body, reference)
 
@@ -131,6 +140,10 @@ class HttpPortal:
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> ExternalResponse:
+        """Send a request and return the response. `changes`: it has an effect at the portal.
+
+        Raise `ExternalServiceRefused` for a permanent refusal, `ExternalServiceFailed` for any other failure.
+        """
         service = ExternalClient(self.http, NAME, self.clock, timeout_s=self.answer_s)
         request: dict[str, Any] = {"json": json, "params": params, "headers": headers}
         answer = await service.request(
@@ -161,6 +174,7 @@ async def open_portal(clock: Clock) -> AsyncIterator[HttpPortal]:
 
 
 def _load_api_key() -> str:
+    """Return the portal's API key, or an empty string if the secret does not exist."""
     try:
         return open_secrets().get(API_KEY).current
     except NotFound:
@@ -176,7 +190,7 @@ def make_client(address: str, api_key: str) -> httpx2.AsyncClient:
         base_url=address,
         headers={"accept": "application/json", "user-agent": "tripcortex", "x-api-key": api_key},
         timeout=httpx2.Timeout(None, connect=CONNECT_S, pool=CONNECT_S),
-        limits=httpx2.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX),
+        limits=httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
         follow_redirects=False,
     )
 
@@ -194,22 +208,29 @@ def build_search(parameters: TripParameters, preferences: Preferences) -> dict[s
 
 
 def _limit_airports(airports: list[str]) -> list[str]:
-    return list(dict.fromkeys(airports))[:AIRPORTS_MAX]
+    """Return the first five airports, each once."""
+    return list(dict.fromkeys(airports))[:MAX_AIRPORTS]
 
 
 def build_refusal(code: str) -> ExternalServiceRefused:
-    """Return the error for a permanent refusal, in our own words."""
+    """Return the error for a permanent refusal with this code, in our own words; the caller raises it."""
     why = REFUSAL_TEXTS.get(code, "for an unknown reason")
     return ExternalServiceRefused(code, f"{NAME} refused the request permanently: {why}.")
 
 
 def build_invalid_response(why: str, *, may_be_done: bool) -> ExternalServiceFailed:
-    """Return the error for an invalid response. `may_be_done`: the call may have taken effect."""
+    """Return the error for an invalid response; the caller raises it.
+
+    `may_be_done`: the call may have taken effect.
+    """
     return ExternalServiceFailed(f"{NAME} sent an invalid response: {why}.", may_be_done=may_be_done)
 
 
 def parse_response(kind: type[T], body: Any, *, changes: bool) -> T:
-    """Parse a response. Raise `ExternalServiceFailed` if it is invalid, without quoting its values."""
+    """Parse a response body as this model. `changes`: the call had an effect, so it may be done.
+
+    Raise `ExternalServiceFailed` if the body is invalid, without quoting its values.
+    """
     try:
         return kind.model_validate(body)
     except ValidationError as error:
@@ -221,9 +242,9 @@ def parse_response(kind: type[T], body: Any, *, changes: bool) -> T:
 
 
 def parse_orders(body: Any, reference: str) -> tuple[Order, ...]:
-    """Parse the orders of a look-up, oldest first.
+    """Return the orders in a look-up's response, oldest first.
 
-    An order with another reference makes the response invalid.
+    Raise `ExternalServiceFailed` if one has another reference.
     """
     orders = [parse_response(Order, each, changes=False) for each in read_field(body, "orders", list, NAME)]
     if any(each.reference != reference for each in orders):
@@ -232,6 +253,7 @@ def parse_orders(body: Any, reference: str) -> tuple[Order, ...]:
 
 
 def _build_failure(answer: ExternalResponse, changes: bool) -> Exception:
+    """Return the error for a 4xx response; the caller raises it."""
     status, code = answer.status, _get_refusal_code(answer.body)
     if status in CREDENTIAL_STATUSES:
         text = f"{NAME} refused the credentials with {status}. Fix the API key."
@@ -245,6 +267,9 @@ def _build_failure(answer: ExternalResponse, changes: bool) -> Exception:
 
 
 def _get_refusal_code(body: Any) -> str:
-    """Return the refusal's code if it is one of ours; any other text might contain personal data."""
+    """Return the refusal's code if it is in `ports.CODES`, else empty.
+
+    Any other text might contain personal data.
+    """
     code = body.get("error") if isinstance(body, dict) else None
     return code if isinstance(code, str) and code in ports.CODES else ""

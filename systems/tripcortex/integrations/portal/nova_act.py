@@ -81,7 +81,7 @@ class AgentClient(Protocol):
 
 @dataclass(frozen=True)
 class NovaActPortal:
-    """The portal behind an agent. `runtime_arn` and `qualifier` select the agent and its version."""
+    """A `Portal` behind an agent. `runtime_arn` and `qualifier` select the agent and its version."""
 
     client: AgentClient
     runtime_arn: str
@@ -90,6 +90,7 @@ class NovaActPortal:
     act_s: float = ACT_S
 
     async def search(self, parameters: TripParameters, preferences: Preferences) -> tuple[Offer, ...]:
+        """Return the offers that the agent finds, cheapest first."""
         result = await self._run_task("search_flights", build_search(parameters, preferences))
         found = [
             parse_response(Offer, each, changes=False) for each in read_field(result, "offers", list, NAME)
@@ -102,6 +103,10 @@ class NovaActPortal:
         )
 
     async def book(self, reference: str, offer_id: str, traveller: Traveller, price_usd: Decimal) -> Order:
+        """Let the agent buy the offer at exactly that price.
+
+        Raise `ExternalServiceFailed` if the answer is an order under another reference.
+        """
         task_input = {
             "reference": reference,
             "offer_id": offer_id,
@@ -125,7 +130,10 @@ class NovaActPortal:
         )
 
     async def _run_task(self, task: str, task_input: Mapping[str, Any], *, changes: bool = False) -> Any:
-        """Run one task and return its result. The client blocks, so it runs in a thread."""
+        """Run one task in its own session and return its result. `changes`: the task may buy or cancel.
+
+        The client blocks, so it runs in a thread. Raise `ExternalServiceRefused` or `ExternalServiceFailed`.
+        """
         payload = json.dumps({"task": task, "input": task_input}).encode()
         name = SESSION.format(UlidGenerator(self.clock).new())
         try:
@@ -135,7 +143,7 @@ class NovaActPortal:
         return _parse_result(body, changes)
 
     def _invoke(self, session: str, payload: bytes) -> bytes:
-        """Return the whole response: the JSON body, or the last event of a stream."""
+        """Invoke the agent and return the JSON body, or the last event of a stream."""
         answer = self.client.invoke_agent_runtime(
             agentRuntimeArn=self.runtime_arn,
             runtimeSessionId=session,
@@ -149,7 +157,7 @@ class NovaActPortal:
 
 
 def _build_failure(error: Exception, changes: bool) -> ExternalServiceFailed:
-    """Convert an SDK error, by its name only: its text may quote the request."""
+    """Return our error for an SDK error, by its code only: its text may quote the request."""
     response = getattr(error, "response", None)
     error_code = response.get("Error", {}).get("Code", "") if isinstance(response, dict) else ""
     code = error_code or type(error).__name__
@@ -158,6 +166,7 @@ def _build_failure(error: Exception, changes: bool) -> ExternalServiceFailed:
 
 
 def _get_last_event(content: bytes) -> bytes:
+    """Return the data of the last server-sent event, or empty."""
     lines = [
         line.removeprefix(b"data:").strip() for line in content.splitlines() if line.startswith(b"data:")
     ]
@@ -165,6 +174,7 @@ def _get_last_event(content: bytes) -> bytes:
 
 
 def _parse_result(body: bytes, changes: bool) -> Any:
+    """Return the `result` of the agent's message. Raise its error, or that of an invalid response."""
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):
@@ -177,6 +187,7 @@ def _parse_result(body: bytes, changes: bool) -> Any:
 
 
 def _build_refusal(error: Any, changes: bool) -> ExternalServiceRefused | ExternalServiceFailed:
+    """Return a permanent refusal for a known code, else `ExternalServiceFailed`; the caller raises it."""
     code = error.get("code") if isinstance(error, dict) else None
     if isinstance(code, str) and code in ports.CODES:
         return build_refusal(code)

@@ -1,4 +1,4 @@
-"""The port of a travel portal: offers that expire, orders, and the calls between them.
+"""The port `Portal` of a travel portal: its five calls, its offers and orders, and its refusal codes.
 
     search → offers ── chosen ──> price ── as agreed ──> book → order ──> look_up, cancel
 
@@ -27,15 +27,15 @@ E_TICKET: Final = r"^[0-9]{13}$"
 CONFIRMATION: Final = r"^[A-Z0-9]{2}-[A-Z0-9]{6}$"
 REFERENCE: Final = r"^[A-Za-z0-9][A-Za-z0-9-]{0,63}$"
 # The maximum length of an employee's id (`tripcortex.api.identity`).
-TRAVELLER_CHARS_MAX: Final = 128
-ID_CHARS_MAX: Final = 200
-NAME_CHARS_MAX: Final = 100
-FLIGHT_CHARS_MAX: Final = 10
+MAX_TRAVELLER_CHARS: Final = 128
+MAX_ID_CHARS: Final = 200
+MAX_NAME_CHARS: Final = 100
+MAX_FLIGHT_CHARS: Final = 10
 # Per direction.
-LEGS_MAX: Final = 10
-MINUTES_MAX: Final = 14 * 24 * 60
+MAX_LEGS: Final = 10
+MAX_MINUTES: Final = 14 * 24 * 60
 
-Id = Annotated[str, Field(min_length=1, max_length=ID_CHARS_MAX)]
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 # Some portals calculate in fractions of a cent; no fare reaches a billion dollars.
 Usd = Annotated[Decimal, Field(ge=0, max_digits=13, decimal_places=4)]
 AwareLocalTime = Annotated[AwareDatetime, PlainSerializer(datetime.isoformat)]
@@ -84,12 +84,12 @@ class Leg(Segment):
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
 
     carrier: str = Field(pattern=CARRIER)
-    flight_number: str = Field(min_length=1, max_length=FLIGHT_CHARS_MAX)
+    flight_number: str = Field(min_length=1, max_length=MAX_FLIGHT_CHARS)
     origin: str = Field(pattern=AIRPORT)
     destination: str = Field(pattern=AIRPORT)
     departs_at: AwareLocalTime
     arrives_at: AwareLocalTime
-    duration_minutes: int = Field(ge=0, le=MINUTES_MAX)
+    duration_minutes: int = Field(ge=0, le=MAX_MINUTES)
 
 
 class Offer(PortalResponse):
@@ -98,20 +98,20 @@ class Offer(PortalResponse):
     offer_id: Id
     expires_at: AwareDatetime
     carrier: str = Field(pattern=CARRIER)
-    carrier_name: str = Field(max_length=NAME_CHARS_MAX)
+    carrier_name: str = Field(max_length=MAX_NAME_CHARS)
     cabin: Cabin
     price_usd: Usd = Field(gt=0)
-    outbound: list[Leg] = Field(min_length=1, max_length=LEGS_MAX)
-    inbound: list[Leg] = Field(default_factory=list, max_length=LEGS_MAX)
+    outbound: list[Leg] = Field(min_length=1, max_length=MAX_LEGS)
+    inbound: list[Leg] = Field(default_factory=list, max_length=MAX_LEGS)
 
     @property
     def stops(self) -> int:
-        """The number of stops in the direction with more of them."""
+        """Return the number of stops in the direction with more of them."""
         return max(len(self.outbound), len(self.inbound)) - 1
 
     @property
     def duration_minutes(self) -> int:
-        """The minutes from the first departure to the last arrival, in the longer direction."""
+        """Return the minutes from the first departure to the last arrival, in the longer direction."""
         return max(_compute_minutes(each) for each in (self.outbound, self.inbound) if each)
 
     def to_option(self, option_id: str) -> FlightOption:
@@ -137,7 +137,7 @@ class Traveller(Document):
     `payment` is the portal's name for the company's payment method.
     """
 
-    traveller_id: str = Field(min_length=1, max_length=TRAVELLER_CHARS_MAX)
+    traveller_id: str = Field(min_length=1, max_length=MAX_TRAVELLER_CHARS)
     payment: str = "company-account"
 
 
@@ -156,7 +156,7 @@ class Order(PortalResponse):
 
     @property
     def confirmation(self) -> str:
-        """The confirmation number for the traveller: the carrier and its record locator."""
+        """Return the confirmation number for the traveller: the carrier and its record locator."""
         return f"{self.carrier}-{self.pnr}"
 
 
@@ -175,7 +175,7 @@ class Portal(Protocol):
 
     @property
     def act_s(self) -> float:
-        """The seconds in which the portal may still complete a purchase after it was sent.
+        """Return the seconds in which the portal may still complete a purchase after it was sent.
 
         It is looked up only after that.
         """
@@ -208,4 +208,5 @@ def select_live(orders: tuple[Order, ...]) -> tuple[Order, ...]:
 
 
 def _compute_minutes(segments: list[Leg]) -> int:
+    """Return the minutes from the first departure to the last arrival."""
     return round((segments[-1].arrives_at - segments[0].departs_at).total_seconds() / 60)

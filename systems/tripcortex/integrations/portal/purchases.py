@@ -1,4 +1,4 @@
-"""Purchases that happen once, even if a process dies between the call and its record.
+"""Buys a trip at the portal exactly once, even if a process dies between the call and its record.
 
 A portal need not deduplicate. Our reference is the booking's id. An attempt with an unknown outcome is looked
 up by it before the purchase is sent again, after the portal's time to act (`Portal.act_s`). A refusal is
@@ -73,7 +73,7 @@ class PurchasedOrder(Order):
 
 
 def _build_record(reference: str, employee_id: EmployeeId, offer_id: str, traveller_id: str) -> PortalCall:
-    """Build the record of what is bought and for which traveller.
+    """Build the idempotency record of a purchase: which offer for which traveller.
 
     The price is left out: the portal enforces the agreed one.
     """
@@ -173,7 +173,10 @@ class _Purchase:
         self._is_repeat = False
 
     async def buy(self, price_usd: Decimal) -> PurchasedOrder:
-        """Buy at this price, or return the order that is already recorded or found at the portal."""
+        """Buy at this price, or return the order that is already recorded or found at the portal.
+
+        Raise `OutcomeOpen` if it may have been bought.
+        """
 
         async def act(reference: str) -> dict[str, Any]:
             order = await self._portal.book(reference, self._offer_id, self._traveller, price_usd)
@@ -195,7 +198,11 @@ class _Purchase:
         return PurchasedOrder.model_validate(done.result)
 
     async def _look_up(self, reference: str) -> dict[str, Any] | None:
-        """Look up an earlier attempt. Any failure of the look-up leaves the outcome open."""
+        """Return the order of an earlier attempt, or None if there is none; cancel surplus orders.
+
+        Any failure of the look-up leaves the outcome open. Raise a refusal if the order was cancelled at the
+        portal.
+        """
         try:
             orders = await self._portal.look_up(reference)
         except (ExternalServiceFailed, ExternalServiceRefused, CircuitOpen) as error:
@@ -219,9 +226,9 @@ class _Purchase:
 async def _cancel_surplus(
     stores: Stores, portal: Portal, orders: tuple[Order, ...], bought: PurchasedOrder
 ) -> PurchasedOrder:
-    """Cancel every other order under the reference.
+    """Cancel every other order under the reference; return the order with what was and was not cancelled.
 
-    If the order that counts is cancelled, leave the decision to a person.
+    If the order that counts is itself cancelled, cancel none and leave the decision to a person.
     """
     live = select_live(orders)
     others = [each for each in orders if each.order_id != bought.order_id]
@@ -260,5 +267,6 @@ def _get_portal_calls(portal: Portal) -> Once[PortalCall]:
 
 
 def _to_record(order: Order, asked_again_at: datetime | None = None) -> dict[str, Any]:
+    """Return the order as JSON for the record, with the time of a repeated purchase."""
     kept = order.model_dump(mode="json")
     return kept if asked_again_at is None else kept | {"asked_again_at": asked_again_at.isoformat()}

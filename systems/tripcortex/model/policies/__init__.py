@@ -1,1 +1,1 @@
-"""Policies and their chunks in PostgreSQL, their files, and the access patterns of both."""
+"""Policies and their chunks in PostgreSQL, their files in a bucket, and the access patterns of both."""

@@ -1,4 +1,4 @@
-"""Files of policies: each document as it was uploaded, and images of its figures."""
+"""Files of policies in the bucket, with access patterns: uploaded documents, and images of figures."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ POLL: Final = Rate(per="poll of the orchestrator")
 
 # Index candidates. The default is 40; 100 take 0.1 ms longer and miss fewer chunks.
 EF_SEARCH: Final = 100
-EF_SEARCH_MAX: Final = 1000
-LIST_MAX: Final = 500
+MAX_EF_SEARCH: Final = 1000
+MAX_LIST: Final = 500
 # The PostgreSQL NOTIFY channel that announces policies to ingest.
 UPLOAD_CHANNEL: Final = "tripcortex_policies"
 # The number of distinct words in an average chunk, for BM25.
@@ -120,7 +120,7 @@ def similar_chunks(
         top_k=top_k,
         policy_ids=None if policy_ids is None else tuple(policy_ids),
         model_id=model_id,
-        ef_search=str(min(max(EF_SEARCH, 2 * top_k), EF_SEARCH_MAX)),
+        ef_search=str(min(max(EF_SEARCH, 2 * top_k), MAX_EF_SEARCH)),
     )
 
 
@@ -285,6 +285,7 @@ def delete_chunks(policy_id: UUID) -> SqlChange:
 
 
 def _build_example_chunks() -> tuple[Any, ...]:
+    """Return the arguments of a pattern's example: one chunk of a policy."""
     chunk = NewChunk(
         id=_ID,
         content_type="text",
@@ -340,7 +341,7 @@ def policy(policy_id: UUID) -> SqlOne[Policy]:
 
 
 @pattern("A5", "List all policies", rate=ADMIN, example=())
-def policies(*, limit: int = LIST_MAX) -> SqlRows[Policy]:
+def policies(*, limit: int = MAX_LIST) -> SqlRows[Policy]:
     """The oldest upload first."""
     return tripcortex.rows(
         Policy,
@@ -350,7 +351,7 @@ def policies(*, limit: int = LIST_MAX) -> SqlRows[Policy]:
 
 
 @pattern("A6", "Get policy by status", rate=POLL, example=(PolicyStatus.pending,))
-def policies_in(status: PolicyStatus, *, limit: int = LIST_MAX) -> SqlRows[Policy]:
+def policies_in(status: PolicyStatus, *, limit: int = MAX_LIST) -> SqlRows[Policy]:
     return tripcortex.rows(
         Policy,
         """SELECT {columns} FROM tripcortex.policies WHERE status = %(status)s
@@ -361,6 +362,7 @@ def policies_in(status: PolicyStatus, *, limit: int = LIST_MAX) -> SqlRows[Polic
 
 
 def _build_example_policy() -> tuple[NewPolicy, datetime]:
+    """Return the arguments of a pattern's example: a new policy and its time."""
     uri = "s3://tripcortex-policies/policies/018f3c1e/source"
     return NewPolicy(id=_ID, source_s3_uri=uri, file_name="travel-policy.pdf", uploaded_by="emp-42"), _NOW
 

@@ -21,7 +21,7 @@ DIMENSIONS: Final = 1024
 THRESHOLD: Final = 0.65
 TOP_K: Final = 5
 
-FILE_NAME_CHARS_MAX: Final = 255
+MAX_FILE_NAME_CHARS: Final = 255
 
 tripcortex = Schema(
     "tripcortex",
@@ -77,7 +77,7 @@ class NewPolicy(SqlRow):
 
     id: UUID
     source_s3_uri: str
-    file_name: str = Field(min_length=1, max_length=FILE_NAME_CHARS_MAX)
+    file_name: str = Field(min_length=1, max_length=MAX_FILE_NAME_CHARS)
     uploaded_by: str | None = None
     rules: dict[str, Any] | None = None
     bda_project_arn: str | None = None

@@ -1,4 +1,4 @@
-"""Choice and Approval: the employee chooses an option; if it breaches the policy, an approver decides."""
+"""Answers Choice and Approval: the employee chooses an option; an approver decides on a breach."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ NOT_APPROVED: Final = "not_approved"
 
 
 async def choose(context: StepContext[Booking], payload: Mapping[str, Any]) -> Next:
-    """Apply the employee's choice. `optionId` must be an offered option; otherwise nothing changes."""
+    """Apply the employee's choice, `optionId` of the payload; a breach of the policy needs an approval.
+
+    Raise `InvalidRequest`, which changes nothing, if it was not offered or its offer has expired.
+    """
     booking = context.item
     option = _find_offered(booking, payload)
     if option.offer_expires_at <= context.now:
@@ -64,8 +67,10 @@ async def choose(context: StepContext[Booking], payload: Mapping[str, Any]) -> N
 async def _request_approval(
     context: StepContext[Booking], option: FlightOption, entry: Put[AuditRecord]
 ) -> Next:
-    """Request an approval. The deadline is the policy's even if the offer expires earlier: the purchase step
-    then searches for the same flights.
+    """Move to `approving` and send the approver a message; inform the employee if the role has no person.
+
+    The deadline is the policy's even if the offer expires earlier: the purchase step then searches for the
+    same flights.
     """
     booking, people = context.item, TripCortexSettings.load().approvers_by_role
     approval = build_approval(
@@ -103,6 +108,7 @@ async def _request_approval(
 
 
 def build_unset_approver_note(approval: Approval) -> str:
+    """Return the note that the approver role has no person, so the choice will be refused."""
     return (
         f"No employee is set for the approver role “{approval.asked_of}”, so this choice will be refused at "
         "its deadline: have an operator set TRIPCORTEX_APPROVERS, or request a flight inside the policy."
@@ -110,7 +116,11 @@ def build_unset_approver_note(approval: Approval) -> str:
 
 
 async def decide_approval(context: StepContext[Booking], payload: Mapping[str, Any]) -> Next:
-    """Apply an approver's decision. The approver must be in the policy's chain and never is the traveller."""
+    """Apply an approver's decision: `decision`, `decidedBy` and `reason` of the payload.
+
+    Raise `MayNotDecide` unless the approver is in the policy's chain and not the traveller, `ApprovalOver` if
+    it is too late.
+    """
     booking, people = context.item, TripCortexSettings.load().approvers_by_role
     approval = apply_decision(
         _get_approval(booking),
@@ -131,11 +141,13 @@ def expire_approval(context: StepContext[Booking]) -> Next:
 
 
 def build_refusal(approval: Approval) -> Failure:
+    """Return the failure of a choice that the approver refused, with the approver's reason."""
     text = "The approver refused the choice." + (f" {approval.reason}" if approval.reason else "")
     return Failure(code=NOT_APPROVED, text=text, remedy="Request a flight inside the policy.")
 
 
 def _apply_decision(context: StepContext[Booking], approval: Approval) -> Next:
+    """Continue to the purchase if approved, else fail the booking; either way with an audit entry."""
     entry = _build_entry(context, approval)
     if approval.decision == APPROVE:
         return Next("user_selected", {"approval": approval}, writes=(entry,))
@@ -143,6 +155,7 @@ def _apply_decision(context: StepContext[Booking], approval: Approval) -> Next:
 
 
 def _build_entry(context: StepContext[Booking], approval: Approval) -> Put[AuditRecord]:
+    """Return the audit entry of the decision, with the citations of the option's breaches."""
     return build_audit_entry(
         context.stores,
         context.item,
@@ -162,6 +175,7 @@ def _build_entry(context: StepContext[Booking], approval: Approval) -> Put[Audit
 
 
 def _find_offered(booking: Booking, payload: Mapping[str, Any]) -> FlightOption:
+    """Return the offered option with the payload's `optionId`. Raise `InvalidRequest` if there is none."""
     for option in booking.flight_options:
         if option.option_id == str(payload.get("optionId")):
             return option
@@ -170,6 +184,7 @@ def _find_offered(booking: Booking, payload: Mapping[str, Any]) -> FlightOption:
 
 
 def _get_approval(booking: Booking) -> Approval:
+    """Return the booking's approval. Raise `InvalidRequest` if it has none."""
     if booking.approval is None:
         raise InvalidRequest("This booking has no approval request.")
     return booking.approval

@@ -1,5 +1,7 @@
-"""The ends of a booking. Every end goes through here, so that each deletes the employee's marker, writes the
-reason to the audit log and sends the employee a message.
+"""Ends a booking without a trip: failed, cancelled or expired.
+
+Each end deletes the employee's marker, writes the reason to the audit log and sends the employee a message.
+`purchase` confirms a booking with the same helpers.
 """
 
 from __future__ import annotations
@@ -59,7 +61,11 @@ def fail_booking(
     audit: Sequence[Write[Any]] = (),
     **changes: Any,
 ) -> Next:
-    """End the booking without a trip. `with_link` adds the portal's own page with the trip filled in."""
+    """Return the transition that ends the booking as failed, with the reason.
+
+    `with_link` adds the portal's own page with the trip filled in. `audit` are further writes, `changes`
+    further attributes of the booking.
+    """
     booking, stores = context.item, context.stores
     settings = _get_settings(context)
     link = _build_link(booking, settings) if with_link else None
@@ -99,8 +105,10 @@ def fail_booking(
 def fail_after_retries(
     step: str, *, uses_model: bool = False
 ) -> Callable[[StepContext[Booking], Exception], Next]:
-    """Return the handler that fails the booking after a step's last attempt: with the link if the portal is
-    down, with the portal's code if it refused.
+    """Return the handler that fails the booking after a step's last attempt.
+
+    The employee gets the link if the portal is down or refused; `uses_model` is for steps that call a model
+    instead.
     """
 
     def handle(context: StepContext[Booking], error: Exception) -> Next:
@@ -126,16 +134,19 @@ def cancel_booking(context: StepContext[Booking], reason: str) -> Next:
 
 
 def expire_choice(context: StepContext[Booking]) -> Next:
+    """Cancel the booking because no option was chosen in time."""
     text = "You did not choose in time, and the offers are no longer held. Request the trip again."
     return _end_cancelled(context, "Choice", CHOICE_EXPIRED, text)
 
 
 def expire_question(context: StepContext[Booking]) -> Next:
+    """Cancel the booking because the planner's question was not answered in time."""
     text = "The question was not answered in time. Request the trip again."
     return _end_cancelled(context, "Question", QUESTION_EXPIRED, text)
 
 
 def _end_cancelled(context: StepContext[Booking], step: str, code: str, text: str) -> Next:
+    """Return the transition that ends the booking as cancelled."""
     booking, stores = context.item, context.stores
     entry = build_audit_entry(
         stores,
@@ -156,6 +167,7 @@ def _get_settings(context: StepContext[Booking]) -> TripCortexSettings:
 
 
 def _build_link(booking: Booking, settings: TripCortexSettings) -> str | None:
+    """Return the link to the portal's page; None without a plan or without the portal's web address."""
     if booking.booking_plan is None or not settings.portal_web_url:
         return None
     return build_fallback_url(settings.portal_web_url, booking.booking_plan.parameters)

@@ -1,4 +1,4 @@
-"""The current date in the employee's time zone."""
+"""The calendar date in the employee's time zone."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from tripcortex.model.entities import Booking
 
 
 def get_local_date(booking: Booking, now: datetime) -> date:
-    """Return the date in the employee's time zone."""
+    """Return the date of `now` in the booking's time zone."""
     return now.astimezone(ZoneInfo(booking.time_zone)).date()

@@ -1,4 +1,4 @@
-"""ReasonAndPlan: turns the request into a plan, a question to the employee, or a refusal.
+"""Step ReasonAndPlan: turns the request into a plan, a question to the employee, or a refusal.
 
 Audit event `reasoning`.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 from holdfast import Put, Write
 from holdfast.core.errors import InvalidRequest
 from holdfast.flows import Next, StepContext
-from tripcortex.domain.planner.ports import PlanRequest, Question, Traveller, TripPlan
+from tripcortex.domain.planner.ports import PlanRequest, Question, TravellerProfile, TripPlan
 from tripcortex.model.entities import AuditEvent, AuditRecord, Booking, BookingPlan, Failure, OpenQuestion
 from tripcortex.workers.audit_entries import build_audit_entry, redact_text
 from tripcortex.workers.dependencies import Stopwatch, get_dependencies, start_stopwatch
@@ -20,16 +20,20 @@ from tripcortex.workers.steps.retrieval import load_passages
 from tripcortex.workers.steps.serializers import to_json
 
 STEP: Final = "ReasonAndPlan"
-QUESTIONS_MAX: Final = 5
-ANSWER_CHARS_MAX: Final = 500
+MAX_QUESTIONS: Final = 5
+MAX_ANSWER_CHARS: Final = 500
 TOO_MANY_QUESTIONS: Final = "not_understood"
 
 
 async def reason_and_plan(context: StepContext[Booking]) -> Next:
+    """Let the planner read the request with its answers; move to `planned`, `asking` or `failed`.
+
+    Relative dates count from the time of the request.
+    """
     dependencies, watch, booking = get_dependencies(context), start_stopwatch(), context.item
     request = PlanRequest(
         sentence=booking.user_request,
-        employee=Traveller(booking.employee_id, booking.time_zone, booking.home_airport),
+        employee=TravellerProfile(booking.employee_id, booking.time_zone, booking.home_airport),
         now=booking.created_at,
         answers=tuple(booking.answers),
         passages=await load_passages(context.stores, dependencies, booking),
@@ -44,12 +48,16 @@ async def reason_and_plan(context: StepContext[Booking]) -> Next:
 
 
 def answer_question(context: StepContext[Booking], payload: Mapping[str, Any]) -> Next:
-    """Add the employee's answer. The planner reads it with the request, as if it had been part of it."""
+    """Add the employee's answer, `text` of the payload, and plan again.
+
+    The planner reads it with the request, as if it had been part of it. Raise `InvalidRequest` if it is
+    empty, too long or unprintable.
+    """
     text = " ".join(str(payload.get("text", "")).split())
     if not text:
         raise InvalidRequest("The answer is empty: answer the question.")
-    if len(text) > ANSWER_CHARS_MAX or not text.isprintable():
-        raise InvalidRequest(f"Invalid answer: expected plain text of at most {ANSWER_CHARS_MAX} characters.")
+    if len(text) > MAX_ANSWER_CHARS or not text.isprintable():
+        raise InvalidRequest(f"Invalid answer: expected plain text of at most {MAX_ANSWER_CHARS} characters.")
     entry = build_audit_entry(
         context.stores,
         context.item,
@@ -62,6 +70,7 @@ def answer_question(context: StepContext[Booking], payload: Mapping[str, Any]) -
 
 
 def _accept_plan(context: StepContext[Booking], outcome: TripPlan, watch: Stopwatch) -> Next:
+    """Store the plan with its notes and move to `planned`."""
     plan = BookingPlan(
         confidence=outcome.confidence,
         parameters=outcome.parameters,
@@ -77,8 +86,9 @@ def _accept_plan(context: StepContext[Booking], outcome: TripPlan, watch: Stopwa
 
 
 def _ask_employee(context: StepContext[Booking], outcome: Question, watch: Stopwatch) -> Next:
+    """Send the question and move to `asking`; fail the booking after five answers."""
     entry = _build_entry(context, watch, {"asked": list(outcome.missing)})
-    if len(context.item.answers) >= QUESTIONS_MAX:
+    if len(context.item.answers) >= MAX_QUESTIONS:
         text = "After several questions it is still not clear where you want to go, and when."
         remedy = "Write it in one sentence: from where, to where, on which days."
         failure = Failure(code=TOO_MANY_QUESTIONS, text=text, remedy=remedy)
@@ -94,6 +104,7 @@ def _ask_employee(context: StepContext[Booking], outcome: Question, watch: Stopw
 def _build_entry(
     context: StepContext[Booking], watch: Stopwatch, outputs: Mapping[str, Any]
 ) -> Put[AuditRecord]:
+    """Return the audit entry of the planner's call; the request is redacted."""
     dependencies = get_dependencies(context)
     return build_audit_entry(
         context.stores,

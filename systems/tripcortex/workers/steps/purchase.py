@@ -1,4 +1,4 @@
-"""BeginBooking and CompleteBooking: price the offer again, then buy it exactly once.
+"""Steps BeginBooking and CompleteBooking: price the offer again, then buy it exactly once.
 
 State `booking` is written before the portal is asked to buy: from then on the booking cannot be cancelled,
 and after a crash another worker first looks up the orders under the booking's id. Audit event
@@ -76,7 +76,7 @@ class Unresolved(HoldfastError, label="Unresolved"):
 
 
 async def begin_booking(context: StepContext[Booking]) -> Next:
-    """Price the offer again before the purchase: a fare above the accepted increase is not bought.
+    """Price the chosen offer again and move to `booking`; fail with the link if the fare rose too much.
 
     If the offer expired while an approver decided, search for the same flights in the same cabin.
     """
@@ -121,7 +121,10 @@ async def begin_booking(context: StepContext[Booking]) -> Next:
 
 
 async def _reprice(portal: Portal, booking: Booking, option: FlightOption) -> Offer:
-    """Return the offer at its current price; if it has expired, the cheapest offer for the same flights."""
+    """Return the offer at its current price; if it has expired, the cheapest offer for the same flights.
+
+    Raise `ExternalServiceRefused` if there is no such offer.
+    """
     try:
         return await portal.price(option.offer_id)
     except ExternalServiceRefused as refused:
@@ -139,11 +142,15 @@ async def _reprice(portal: Portal, booking: Booking, option: FlightOption) -> Of
 
 
 def _list_flights(offered: Offer | FlightOption) -> list[tuple[str, datetime]]:
+    """Return flight number and departure of each segment, to compare offers."""
     return [(each.flight_number, each.departs_at) for each in (*offered.outbound, *offered.inbound)]
 
 
 async def complete_booking(context: StepContext[Booking]) -> Next:
-    """Buy the option, or find the order that an earlier attempt placed; fail if the portal refuses it."""
+    """Buy the option, or find the order that an earlier attempt placed; fail if the portal refuses it.
+
+    Raise `OutcomeOpen` or `InProgress` while the outcome is unknown, `Unresolved` after a day.
+    """
     dependencies, watch, booking = get_dependencies(context), start_stopwatch(), context.item
     option = get_selected_option(booking)
     try:
@@ -181,8 +188,9 @@ async def complete_booking(context: StepContext[Booking]) -> Next:
 
 
 async def handle_incomplete_purchase(context: StepContext[Booking], error: Exception) -> Next:
-    """Handle an error that a retry does not fix. Fail the booking only if the portal certainly bought
-    nothing; otherwise park it and inform the employee.
+    """Handle an error that a retry does not fix: fail the booking if the portal certainly bought nothing.
+
+    Otherwise inform the employee and raise `Unresolved`, which parks the booking.
     """
     if isinstance(error, ExternalServiceFailed | CircuitOpen) and not isinstance(error, OutcomeOpen):
         return fail_after_retries(COMPLETE_STEP)(context, error)
@@ -203,7 +211,7 @@ def get_selected_option(booking: Booking) -> FlightOption:
 
 
 async def _handle_open_outcome(context: StepContext[Booking], error: Exception) -> None:
-    """Inform the employee once while the outcome is open. Raise `Unresolved` after a day."""
+    """Inform the employee once after five minutes. Raise `Unresolved` after a day."""
     open_for = context.now - (context.item.flow_since or context.now)
     if open_for >= SET_ASIDE_AFTER:
         raise Unresolved("The outcome of the purchase has been unknown for a day.") from error
@@ -212,8 +220,9 @@ async def _handle_open_outcome(context: StepContext[Booking], error: Exception) 
 
 
 async def _notify_once(context: StepContext[Booking], code: str, text: str, after: timedelta) -> None:
-    """Write an audit entry and a message once per visit of this state: the entry's id is derived from the
-    visit, so the store accepts only one.
+    """Write an audit entry and a message once per visit of this state, in one transaction.
+
+    The entry's id is derived from the visit and `after`, so the store accepts only one.
     """
     booking, stores = context.item, context.stores
     since = booking.flow_since or context.now
@@ -239,14 +248,14 @@ async def _notify_once(context: StepContext[Booking], code: str, text: str, afte
 
 
 def _build_ulid(at: float, *parts: str) -> Ulid:
-    """Return a ULID of that time that is the same for the same parts."""
+    """Return a ULID with the time `at` that is the same for the same parts."""
     digest = hashlib.sha256("#".join(parts).encode()).digest()[:_RANDOM_BYTES]
     number = (int(at * 1000) << 8 * _RANDOM_BYTES) | int.from_bytes(digest)
     return Ulid("".join(_CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5)))
 
 
 def _build_surplus_entries(context: StepContext[Booking], bought: PurchasedOrder) -> tuple[Write[Any], ...]:
-    """Return the audit entry for orders sold in addition to the one that counts."""
+    """Return the audit entry for orders sold in addition to the one that counts; empty if there are none."""
     if not (bought.surplus or bought.left):
         return ()
     entry = build_audit_entry(
@@ -271,6 +280,7 @@ def _confirm(
     option: FlightOption,
     entries: tuple[Write[Any], ...],
 ) -> Next:
+    """Return the transition to `confirmed`, with the order's numbers and price and a message."""
     booking = context.item
     message = build_message_writes(
         context.stores,
@@ -292,8 +302,9 @@ def _confirm(
 
 
 def _compute_max_price(booking: Booking, tolerance_percent: int) -> Decimal:
-    """Return the maximum accepted price: the chosen price plus the tolerance, but never above the policy's
-    cap or the employee's budget if the choice was within it.
+    """Return the maximum accepted price: the price shown to the employee plus the tolerance.
+
+    It is never above the policy's cap or the employee's budget, if the choice was within them.
     """
     option = get_selected_option(booking)
     shown = (each.price_usd for each in booking.flight_options if each.option_id == option.option_id)

@@ -1,4 +1,4 @@
-"""EmbedAndRetrieve: what the company's policies say about a request.
+"""Step EmbedAndRetrieve: retrieves what the company's policies say about a request; helpers for later steps.
 
 A1, audit event `policy_retrieval`, status `searching`.
 
@@ -48,6 +48,10 @@ _CONFIDENCE_ORDER: Final[tuple[Confidence, ...]] = ("none", "low", "high")
 
 
 async def embed_and_retrieve(context: StepContext[Booking]) -> Next:
+    """Retrieve the passages for the request and the topics, store their citations and move to `retrieved`.
+
+    Without a relevant passage, fail the booking if `stop_without_policy` is set.
+    """
     dependencies, watch = get_dependencies(context), start_stopwatch()
     for_request, topics, tables = await run_on_fixed_editions(
         context.stores,
@@ -83,7 +87,8 @@ async def embed_and_retrieve(context: StepContext[Booking]) -> Next:
 async def load_passages(
     stores: Stores, dependencies: Dependencies, booking: Booking
 ) -> tuple[RetrievedChunk, ...]:
-    """Return the passages that were retrieved for a booking, with text and their original similarity.
+    """Return the passages retrieved for a booking, with text and their original similarity.
+
     Passages of a removed policy are omitted.
     """
     near = {each.chunk_id: each.similarity for each in booking.passages}
@@ -96,7 +101,10 @@ async def load_passages(
 async def retrieve_for_plan(
     stores: Stores, dependencies: Dependencies, plan: BookingPlan, rules: Sequence[TravelPolicy]
 ) -> list[RetrievedChunk]:
-    """Retrieve the passages that depend on the plan: a cabin above economy, a prohibited destination."""
+    """Retrieve the passages that depend on the plan: on a cabin above economy, or a prohibited destination.
+
+    Return an empty list if the plan has neither.
+    """
     questions = tuple(_build_plan_questions(plan, rules))
     if not questions:
         return []
@@ -135,6 +143,7 @@ async def _retrieve_all(
 async def _retrieve_each(
     stores: Stores, embedding: Embedding, questions: Sequence[str], editions: Sequence[UUID]
 ) -> list[RetrievalResult]:
+    """Retrieve up to three passages for each question."""
     return [
         await retrieve(stores, embedding, each, top_k=PASSAGES_PER_TOPIC, policy_ids=editions)
         for each in questions
@@ -142,6 +151,7 @@ async def _retrieve_each(
 
 
 def _build_plan_questions(plan: BookingPlan, rules: Sequence[TravelPolicy]) -> Iterator[str]:
+    """Yield a question about a cabin above economy, and one about a prohibited destination."""
     cabin, destination = plan.parameters.cabin_class, plan.parameters.destination
     if cabin is not Cabin.economy:
         name = cabin.value.replace("_", " ")
@@ -160,6 +170,7 @@ def _merge_passages(asked: RetrievalResult, topics: Sequence[RetrievalResult]) -
 def _build_outputs(
     asked: RetrievalResult, passages: Sequence[RetrievedChunk], confidence: Confidence
 ) -> dict[str, object]:
+    """Return the outputs of the audit entry: counts, the best similarity, and each chunk."""
     best = max((each.similarity for each in passages), default=asked.max_similarity)
     return {
         "chunks_retrieved": len(passages),

@@ -1,9 +1,7 @@
-"""ExecuteSearch: searches the portal and ranks the options for the employee.
+"""Step ExecuteSearch: searches the portal and ranks the options for the employee.
 
-The circuit breaker guards the call.
-
-Audit event `flight_search`, status `options_presented`. If the portal stays down, the booking fails with the
-link to its pages.
+The circuit breaker guards the call. Audit event `flight_search`, status `options_presented`. If the portal
+stays down, the booking fails with the link to its pages.
 """
 
 from __future__ import annotations
@@ -25,6 +23,10 @@ STEP: Final = "ExecuteSearch"
 
 
 async def execute_search(context: StepContext[Booking]) -> Next:
+    """Search the portal, rank the flights, send the employee the options and move to `options_presented`.
+
+    Fail the booking with the link if there is nothing to choose from.
+    """
     dependencies, watch, booking = get_dependencies(context), start_stopwatch(), context.item
     plan = get_plan(booking)
     offers = await dependencies.portal.search(plan.parameters, plan.preferences)
@@ -68,7 +70,7 @@ async def execute_search(context: StepContext[Booking]) -> Next:
 
 
 def number_options(ranking: Ranking) -> list[FlightOption]:
-    """Return the options under the numbers that the employee sees; the best is 1."""
+    """Return the ranked options with new option ids, the numbers that the employee sees; the best is 1."""
     return [
         option.model_copy(update={"option_id": str(place)}) for place, option in enumerate(ranking.options, 1)
     ]

@@ -1,4 +1,4 @@
-"""Serializers for messages to employees: plain JSON under the stored names, as over HTTP."""
+"""JSON serializers for messages to employees: documents under their stored names, as over HTTP."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tripcortex.model.entities import FlightOption
 
 
 def to_json(document: Document, **options: Any) -> dict[str, Any]:
-    """Return a document as JSON. `options` are those of `model_dump`."""
+    """Return a document as JSON without fields that are None. `options` are those of `model_dump`."""
     return document.model_dump(mode="json", exclude_none=True, **options)
 
 

@@ -1,7 +1,6 @@
-"""ValidatePlan: checks the plan against the policy. Audit event `plan_validation`; a breach ends the booking
-with the reason and a remedy.
+"""Step ValidatePlan: checks the plan against the policy; a hard breach ends the booking with a remedy.
 
-If the policy's text and rules differ, the booking's notes inform the employee.
+Audit event `plan_validation`. If the policy's text and rules differ, the booking's notes inform the employee.
 """
 
 from __future__ import annotations
@@ -22,10 +21,11 @@ from tripcortex.workers.steps.local_date import get_local_date
 from tripcortex.workers.steps.retrieval import load_passages, load_policy_rules, retrieve_for_plan
 
 STEP: Final = "ValidatePlan"
-NOTES_MAX: Final = 10
+MAX_NOTES: Final = 10
 
 
 async def validate_plan(context: StepContext[Booking]) -> Next:
+    """Check the plan against rules and passages; store the constraints and move to `validated`, or fail."""
     dependencies, watch, booking = get_dependencies(context), start_stopwatch(), context.item
     plan, policies = get_plan(booking), await load_policy_rules(context.stores)
     passages = await _collect_passages(context, plan, policies)
@@ -68,8 +68,9 @@ def get_plan(booking: Booking) -> BookingPlan:
 async def _collect_passages(
     context: StepContext[Booking], plan: BookingPlan, policies: Sequence[TravelPolicy]
 ) -> tuple[RetrievedChunk, ...]:
-    """Return the passages of the request and those that the plan allows to ask for. If the request found
-    none, search no further.
+    """Return the passages retrieved for the request, and further ones that depend on the plan.
+
+    If the request found none, search no further.
     """
     dependencies = get_dependencies(context)
     found = await load_passages(context.stores, dependencies, context.item)
@@ -81,11 +82,12 @@ async def _collect_passages(
 
 
 def _merge_notes(booking: Booking, judgement: PlanJudgement) -> list[str]:
-    """Return the planner's notes, then the policy's; each once."""
-    return list(dict.fromkeys((*booking.notes, *judgement.notes)))[:NOTES_MAX]
+    """Return the planner's notes, then the policy's, each once and at most ten."""
+    return list(dict.fromkeys((*booking.notes, *judgement.notes)))[:MAX_NOTES]
 
 
 def _build_refusal(judgement: PlanJudgement) -> Failure:
+    """Return the failure with the texts and remedies of the hard breaches."""
     hard = [each for each in judgement.breaches if each.severity == "hard"]
     return Failure(
         code=OUT_OF_POLICY,
@@ -96,13 +98,14 @@ def _build_refusal(judgement: PlanJudgement) -> Failure:
 
 
 def _build_outputs(judgement: PlanJudgement) -> dict[str, object]:
+    """Return the outputs of the audit entry: verdict, breaches, notes and citations."""
     return {
         "ok": judgement.ok,
         "needs_approval": judgement.needs_approval,
         "confidence": judgement.confidence,
         "policy_version": judgement.policy_version,
         "breaches": [{"code": each.code, "severity": each.severity} for each in judgement.breaches],
-        "notes": [redact_text(each) for each in judgement.notes[:NOTES_MAX]],
+        "notes": [redact_text(each) for each in judgement.notes[:MAX_NOTES]],
         "cited": [
             {"policy": each.file_name, "page": each.source_page, "section": each.section_title}
             for each in judgement.citations

@@ -1,1 +1,1 @@
-"""Contract tests of the SQL outbox with the queues of every engine."""
+"""Contract tests of the SQL outbox: rows in PostgreSQL, messages to the queues of every engine."""

@@ -1,4 +1,4 @@
-"""Engines of the queues' own suite, with PostgreSQL; each test has its own database and queues."""
+"""Fixtures of the SQL outbox's contract: every queues engine with a PostgreSQL database, new per test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["store", "stores"]
 
 
 class SharedEngine:
-    """Engine that stays open for other stores."""
+    """An engine whose `close` does nothing, because other stores share it."""
 
     def __init__(self, behind: Any) -> None:
         self.run = behind.run

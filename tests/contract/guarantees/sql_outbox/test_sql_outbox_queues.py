@@ -1,4 +1,4 @@
-"""SQL outbox to the queues of every engine: in order, grouped, and once within the deduplication window."""
+"""The SQL outbox publishes rows to the queues of every engine: in order, grouped and deduplicated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONG_S = 15
 async def receive_exactly(
     stores: Stores, count: int, queue: Queue[OrderChanged] = changes
 ) -> list[ReceivedMessage[OrderChanged]]:
-    """Receive `count` messages and check that no more follow."""
+    """Receive and delete `count` messages, and check that no more follow."""
     found: list[ReceivedMessage[OrderChanged]] = []
     while len(found) < count:
         messages = await stores.run(queue.receive(10, wait_s=LONG_S))
@@ -60,6 +60,8 @@ def test_rows_reach_a_fifo_queue_in_order_and_duplicates_are_dropped(stores: Sto
 
 
 def test_standard_queue_accepts_messages_without_group_and_identity(stores: Stores) -> None:
+    """All 12 rows reach a standard queue, each with its own announcement id."""
+
     async def story() -> None:
         await create_shop_queues(stores)
         enqueued = [OrderChanged(order_id="o-1", version=version) for version in range(12)]

@@ -1,1 +1,1 @@
-"""The contract of SQL migrations, on a real PostgreSQL."""
+"""Contract tests of SQL migrations, on a real PostgreSQL."""

@@ -1,4 +1,7 @@
-"""A process that migrates the schema `library` and prints each revision: `python -m … URL FOLDER PACKAGE`."""
+"""A process that migrates the schema `library` and prints each revision that it runs.
+
+`python -m tests.contract.sql.migrations.migration_process URL FOLDER PACKAGE`
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ def print_progress(revision: str, done: int, total: int) -> None:
 
 
 async def main(url: str, folder: str, package: str) -> None:
+    """Migrate the schema with the package, which is in the folder."""
     sys.path.append(folder)
     engine = open_postgres(url)
     try:

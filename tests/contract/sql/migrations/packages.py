@@ -1,4 +1,4 @@
-"""Migration packages written for a test: revisions by name, each with its SQL or Python lines."""
+"""Writes packages of Alembic migrations for a test, from revisions given as SQL or Python text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL migrations: an empty or outdated schema is brought to the newest revision, once, by whole revisions."""
+"""Migrations of a SQL schema on a real PostgreSQL: order, dry run, concurrency, kills, locks and errors."""
 
 from __future__ import annotations
 
@@ -57,6 +57,7 @@ def connect(url: str) -> Callable[[], psycopg.Connection[Any]]:
 
 
 def tables(look: Look) -> set[str]:
+    """Return the names of the tables in the schema `library`."""
     return {name for (name,) in look("SELECT tablename FROM pg_tables WHERE schemaname = 'library'")}
 
 
@@ -195,9 +196,10 @@ def test_rejects_a_database_migrated_by_newer_code(connect: Any, look: Look, tmp
     assert look("SELECT version_num FROM library.alembic_version") == [("0002",)]
 
 
-def test_read_only_role_passes_when_nothing_is_pending(
+def test_read_only_role_provisions_only_if_nothing_is_pending(
     url: str, connect: Any, look: Look, tmp_path: Path
 ) -> None:
+    """Without the privilege to read the revision, provisioning reports the schema and continues."""
     first = write_package(tmp_path, {"0001": BOOKS})
     migrate(connect, "library", first)
     newer = write_package(tmp_path, {"0001": BOOKS, "0002": LOANS})
@@ -233,6 +235,7 @@ def test_a_system_is_migrated_before_it_runs(url: str, look: Look, tmp_path: Pat
 def test_failed_revision_is_rolled_back_and_named_without_row_values(
     connect: Any, look: Look, tmp_path: Path
 ) -> None:
+    """So are SQL syntax errors and Python errors in a revision."""
     doubled = f"{LOANS}; INSERT INTO library.books VALUES (1, 'Persuasion'); INSERT INTO library.books VALUES (1, 'Emma')"  # noqa: E501
     package = write_package(tmp_path, {"0001": BOOKS, "0002": doubled})
     with pytest.raises(
@@ -262,9 +265,10 @@ def test_schemas_migrate_independently(connect: Any, look: Look, tmp_path: Path)
     assert look("SELECT version_num FROM library.alembic_version") == [("0002",)]
 
 
-def test_rejects_branching_migrations_before_changing_anything(
+def test_rejects_an_invalid_package_before_changing_anything(
     connect: Any, look: Look, tmp_path: Path
 ) -> None:
+    """Also refused: a missing predecessor, an empty package and a package that does not exist."""
     wrong = {
         "one chain of revisions": write_package(
             tmp_path, {"0001": BOOKS, "0002": LOANS, "0003": LOANS}, {"0003": "0001"}
@@ -283,6 +287,7 @@ def test_rejects_branching_migrations_before_changing_anything(
 
 
 def start_migration(url: str, folder: Path, package: str) -> subprocess.Popen[str]:
+    """Start a process that migrates the database with the package."""
     command = [sys.executable, "-m", "tests.contract.sql.migrations.migration_process"]
     return subprocess.Popen(
         [*command, url, str(folder), package],
@@ -302,6 +307,7 @@ def wait_until(is_so: Callable[[], bool], seconds: float = 30) -> None:
 
 
 async def _provision(system: System, settings: Settings) -> dict[str, AccessRefused]:
+    """Provision the system's stores with these settings. Return the refused parts by name."""
     async with open_stores(system, settings) as stores:
         return await provision(stores, system)
 

@@ -1,5 +1,4 @@
-"""Engines for AgenticPM's acceptance tests, with the demo around them: the API, Jira, mailbox and mailer over
-real HTTP.
+"""Engines and the demo environment of AgenticPM's acceptance tests: API and sandboxes over real HTTP.
 
 Each component runs with its own rights, and the test moves the clock.
 
@@ -28,7 +27,7 @@ from holdfast.core.clock import SYSTEM_CLOCK, Clock, RunClock
 from holdfast.operations.tables import Scan
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast.stores.tables.embedded import open_tables
-from holdfast.wire.server import start_server
+from holdfast.wire.http.server import start_server
 from tests.contract.moto import moto_endpoint
 
 ENGINES = ("memory", "serve", "moto")
@@ -40,6 +39,7 @@ Story = Callable[[DemoProcesses], Awaitable[None]]
 
 
 def run_story(engine: str, folder: Path, story: Story) -> None:
+    """Run the story in the demo environment on an engine, from a Tuesday evening in Sydney on."""
     clock = RunClock(folder / "clock", start=_get_next_evening())
     with _make_settings(engine, clock) as settings:
         asyncio.run(_run_story(settings, clock, folder, story))
@@ -72,6 +72,7 @@ async def _open_stores(settings: Settings, clock: RunClock) -> AsyncIterator[Sto
 @contextmanager
 def _make_settings(engine: str, clock: Clock) -> Iterator[Settings]:
     # A third-party server is shared: each story has its own names.
+    """Yield the settings of the engine; for `serve` and `moto`, start the server."""
     name = f"a{os.getpid()}-{next(_NUMBERS)}"
     if engine == "memory":
         yield MEMORY_SETTINGS

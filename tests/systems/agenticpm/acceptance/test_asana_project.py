@@ -1,4 +1,4 @@
-"""An Asana project over real HTTP: read, fully read again after its token expired, and commented on once."""
+"""Acceptance test of an Asana project, against the Asana sandbox over HTTP, with stores in memory."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from tests.systems.agenticpm.acceptance.engines import run_story
 def test_manages_an_asana_project_and_reads_it_fully_after_its_token_expired(
     tmp_path: Path,
 ) -> None:
+    """The full read reports only the new signal; comments whose answers were lost are not repeated."""
+
     async def story(demo: DemoProcesses) -> None:
         asana = AsanaSandbox(clock=demo.clock)
         tasks = {each["name"]: gid for gid, each in asana.data.tasks.items()}

@@ -1,6 +1,4 @@
-"""Bad input on each engine: rejected with the reason, nothing half-written, and an error event for the
-agent's own.
-"""
+"""Acceptance tests of bad input, of people over HTTP and of the tracker, on each engine."""
 
 from __future__ import annotations
 
@@ -10,8 +8,9 @@ from typing import Any
 import pytest
 
 from agenticpm.demo.demo_processes import DemoProcesses, onboard_project
-from agenticpm.model import escalations, patterns
+from agenticpm.model import patterns
 from agenticpm.model.entities import Option, ProjectId
+from agenticpm.workers import escalations
 from tests.systems.agenticpm.acceptance.engines import ENGINES, run_story, scan_table
 from tests.systems.agenticpm.unit.samples import make_raid_log, make_risk
 
@@ -61,6 +60,7 @@ async def assert_refused(
     reason: str,
     **headers: str,
 ) -> None:
+    """Send a request and check the status, that it is problem+json, and that its text contains the reason."""
     answer = await demo.http.request(method, path, json=body, headers=headers)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
@@ -82,6 +82,8 @@ async def _create_decided_question(demo: DemoProcesses, project: ProjectId) -> s
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_records_an_invalid_tracker_response_as_an_error_and_recovers(engine: str, tmp_path: Path) -> None:
+    """An issue with invalid fields fails the tracker part; the next cycle reads everything."""
+
     async def story(demo: DemoProcesses) -> None:
         project = await onboard_project(demo)
         await demo.advance_to_morning()

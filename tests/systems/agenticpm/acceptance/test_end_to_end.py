@@ -1,4 +1,4 @@
-"""The agent from onboarding to the digest, on each engine: reads, artefacts, questions, actions and undo."""
+"""Acceptance test of the agent from onboarding to the digest, over HTTP with sandboxes, on each engine."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ def test_manages_a_project_from_onboarding_to_digest(engine: str, tmp_path: Path
 
 
 async def _onboard(demo: DemoProcesses) -> ProjectId:
+    """Check Jira, set the digest's recipient, create the project, and advance to the morning."""
     checked = await demo.call_api("POST", "/integrations/jira/check")
     assert checked["health"]["is_ok"]
     await demo.call_api(
@@ -55,6 +56,7 @@ async def _onboard(demo: DemoProcesses) -> ProjectId:
 
 
 async def _run_first_cycle(demo: DemoProcesses, project: ProjectId) -> None:
+    """Check the signals, their evidence and the four artefacts; a second cycle finds nothing new."""
     cycle = await _run_cycle(demo)
     assert (cycle.tickets, cycle.errors) == (47, [])
     events = (await demo.call_api("GET", f"/projects/{project}/events"))["items"]
@@ -75,6 +77,10 @@ async def _run_first_cycle(demo: DemoProcesses, project: ProjectId) -> None:
 
 
 async def _execute_held_actions_once(demo: DemoProcesses, project: ProjectId) -> None:
+    """Cancel one held action, edit another, and check that the rest are executed once.
+
+    Jira's answers to the first attempts are lost.
+    """
     held = (await demo.call_api("GET", "/actions/held"))["items"]
     assert len(held) >= 3
     cancelled, edited, *others = held
@@ -107,6 +113,7 @@ async def _execute_held_actions_once(demo: DemoProcesses, project: ProjectId) ->
 
 
 async def _decide_a_question(demo: DemoProcesses, project: ProjectId) -> None:
+    """Let a milestone slip, decide the question, and check the decision log and that it is decided once."""
     today = datetime.fromtimestamp(demo.clock.now(), UTC)
     demo.jira.data.put_version("MCU", BETA, releaseDate=(today - timedelta(days=3)).date().isoformat())
     cycle = await _run_cycle(demo)
@@ -147,6 +154,7 @@ async def _allow_a_comment(demo: DemoProcesses, project: ProjectId) -> None:
 
 
 async def _undo(demo: DemoProcesses, project: ProjectId) -> None:
+    """Undo and redo the delivery state, and export it."""
     path = f"/projects/{project}/artefacts/delivery_state"
     now = await demo.call_api("GET", path)
     lines = (await demo.call_api("GET", f"{path}/diff"))["lines"]
@@ -161,6 +169,7 @@ async def _undo(demo: DemoProcesses, project: ProjectId) -> None:
 
 
 async def _make_digest(demo: DemoProcesses) -> None:
+    """Check that the digest is made once and mailed once."""
     made = await demo.make_daily_digest()
     assert made is not None and "Member Centre Upgrade" in made.text
     assert await demo.make_daily_digest() is None
@@ -171,9 +180,7 @@ async def _make_digest(demo: DemoProcesses) -> None:
 
 
 async def _compare_feeds(demo: DemoProcesses) -> None:
-    """Check that each event is in its project, the global feed and its day under one id, and each effect
-    once.
-    """
+    """Check that the feed and the days have the same events, and that each external effect happened once."""
     feed = await demo.stores.all(patterns.recent_events())
     days = {each.created_at.date() for each in feed}
     of_days = [each for day in sorted(days) for each in await demo.stores.all(patterns.events_of_day(day))]
@@ -183,6 +190,7 @@ async def _compare_feeds(demo: DemoProcesses) -> None:
 
 
 async def _run_cycle(demo: DemoProcesses) -> CycleReport:
+    """Run one turn and return its only cycle, which must have no errors."""
     turn = await demo.run_turn()
     assert turn.skip_reason is None, turn.skip_reason
     (cycle,) = turn.cycles

@@ -1,6 +1,4 @@
-"""Restore of AgenticPM's table to the second, item by item: to a new table, in place, from a backup, by
-command.
-"""
+"""Acceptance tests of restores of the embedded table: by time or backup, to a new table or in place."""
 
 from __future__ import annotations
 
@@ -43,12 +41,14 @@ def clock(tmp_path: Path) -> RunClock:
 
 @asynccontextmanager
 async def open_table_stores(folder: Path) -> AsyncIterator[Stores]:
+    """Open the stores in the folder, with the clock file as their clock."""
     settings = Settings(environment="dev", run_clock="clock", base=folder)
     async with open_stores(SYSTEM, settings) as stores:
         yield stores
 
 
 async def scan_table(stores: Stores, name: str = LIVE) -> Items:
+    """Return every item of a table by key."""
     found: Items = {}
     start: Item | None = None
     while True:
@@ -60,7 +60,7 @@ async def scan_table(stores: Stores, name: str = LIVE) -> Items:
 
 
 async def damage(stores: Stores, items: Items) -> Items:
-    """Delete every second item, change every fifth of the others, and add a hundred."""
+    """Delete every second item, change every fifth of the others, and add a hundred. Return all items."""
     for number, ((pk, sk), item) in enumerate(sorted(items.items())):
         if number % 2:
             await stores.tables.run(requests.DeleteItem(LIVE, {"PK": pk, "SK": sk}))
@@ -78,7 +78,7 @@ async def damage(stores: Stores, items: Items) -> Items:
 
 
 async def fill_and_damage(stores: Stores, clock: RunClock) -> tuple[Items, float]:
-    """Fill and damage the table. Return its earlier items and the second before the damage."""
+    """Fill and damage the table. Return its earlier items and a second between both."""
     await load_sample(stores, scale=0.3)
     before = await scan_table(stores)
     assert len(before) > 500
@@ -95,7 +95,7 @@ async def list_tables(stores: Stores) -> tuple[str, ...]:
 
 
 def make_sweeping_progress(stores: Stores) -> Any:
-    """Build a progress callback that runs background work at once instead of within a second."""
+    """Return a progress callback that runs the tables' background work at once instead of within a second."""
     tables = stores.tables
     assert isinstance(tables, EmbeddedTables)
     return lambda what, done, total: tables.sweep()
@@ -203,6 +203,7 @@ def test_recovery_window_is_35_days_to_the_second(tmp_path: Path, clock: RunCloc
 
 
 def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `holdfast` with these arguments in its own process."""
     return subprocess.run(
         [sys.executable, "-m", "holdfast", *arguments],
         cwd=folder,
@@ -215,11 +216,14 @@ def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[st
 
 
 def _environment() -> dict[str, str]:
+    """Return this process's environment with the stores' environment and the clock file of the test."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     return own | {"HOLDFAST_ENVIRONMENT": "dev", "HOLDFAST_RUN_CLOCK": "clock"}
 
 
 def prepare_folder(folder: Path, clock: RunClock) -> Items:
+    """Fill and damage a table in the folder. Return its items before the damage, at START + 5 seconds."""
+
     async def story() -> Items:
         async with open_table_stores(folder) as stores:
             before, second = await fill_and_damage(stores, clock)
@@ -230,6 +234,8 @@ def prepare_folder(folder: Path, clock: RunClock) -> Items:
 
 
 def scan_folder(folder: Path, name: str = LIVE) -> Items:
+    """Open the stores in the folder and return every item of a table."""
+
     async def story() -> Items:
         async with open_table_stores(folder) as stores:
             return await scan_table(stores, name)
@@ -238,7 +244,7 @@ def scan_folder(folder: Path, name: str = LIVE) -> Items:
 
 
 @pytest.mark.proves("AP-58")
-def test_command_restores_the_table(tmp_path: Path, clock: RunClock) -> None:
+def test_command_restores_into_a_new_table_and_in_place(tmp_path: Path, clock: RunClock) -> None:
     before = prepare_folder(tmp_path, clock)
 
     restored = run_command(
@@ -297,6 +303,7 @@ main(sys.argv[1:])
 
 @pytest.mark.proves("AP-58")
 def test_killed_in_place_restore_can_be_resumed(tmp_path: Path, clock: RunClock) -> None:
+    """Kill the process after some writes: the second run finds the restored items unchanged."""
     before = prepare_folder(tmp_path, clock)
     arguments = ("restore", table.name, "--at", "2026-02-04T01:00:20Z", "--in-place", "--yes", "--json")
 

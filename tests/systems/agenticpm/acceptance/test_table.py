@@ -1,6 +1,4 @@
-"""The single table: keys, indexes, lifetimes and patterns as the document defines them, on the engine
-itself.
-"""
+"""The document's single table on the embedded engine in memory: keys, index, lifetimes and patterns."""
 
 from __future__ import annotations
 
@@ -77,6 +75,8 @@ class ManualClock:
 
 
 def run_story(story: Story) -> None:
+    """Run the story with stores in memory and a clock that only the story moves."""
+
     async def on_stores() -> None:
         clock = ManualClock()
         async with open_memory_stores(SYSTEM, clock=clock) as stores:
@@ -87,6 +87,7 @@ def run_story(story: Story) -> None:
 
 
 def make_project(id: ProjectId = PROJECT, **more: Any) -> Project:
+    """Make a project; `more` overrides its fields."""
     given: dict[str, Any] = {
         "name": "Member profile",
         "source": Source.jira,
@@ -323,6 +324,8 @@ def test_no_pattern_is_a_scan() -> None:
 @pytest.mark.proves("AP-42")
 @pytest.mark.proves("AP-43")
 def test_pattern_finds_only_its_items() -> None:
+    """With the same items in two projects, each read pattern returns those of the requested project."""
+
     async def story(stores: Stores, clock: ManualClock) -> None:
         for id in (PROJECT, OTHER):
             await stores.run(patterns.create_project(make_project(id)))
@@ -387,6 +390,7 @@ def _recent_events(after: str | None) -> Query[Event]:
 
 
 async def _read_pages(stores: Stores, query: Callable[[str | None], Query[Event]]) -> list[str]:
+    """Read all pages of ten and return the summaries in order."""
     found: list[str] = []
     cursor: str | None = None
     while True:
@@ -459,8 +463,8 @@ def test_daily_feed_and_daily_index_return_the_same_events() -> None:
 
 
 @pytest.mark.proves("AP-X9")
-def test_writes_compares_and_removes_attributes_with_reserved_names() -> None:
-    """Use `TTL`, `name`, `status`, `value` and `key`: DynamoDB's expressions need aliases for them."""
+def test_writes_and_compares_attributes_with_reserved_names() -> None:
+    """`status` and `value` are reserved words: DynamoDB's expressions need aliases for them."""
 
     async def story(stores: Stores, clock: ManualClock) -> None:
         await stores.run(patterns.create_project(make_project()))
@@ -522,9 +526,10 @@ def test_setting_holds_texts_numbers_and_maps(value: Any) -> None:
         lambda: Project(id=PROJECT, source=Source.jira, created_at=NOW, updated_at=NOW),  # type: ignore[call-arg]
     ],
 )
-def test_rejects_invalid_items_before_anything_is_written(
+def test_invalid_item_cannot_be_constructed(
     broken: Callable[[], Entity],
 ) -> None:
+    """Each builds an entity with an invalid value, which raises ValidationError."""
     with pytest.raises(ValidationError):
         broken()
 

@@ -1,4 +1,4 @@
-"""Engines of the tables' own contract suite, with objects in memory. Each test has its own tables."""
+"""Fixtures that run AgenticPM's contract tests on every table engine, with objects in memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def run_story(store: Store) -> RunStory:
-    """Run a story on a table with a project, with a clock that the story moves."""
+    """Return a function that runs a story on a new table with a project and a manual clock."""
 
     def run(story: Story) -> None:
         async def with_tables() -> None:

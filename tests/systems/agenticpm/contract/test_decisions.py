@@ -1,4 +1,4 @@
-"""Escalations on every engine: decided once with the decision log, indexed, expired, superseded."""
+"""Contract tests of escalations on every table engine: decided once with the log, expired, superseded."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from agenticpm.domain.contents import ArtefactType
 from agenticpm.model import patterns
 from agenticpm.model.artefacts import load_content
 from agenticpm.model.entities import Escalation, EscalationStatus
-from agenticpm.model.escalations import decide, expire_due, list_of_project
 from agenticpm.model.events import get_now
+from agenticpm.workers.escalations import decide, expire_due, list_of_project
 from holdfast import Stores
 from holdfast.core.errors import Conflict
 from tests.systems.agenticpm.contract.conftest import RunStory
@@ -35,7 +35,7 @@ async def list_decisions(stores: Stores) -> list[tuple[str, str]]:
 @pytest.mark.proves("AP-20")
 @pytest.mark.proves("AP-21")
 @pytest.mark.proves("AP-X12")
-def test_decision_moves_the_index_and_is_in_the_log(run_story: RunStory) -> None:
+def test_decision_changes_the_index_status_and_is_logged_once(run_story: RunStory) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         question = await create_escalation(stores)
         assert await list_in_status(stores, EscalationStatus.pending) == [question]
@@ -82,6 +82,8 @@ def test_log_contains_all_concurrent_decisions(run_story: RunStory) -> None:
 def test_retries_a_decision_when_the_log_changed_in_between(
     run_story: RunStory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Another decision is committed just before the first transaction; both are in the log."""
+
     async def story(stores: Stores, clock: ManualClock) -> None:
         first, second = (
             await create_escalation(stores, title="First"),
@@ -102,7 +104,7 @@ def test_retries_a_decision_when_the_log_changed_in_between(
     run_story(story)
 
 
-def test_escalation_expires_or_is_superseded(run_story: RunStory) -> None:
+def test_expired_or_superseded_escalation_cannot_be_decided(run_story: RunStory) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         lapses = await create_escalation(stores, expires_at=get_now(clock) + timedelta(hours=1))
         clock.seconds += 1

@@ -1,4 +1,4 @@
-"""Versions of artefacts on every engine: optimistic locking, undo, and contents too large for an item."""
+"""Contract tests of artefact versions on every table engine: optimistic locking, undo, large contents."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ RAID = ArtefactType.raid_log
 
 
 def make_large_raid_log(title: str) -> dict[str, Any]:
+    """Make a RAID log of 500 items, too large for a DynamoDB item."""
     return make_raid_log(*(f"R{each:03}" for each in range(1, 501)), title=title, description="x" * 600)
 
 
@@ -73,7 +74,7 @@ def test_one_of_many_concurrent_updates_wins(run_story: RunStory) -> None:
 
 
 @pytest.mark.proves("AP-14")
-def test_stale_writes_leave_nothing(run_story: RunStory) -> None:
+def test_transaction_with_stale_writes_changes_nothing(run_story: RunStory) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         seen = await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
         writes = await build_update(stores, PROJECT, RAID, make_raid_log("R002"), seen=seen)

@@ -1,5 +1,4 @@
-"""Processes of AgenticPM: sandboxes that are never killed, loops and executors that are, for
-`test_agenticpm_killed.py`.
+"""Processes for `test_agenticpm_killed.py`: sandboxes that are never killed; loops and executors that are.
 
 All of them use one clock in a file, which only the test moves, so results do not depend on the speed of the
 machine. Processes are forked from one that has imported everything, so hundreds of them start quickly.
@@ -48,7 +47,7 @@ _FORKSERVER.set_forkserver_preload(["__main__", process.__name__])
 
 
 class Environment:
-    """A folder with the data, the clock and the ledgers, and the sandboxes while it is entered."""
+    """A folder with the data, the clock and the ledgers; inside the context, the sandboxes run."""
 
     def __init__(self, folder: Path) -> None:
         data, self.log = folder / "data", folder / "processes.log"
@@ -83,11 +82,12 @@ class Environment:
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         for worker in self._running:
             worker.kill()
-        for door in self.clients.values():
-            door.close()
+        for client in self.clients.values():
+            client.close()
         self._sandboxes.communicate()
 
     def open_stores(self) -> Stores:
+        """Open AgenticPM's stores in the folder, in this process."""
         return open_stores(SYSTEM, Settings.load(environ=self.variables))
 
     async def onboard(self, stores: Stores) -> Project:
@@ -113,20 +113,25 @@ class Environment:
 
     @staticmethod
     def get_round_start(number: int) -> datetime:
-        """Return the start of a round. There are two rounds a day."""
+        """Return the start of the round with this number. There are two rounds a day."""
         days, place = divmod(number, ROUNDS_A_DAY)
         return START + timedelta(days=days) + ROUND * place
 
     def advance_clock_to(self, moment: datetime) -> None:
-        """Advance the clock. Raises if it is later already, since then a round took too long."""
+        """Advance the clock to a time.
+
+        It raises if the clock is later already: then a round took too long.
+        """
         self.clock.advance(moment.timestamp() - self.clock.now())
 
     # --- the sandboxes --------------------------------------------------------------------------------------
 
     def post(self, service: str, path: str, body: Any) -> None:
+        """Post a request to the sandbox of a service. Raise if it is refused."""
         self.clients[service].post(path, json=body).raise_for_status()
 
-    def ledger(self, service: str) -> list[dict[str, Any]]:
+    def read_ledger(self, service: str) -> list[dict[str, Any]]:
+        """Return every effect that the sandbox of a service recorded."""
         found: list[dict[str, Any]] = (
             self.clients[service].get("/sandbox/ledger").raise_for_status().json()["ledger"]
         )
@@ -134,23 +139,24 @@ class Environment:
 
     def set_faults(self, *, services: Sequence[str] = ("jira", "resend"), **faults: Any) -> None:
         """Set the faults of these services; without faults, they work again."""
-        for party in services:
-            self.post(party, "/sandbox/faults", faults)
+        for service in services:
+            self.post(service, "/sandbox/faults", faults)
 
     # --- processes ------------------------------------------------------------------------------------------
 
     def start(self, role: Role, kill_point: KillPoint | None = None) -> Worker:
+        """Start a process that runs one turn in a role, and is killed at the point if one is given."""
         worker = Worker(role, self.variables, kill_point)
         self._running.append(worker)
         return worker
 
     def read_log(self) -> str:
-        """Return the end of the processes' log."""
+        """Return the last 4000 characters of the processes' log; empty if there is none."""
         return self.log.read_text()[-4000:] if self.log.exists() else ""
 
 
 class Worker:
-    """Process that runs one turn."""
+    """A process that runs one turn of the loop, the executor or the daily work."""
 
     def __init__(self, role: Role, variables: dict[str, str], kill_point: KillPoint | None) -> None:
         self._connection, end = _FORKSERVER.Pipe(duplex=False)
@@ -171,7 +177,10 @@ class Worker:
         return self._process.is_alive()
 
     async def wait_for(self, wanted: str) -> bool:
-        """Wait until the process sends this message or ends. Return whether it was sent."""
+        """Wait until the process sends this message or ends. Return whether it was sent.
+
+        The messages are `begun`, `stopped` and `done`.
+        """
         return await asyncio.to_thread(_wait_for_message, self, self._connection, wanted)
 
     async def wait_until_ended(self) -> dict[str, Any] | None:
@@ -195,11 +204,13 @@ class Worker:
             self._process.join(TIMEOUT_S)
 
     def resume(self) -> None:
+        """Resume the process after it stopped itself."""
         assert self._process.pid is not None
         os.kill(self._process.pid, signal.SIGCONT)
 
 
 def _wait_for_message(worker: Worker, connection: Connection, wanted: str) -> bool:
+    """Receive messages until the wanted one, and keep the result of `done`. Return whether it was sent."""
     while worker.result is None:
         try:
             assert connection.poll(TIMEOUT_S), f"a process sent nothing while the test waited for {wanted!r}"

@@ -1,4 +1,4 @@
-"""Results of a run of AgenticPM, normalized so that two runs can be compared, for `test_agenticpm_killed.py`.
+"""The normalized results of a run of AgenticPM, so that `test_agenticpm_killed.py` can compare two runs.
 
 Ids and times differ between runs and are left out. Everything else must be the same.
 """
@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from agenticpm.model import artefacts, escalations, patterns, snapshots
+from agenticpm.model import artefacts, patterns, snapshots
 from agenticpm.model.entities import Action, Event, EventType, Project, get_utc_day, table
+from agenticpm.workers import escalations
 from holdfast import Stores
 from holdfast.core.clock import Clock
 from holdfast.guarantees.idempotency.record import format_key
@@ -27,7 +28,10 @@ _NUMBER = re.compile(r"\b[RDB]\d{3,9}\b")
 
 @dataclass(frozen=True)
 class Findings:
-    """State of the store at the end of a run."""
+    """The state of the stores at the end of a run.
+
+    `references` are the events in the global feed, `by_day` those in the index of days.
+    """
 
     events: list[Event]
     references: list[Event]
@@ -45,6 +49,7 @@ class Findings:
 
 
 async def collect_findings(stores: Stores, project: Project) -> Findings:
+    """Read the events, actions, questions, artefacts and snapshot of a project from the stores."""
     own = list(await stores.all(patterns.project_events(project.id)))
     feed = list(await stores.all(patterns.recent_events()))
     of_none = [each for each in feed if each.project_id is None]
@@ -106,6 +111,7 @@ async def _load_pointer(stores: Stores, project: Project) -> snapshots.SeenCheck
 
 
 async def _list_by_day(stores: Stores, clock: Clock) -> list[Event]:
+    """Return the full events of every day since the start, from the index."""
     days = int((clock.now() - START.timestamp()) / 86400) + 2
     return [
         event
@@ -115,8 +121,9 @@ async def _list_by_day(stores: Stores, clock: Clock) -> list[Event]:
 
 
 def _summarize_signal(detail: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the kind and the subject. Risks are identified by title, since their numbers may differ; a mail
-    by its id.
+    """Return the kind and subject of a signal, which identify it in both runs.
+
+    A risk is identified by its summary without numbers, since its number may differ; a mail also by its id.
     """
     kind = str(detail["signal"])
     if kind.startswith(("risk_", "review_")):
@@ -126,9 +133,11 @@ def _summarize_signal(detail: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _get_reason(action: Action) -> tuple[str, ...]:
+    """Return the signal that caused an action, or its description without times."""
     because = (action.detail or {}).get("because")
     return (_TIME.sub("", action.description),) if because is None else _summarize_signal(because)
 
 
 def _drop_numbers(text: str) -> str:
+    """Replace numbers of risks, decisions and blockers."""
     return _NUMBER.sub("(number)", text)

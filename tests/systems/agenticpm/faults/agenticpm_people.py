@@ -1,4 +1,4 @@
-"""People who work on a project while its agent watches, for `test_agenticpm_killed.py`.
+"""Simulated people who work on a project while its agent watches, for `test_agenticpm_killed.py`.
 
 Their work in a round depends on the seed, the round and their earlier work, but not on the agent: it is the
 same with and without kills. Work during a round may be seen by this round or the next; a ticket touched that
@@ -16,9 +16,10 @@ from typing import Any
 
 from agenticpm.api import action_reviews
 from agenticpm.domain.contents import ArtefactType
-from agenticpm.model import artefacts, escalations, patterns
+from agenticpm.model import artefacts, patterns
 from agenticpm.model.entities import Action, Project
 from agenticpm.model.snapshots import format_time
+from agenticpm.workers import escalations
 from holdfast import Stores
 from holdfast.core.errors import NotPending
 from holdfast.guarantees import OnceStatus
@@ -38,7 +39,7 @@ CANCELLED_EVERY = 5
 
 @dataclass(frozen=True)
 class Work:
-    """Request of a person to an external service."""
+    """A request of a person to the sandbox of a service."""
 
     service: str
     path: str
@@ -46,7 +47,7 @@ class Work:
 
 
 class People:
-    """People whose work is planned round by round, in order."""
+    """The people. Plan their work round by round, in order; `reviewed` counts their reviews of actions."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -58,12 +59,15 @@ class People:
     # --- at the tracker and the mailbox ---------------------------------------------------------------------
 
     def plan_before(self, number: int, at: datetime) -> list[Work]:
-        """Return the work before the loop runs."""
+        """Return the requests before the loop runs in the round with this number."""
         random = Random(f"{self._seed}/{number}")
         return [*self._plan_before(random, number, at)]
 
     def plan_during(self, number: int) -> list[Work]:
-        """Return the work while the loop runs. The first round has none, since it has no earlier state."""
+        """Return the requests while the loop runs.
+
+        The first round has none, since it has no earlier state.
+        """
         if number == 0:
             return []
         random = Random(f"{self._seed}/{number}/meanwhile")
@@ -74,6 +78,7 @@ class People:
         return [*(self._flag(key, number) for key in random.sample(free, 2)), _receive(mail)]
 
     def _plan_before(self, random: Random, number: int, at: datetime) -> Iterator[Work]:
+        """Yield the requests of a round: flags, a mail, a move; sometimes a new ticket or release date."""
         about = random.sample(FLAGGED_BEFORE, 2)
         for key in about:
             yield self._flag(key, number)
@@ -94,6 +99,7 @@ class People:
             )
 
     def _flag(self, key: str, number: int) -> Work:
+        """Toggle the flag of a ticket and remember the round."""
         self._flagged ^= {key}
         self._touched[key] = number
         return _edit(key=key, flagged=key in self._flagged)
@@ -119,6 +125,7 @@ class People:
             await self._review_action(stores, action, self._made[action.action_type] % CANCELLED_EVERY)
 
     async def _review_action(self, stores: Stores, action: Action, turn: int) -> None:
+        """Cancel, approve, edit or leave an action, by its turn from 0 to 4 among the actions of its type."""
         scope, id = action.project_id, action.id
         if turn == CANCELLED_EVERY - 1:
             await action_reviews.cancel(stores, scope, id, by="lead", reason="Not this one")
@@ -132,7 +139,7 @@ class People:
             self.reviewed["edited"] += 1
 
     async def cancel_late(self, stores: Stores, due: Sequence[Action]) -> None:
-        """Cancel the first due action while it is being executed: it never ends up both."""
+        """Try to cancel the first due action while it may be executed: never both happen."""
         for action in due[:1]:
             try:
                 await action_reviews.cancel(stores, action.project_id, action.id, by="late")
@@ -150,20 +157,24 @@ class People:
 
 
 async def perform(stage: Environment, work: Sequence[Work]) -> None:
-    for deed in work:
+    """Send the requests to the sandboxes, five seconds apart by the clock."""
+    for each in work:
         stage.clock.advance(WORK_S)
-        stage.post(deed.service, deed.path, deed.body)
+        stage.post(each.service, each.path, each.body)
 
 
 def _edit(**fields: Any) -> Work:
+    """Return the request that creates or edits a ticket in the Jira sandbox."""
     return Work("jira", "/sandbox/issues", fields)
 
 
 def _receive(mail: dict[str, Any]) -> Work:
+    """Return the request that puts a mail into the mailbox."""
     return Work("outlook", "/sandbox/messages", mail)
 
 
 def _make_risk(id: str, title: str, at: datetime) -> dict[str, Any]:
+    """Make an open risk that was due a day ago."""
     return {
         "id": id,
         "type": "risk",

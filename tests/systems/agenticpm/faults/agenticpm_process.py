@@ -19,10 +19,9 @@ from multiprocessing.connection import Connection
 from typing import Any, Literal
 
 from agenticpm.integrations.clients import IntegrationClients
-from agenticpm.model import escalations
 from agenticpm.model.entities import Integration
 from agenticpm.system import SYSTEM
-from agenticpm.workers import actions, digest
+from agenticpm.workers import actions, digest, escalations
 from agenticpm.workers.loop import Loop
 from agenticpm.workers.writers import open_writers
 from holdfast import Stores, open_stores
@@ -38,7 +37,7 @@ OUTWARD = ("comment", "move", "send")
 
 @dataclass(frozen=True)
 class KillPoint:
-    """Point of a kind, by number; a step may also be named.
+    """A point of a kind, by number; a step may also be named.
 
     Except for steps, odd numbers are before the operation and even ones after. With `stops` the process stops
     instead of dying.
@@ -53,7 +52,7 @@ class KillPoint:
 def main(
     role: Role, variables: Mapping[str, str], kill_point: KillPoint | None, connection: Connection
 ) -> None:
-    """Run the process. It sends `begun` with its first step, and `done` with its result."""
+    """Run one turn in this process. It sends `begun` with its first step, and `done` with its result."""
     os.environ.update(variables)
     logging.basicConfig(filename=variables["AGENTICPM_TEST_LOG"], level=logging.WARNING)
     kill_switch = KillSwitch(kill_point, connection.send)
@@ -68,7 +67,7 @@ async def _open_and_run_turn(role: Role, kill_switch: KillSwitch) -> dict[str, A
 
 
 async def run_turn(role: Role, stores: Stores, kill_switch: KillSwitch) -> dict[str, Any]:
-    """Run one turn and return its result."""
+    """Run one turn in a role and return its result."""
     if role == "daily":
         return {"digest": await digest.make_daily_digest(stores.for_component("loop")) is not None}
     own = stores.for_component(role)
@@ -86,29 +85,32 @@ async def run_turn(role: Role, stores: Stores, kill_switch: KillSwitch) -> dict[
     }
 
 
-async def _execute(stores: Stores, parties: IntegrationClients) -> dict[str, Any]:
-    executed = await actions.execute_due(stores, parties)
+async def _execute(stores: Stores, clients: IntegrationClients) -> dict[str, Any]:
+    """Execute the due actions and expire escalations; return the ids by result."""
+    executed = await actions.execute_due(stores, clients)
     await escalations.expire_due(stores)
     return {"done": executed.done, "later": executed.later, "refused": executed.refused}
 
 
 class KillSwitch:
-    """Counter of the points, which ends the process at the given one."""
+    """Counts the points and kills or stops this process at the given one, if any."""
 
     def __init__(
-        self, kill_point: KillPoint | None = None, tell: Callable[[Any], None] = lambda _: None
+        self, kill_point: KillPoint | None = None, send: Callable[[Any], None] = lambda _: None
     ) -> None:
         self.steps: list[str] = []
-        self._kill_point, self._tell = kill_point, tell
+        self._kill_point, self._send = kill_point, send
         self._counts: Counter[str] = Counter()
 
     def on_step(self, name: str) -> None:
+        """Note a step of the loop, and send `begun` at the first one."""
         if not self.steps:
-            self._tell(("begun", name))
+            self._send(("begun", name))
         self.steps.append(name)
         self.reach("step", name)
 
     def reach(self, kind: PointKind, name: str | None = None) -> None:
+        """Count a point; kill or stop the process if it is the given one."""
         kill_point = self._kill_point
         if (
             kill_point is None
@@ -121,12 +123,12 @@ class KillSwitch:
             return
         if not kill_point.stops:
             os.kill(os.getpid(), signal.SIGKILL)
-        self._tell(("stopped", name))
+        self._send(("stopped", name))
         os.kill(os.getpid(), signal.SIGSTOP)
 
 
 class _WatchedTables:
-    """Tables that reach a point before and after every request."""
+    """Tables that reach a point before and after every request, and one more for writes."""
 
     def __init__(self, tables: Tables, kill_switch: KillSwitch) -> None:
         self._tables, self._kill_switch = tables, kill_switch
@@ -146,7 +148,7 @@ class _WatchedTables:
 
 @dataclass
 class _WatchedClients(IntegrationClients):
-    """Clients that reach a point before and after every effect."""
+    """Clients that reach a point before and after every effect at an external service."""
 
     kill_switch: KillSwitch = field(default_factory=KillSwitch)
 
@@ -155,11 +157,13 @@ class _WatchedClients(IntegrationClients):
 
 
 class _WatchedClient:
-    def __init__(self, party: Any, kill_switch: KillSwitch) -> None:
-        self._party, self._kill_switch = party, kill_switch
+    """One client whose `comment`, `move` and `send` reach a point before and after."""
+
+    def __init__(self, client: Any, kill_switch: KillSwitch) -> None:
+        self._client, self._kill_switch = client, kill_switch
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(self._party, name)
+        method = getattr(self._client, name)
         if name not in OUTWARD:
             return method
 

@@ -1,4 +1,4 @@
-"""Sandboxes of AgenticPM in their own process, which is never killed, for `test_agenticpm_killed.py`.
+"""Program that runs the sandboxes in a process that is never killed, for `test_agenticpm_killed.py`.
 
     python -m tests.systems.agenticpm.faults.agenticpm_sandboxes FOLDER CLOCK
 
@@ -21,6 +21,7 @@ from holdfast.web import serve_in_thread
 
 
 def main(folder: str, clock_file: str) -> None:
+    """Serve the sandboxes, with ledgers in the folder and the given clock, until standard input closes."""
     clock, ledgers = RunClock(Path(clock_file)), Path(folder)
     apps = {
         "jira": build_jira_app(JiraSandbox(clock=clock, folder=ledgers)),

@@ -1,4 +1,4 @@
-"""Kills of AgenticPM's loop and executor, at every step and at random, while people work on their project.
+"""Fault tests: kill the loop and the executor at every step and at random, while people work on the project.
 
 Every signal is reported once, every external action is executed once, and the final state equals that of an
 undisturbed run. The sandboxes' own ledgers say what was done externally; the expected reports come from the
@@ -54,11 +54,11 @@ STEPS = (
     ("beaten", 1),
 )
 # The first round differs from the others, and the last has no kills.
-ROUNDS_MIN, ROUNDS_MAX = 1 + len(STEPS), 56
+MIN_ROUNDS, MAX_ROUNDS = 1 + len(STEPS), 56
 # By then, the lease or claim of a dead process has expired.
 LEASE_OVER_S = LEASE_S + 1
 HOLD_OVER = timedelta(hours=1)
-TRIES_MAX = 20
+MAX_TRIES = 20
 # Approximate duration of a turn, for random kills, and approximate numbers of requests in it.
 TURN_S, LOOP_REQUESTS, EXECUTOR_REQUESTS, DAILY_REQUESTS = 0.25, 60, 24, 20
 # A turn with changes in the tracker and in the mail takes the lease, commits twice, writes artefacts, a
@@ -68,7 +68,7 @@ SILENCE_S = 30.0
 
 
 class Agent(Protocol):
-    """The agent's work of a round."""
+    """The turns of the agent in the round with the given number."""
 
     async def loop(self, number: int, during: Sequence[Work]) -> None: ...
     async def daily(self, number: int) -> None: ...
@@ -77,12 +77,15 @@ class Agent(Protocol):
 
 @pytest.mark.timeout(3600 if SOAK else 280)
 @pytest.mark.proves("AP-23")
-def test_kills_repeat_nothing_and_skip_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_agent_reports_and_executes_everything_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compare a run with kills to an undisturbed one with the same seed, and to the sandboxes' ledgers."""
     seed = SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201
     with Environment(tmp_path / "killed") as environment:
         killed = asyncio.run(_run_with_kills(environment, seed))
-        ledger = environment.ledger("jira") + environment.ledger("resend")
+        ledger = environment.read_ledger("jira") + environment.read_ledger("resend")
     with Environment(tmp_path / "undisturbed") as environment, monkeypatch.context() as patch:
         for name, value in environment.variables.items():
             patch.setenv(name, value)
@@ -98,6 +101,7 @@ def test_kills_repeat_nothing_and_skip_nothing(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.proves("AP-23")
 def test_loop_that_slept_through_its_lease_writes_nothing_more(tmp_path: Path) -> None:
+    """A loop that is stopped at a step, and resumed after another loop took over, changes no item."""
     with Environment(tmp_path) as environment:
         asyncio.run(_run_sleeping_loops(environment))
 
@@ -164,6 +168,7 @@ class KilledRun:
     steps: set[str]
 
     def summarize(self, ledger: Sequence[Any]) -> str:
+        """Describe the run in one line: rounds, kills, signals, actions, effects, questions and reviews."""
         statuses = Counter(str(each.status) for each in self.found.actions)
         return (
             f"{self.rounds} rounds, {self.kills.total()} kills {dict(self.kills)}; "
@@ -181,8 +186,8 @@ async def _run_with_kills(environment: Environment, seed: int) -> KilledRun:
         agent = DisturbedAgent(environment, stores, people, Random(seed))
         project = await environment.onboard(stores)
         for number in count():
-            agent.is_over = number >= ROUNDS_MIN and agent.kills.total() >= KILLS
-            assert number < ROUNDS_MAX, f"too few kills: {agent.kills}"
+            agent.is_over = number >= MIN_ROUNDS and agent.kills.total() >= KILLS
+            assert number < MAX_ROUNDS, f"too few kills: {agent.kills}"
             await _run_round(environment, stores, project, people, agent, number)
             if agent.is_over:
                 break
@@ -191,6 +196,7 @@ async def _run_with_kills(environment: Environment, seed: int) -> KilledRun:
 
 
 async def _run_undisturbed(environment: Environment, seed: int, rounds: int) -> Findings:
+    """Run the same rounds without kills and return the results."""
     people = People(seed)
     async with environment.open_stores() as stores:
         agent = UndisturbedAgent(environment, stores)
@@ -208,14 +214,17 @@ class UndisturbedAgent:
     stores: Stores
 
     async def loop(self, number: int, during: Sequence[Work]) -> None:
+        """Perform the work, then run one turn of the loop, which must have one cycle without errors."""
         await perform(self.environment, during)
         found = await run_turn("loop", self.stores, KillSwitch())
         assert (found["cycles"], found["errors"]) == (1, []), found
 
     async def daily(self, number: int) -> None:
+        """Make the digest of the day, which must not exist yet."""
         assert (await run_turn("daily", self.stores, KillSwitch()))["digest"]
 
     async def executor(self, number: int) -> None:
+        """Execute the due actions, all of which must succeed."""
         found = await run_turn("executor", self.stores, KillSwitch())
         assert (found["later"], found["refused"]) == ([], []), found
 
@@ -225,7 +234,7 @@ class UndisturbedAgent:
 
 @dataclass
 class DisturbedAgent:
-    """Agent whose turns run in processes that die until one succeeds, several of them concurrently."""
+    """An agent whose turns run in processes, some concurrently, that are killed until one succeeds."""
 
     environment: Environment
     stores: Stores
@@ -236,7 +245,7 @@ class DisturbedAgent:
     steps: set[str] = field(default_factory=set)
 
     async def loop(self, number: int, during: Sequence[Work]) -> None:
-        """Kill the first round at each step in turn, later rounds at one named step."""
+        """Kill the first round at each step in turn, later ones at a step and a write; then run a cycle."""
         name, occurrence = STEPS[number % len(STEPS) - 1]
         write = KillPoint("write", 1 + number % LOOP_WRITES)
         kill_points = [KillPoint("step", occurrence, name), write, *self._choose_random_kills()]
@@ -260,6 +269,7 @@ class DisturbedAgent:
         await self._run_until_cycle()
 
     async def _kill_at_every_step(self) -> None:
+        """Kill the loop at step 1, then 2, and so on, until it completes."""
         for number in count(1):
             worker = self.environment.start("loop", KillPoint("step", number))
             if (found := await worker.wait_until_ended()) is not None:
@@ -269,9 +279,12 @@ class DisturbedAgent:
             self.environment.clock.advance(LEASE_OVER_S)
 
     async def _run_until_cycle(self) -> None:
-        """Run two loops at once until the round has its cycle: one of them runs it, never both."""
+        """Run two loops at once until the round has its cycle: one of them runs it, never both.
+
+        Raise AssertionError after `MAX_TRIES` attempts.
+        """
         found: list[dict[str, Any] | None] = []
-        for _ in range(TRIES_MAX):
+        for _ in range(MAX_TRIES):
             rivals = [self.environment.start("loop"), self.environment.start("loop")]
             found = [await each.wait_until_ended() for each in rivals]
             assert sum(each["cycles"] for each in found if each) <= 1, found
@@ -283,6 +296,7 @@ class DisturbedAgent:
         raise AssertionError(f"the loop no longer runs a cycle: {found}; {self.environment.read_log()}")
 
     async def daily(self, number: int) -> None:
+        """Kill the daily work at a random request, then run it twice at once."""
         kill_point = KillPoint("request", self.random.randrange(1, DAILY_REQUESTS))
         await self._await_kill(
             self.environment.start("daily", kill_point), kill_point, _describe(kill_point, "daily")
@@ -292,9 +306,7 @@ class DisturbedAgent:
             assert await each.wait_until_ended() is not None
 
     async def executor(self, number: int) -> None:
-        """Kill the executor before an effect, after it, during a call and at a request; then run until
-        nothing waits.
-        """
+        """Kill the executor in one of the ways, then run it until nothing waits."""
         for kill_point in [] if self.is_over else self._choose_executor_kills(number):
             if kill_point == "silent":
                 await self._kill_during_silence()
@@ -309,7 +321,11 @@ class DisturbedAgent:
         await self._run_until_nothing_waits(with_a_late_cancel=number % 4 == 3)
 
     def _choose_executor_kills(self, number: int) -> list[Any]:
-        """Rotate through the ways: before an effect, after it, at a request, during a call, at any time."""
+        """Rotate through the ways to disturb the executor.
+
+        Kill it before or after an effect, at a request, during a call, or at any time; or let the service
+        fail.
+        """
         request = KillPoint("request", self.random.randrange(1, EXECUTOR_REQUESTS))
         ways = [
             KillPoint("act", 1),
@@ -323,11 +339,12 @@ class DisturbedAgent:
         return [ways[(number + each * 3) % len(ways)] for each in range(3 if SOAK else 1)]
 
     def _choose_random_kills(self) -> list[KillPoint | None]:
-        """Choose a random request, and a random time, which is None."""
+        """Choose a random request, and a random time, which is None; nothing unless this is a soak test."""
         request = KillPoint("request", self.random.randrange(1, LOOP_REQUESTS))
         return [request, None] if SOAK else []
 
     async def _await_kill(self, worker: Worker, kill_point: KillPoint | None, what: str) -> None:
+        """Wait until the process ends, and count it if it was killed. Without a point, kill it at random."""
         if kill_point is None:
             await worker.kill_after(self.random.uniform(0, TURN_S))
         if await worker.wait_until_ended() is None:
@@ -346,15 +363,15 @@ class DisturbedAgent:
             self.kills["executor in a call"] += 1
 
     async def _fail_after_effect(self) -> None:
-        """Let the service act and answer with an error."""
+        """Run the executor while the services act and then answer with an error."""
         self.environment.set_faults(failed_after=1.0)
         assert await self.environment.start("executor").wait_until_ended() is not None
         self.environment.set_faults()
 
     async def _run_until_nothing_waits(self, *, with_a_late_cancel: bool) -> None:
-        """Run two executors at once until nothing waits."""
+        """Run two executors at once until nothing waits; optionally cancel an action meanwhile."""
         waiting: list[Action] = []
-        for _ in range(TRIES_MAX):
+        for _ in range(MAX_TRIES):
             waiting = list(await self.stores.all(patterns.held_actions()))
             executors = [self.environment.start("executor"), self.environment.start("executor")]
             if with_a_late_cancel:
@@ -367,10 +384,12 @@ class DisturbedAgent:
         raise AssertionError(f"these actions are never executed: {waiting}; {self.environment.read_log()}")
 
     def _count_effects(self) -> int:
-        return len(self.environment.ledger("jira")) + len(self.environment.ledger("resend"))
+        """Count the comments and mails in the sandboxes' ledgers."""
+        return len(self.environment.read_ledger("jira")) + len(self.environment.read_ledger("resend"))
 
 
 def _describe(kill_point: KillPoint | None, role: str) -> str:
+    """Return the name under which a kill is counted."""
     if kill_point is None:
         return f"{role} at random"
     return f"{role} at {kill_point.name}" if kill_point.name else f"{role}, {kill_point.kind}"
@@ -380,9 +399,7 @@ def _describe(kill_point: KillPoint | None, role: str) -> str:
 
 
 def _check_effects(found: Findings, ledger: Sequence[dict[str, Any]]) -> None:
-    """Check by the services' own records that each action was executed once, as last edited, unless
-    cancelled.
-    """
+    """Check by the services' ledgers that each action was executed once, as last edited, unless cancelled."""
     entries: dict[str, list[dict[str, Any]]] = {}
     for entry in ledger:
         entries.setdefault(str(entry["reference"]), []).append(entry)
@@ -400,14 +417,16 @@ def _check_effects(found: Findings, ledger: Sequence[dict[str, Any]]) -> None:
 
 
 def _get_text(entry: dict[str, Any]) -> str:
+    """Return the text of a mail or comment in the ledger."""
     if entry["what"] == "mail":
         return str(entry["text"])
     return "\n".join(part["text"] for block in entry["body"]["content"] for part in block["content"])
 
 
 def _check_events(found: Findings, rounds: int) -> None:
-    """Check that each event is once in its project, once in the global feed and once in the index of its
-    day.
+    """Check that each event is once in its project, once in the global feed and once in the index of its day.
+
+    Also check that each round has one heartbeat, with growing lease tokens, and that there is no error event.
     """
     own = [each for each in found.events if each.project_id is not None]
     assert Counter(each.id for each in own) == Counter(each.id for each in found.references)
@@ -443,7 +462,7 @@ def _check_evidence(undisturbed: Findings) -> None:
 
 
 def _check_run(killed: KilledRun, ledger: Sequence[dict[str, Any]]) -> None:
-    """Check that the run had enough to check."""
+    """Check that the run had enough kills, steps and effects to prove anything."""
     assert killed.kills.total() >= KILLS
     assert {f"loop at {name}" for name, _ in STEPS} <= set(killed.kills), killed.kills
     assert killed.steps == {name for name, _ in STEPS}, "the loop has steps that STEPS does not list"

@@ -1,4 +1,4 @@
-"""Sample tickets, sprints and snapshots for signal detection, and Hypothesis strategies for them."""
+"""Sample tickets, snapshots and RAID items for tests of the rules, and Hypothesis strategies for them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ SPRINT = Sprint(id="12", name="Sprint 12", starts_at=START, ends_at=START + 14 *
 
 
 def make_ticket(key: str = "MCU-1", **fields: Any) -> Ticket:
+    """Make a ticket to do with acceptance criteria; `fields` override its fields."""
     given: dict[str, Any] = {
         "id": key,
         "key": key,
@@ -31,12 +32,14 @@ def make_ticket(key: str = "MCU-1", **fields: Any) -> Ticket:
 
 
 def make_done_ticket(key: str, at: datetime, **fields: Any) -> Ticket:
+    """Make a ticket that was resolved at this time."""
     return make_ticket(key, stage=TicketStage.done, status="Done", resolved_at=at, **fields)
 
 
 def make_snapshot(
     *tickets: Ticket, sprints: tuple[Sprint, ...] = (), milestones: tuple[Milestone, ...] = (), **fields: Any
 ) -> Snapshot:
+    """Make a snapshot of the Jira project MCU with these tickets; `fields` override its fields."""
     given: dict[str, Any] = {
         "source": "jira",
         "project_key": "MCU",
@@ -48,7 +51,7 @@ def make_snapshot(
 
 
 def make_falling_velocity() -> Snapshot:
-    """Build four closed sprints; the last two did half of the work."""
+    """Make a snapshot of four closed sprints; the last two did half of the work."""
     sprints, tickets = [], []
     for number, points in enumerate((20, 20, 10, 10), 1):
         start = START - (5 - number) * 14 * DAY
@@ -68,6 +71,7 @@ def make_falling_velocity() -> Snapshot:
 
 
 def make_item(id: str = "R001", **fields: Any) -> dict[str, Any]:
+    """Make an open RAID risk of a person; `fields` override its fields."""
     return {
         "id": id,
         "type": "risk",
@@ -103,6 +107,7 @@ _SPRINT_IDS = ("1", "2", "3", "4")
 
 @st.composite
 def tickets(draw: st.DrawFn, key: str) -> Ticket:
+    """Draw a ticket with this key and any texts, points and dates."""
     return Ticket(
         id=key,
         key=key,
@@ -127,6 +132,7 @@ def tickets(draw: st.DrawFn, key: str) -> Ticket:
 
 @st.composite
 def snapshots(draw: st.DrawFn) -> Snapshot:
+    """Draw a snapshot of up to ten tickets, four sprints and four milestones."""
     keys = draw(st.lists(st.integers(1, 30), max_size=10, unique=True))
     sprints = [
         Sprint(
@@ -155,6 +161,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
 
 
 def raid_logs() -> st.SearchStrategy[dict[str, Any]]:
+    """Return a strategy of RAID logs with up to four items."""
     dates = st.none() | st.sampled_from(
         ["2026-01-20T00:00:00Z", "2026-02-13T00:00:00Z", "2026-09-01T00:00:00Z"]
     )

@@ -1,4 +1,4 @@
-"""Sample contents and actions for tests of the API and the command line, and a manual clock."""
+"""Sample contents, projects, actions and escalations for tests of the API and commands, and a clock."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Final
 from agenticpm.domain.autonomy import COMMENT, MAIL
 from agenticpm.model import patterns, projects
 from agenticpm.model.entities import Action, ActionType, Confidence, Escalation, Option, Project
-from agenticpm.model.escalations import build_escalation
 from agenticpm.model.patterns import ACTION_QUEUE
-from agenticpm.workers.actions import hold
+from agenticpm.workers.actions import build_hold
+from agenticpm.workers.escalations import build_escalation
 from holdfast import Stores
 from holdfast.core.errors import ExternalServiceRefused
 
@@ -43,6 +43,7 @@ class ManualClock:
 
 
 def make_risk(id: str, title: str = "The vendor may be late", **changes: Any) -> dict[str, Any]:
+    """Make an open RAID risk; `changes` override its fields."""
     return {
         "id": id,
         "type": "risk",
@@ -67,6 +68,7 @@ def make_raid_log(*risks: dict[str, Any]) -> dict[str, Any]:
 
 
 async def create_project(stores: Stores, **changes: Any) -> Project:
+    """Create the sample project; `changes` override its fields."""
     given: dict[str, Any] = {
         "name": "Member profile",
         "source": "jira",
@@ -76,11 +78,12 @@ async def create_project(stores: Stores, **changes: Any) -> Project:
 
 
 async def hold_mail(stores: Stores, project: Project | None) -> Action:
-    """Hold a mail for half an hour."""
+    """Hold a mail for half an hour and return the action."""
     return await _hold_action(stores, project, ActionType.email_sent, "Mail the lead", MAIL_DETAIL)
 
 
 async def hold_comment(stores: Stores, project: Project) -> Action:
+    """Hold a comment for half an hour and return the action."""
     detail = {"kind": COMMENT, "ticket": "MCU-142", "text": "What is it waiting for?"}
     return await _hold_action(stores, project, ActionType.jira_update, "Comment on MCU-142", detail)
 
@@ -88,6 +91,7 @@ async def hold_comment(stores: Stores, project: Project) -> Action:
 async def _hold_action(
     stores: Stores, project: Project | None, type: ActionType, description: str, detail: dict[str, Any]
 ) -> Action:
+    """Hold an action for half an hour, caused by a blocked ticket, and return it."""
     project_id = None if project is None else project.id
     sure = Confidence(
         source_agreement=Decimal(1),
@@ -95,7 +99,7 @@ async def _hold_action(
         schema_validity=Decimal(1),
         precedent_match=Decimal("0.5"),
     )
-    writes = hold(
+    writes = build_hold(
         stores, project_id, type, description, detail, hold_s=1800, confidence=sure, because=BECAUSE
     )
     await stores.transact(*writes)
@@ -115,6 +119,7 @@ async def refuse_action(stores: Stores, action: Action) -> None:
 async def create_escalation(
     stores: Stores, project: Project, title: str = "Beta launch is at risk"
 ) -> Escalation:
+    """Create an escalation with the options Delay and Rush, and return it."""
     writes = await build_escalation(
         stores,
         project.id,

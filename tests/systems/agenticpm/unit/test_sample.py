@@ -1,4 +1,4 @@
-"""Sample data: the same on every run, valid, and sufficient for the patterns' examples."""
+"""Tests of the sample data on stores in memory: the same on every run, valid, and found by the patterns."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ class FixedClock:
 
 
 def run_story(story: Callable[[Stores], Awaitable[R]]) -> R:
+    """Run the story with stores in memory and a fixed clock, and return its result."""
+
     async def run() -> R:
         async with open_memory_stores(SYSTEM, clock=FixedClock()) as stores:
             return await story(stores)
@@ -51,7 +53,9 @@ async def scan_table(stores: Stores) -> list[dict[str, Any]]:
             return found
 
 
-def test_sample_is_the_same_on_every_run_except_for_its_ids() -> None:
+def test_sample_has_the_same_items_on_every_run() -> None:
+    """The items are compared by their partition and kind."""
+
     async def story(stores: Stores) -> Counter[str]:
         await load_sample(stores, scale=SMALL)
         return Counter(f"{each['PK']} {str(each['SK']).split('#')[0]}" for each in await scan_table(stores))
@@ -90,7 +94,7 @@ def test_artefacts_are_valid_and_nothing_has_expired() -> None:
     run_story(story)
 
 
-def test_documents_patterns_find_items_in_it() -> None:
+def test_patterns_find_items_in_the_sample() -> None:
     async def story(stores: Stores) -> None:
         await load_sample(stores)
         assert await stores.run(patterns.project(EXAMPLE_PROJECT)) is not None
@@ -112,7 +116,8 @@ def test_rejects_a_scale_that_is_not_positive() -> None:
         run_story(story)
 
 
-def test_examples_of_all_patterns_find_items_in_the_sample() -> None:
+def test_design_check_with_the_sample_reports_no_error() -> None:
+    """The check runs the example of every pattern on the sample."""
     found = asyncio.run(check_design(SYSTEM))
 
     assert [each for each in found if each.severity == "error"] == []

@@ -1,4 +1,4 @@
-"""Story of `holdfast demo agenticpm`: reports what happened, and stops at a failure."""
+"""Tests of the story of `holdfast demo agenticpm`: its output, and that it stops at an unexpected result."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def render_story(*, with_sample: bool = False) -> str:
 
 
 def test_story_reports_days_on_which_everything_happens_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It also leaves the environment and the log level as they were."""
     monkeypatch.setenv("AGENTICPM_JIRA_URL", "http://127.0.0.1:9")
     before, level = dict(os.environ), logging.getLogger("holdfast").level
 

@@ -1,6 +1,4 @@
-"""One gateway for all tests of a process, and one without stages, whose requests stay where they were
-accepted.
-"""
+"""Fixtures: a gateway with all stages, and an idle one that accepts requests and processes none."""
 
 from __future__ import annotations
 

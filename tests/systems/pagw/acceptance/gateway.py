@@ -1,4 +1,4 @@
-"""Gateway in one process: its API over real HTTP, its stages, the payer, the issuer and the client's server.
+"""Harness: a gateway in one process, with its API, stages and external services over real HTTP.
 
 Stores are real (PostgreSQL from the wheel; tables, queues, objects and cache in memory). `Gateway` offers
 what a client has, a token for any tenant and an address, and what a test inspects: rows, objects, keys.
@@ -49,6 +49,8 @@ _references = itertools.count(1)
 
 @dataclass
 class ExternalServices:
+    """The sandboxes of token issuer, client's server and payer, with their addresses."""
+
     issuer: IssuerSandbox = field(default_factory=IssuerSandbox)
     client: ClientSandbox = field(default_factory=ClientSandbox)
     payer: PayerSandbox = field(
@@ -66,6 +68,8 @@ class ExternalServices:
 
 @dataclass
 class Gateway:
+    """A running gateway: calls as a client, and reads of its stores."""
+
     url: str
     stores: Stores
     services: ExternalServices
@@ -75,14 +79,17 @@ class Gateway:
     # --- as a client ----------------------------------------------------------------------------------------
 
     def headers(self, tenant: str = "acme", **token: Any) -> dict[str, str]:
+        """Return the Authorization header of a tenant's client. `token` goes to `mint_token`."""
         return {"authorization": f"Bearer {self.services.issuer.mint_token(tenant, **token)}"}
 
     def get(self, path: str, tenant: str = "acme", **headers: str) -> httpx2.Response:
+        """GET a path as a tenant's client."""
         return self.http.get(path, headers={**self.headers(tenant), **headers})
 
     def post(
         self, path: str, body: Any = None, tenant: str = "acme", headers: Mapping[str, str] | None = None
     ) -> httpx2.Response:
+        """POST bytes or JSON to a path as a tenant's client."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         all_headers = {"content-type": FHIR, **self.headers(tenant), **(headers or {})}
         return self.http.post(path, content=content, headers=all_headers)
@@ -90,12 +97,13 @@ class Gateway:
     def submit(
         self, body: Any = None, tenant: str = "acme", key: str | None = None, **headers: str
     ) -> httpx2.Response:
-        """Submit through the native API."""
+        """Submit through the native API, by default a new bundle under a new key."""
         body = build_request_bundle(reference=make_unique("R")) if body is None else body
         given = {"x-idempotency-key": key or make_unique("key"), **headers}
         return self.post("/pas/requests", body, tenant, given)
 
     def submit_accepted(self, body: Any = None, tenant: str = "acme", **headers: str) -> str:
+        """Submit through the native API, assert that it was accepted, and return the request's id."""
         answer = self.submit(body, tenant, **headers)
         assert answer.status_code == 202, answer.text
         return str(answer.json()["pagwId"])
@@ -106,7 +114,7 @@ class Gateway:
 
     def wait_for_end(self, pagw_id: str, tenant: str = "acme", *statuses: str) -> dict[str, Any]:
         """Wait until the request is finished or has one of `statuses`, and return it."""
-        from pagw.workers.sync_wait import ResponseReader
+        from pagw.workers.responses import ResponseReader
 
         async def wait() -> None:
             answers = ResponseReader(self.stores)
@@ -136,13 +144,16 @@ class Gateway:
     # --- stores ---------------------------------------------------------------------------------------------
 
     def run(self, work: Any) -> Any:
+        """Run a coroutine."""
         return asyncio.run(work)
 
     def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Run a SQL statement and return its rows."""
         with connect(self.database) as connection:
             return connection.execute(statement, values).fetchall()
 
     def read_audit(self, event_type: str, tenant: str = "acme") -> list[tuple[Any, ...]]:
+        """Return request id, actor, resource type and details of a tenant's audit events of one type."""
         return self.rows(
             "SELECT pagw_id, actor_id, resource_type, details FROM pagw.audit_log "
             "WHERE event_type = %s AND tenant = %s ORDER BY id",
@@ -151,7 +162,7 @@ class Gateway:
         )
 
     def wait_until_settled(self) -> dict[str, int]:
-        """Wait until all accepted requests have come to rest, and count what is stored."""
+        """Wait until all accepted requests have ended or are pended, and count what is stored."""
         moving = (
             "SELECT (SELECT count(*) FROM pagw.request_tracker WHERE completed_at IS NULL AND status <> "
             "'PENDED') + "
@@ -162,6 +173,7 @@ class Gateway:
         return self.count_stored()
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Poll until the condition is true. Fail after twenty seconds."""
         ends = time.monotonic() + 20
         while not condition():
             assert time.monotonic() < ends, "timed out"
@@ -174,6 +186,7 @@ class Gateway:
         return {**counts, "outbox": self.rows(other)[0][0], **self.run(self._count_keys_and_objects())}
 
     async def _count_keys_and_objects(self) -> dict[str, int]:
+        """Count the idempotency keys and the files of the request bucket."""
         keys = await self.stores.run(IdempotencyRecord.scan(reason="a test counts them"))
         files = await self.stores.run(original_bundle.list_objects())
         assert keys.cursor is None and files.cursor is None
@@ -181,11 +194,13 @@ class Gateway:
 
 
 def make_unique(name: str) -> str:
+    """Return the name with a number that no other call returns."""
     return f"{name}-{next(_references)}"
 
 
 @contextmanager
 def start_external_services() -> Iterator[ExternalServices]:
+    """Serve the sandboxes over HTTP until the block ends."""
     made = ExternalServices()
     with (
         serve_in_thread(build_issuer_app(made.issuer)) as issuer_url,
@@ -197,6 +212,7 @@ def start_external_services() -> Iterator[ExternalServices]:
 
 
 def build_variables(services: ExternalServices, url: str, **changes: str) -> dict[str, str]:
+    """Return the environment variables of a gateway at `url` that uses these services."""
     return {
         "PAGW_JWKS_URL": f"{services.issuer_url}/.well-known/jwks.json",
         "PAGW_TOKEN_ISSUER": ISSUER,
@@ -229,6 +245,7 @@ def start_gateway(services: ExternalServices, *components: str, **changes: str) 
 
 
 async def register(stores: Stores, payer_url: str, payer_id: str = DEFAULT_PAYER, *npis: str) -> None:
+    """Register the sandbox payer, and providers: by default those of the sample."""
     payer = PayerRow(
         payer_id=payer_id,
         name="Sandbox",

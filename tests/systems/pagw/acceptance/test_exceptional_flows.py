@@ -1,5 +1,7 @@
-"""Exceptional flows: payers that answer invalidly, too early, too often or never; unreachable subscribers;
-failures that are fixed. No decision is lost and no client is notified twice.
+"""Exceptional flows on the step-by-step pipeline: invalid, early, repeated or missing payer answers.
+
+Also unreachable subscribers, and failures that are fixed. No decision is lost and no client is notified
+twice.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from pagw.demo.sample.bundles import DEFAULT_PAYER, build_request_bundle, build_
 from pagw.demo.sandbox.payer_rules import PENDED_APPROVED
 from pagw.domain.statuses import Stage, Status
 from pagw.integrations.payers.config import parse_payer_config
-from pagw.model import files, notices, patterns
+from pagw.model import delivery_patterns, files, patterns
 from pagw.model.audit import Actor
 from pagw.model.entities import DeliveryMessage, StageMessage, SubscriptionRow
 from pagw.model.registries import get_payer
@@ -42,6 +44,7 @@ HOOK = "https://client.example/hooks/one"
 
 
 async def submit_pended(pipeline: Pipeline) -> str:
+    """Submit a request that the payer pends, and return its id."""
     pagw_id = await pipeline.submit(items=(PENDED_APPROVED,))
     await pipeline.settle()
     assert (await pipeline.request(pagw_id)).status is Status.PENDED
@@ -49,18 +52,20 @@ async def submit_pended(pipeline: Pipeline) -> str:
 
 
 async def settle_and_get_end(pipeline: Pipeline, pagw_id: str) -> tuple[Status, str | None]:
+    """Run the pipeline until nothing is left. Return the request's status and decision."""
     await pipeline.settle()
     request = await pipeline.request(pagw_id)
     return request.status, request.decision
 
 
 async def subscribe(pipeline: Pipeline, name: str, **members: Any) -> None:
+    """Create an active subscription to all requests of acme. `members` replace columns of its row."""
     row = SubscriptionRow(
         subscription_id=name, tenant="acme", status="active", endpoint=HOOK, organization=None,
         content="full-resource", secret_name=None, created_at=pipeline.now, updated_at=pipeline.now,
         ends_at=None, events=0, error=None,
     )  # fmt: skip
-    await pipeline.stores.run(notices.create_subscription(row.model_copy(update=members)))
+    await pipeline.stores.run(delivery_patterns.create_subscription(row.model_copy(update=members)))
 
 
 def list_deliveries(pipeline: Pipeline) -> dict[str, tuple[int, str]]:
@@ -72,6 +77,7 @@ def list_deliveries(pipeline: Pipeline) -> dict[str, tuple[int, str]]:
 
 
 def request_callback(pipeline: Pipeline, pagw_id: str, url: str = HOOK) -> None:
+    """Give the request a callback URL, as if its client had named one."""
     pipeline.execute(
         "UPDATE pagw.request_tracker SET metadata = metadata || %s::jsonb WHERE pagw_id = %s",
         json.dumps({"callbackUrl": url}),
@@ -80,6 +86,7 @@ def request_callback(pipeline: Pipeline, pagw_id: str, url: str = HOOK) -> None:
 
 
 async def set_payer_format(pipeline: Pipeline, format: str) -> None:
+    """Register the payer with another message format."""
     payer = await get_payer(pipeline.stores, DEFAULT_PAYER)
     assert payer is not None
     await register_payer(pipeline.operator, payer.model_copy(update={"format": format}), ANN)
@@ -352,7 +359,7 @@ def test_unreadable_subscription_is_disabled_and_others_are_notified() -> None:
     run_scenario(scenario)
 
 
-def test_request_ends_even_if_its_client_is_unreachable() -> None:
+def test_request_ends_without_a_delivery_if_its_callback_url_is_too_long() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         good, bad = await pipeline.submit(), await pipeline.submit()
         for pagw_id in (good, bad):
@@ -369,7 +376,7 @@ def test_request_ends_even_if_its_client_is_unreachable() -> None:
     run_scenario(scenario)
 
 
-def test_store_constraint_error_does_not_fail_the_request() -> None:
+def test_request_keeps_its_status_if_the_store_refuses_a_stages_write() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await pipeline.submit()
         await pipeline.settle(until=Stage.request_converter)
@@ -391,7 +398,7 @@ def test_each_end_is_announced_once_with_gapless_event_numbers() -> None:
         request_callback(pipeline, pagw_id)
         await set_payer_format(pipeline, "x12-278")
         assert await settle_and_get_end(pipeline, pagw_id) == (Status.FAILED, None)
-        first = await pipeline.stores.run(notices.delivery("acme", f"{pagw_id}#failed"))
+        first = await pipeline.stores.run(delivery_patterns.delivery("acme", f"{pagw_id}#failed"))
         await request_replay.replay(pipeline.operator, pagw_id, ANN)
         assert await settle_and_get_end(pipeline, pagw_id) == (Status.FAILED, None)
         handler = pipeline.handlers[Stage.subscription_handler]
@@ -419,7 +426,7 @@ def test_each_end_is_announced_once_with_gapless_event_numbers() -> None:
     run_scenario(scenario)
 
 
-def test_ended_subscription_receives_nothing() -> None:
+def test_waiting_delivery_is_given_up_after_its_subscription_ended() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         for name in ("sub-off", "sub-over"):
             await subscribe(pipeline, name)

@@ -1,4 +1,4 @@
-"""Every access pattern of the gateway is run and timed on the engine of its store.
+"""Every access pattern of the gateway is run and timed on the embedded engine of its store.
 
 No time is asserted: it depends on the machine and on the engine.
 """

@@ -1,4 +1,4 @@
-"""Sample data: requests of two tenants at every status, and the registries they need."""
+"""Sample data, loaded into real stores: requests of two tenants with every outcome, and registries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 @pytest.mark.proves("PG-20")
 @pytest.mark.proves("PG-21")
-def test_sample_covers_every_status_and_a_second_run_adds_nothing(settings: Settings) -> None:
+def test_sample_has_every_outcome_and_a_second_run_adds_nothing(settings: Settings) -> None:
     async def run() -> None:
         async with open_stores(SYSTEM, settings) as stores:
             reports: list[tuple[str, int, int]] = []
@@ -85,7 +85,7 @@ def test_keeps_an_already_registered_payer(settings: Settings) -> None:
     asyncio.run(run())
 
 
-def test_unreachable_payer_leaves_requests_before_it(
+def test_sample_requests_stop_before_an_unreachable_payer(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:

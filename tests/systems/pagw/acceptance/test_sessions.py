@@ -1,6 +1,4 @@
-"""Sessions: a token is shown once and replaced by an id on reads. Losing the cache only requires a new
-login.
-"""
+"""Sessions over HTTP: an id replaces the token on reads; losing the cache only requires a new login."""
 
 from __future__ import annotations
 
@@ -13,6 +11,7 @@ from tests.systems.pagw.acceptance.gateway import Gateway, expect_outcome
 
 
 def log_in(gateway: Gateway, tenant: str = "acme") -> httpx2.Response:
+    """Start a session and return the response."""
     answer = httpx2.post(f"{gateway.url}/sessions", headers=gateway.headers(tenant))
     assert answer.status_code == 201, answer.text
     return answer
@@ -94,7 +93,7 @@ def test_session_expires_no_later_than_its_token(idle_gateway: Gateway) -> None:
     assert idle_gateway.run(idle_gateway.stores.run(SESSIONS.cached.get(**place))) is None
 
 
-def test_refuses_a_session_for_an_expired_or_unreadable_token(idle_gateway: Gateway) -> None:
+def test_refuses_a_session_for_an_expired_token_or_one_without_a_read_scope(idle_gateway: Gateway) -> None:
     # Calls accept a token for some seconds after its expiry, because clocks differ.
     ended = idle_gateway.headers(lifetime_s=-10)
     assert httpx2.get(f"{idle_gateway.url}/pas/requests", headers=ended).status_code == 200

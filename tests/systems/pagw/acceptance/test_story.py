@@ -1,6 +1,4 @@
-"""Story of `holdfast demo pagw`, run on the sample and again on the same data. Its claims are checked in the
-stores and at the external services, not in its text.
-"""
+"""Story of `holdfast demo pagw`, run twice on one sample and checked in the stores, not in its text."""
 
 from __future__ import annotations
 
@@ -52,6 +50,7 @@ class StoryRun:
     trails: dict[str, RequestTrail]
 
     def get_trail(self, name: str) -> RequestTrail:
+        """Return the trail of the story's request with this name."""
         return next(trail for key, trail in self.trails.items() if key.endswith(f"-{name}"))
 
 
@@ -66,6 +65,7 @@ class StoryRuns:
         self.sampled = 0
 
     async def run_all(self, folder: Path, sql: str, watch: Any) -> None:
+        """Load the sample, run the story twice, and read what the tests check."""
         settings = replace(build_story_settings(SYSTEM, folder), sql=sql)
         async with open_stores(SYSTEM, settings) as stores:
             assert SYSTEM.sample is not None
@@ -84,6 +84,7 @@ class StoryRuns:
 
 
 async def _run_once(stores: Stores, folder: Path, watch: Any, known: set[str]) -> StoryRun:
+    """Run the story and return it with the trails of its requests, without those in `known`."""
     said = StringIO()
     assert isinstance(stores.clock, RunClock)
     await story.run_story(stores, Console(file=said, width=100), stores.clock, folder)
@@ -100,6 +101,7 @@ async def _run_once(stores: Stores, folder: Path, watch: Any, known: set[str]) -
 
 
 async def _list_refusals(stores: Stores) -> list[dict[str, Any]]:
+    """Return the details of the tenant's refused calls."""
     until = datetime.fromtimestamp(stores.clock.now() + 1, UTC)
     rows = await stores.run(
         patterns.audit_between(TENANT, datetime.fromtimestamp(0, UTC), until, limit=10_000)
@@ -115,6 +117,7 @@ class DemoRecorder:
 
     @asynccontextmanager
     async def open(self, *given: Any) -> AsyncIterator[DemoProcesses]:
+        """Open the demo as `open_demo` does, and record it."""
         async with open_demo(*given) as stage:
             self.demos.append(stage)
             yield stage

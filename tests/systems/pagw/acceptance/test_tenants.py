@@ -1,4 +1,4 @@
-"""Tenants: no documented route reaches another tenant's data."""
+"""Tenants over HTTP: no documented route reaches another tenant's data."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ def list_routes(gateway: Gateway) -> list[tuple[str, str]]:
 def request_as(
     gateway: Gateway, method: str, path: str, named: dict[str, str], tenant: str
 ) -> httpx2.Response:
+    """Call a route as a tenant, with the path parameters in `named`."""
     address = re.sub(r"{(\w+)}", lambda match: named[match[1]], path)
     headers = {"content-type": "application/fhir+json", **gateway.headers(tenant)}
     body = json.dumps(build_subscription(gateway)).encode() if method in ("put", "post") else None

@@ -1,4 +1,4 @@
-"""`holdfast up pagw` without any settings: sandboxes, secrets and addresses are configured automatically."""
+"""`holdfast up pagw` without settings: it configures sandboxes, secrets and addresses by itself."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ def start_up(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def _read_addresses(process: subprocess.Popen[str], wanted: set[str]) -> dict[str, str]:
+    """Read the process's output until it has printed the addresses of all `wanted` servers."""
     assert process.stdout is not None
     found: dict[str, str] = {}
     while not wanted <= set(found):
@@ -61,7 +62,7 @@ def _read_addresses(process: subprocess.Popen[str], wanted: set[str]) -> dict[st
 
 @pytest.mark.proves("PG-43")
 @pytest.mark.proves("PG-56")
-def test_client_gets_a_token_and_sees_its_request_completed(tmp_path: Path) -> None:
+def test_request_completes_end_to_end_and_the_readme_commands_work(tmp_path: Path) -> None:
     with start_up(tmp_path) as at, httpx.Client(timeout=WAIT_S) as http:
         proof = ("acme-client", get_secret("acme-client"))
         answer = http.post(f"{at['issuer']}/token", data={"grant_type": "client_credentials"}, auth=proof)
@@ -122,6 +123,7 @@ def _run_readme_commands(folder: Path, at: dict[str, str]) -> None:
 
 
 def _wait_until(http: httpx.Client, url: str, holds: Any = None, **wanted: Any) -> None:
+    """Poll a URL until its body has the `wanted` fields, or `holds` accepts it. Fail after `WAIT_S`."""
     ends = time.monotonic() + WAIT_S
     while True:
         body = http.get(url).raise_for_status().json()

@@ -1,4 +1,4 @@
-"""Pipeline driven step by step: each stage is called in turn as its own component, on a manual clock.
+"""Harness: the pipeline driven step by step, each stage as its own component, on a manual clock.
 
 Nothing runs in the background. `settle` publishes the outbox and handles the queues until both are empty. The
 payer is called over HTTP. `Pipeline` also reads and changes rows with plain SQL.
@@ -77,6 +77,8 @@ class ManualClock:
 
 @dataclass
 class Pipeline:
+    """A gateway's stores and stages, and the sandbox payer."""
+
     stores: Stores
     clock: ManualClock
     database: str
@@ -86,11 +88,13 @@ class Pipeline:
     # --- requests -------------------------------------------------------------------------------------------
 
     async def submit(self, tenant: str = "acme", key: str | None = None, **bundle: Any) -> str:
+        """Submit a new bundle and return the request's id. `bundle` goes to `build_request_bundle`."""
         number = next(_numbers)
         made = build_request_bundle(reference=f"OPS-{number}", **bundle)
         return await self.submit_bundle(made, tenant, key or f"ops-key-{number}")
 
     async def submit_bundle(self, bundle: dict[str, Any], tenant: str, key: str) -> str:
+        """Submit this bundle under a key and return the request's id."""
         submission = Submission(tenant, key, json.dumps(bundle).encode())
         intake = Intake(self.stores.for_component("api"), PagwSettings(), RequestLookup.open())
         return (await intake.accept(submission)).pagw_id
@@ -112,6 +116,7 @@ class Pipeline:
                 return
 
     async def _drain(self, queue: QueuePatterns, handle: Callable[[Any], Coroutine[Any, Any, None]]) -> int:
+        """Handle up to ten messages of a queue, and return how many."""
         received = await self.stores.run(queue.receive(10, 0.0))
         for each in received:
             await handle(each)
@@ -126,11 +131,12 @@ class Pipeline:
         callback = {"reference": pagw_id, "payer_reference": "PA-1", "status": status, "decision": said}
         await self.send_callback(callback)
 
-    async def send_callback(self, told: dict[str, Any]) -> None:
-        body = json.dumps(told).encode()
+    async def send_callback(self, answer: dict[str, Any]) -> None:
+        """Send the payer's answer as a signed callback, and check that it was accepted."""
+        body = json.dumps(answer).encode()
         headers = {SIGNATURE_HEADER: sign(CALLBACK_SECRET, body, self.clock.now())}
         taking = PayerCallbacks(self.stores.for_component("payer-callbacks"), open_secrets())
-        assert await taking.receive(DEFAULT_PAYER, headers, body) == told["reference"]
+        assert await taking.receive(DEFAULT_PAYER, headers, body) == answer["reference"]
 
     async def record_payer_answer(
         self, pagw_id: str, outcome: str, status: str = "final", **decision: Any
@@ -156,10 +162,12 @@ class Pipeline:
         return found
 
     def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Run a SQL statement and return its rows."""
         with connect(self.database) as connection:
             return connection.execute(statement, values).fetchall()
 
     def execute(self, statement: str, *values: Any, **named: Any) -> None:
+        """Run a SQL statement that changes rows or tables."""
         with connect(self.database) as connection:
             connection.execute(statement, named or values)
 
@@ -182,6 +190,7 @@ Scenario = Callable[[Pipeline], Coroutine[Any, Any, None]]
 @contextmanager
 def serve_payer(clock: ManualClock) -> Iterator[tuple[PayerSandbox, str]]:
     # Pended requests stay pended until the scenario decides them, however far the clock moves.
+    """Serve the sandbox payer, which decides a pended request only on demand."""
     sandbox = PayerSandbox(clock=clock, client_id="pagw", client_secret=CLIENT_SECRET, decide_after_s=FAR_S)
     with serve_in_thread(build_payer_app(sandbox)) as url:
         yield sandbox, url
@@ -207,4 +216,5 @@ def run_scenario(scenario: Scenario) -> None:
 
 
 def _view(stores: Stores, stage: Stage) -> Stores:
+    """Return the stores with the permissions of a stage."""
     return stores.for_component(stage.service)

@@ -1,4 +1,4 @@
-"""Schema made by the migrations, compared with the document's own DDL in one real database."""
+"""Schema that the migrations create, compared with the document's own DDL in real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -99,6 +99,7 @@ def catalogue(database: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 def list_columns(catalogue: psycopg.Connection[Any], schema: str) -> dict[tuple[str, str], tuple[Any, ...]]:
+    """Return type, length, nullability and default of each (table, column) of a schema."""
     return {(row[0], row[1]): row[2:] for row in catalogue.execute(COLUMNS, (schema,))}
 
 
@@ -140,7 +141,7 @@ def test_column_defaults_match_the_document(
 @pytest.mark.proves("PG-16")
 @pytest.mark.proves("PG-18")
 @pytest.mark.proves("PG-X10")
-def test_every_documented_index_exists_and_the_outbox_index_is_smaller(
+def test_every_documented_index_exists_and_the_outbox_index_is_partial(
     catalogue: psycopg.Connection[Any],
 ) -> None:
     def list_indexes(schema: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Status transitions on the real database: allowed ones happen, all others are refused."""
+"""Status transitions on real PostgreSQL: allowed ones happen, all others are refused."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_request_takes_only_allowed_transitions_and_records_the_time() -> None:
 @pytest.mark.proves("PG-X26")
 @pytest.mark.proves("PG-X27")
 @pytest.mark.proves("PG-23")
-def test_second_writer_or_stale_status_rolls_back() -> None:
+def test_stale_status_rolls_back_its_transaction_and_writes_record_the_time() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await pipeline.submit()
         before = pipeline.rows("SELECT count(*) FROM pagw.outbox")

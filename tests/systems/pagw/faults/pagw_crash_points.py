@@ -52,16 +52,22 @@ R = TypeVar("R")
 
 @dataclass
 class CrashPoint:
+    """A point at which the process kills itself: before or after the operation of a kind whose count `left`
+    reaches 0.
+    """
+
     kind: str
     moment: str
     left: int
 
     @classmethod
     def parse(cls, text: str) -> CrashPoint:
+        """Parse a crash point such as `commit after 12`; an empty text never crashes."""
         kind, moment, number = text.split() or ("none", "after", "0")
         return cls(kind, moment, int(number))
 
     async def run(self, kind: Kind | None, call: Callable[[], Awaitable[R]]) -> R:
+        """Run an operation of this kind. Kill the process before or after it if this is the crash point."""
         if kind != self.kind:
             return await call()
         self.left -= 1
@@ -75,7 +81,7 @@ class CrashPoint:
 
 
 class CrashingEngine:
-    """Engine that counts its requests and dies at the crash point."""
+    """Engine that counts its operations and dies at the crash point."""
 
     def __init__(self, engine: Any, crash_point: CrashPoint) -> None:
         self._engine, self._crash_point = engine, crash_point
@@ -91,6 +97,7 @@ class CrashingEngine:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
+        """Open a transaction of the engine, whose commit counts towards the crash point."""
         context = self._engine.transaction()
         transaction = await context.__aenter__()
         try:
@@ -111,10 +118,12 @@ def add_crash_point(stores: Stores, crash_point: CrashPoint) -> Stores:
 
 
 def _make_opener(engines: Engines, name: str, crash_point: CrashPoint) -> Callable[[], Any]:
+    """Return a function that opens the engine with the crash point."""
     return lambda: CrashingEngine(engines.get(name), crash_point)
 
 
 def _run() -> None:
+    """Run the `holdfast` command with the crash point of the environment."""
     crash_point = CrashPoint.parse(os.environ.get(VARIABLE, ""))
     open_stores, original_post = holdfast.runtime.open_stores, PayerClient._post
 

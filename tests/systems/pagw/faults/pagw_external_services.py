@@ -1,4 +1,4 @@
-"""External services of PAGW in one process that is never killed, for the `test_pagw_….py` next to it.
+"""Sandboxes of PAGW's external services in one process that the fault tests never kill.
 
     python -m tests.systems.pagw.faults.pagw_external_services FOLDER CLOCK
 
@@ -33,6 +33,8 @@ CLIENT_TOKEN_LIFE_S: Final = 10**7
 
 
 class RecordingPayerState(PayerState):
+    """Payer state that records in the ledger every repeated request to act."""
+
     def act(
         self, request: AuthorizationRequest, body: Mapping[str, Any], former: str, decide_after_s: float
     ) -> Authorization:
@@ -42,6 +44,7 @@ class RecordingPayerState(PayerState):
 
 
 def main(folder: str, clock_file: str) -> None:
+    """Serve the sandboxes, print their addresses as JSON, and run until standard input is closed."""
     clock, ledgers = RunClock(Path(clock_file)), Path(folder)
     payer = PayerSandbox(
         clock=clock,

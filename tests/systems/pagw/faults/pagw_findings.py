@@ -1,5 +1,4 @@
-"""Findings of a run in the four stores and at the external services, and checks of them for
-`test_pagw_killed.py`.
+"""Findings of a run in the stores and at the sandboxes, and their checks, for `test_pagw_killed.py`.
 
 Everything is read when all processes have stopped. Each check compares sources that do not depend on each
 other.
@@ -45,6 +44,8 @@ GIVEN_UP: Final = "given_up"
 
 @dataclass
 class Findings:
+    """Everything that a run left: rows, records and files of the gateway, and the sandboxes' ledgers."""
+
     requests: dict[str, dict[str, Any]]
     audit: list[dict[str, Any]]
     deliveries: dict[str, dict[str, Any]]
@@ -57,6 +58,7 @@ class Findings:
     received: dict[str, ReceivedCall] = field(repr=False)
 
     def list_status_events(self, pagw_id: str) -> list[dict[str, Any]]:
+        """Return the audit events of a request's status changes, oldest first."""
         return [each for each in self.audit if each["pagw_id"] == pagw_id and each["event_type"] == "STATUS"]
 
     def group_ledger(self, entry_type: str) -> dict[str, list[dict[str, Any]]]:
@@ -69,6 +71,7 @@ class Findings:
 
 
 async def collect_findings(processes: PagwProcesses, stores: Stores) -> Findings:
+    """Read everything that the run left in the stores and at the sandboxes."""
     records = [
         each async for each in stores.each(IdempotencyRecord.scan(reason="A test looks at all of them"))
     ]
@@ -87,6 +90,7 @@ async def collect_findings(processes: PagwProcesses, stores: Stores) -> Findings
 
 
 async def _read_files(stores: Stores, bucket: str) -> dict[str, bytes]:
+    """Return the contents of all objects of a bucket, by key."""
     engine, files, cursor = stores.engines.get("objects"), dict[str, bytes](), None
     while True:
         page = await engine.run(ListObjects(bucket=bucket, cursor=cursor))
@@ -164,7 +168,10 @@ def check_payer(findings: Findings) -> None:
 def check_clients(
     findings: Findings, service_urls: Mapping[str, str], subscriptions: Mapping[str, tuple[str, str]]
 ) -> None:
-    """Check that each client gets every notification at least once, with one body per id."""
+    """Check that each client gets every notification at least once, with one body per id.
+
+    `subscriptions` maps an id to the tenant and the NPI whose requests it announces.
+    """
     wanted = dict[str, str]()
     for id, row in findings.requests.items():
         suffixes, suffix = ("failed", "#f") if row["status"] == "FAILED" else ("callback", "")
@@ -245,8 +252,8 @@ def check_objects(findings: Findings) -> None:
 
 
 def check_privacy(processes: PagwProcesses, people: int) -> None:
-    """Check that no patient data is outside the requests' own files or in a log, and that the scanner
-    works.
+    """Check that no data of the first `people` patients is outside the requests' own files or in a log, and
+    that the scanner finds planted data.
     """
     sought = list_needles(people)
     own = processes.data / "objects" / requests_bucket.physical_name("test")
@@ -267,8 +274,8 @@ def check_privacy(processes: PagwProcesses, people: int) -> None:
 
 
 def list_needles(people: int) -> list[str]:
-    """Return names, member ids, birth dates and addresses, without postal codes: these could be any
-    number.
+    """Return names, member ids, birth dates and addresses of the patients, without short numbers such as
+    postal codes, which could be any number.
     """
     everybody = [*PEOPLE, *(get_person(number) for number in range(people))]
     words = {word for each in everybody for word in (*each.secrets, each.born, each.postal_code)}

@@ -1,5 +1,4 @@
-"""Intake of requests, each in a forked process that kills itself at a given point, for
-`test_pagw_intake_killed.py`.
+"""Intake of requests in forks that kill themselves at a crash point (`test_pagw_intake_killed.py`).
 
     python -m tests.systems.pagw.faults.pagw_intake_process
 
@@ -40,10 +39,12 @@ class Order:
 
     @property
     def body(self) -> bytes:
+        """The request's bundle as JSON."""
         return json.dumps(build_request_bundle(reference=f"R-{self.key}", items=self.codes)).encode()
 
 
 def main() -> None:
+    """Fork for each order on standard input, and print its result and exit code."""
     _warm_up()
     for line in sys.stdin:
         child = os.fork()
@@ -62,6 +63,7 @@ def _warm_up() -> None:
 
 
 def _run_order(order: Order) -> None:
+    """Take the request in, print the result and end the forked process."""
     try:
         _print_json(asyncio.run(_take_in(order)))
         os._exit(0)
@@ -70,6 +72,7 @@ def _run_order(order: Order) -> None:
 
 
 async def _take_in(order: Order) -> dict[str, Any]:
+    """Accept the request as the API does. Return its id, or why it was refused."""
     async with open_stores(SYSTEM) as stores:
         own = add_crash_point(stores, CrashPoint.parse(order.crash_point)).for_component("api")
         try:

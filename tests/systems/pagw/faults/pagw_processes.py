@@ -1,4 +1,4 @@
-"""Gateway as processes: API, pipeline, one PostgreSQL for all of them and the external services.
+"""Harness: the gateway's API, pipeline, PostgreSQL and external services as processes.
 
 API and pipeline run by the command line, may get a crash point (`pagw_crash_points.py`), and are replaced
 when they are dead. PostgreSQL is killed too, and restarted by the first process that finds it down.
@@ -90,24 +90,29 @@ class PagwProcesses(SystemStage):
 
     @property
     def apis(self) -> list[str]:
+        """The addresses of the API processes."""
         return [f"http://127.0.0.1:{port}" for port in self.ports]
 
     def mint_token(self, tenant: str) -> str:
+        """Return a token of the tenant's client, valid for the whole run."""
         return self._issuer.mint_token(tenant)
 
     # --- workers --------------------------------------------------------------------------------------------
 
     def add_api(self, number: int = 0, crash_point: str = "") -> Process:
+        """Start the API process `number`, without waiting until it is ready."""
         return self._start_worker(
             f"api {number}", crash_point, API_COMPONENTS, "--port", str(self.ports[number])
         )
 
     def add_pipeline(self, number: int = 0, crash_point: str = "") -> Process:
+        """Start the pipeline process `number`, without waiting until it is ready."""
         return self._start_worker(f"pipeline {number}", crash_point, PIPELINE_COMPONENTS)
 
     def _start_worker(
         self, name: str, crash_point: str, components: tuple[str, ...], *arguments: str
     ) -> Process:
+        """Start `holdfast run pagw` with these components and a crash point; empty for none."""
         chosen = [word for each in components for word in ("--component", each)]
         process = self.start_process(
             name.replace(" ", "-"),
@@ -147,6 +152,7 @@ class PagwProcesses(SystemStage):
         return name
 
     def read_first_line(self, process: Process) -> str:
+        """Wait until the process is ready, and return the line it prints then."""
         self.ready.add(process)
         return super().read_first_line(process)
 
@@ -163,6 +169,7 @@ class PagwProcesses(SystemStage):
         self.workers.clear()
 
     def kill_postgres(self) -> bool:
+        """Kill PostgreSQL. Return False if it is down already."""
         server = find_running_server(self.postgres)
         if server is None:  # a process is about to start it
             return False
@@ -181,9 +188,11 @@ class PagwProcesses(SystemStage):
             return [dict(row) for row in connection.execute(text.encode()).fetchall()]
 
     def post_to(self, service: str, path: str, body: Any) -> None:
+        """POST JSON to the sandbox of a service."""
         httpx2.post(self.service_urls[service] + path, json=body, timeout=PATIENCE_S).raise_for_status()
 
     def get_from(self, service: str, path: str) -> Any:
+        """GET JSON from the sandbox of a service."""
         return httpx2.get(self.service_urls[service] + path, timeout=PATIENCE_S).raise_for_status().json()
 
 

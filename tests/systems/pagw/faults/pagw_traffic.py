@@ -1,5 +1,4 @@
-"""Random prior-authorization requests and the clients that send them: concurrent copies and retries after
-failures.
+"""Random prior-authorization requests, and the clients that send them in copies and with retries.
 
 Requests belong to two tenants and three clinics, native and FHIR; payers approve, deny, modify or pend them.
 Later requests update or cancel former ones, some twice. A client retries until its request is accepted,
@@ -45,13 +44,13 @@ CODES: Final[Mapping[str, tuple[str, int]]] = {
 CLINICS: Final = PROVIDER_NPIS[:3]
 SUBSCRIBED: Final = (("acme", CLINICS[0]), ("acme", CLINICS[1]), ("zenith", CLINICS[0]))
 CHANGES_SHARE: Final = 0.2
-COPIES_MAX: Final = 4
+MAX_COPIES: Final = 4
 GIVES_UP_SHARE: Final = 0.08
 OTHER_PAYLOAD_SHARE: Final = 0.15
 ANSWER_S: Final = 30.0
 RETRY_S: Final = 0.3
 # Clients back off, so that the clock can move past the lease of a dead process.
-RETRY_S_MAX: Final = 4.0
+MAX_RETRY_S: Final = 4.0
 
 Api = Literal["native", "fhir"]
 Kind = Literal["submit", "update", "cancel"]
@@ -96,7 +95,7 @@ class ClientRequest:
 
 
 def make_traffic(random: Random, count: int) -> list[ClientRequest]:
-    """Make random requests. Changes come after the requests they change."""
+    """Make `count` random requests. Updates and cancellations come after the requests they change."""
     changes = int(count * CHANGES_SHARE)
     asked = [_make_submission(random, number) for number in range(count - changes)]
     formers = [each for each in asked if not each.gives_up]
@@ -110,6 +109,7 @@ def make_traffic(random: Random, count: int) -> list[ClientRequest]:
 
 
 def _make_submission(random: Random, number: int) -> ClientRequest:
+    """Make a new request with a random code, clinic and attachment."""
     code = random.choices(list(CODES), [often for _, often in CODES.values()])[0]
     npi = random.choice(CLINICS)
     attachments = [SampleAttachment()] if random.random() < 0.2 else []
@@ -124,6 +124,7 @@ def _make_submission(random: Random, number: int) -> ClientRequest:
 
 
 def _make_change(random: Random, number: int, former: ClientRequest, kind: Kind) -> ClientRequest:
+    """Make an update or a cancellation of the request `former`."""
     reference = f"R-{number}"
     if kind == "cancel":
         bundle = build_cancel_bundle(former.bundle, reference=reference)
@@ -143,6 +144,7 @@ def _make_request(
     tenant: str | None = None,
     expected_decision: str | None = None,
 ) -> ClientRequest:
+    """Make a request with random API, callback, key, copies and patience."""
     door: Api = random.choice(("native", "native", "fhir"))
     gives_up = random.random() < GIVES_UP_SHARE
     return ClientRequest(
@@ -154,7 +156,7 @@ def _make_request(
         expected_decision=expected_decision,
         callback=random.choice(("client", "client", "client", "gone", None)) if door == "native" else None,
         has_key=door == "native" or random.random() < 0.5,
-        copies=1 if gives_up else random.randint(1, COPIES_MAX),
+        copies=1 if gives_up else random.randint(1, MAX_COPIES),
         gives_up=gives_up,
         tries_other=random.random() < OTHER_PAYLOAD_SHARE,
     )
@@ -178,6 +180,7 @@ class Clients:
         await self._http.aclose()
 
     async def subscribe(self) -> None:
+        """Create the subscriptions in `SUBSCRIBED`, and check that each is active."""
         for tenant, npi in SUBSCRIBED:
             endpoint = f"{self._processes.service_urls['client']}/notifications/{tenant}"
             wanted = SubscriptionRequest(topic=TOPIC, organization=npi, endpoint=endpoint)
@@ -221,9 +224,10 @@ class Clients:
                 return ""
             self._check_retryable(answer)
             await asyncio.sleep(pause_s * self._random.uniform(0.5, 1.5))
-            pause_s = min(RETRY_S_MAX, pause_s * 2)
+            pause_s = min(MAX_RETRY_S, pause_s * 2)
 
     async def _expect_mismatch(self, request: ClientRequest) -> None:
+        """Send another payload under the request's key until it is refused with 422."""
         while True:
             answer = await self._request(request, request.other_body)
             if answer is not None and answer.status_code == 422:
@@ -239,6 +243,7 @@ class Clients:
         assert int(answer.headers["retry-after"]) >= 0
 
     async def _request(self, request: ClientRequest, body: bytes) -> httpx2.Response | None:
+        """Submit the request with this body. Return the response, or None without one."""
         headers = {"x-idempotency-key": request.key} if request.has_key else {}
         if request.callback is not None:
             headers["x-callback-url"] = (
@@ -252,6 +257,7 @@ class Clients:
     async def _post(
         self, tenant: str, path: str, body: bytes, headers: dict[str, str], api: str | None = None
     ) -> httpx2.Response | None:
+        """POST to an API, by default a random one. Return the response, or None without one."""
         own = {
             "authorization": f"Bearer {self._tokens[tenant]}",
             "content-type": "application/fhir+json",
@@ -267,6 +273,7 @@ class Clients:
         return answer
 
     async def _wait_until_changeable(self, former: ClientRequest) -> None:
+        """Wait until the payer has the request, so that it may be updated or cancelled."""
         headers = {"authorization": f"Bearer {self._tokens[former.tenant]}"}
         while True:
             api = self._random.choice(self._processes.apis)
@@ -280,6 +287,7 @@ class Clients:
 
 
 def _get_id(answer: httpx2.Response) -> str:
+    """Return the request's id in the response of either API."""
     if answer.status_code == 200:
         return str(answer.headers["x-pagw-id"])
     return str(answer.json()["pagwId"])

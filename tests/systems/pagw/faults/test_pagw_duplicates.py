@@ -1,5 +1,6 @@
-"""Concurrent copies of a request at two API processes: one is accepted, the others get 409 or the stored
-answer, and another payload under the same key is refused.
+"""Fifty concurrent copies of a request at two API processes: exactly one is processed.
+
+The others get 409 or the stored answer, and another payload under the same key is refused.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def test_one_of_fifty_concurrent_copies_is_processed(tmp_path: Path) -> None:
 
 
 async def _check_duplicates(processes: PagwProcesses) -> None:
+    """Send copies, a late copy, another payload, racing payloads, and another tenant's request."""
     asked, other = (json.dumps(build_request_bundle(items=[code])).encode() for code in ("99213", DENIED))
     async with httpx2.AsyncClient(timeout=60) as http:
         desk = ApiClient(processes, http)
@@ -54,10 +56,13 @@ async def _check_duplicates(processes: PagwProcesses) -> None:
 
 
 class ApiClient:
+    """Client of the native API at all API processes."""
+
     def __init__(self, processes: PagwProcesses, http: httpx2.AsyncClient) -> None:
         self._processes, self._http = processes, http
 
     async def post(self, key: str, body: bytes, number: int = 0, tenant: str = "acme") -> httpx2.Response:
+        """Submit a body under a key. `number` chooses the API process."""
         headers = {
             "authorization": f"Bearer {self._processes.mint_token(tenant)}",
             "content-type": "application/fhir+json",
@@ -99,6 +104,7 @@ def _check_mixed(processes: PagwProcesses, answers: list[httpx2.Response]) -> No
 
 
 def _check_refused(answer: httpx2.Response) -> None:
+    """Check that the answer is a 422 for another payload under the same key."""
     assert answer.status_code == 422
     assert answer.json()["resourceType"] == "OperationOutcome"
     assert answer.json()["issue"][0]["code"] == "conflict"

@@ -1,5 +1,6 @@
-"""Intake killed at every critical point: a retry continues the same request, with one row, one file and one
-message. Files of abandoned requests are swept, and nothing else.
+"""Intake processes killed at every critical point: a retry continues the same request.
+
+There is one row, one file and one message. Files of abandoned requests are swept, and nothing else.
 """
 
 from __future__ import annotations
@@ -111,6 +112,7 @@ class IntakeProcess:
         return self._loop.run(self._stores.run(patterns.submission(f"acme:{key}")))
 
     def list_files(self) -> list[str]:
+        """Return the keys of all files in the request bucket."""
         listing = ListObjects(bucket=requests_bucket.physical_name("test"))
         page = self._loop.run(self._stores.engines.get("objects").run(listing))
         return [each.key for each in page.objects]
@@ -121,9 +123,11 @@ class IntakeProcess:
             return {key for (key,) in connection.execute("SELECT s3_request_key FROM pagw.request_tracker")}
 
     def sweep(self) -> int:
+        """Sweep orphaned files and return how many were removed."""
         return self._loop.run(sweep(self._stores)).files
 
     def count_rows(self, key: str, id: str) -> dict[str, int]:
+        """Count the rows, audit events and messages of a request id and of its key."""
         with closing(connect(self.sql)) as connection:
             found = connection.execute(COUNTS.encode(), {"id": id, "key": f"acme:{key}"})
             row = found.fetchone()
@@ -166,6 +170,7 @@ def _check_in_progress(intake: IntakeProcess, name: str) -> None:
 
 
 def _check_single_request(intake: IntakeProcess, name: str, id: str) -> None:
+    """Check that repeats are replayed, and that the request has one row, event, message and file."""
     once = {"rows": 1, "of_key": 1, "steps": 1, "messages": 1}
     assert intake.submit(Order(name)) == {"id": id, "replayed": True}
     assert intake.submit(Order(name, codes=("15820",))) == {"refused": "IdempotencyMismatch"}

@@ -1,9 +1,8 @@
-"""Gateway under kills: requests arrive in concurrent copies, the payer and the clients' servers fail, and
-processes and PostgreSQL are killed at random and at crash points. Every request ends, the payer acts once
-for each, clients get one body per id, the audit is complete, no file is left over, and no patient data
-leaks.
+"""Every request ends, and the payer acts once, while processes and PostgreSQL are killed.
 
-`make soak` runs the full sizes, `make test` a tenth of them.
+Requests arrive in concurrent copies, the payer and the clients' servers fail, and processes and PostgreSQL
+are killed at random and at crash points. Clients get one body per id, the audit is complete, no file is left
+over, and no patient data leaks. `make soak` runs the full sizes, `make test` a tenth of them.
 """
 
 from __future__ import annotations
@@ -77,6 +76,7 @@ class Run:
 
     @property
     def completed(self) -> int:
+        """The number of ended requests; 0 while PostgreSQL is down."""
         with suppress(psycopg.Error, AssertionError):  # PostgreSQL is down
             [row] = self.processes.query("SELECT count(completed_at) AS n FROM pagw.request_tracker")
             return int(row["n"])
@@ -117,6 +117,9 @@ def test_every_request_ends_once_despite_kills(tmp_path: Path) -> None:
 
 
 async def _run(processes: PagwProcesses, random: Random) -> tuple[Run, findings.Findings]:
+    """Send all requests while processes are killed, wait until all have ended, sweep, and collect the
+    findings.
+    """
     crash_points = {"pipeline": list(_draw_crash_points(random, PIPELINE_CRASH_POINTS, PIPELINE_CRASHES))}
     crash_points["api"] = list(_draw_crash_points(random, API_CRASH_POINTS, API_CRASHES))
     async with Clients(processes, random) as clients, processes.open_stores() as stores:
@@ -168,6 +171,7 @@ async def _set_up(run: Run) -> None:
 
 
 def _next_crash_point(run: Run, kind: str) -> str:
+    """Return the next crash point of an `api` or `pipeline` process; empty if all are used."""
     return run.crash_points[kind].pop() if run.crash_points[kind] else ""
 
 
@@ -180,6 +184,7 @@ async def _replace_crashed(run: Run) -> None:
 
 
 def _replace(run: Run, name: str) -> None:
+    """Start a new process in the place of a dead one."""
     kind, number = name.split()
     add = run.processes.add_api if kind == "api" else run.processes.add_pipeline
     add(int(number), _next_crash_point(run, kind))
@@ -198,6 +203,7 @@ async def _kill_at_random(run: Run) -> None:
 
 
 def _kill(run: Run, kind: str) -> bool:
+    """Kill PostgreSQL, or a random process of this kind, and replace it. Return False if none is running."""
     if kind == "postgres":
         return run.processes.kill_postgres()
     alive = [
@@ -210,6 +216,7 @@ def _kill(run: Run, kind: str) -> bool:
 
 
 async def _send_and_settle(run: Run, stores: Stores) -> None:
+    """Send all requests, wait until all have ended, and repeat some of them."""
     turns = asyncio.Semaphore(CONCURRENCY)
     sent = {each: asyncio.Event() for each in run.requests}
 
@@ -239,6 +246,9 @@ async def _wait_until_settled(run: Run, stores: Stores) -> None:
 
 
 async def _is_quiet(run: Run, stores: Stores) -> bool:
+    """Return whether nothing waits in queues, outbox, deliveries, requests or at the payer. Redrive dead
+    letters.
+    """
     payer = run.processes.get_from("payer", "/sandbox/callbacks")
     waiting = 0
     for report in await get_queue_reports(stores, SYSTEM.queues):
@@ -268,6 +278,7 @@ async def _archive_sweep(run: Run, stores: Stores) -> None:
 
 
 def _summarise(run: Run, seen: findings.Findings) -> str:
+    """Return the numbers of the run as one line."""
     statuses: dict[str, int] = {}
     for row in seen.requests.values():
         statuses[row["status"]] = statuses.get(row["status"], 0) + 1

@@ -1,4 +1,4 @@
-"""Attachments in every location of a resource: each is extracted or refused."""
+"""Attachments in every location of a resource, pure: each is extracted or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attachments: extraction, content types, limits and refusals that never quote the content."""
+"""Attachments, pure: extraction, content types, limits, and refusals that never quote the content."""
 
 from __future__ import annotations
 
@@ -39,19 +39,23 @@ def encode(body: bytes) -> str:
 
 
 def make_bundle(*resources: dict[str, Any]) -> dict[str, Any]:
+    """Make a bundle with one entry per resource."""
     entries = [{"fullUrl": f"urn:uuid:{number}", "resource": each} for number, each in enumerate(resources)]
     return {"resourceType": "Bundle", "type": "collection", "entry": entries}
 
 
 def make_document(*attachments: dict[str, Any]) -> dict[str, Any]:
+    """Make a DocumentReference with these Attachment elements."""
     return {"resourceType": "DocumentReference", "content": [{"attachment": each} for each in attachments]}
 
 
 def make_inline_document(body: bytes, **members: Any) -> dict[str, Any]:
+    """Make a DocumentReference with this body as inline data. `members` are further elements."""
     return make_document({"data": encode(body), **members})
 
 
 def expect_refusal(*resources: dict[str, Any]) -> AttachmentRefused:
+    """Assert that the attachments of these resources are refused, and return the error."""
     with pytest.raises(AttachmentRefused) as raised:
         extract_attachments(make_bundle(*resources))
     return raised.value
@@ -232,7 +236,7 @@ def test_refuses_an_attachment_without_data_in_the_bundle() -> None:
 
 
 def test_refuses_an_oversized_attachment_before_decoding_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attachments, "ATTACHMENT_BYTES_MAX", len(PDF))
+    monkeypatch.setattr(attachments, "MAX_ATTACHMENT_BYTES", len(PDF))
     assert extract_attachments(make_bundle(make_inline_document(PDF)))[0].bytes == len(PDF)
 
     assert expect_refusal(make_inline_document(PDF + b"x")).code == "too-long"
@@ -240,20 +244,20 @@ def test_refuses_an_oversized_attachment_before_decoding_it(monkeypatch: pytest.
 
 
 def test_refuses_too_many_attachments_and_too_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attachments, "ATTACHMENTS_MAX", 3)
+    monkeypatch.setattr(attachments, "MAX_ATTACHMENTS", 3)
     assert len(extract_attachments(make_bundle(*[make_inline_document(PDF)] * 3))) == 3
     error = expect_refusal(*[make_inline_document(PDF)] * 4)
     assert (error.code, error.expression) == ("too-long", "Bundle.entry[3].resource.content[0].attachment")
 
-    monkeypatch.setattr(attachments, "ATTACHMENTS_BYTES_MAX", 2 * len(PDF))
+    monkeypatch.setattr(attachments, "MAX_ATTACHMENTS_BYTES", 2 * len(PDF))
     assert len(extract_attachments(make_bundle(*[make_inline_document(PDF)] * 2))) == 2
     assert expect_refusal(*[make_inline_document(PDF)] * 3).code == "too-long"
 
 
 def test_attachment_limit_fits_a_three_digit_key() -> None:
-    assert attachments.ATTACHMENTS_MAX <= 999
+    assert attachments.MAX_ATTACHMENTS <= 999
     assert (
-        attachments.build_attachment_key(attachments.ATTACHMENTS_MAX, "pdf")
+        attachments.build_attachment_key(attachments.MAX_ATTACHMENTS, "pdf")
         == "attachments/attachment_050.pdf"
     )
 

@@ -1,4 +1,4 @@
-"""Data placement: environments, buckets, object keys, and the kinds of data allowed in each store."""
+"""Declared data placement: environments, buckets, object keys, and the data allowed in each store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from holdfast.model.cache import CacheOperation
 from holdfast.model.objects import ObjectOperation
 from holdfast.model.sql import SqlOperation
-from pagw.model import entities, files, notices, patterns
+from pagw.model import delivery_patterns, entities, files, patterns
 from pagw.model.environments import ENVIRONMENTS, get_audit_bucket_name, get_request_bucket_name
 from pagw.model.load_profile import LOAD
 from pagw.ops.legal_holds import get_folder
@@ -90,7 +90,7 @@ def test_stores_hold_only_the_data_that_the_matrix_assigns() -> None:
     for tracking in (
         patterns.create_request,
         patterns.advance,
-        notices.create_delivery,
+        delivery_patterns.create_delivery,
         patterns.OUTBOX.append,
     ):
         assert isinstance(tracking.build_example(), SqlOperation)

@@ -27,6 +27,8 @@ SAFE_LINES = (
 
 
 class StrictModel(BaseModel):
+    """Model whose validation errors quote the value."""
+
     name: int
 
 

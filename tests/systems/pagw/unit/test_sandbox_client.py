@@ -1,6 +1,4 @@
-"""Sandbox of a client's server, called over real HTTP with signatures and checked addresses, as the gateway
-does.
-"""
+"""The sandbox of a client's server, called over real HTTP with signatures, as the gateway calls it."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ import pytest
 from holdfast.core.clock import RunClock
 from holdfast.web import serve_in_thread, sign
 from holdfast.web.sandbox_faults import Faults
-from holdfast.web.webhook_targets import Delivery, check_target, deliver, open_target_client
+from holdfast.web.webhook_targets import DeliveryAttempt, check_target, deliver, open_target_client
 from pagw.demo.sandbox.client import (
     DELIVERY_HEADER,
     SECRET,
@@ -31,10 +29,11 @@ PAGW_ID = "PAGW-01JD0000000000000000000000"
 CALLBACK = json.dumps({"pagwId": PAGW_ID, "status": "COMPLETED"}).encode()
 NOW = 1_700_000_000.0
 
-Send = Callable[..., Awaitable[Delivery]]
+Send = Callable[..., Awaitable[DeliveryAttempt]]
 
 
 def build_notification(type: str, *, in_r4: bool = True) -> bytes:
+    """Build a notification of this type, in the form of R4 or R4B."""
     status: dict[str, Any] = {"resourceType": "SubscriptionStatus", "type": type}
     if in_r4:
         status = {
@@ -59,7 +58,7 @@ def send_to_sandbox(sandbox: ClientSandbox, send_all: Callable[[Send], Awaitable
                 *,
                 secret: str = SECRET,
                 patience_s: float = 5.0,
-            ) -> Delivery:
+            ) -> DeliveryAttempt:
                 headers = {SIGNATURE_HEADER: sign(secret, body, sandbox.clock.now())}
                 headers |= {} if id is None else {DELIVERY_HEADER: id}
                 target = check_target(url + path, allow_private=True)
@@ -72,13 +71,14 @@ def send_to_sandbox(sandbox: ClientSandbox, send_all: Callable[[Send], Awaitable
 
 
 def make_sandbox(folder: Path, **options: Any) -> ClientSandbox:
+    """Make the sandbox with its ledger and clock in a folder."""
     return ClientSandbox(RunClock(folder / "clock", start=NOW), folder, **options)
 
 
 def test_records_each_delivery_and_counts_repeats(tmp_path: Path) -> None:
     sandbox = make_sandbox(tmp_path)
 
-    async def tell(send: Send) -> list[Delivery]:
+    async def tell(send: Send) -> list[DeliveryAttempt]:
         return [
             await send("/callbacks/acme", CALLBACK),
             await send("/callbacks/acme", CALLBACK),
@@ -96,7 +96,7 @@ def test_records_each_delivery_and_counts_repeats(tmp_path: Path) -> None:
 
 
 def test_ledger_outlives_the_process_and_holds_no_patient_data(tmp_path: Path) -> None:
-    async def tell(send: Send) -> Delivery:
+    async def tell(send: Send) -> DeliveryAttempt:
         return await send("/notifications/acme", build_notification("event-notification"))
 
     first = make_sandbox(tmp_path)
@@ -113,10 +113,10 @@ def test_ledger_outlives_the_process_and_holds_no_patient_data(tmp_path: Path) -
     assert "Haddad" not in kept.read_text()
 
 
-def test_refuses_an_unauthenticated_call(tmp_path: Path) -> None:
+def test_refuses_forged_calls_calls_without_an_id_and_other_bodies(tmp_path: Path) -> None:
     sandbox = make_sandbox(tmp_path)
 
-    async def tell(send: Send) -> list[Delivery]:
+    async def tell(send: Send) -> list[DeliveryAttempt]:
         forged = await send("/callbacks/acme", CALLBACK, secret="another-secret-of-somebody")
         return [
             forged,
@@ -140,13 +140,13 @@ def test_refuses_an_unauthenticated_call(tmp_path: Path) -> None:
         (Behaviour(refuses_handshakes=True), "delivered", 200, True),
     ],
 )
-def test_fails_as_configured(
+def test_answers_and_records_as_its_behaviour_is_set(
     tmp_path: Path, behaviour: Behaviour, outcome: str, status: int | None, is_recorded: bool
 ) -> None:
     sandbox = make_sandbox(tmp_path, behaviour=behaviour)
     patience_s = 0.1 if behaviour.faults.silent_after else 5.0
 
-    async def tell(send: Send) -> Delivery:
+    async def tell(send: Send) -> DeliveryAttempt:
         return await send("/callbacks/acme", CALLBACK, patience_s=patience_s)
 
     found = send_to_sandbox(sandbox, tell)

@@ -1,4 +1,4 @@
-"""Sandbox token issuer: its tokens pass a real verifier, and its flawed tokens are refused."""
+"""The sandbox token issuer over real HTTP: its tokens pass a verifier, its flawed ones do not."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ def verify_token(sandbox: IssuerSandbox, token: str) -> dict[str, Any]:
 
 
 def request_token(sandbox: IssuerSandbox, form: dict[str, str], **options: Any) -> httpx2.Response:
+    """Request a token from the sandbox over HTTP, and return the response."""
     with serve_in_thread(build_issuer_app(sandbox)) as url:
         return httpx2.post(f"{url}/token", data=form, **options)
 
@@ -65,7 +66,9 @@ def test_gives_a_client_a_token_that_verifies(tmp_path: Path, by_header: bool) -
         ({"scope": "system/*.*"}, 400, "invalid_scope"),
     ],
 )
-def test_refuses_an_unknown_client(tmp_path: Path, changes: dict[str, str], status: int, error: str) -> None:
+def test_refuses_an_unknown_client_grant_type_or_scope(
+    tmp_path: Path, changes: dict[str, str], status: int, error: str
+) -> None:
     answer = request_token(make_sandbox(tmp_path), {**FORM, **changes})
 
     assert (answer.status_code, answer.json()["error"]) == (status, error)

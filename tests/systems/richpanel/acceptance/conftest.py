@@ -1,4 +1,4 @@
-"""Secret that signs the webhooks of these tests."""
+"""Fixture that sets the secret with which these tests sign their webhooks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Middleware in one process: the help desk's sandbox and the ingress over real HTTP, real stores, real
-workers.
+"""Harness: the middleware in one process, with a sandbox help desk and the ingress over real HTTP.
 
-Tests control the time with `clock`. `drain_queue` handles the queue with the workers' own code and advances
-the clock when only delayed messages are left.
+Stores and workers are real. Tests control the time with `clock`. `drain_queue` handles the queue with the
+workers' own code and advances the clock when only delayed messages are left.
 """
 
 from __future__ import annotations
@@ -66,6 +65,8 @@ class ManualClock:
 
 @dataclass
 class Middleware:
+    """The running middleware: stores, sandbox, ingress, and the worker's code."""
+
     stores: Stores
     clock: ManualClock
     sandbox: Sandbox
@@ -79,7 +80,7 @@ class Middleware:
     def write(
         self, text: str, conversation: str = "c-1", *, channel: str = "email", email: str = EMAIL
     ) -> dict[str, Any]:
-        """Write a customer message at the help desk, and return the payload of its webhook."""
+        """Write a customer message at the help desk one second later. Return its webhook's payload."""
         self.clock.advance(1)
         self._written += 1
         ticket = self.sandbox.desk.open_ticket(conversation, channel, {"email": email})
@@ -94,7 +95,7 @@ class Middleware:
         }
 
     async def deliver(self, payload: Mapping[str, Any], **headers: str) -> httpx2.Response:
-        """Send the webhook, signed now."""
+        """Send the webhook to the ingress, signed now."""
         body = json.dumps(payload).encode()
         signature = sign(SECRET, body, self.clock.now())
         return await self.ingress.post(
@@ -102,12 +103,15 @@ class Middleware:
         )
 
     async def send(self, text: str, conversation: str = "c-1", **more: str) -> str:
-        """Write a message, deliver its webhook, and return the event's id."""
+        """Write a message and deliver its webhook; return the event's id. `more` goes to `write`."""
         answer = await self.deliver(self.write(text, conversation, **more))
         assert answer.status_code == 200, answer.text
         return str(answer.json()["event_id"])
 
     async def enable_automation(self, *channels: str, **more: bool) -> None:
+        """Set the switches (`more` replaces some), and advance the clock until the workers' cache has
+        expired.
+        """
         given = {"safe_mode": False, "automation_enabled": True, **more}
         await set_switches(
             self.stores.for_component("api"), by="operator", channels=frozenset(channels), **given
@@ -116,11 +120,13 @@ class Middleware:
         self.clock.advance(31)
 
     def set_faults(self, **faults: float) -> None:
+        """Replace the help desk's faults; without arguments it does not fail."""
         self.sandbox.faults = Faults(**faults)  # type: ignore[arg-type]
 
     # --- workers --------------------------------------------------------------------------------------------
 
     def build_worker(self, desk: HelpDeskClient | None = None) -> Worker:
+        """Build a worker, with `desk` as its help desk client if given."""
         return build_worker(
             self.stores.for_component("worker"),
             desk or HelpDeskClient(self.desk_http),
@@ -130,6 +136,7 @@ class Middleware:
         )
 
     async def receive(self) -> tuple[ReceivedMessage[EventMessage], ...]:
+        """Receive up to ten messages that are visible now."""
         return tuple(await self.stores.for_component("worker").run(patterns.receive(10, 0.0)))
 
     async def attempt(self, worker: Worker | None = None) -> int:
@@ -169,6 +176,7 @@ class Middleware:
 
     @property
     def effects(self) -> list[tuple[str, str]]:
+        """The kind and value of each effect at the help desk, oldest first."""
         return [(each.effect, each.value) for each in self.ledger]
 
 
@@ -208,4 +216,5 @@ def make_file_settings(folder: Path) -> Settings:
 
 
 def run(test: Coroutine[Any, Any, T]) -> T:
+    """Run the coroutine of a test."""
     return asyncio.run(test)

@@ -1,4 +1,4 @@
-"""Agent takeover: an agent's message stops automatic replies; our own messages do not."""
+"""Agent takeover, against the sandbox help desk: an agent's message stops automatic replies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def add_agent_message(middleware: Middleware, text: str) -> None:
     ("text", "answered"),
     [("Hello, Tom here: let me look into it.", False), (get_template("handed_over").text, True)],
 )
-def test_agents_message_stops_replies_but_our_own_does_not(text: str, answered: bool) -> None:
+def test_agents_message_stops_replies_unless_it_is_our_template(text: str, answered: bool) -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             await middleware.enable_automation("email")

@@ -1,6 +1,4 @@
-"""Erasure finds a customer after the state expired, by a former address, half processed, archived or under a
-hold.
-"""
+"""Erasure of conversations and customers in every state, on in-memory stores and a sandbox help desk."""
 
 from __future__ import annotations
 
@@ -19,13 +17,14 @@ ARCHIVE = "rp-mw-replay-archive"
 
 
 class FailingTagClient(HelpDeskClient):
-    """Help desk client that fails in the middle of an event."""
+    """Help desk client whose tags fail, so that events stop after their assignment."""
 
     async def add_tag(self, *_: object) -> dict[str, object]:
         raise ExternalServiceFailed("no tags today", may_be_done=False)
 
 
 async def erase_subject(middleware: Middleware, subject: str, kind: str = "customer") -> Erasure:
+    """Erase a customer, or a conversation if `kind` says so."""
     return await erase(SYSTEM, middleware.stores, subject, kind=kind)
 
 
@@ -39,11 +38,12 @@ async def exhaust_retries(middleware: Middleware) -> None:
 
 
 async def list_customer_hashes(middleware: Middleware, conversation: str = "c-1") -> list[str]:
+    """Return the hashes of the customers linked to a conversation."""
     found = await middleware.stores.all(patterns.customers_of_conversation(conversation))
     return [each.customer_hash for each in found.items]
 
 
-def test_finds_a_customer_after_the_state_expired() -> None:
+def test_erases_a_customer_after_the_state_expired() -> None:
     async def test() -> None:
         async with start_middleware(state_days=1) as middleware:
             await middleware.send(STATUS)
@@ -64,7 +64,7 @@ def test_finds_a_customer_after_the_state_expired() -> None:
 
 
 @pytest.mark.parametrize("address", [EMAIL, "new@address.example"])
-def test_finds_a_conversation_by_every_address_that_wrote(address: str) -> None:
+def test_erases_a_conversation_by_any_address_that_wrote_in_it(address: str) -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             await middleware.send(STATUS)
@@ -85,7 +85,7 @@ def test_finds_a_conversation_by_every_address_that_wrote(address: str) -> None:
     run(test())
 
 
-def test_finds_a_customer_whose_only_event_is_a_dead_letter() -> None:
+def test_erases_a_customer_whose_only_event_is_a_dead_letter() -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             await middleware.send(STATUS)
@@ -125,7 +125,7 @@ def test_copy_on_another_day_is_archived_and_erased_under_one_key() -> None:
     run(test())
 
 
-def test_erasure_counts_nothing_that_was_not_archived() -> None:
+def test_erasure_counts_no_archived_event_if_none_was_archived() -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             await middleware.send(STATUS)
@@ -135,7 +135,7 @@ def test_erasure_counts_nothing_that_was_not_archived() -> None:
     run(test())
 
 
-def test_data_under_a_legal_hold_is_found_once_the_hold_is_lifted() -> None:
+def test_archived_event_under_a_legal_hold_is_erased_after_the_hold_is_lifted() -> None:
     async def test() -> None:
         async with start_middleware(archive=True) as middleware:
             key = {"conversation_id": "c-1", "event_id": await middleware.send(STATUS)}

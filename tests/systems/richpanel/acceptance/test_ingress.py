@@ -1,4 +1,4 @@
-"""Ingress: the webhooks it accepts and refuses. It writes nothing but a queue message."""
+"""The webhook endpoint over HTTP: webhooks it accepts and refuses. It writes only a queue message."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ OLD_SECRET = "the-secret-that-is-being-replaced"
 
 
 async def count_items(middleware: Middleware) -> int:
+    """Return the number of items in all tables."""
     counts = [
         await middleware.stores.tables.run(Scan(middleware.stores.physical_name(each))) for each in TABLES
     ]
@@ -41,7 +42,7 @@ async def count_items(middleware: Middleware) -> int:
 
 @pytest.mark.proves("RP-38")
 @pytest.mark.proves("RP-X14")
-def test_signed_webhook_becomes_one_message_and_writes_no_table() -> None:
+def test_copies_of_a_signed_webhook_become_one_message_and_write_no_table() -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             payload = middleware.write(STATUS) | {"text": STATUS, "customer": {"email": EMAIL}}
@@ -106,7 +107,7 @@ def test_refuses_unsigned_and_malformed_webhooks() -> None:
 
 
 @pytest.mark.proves("RP-38")
-def test_refuses_a_replayed_signature() -> None:
+def test_refuses_a_signature_older_than_five_minutes() -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             body = json.dumps(middleware.write(STATUS)).encode()
@@ -144,7 +145,7 @@ def test_accepts_two_secrets_during_rotation(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.proves("RP-38")
-def test_unavailable_queue_asks_the_sender_to_retry() -> None:
+def test_answers_503_with_retry_after_while_the_queue_is_unavailable() -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             payload = middleware.write(STATUS)
@@ -157,7 +158,7 @@ def test_unavailable_queue_asks_the_sender_to_retry() -> None:
 
 
 @pytest.mark.proves("RP-38")
-def test_without_a_secret_the_sender_must_retry(
+def test_answers_503_while_no_webhook_secret_is_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(SECRET_VARIABLE)
@@ -185,7 +186,7 @@ def test_ingress_may_only_enqueue() -> None:
 
 
 @pytest.mark.proves("RP-38")
-def test_accepts_the_minimal_webhook() -> None:
+def test_routes_the_message_of_a_minimal_webhook_that_names_none() -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             middleware.write("Nobody answers, I want to talk to a human")

@@ -1,6 +1,4 @@
-"""Message resolution: the help desk decides which message a webhook is about and who wrote it, even if its
-responses are invalid.
-"""
+"""Message resolution: a webhook's message and author, as the sandbox help desk's responses say."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class ChangingHelpDesk(HelpDeskClient):
-    """Help desk client that changes its responses."""
+    """Help desk client that changes each ticket and message it reads, by the given functions."""
 
     def __init__(self, middleware: Middleware, *, ticket: Change = dict, message: Change = dict) -> None:
         super().__init__(middleware.desk_http)
@@ -73,6 +71,7 @@ def replace_id_with_text(payload: dict[str, Any], text: str, **more: Any) -> dic
 
 
 async def exhaust_retries(middleware: Middleware, worker: Worker) -> None:
+    """Let the worker attempt the queue's messages until none is left."""
     while (await middleware.get_queue_report()).waiting.backlog:
         await middleware.attempt(worker)
         middleware.clock.advance(100)
@@ -121,7 +120,7 @@ def test_invalid_help_desk_response_stops_no_event_and_is_not_logged(
     assert not [each for each in caplog.records if SECRET_WORD in logging.Formatter().format(each)]
 
 
-def test_author_of_the_message_counts_rather_than_the_ticket_customer() -> None:
+def test_order_is_not_revealed_if_another_address_wrote_the_message() -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             await middleware.enable_automation("email")
@@ -147,7 +146,7 @@ def test_author_of_the_message_counts_rather_than_the_ticket_customer() -> None:
         MINIMAL | {"trigger": "ticket_updated", "sender_type": "agent"},
     ],
 )
-def test_webhook_about_another_change_does_not_claim_a_message(first: dict[str, Any]) -> None:
+def test_message_is_processed_once_after_a_webhook_about_another_change(first: dict[str, Any]) -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             payload = middleware.write(LOG_IN)
@@ -244,7 +243,7 @@ def test_why_explains_a_withdrawn_reply() -> None:
 @pytest.mark.proves("RP-1")
 @pytest.mark.proves("RP-11")
 @pytest.mark.parametrize("order", [("id", "text", "none"), ("none", "text", "id"), ("text", "none", "id")])
-def test_one_message_known_by_id_text_or_neither_is_one_event(
+def test_webhooks_with_id_text_or_neither_of_one_message_are_one_event(
     order: tuple[str, ...],
 ) -> None:
     async def test() -> None:
@@ -260,7 +259,7 @@ def test_one_message_known_by_id_text_or_neither_is_one_event(
 
 
 @pytest.mark.proves("RP-11")
-def test_message_without_an_id_is_decided_on_its_own_text() -> None:
+def test_webhook_without_an_id_is_matched_by_text_rather_than_time() -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             other = middleware.write("I want to cancel my order please")
@@ -274,7 +273,9 @@ def test_message_without_an_id_is_decided_on_its_own_text() -> None:
 
 
 @pytest.mark.proves("RP-11")
-def test_waits_for_a_message_without_an_id() -> None:
+def test_waits_until_the_help_desk_has_the_text_of_a_webhook_without_id() -> None:
+    """A webhook with a text and no id is retried while no message at the help desk has the text."""
+
     async def test() -> None:
         async with start_middleware() as middleware:
             payload = middleware.write(LOG_IN)
@@ -291,7 +292,9 @@ def test_waits_for_a_message_without_an_id() -> None:
 
 
 @pytest.mark.proves("RP-11")
-def test_reformatted_text_is_found_as_the_newest_message() -> None:
+def test_message_whose_text_never_matches_is_routed_at_the_last_attempt() -> None:
+    """The webhook's text differs from the help desk's, so the last attempt processes all recent messages."""
+
     async def test() -> None:
         async with start_middleware() as middleware:
             await middleware.deliver(replace_id_with_text(middleware.write(LOG_IN), f"<p>{LOG_IN}</p>"))
@@ -324,7 +327,7 @@ def test_copies_in_two_buckets_without_any_id_are_one_event(
 
 
 @pytest.mark.proves("RP-1")
-def test_next_webhook_completes_a_message_whose_first_one_died() -> None:
+def test_next_webhook_completes_a_message_whose_first_became_a_dead_letter() -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             payload = middleware.write(LOG_IN)
@@ -401,7 +404,7 @@ def test_missing_message_is_given_up_counted_and_explained() -> None:
 
 
 @pytest.mark.parametrize("minimal", [False, True])
-def test_events_survive_a_wrong_help_desk_address(
+def test_redriven_event_is_processed_after_a_wrong_help_desk_address(
     minimal: bool,
 ) -> None:
     async def test() -> None:
@@ -500,7 +503,7 @@ def test_new_messages_are_processed_oldest_first() -> None:
 
 
 @pytest.mark.proves("RP-42")
-def test_recognises_a_late_event_without_a_webhook_time() -> None:
+def test_late_event_gets_no_reply_even_if_its_webhook_has_no_time() -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             await middleware.enable_automation("email")
@@ -515,7 +518,7 @@ def test_recognises_a_late_event_without_a_webhook_time() -> None:
 
 
 @pytest.mark.proves("RP-42")
-def test_future_time_makes_no_event_late() -> None:
+def test_message_time_in_the_future_does_not_make_later_events_late() -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             await middleware.enable_automation("email")

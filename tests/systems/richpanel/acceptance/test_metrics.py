@@ -1,4 +1,4 @@
-"""Metrics of the middleware: duplicates, fallback keys, automation, time to route, refusals, backlog."""
+"""Metrics of the middleware, against the sandbox: duplicates, fallback keys, automation, refusals."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_counts_help_desk_failures_by_possible_effect() -> None:
 
 @pytest.mark.proves("RP-11")
 @pytest.mark.proves("RP-X7")
-def test_copy_without_an_id_in_the_next_bucket_is_recognised() -> None:
+def test_copy_without_an_id_in_the_next_bucket_is_dropped_and_counted() -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             counts = count_measurements(middleware)

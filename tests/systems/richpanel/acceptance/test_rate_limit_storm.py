@@ -1,4 +1,4 @@
-"""More events than the help desk's call budget allows: they wait, and none becomes a dead letter."""
+"""More events than the sandbox help desk's call budget: they wait, and none becomes a dead letter."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ BUDGET = {"calls_max": 50, "window_s": 1.0, "retry_after_s": 0.5}
 
 
 class MachineClock:
+    """The machine's own clock."""
+
     def now(self) -> float:
         return time.time()
 

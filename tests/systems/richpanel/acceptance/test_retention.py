@@ -1,4 +1,4 @@
-"""Stored data: lifetimes, environments, explanations and erasure."""
+"""Stored data, in memory and in files: no personal text, archive, explanations, lifetimes, erasure."""
 
 from __future__ import annotations
 

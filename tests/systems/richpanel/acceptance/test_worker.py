@@ -1,4 +1,4 @@
-"""Worker: each event is processed once and in order, despite dead workers and duplicates."""
+"""The worker against a sandbox help desk: each event once and in order, despite dead workers."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_event_of_a_dead_worker_is_taken_over_after_its_lease() -> None:
 
 
 @pytest.mark.proves("RP-X4")
-def test_expired_record_does_not_block() -> None:
+def test_event_is_processed_again_after_its_record_expired() -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             event_id = await middleware.send(STATUS)
@@ -325,7 +325,7 @@ def test_cached_switches_last_half_a_minute() -> None:
         {"channels": ("chat",)},
     ],
 )
-def test_without_switch_or_rollout_an_event_is_only_routed(given: dict[str, Any]) -> None:
+def test_event_is_only_routed_if_one_switch_or_the_rollout_is_missing(given: dict[str, Any]) -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             channels = given.pop("channels", ("email",))
@@ -452,7 +452,7 @@ def test_concurrent_state_changes_are_both_kept() -> None:
 
 @pytest.mark.proves("RP-23")
 @pytest.mark.proves("RP-X9")
-def test_expired_question_is_not_pending() -> None:
+def test_number_after_an_expired_question_gets_no_reply() -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             await middleware.enable_automation("email")
@@ -515,7 +515,7 @@ def test_handover_to_the_current_team_uses_one_key() -> None:
 
 
 @pytest.mark.proves("RP-X6")
-def test_action_key_reused_for_another_payload_is_an_error() -> None:
+def test_event_fails_if_its_action_key_has_another_payload() -> None:
     async def test() -> None:
         async with start_middleware() as middleware:
             event_id = await middleware.send(STATUS)
@@ -564,6 +564,7 @@ async def _claim_event(middleware: Middleware) -> Claim[Any]:
 
 
 async def _peek(middleware: Middleware) -> tuple[Any, ...]:
+    """Receive the visible messages and release them at once."""
     received = await middleware.receive()
     for each in received:
         await middleware.stores.for_component("worker").run(patterns.hold(each, 0.0))

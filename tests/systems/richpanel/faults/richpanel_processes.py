@@ -1,4 +1,4 @@
-"""Middleware as processes: the help desk's sandbox, the ingress and workers that are killed."""
+"""Harness: the sandbox help desk, the ingress and the workers of the middleware as processes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ class RichpanelProcesses(SystemStage):
         self.workers: list[Process] = []
 
     def add_worker(self) -> None:
+        """Start a worker process, without waiting until it is ready."""
         self.workers.append(self.start_process("worker", "run", "richpanel", "--component", "worker"))
 
     def await_worker(self, worker: Process) -> None:
+        """Wait until a worker process is ready."""
         self.read_first_line(worker)
 
     def kill(self, worker: Process) -> None:
+        """Kill a worker process with SIGKILL. Fail if it had ended before."""
         worker.send_signal(signal.SIGKILL)
         worker.communicate()
         assert worker.returncode == -signal.SIGKILL, (

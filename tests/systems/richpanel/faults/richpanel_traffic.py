@@ -19,8 +19,8 @@ from richpanel.domain.inbound_events import InboundEvent
 from richpanel.domain.intents import Intent, get_intent_classifier, load_examples
 from richpanel.domain.orders import Order, hash_email
 from richpanel.domain.rules import Decision, Facts, HelpDeskAction, decide
-from richpanel.domain.state_updates import build_next_state
 from richpanel.model.entities import ActionType, ConversationState
+from richpanel.workers.state_updates import build_next_state
 
 # A Tuesday within working hours, so that decisions that depend on them are fixed.
 START = datetime(2026, 2, 3, 10, tzinfo=UTC)
@@ -52,10 +52,12 @@ class CustomerEvent:
 
     @property
     def key(self) -> str:
+        """The event's idempotency key."""
         return build_event_key(self.conversation_id, self.message_id, received_at=START).key
 
     @property
     def payload(self) -> dict[str, Any]:
+        """The body of the event's webhook."""
         return {
             "ticket_id": self.conversation_id,
             "conversation_id": self.conversation_id,
@@ -106,6 +108,7 @@ class Effect:
 
 
 def make_traffic(random: Random, events: int, conversations: int) -> list[Conversation]:
+    """Make `conversations` conversations with `events` events in all, at least one in each."""
     made = [_make_conversation(random, number) for number in range(conversations)]
     of_event = [*made, *random.choices(made, k=events - conversations)]
     for conversation in of_event:
@@ -114,6 +117,7 @@ def make_traffic(random: Random, events: int, conversations: int) -> list[Conver
 
 
 def _make_conversation(random: Random, number: int) -> Conversation:
+    """Make a customer with an order of their own, of another customer, or none, and no events yet."""
     name = f"{random.choice(NAMES)} {random.choice(SURNAMES)}-{number}"
     email = f"{name.split(maxsplit=1)[0].lower()}.{random.randrange(10**6)}@mail-{number}.example"
     order_number = f"W{random.randrange(10**6, 10**7)}{number:04}"
@@ -141,6 +145,7 @@ def _make_conversation(random: Random, number: int) -> Conversation:
 
 
 def _make_event(random: Random, conversation: Conversation) -> CustomerEvent:
+    """Make the next event of a conversation, sometimes older than the one before."""
     place = len(conversation.events) + 1
     # The day before: times in the future are ignored.
     created_at = START - timedelta(days=1) + timedelta(minutes=place)
@@ -156,6 +161,7 @@ def _make_event(random: Random, conversation: Conversation) -> CustomerEvent:
 
 
 def _make_text(random: Random, conversation: Conversation) -> str:
+    """Make a message text: an order question or an example, sometimes with personal data."""
     kind = random.choices(["status", "no number", "number", "number of nobody", "example"], [3, 2, 2, 1, 8])[
         0
     ]
@@ -199,6 +205,9 @@ def list_expected_effects(conversation: Conversation, orders: dict[str, dict[str
 def replay_rules(
     conversation: Conversation, orders: dict[str, dict[str, str]]
 ) -> Iterator[tuple[Facts, Decision]]:
+    """Yield facts and decision of each event, with the state that the earlier ones left. `orders` are the
+    shop's, by number.
+    """
     state: ConversationState | None = None
     tags: set[str] = set()
     for written in conversation.events:
@@ -216,6 +225,7 @@ def _build_facts(
     tags: set[str],
     orders: dict[str, dict[str, str]],
 ) -> Facts:
+    """Build the facts that the worker would load. `tags` are those on the ticket so far."""
     event = InboundEvent(
         conversation_id=conversation.id,
         message_id=written.message_id,
@@ -239,6 +249,7 @@ def _build_facts(
 
 
 def _build_order(found: dict[str, str]) -> Order:
+    """Build the order as the worker parses the shop's response."""
     return Order(
         number=found["number"].lstrip("#"),
         email_sha256=hash_email(found["email"]),
@@ -248,6 +259,7 @@ def _build_order(found: dict[str, str]) -> Order:
 
 
 def _build_effect(conversation: Conversation, action: HelpDeskAction) -> Effect:
+    """Build the effect that an action must have at the help desk."""
     effect = EFFECTS[action.type]
     value = action.text if effect in ("message", "note") else action.target
     return Effect(conversation.id, effect, str(value), action.key)

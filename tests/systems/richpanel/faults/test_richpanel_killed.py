@@ -1,8 +1,8 @@
-"""Richpanel middleware under kills: workers die, events arrive several times and late, and the help desk
-fails after its effects. Each effect happens exactly once, in order, is explained, and no personal data is
-stored.
+"""Each effect happens once while worker processes are killed and the sandbox help desk fails.
 
-`make soak` runs the full sizes, `make test` a tenth of them.
+Events arrive several times and late, and the help desk fails after its effects. Each effect happens exactly
+once, in order, is explained, and no personal data is stored. `make soak` runs the full sizes, `make test` a
+tenth of them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
 EVENTS, CONVERSATIONS = (5_000, 300) if SOAK else (500, 90)
 KILLS = 60 if SOAK else 6
 WORKERS = 4
-COPIES_MAX = 4
+MAX_COPIES = 4
 FAILED_AFTER = 0.1
 CONCURRENCY = 12
 # Beyond the queue's deduplication window.
@@ -70,6 +70,7 @@ class Run:
 
     @property
     def orders(self) -> dict[str, dict[str, str]]:
+        """The shop's orders by number."""
         return {each.number: each.order for each in self.conversations if each.order}
 
 
@@ -107,6 +108,7 @@ def test_each_effect_happens_once_in_order_and_is_explained(
 
 
 async def _run(run: Run) -> list[dict[str, Any]]:
+    """Send all events while workers are killed, wait until all are processed, and return the ledger."""
     for _ in range(WORKERS):
         run.processes.add_worker()
     async with make_desk_client(run.desk) as desk, run.processes.open_stores() as stores:
@@ -161,7 +163,7 @@ async def _deliver_and_drain(run: Run, stores: Stores) -> list[CustomerEvent]:
         each
         for conversation in run.conversations
         for each in conversation.events
-        for _ in range(run.random.randrange(COPIES_MAX))
+        for _ in range(run.random.randrange(MAX_COPIES))
     ]
     run.random.shuffle(copies)
     cut = int(len(copies) * MUCH_LATER_SHARE)
@@ -203,6 +205,7 @@ async def _send_late_copies(run: Run, copies: Sequence[CustomerEvent]) -> None:
 
 
 async def _deliver(run: Run, copies: Sequence[CustomerEvent]) -> None:
+    """Send copies one after the other."""
     async with httpx.AsyncClient(base_url=run.ingress, timeout=30) as client:
         for written in copies:
             await _send(run, client, written)
@@ -210,6 +213,7 @@ async def _deliver(run: Run, copies: Sequence[CustomerEvent]) -> None:
 
 
 async def _send(run: Run, client: httpx.AsyncClient, written: CustomerEvent) -> None:
+    """Send the signed webhook of an event. Check that it was accepted under the event's key."""
     body = json.dumps(written.payload).encode()
     headers = {"x-richpanel-signature": sign(SECRET, body, run.processes.clock.now())}
     answer = await client.post("/webhooks/richpanel", content=body, headers=headers)
@@ -255,8 +259,9 @@ async def _drain(run: Run, stores: Stores) -> None:
 
 
 def _summarise(run: Run, ledger: Sequence[dict[str, Any]]) -> str:
+    """Return the numbers of the run as one line."""
     said = run.processes.read_logs()
-    dropped = sum("is dropped." in line for line in said)
+    dropped = sum("Dropped duplicate of" in line for line in said)
     retried = sum(" will be retried in " in line for line in said)
     return (
         f"{EVENTS} events, {run.copies} copies of them, {len(ledger)} effects; killed {run.kills} workers; "
@@ -299,6 +304,7 @@ async def _check_records(run: Run, ledger: Sequence[dict[str, Any]]) -> None:
 
 
 def _check_explanation(explained: Sequence[dict[str, Any]], effects: Sequence[dict[str, Any]]) -> None:
+    """Check that the audit explains each effect once, in the order of the ledger."""
     by_key = {each["key"]: each for each in explained}
     assert len(by_key) == len(explained) == len(effects)
     at = ""
@@ -339,6 +345,7 @@ def _check_kills(run: Run) -> None:
 
 
 async def _count_attempts(run: Run) -> int:
+    """Return the attempts of all events together."""
     async with run.processes.open_stores() as stores:
         scan = IdempotencyRecord.scan(reason="A test counts attempts").where(
             IdempotencyRecord.kind == RecordKind.event

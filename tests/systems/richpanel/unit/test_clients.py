@@ -1,4 +1,4 @@
-"""Clients of the external services, against the sandbox over real HTTP."""
+"""HTTP clients of the help desk and the shop, against the sandbox over real HTTP."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_too_many_requests_report_retry_after_and_no_effect() -> None:
     assert (failed.may_be_done, failed.retry_after_s, sandbox.desk.ledger) == (False, 7.0, [])
 
 
-def test_failure_after_the_effect_is_uncertain() -> None:
+def test_failure_after_the_effect_says_that_it_may_be_done() -> None:
     async def ask(desk: HelpDeskClient, shop: ShopClient) -> ExternalServiceFailed:
         with pytest.raises(ExternalServiceFailed) as failed:
             await desk.add_note("t 1:é", "Suggested answer", "r")
@@ -84,7 +84,7 @@ def test_failure_after_the_effect_is_uncertain() -> None:
     assert len(sandbox.desk.ledger) == 1
 
 
-def test_failed_read_has_no_effect() -> None:
+def test_failed_read_says_that_nothing_was_done() -> None:
     async def ask(desk: HelpDeskClient, shop: ShopClient) -> ExternalServiceFailed:
         with pytest.raises(ExternalServiceFailed) as failed:
             await desk.get_ticket("t 1:é")
@@ -94,7 +94,7 @@ def test_failed_read_has_no_effect() -> None:
     assert not failed.may_be_done
 
 
-def test_connection_failure_has_no_effect() -> None:
+def test_failed_connection_says_that_nothing_was_done() -> None:
     async def ask() -> ExternalServiceFailed:
         async with make_client("http://127.0.0.1:9", "") as http:
             with pytest.raises(ExternalServiceFailed) as failed:
@@ -104,7 +104,9 @@ def test_connection_failure_has_no_effect() -> None:
     assert not asyncio.run(ask()).may_be_done
 
 
-def test_unknown_ticket_and_wrong_key_are_final() -> None:
+def test_reading_an_unknown_ticket_or_with_a_wrong_key_is_refused() -> None:
+    """Reading raises errors that are not worth a retry."""
+
     async def ask(desk: HelpDeskClient, shop: ShopClient) -> None:
         with pytest.raises(NotFound):
             await desk.get_ticket("unknown")

@@ -1,6 +1,4 @@
-"""Idempotency keys: the document's formats, never one key for two things, always the same key for the same
-thing.
-"""
+"""Idempotency keys: the document's formats, unique per thing, and the same for every copy."""
 
 from __future__ import annotations
 
@@ -132,7 +130,7 @@ def test_copies_up_to_one_bucket_apart_share_a_key_or_a_neighbour(start: int, la
 
 
 @pytest.mark.proves("RP-X7")
-def test_fallback_keys_are_counted() -> None:
+def test_on_fallback_is_called_with_the_source_of_each_fallback_key() -> None:
     counted: list[KeySource] = []
     build_event_key("c", "m", text="ok", received_at=NOON, on_fallback=counted.append)
     build_event_key("c", None, text="ok", created_at=NOON, received_at=NOON, on_fallback=counted.append)

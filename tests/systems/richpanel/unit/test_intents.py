@@ -20,11 +20,11 @@ BANKING77 = (
 )
 
 # Minimum accuracy on unseen texts. docs/systems/richpanel/intents.md has the measured values.
-ACCURACY_MIN = 0.70
-KNOWN_ACCURACY_MIN = 0.75
-RISKS_NOTICED_MIN = 0.80
-FALSE_ALARMS_MAX = 0.10
-BANKING77_ACCURACY_MIN = 0.75
+MIN_ACCURACY = 0.70
+MIN_KNOWN_ACCURACY = 0.75
+MIN_RISKS_NOTICED = 0.80
+MAX_FALSE_ALARMS = 0.10
+MIN_BANKING77_ACCURACY = 0.75
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +41,8 @@ def test_each_intent_has_at_least_thirty_distinct_examples() -> None:
 
 
 def test_accuracy_on_unseen_texts_is_high_enough(accuracy: Accuracy) -> None:
-    assert accuracy.overall >= ACCURACY_MIN
-    assert accuracy.when_known >= KNOWN_ACCURACY_MIN
+    assert accuracy.overall >= MIN_ACCURACY
+    assert accuracy.when_known >= MIN_KNOWN_ACCURACY
     assert len(accuracy.outcomes) == len(load_examples())
 
 
@@ -59,8 +59,8 @@ def test_finds_unseen_risks_with_few_false_alarms() -> None:
             else:
                 alarmed.append(bool(found))
 
-    assert sum(noticed) / len(noticed) >= RISKS_NOTICED_MIN
-    assert sum(alarmed) / len(alarmed) <= FALSE_ALARMS_MAX
+    assert sum(noticed) / len(noticed) >= MIN_RISKS_NOTICED
+    assert sum(alarmed) / len(alarmed) <= MAX_FALSE_ALARMS
 
 
 def test_risk_words_are_rare_in_harmless_texts() -> None:
@@ -133,4 +133,4 @@ def test_same_method_classifies_bank_questions() -> None:
 
     model = train_local_classifier(taken, prepare=prepare_text, confidence_min=0.0)
     hits = [model.classify(each.text).label == each.label for each in unseen]
-    assert len(hits) > 400 and sum(hits) / len(hits) >= BANKING77_ACCURACY_MIN
+    assert len(hits) > 400 and sum(hits) / len(hits) >= MIN_BANKING77_ACCURACY

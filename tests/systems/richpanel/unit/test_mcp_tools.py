@@ -1,4 +1,4 @@
-"""MCP tools of the middleware: an agent can ask about it and change nothing."""
+"""MCP tools of the middleware, on in-memory stores: an agent reads and explains, and changes nothing."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ R = TypeVar("R")
 
 
 def run_as_agent(scenario: Callable[[Client, Stores], Awaitable[R]]) -> R:
+    """Run the scenario with an MCP client and stores that hold the sample."""
+
     async def run() -> R:
         async with open_memory_stores(SYSTEM) as stores:
             await provision(stores, SYSTEM)

@@ -1,4 +1,4 @@
-"""Tables as in the document: names, keys, attributes and lifetimes; every item expires."""
+"""Tables, entities and settings as in the design document, on in-memory stores; every item expires."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ class FixedClock:
 
 
 def make_event_record(**changes: Any) -> IdempotencyRecord:
+    """Make the idempotency record of an event, with some attributes changed."""
     values: dict[str, Any] = {
         "event_id": "evt:rp:c-1:m-1",
         "kind": RecordKind.event,
@@ -54,6 +55,7 @@ def make_event_record(**changes: Any) -> IdempotencyRecord:
 
 
 def make_state(**changes: Any) -> ConversationState:
+    """Make a conversation state with its required attributes, and some changed."""
     values: dict[str, Any] = {
         "conversation_id": "c-1",
         "updated_at": NOW,
@@ -163,7 +165,7 @@ def test_action_has_its_own_attributes_and_optional_ones_may_be_absent() -> None
 
 @pytest.mark.proves("RP-20")
 @pytest.mark.proves("RP-X11")
-def test_empty_state_has_two_times_and_a_version() -> None:
+def test_empty_state_stores_no_unset_attributes() -> None:
     assert make_state().to_item().keys() == {
         "conversation_id", "updated_at", "expires_at", "version", "replies", "handed_over"
     }  # fmt: skip
@@ -275,7 +277,7 @@ def test_record_must_outlive_its_message() -> None:
 
 @pytest.mark.proves("RP-30")
 @pytest.mark.proves("RP-X15")
-def test_every_setting_is_read_from_the_environment() -> None:
+def test_reads_settings_from_the_environment_and_caps_the_state_lifetime() -> None:
     settings = RichpanelSettings.load(
         {"RP_MW_STATE_DAYS": "200", "RP_MW_STATE_DAYS_MAX": "45", "RP_MW_AUDIT": "off"}
     )

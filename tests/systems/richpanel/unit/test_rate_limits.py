@@ -1,4 +1,4 @@
-"""Rate limiting of calls to the help desk: a 429 delays the whole process and counts as no failure."""
+"""The call pacer, with fake calls: a 429 delays the whole process and counts as no failure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from richpanel.integrations.rate_limits import MAX_ATTEMPTS, CallPacer, TooManyR
 
 
 def make_429(seconds: float = 0.01) -> TooManyRequests:
+    """Make the error of a 429 whose Retry-After is `seconds`."""
     return TooManyRequests("429", may_be_done=False, retry_after_s=seconds)
 
 

@@ -9,6 +9,7 @@ PAGE = pages.ROOT / "systems" / "richpanel" / "README.md"
 
 
 def get_table_cells(heading: str) -> list[list[str]]:
+    """Return the cells of the table under a heading of the README."""
     return [
         [cell.strip("`") for cell in row] for row in pages.parse_rows(pages.split_sections(PAGE, 2)[heading])
     ]

@@ -1,4 +1,4 @@
-"""Replay archive: off by default, encrypted, readable in full, and expired after its lifetime."""
+"""Replay archive, in memory and in files: off by default, encrypted, expired after its lifetime."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class ManualClock:
 
 
 def make_settings(folder: Path) -> Settings:
+    """Make settings with all stores in files of a folder."""
     return Settings(
         tables=f"sqlite:{folder}/tables.db",
         queues=f"sqlite:{folder}/queues.db",

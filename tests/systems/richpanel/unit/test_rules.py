@@ -1,4 +1,4 @@
-"""Decisions: the team for a message, automatic replies and their limits, and the reasons for each."""
+"""Pure decisions: the team for a message, automatic replies and their limits, and the reasons."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from richpanel.domain.intents import Intent, get_intent_classifier
 from richpanel.domain.orders import Order, find_order_number, hash_email, is_verified
 from richpanel.domain.routing import TEAMS, Team, find_risks
 from richpanel.domain.rules import HANDED_OVER_TAG, Decision, Facts, decide
-from richpanel.domain.state_updates import build_customer_link, build_next_state
 from richpanel.domain.templates import load_templates
 from richpanel.domain.working_hours import WorkingHours
 from richpanel.model import replay_archive
 from richpanel.model.entities import ActionType, ConversationState, Mode, PendingFlow
 from richpanel.settings import RANGES, RichpanelSettings
+from richpanel.workers.state_updates import build_customer_link, build_next_state
 
 # A Wednesday, in working hours.
 NOW = datetime(2026, 2, 4, 12, tzinfo=UTC)
@@ -38,6 +38,7 @@ def make_facts(
     switches: FeatureFlags = ON,
     **more: Any,
 ) -> Facts:
+    """Make facts about one message. `label` is its intent; `more` are fields of the event or of `Facts`."""
     about = {"author", "tags", "trigger", "channel", "created_at", "customer_email", "message_id"}
     event: dict[str, Any] = {
         "conversation_id": "c-1",
@@ -57,6 +58,7 @@ def make_facts(
 
 
 def list_targets(decision: Decision, kind: ActionType) -> list[str]:
+    """Return the targets of a decision's actions of one type."""
     return [action.target for action in decision.actions if action.type is kind]
 
 
@@ -353,7 +355,7 @@ def test_older_event_is_only_routed() -> None:
 
 
 @pytest.mark.parametrize("intent", [Intent.human_request, Intent.complaint])
-def test_customer_who_wants_a_person_gets_one(intent: Intent) -> None:
+def test_customer_who_wants_a_person_gets_no_automatic_reply(intent: Intent) -> None:
     assert list_targets(decide(make_facts("hm", intent)), ActionType.auto_reply) == []
 
 
@@ -449,7 +451,7 @@ def test_expired_switches_mean_safe_mode() -> None:
         ("order #4111111111111112", "4111111111111112"),
     ],
 )
-def test_finds_order_numbers_that_are_labelled(text: str, number: str | None) -> None:
+def test_finds_only_labelled_order_numbers_and_no_phone_card_or_date(text: str, number: str | None) -> None:
     assert find_order_number(text) == number
 
 

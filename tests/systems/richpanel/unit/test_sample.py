@@ -1,4 +1,4 @@
-"""Sample data: identical on every run, complete for the patterns' examples, and free of customer texts."""
+"""Sample data, loaded in memory: the same on every run, enough for pattern examples, without texts."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ class FixedClock:
 
 
 def run_in_memory(scenario: Callable[[Stores], Awaitable[R]]) -> R:
+    """Run the scenario with in-memory stores and a fixed clock."""
+
     async def run() -> R:
         async with open_memory_stores(SYSTEM, clock=FixedClock()) as stores:
             return await scenario(stores)
@@ -44,6 +46,7 @@ def run_in_memory(scenario: Callable[[Stores], Awaitable[R]]) -> R:
 
 
 async def read_everything(stores: Stores) -> list[dict[str, Any]]:
+    """Return all records, states and audit entries, sorted."""
     scans: list[Scan[Any]] = [entity.scan(reason="All that the sample wrote") for entity in STORED]
     found = [each.model_dump() for scan in scans async for each in stores.each(scan)]
     return sorted(found, key=str)
@@ -91,7 +94,7 @@ def test_sample_has_no_future_or_expired_items() -> None:
     assert all(each["updated_at"].timestamp() <= now for each in states)
 
 
-def test_sample_changes_no_switch() -> None:
+def test_sample_leaves_safe_mode_on() -> None:
     async def scenario(stores: Stores) -> FeatureFlags:
         await load_sample(stores, scale=SMALL)
         return FeatureFlags.from_item(
@@ -133,7 +136,7 @@ def test_sample_stores_no_text(tmp_path: Path) -> None:
     assert scan_files([tmp_path], needles=long_enough) == []
 
 
-def test_refuses_a_scale_of_zero_or_less() -> None:
+def test_refuses_a_scale_of_zero() -> None:
     async def scenario(stores: Stores) -> int:
         return await load_sample(stores, scale=0)
 

@@ -18,6 +18,7 @@ from richpanel.workers import actions
 
 
 def run_and_capture() -> str:
+    """Run the story without the sample, and return its output."""
     said = io.StringIO()
     # The sample data does not affect the story.
     run_story(replace(SYSTEM, sample=None), Console(file=said, width=400))

@@ -1,4 +1,4 @@
-"""Webhook formats of every sender: one event, invalid bodies refused, and no text in the queue."""
+"""Parsing of every sender's webhook: the event, refused bodies, its hash, and its queue message."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from holdfast.core.errors import InvalidRequest, MalformedRequest, RequestError
-from richpanel.domain.inbound_events import BODY_BYTES_MAX, InboundEvent, build_event_message, parse_webhook
+from richpanel.domain.inbound_events import MAX_BODY_BYTES, InboundEvent, build_event_message, parse_webhook
 
 NOW = datetime(2026, 2, 4, 12, tzinfo=UTC)
 FULL: dict[str, Any] = {
@@ -30,6 +30,7 @@ FULL: dict[str, Any] = {
 
 
 def parse(payload: Any, sender: str = "richpanel") -> InboundEvent:
+    """Parse a payload as the JSON body of a sender's webhook."""
     return parse_webhook(json.dumps(payload).encode(), sender)
 
 
@@ -84,7 +85,7 @@ def test_refuses_a_body_that_is_not_an_object(body: bytes) -> None:
 
 def test_refuses_an_oversized_body() -> None:
     with pytest.raises(InvalidRequest, match="bytes"):
-        parse_webhook(b" " * (BODY_BYTES_MAX + 1))
+        parse_webhook(b" " * (MAX_BODY_BYTES + 1))
 
 
 def test_refuses_an_unknown_sender() -> None:
@@ -237,7 +238,8 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("sender", SHAPES)
-def test_formats_of_other_help_desks_give_the_same_event(sender: str) -> None:
+def test_every_other_help_desk_format_gives_the_expected_event_fields(sender: str) -> None:
+    """The fields agree for all senders; only the message ids differ, and Freshdesk has no time."""
     event = parse(SHAPES[sender], sender)
 
     assert (event.conversation_id, event.text, event.channel) == ("35436", "hello", "email")
@@ -247,7 +249,8 @@ def test_formats_of_other_help_desks_give_the_same_event(sender: str) -> None:
     assert event.author == "customer" and "vip" in event.tags
 
 
-def test_distinguishes_agents_from_customers() -> None:
+def test_distinguishes_agents_and_automations_from_customers() -> None:
+    """An automation is recognised too."""
     chatwoot = SHAPES["chatwoot"] | {"message_type": "outgoing", "sender": {"type": "user"}}
     zendesk = SHAPES["zendesk"] | {
         "event": {"comment": {"id": "1", "body": "x", "author": {"is_staff": True}}}

@@ -1,4 +1,4 @@
-"""Sample data, loaded once for all tests that only read it.
+"""Fixtures with the sample data in memory: the whole sample for tests that read, a small one for writers.
 
 `sample_stores` has the document's sizes and every index, including the optional ones. The session shares it:
 a test that writes uses `small_stores` or opens its own.
@@ -18,7 +18,7 @@ from skymarshal.system import SYSTEM
 
 @pytest.fixture(scope="session")
 def sample_stores() -> Iterator[Stores]:
-    """The whole sample in memory, read only."""
+    """The whole sample in memory with every index, shared by the session and read only."""
     stores = open_memory_stores(SYSTEM)
     asyncio.run(_fill(stores, 1))
     yield stores
@@ -27,7 +27,7 @@ def sample_stores() -> Iterator[Stores]:
 
 @pytest.fixture
 def small_stores() -> Iterator[Stores]:
-    """A small sample in memory that a test may change."""
+    """A sample of a twentieth of the size, in memory with every index, that a test may change."""
     stores = open_memory_stores(SYSTEM)
     asyncio.run(_fill(stores, 0.05))
     yield stores
@@ -35,5 +35,6 @@ def small_stores() -> Iterator[Stores]:
 
 
 async def _fill(stores: Stores, scale: float) -> None:
+    """Load the sample and create the optional indexes."""
     await load_sample(stores, scale=scale)
     await add_indexes(stores, [index for index in SYSTEM.indexes if not index.default])

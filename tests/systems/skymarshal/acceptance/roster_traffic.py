@@ -1,4 +1,4 @@
-"""Crew control that changes the roster continuously and remembers every acknowledged write.
+"""Simulated crew control for migration tests: it changes the roster and remembers acknowledged writes.
 
 `Traffic` assigns, changes (also crew member and time, the key of the new table) and releases rows, and reads
 each write back. `assert_arrived` compares the new table with what all writers remember: every acknowledged
@@ -22,7 +22,10 @@ CREWS, FLIGHTS = 7, 5
 
 
 class Traffic:
-    """One writer with roster ids of its own. `rows` holds its acknowledged rows."""
+    """One simulated writer with roster ids of its own.
+
+    `rows` holds its acknowledged rows, `known` the ones that it starts with; `changes` counts its writes.
+    """
 
     def __init__(
         self, stores: Stores, name: str, random: Random, known: Iterable[CrewAssignment] = ()
@@ -33,11 +36,13 @@ class Traffic:
         self.changes = 0
 
     async def run(self, stop: asyncio.Event) -> None:
+        """Write until the event is set."""
         while not stop.is_set():
             await self.step()
             await asyncio.sleep(0)  # an in-memory engine never blocks and would starve other tasks
 
     async def step(self) -> None:
+        """Assign, change or release one row at random and check that the write can be read back."""
         dice = self._random.random()
         if dice < 0.4 or not self.rows:
             await self._assign()
@@ -48,12 +53,14 @@ class Traffic:
         self.changes += 1
 
     async def _assign(self) -> None:
+        """Create a random row and check that it can be read."""
         made = make_assignment(RosterId(f"{self._name}-{self.changes}"), self._random)
         await roster.assign(self._stores, made)
         self.rows[made.roster_id] = made
         assert await self._read(made) == made
 
     async def _change(self) -> None:
+        """Replace a random row, in half of the cases under the same key, and check that it can be read."""
         seen = self._random.choice(list(self.rows.values()))
         changed = make_assignment(seen.roster_id, self._random)
         if self._random.random() < 0.5:
@@ -64,6 +71,7 @@ class Traffic:
         assert await self._read(changed) == self.rows[seen.roster_id]
 
     async def _release(self) -> None:
+        """Delete a random row and check that it is gone."""
         seen = self._random.choice(list(self.rows.values()))
         await roster.release(self._stores, seen)
         del self.rows[seen.roster_id]
@@ -80,7 +88,10 @@ class Traffic:
 
 
 async def keep_reading(stores: Stores, stop: asyncio.Event, unchanged: CrewAssignment) -> int:
-    """Read the crew of a flight repeatedly and check that the unchanged row is always included."""
+    """Read the crew of a flight until the event is set, and check that the unchanged row is always included.
+
+    Return the number of reads.
+    """
     reads = 0
     while not stop.is_set():
         crew = await queries.get_crew_rows(stores, unchanged.flight_id)
@@ -91,6 +102,7 @@ async def keep_reading(stores: Stores, stop: asyncio.Event, unchanged: CrewAssig
 
 
 def make_assignment(roster_id: RosterId, random: Random) -> CrewAssignment:
+    """Make an assignment with random crew member, flight, position and start in January 2026."""
     start = FIRST_DUTY + timedelta(hours=random.randrange(24 * 30))
     return CrewAssignment(
         roster_id=roster_id,
@@ -104,11 +116,12 @@ def make_assignment(roster_id: RosterId, random: Random) -> CrewAssignment:
 
 
 def to_assignment(duty: CrewDuty) -> CrewAssignment:
+    """Convert a row of the new roster table to one of the old table."""
     return CrewAssignment.model_validate(duty.model_dump())
 
 
 async def fill_roster(stores: Stores, rows: int, random: Random) -> list[CrewAssignment]:
-    """Write the rows that exist before the migration starts."""
+    """Write rows to the old table before the migration starts, and return them."""
     made = [make_assignment(RosterId(f"old-{number}"), random) for number in range(rows)]
     for each in made:
         await stores.run(CrewAssignment.put(each))
@@ -116,6 +129,7 @@ async def fill_roster(stores: Stores, rows: int, random: Random) -> list[CrewAss
 
 
 async def assert_arrived(stores: Stores, expected: Iterable[CrewAssignment]) -> None:
+    """Assert that the new roster table holds exactly the expected rows, each once."""
     wanted = {each.roster_id: each for each in expected}
     duties = (await stores.all(CrewDuty.scan(reason="every row is compared").consistent())).items
     found = {duty.roster_id: to_assignment(duty) for duty in duties}

@@ -1,4 +1,4 @@
-"""Small airlines built by hand, so that every figure of a report can be computed on paper."""
+"""Helpers that build small airlines row by row in memory, so that tests can compute figures on paper."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ DISRUPTIONS: dict[str, dict[str, Any]] = {
 
 
 def at(hour: int, minute: int = 0) -> datetime:
-    """Return a UTC time on the test's day; hours beyond 24 fall on the next day."""
+    """Return a UTC time by hours and minutes from the start of the test's day; they may leave that day."""
     return datetime(2026, 1, 30, tzinfo=UTC) + timedelta(hours=hour, minutes=minute)
 
 
@@ -67,15 +67,21 @@ DEPARTS, ARRIVES = at(2), at(9, 40)
 
 
 class Airline:
-    """Stores with the given rows, and blocking calls of the system."""
+    """Stores with blocking calls of the system.
+
+    `roster_moved` means that crews are also in the new roster table.
+    """
 
     def __init__(self, stores: Stores, roster_moved: bool = True) -> None:
         self.stores, self._roster_moved = stores, roster_moved
 
     def wait(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine to its end and return its result."""
         return asyncio.run(work)
 
     def put(self, *rows: Entity) -> None:
+        """Write rows; a crew assignment also goes to the new roster table if the roster has moved."""
+
         async def write() -> None:
             for row in rows:
                 await self.stores.run(type(row).put(row))
@@ -86,26 +92,28 @@ class Airline:
         asyncio.run(write())
 
     def assess(self, kind: str, **members: Any) -> Report:
+        """Assess a disruption that `make_request` makes from these members."""
         return asyncio.run(assess(self.stores, make_request(kind, **members)))
 
     def confirm(self, request: DisruptionRequest, choice: Choice) -> tuple[Report, Decision]:
         return asyncio.run(confirm(self.stores, request, choice))
 
     def dump(self) -> dict[str, list[Any]]:
-        """Return every stored item of every table."""
+        """Return every stored item by table name, sorted, to compare states."""
         return asyncio.run(_dump(self.stores))
 
 
 def make_request(kind: str, **members: Any) -> DisruptionRequest:
-    """Make a disruption of flight 1, known the evening before, by default."""
+    """Make a disruption of flight 1, known the evening before, unless the members say otherwise."""
     named = {} if "flight_number" in members else {"flight_id": "1"}
     return DisruptionRequest.model_validate({"kind": kind, "known_at": EVENING_BEFORE, **named, **members})
 
 
 @contextmanager
 def open_airline(*rows: Entity, roster_moved: bool = True) -> Iterator[Airline]:
-    """Open an airline with these rows. By default the roster is in its new table, otherwise only in the old
-    one.
+    """Open an airline in memory with these rows and close it at the end.
+
+    By default the roster is in its new table, otherwise only in the old one.
     """
     stores = open_memory_stores(SYSTEM)
     try:
@@ -131,6 +139,7 @@ def flight(
     tail: str = "A6-BLA",
     **more: Any,
 ) -> Flight:
+    """Make a flight, by default EY11 from AUH to LHR on the test's day. `route` is such as AUH-LHR."""
     origin, _, destination = route.partition("-")
     return Flight(
         flight_id=FlightId(flight_id),
@@ -182,6 +191,7 @@ def crew(
     flight_id: str = "1",
     status: CrewStatus = CrewStatus.ASSIGNED,
 ) -> CrewAssignment:
+    """Make a roster row of a crew member with home base AUH. `start` and `end` are those of the duty."""
     return CrewAssignment(
         roster_id=RosterId(roster_id),
         crew_id=CrewId(crew_id),
@@ -203,6 +213,7 @@ def cargo(
     status: LoadingStatus = LoadingStatus.PENDING,
     **more: Any,
 ) -> CargoAssignment:
+    """Make a cargo assignment of a weight in kilograms, or without one, with these handling codes."""
     return CargoAssignment(
         assignment_id=AssignmentId(assignment_id),
         shipment_id=ShipmentId(shipment),
@@ -221,6 +232,7 @@ def work_order(
     category: MelCategory | None = None,
     **more: Any,
 ) -> WorkOrder:
+    """Make a work order on an aircraft, by default opened the day before."""
     return WorkOrder(
         aircraft_registration=tail,
         workorder_id=WorkOrderId(workorder_id),
@@ -233,6 +245,7 @@ def work_order(
 def shift(
     roster_id: str, staff_id: str, start: datetime, end: datetime, order: str = "WO-1"
 ) -> MaintenanceShift:
+    """Make a shift of a member of staff on a work order."""
     return MaintenanceShift(
         roster_id=RosterId(roster_id),
         staff_id=StaffId(staff_id),
@@ -247,6 +260,7 @@ async def _run(stores: Stores, operation: Operation[R]) -> R:
 
 
 async def _dump(stores: Stores) -> dict[str, list[Any]]:
+    """Return every stored item by table name, sorted, read by scans past the patterns."""
     found: dict[str, list[Any]] = {}
     for table in SYSTEM.tables:
         request = Scan(stores.physical_name(table))

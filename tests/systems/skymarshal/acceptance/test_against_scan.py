@@ -1,7 +1,7 @@
-"""Random disruptions of the sample and of random airlines, compared with an oracle that uses no index.
+"""Disruption reports on the sample and on random airlines, compared with an oracle that uses no index.
 
-The oracle is simple: it reads all rows for every question. Its rules are written out here rather than taken
-from the system.
+All data is in memory. The oracle is simple: it reads all rows for every question. Its rules are written out
+here rather than taken from the system.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CHANGE_TO_DOMESTIC = {"AUH": 60, "LHR": 90}
 
 
 class AllRows:
-    """Every row of every table, in memory."""
+    """Every row of the tables that the oracle needs, read by scans."""
 
     def __init__(self, stores: Stores) -> None:
         self.flights = {each.flight_id: each for each in _read_all(stores, Flight)}
@@ -62,6 +62,7 @@ class AllRows:
 
 @pytest.fixture(scope="module")
 def all_rows(sample_stores: Stores) -> AllRows:
+    """Every row of the sample, read once for the module."""
     return AllRows(sample_stores)
 
 
@@ -86,7 +87,7 @@ def test_report_equals_a_full_scan_on_random_airlines(seed: int) -> None:
 
 
 def _draw_airline(draw: Random) -> Iterator[Entity]:
-    """Draw a few flights with passengers, in every state that rows can have."""
+    """Draw twelve flights with bookings, bags, crew, cargo and work orders in every status."""
     flights = [_draw_flight(draw, number) for number in range(1, 13)]
     yield from flights
     for number in range(40):
@@ -109,6 +110,7 @@ def _draw_airline(draw: Random) -> Iterator[Entity]:
 
 
 def _draw_flight(draw: Random, number: int) -> Flight:
+    """Draw a flight with random route, times and aircraft, sometimes late or cancelled."""
     departs = at(0, draw.randrange(0, 24 * 60))
     arrives = departs + timedelta(minutes=draw.randrange(60, 500))
     late = draw.choice([None, None, timedelta(minutes=draw.randrange(1, 200))])
@@ -146,6 +148,7 @@ def _draw_request(draw: Random, all_rows: AllRows) -> DisruptionRequest:
 
 
 def _summarise(report: Report) -> dict[str, Any]:
+    """Return the parts of a report that the oracle can compute."""
     return {
         "passengers": sorted(hit.passenger_id for hit in report.passengers.ranked),
         "missed": {
@@ -164,6 +167,7 @@ def _summarise(report: Report) -> dict[str, Any]:
 
 
 def _compute_expected(all_rows: AllRows, request: DisruptionRequest) -> dict[str, Any]:
+    """Compute the summary of a report from all rows, by the oracle's own rules."""
     flight = all_rows.flights[request.flight_id]  # type: ignore[index]
     here = [each for each in all_rows.bookings if each.flight_id == flight.flight_id]
     seated = [each for each in here if each.booking_status.value in SEATED]
@@ -198,9 +202,7 @@ def _compute_expected(all_rows: AllRows, request: DisruptionRequest) -> dict[str
 
 
 def _find_missed(all_rows: AllRows, request: DisruptionRequest, flight: Flight, passenger: str) -> list[str]:
-    """Return the passenger's next flight if its connection was possible before the disruption and no longer
-    is.
-    """
+    """Return the passenger's next flight if its connection was possible before and no longer is."""
     mine = [
         all_rows.flights[each.flight_id]
         for each in all_rows.bookings
@@ -227,11 +229,13 @@ def _find_missed(all_rows: AllRows, request: DisruptionRequest, flight: Flight, 
 
 
 def _get_connection_minutes(onward: Flight) -> int:
+    """Return the minimum connection time from an international flight to this one."""
     is_domestic = get_airports()[onward.origin].country == get_airports()[onward.destination].country
     return (CHANGE_TO_DOMESTIC if is_domestic else CHANGE_INTERNATIONAL)[onward.origin]
 
 
 def _list_rotation(flights: Iterable[Flight], flight: Flight) -> list[str]:
+    """Return the ids of the aircraft's other flights in the next 36 hours, without cancelled ones."""
     start: datetime = flight.scheduled_departure
     return [
         each.flight_id
@@ -244,4 +248,5 @@ def _list_rotation(flights: Iterable[Flight], flight: Flight) -> list[str]:
 
 
 def _read_all(stores: Stores, kind: type[E]) -> list[E]:
+    """Return every stored row of an entity by a scan."""
     return list(asyncio.run(stores.all(kind.scan(reason="an answer that knows no index"))))

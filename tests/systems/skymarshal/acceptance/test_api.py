@@ -1,6 +1,4 @@
-"""SkyMarshal over real HTTP: every query, one disruption, and a problem response for every invalid
-request.
-"""
+"""The HTTP API on the sample in memory, over a real server: queries, one disruption, invalid requests."""
 
 from __future__ import annotations
 
@@ -32,6 +30,7 @@ KNOWN = "OZ69826352P"
 
 @pytest.fixture(scope="module")
 def api() -> Iterator[httpx.Client]:
+    """A client of a server in a thread, with the whole sample in memory. Tests of the module share it."""
     stores = open_memory_stores(SYSTEM)
     asyncio.run(load_sample(stores))
     app = make_app("SkyMarshal", "1", build_routes(stores.for_component("api")))
@@ -41,6 +40,7 @@ def api() -> Iterator[httpx.Client]:
 
 
 def expect_problem(answer: httpx.Response, status: int) -> dict[str, Any]:
+    """Assert that the answer is a problem+json with this status and a detail, and return its body."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     body: dict[str, Any] = answer.json()
@@ -51,7 +51,7 @@ def expect_problem(answer: httpx.Response, status: int) -> dict[str, Any]:
 # --- queries ------------------------------------------------------------------------------------------------
 
 
-def test_every_question_is_answered(api: httpx.Client) -> None:
+def test_every_get_route_returns_the_figures_of_the_sample(api: httpx.Client) -> None:
     def get(path: str, **params: Any) -> Any:
         answer = api.get(path, params=params)
         assert answer.status_code == 200, answer.text
@@ -226,7 +226,7 @@ def test_overlong_key_gives_a_problem_instead_of_a_failure(api: httpx.Client, pa
 # --- the description ----------------------------------------------------------------------------------------
 
 
-def test_description_covers_every_route_with_its_problems(api: httpx.Client) -> None:
+def test_openapi_describes_every_route_and_the_problems_of_disruptions(api: httpx.Client) -> None:
     described = api.get("/openapi.json").json()["paths"]
     stores = open_memory_stores(SYSTEM)
     declared = {

@@ -1,4 +1,7 @@
-"""Crew legality under a delay: exact to the minute, based on the whole roster rather than one row."""
+"""The crew section of reports on small airlines in memory: who may still fly after a delay, to the minute.
+
+Legality depends on the whole roster rather than on one row.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +28,18 @@ CAPTAIN = crew("R1", "123", CrewPosition.CAPTAIN, at(0, 45), at(9, 15))
 
 
 def get_member(report: Report, crew_id: str = "123") -> CrewHit:
+    """Return the report's entry of a crew member."""
     return next(member for member in report.crew.members if member.crew_id == crew_id)
 
 
 @pytest.mark.parametrize(
-    ("minutes", "is_legal", "is_told"),
+    ("minutes", "is_legal", "is_reported"),
     [(120, True, False), (121, True, True), (3 * 60 + 59, True, True), (240, True, True), (241, False, True)],
 )
-def test_captain_may_fly_up_to_the_extended_limit(minutes: int, is_legal: bool, is_told: bool) -> None:
+def test_captain_may_fly_up_to_the_extended_limit(minutes: int, is_legal: bool, is_reported: bool) -> None:
     with open_airline(SHORT, CAPTAIN) as airline:
         report = airline.assess("delay", delay_minutes=minutes)
-    assert (get_member(report).is_legal, bool(get_member(report).violations)) == (is_legal, is_told)
+    assert (get_member(report).is_legal, bool(get_member(report).violations)) == (is_legal, is_reported)
     assert report.crew.illegal == (0 if is_legal else 1)
 
 
@@ -70,7 +74,7 @@ def test_third_pilot_lengthens_the_duty_for_the_flight_deck() -> None:
 
 
 @pytest.mark.parametrize(("minutes", "is_legal"), [(30, True), (31, False)])
-def test_finds_a_delay_that_cuts_the_next_rest(minutes: int, is_legal: bool) -> None:
+def test_delay_is_illegal_if_it_leaves_less_than_ten_hours_of_rest(minutes: int, is_legal: bool) -> None:
     next_day = (
         flight("2", "EY204", "AUH-BOM", at(21), at(24, 15), "A6-BLB"),
         crew("R9", "123", CrewPosition.CAPTAIN, at(19, 45), at(24, 45), "2"),
@@ -123,7 +127,7 @@ def test_late_first_sector_carries_over_however_the_duty_is_recorded(
     assert beyond.violations[0].startswith("Flight duty period 15:01 h, limit 13:00 h")
 
 
-def test_short_delay_is_absorbed_between_two_sectors() -> None:
+def test_delay_absorbed_between_two_sectors_breaks_no_limits() -> None:
     sectors = (
         flight("1", "EY397", "AUH-DOH", at(3), at(5)),
         flight("2", "EY398", "DOH-AUH", at(9), at(16, 30), "A6-BLB"),
@@ -135,6 +139,7 @@ def test_short_delay_is_absorbed_between_two_sectors() -> None:
 
 
 def test_without_duty_history_legality_is_unknown() -> None:
+    """It is known once the roster is migrated, or if this flight alone breaks a limit."""
     next_day = (
         flight("2", "EY204", "AUH-BOM", at(21), at(24, 15), "A6-BLB"),
         crew("R9", "123", CrewPosition.CAPTAIN, at(19, 45), at(24, 45), "2"),
@@ -158,7 +163,7 @@ def test_without_duty_history_legality_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("kind", ["cancel", "swap"])
-def test_unchanged_duty_needs_no_history(kind: str) -> None:
+def test_unchanged_duty_is_legal_without_a_duty_history(kind: str) -> None:
     with open_airline(SHORT, CAPTAIN, roster_moved=False) as airline:
         report = airline.assess(kind, **DISRUPTIONS[kind])
     assert (get_member(report).is_legal, report.crew.unknown) == (True, 0)
@@ -203,6 +208,7 @@ def test_minimum_crew_is_that_of_the_new_aircraft() -> None:
 
 
 def _list_blockers(airline: Airline, option: str) -> list[str]:
+    """Return the blockers of an option if the delay is one minute too long for the captain."""
     report = airline.assess("delay", delay_minutes=241)
     return next(each.blockers for each in report.options.proposed if each.id == option)
 

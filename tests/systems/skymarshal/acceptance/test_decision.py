@@ -1,4 +1,4 @@
-"""Decisions are written once, even if they are repeated, race with other changes, or are interrupted."""
+"""Decisions on a small airline: written once, even if repeated, racing with other changes or interrupted."""
 
 from __future__ import annotations
 
@@ -54,26 +54,31 @@ FLY_LATE = Choice(option="delay", decided_by="duty manager", disruption_id="D-1"
 
 @pytest.fixture
 def airline() -> Iterator[Airline]:
+    """A small airline with 120 passengers on flight 1, the first of whom connects to flight 2."""
     with open_airline(*ROWS) as made:
         yield made
 
 
 def get_flight(airline: Airline) -> Flight:
+    """Return the stored flight 1."""
     found = airline.wait(airline.stores.run(Flight.of(FlightId("1")).get()))
     assert found is not None
     return found
 
 
 def list_decisions(airline: Airline) -> list[Disruption]:
+    """Return every recorded decision."""
     return list(airline.wait(airline.stores.all(Disruption.scan(reason="all that was decided"))))
 
 
 def list_disrupted_passengers(airline: Airline) -> dict[str, DisruptedPassenger]:
+    """Return the recorded rows of affected passengers by passenger id."""
     rows = airline.wait(airline.stores.all(DisruptedPassenger.scan(reason="all that was noted")))
     return {row.passenger_id: row for row in rows}
 
 
 def list_changed_tables(before: dict[str, list[Any]], after: dict[str, list[Any]]) -> set[str]:
+    """Return the names of the tables whose items differ between two dumps."""
     return {name for name in before if before[name] != after[name]}
 
 
@@ -112,6 +117,7 @@ def test_confirmed_swap_assigns_the_new_aircraft_and_its_seats(airline: Airline)
 
 
 def test_passengers_are_recorded_as_decided_rather_than_as_predicted(airline: Airline) -> None:
+    """The delay would break a connection, but the chosen swap leaves on time and breaks none."""
     report, _ = airline.confirm(LATE, Choice(option="swap-A6-BLB", decided_by="duty manager"))
     assert report.passengers.missing_connections == 1
     assert {row.missed_connections for row in list_disrupted_passengers(airline).values()} == {0}
@@ -156,7 +162,7 @@ def test_swap_on_time_clears_the_delay(airline: Airline) -> None:
 
 
 class ConflictingTables:
-    """Tables that cancel the first `times` transactions because of conflicts."""
+    """A tables engine that cancels the first `times` transactions because of conflicts."""
 
     def __init__(self, tables: Tables, times: int) -> None:
         self._tables, self._left = tables, times
@@ -182,7 +188,7 @@ def test_persistent_conflicts_ask_to_retry_later(airline: Airline) -> None:
     assert (get_flight(airline).version, list_decisions(airline)) == (1, [])
 
 
-def test_cancellation_can_be_repeated(airline: Airline) -> None:
+def test_repeated_cancellation_changes_nothing(airline: Airline) -> None:
     choice = Choice(option="cancel", decided_by="duty manager", disruption_id="D-1", version=1)
     airline.confirm(make_request("cancel"), choice)
     after = airline.dump()
@@ -241,6 +247,7 @@ def test_reads_an_existing_decision_consistently(airline: Airline) -> None:
 
 
 def _change_flight(airline: Airline) -> None:
+    """Overwrite flight 1 with version 2 and another capacity, past the patterns."""
     item = Flight.put(flight(version=2, capacity=200)).build_item()
     tables = cast(EmbeddedTables, airline.stores.tables)
     tables.run_blocking(PutItem(airline.stores.physical_name(flights), item))
@@ -271,7 +278,7 @@ def test_concurrent_flight_change_is_a_conflict(
     assert (get_flight(airline).version, get_flight(airline).capacity) == (2, 200)
 
 
-def test_one_of_two_concurrent_decisions_wins(airline: Airline) -> None:
+def test_one_of_two_concurrent_decisions_wins_and_the_other_is_a_conflict(airline: Airline) -> None:
     async def confirm_both() -> list[Any]:
         choices = [FLY_LATE.model_copy(update={"disruption_id": each}) for each in ("D-1", "D-2")]
         work = (confirm(airline.stores, LATE, choice) for choice in choices)
@@ -283,7 +290,7 @@ def test_one_of_two_concurrent_decisions_wins(airline: Airline) -> None:
 
 
 @pytest.mark.parametrize("status", ["CANCELLED", "DEPARTED", "ARRIVED"])
-def test_refuses_a_decision_on_a_completed_flight(airline: Airline, status: str) -> None:
+def test_refuses_a_decision_on_a_cancelled_departed_or_arrived_flight(airline: Airline, status: str) -> None:
     airline.put(flight(flight_status=status))
     before = airline.dump()
     with pytest.raises(Conflict, match=f"it is {status} now"):
@@ -350,6 +357,7 @@ def test_refuses_an_option_that_was_not_proposed(airline: Airline) -> None:
 
 
 def test_blocked_option_needs_an_explicit_override(airline: Airline) -> None:
+    """It is refused without `despite_blockers` and written with it."""
     airline.put(crew("R1", "123", CrewPosition.CAPTAIN, at(0, 45), at(10)))
     with pytest.raises(InvalidRequest, match=r"is blocked: 1 crew member\(s\) would break"):
         airline.confirm(LATE, FLY_LATE)
@@ -369,7 +377,7 @@ def test_api_may_confirm_and_agent_may_not(airline: Airline) -> None:
     assert not decision.repeated
 
 
-def test_disruptions_of_a_passenger_are_one_query(airline: Airline) -> None:
+def test_one_query_finds_the_disruptions_of_a_passenger(airline: Airline) -> None:
     airline.confirm(LATE, FLY_LATE)
     found = airline.wait(airline.stores.all(DisruptedPassenger.of(PassengerId(PEOPLE[7])).query()))
     assert [row.disruption_id for row in found] == ["D-1"]

@@ -1,4 +1,4 @@
-"""Disruption reports: the affected passengers, crew, cargo and aircraft, computed on paper beforehand."""
+"""Disruption reports on small airlines and on the sample, compared with figures computed on paper."""
 
 from __future__ import annotations
 
@@ -65,6 +65,7 @@ CONNECTING: tuple[Entity, ...] = (
 
 
 def list_missed(report: Report) -> dict[str, list[str]]:
+    """Return the missed onward flights by passenger, without passengers who miss none."""
     return {
         hit.passenger_id: [each.outbound_flight_id for each in hit.missed_connections]
         for hit in report.passengers.ranked
@@ -149,7 +150,7 @@ def test_already_lost_connection_is_not_blamed_on_the_disruption(already_lost: E
         assert list_missed(airline.assess("delay", delay_minutes=60)) == {}
 
 
-def test_passengers_are_ranked_by_need_then_by_loss() -> None:
+def test_passengers_are_ranked_by_score_with_its_reasons() -> None:
     with open_airline(*CONNECTING) as airline:
         report = airline.assess("delay", delay_minutes=11)
     ranked = [(hit.rank, hit.passenger_id, hit.score) for hit in report.passengers.ranked]
@@ -257,7 +258,7 @@ def test_open_work_names_the_staff_on_shift() -> None:
 
 
 @pytest.mark.parametrize(("opened", "holds"), [(date(2026, 1, 27), False), (date(2026, 1, 26), True)])
-def test_overdue_deferred_work_grounds_the_aircraft(opened: date, holds: bool) -> None:
+def test_deferred_work_grounds_the_aircraft_only_once_it_is_overdue(opened: date, holds: bool) -> None:
     order = work_order("WO-1", status=WorkOrderStatus.DEFERRED, category=MelCategory.B, opened_on=opened)
     with open_airline(flight(), order) as airline:
         (hit,) = airline.assess("delay", delay_minutes=60).maintenance.open
@@ -291,12 +292,15 @@ def test_cancelled_flight_leaves_later_flights_without_an_aircraft() -> None:
 
 
 def list_sections(report: Report) -> dict[str, Section]:
+    """Return the sections of a report by name."""
     values = {name: getattr(report, name) for name in Report.model_fields}
     return {name: value for name, value in values.items() if isinstance(value, Section)}
 
 
 @pytest.mark.parametrize("kind", ["delay", "cancel", "swap"])
-def test_every_figure_is_traced_to_its_pattern(kind: str, sample_stores: Stores) -> None:
+def test_every_section_is_traced_and_the_traces_sum_up_to_the_totals(
+    kind: str, sample_stores: Stores
+) -> None:
     report = Airline(sample_stores).assess(kind, **DISRUPTIONS[kind])
     traces = [trace for section in list_sections(report).values() for trace in section.traces]
     assert all(SYSTEM.get_pattern(trace.pattern).purpose == trace.purpose for trace in traces)
@@ -414,7 +418,7 @@ def test_skips_and_names_invalid_rows() -> None:
     )
 
 
-def test_disruption_after_departure_is_a_problem_without_early_options() -> None:
+def test_disruption_known_after_departure_blocks_the_delay_and_is_a_problem() -> None:
     with open_airline(flight(), booking("B1", "ANN")) as airline:
         report = airline.assess("delay", delay_minutes=60, known_at=at(24 * 200))
         in_time = airline.assess("delay", delay_minutes=60, known_at=at(3))
@@ -426,7 +430,7 @@ def test_disruption_after_departure_is_a_problem_without_early_options() -> None
     assert next(each for each in in_time.options.proposed if each.id == "delay").blockers == []
 
 
-def test_swap_for_a_departed_flight_is_blocked() -> None:
+def test_swap_that_would_leave_months_late_is_blocked() -> None:
     with open_airline(flight(), booking("B1", "ANN")) as airline:
         report = airline.assess("swap", swap_to="A6-BLB", known_at=at(24 * 200))
     swap = next(each for each in report.options.proposed if each.id == "swap-A6-BLB")
@@ -434,7 +438,7 @@ def test_swap_for_a_departed_flight_is_blocked() -> None:
 
 
 @pytest.mark.parametrize("known_at", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"])
-def test_refuses_a_time_at_the_end_of_the_calendar(known_at: str) -> None:
+def test_refuses_a_time_at_either_end_of_the_calendar(known_at: str) -> None:
     with pytest.raises(ValueError, match="known_at"):
         make_request("cancel", known_at=known_at)
     with pytest.raises(ValueError, match="day"):
@@ -450,12 +454,13 @@ def test_known_at_defaults_to_now() -> None:
 
 def test_first_failing_read_is_raised_and_the_others_are_cancelled() -> None:
     # Warnings are errors here: an abandoned task with an unread exception would fail this test.
+    """The error is raised as it is, not in an exception group."""
     with open_airline(*CONNECTING) as airline:
         airline.wait(airline.stores.tables.run(DeleteTable(airline.stores.physical_name(baggage))))
         with pytest.raises(NotFound):
             airline.assess("cancel")
 
 
-def test_accepts_the_wording_of_carriers() -> None:
+def test_request_accepts_other_spellings_of_kind_and_flight_number() -> None:
     request = make_request("Cancelled", flight_number="ey 0011", day=DAY)
     assert (request.kind, request.flight_number) == (DisruptionKind.CANCEL, "EY11")

@@ -1,4 +1,4 @@
-"""CSV imports into SkyMarshal's tables: accepted rows, refused rows with reasons, and changes made since."""
+"""CSV imports into tables in memory or in a file: accepted and refused rows, the commands, later changes."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ REAL_DATA = (
 
 @pytest.fixture
 def stores() -> Iterable[Stores]:
+    """Empty stores in memory; an import creates its table."""
     made = open_memory_stores(SYSTEM)
     yield made
     asyncio.run(made.close())
@@ -178,7 +179,7 @@ def test_reports_unknown_columns(stores: Stores, tmp_path: Path) -> None:
     assert import_file(stores, "Bookings", file).ignored_columns == ("colour",)
 
 
-def test_header_without_rows_imports_nothing(stores: Stores, tmp_path: Path) -> None:
+def test_header_without_rows_is_an_import_of_zero_rows(stores: Stores, tmp_path: Path) -> None:
     assert import_file(stores, "Bookings", write_file(tmp_path, HEADER)).rows == 0
 
 
@@ -209,6 +210,7 @@ def test_exported_rows_can_be_imported_again(sample_stores: Stores, tmp_path: Pa
 
 
 def _sort_items(items: Iterable[Any]) -> list[Any]:
+    """Return the items in an order that does not depend on the table."""
     return sorted(items, key=lambda item: json.dumps(item, default=str, sort_keys=True))
 
 
@@ -347,8 +349,8 @@ def test_rejects_file_can_be_fixed_and_imported(stores: Stores, tmp_path: Path) 
     assert lines[0] == "line,reason,booking_id,passenger_id,flight_id,booking_status"
     assert lines[1].startswith("3,") and lines[1].endswith(',2,"O,Z2",1,Perhaps')
 
-    mended = write_file(tmp_path, "\n".join(lines).replace(",Perhaps", ",Confirmed"), "mended.csv")
-    again = import_file(stores, "Bookings", mended)
+    fixed = write_file(tmp_path, "\n".join(lines).replace(",Perhaps", ",Confirmed"), "fixed.csv")
+    again = import_file(stores, "Bookings", fixed)
 
     assert (again.written, again.rejected, again.ignored_columns) == (1, 0, ())
     assert {each.passenger_id for each in read_all(stores, Booking)} == {"OZ1", "O,Z2", "OZ3"}
@@ -420,7 +422,7 @@ def test_refuses_an_unusable_file(stores: Stores, tmp_path: Path, text: bytes, m
     assert [each.name for each in tmp_path.iterdir()] == ["rows.csv"]
 
 
-def test_reports_a_missing_file(stores: Stores, tmp_path: Path) -> None:
+def test_refuses_a_missing_file_and_a_rejects_path_equal_to_the_file(stores: Stores, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="Reading .* failed"):
         import_file(stores, "Bookings", tmp_path / "none.csv")
     file = write_file(tmp_path, HEADER)
@@ -433,11 +435,13 @@ def test_reports_a_missing_file(stores: Stores, tmp_path: Path) -> None:
 
 @pytest.fixture
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder that is the working directory, so that commands use a tables file below it."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def run_command(*arguments: str) -> int:
+    """Run the holdfast command with these arguments and return its exit code."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     return int(ended.value.code or 0)
@@ -518,7 +522,9 @@ def test_refuses_to_import_into_memory(
     assert "lost when this command ends" in capsys.readouterr().err
 
 
-def test_exported_file_can_be_imported(data_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_exports_a_file_that_can_be_imported(
+    data_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_file(data_folder, HEADER + "1,OZ1,1,OK\n2,OZ2,1,HL\n")
     run_command("import", "skymarshal", "Bookings", "rows.csv")
     capsys.readouterr()
@@ -564,7 +570,7 @@ def test_importing_again_does_not_undo_a_decision(stores: Stores, tmp_path: Path
     )
 
 
-def test_file_with_a_version_overwrites_that_version(stores: Stores, tmp_path: Path) -> None:
+def test_file_with_the_stored_version_overwrites_the_row(stores: Stores, tmp_path: Path) -> None:
     import_file(stores, "Flights", write_file(tmp_path, ONE_FLIGHT))
     run(stores.run(patterns.cancel_flight(FlightId("1"), 1, "41")))
     newer = "\n".join(

@@ -1,4 +1,4 @@
-"""Imports interrupted by a full disk or SIGKILL: they resume and lose or repeat nothing visible."""
+"""Imports interrupted by a full store or SIGKILL: they resume, and lose or repeat no row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.core.errors import InvalidRequest, SettingsError, StoreFull
 from holdfast.runtime.csv_io import importer
 from holdfast.stores.tables.dynamodb import open_dynamodb
 from holdfast.stores.tables.embedded import open_tables
-from holdfast.wire.server import start_server
+from holdfast.wire.http.server import start_server
 from skymarshal.api.csv_imports import IMPORTS
 from skymarshal.model.entities import Booking
 from skymarshal.system import SYSTEM
@@ -34,7 +34,7 @@ from tests.systems.skymarshal.acceptance.csv_files import (
 
 
 class _FullDiskImporter:
-    """Importer whose disk is full after some batches."""
+    """The writer of an importer that raises `StoreFull` after `batches` batches."""
 
     def __init__(self, importer: Importer, batches: int) -> None:
         self.left, self._importer = batches, importer
@@ -48,6 +48,7 @@ class _FullDiskImporter:
 
 
 def _interrupt_import(stores: Stores, file: Path, batches: int) -> None:
+    """Start an import of bookings that fails after `batches` batches."""
     importer = IMPORTS["Bookings"]
     full = Importer(importer.entity, _FullDiskImporter(importer, batches).put, importer.aliases)
     with pytest.raises(StoreFull):
@@ -55,7 +56,7 @@ def _interrupt_import(stores: Stores, file: Path, batches: int) -> None:
 
 
 def _write_many_rows(tmp_path: Path, rows: int = 3_500) -> Path:
-    """Write rows of which every hundredth is invalid and every fiftieth repeats the previous key."""
+    """Write a file of bookings: every hundredth is invalid, and every fiftieth repeats the previous key."""
     lines = [
         f"{n - (n % 50 == 49)},OZ{n},{n % 9},{'Perhaps' if n % 100 == 7 else 'OK'}\n" for n in range(rows)
     ]
@@ -115,7 +116,7 @@ def test_refuses_to_resume_a_truncated_file(tmp_path: Path) -> None:
         import_file(stores, "Bookings", file)
 
 
-def test_recreated_table_gets_every_row(tmp_path: Path) -> None:
+def test_checkpoint_of_another_table_is_ignored_and_every_row_is_written(tmp_path: Path) -> None:
     file, other = _write_many_rows(tmp_path), open_memory_stores(SYSTEM)
     _interrupt_import(open_memory_stores(SYSTEM), file, batches=90)
 
@@ -145,7 +146,7 @@ def test_row_refused_by_the_store_is_reported_again_after_resuming(tmp_path: Pat
     assert "The row repeats the key" in found[3502]
 
 
-def test_reports_an_unwritable_rejects_path(tmp_path: Path) -> None:
+def test_refuses_an_unwritable_rejects_path_with_or_without_rejects(tmp_path: Path) -> None:
     stores = open_memory_stores(SYSTEM)
     file = write_file(tmp_path, HEADER + "1,OZ1,1,OK\n")
 
@@ -220,7 +221,7 @@ def test_killed_import_loses_and_repeats_nothing(tmp_path: Path, stretches: int)
     assert read_file_bookings(tables) == read_all(clean, Booking)
 
 
-def test_import_over_the_wire_resumes(
+def test_interrupted_import_over_http_resumes(
     tmp_path: Path,
 ) -> None:
     file = _write_many_rows(tmp_path, 1_500)

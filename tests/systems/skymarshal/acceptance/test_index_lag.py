@@ -1,4 +1,4 @@
-"""Index lag: a manifest is read through a global secondary index, which follows the table with a delay."""
+"""Index lag in memory and on a served engine: a manifest follows its table only after a delay."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class ManualClock:
 
 
 def read_manifest(airline: Airline) -> list[str]:
+    """Return the booking ids on the manifest of flight 1."""
     return [line.booking_id for line in airline.wait(queries.get_flight_manifest(airline.stores, ONE))]
 
 
@@ -70,6 +71,7 @@ def test_server_applies_the_configured_index_lag(tmp_path: Path) -> None:
 
 @contextmanager
 def serve(folder: Path, *words: str) -> Iterator[str]:
+    """Run `holdfast serve --memory` in a process, with these further arguments, and yield its address."""
     server = subprocess.Popen(
         [sys.executable, "-m", "holdfast", "serve", "--memory", "--port", "0", *words],
         cwd=folder,

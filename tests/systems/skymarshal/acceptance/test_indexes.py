@@ -1,4 +1,4 @@
-"""Indexes added online to tables in use: one per table at a time, with progress."""
+"""Indexes added online to filled tables, by function in memory and by command on a file."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ ALL_INDEXES = 14
 OPTIONAL = {"frequent-flyer-index", "pnr-index", "flight-risk-index"}
 
 
-class RecordingStores:
-    """Stores that record their operations."""
+class RecordingTables:
+    """A tables engine that records the operations it runs in `asked`."""
 
     def __init__(self, stores: Stores) -> None:
         self._tables = stores.tables
@@ -49,6 +49,7 @@ class RecordingStores:
 
     @property
     def changes(self) -> list[requests.UpdateTable]:
+        """The recorded operations that change a table."""
         return [each for each in self.asked if isinstance(each, requests.UpdateTable)]
 
 
@@ -57,7 +58,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def fill_without_indexes(stores: Stores) -> None:
-    """Create bookings and bags in tables without indexes."""
+    """Create all tables without indexes and write bookings, bags and passengers of a small sample."""
     for table in SYSTEM.tables:
         definition = table.definition(stores.physical_name(table), indexes=())
         await stores.tables.run(requests.CreateTable(definition))
@@ -73,6 +74,7 @@ async def fill_without_indexes(stores: Stores) -> None:
 
 @pytest.fixture
 def stores() -> Iterable[Stores]:
+    """Stores in memory with rows in tables without indexes."""
     made = open_memory_stores(SYSTEM)
     run(fill_without_indexes(made))
     yield made
@@ -92,7 +94,7 @@ def test_builds_indexes_over_existing_rows(stores: Stores) -> None:
 @pytest.mark.proves("SM-32")
 @pytest.mark.proves("SM-X22")
 def test_creates_one_index_at_a_time_per_table(stores: Stores) -> None:
-    recorded = RecordingStores(stores)
+    recorded = RecordingTables(stores)
     stores.tables = recorded
 
     run(add_indexes(stores, list(bookings.indexes)))
@@ -105,7 +107,7 @@ def test_creates_one_index_at_a_time_per_table(stores: Stores) -> None:
 @pytest.mark.proves("SM-32")
 def test_leaves_existing_indexes_alone(stores: Stores) -> None:
     run(add_indexes(stores, list(bookings.indexes)))
-    recorded = RecordingStores(stores)
+    recorded = RecordingTables(stores)
     stores.tables = recorded
 
     reports = run(add_indexes(stores, list(bookings.indexes)))
@@ -116,7 +118,8 @@ def test_leaves_existing_indexes_alone(stores: Stores) -> None:
 
 @pytest.mark.proves("SM-32")
 def test_without_waiting_starts_one_index_per_table(stores: Stores) -> None:
-    recorded = RecordingStores(stores)
+    """Later calls complete the others."""
+    recorded = RecordingTables(stores)
     stores.tables = recorded
 
     run(add_indexes(stores, [*bookings.indexes, *baggage.indexes], wait=False))
@@ -129,7 +132,9 @@ def test_without_waiting_starts_one_index_per_table(stores: Stores) -> None:
 
 @pytest.mark.proves("SM-32")
 def test_waiting_stops_at_the_timeout(stores: Stores) -> None:
-    class StuckStores(RecordingStores):
+    class StuckTables(RecordingTables):
+        """A tables engine that reports every index as still being created."""
+
         async def run(self, operation: requests.Operation[T]) -> T:
             answer = await super().run(operation)
             if isinstance(answer, requests.TableDescription):
@@ -139,7 +144,7 @@ def test_waiting_stops_at_the_timeout(stores: Stores) -> None:
                 )
             return answer
 
-    stores.tables = StuckStores(stores)
+    stores.tables = StuckTables(stores)
 
     with pytest.raises(RetryLater, match=r"is not built after 0\.05 s\. It continues in the background"):
         run(add_indexes(stores, [bookings.indexes[0]], wait_seconds=0.05))
@@ -180,12 +185,14 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run_command(*arguments: str) -> int:
+    """Run `holdfast indexes` with these arguments and return its exit code."""
     with pytest.raises(SystemExit) as ended:
         main(["indexes", *arguments])
     return int(ended.value.code or 0)
 
 
 def read_statuses(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[tuple[str, str], str]:
+    """Return the status of each index by table and name, as `holdfast indexes status` prints it."""
     capsys.readouterr()
     assert run_command("status", "skymarshal", "--json", *arguments) == 0
     return {(each["table"], each["index"]): each["status"] for each in json.loads(capsys.readouterr().out)}
@@ -227,7 +234,9 @@ def test_command_can_be_limited_to_one_table_or_index(file: Path, capsys: pytest
     assert set(read_statuses(capsys, "--table", "Bookings").values()) == {"ACTIVE"}
 
 
-def test_command_without_waiting_starts_the_work(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_without_waiting_starts_only_the_first_index(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_command("add", "skymarshal", "--table", "Bookings", "--no-wait", "--json") == 0
 
     begun = json.loads(capsys.readouterr().out)
@@ -277,5 +286,5 @@ def test_optional_indexes_answer_their_queries(stores: Stores) -> None:
     run(add_indexes(stores, [frequent_flyer_index, pnr_index]))
 
     flyers = run(stores.all(patterns.passengers_of_frequent_flyer("EY100000001")))
-    parties = run(stores.all(patterns.passengers_of_pnr("OZ6982")))
-    assert {each.passenger_id for each in (*flyers, *parties)} == {"OZ69826352P"}
+    same_pnr = run(stores.all(patterns.passengers_of_pnr("OZ6982")))
+    assert {each.passenger_id for each in (*flyers, *same_pnr)} == {"OZ69826352P"}

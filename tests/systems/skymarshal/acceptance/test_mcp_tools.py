@@ -1,4 +1,4 @@
-"""MCP tools of SkyMarshal: an agent can ask about disruptions and change nothing."""
+"""The MCP tools of SkyMarshal on the sample in memory: an agent asks about disruptions and writes nothing."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ R = TypeVar("R")
 
 
 def run_as_agent(stores: Stores, scenario: Callable[[Client], Awaitable[R]]) -> R:
+    """Run a scenario with an MCP client that is connected to a server over these stores."""
+
     async def run() -> R:
         async with Client(build_server([stores])) as client:
             return await scenario(client)
@@ -29,7 +31,7 @@ def run_as_agent(stores: Stores, scenario: Callable[[Client], Awaitable[R]]) -> 
 
 
 @pytest.mark.proves("SM-35")
-def test_agent_can_list_passengers_of_a_cancelled_flight(sample_stores: Stores) -> None:
+def test_agent_can_assess_a_cancellation_with_twenty_listed_passengers(sample_stores: Stores) -> None:
     async def scenario(agent: Client) -> dict[str, Any]:
         return await call_tool(agent, "who_is_hit", flight_number="EY11", day=DAY.isoformat())
 
@@ -41,7 +43,7 @@ def test_agent_can_list_passengers_of_a_cancelled_flight(sample_stores: Stores) 
     assert report["options"]["proposed"]
 
 
-def test_agent_is_not_offered_missing_tables_or_rosters(
+def test_agent_is_not_offered_rosters_or_patterns_on_optional_indexes(
     sample_stores: Stores,
 ) -> None:
     async def scenario(agent: Client) -> set[str]:
@@ -135,7 +137,7 @@ def test_tool_called_wrongly_reports_the_fix(
     assert message in run_as_agent(sample_stores, scenario)
 
 
-def test_agent_is_offered_every_read_and_no_write(sample_stores: Stores) -> None:
+def test_agent_is_offered_every_tool_and_no_write(sample_stores: Stores) -> None:
     async def scenario(agent: Client) -> set[str]:
         names, cursor = set(), None
         while True:
@@ -165,7 +167,7 @@ def test_agent_cannot_run_any_write(sample_stores: Stores) -> None:
     assert Airline(sample_stores).dump() == before
 
 
-def test_every_component_has_a_purpose_and_only_the_api_decides() -> None:
+def test_only_the_api_component_may_record_a_decision() -> None:
     deciding = {
         component.name
         for component in SYSTEM.components

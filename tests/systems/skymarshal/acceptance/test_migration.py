@@ -1,4 +1,4 @@
-"""Migration of CrewRoster to CrewRoster_v2 while crew control keeps writing and readers keep reading."""
+"""The migration of CrewRoster to CrewRoster_v2 under writes and reads: in memory, file, served and moto."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from holdfast.stores.tables.dynamodb import open_dynamodb
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.stores.tables.embedded.faults import Faults
 from holdfast.stores.tables.port import Tables
-from holdfast.wire.server import start_server
+from holdfast.wire.http.server import start_server
 from skymarshal.api.csv_imports import IMPORTS
 from skymarshal.demo.sample.crew import build_crew_assignments
 from skymarshal.demo.sample.schedule import Block
@@ -56,12 +56,14 @@ TABLES = (crew_roster, *(table for table in SYSTEM.tables if table.name in ("Fli
 
 @contextmanager
 def _open_served() -> Iterator[Tables]:
+    """Open a DynamoDB client of the project's own server over an engine in memory."""
     with open_tables() as behind, start_server(tables=behind) as url:
         yield open_dynamodb(endpoint=url, region=REGION)
 
 
 @contextmanager
 def _open_moto() -> Iterator[Tables]:
+    """Open a DynamoDB client of a moto server."""
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -76,6 +78,7 @@ def _open_moto() -> Iterator[Tables]:
 
 @contextmanager
 def _open_file() -> Iterator[Tables]:
+    """Open the embedded engine on a temporary file."""
     with TemporaryDirectory() as folder, open_tables(Path(folder) / "tables.db") as tables:
         yield tables
 
@@ -90,6 +93,7 @@ ENGINES: dict[str, Callable[[], Any]] = {
 
 @asynccontextmanager
 async def _open_stores(engine: str) -> AsyncIterator[Stores]:
+    """Open stores on an engine of `ENGINES` with the tables that the migration needs."""
     with ENGINES[engine]() as tables:
         stores = Stores(tables, system=SYSTEM)
         await create_tables(stores, TABLES)
@@ -101,6 +105,8 @@ async def _open_stores(engine: str) -> AsyncIterator[Stores]:
 
 
 def _run_on(engine: str, scenario: Callable[[Stores], Awaitable[None]]) -> None:
+    """Run a scenario with stores on an engine of `ENGINES`."""
+
     async def run() -> None:
         async with _open_stores(engine) as stores:
             await scenario(stores)
@@ -109,6 +115,7 @@ def _run_on(engine: str, scenario: Callable[[Stores], Awaitable[None]]) -> None:
 
 
 def _make_random() -> Random:
+    """Return a generator with a new seed, which is printed so that a failure can be repeated."""
     seed = SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201
     return Random(seed)
@@ -171,7 +178,7 @@ def test_conflicting_transactions_are_retried_without_errors() -> None:
 
 
 class _ConflictingTables:
-    """Tables in which a fifth of all transactions and writes conflict."""
+    """A tables engine in which a fifth of all transactions and writes conflict."""
 
     def __init__(self, tables: Tables, random: Random) -> None:
         self._tables, self._faults = tables, Faults(conflicts=0.2, seed=random.randrange(2**32))
@@ -202,6 +209,7 @@ def test_writes_between_the_steps_arrive_on_every_engine(engine: str) -> None:
 
 
 async def _wait_for_traffic(writers: list[Traffic]) -> None:
+    """Wait until every writer has made ten more changes."""
     goals = [writer.changes + 10 for writer in writers]
     while any(writer.changes < goal for writer, goal in zip(writers, goals, strict=True)):
         await asyncio.sleep(0.001)
@@ -269,7 +277,7 @@ def test_both_sectors_of_a_duty_are_kept_and_the_plan_warns() -> None:
 
 
 @pytest.mark.proves("SM-X19")
-def test_sample_has_two_sector_duties() -> None:
+def test_plan_finds_the_two_sector_duties_of_the_sample_and_all_rows_migrate() -> None:
     async def scenario(stores: Stores) -> None:
         await create_tables(stores, SYSTEM.tables)
         for each in build_crew_assignments(Block(0)):
@@ -316,7 +324,7 @@ def test_old_table_cannot_be_removed_before_the_switch() -> None:
     _run_on("memory", scenario)
 
 
-def test_write_past_the_fence_prevents_removing_the_old_table() -> None:
+def test_write_past_the_fence_prevents_removing_the_old_table_unless_forced() -> None:
     async def scenario(stores: Stores) -> None:
         await fill_roster(stores, 3, Random(1))
         await migrate(CREW_ROSTER_V2, stores, pace=PACE)
@@ -333,7 +341,7 @@ def test_write_past_the_fence_prevents_removing_the_old_table() -> None:
 # --- the application ----------------------------------------------------------------------------------------
 
 
-def test_agent_may_ask_which_roster_to_read_and_may_not_write() -> None:
+def test_agent_reads_the_authoritative_roster_and_may_not_write() -> None:
     async def scenario(stores: Stores) -> None:
         [row] = await fill_roster(stores, 1, Random(1))
         agent = stores.for_component("agent")

@@ -1,4 +1,4 @@
-"""The document's queries: its numbers on the sample, exact answers on hand-made rows, and no scans."""
+"""The queries in memory: the document's numbers on the sample, exact answers on small airlines, no scans."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_documented_queries_return_the_documented_answers(sample_stores: Stores)
 
 
 @pytest.mark.proves("SM-46")
-def test_index_reads_only_what_it_returns(sample_stores: Stores) -> None:
+def test_index_reads_three_bookings_where_a_scan_reads_all(sample_stores: Stores) -> None:
     airline = Airline(sample_stores)
     with meter_usage() as by_index:
         found = airline.wait(airline.stores.all(patterns.bookings_of_passenger(KNOWN)))
@@ -219,7 +219,7 @@ def test_unreadable_booking_appears_on_the_manifest_as_a_problem() -> None:
     assert "bag_count" in (bob.problem or "")
 
 
-def test_finds_the_active_flight_among_several_with_one_number() -> None:
+def test_finds_the_only_active_flight_of_a_number_and_refuses_two() -> None:
     cancelled = flight("0", departs=at(1), arrives=at(8), flight_status="CANCELLED")
     with open_airline(flight("1"), cancelled) as airline:
         assert airline.wait(queries.find_flight(airline.stores, "EY11", DAY)).flight_id == "1"
@@ -238,7 +238,7 @@ def test_refuses_an_invalid_flight_row_with_the_reason() -> None:
             airline.wait(queries.find_flight(airline.stores, "EY11", DAY))
 
 
-def test_refuses_an_unknown_airport_or_work_order() -> None:
+def test_unknown_airport_without_bags_or_unknown_work_order_is_not_found() -> None:
     with open_airline(bag("0607000001", "B1", current_location="QQX")) as airline:
         assert airline.wait(queries.get_airport_baggage_summary(airline.stores, "QQX")) == {"LOADED": 1}
         assert airline.wait(queries.get_mishandled_bags(airline.stores, "SYD")) == []
@@ -366,7 +366,7 @@ def test_airport_with_more_than_one_page_of_bags_is_counted_completely(sample_st
 
 @pytest.mark.proves("SM-25")
 @pytest.mark.proves("SM-11")
-def test_crew_of_a_flight_by_position_with_missing_minimum() -> None:
+def test_crew_is_counted_by_position_and_compared_with_the_minimum() -> None:
     positions = [CrewPosition.CAPTAIN, CrewPosition.FIRST_OFFICER, CrewPosition.CABIN_MANAGER]
     positions += [CrewPosition.CABIN_CREW] * 3
     rows = [crew(f"R{n}", f"C{n}", position, at(0, 45), at(10)) for n, position in enumerate(positions)]
@@ -441,7 +441,7 @@ def test_shipment_is_tracked_over_its_flights_in_route_order() -> None:
         (LoadingStatus.DELIVERED, LoadingStatus.DELIVERED, "DELIVERED"),
     ],
 )
-def test_shipment_position_follows_from_its_legs(
+def test_delivery_status_follows_from_the_legs_of_a_shipment(
     first: LoadingStatus, last: LoadingStatus, status: str
 ) -> None:
     rows = (
@@ -478,7 +478,7 @@ def test_loading_progress_ignores_offloaded_cargo() -> None:
 
 @pytest.mark.proves("SM-26")
 @pytest.mark.proves("SM-50")
-def test_staff_are_ordered_by_shift_with_peak_and_current_level() -> None:
+def test_staff_are_ordered_by_shift_and_counted_at_the_peak_and_at_a_moment() -> None:
     rows = (
         shift("M2", "S-2", at(8), at(16)),
         shift("M1", "S-1", at(0), at(8)),
@@ -529,6 +529,8 @@ keys_index = counted_table.global_index("keys", "flight_id", "booking_status", p
 
 
 class Counted(Entity, table=counted_table):
+    """A booking in a table with two indexes on the same key: one with all attributes, one with keys only."""
+
     booking_id: Attr[str] = attr()
     flight_id: Attr[str] = attr()
     booking_status: Attr[str] = attr()
@@ -541,7 +543,7 @@ class Counted(Entity, table=counted_table):
 
 @pytest.mark.proves("SM-31")
 @pytest.mark.proves("SM-X18")
-def test_keys_only_index_counts_for_less_than_a_third() -> None:
+def test_counting_on_a_keys_only_index_costs_less_than_a_third() -> None:
     rows = [
         Counted(booking_id=f"B{n}", flight_id="1", booking_status="Confirmed", source_message="x" * 1_500)
         for n in range(100)

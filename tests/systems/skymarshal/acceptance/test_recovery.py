@@ -1,4 +1,4 @@
-"""Claims of passengers, and recovery options with their costs."""
+"""The claims and recovery options in reports on small airlines and on the sample, with their costs."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ AMMAN = flight("1", "EY7", "VIE-AMM", at(12), at(15, 30))
 
 
 def get_option(report: Report, id: str) -> OptionProposed:
+    """Return the proposed option with this id."""
     return next(each for each in report.options.proposed if each.id == id)
 
 
@@ -80,7 +81,7 @@ def test_cancellation_is_compensated_unless_excused(members: dict[str, Any], eac
     assert section.refund_due and section.currency == "GBP" and section.care_due
 
 
-def test_missed_connection_is_compensated_for_the_whole_delay() -> None:
+def test_missed_connection_is_compensated_as_a_delay_of_a_day() -> None:
     onward = flight("2", "EY204", "AUH-BOM", at(20, 20), at(23, 35), "A6-BLB")
     with open_airline(
         LONDON_BACK, *PEOPLE, onward, booking("C1", "P1", "2"), booking("C2", "P2", "2")
@@ -105,7 +106,7 @@ def test_denied_boarding_is_compensated_whatever_the_cause() -> None:
     assert section.total == 4 * Decimal(520)
 
 
-def test_no_care_is_due_under_a_rule_that_does_not_apply() -> None:
+def test_no_care_is_due_where_neither_eu261_nor_uk261_applies() -> None:
     onward = flight("2", "EY6411", "LHR-EDI", at(11, 20), at(12, 45), "G-EUYA")
     with open_airline(LONDON_OUT, *PEOPLE, onward, booking("C1", "P1", "2")) as airline:
         section = airline.assess("delay", delay_minutes=240).compensation
@@ -117,6 +118,7 @@ def test_no_care_is_due_under_a_rule_that_does_not_apply() -> None:
 
 
 def _make_later_flight(flight_id: str, number: str, hour: int, seats: int, **more: Any) -> Flight:
+    """Make a flight from AUH to LHR that departs at this hour, with this many seats."""
     return flight(flight_id, number, "AUH-LHR", at(hour), at(hour + 7, 40), "G-EUYA", capacity=seats, **more)
 
 
@@ -169,11 +171,12 @@ def test_free_aircraft_takes_the_flight_on_time() -> None:
 
 
 def _list_swap_blockers(*rows: Any, **request: Any) -> list[str]:
+    """Return the blockers of a requested swap to A6-BLB, with these further rows stored."""
     with open_airline(LONDON_OUT, *PEOPLE, *rows) as airline:
         return get_option(airline.assess("swap", swap_to="A6-BLB", **request), "swap-A6-BLB").blockers
 
 
-def test_suitable_aircraft_has_no_blockers() -> None:
+def test_aircraft_that_is_back_just_in_time_has_no_blockers() -> None:
     # Back by 19:50 at the earliest: 7:40 each way and three turnarounds of 1:15, the last before its next
     # flight.
     assert _list_swap_blockers(flight("9", "EY454", "AUH-SYD", at(19, 50), at(33), "A6-BLB")) == []
@@ -202,7 +205,7 @@ def test_requested_aircraft_is_proposed_with_its_blockers(row: Any, blocker: str
         flight("9", "EY454", "AUH-SYD", at(12), at(26), "A6-BLB", flight_status=patterns.CANCELLED),
     ],
 )
-def test_closed_deferred_or_cancelled_work_is_not_a_blocker(row: Any) -> None:
+def test_closed_or_deferred_work_and_cancelled_flights_are_not_blockers(row: Any) -> None:
     assert _list_swap_blockers(row) == []
 
 
@@ -210,11 +213,11 @@ def test_swap_waits_for_the_aircraft_and_its_turnaround() -> None:
     inbound = flight("9", "EY205", "BOM-AUH", at(-2), at(1, 45), "A6-BLB")
     with open_airline(LONDON_OUT, *PEOPLE, inbound) as airline:
         report = airline.assess("swap", swap_to="A6-BLB")
-        told_late = airline.assess("swap", swap_to="A6-BLC", known_at=at(1, 50))
-        told_slow = airline.assess("swap", swap_to="A6-BLC", delay_minutes=90)
+        known_late = airline.assess("swap", swap_to="A6-BLC", known_at=at(1, 50))
+        delayed = airline.assess("swap", swap_to="A6-BLC", delay_minutes=90)
     assert get_option(report, "swap-A6-BLB").delay_minutes == 60
-    assert get_option(told_late, "swap-A6-BLC").delay_minutes == 65
-    assert get_option(told_slow, "swap-A6-BLC").delay_minutes == 90
+    assert get_option(known_late, "swap-A6-BLC").delay_minutes == 65
+    assert get_option(delayed, "swap-A6-BLC").delay_minutes == 90
 
 
 def test_freighter_does_not_replace_a_passenger_aircraft() -> None:
@@ -223,7 +226,7 @@ def test_freighter_does_not_replace_a_passenger_aircraft() -> None:
     assert "A6-DDA" not in {each.aircraft_registration for each in report.options.proposed}
 
 
-def test_swap_is_assessed_by_its_own_delay() -> None:
+def test_swap_on_time_misses_no_connections_though_the_delay_does() -> None:
     onward = flight("2", "EY6411", "LHR-EDI", at(11, 20), at(12, 45), "G-EUYA")
     with open_airline(LONDON_OUT, *PEOPLE, onward, booking("C1", "P1", "2")) as airline:
         report = airline.assess("delay", delay_minutes=240)
@@ -232,7 +235,7 @@ def test_swap_is_assessed_by_its_own_delay() -> None:
     assert "rebooking" not in {line.label for line in swap.breakdown}
 
 
-def test_swap_request_does_not_offer_the_original_aircraft() -> None:
+def test_swap_request_offers_no_delay_of_the_original_aircraft() -> None:
     with open_airline(LONDON_OUT, *PEOPLE) as airline:
         report = airline.assess("swap", swap_to="A6-BLB")
     assert {each.kind for each in report.options.proposed} == {"swap", "cancel"}

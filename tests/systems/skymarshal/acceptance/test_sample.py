@@ -1,4 +1,4 @@
-"""Sample data: the document's sizes, test results and units, and a plausible day of an airline."""
+"""The sample in memory: tables, sizes and figures as documented, a plausible airline, repeated loading."""
 
 from __future__ import annotations
 
@@ -57,6 +57,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def read_all(stores: Stores, entity: type[E]) -> tuple[E, ...]:
+    """Return every stored row of an entity by a scan."""
     return run(stores.all(entity.scan(reason="a test looks at all of it"))).items
 
 
@@ -214,7 +215,9 @@ READS = [each for each in SYSTEM.patterns if not each.build_example().writes and
 
 
 @pytest.mark.parametrize("pattern", READS, ids=lambda pattern: pattern.id)
-def test_every_pattern_example_finds_something(sample_stores: Stores, pattern: Any) -> None:
+def test_example_of_every_read_pattern_finds_rows_and_reads_no_others(
+    sample_stores: Stores, pattern: Any
+) -> None:
     with sample_stores.meter_usage() as meter:
         run(sample_stores.run(pattern.build_example()))
 
@@ -223,7 +226,7 @@ def test_every_pattern_example_finds_something(sample_stores: Stores, pattern: A
 
 
 @pytest.mark.proves("SM-X12")
-def test_reads_more_than_a_megabyte_of_bags_at_one_airport(sample_stores: Stores) -> None:
+def test_bags_at_the_hub_exceed_one_page_and_have_the_documented_statuses(sample_stores: Stores) -> None:
     first = run(sample_stores.run(patterns.bags_at("AUH")))
     whole = run(sample_stores.all(patterns.bags_at("AUH")))
 
@@ -239,7 +242,7 @@ def test_reads_more_than_a_megabyte_of_bags_at_one_airport(sample_stores: Stores
 # --- an airline's day ---------------------------------------------------------------------------------------
 
 
-def test_flight_1_has_room_for_confirmed_passengers_and_a_waiting_list(sample_stores: Stores) -> None:
+def test_flight_1_is_ey11_with_waitlisted_and_cancelled_bookings(sample_stores: Stores) -> None:
     flight = run(sample_stores.run(patterns.flight(FlightId("1"))))
     low, high = BookingStatus.BOARDED, BookingStatus.WAITLISTED
     on_board = run(sample_stores.all(patterns.bookings_on_flight_between(FlightId("1"), low, high)))
@@ -293,6 +296,7 @@ def test_aircraft_is_where_its_next_flight_departs(sample_stores: Stores) -> Non
 
 
 def _list_itineraries(stores: Stores) -> list[list[Leg]]:
+    """Return the legs of each passenger's bookings, whatever their status, in order of time."""
     flights = {each.flight_id: each for each in read_all(stores, Flight)}
     found: dict[str, list[Leg]] = defaultdict(list)
     for booking in read_all(stores, Booking):
@@ -347,6 +351,7 @@ def test_four_hour_delay_breaks_the_limits_of_some_crew(
 
 
 def _make_duty(row: CrewDuty, flight: Flight, delay: timedelta) -> Duty:
+    """Make the duty of a roster row that lands and ends later by `delay`."""
     return Duty(
         duty_id=row.roster_id,
         start=row.duty_start,
@@ -393,6 +398,7 @@ def test_unknown_attributes_are_copied_to_the_new_roster() -> None:
 
 
 def build_assignments_of_flight_1() -> list[CrewAssignment]:
+    """Generate the sample's roster rows of flight 1."""
     from skymarshal.demo.sample.crew import build_crew_assignments
     from skymarshal.demo.sample.schedule import Block
 
@@ -409,7 +415,7 @@ def test_shipment_has_a_waybill_and_its_own_number(sample_stores: Stores) -> Non
         assert each.weight_on_flight_kg is None or isinstance(each.weight_on_flight_kg, Decimal)
 
 
-def test_cargo_on_flight_5_needs_care_and_is_partly_loaded(sample_stores: Stores) -> None:
+def test_cargo_on_flight_5_has_special_handling_and_is_partly_loaded(sample_stores: Stores) -> None:
     found = run(sample_stores.all(patterns.cargo_on_flight(FlightId("5"))))
 
     assert {"PER", "AVI", "DGR"} <= {code for each in found for code in each.special_handling}
@@ -433,6 +439,7 @@ def test_aircraft_of_flight_1_has_open_work_with_staff_on_shift(sample_stores: S
 
 
 async def _digest(scale: float) -> str:
+    """Load the sample into new stores and return a hash of every row."""
     digest = hashlib.sha256()
     async with open_memory_stores(SYSTEM) as stores:
         await load_sample(stores, scale=scale)
@@ -447,7 +454,7 @@ def test_the_sample_is_the_same_on_every_run() -> None:
     assert run(_digest(0.1)) == run(_digest(0.1))
 
 
-def test_second_run_changes_nothing(small_stores: Stores) -> None:
+def test_loading_the_sample_again_changes_nothing(small_stores: Stores) -> None:
     airline = Airline(small_stores)
     before = airline.dump()
     run(load_sample(small_stores, scale=0.05))
@@ -455,7 +462,7 @@ def test_second_run_changes_nothing(small_stores: Stores) -> None:
     assert airline.dump() == before
 
 
-def test_second_run_undoes_no_later_decision(small_stores: Stores) -> None:
+def test_loading_the_sample_again_undoes_no_later_decision(small_stores: Stores) -> None:
     airline, row = Airline(small_stores), run(small_stores.run(CrewAssignment.of(RosterId("R-0001")).get()))
     assert row is not None
     airline.wait(small_stores.run(patterns.cancel_flight(FlightId("1"), 1, "41")))
@@ -467,7 +474,7 @@ def test_second_run_undoes_no_later_decision(small_stores: Stores) -> None:
     assert airline.dump() == before
 
 
-def test_second_run_does_not_restore_a_removed_roster(small_stores: Stores) -> None:
+def test_loading_the_sample_again_does_not_restore_a_removed_roster(small_stores: Stores) -> None:
     run(remove_source(CREW_ROSTER_V2, small_stores))
     run(load_sample(small_stores, scale=0.05))
 

@@ -1,4 +1,4 @@
-"""Story of `holdfast demo skymarshal`: it prints the document's numbers and no traceback."""
+"""The story of `holdfast demo skymarshal` on the sample in memory: it prints the document's numbers."""
 
 from __future__ import annotations
 

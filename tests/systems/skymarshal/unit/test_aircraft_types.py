@@ -1,4 +1,4 @@
-"""Aircraft types and their minimum crew."""
+"""Unit tests of the aircraft types and of the check of a crew against the legal minimum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Airports, the distances between them and minimum connection times."""
+"""Unit tests of the airport table: distances, UTC offsets, borders and minimum connection times."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_finds_an_airport_by_either_code_and_refuses_an_unknown_one() -> None:
         get_airport("QQQ")
 
 
-def test_utc_offset_follows_summer_time() -> None:
+def test_utc_offset_follows_summer_time_and_needs_a_time_zone() -> None:
     assert get_utc_offset("AUH", datetime(2026, 7, 1, tzinfo=UTC)) == timedelta(hours=4)
     assert get_utc_offset("LHR", datetime(2026, 1, 1, tzinfo=UTC)) == timedelta(0)
     assert get_utc_offset("LHR", datetime(2026, 7, 1, tzinfo=UTC)) == timedelta(hours=1)

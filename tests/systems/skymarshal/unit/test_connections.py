@@ -1,4 +1,4 @@
-"""Connections that a disruption breaks, and the priority of their passengers."""
+"""Unit tests of the connections that a disruption breaks and of the ranking of passengers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def make_leg(flight: str, route: str, start: int, end: int, **more: str) -> Leg:
-    """Make a leg by its route and by minutes after noon."""
+    """Make a leg by its route, such as LHR-AUH, and by minutes after noon."""
     origin, destination = route.split("-")
     return Leg(
         flight_id=flight,
@@ -38,6 +38,7 @@ def make_leg(flight: str, route: str, start: int, end: int, **more: str) -> Leg:
 
 
 def make_delay(flight: str, minutes: int) -> FlightDisruption:
+    """Make the delay of a flight by minutes."""
     return FlightDisruption(flight, DisruptionKind.DELAY, minutes * MINUTE)
 
 
@@ -57,7 +58,7 @@ def test_missed_connection_reports_time_left_and_needed() -> None:
     assert str(missed) == "30 minutes at AUH for EY204, 60 are needed."
 
 
-def test_cancelled_flight_breaks_every_later_connection() -> None:
+def test_cancelled_flight_is_one_missed_connection_with_all_later_legs_lost() -> None:
     legs = [*OVER_THE_HUB, make_leg("AI101", "BOM-DEL", 900, 1020)]
 
     [missed] = find_missed_connections(legs, FlightDisruption("EY12", DisruptionKind.CANCEL))
@@ -73,7 +74,7 @@ def test_stopover_is_not_a_connection() -> None:
     assert find_missed_connections(stay, FlightDisruption("EY12", DisruptionKind.CANCEL)) == []
 
 
-def test_late_onward_departure_is_not_a_missed_connection() -> None:
+def test_disrupted_onward_flight_is_not_a_missed_connection() -> None:
     assert find_missed_connections(OVER_THE_HUB, make_delay("EY204", 300)) == []
     assert find_missed_connections(OVER_THE_HUB, FlightDisruption("EY204", DisruptionKind.CANCEL)) == []
 
@@ -82,11 +83,11 @@ def test_swap_on_time_breaks_nothing() -> None:
     assert find_missed_connections(OVER_THE_HUB, FlightDisruption("EY12", DisruptionKind.SWAP)) == []
 
 
-def test_disruption_elsewhere_breaks_nothing() -> None:
+def test_disruption_of_another_flight_breaks_nothing() -> None:
     assert find_missed_connections(OVER_THE_HUB, make_delay("EY999", 600)) == []
 
 
-def test_latest_estimate_counts_rather_than_the_schedule() -> None:
+def test_estimated_onward_departure_counts_rather_than_the_schedule() -> None:
     waits = Leg(
         flight_id="EY204",
         origin="AUH",
@@ -201,7 +202,7 @@ def test_equal_scores_are_ordered_by_id() -> None:
     st.integers(0, 9),
     st.sampled_from(ReputationRisk),
 )
-def test_need_outranks_every_status_and_cabin(
+def test_special_need_outranks_tier_cabin_missed_connections_and_risk(
     need: str, tier: str, cabin: str, missed: int, risk: ReputationRisk
 ) -> None:
     needy = PassengerProfile(passenger_id="P9", special_services=[need])

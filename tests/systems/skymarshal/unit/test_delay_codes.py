@@ -1,4 +1,4 @@
-"""IATA delay codes and the causes that excuse a carrier."""
+"""Unit tests of the IATA delay codes: their spellings, and which causes excuse a carrier."""
 
 from __future__ import annotations
 

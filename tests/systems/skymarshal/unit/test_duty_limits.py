@@ -1,4 +1,4 @@
-"""Duty limits against the published tables, and changes that violate them."""
+"""Unit tests of the duty limits: the published tables, single duties, and changes that break limits."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ ALL_RULES = [FAR_117, FAR_121_CABIN, EASA_FTL]
 
 
 def make_duty(name: str, start_hour: float, hours: float, **more: object) -> Duty:
+    """Make a duty that starts `start_hour` hours after midnight (UTC) of day one and lasts `hours`."""
     start = MIDNIGHT + timedelta(hours=start_hour)
     return Duty(duty_id=name, start=start, end=start + timedelta(hours=hours), **more)  # type: ignore[arg-type]
 
@@ -104,7 +105,7 @@ def test_easa_basic_table_matches_the_published_table(
 
 @pytest.mark.parametrize("rules", ALL_RULES, ids=lambda rules: str(rules.name))
 @given(report=st.times(), segments=st.integers(1, 12))
-def test_every_minute_has_a_limit_that_segments_never_raise(
+def test_limit_is_at_least_nine_hours_and_never_rises_with_more_segments(
     rules: DutyRules, report: time, segments: int
 ) -> None:
     assert (
@@ -115,7 +116,7 @@ def test_every_minute_has_a_limit_that_segments_never_raise(
 
 
 @pytest.mark.parametrize("rules", ALL_RULES, ids=lambda rules: str(rules.name))
-def test_table_rows_cover_the_day_once(rules: DutyRules) -> None:
+def test_table_rows_cover_every_minute_of_the_day_once(rules: DutyRules) -> None:
     for table in filter(None, (rules.fdp, rules.augmented, rules.flight_time)):
         edges = [
             (row.first.hour * 60 + row.first.minute, row.last.hour * 60 + row.last.minute)
@@ -188,7 +189,7 @@ def test_flight_duty_period_ends_on_blocks_before_the_duty_ends() -> None:
     assert check_duties([released_late], utc_offset=ABU_DHABI) == []
 
 
-def test_relief_pilots_with_a_bunk_lengthen_the_period() -> None:
+def test_relief_pilots_need_a_bunk_and_few_segments_to_lengthen_the_period() -> None:
     long_haul = {"pilots": 4, "rest_facility": 1, "flight_time": timedelta(hours=14)}
 
     assert check_duties([make_duty("R1", 4, 18, **long_haul)], utc_offset=ABU_DHABI) == []
@@ -330,7 +331,7 @@ def test_exactly_thirty_hours_free_in_the_week_before_are_enough(start: float, l
     assert [violation.limit for violation in found] == limits
 
 
-def test_easa_duty_ends_at_release() -> None:
+def test_easa_counts_duty_up_to_release_rather_than_on_blocks() -> None:
     long_release = [
         make_duty(f"R{day}", day * 28 + 4, 12.5, on_blocks=MIDNIGHT + timedelta(hours=day * 28 + 14))
         for day in range(5)
@@ -341,7 +342,7 @@ def test_easa_duty_ends_at_release() -> None:
     assert limits == ["duty in 168 hours"]
 
 
-def test_worst_window_may_start_with_a_duty() -> None:
+def test_finds_a_violation_in_a_window_that_starts_with_a_duty() -> None:
     dense = make_duty("R0", 0, 8, flight_time=timedelta(hours=8))
     month = [make_duty(f"R{day}", day * 24 + 4, 6, flight_time=timedelta(hours=4)) for day in range(2, 25)]
     sparse = make_duty("R99", 672 - 4, 8, flight_time=timedelta(hours=1))
@@ -397,6 +398,7 @@ def test_a_hundred_hours_of_flying_in_four_weeks_is_the_limit(hours_each: float,
 
 
 def test_easa_rest_is_as_long_as_the_preceding_duty() -> None:
+    """It is also at least 12 hours at base (R3 has too little) and 10 hours away (R4 has enough)."""
     duties = [
         make_duty("R1", 4, 12.5),
         make_duty("R2", 28.5, 6),
@@ -422,7 +424,7 @@ def test_cabin_crew_have_separate_rules() -> None:
     st.lists(st.tuples(st.integers(0, 20), st.integers(1, 13)), min_size=1, max_size=8),
     st.integers(0, 7),
 )
-def test_removing_a_duty_never_breaks_a_limit(plan: list[tuple[int, int]], left_out: int) -> None:
+def test_removing_a_duty_never_adds_a_violation(plan: list[tuple[int, int]], left_out: int) -> None:
     duties = [make_duty(f"R{day}", day * 24 + start, hours) for day, (start, hours) in enumerate(plan)]
     # Only duties with a full rest between them: closer ones are sectors of one duty with other limits.
     if len(join_sectors(duties)) == len(duties):

@@ -1,4 +1,4 @@
-"""Identifiers are normalised, or refused with the expected form."""
+"""Unit tests of the identifier parsers: a text becomes its stored form or is refused with the reason."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ from skymarshal.domain.identifiers import (
     ],
 )
 def test_normalises_an_identifier(validate: Callable[[str], str], text: str, stored: str | None) -> None:
+    """A case without a stored form is a time without a time zone, which is refused."""
     if stored is None:
         with pytest.raises(ValueError, match="expected a time zone"):
             validate(text)

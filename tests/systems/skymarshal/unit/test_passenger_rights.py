@@ -1,4 +1,4 @@
-"""Compensation, care and refunds against the numbers of the regulations."""
+"""Unit tests of compensation, care, refunds and the baggage limit, with the numbers of the regulations."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_uk_pays_the_same_bands_in_pounds(destination: str, hours: float, amount
         ("AUH", "BOM", "EY", None),
     ],
 )
-def test_covers_all_departures_and_arrivals_by_carrier(
+def test_regime_covers_all_departures_but_arrivals_only_with_some_carriers(
     origin: str, destination: str, carrier: str, regime: RegimeName | None
 ) -> None:
     assert find_regime(origin, destination, carrier) == regime
@@ -160,7 +160,7 @@ def test_refunds_the_fare_by_the_law_of_the_route(
     assert compute_exposure(journey).refund_due is due
 
 
-def test_missed_connection_can_arrive_late_after_a_punctual_departure() -> None:
+def test_late_arrival_after_a_punctual_departure_is_compensated_without_care() -> None:
     found = compute_exposure(replace(TO_ABU_DHABI, arrival_delay=20 * HOUR, departure_delay=0 * HOUR))
 
     assert found.per_passenger.amount == 600
@@ -179,7 +179,7 @@ def test_lost_baggage_is_capped_by_the_montreal_convention() -> None:
     assert get_baggage_limit(2) == Money(Decimal(3038), "XDR")
 
 
-def test_etihad_belongs_to_neither_territory() -> None:
+def test_etihad_belongs_to_no_zone_lufthansa_to_the_eu_british_airways_to_the_uk() -> None:
     assert [get_carrier_zone(code) for code in ("EY11", "LH", "BA")] == ["", "EU", "UK"]
 
 

@@ -1,4 +1,4 @@
-"""Recovery options: their costs, blockers and ranking."""
+"""Unit tests of the recovery options for a given impact: their costs, blockers, delays and ranking."""
 
 from __future__ import annotations
 
@@ -38,10 +38,12 @@ DELAYED = Impact(
 
 
 def get_option(impact: Impact, kind: OptionKind) -> Option:
+    """Return the first option of a kind that the impact leads to."""
     return next(entry for entry in build_recovery_options(impact) if entry.kind is kind)
 
 
 def list_amounts(entry: Option) -> dict[str, Decimal]:
+    """Return the amounts of an option's cost lines by label."""
     return {line.label: line.amount for line in entry.breakdown}
 
 
@@ -155,7 +157,7 @@ def test_aircraft_with_exactly_enough_seats_denies_no_boarding() -> None:
     assert "refunds" not in list_amounts(get_option(impact, OptionKind.SWAP))
 
 
-def test_shorter_delay_saves_connections_in_proportion() -> None:
+def test_shorter_swap_delay_misses_connections_in_proportion() -> None:
     half_as_late = SpareAircraft("A6-BLA", 290, 2.5 * HOUR - timedelta(minutes=COSTS.turnaround_minutes))
 
     swap = get_option(replace(DELAYED, spare_aircraft=(half_as_late,)), OptionKind.SWAP)
@@ -163,7 +165,7 @@ def test_shorter_delay_saves_connections_in_proportion() -> None:
     assert list_amounts(swap)["rebooking"] == 5 * COSTS.rebooking
 
 
-def test_hotels_for_all_passengers_from_eight_hours() -> None:
+def test_all_passengers_get_a_hotel_from_the_configured_delay() -> None:
     night = get_option(replace(DELAYED, delay=COSTS.hotel_after_hours * HOUR), OptionKind.DELAY)
 
     assert list_amounts(night)["hotel"] == 100 * COSTS.hotel_night
@@ -180,7 +182,7 @@ def test_special_cargo_costs_more_to_be_late() -> None:
 
 
 @pytest.mark.parametrize("kind", [OptionKind.DELAY, OptionKind.CANCEL])
-def test_every_option_marks_its_unit_costs_as_assumptions(kind: OptionKind) -> None:
+def test_option_lists_its_unit_costs_as_an_assumption(kind: OptionKind) -> None:
     assert "Working values" in get_option(DELAYED, kind).assumptions[0]
 
 
@@ -222,7 +224,9 @@ def test_total_is_the_sum_of_its_lines_and_feasible_options_come_first(
 @pytest.mark.parametrize(
     ("ready_in", "minutes"), [(-5 * HOUR, 0), (timedelta(minutes=-COSTS.turnaround_minutes), 0), (HOUR, 135)]
 )
-def test_spare_ready_before_departure_flies_on_time(ready_in: timedelta, minutes: int) -> None:
+def test_spare_flies_on_time_only_if_ready_a_turnaround_before_departure(
+    ready_in: timedelta, minutes: int
+) -> None:
     swap = get_option(
         replace(DELAYED, spare_aircraft=(SpareAircraft("A6-BLA", 290, ready_in),)), OptionKind.SWAP
     )
@@ -237,7 +241,7 @@ def test_cargo_on_a_punctual_flight_is_not_late() -> None:
     assert list_amounts(swap) == {"compensation": Decimal(0), "aircraft change": COSTS.aircraft_swap}
 
 
-def test_known_swap_facts_override_estimates() -> None:
+def test_exact_crew_and_connections_of_a_swap_replace_the_estimates() -> None:
     impact = replace(DELAYED, crew_illegal=3, standby_crew=0)
     known = SpareAircraft("A6-BLA", 290, HOUR, missed_connections=1, crew_illegal=0)
     swap = get_option(replace(impact, spare_aircraft=(known,)), OptionKind.SWAP)

@@ -1,4 +1,4 @@
-"""Reference data: every file names its source and date."""
+"""Tests of the package's reference data files: each names its source and date; no unknown fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = sorted(entry.name for entry in DATA.iterdir())
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".json")])
-def test_the_file_names_its_source_and_date(name: str) -> None:
+def test_every_json_file_names_its_source_and_date(name: str) -> None:
     sources = list(_iterate_sources(json.loads((DATA / name).read_text(encoding="utf-8"))))
 
     assert sources
@@ -25,7 +25,7 @@ def test_the_file_names_its_source_and_date(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".csv")])
-def test_the_table_opens_with_its_source_and_date(name: str) -> None:
+def test_every_csv_file_has_comments_with_its_source_and_date(name: str) -> None:
     comments = [
         line for line in (DATA / name).read_text(encoding="utf-8").splitlines() if line.startswith("#")
     ]
@@ -34,7 +34,7 @@ def test_the_table_opens_with_its_source_and_date(name: str) -> None:
     assert "Read 20" in "".join(comments)
 
 
-def test_refuses_an_unknown_field() -> None:
+def test_record_refuses_an_unknown_field() -> None:
     class StrictColour(Record):
         name: str
 
@@ -43,6 +43,7 @@ def test_refuses_an_unknown_field() -> None:
 
 
 def _iterate_sources(value: Any) -> Any:
+    """Yield every `source` entry of a JSON document, at any depth of its objects."""
     if isinstance(value, dict):
         if "source" in value:
             yield value["source"]

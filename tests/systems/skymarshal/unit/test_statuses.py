@@ -1,4 +1,4 @@
-"""Statuses: each has one stored spelling, whatever the carrier writes."""
+"""Unit tests of the status enums: accepted spellings, risk ranks, MEL days, handling codes and positions."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_no_spelling_has_two_meanings(kind: type[NormalisedEnum]) -> None:
 
 
 @pytest.mark.parametrize("kind", OTHER_SPELLINGS)
-def test_every_alias_belongs_to_an_existing_status(kind: type[NormalisedEnum]) -> None:
+def test_every_other_spelling_belongs_to_an_existing_member(kind: type[NormalisedEnum]) -> None:
     assert set(OTHER_SPELLINGS[kind]) <= {member.value for member in kind}
 
 
@@ -136,7 +136,7 @@ def test_bags_are_tracked_at_the_four_points_of_resolution_753() -> None:
     assert [point for point in points if point] == ["acceptance", "load", "transfer", "return"]
 
 
-def test_only_seated_bookings_hold_a_seat() -> None:
+def test_only_confirmed_checked_in_and_boarded_bookings_hold_a_seat() -> None:
     assert {status.value for status in BookingStatus if status.has_seat} == {
         "Confirmed",
         "CheckedIn",
@@ -144,7 +144,7 @@ def test_only_seated_bookings_hold_a_seat() -> None:
     }
 
 
-def test_live_cargo_is_offloaded_last_and_general_cargo_first() -> None:
+def test_organs_have_the_first_priority_and_general_cargo_the_last() -> None:
     order = sorted(CargoSpecialHandling, key=lambda code: code.priority)
 
     assert [code.value for code in order[:4]] == ["LHO", "HUM", "AVI", "PIL"]
@@ -157,7 +157,7 @@ def test_live_cargo_is_offloaded_last_and_general_cargo_first() -> None:
     ("category", "due"),
     [("A", None), ("B", date(2026, 1, 4)), ("C", date(2026, 1, 11)), ("d", date(2026, 5, 1))],
 )
-def test_defect_may_wait_as_long_as_its_category_allows(category: str, due: date | None) -> None:
+def test_repair_is_due_as_many_days_later_as_its_mel_category_allows(category: str, due: date | None) -> None:
     assert compute_repair_due(category, date(2026, 1, 1)) == due
 
 

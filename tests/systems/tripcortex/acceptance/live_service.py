@@ -109,6 +109,7 @@ def make_option(option_id: str) -> FlightOption:
 
 
 async def present_options(run: StepContext[Booking]) -> Next:
+    """Offer two options; first ask a question if the request contains "somewhere"."""
     audit = build_audit_entry(
         run.stores, run.item, AuditEvent.flight_search, "ExecuteSearch", outputs={"options": 2}
     )
@@ -135,6 +136,7 @@ async def present_options(run: StepContext[Booking]) -> Next:
 
 
 def choose(run: StepContext[Booking], given: Any) -> Next:
+    """Confirm `opt-1` at once; `opt-2` breaches the policy and waits for the approver."""
     chosen = next((each for each in run.item.flight_options if each.option_id == given["optionId"]), None)
     if chosen is None:
         raise InvalidRequest("This option was not offered: choose one of those that were.")
@@ -151,10 +153,12 @@ def choose(run: StepContext[Booking], given: Any) -> Next:
 
 
 def answer(run: StepContext[Booking], given: Any) -> Next:
+    """Store the answer and start again."""
     return Next("initiated", {"answers": [*run.item.answers, given["text"]], "question": None})
 
 
 def decide(run: StepContext[Booking], given: Any) -> Next:
+    """Confirm the booking if approved, else cancel it."""
     assert run.item.selected_option is not None
     if given["decision"] == "approve":
         return _confirm(run, run.item.selected_option)
@@ -162,23 +166,27 @@ def decide(run: StepContext[Booking], given: Any) -> Next:
 
 
 def cancel(run: StepContext[Booking], reason: str) -> Next:
+    """Cancel the booking, delete the marker and send the employee a message."""
     leaves = patterns.leave_place(run.item.employee_id, run.item.booking_id)
     return Next("cancelled", writes=(leaves, *notify(run, "cancelled", {"reason": reason})))
 
 
 def _confirm(run: StepContext[Booking], chosen: FlightOption) -> Next:
+    """Confirm the booking with a fixed number, delete the marker and send the employee a message."""
     leaves = patterns.leave_place(run.item.employee_id, run.item.booking_id)
     changes = {"selected_option": chosen, "confirmation_number": "QX7T2M", "paid_usd": chosen.price_usd}
     return Next("confirmed", changes, writes=(leaves, *notify(run, "confirmation", {"number": "QX7T2M"})))
 
 
 def notify(run: StepContext[Booking], about: str, body: dict[str, Any]) -> Any:
+    """Return the writes of a message to the employee."""
     return build_notice_writes(
         run.stores, build_message(run.stores, run.item.employee_id, about, body, run.item.booking_id)
     )
 
 
 def make_example() -> Booking:
+    """Return the booking with which the small flow's access patterns are measured."""
     at = datetime.fromisoformat("2026-03-10T14:00:00+00:00")
     return Booking(
         employee_id=EmployeeId("emp-1"),
@@ -245,7 +253,7 @@ API: Final = Component(
         *KNOWLEDGE,
     ),
     routes=build_api_routes,
-    has_signed_requests=True,
+    has_own_authentication=True,
 )
 SENDER: Final = Component(
     "sender",
@@ -278,7 +286,7 @@ SYSTEM: Final = System(
     components=(API, SENDER, WORKER),
     outboxes=(NOTICES, SMALL.outbox),
     configure_app=add_security_schemes,
-    body_bytes_max=2_000_000,
+    max_body_bytes=2_000_000,
 )
 WITH_POLICIES: Final = replace(SYSTEM, schemas=(tripcortex,), buckets=(policy_files,))
 
@@ -288,6 +296,8 @@ WITH_POLICIES: Final = replace(SYSTEM, schemas=(tripcortex,), buckets=(policy_fi
 
 @dataclass
 class Service:
+    """The running service with its stores, clock and issuer, and calls to it as an employee."""
+
     url: str
     stores: Stores
     clock: RunClock
@@ -297,9 +307,11 @@ class Service:
     remaining: list[str]
 
     def headers(self, employee: str = "emp-1", **token: Any) -> dict[str, str]:
+        """Return the authorization header of an employee; `token` are options of `mint_token`."""
         return {"authorization": f"Bearer {self.issuer.mint_token(employee, **token)}"}
 
     def call(self, method: str, path: str, employee: str = "emp-1", **more: Any) -> httpx2.Response:
+        """Send an HTTP request as an employee. `token` in `more` has options of `mint_token`."""
         token = more.pop("token", {})
         headers = {**self.headers(employee, **token), **more.pop("headers", {})}
         return self.http.request(method, path, headers=headers, **more)
@@ -308,7 +320,7 @@ class Service:
         return asyncio.run(work)
 
     def request_trip(self, employee: str = "emp-1", text: str = "Boston to Chicago next Tuesday") -> str:
-        """Request a trip and return the booking that waits for a choice."""
+        """Request a trip and return its booking's id once the first step is done."""
         answer = self.call("POST", "/bookings", employee, json={"text": text})
         assert answer.status_code == 202, answer.text
         booking_id = str(answer.json()["bookingId"])
@@ -316,11 +328,12 @@ class Service:
         return booking_id
 
     def booking(self, employee: str, booking_id: str) -> dict[str, Any]:
+        """Return the booking as the API shows it to its owner."""
         found: dict[str, Any] = self.call("GET", f"/bookings/{booking_id}", employee).json()
         return found
 
     def wait_until(self, is_so: Callable[[], bool]) -> None:
-        """Poll until the condition is true: other threads signal no event here."""
+        """Poll until the condition is true; fail after 20 seconds. Other threads signal no event here."""
 
         async def look() -> None:
             async with asyncio.timeout(PATIENCE_S):
@@ -338,6 +351,7 @@ class Service:
             yield Client(socket)
 
     async def connections(self, employee: str = "emp-1") -> list[str]:
+        """Return the ids of the employee's connections."""
         found = await self.stores.all(patterns.connections_of(EmployeeId(employee)))
         return [each.connection_id for each in found]
 
@@ -348,6 +362,8 @@ class Service:
 
 @dataclass
 class Client:
+    """A WebSocket client of the service."""
+
     socket: ClientConnection
 
     async def ask(self, **action: Any) -> dict[str, Any]:
@@ -356,6 +372,7 @@ class Client:
         return await self.next("answer", "problem")
 
     async def next(self, *kinds: str) -> dict[str, Any]:
+        """Return the next frame of these kinds, by default the next message; skip others."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 frame: dict[str, Any] = json.loads(await self.socket.recv())
@@ -365,6 +382,7 @@ class Client:
 
 @contextmanager
 def start_service(folder: Path, *, with_policies: bool = False) -> Iterator[Service]:
+    """Start the service with stores in memory, and with PostgreSQL if `with_policies`; stop it on exit."""
     clock = RunClock(folder / "clock", start=START)
     system = WITH_POLICIES if with_policies else SYSTEM
     settings = MEMORY_SETTINGS
@@ -389,4 +407,5 @@ def start_service(folder: Path, *, with_policies: bool = False) -> Iterator[Serv
 
 
 async def _list_connected(stores: Stores) -> list[str]:
+    """Return the employees whose connections are still stored."""
     return [each.employee_id for each in await stores.all(patterns.all_connections())]

@@ -1,4 +1,4 @@
-"""WebSocket connections: authentication, delivery of messages, and how a connection ends."""
+"""WebSocket tests over real HTTP: authentication, delivery of messages, and how a connection ends."""
 
 from __future__ import annotations
 
@@ -80,6 +80,8 @@ def test_rejects_an_invalid_token(live: Service, flaw: Any, code: str) -> None:
 
 
 def test_accepts_a_token_in_the_header_but_not_in_the_url(live: Service) -> None:
+    """A handshake without any token is refused too."""
+
     async def story() -> None:
         place, headers = live.url.replace("http://", "ws://") + "/ws", live.headers("emp-header")
         async with connect(place, additional_headers=headers) as socket:
@@ -170,7 +172,7 @@ def test_messages_reach_their_own_employee_only(live: Service) -> None:
 
 
 @pytest.mark.proves("TC-X27")
-def test_expired_connection_receives_nothing(live: Service) -> None:
+def test_an_expired_connection_row_is_not_found(live: Service) -> None:
     async def story() -> None:
         stale = Connection(
             connection_id="left-behind",
@@ -338,7 +340,7 @@ def test_heartbeat_pings_open_connections_and_removes_closed_ones(live: Service)
     live.run(story())
 
 
-def test_restores_a_row_that_another_node_removed(live: Service) -> None:
+def test_restores_a_deleted_row_and_sends_the_missed_message(live: Service) -> None:
     async def story() -> None:
         async with live.connect("emp-back") as client:
             await client.ask(action="ping")
@@ -392,6 +394,7 @@ def test_shutdown_closes_and_removes_connections(tmp_path: Path) -> None:
 
 
 async def send_message(live: Service, employee: str, number: int) -> str:
+    """Store a message with its notice, relay it at once, and return its id."""
     message = build_message(live.stores, EmployeeId(employee), "note", {"number": number})
     await live.stores.transact(*build_notice_writes(live.stores, message))
     await dispatch_now(live.stores, message)
@@ -399,17 +402,20 @@ async def send_message(live: Service, employee: str, number: int) -> str:
 
 
 async def wait_until_gone(live: Service, *employees: str) -> None:
+    """Wait until these employees have no stored connection."""
     for employee in employees:
         await wait_for_connections(live, employee, 0)
 
 
 async def wait_for_connections(live: Service, employee: str, count: int) -> None:
+    """Wait until the employee has this many stored connections; fail after 20 seconds."""
     async with asyncio.timeout(20):
         while len(await live.connections(employee)) != count:
             await asyncio.sleep(0.02)
 
 
 async def get_close_code(client: Client) -> int | None:
+    """Read until the server closes the socket; return its close code."""
     try:
         async with asyncio.timeout(20):
             while True:
@@ -419,6 +425,7 @@ async def get_close_code(client: Client) -> int | None:
 
 
 def parse_problem(body: bytes | bytearray | None) -> dict[str, Any]:
+    """Return the problem object of a response's body."""
     problem: dict[str, Any] = json.loads(body or b"{}")
     assert problem["title"]
     return problem

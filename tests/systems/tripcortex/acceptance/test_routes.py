@@ -1,6 +1,4 @@
-"""HTTP routes for bookings, audit, exports and policies: employees see their own data, admins what they
-administer.
-"""
+"""HTTP route tests over real HTTP with PostgreSQL: bookings, audit, exports, policies, and who sees what."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ import pytest
 from holdfast import UlidGenerator
 from holdfast.web import PROBLEM_JSON
 from tests.systems.tripcortex.acceptance.live_service import APPROVER, Service, start_service
-from tripcortex.api.routes.connections import FRAME_BYTES_MAX
+from tripcortex.api.routes.connections import MAX_FRAME_BYTES
 from tripcortex.demo.sample.policy_document import build_policy_rules
 from tripcortex.model import patterns
 from tripcortex.model.entities import AuditEvent, AuditRecord, Booking, EmployeeId, compute_audit_expiry
@@ -125,7 +123,7 @@ def test_approver_sees_only_pending_decisions(web: Service) -> None:
     for employee, booking_id in zip(("emp-first", "emp-second"), ids, strict=True):
         chosen = web.call("POST", f"/bookings/{booking_id}/choice", employee, json={"optionId": "opt-2"})
         assert (chosen.json()["status"], chosen.json()["waitsFor"]) == ("user_selected", "approval")
-        # The approver can answer it.
+        # Only the approver gets the token of this wait.
         assert chosen.json()["token"] is web.booking(employee, booking_id)["token"] is None
         web.clock.advance(1)
     # Even without a connection, and after the message was acknowledged.
@@ -189,6 +187,7 @@ def test_limits_bookings_per_employee_and_minute(web: Service) -> None:
 @pytest.mark.proves("TC-77")
 @pytest.mark.proves("TC-78")
 def test_the_audit_is_read_by_booking_and_by_employee_and_time(web: Service) -> None:
+    """Another employee's entries are for admins only, and the range includes both ends."""
     booking_id = web.request_trip("emp-audit")
     booking = web.run(web.stores.run(patterns.booking(EmployeeId("emp-audit"), booking_id)))  # type: ignore[arg-type]
     assert booking is not None
@@ -392,7 +391,7 @@ def test_every_documented_route_requires_a_valid_token(web: Service, flaw: Any) 
                 check_problem(web.call(method.upper(), address, token={"flaw": flaw}), 401)
 
 
-def test_internal_route_accepts_signed_calls_only(web: Service) -> None:
+def test_internal_route_refuses_unsigned_and_badly_signed_calls(web: Service) -> None:
     for headers in ({}, {"x-tripcortex-signature": "t=1,v1=00"}, web.headers("emp-1", is_admin=True)):
         check_problem(web.http.post("/@connections/abc", content=b"{}", headers=headers), 401)
 
@@ -405,7 +404,7 @@ def test_internal_route_accepts_signed_calls_only(web: Service) -> None:
         ("content-length: 1000000", b"{}"),
         (
             "transfer-encoding: chunked",
-            (b"10000\r\n" + b"x" * 0x10000 + b"\r\n") * (FRAME_BYTES_MAX // 0x10000 + 1),
+            (b"10000\r\n" + b"x" * 0x10000 + b"\r\n") * (MAX_FRAME_BYTES // 0x10000 + 1),
         ),
     ],
 )
@@ -450,20 +449,21 @@ def make_entry(booking: Booking, at: datetime) -> AuditRecord:
 
 
 def stream_form() -> Iterator[bytes]:
-    """Yield a form with a file that never ends."""
+    """Yield a form whose file has 1.5 million bytes, without a content length."""
     yield b'--part\r\ncontent-disposition: form-data; name="file"; filename="p.md"\r\n\r\n'
     for _ in range(15):
         yield b"x" * 100_000
 
 
 def ingest_and_get(web: Service, policy_id: str) -> dict[str, Any]:
-    """Return a policy after its ingestion."""
+    """Ingest all pending policies, and return this one as the API shows it."""
     web.run(ingest_pending(web.stores, build_local_embedding()))
     found: dict[str, Any] = web.call("GET", f"/policies/{policy_id}", token=ADMIN).json()
     return found
 
 
 def check_problem(answer: httpx2.Response, status: int) -> dict[str, Any]:
+    """Check that the response is a problem with this status; return it."""
     assert answer.status_code == status, (answer.status_code, answer.text)
     assert answer.headers["content-type"] == PROBLEM_JSON
     problem: dict[str, Any] = answer.json()

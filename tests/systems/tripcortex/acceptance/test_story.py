@@ -1,4 +1,4 @@
-"""The story of `holdfast demo tripcortex`, run to its end on the sample.
+"""The story of `holdfast demo tripcortex`, run once to its end on the sample, and checks of what it left.
 
 Its claims are checked in the stores and in the portal's ledger, not only in its output.
 """
@@ -29,6 +29,11 @@ S = BookingStatus
 
 @dataclass
 class StoryOutcome:
+    """The story's output, and what it left.
+
+    Bookings by employee, audit trails by booking, orders by reference, and the number of active markers.
+    """
+
     text: str
     bookings: dict[str, list[Booking]]
     trails: dict[Ulid, list[AuditRecord]]
@@ -46,6 +51,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> StoryOutcome:
 
 
 async def run_demo(folder: Path) -> StoryOutcome:
+    """Load the sample, run the story, and collect what it printed and stored."""
     system, console = SYSTEM, Console(file=StringIO(), width=160)
     settings = build_story_settings(system, folder)
     async with open_stores(system, settings) as stores:
@@ -113,7 +119,7 @@ def test_unreachable_portal_ends_in_a_link(outcome: StoryOutcome) -> None:
 
 
 @pytest.mark.proves("TC-X10")
-def test_employee_may_request_again_after_cancelling_or_not_choosing(outcome: StoryOutcome) -> None:
+def test_cancelled_and_expired_bookings_leave_no_active_marker(outcome: StoryOutcome) -> None:
     assert (
         outcome.get_only_booking(BEN).status is S.cancelled
         and outcome.get_only_booking(FAY).status is S.cancelled

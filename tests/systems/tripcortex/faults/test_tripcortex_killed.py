@@ -1,8 +1,9 @@
-"""Trip Cortex under faults: employees request, choose, cancel or stay silent; the portal fails, hangs or is
-down; and the processes die at every boundary of a step and at random.
+"""Fault test of Trip Cortex: employees travel while the portal fails and processes are killed everywhere.
 
-Every booking ends, each confirmed trip was sold once and nothing else was, no employee ever has two active
-bookings, and everyone receives the outcome. `make soak` runs the full size; `make test` runs a tenth.
+Employees request, choose, cancel or stay silent; the portal fails, hangs or is down; and the processes die at
+every boundary of a step and at random. Every booking ends, each confirmed trip was sold once and nothing else
+was, no employee ever has two active bookings, and everyone receives the outcome. `make soak` runs the full
+size; `make test` runs a tenth.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ WORKERS = ("api 0", "api 1", "sender 0", *(f"workflow {number}" for number in ra
 KILLS = 40 if SOAK else 4
 DONE_S = 3000 if SOAK else 200
 # Only this many kill points are open at a time: processes that die all the time make no progress.
-OPEN_MAX = 6
+MAX_OPEN = 6
 OUTAGE_S = 6.0 if SOAK else 1.0
 LOOK_S, OBSERVE_S = 0.05, 0.2
 
@@ -62,7 +63,7 @@ OTHER_POINTS = {
     **dict.fromkeys(("options_presented", "asking", "approving"), END),
     "notice": ("done",),
 }
-OTHER_POINTS_MIN = 5
+MIN_OTHER_POINTS = 5
 # The kind of trip that certainly reaches a kill point that the run has not.
 TRIP_KINDS: dict[str, Kind] = {
     "answer": "question",
@@ -83,6 +84,8 @@ FAULTS = {
 
 @dataclass
 class Run:
+    """One run: the stage, the people, and which kill points are left, open and reached."""
+
     stage: Stage
     stores: Stores
     random: Random
@@ -120,6 +123,7 @@ def test_every_booking_ends_and_confirmed_trips_are_sold_once(tmp_path: Path) ->
 
 
 async def _run(stage: Stage, random: Random) -> tuple[Run, findings.Findings]:
+    """Start the processes, let everyone travel, stop the processes; return the run and what it left."""
     employees = [f"emp-{100 + number}{DECLINED if number % 10 == 9 else ''}" for number in range(EMPLOYEES)]
     async with stage.open_stores() as stores, People(stage, random) as people:
         await provision(stores, SYSTEM)
@@ -159,8 +163,9 @@ async def run_all(run: Run) -> None:
 
 
 def make_rules() -> dict[str, Any]:
-    """Build rules with an approval deadline of an hour instead of a day, so that the issuer's keys do not
-    expire.
+    """Return the sample's rules with an approval deadline of an hour instead of a day.
+
+    With a day the issuer's keys would expire.
     """
     rules = build_policy_rules()
     return rules | {"approval": rules["approval"] | {"soft_deadline_hours": 1, "hard_deadline_hours": 1}}
@@ -170,14 +175,15 @@ def choose_kill_points(random: Random) -> list[str]:
     """List every kill point of every step, and the other ones: all of them twice, or some."""
     steps = [f"{where} {moment}" for where, moments in STEPS.items() for moment in moments]
     other_points = [f"{where} {moment}" for where, moments in OTHER_POINTS.items() for moment in moments]
-    chosen = 2 * (steps + other_points) if SOAK else steps + random.sample(other_points, OTHER_POINTS_MIN)
+    chosen = 2 * (steps + other_points) if SOAK else steps + random.sample(other_points, MIN_OTHER_POINTS)
     random.shuffle(chosen)
     return chosen
 
 
 async def make_trips(run: Run) -> None:
-    """Make everyone's trips, one after the other; then further trips that reach the kill points still
-    open.
+    """Make everyone's trips, one after the other.
+
+    Then make further trips that reach the kill points still open.
     """
     stage, random = run.stage, run.random
     stage.post("portal", "/sandbox/faults", {**FAULTS, "seed": random.randrange(2**32)})
@@ -221,7 +227,7 @@ async def open_kill_points(run: Run) -> None:
         run.reached += sorted(run.open - written)
         run.open &= written
         for fate in [each for each in dict.fromkeys(run.kill_points) if each not in run.open][
-            : OPEN_MAX - len(run.open)
+            : MAX_OPEN - len(run.open)
         ]:
             run.kill_points.remove(fate)
             run.open.add(fate)
@@ -251,9 +257,7 @@ async def take_portal_down(run: Run) -> None:
 
 
 async def skip_waits(run: Run) -> None:
-    """Move the clock to the first deadline when every active booking waits for an answer that will not
-    come.
-    """
+    """Move the clock to the first deadline whenever every active booking waits for a silent person."""
     while not run.done.is_set():
         with suppress(RetryLater):
             places = await BOOKING_FLOW.list_executions(run.stores)
@@ -264,6 +268,7 @@ async def skip_waits(run: Run) -> None:
 
 
 def _is_silent(run: Run, place: Any) -> bool:
+    """Return whether the execution waits for a person who will not answer."""
     is_wait = isinstance(BOOKING_FLOW.get_state(place.state).action, Wait)
     return is_wait and place.key.partition("#")[2] in run.people.silent
 
@@ -278,6 +283,7 @@ async def wait_until_quiet(run: Run) -> None:
 
 
 async def _is_quiet(run: Run) -> bool:
+    """Return whether no booking is active, and no message waits in a queue, an outbox or an inbox."""
     reports = await get_queue_reports(run.stores, SYSTEM.queues)
     unread = [each async for each in run.stores.each(Message.scan(reason="a test reads all of them"))]
     waiting = [
@@ -293,6 +299,7 @@ async def _is_quiet(run: Run) -> bool:
 
 
 def summarize(run: Run, seen: findings.Findings) -> str:
+    """Return one line with the counts of the run, to print."""
     again = sum(times > 1 for each in run.people.inboxes.values() for times in each.times.values())
     count = sum(len(each.frames) for each in run.people.inboxes.values())
     return (

@@ -1,5 +1,6 @@
-"""Two concurrent requests of one employee at two processes: one is accepted, the other refused. Fifty times,
-with a cancellation between.
+"""Fault test: of two concurrent requests of one employee at two processes exactly one is accepted.
+
+Fifty times, with a cancellation between.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def test_one_of_two_concurrent_requests_at_two_processes_is_accepted(tmp_path: P
 
 
 async def request_twice(stage: Stage) -> Counter[int]:
+    """Send both requests, check, and cancel, fifty times; count which process accepted."""
     accepted: Counter[int] = Counter()
     headers = {"authorization": f"Bearer {stage.get_token(EMPLOYEE)}"}
     async with stage.open_stores() as stores, httpx2.AsyncClient(headers=headers, timeout=30) as http:
@@ -62,7 +64,10 @@ async def request_twice(stage: Stage) -> Counter[int]:
 
 
 async def check_booking(stores: Stores, booking: str, count: int) -> None:
-    """Check that one booking is active and has the marker; the other request left nothing."""
+    """Check that this booking alone is active and has the marker; the other request left nothing.
+
+    `count` is the number of all bookings so far.
+    """
     found = [each async for each in stores.each(patterns.history(EMPLOYEE, 200))]
     assert [each.booking_id for each in found if not each.is_ended] == [booking]
     assert len(found) == count

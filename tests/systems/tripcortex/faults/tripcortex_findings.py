@@ -1,4 +1,4 @@
-"""State that a run of Trip Cortex left in its stores and at the portal, and the checks on it.
+"""What a run of Trip Cortex left in its stores and at the portal, and the checks of it.
 
 For `test_tripcortex_killed.py`. Everything is read after the processes have stopped. The portal's ledger is
 its own account of its sales; no check relies on ours for it.
@@ -59,13 +59,15 @@ END_OF: Final = {
     BookingStatus.cancelled: "cancelled",
 }
 # The document's minimum.
-ENTRIES_MIN: Final = 6
+MIN_ENTRIES: Final = 6
 # Entries while the portal's outcome is open: these are not ends.
 OPEN: Final = frozenset({"outcome_open", "outcome_unknown", "surplus_order"})
 
 
 @dataclass
 class Findings:
+    """Everything that a run left, by booking id where there is one."""
+
     bookings: dict[str, Booking]
     audit: dict[str, list[AuditRecord]]
     markers: list[ActiveBooking]
@@ -77,6 +79,7 @@ class Findings:
 
     @property
     def ends(self) -> Counter[str]:
+        """Return how many bookings ended with each status and failure code."""
         return Counter(
             each.status.value if each.failure is None else f"{each.status.value}: {each.failure.code}"
             for each in self.bookings.values()
@@ -84,6 +87,7 @@ class Findings:
 
 
 async def collect(stores: Stores, ledger: list[dict[str, Any]]) -> Findings:
+    """Read everything from the stores; the ledger is the portal's."""
     audit: dict[str, list[AuditRecord]] = defaultdict(list)
     for entry in await _scan(stores, AuditRecord):
         audit[entry.booking_id].append(entry)
@@ -100,6 +104,7 @@ async def collect(stores: Stores, ledger: list[dict[str, Any]]) -> Findings:
 
 
 async def _scan(stores: Stores, kind: type[E]) -> list[E]:
+    """Read all entities of a kind."""
     return [each async for each in stores.each(kind.scan(reason="a test reads all of them"))]
 
 
@@ -116,8 +121,9 @@ def check_ends(findings: Findings) -> None:
 
 
 def check_portal(findings: Findings) -> None:
-    """Check that each confirmed trip was sold once at its booking's price, nothing else was, and nothing was
-    cancelled.
+    """Check that each confirmed trip was sold once at its booking's price.
+
+    Nothing else was sold, and nothing was cancelled.
     """
     confirmed = {id: each for id, each in findings.bookings.items() if each.status is BookingStatus.confirmed}
     assert {each["what"] for each in findings.ledger} <= {ORDER}
@@ -141,7 +147,7 @@ def check_audit(findings: Findings) -> None:
     for id, booking in findings.bookings.items():
         steps = _count_steps(findings.audit[id])
         assert steps.keys() == set(STEPS[: len(steps)]), (booking.flow_state, steps)
-        # Once, and once more for each answer, unless it was cancelled before.
+        # Once, and again for each answer, unless it was cancelled before.
         assert steps.pop("ReasonAndPlan", 0) - len(booking.answers) in (0, 1), (booking.answers, steps)
         assert set(steps.values()) <= {1}, steps
         _check_end(booking, findings.audit[id], steps)
@@ -154,15 +160,17 @@ def _count_steps(entries: Sequence[AuditRecord]) -> Counter[str]:
 
 
 def _is_end(entry: AuditRecord) -> bool:
+    """Return whether the entry records a failure or a cancellation."""
     if entry.error_code in OPEN:
         return False
     return entry.event is AuditEvent.error or "cancelled" in entry.output
 
 
 def _check_end(booking: Booking, entries: Sequence[AuditRecord], steps: Mapping[str, int]) -> None:
+    """Check that the booking has one entry of its end, with the same code; none if it is confirmed."""
     ends = [each for each in entries if _is_end(each)]
     if booking.status is BookingStatus.confirmed:
-        assert ends == [] and "CompleteBooking" in steps and len(entries) >= ENTRIES_MIN
+        assert ends == [] and "CompleteBooking" in steps and len(entries) >= MIN_ENTRIES
         return
     assert booking.failure is not None and len(ends) == 1, (booking.status, ends)
     recorded = ends[0].error_code if booking.status is BookingStatus.failed else ends[0].output["cancelled"]

@@ -62,6 +62,7 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def reach(kill_points: Path, moment: str) -> None:
+    """Die by SIGKILL if the kill point of the current place and this moment is open; close it first."""
     try:
         (kill_points / f"{_place.get()} {moment}").unlink()
     except FileNotFoundError:
@@ -82,6 +83,7 @@ class KillableEngine:
         return getattr(self._behind, name)
 
     async def run(self, operation: Any) -> Any:
+        """Run the operation, with kill points around transactions, sends and deletions."""
         is_transaction = isinstance(operation, TransactWriteItems)
         if is_transaction:
             reach(self._book, "committing")
@@ -104,6 +106,7 @@ def add_kill_points(stores: Stores, kill_points: Path) -> Stores:
 
 
 def _make_opener(engines: Engines, name: str, kill_points: Path) -> Callable[[], Any]:
+    """Return a function that opens the named engine with kill points."""
     return lambda: KillableEngine(engines.get(name), kill_points)
 
 
@@ -112,6 +115,7 @@ def _make_opener(engines: Engines, name: str, kill_points: Path) -> Callable[[],
 
 @contextmanager
 def _at_place(place: str) -> Iterator[None]:
+    """Set the current place within the block."""
     token = _place.set(place)
     try:
         yield
@@ -120,6 +124,7 @@ def _at_place(place: str) -> Iterator[None]:
 
 
 def _follow_messages() -> None:
+    """Patch the queue worker: while it handles a message, the place is the step's state or "notice"."""
     handle = InFlightMessage.handle
 
     async def handle_at_place(self: InFlightMessage, handler: Any) -> bool:
@@ -131,11 +136,14 @@ def _follow_messages() -> None:
 
 
 def _follow_actions() -> None:
+    """Patch `Trips`: while it runs an action, the place is the action's name."""
     for name in ACTIONS:
         setattr(Trips, name, _follow(name, getattr(Trips, name)))
 
 
 def _follow(name: str, act: Any) -> Any:
+    """Return the method so that it runs at the place `name`."""
+
     async def act_at_place(*given: Any, **named: Any) -> Any:
         with _at_place(name):
             return await act(*given, **named)
@@ -144,6 +152,7 @@ def _follow(name: str, act: Any) -> Any:
 
 
 def _follow_portal(kill_points: Path, calls: Path) -> None:
+    """Patch `HttpPortal.book`: add its kill points, and a file in `calls` while the call is open."""
     book_trip = HttpPortal.book
 
     async def book_at_place(self: HttpPortal, reference: str, *given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Employees who request trips over HTTP, receive messages over WebSockets, and answer; and approvers.
+"""Simulated employees and approvers of the fault test: they request over HTTP and answer over WebSockets.
 
 They retry every request until it is answered. A phone reconnects whenever its API dies, acknowledges its
 messages, and sometimes disconnects before it has done so. `silent` are the bookings that will get no more
@@ -68,6 +68,7 @@ DECISIONS: Final = (*["approve"] * 8, "refuse", "silence")
 
 
 def make_sentence(kind: Kind, random: Random) -> str:
+    """Return a request sentence that leads to this kind of trip, with random city and days."""
     day = LEAVES_ON + timedelta(days=random.randrange(10))
     back = day + timedelta(days=random.randrange(1, 5))
     when = f"on {day:%B} {day.day} returning {back:%B} {back.day}"
@@ -96,6 +97,8 @@ class Inbox:
 
 
 class People:
+    """All employees and approvers of a run, with their inboxes; `seen` counts responses and errors."""
+
     def __init__(self, stage: Stage, random: Random) -> None:
         self._stage, self._random = stage, random
         self._http = httpx2.AsyncClient(timeout=ANSWER_S)
@@ -115,7 +118,7 @@ class People:
     # --- one trip -------------------------------------------------------------------------------------------
 
     async def travel(self, employee: str, kind: Kind) -> None:
-        """Make one trip from the request to its outcome; meanwhile a second request is refused."""
+        """Make one trip of this kind, from the request to its outcome."""
         booking = await self._request(employee, make_sentence(kind, self._random))
         if kind == "cancels at once":
             await self._cancel(employee, booking)
@@ -129,7 +132,7 @@ class People:
         self.ended += 1
 
     async def _next(self, employee: str, booking: str, answered: set[str]) -> dict[str, Any] | None:
-        """Return the final message; None where there is another new one."""
+        """Return the booking's final message, or None if another new one is there to be answered."""
         inbox = self.inboxes[employee]
         async with inbox.has_new:
             while True:
@@ -141,6 +144,7 @@ class People:
                 await inbox.has_new.wait()
 
     async def _respond(self, employee: str, kind: Kind, frame: dict[str, Any]) -> None:
+        """Answer a question or choose an option, as this kind of trip does."""
         booking = frame["bookingId"]
         if frame["about"] == "question":
             if kind == "answers nothing":
@@ -152,6 +156,7 @@ class People:
             await self._choose(employee, kind, booking, frame["body"]["options"])
 
     async def _choose(self, employee: str, kind: Kind, booking: str, options: list[dict[str, Any]]) -> None:
+        """Choose an option, cancel or stay silent; sometimes first check that a second request is refused."""
         if self._random.random() < 0.2:
             await self._post(employee, "/bookings", {"text": make_sentence("books", self._random)}, (409,))
         if kind == "says nothing":
@@ -169,7 +174,10 @@ class People:
         await self._post(employee, f"/bookings/{booking}/cancel", {}, (200, 409))
 
     async def _request(self, employee: str, sentence: str) -> str:
-        """Request a trip; if the response was lost, look for the booking and retry where there is none."""
+        """Request a trip and return its booking's id.
+
+        If the response was lost, look for the booking before a retry.
+        """
         while True:
             answer = await self._send(employee, "POST", "/bookings", {"text": sentence})
             if answer is not None and answer.status_code == 202:
@@ -184,7 +192,7 @@ class People:
             await asyncio.sleep(AGAIN_S)
 
     async def _unknown(self, employee: str) -> str | None:
-        """Find a booking that the employee does not know of yet."""
+        """Return a booking that the employee does not know of yet, or None."""
         while (answer := await self._send(employee, "GET", "/bookings")) is None or answer.status_code != 200:
             await asyncio.sleep(AGAIN_S)
         for each in answer.json()["items"]:
@@ -196,6 +204,7 @@ class People:
     # --- approvers ------------------------------------------------------------------------------------------
 
     async def _decide(self, approver: str, frame: dict[str, Any]) -> None:
+        """Approve, refuse or ignore the request, at random."""
         decision = self._random.choice(DECISIONS)
         self.seen[f"approver: {decision}"] += 1
         if decision == "silence":
@@ -207,7 +216,7 @@ class People:
     # --- over WebSockets ------------------------------------------------------------------------------------
 
     async def listen(self, employee: str) -> None:
-        """Receive messages until cancelled, into `inboxes`."""
+        """Receive messages into `inboxes` until cancelled; reconnect to any API after an error."""
         offered: Any = [SUBPROTOCOL, f"bearer.{self._token(employee)}"]
         while True:
             address = self._random.choice(self._stage.apis).replace("http://", "ws://") + "/ws"
@@ -237,6 +246,7 @@ class People:
     # --- over HTTP ------------------------------------------------------------------------------------------
 
     async def _post(self, employee: str, path: str, body: Any, wanted: Sequence[int]) -> httpx2.Response:
+        """Post until the service answers; check that the status is one of `wanted`."""
         while True:
             answer = await self._send(employee, "POST", path, body)
             if answer is not None and answer.status_code != AWAY:
@@ -245,7 +255,7 @@ class People:
             await asyncio.sleep(AGAIN_S)
 
     async def _send(self, employee: str, method: str, path: str, body: Any = None) -> httpx2.Response | None:
-        """Send a request; return None without a response."""
+        """Send a request to a random API; return None if there is no response."""
         api, headers = (
             self._random.choice(self._stage.apis),
             {"authorization": f"Bearer {self._token(employee)}"},
@@ -259,11 +269,12 @@ class People:
         return answer
 
     def _token(self, employee: str) -> str:
+        """Return the employee's token, created once."""
         return self._tokens.setdefault(employee, self._stage.get_token(employee))
 
 
 def make_trip_kinds(random: Random, count: int) -> list[Kind]:
-    """Draw every kind of trip at least once, the others by their shares."""
+    """Return `count` kinds of trips in random order: each kind at least once, the others by their shares."""
     kinds: list[Kind] = list(SHARES)
     drawn = random.choices(kinds, [SHARES[each] for each in kinds], k=max(0, count - len(kinds)))
     found = [*kinds, *drawn]

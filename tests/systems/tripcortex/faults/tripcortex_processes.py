@@ -1,11 +1,11 @@
-"""A process that has all of Trip Cortex imported and forks its processes: dozens of them start fast and share
-memory.
+"""Process that has all of Trip Cortex imported and forks the test's processes, so that they start fast.
 
     python -m tests.systems.tripcortex.faults.tripcortex_processes
 
-A line of JSON on its standard input starts one: `id`, the `arguments` of `holdfast`, `variables`, a file for
-its `log`. Lines on its standard output report on each, by `id`: its `pid`, its output (`said`), its exit code
-(`ended`). When its input ends, it ends, and so do the remaining processes.
+The forked processes share memory. A line of JSON on its standard input starts one: `id`, the `arguments` of
+`holdfast`, `variables`, a file for its `log`. Lines on its standard output report on each, by `id`: its
+`pid`, its output (`said`), its exit code (`ended`). When its input ends, it ends, and so do the remaining
+processes.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class WatchedEvent(NamedTuple):
 
 
 class Forker:
+    """Forks a process for each order on standard input, and reports on them."""
+
     def __init__(self) -> None:
         # A duplicate: children have another standard output.
         self._reports = os.dup(sys.stdout.fileno())
@@ -59,16 +61,19 @@ class Forker:
         self._alive: set[int] = set()
 
     def run(self) -> None:
+        """Handle orders and events until standard input ends."""
         while True:
             for key, _ in self._selector.select():
                 if not self._handle_event(key.fd, key.data):
                     return
 
     def end(self) -> None:
+        """Kill the remaining processes."""
         for pid in self._alive:
             os.kill(pid, signal.SIGKILL)
 
     def _handle_event(self, fd: int, watched: WatchedEvent) -> bool:
+        """Handle a readable file; return False when standard input has ended."""
         if watched.what == "ended":
             _, status = os.waitpid(watched.pid, 0)
             self._alive.discard(watched.pid)
@@ -85,12 +90,14 @@ class Forker:
         return bool(read)
 
     def _forward_output(self, fd: int, watched: WatchedEvent, read: bytes) -> None:
+        """Report a child's output; stop listening at its end."""
         if read:
             self._report(id=watched.id, said=read.decode(errors="replace"))
         else:
             self._unregister(fd)
 
     def _fork(self, order: dict[str, Any]) -> None:
+        """Fork a process for the order, and watch its output and its end."""
         heard, said = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -128,6 +135,7 @@ class Forker:
         os.close(fd)
 
     def _report(self, **report: Any) -> None:
+        """Write one line of JSON to the caller."""
         os.write(self._reports, json.dumps(report).encode() + b"\n")
 
 

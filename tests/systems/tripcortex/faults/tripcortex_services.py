@@ -1,4 +1,4 @@
-"""External services of Trip Cortex in a process that is never killed: for `test_tripcortex_….py`.
+"""The sandboxes of portal and token issuer in a process that is never killed, for the fault tests.
 
     python -m tests.systems.tripcortex.faults.tripcortex_services FOLDER CLOCK
 
@@ -22,6 +22,7 @@ from tripcortex.demo.sandbox.portal import PortalSandbox, build_portal_app
 
 
 def main(folder: str, clock_file: str) -> None:
+    """Serve both sandboxes until standard input is closed; print their URLs first."""
     clock, ledgers = RunClock(Path(clock_file)), Path(folder)
     apps = {
         "portal": build_portal_app(PortalSandbox(clock=clock, folder=ledgers, api_key=PORTAL_KEY)),

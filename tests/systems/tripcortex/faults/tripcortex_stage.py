@@ -1,8 +1,8 @@
-"""Trip Cortex as processes: APIs, workflows, a sender, one PostgreSQL and the external services; for
-`test_tripcortex_….py`.
+"""Trip Cortex as separate processes for the fault tests: APIs, workflows, a sender, and external services.
 
-The processes run the command line, forked from one that has everything imported (`tripcortex_processes.py`).
-Each may die at a kill point (`tripcortex_kill_points.py`), and is replaced when it is dead.
+They share one PostgreSQL. The processes run the command line, forked from one that has everything imported
+(`tripcortex_processes.py`). Each may die at a kill point (`tripcortex_kill_points.py`), and is replaced when
+it is dead.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class Worker:
     is_ready: bool = False
 
     def signal(self, number: int) -> None:
+        """Send a signal once the process has started, unless it has ended."""
         if self.has_started.wait(PATIENCE_S) and not self.has_ended.is_set():
             os.kill(self.pid, number)
 
@@ -131,6 +132,7 @@ class Stage(SystemStage):
     # --- workers --------------------------------------------------------------------------------------------
 
     def add(self, name: str) -> Worker:
+        """Start the worker with this name, "COMPONENT NUMBER"."""
         component, number = name.split()
         serving = ("--port", str(self.ports[int(number)])) if component == "api" else ()
         own = {"TRIPCORTEX_NODE_URL": self.apis[int(number)]} if component == "api" else {}
@@ -146,6 +148,7 @@ class Stage(SystemStage):
         return worker
 
     def kill(self, worker: Worker) -> None:
+        """Kill the worker, wait for its end and remove it."""
         self.deaths.append(f"{worker.name} killed")
         worker.signal(signal.SIGKILL)
         assert worker.has_ended.wait(PATIENCE_S)
@@ -160,6 +163,7 @@ class Stage(SystemStage):
         return [each.name for each in dead]
 
     def _bury(self, worker: Worker) -> None:
+        """Remove a worker that SIGKILL ended, and the marks of its open portal calls."""
         self.workers.remove(worker)
         assert worker.exit_code == -signal.SIGKILL, (
             f"{worker.name} ended: {worker.exit_code} {self.read_logs()[-20:]}"
@@ -183,6 +187,7 @@ class Stage(SystemStage):
         self._nursery.stdin.flush()
 
     def _listen(self, nursery: Process) -> None:
+        """Read the forker's reports in a thread and update the workers."""
         assert nursery.stdout is not None
         for line in nursery.stdout:
             report = json.loads(line)
@@ -201,6 +206,7 @@ class Stage(SystemStage):
     # --- external services ----------------------------------------------------------------------------------
 
     def post(self, service: str, path: str, body: Any) -> None:
+        """Post to a control endpoint of a sandbox."""
         httpx2.post(self.services[service] + path, json=body, timeout=PATIENCE_S).raise_for_status()
 
     def get_ledger(self) -> list[dict[str, Any]]:
@@ -218,12 +224,14 @@ class CarefulClock(MovingClock):
         self._calls = calls
 
     def _get_last_write(self) -> int:
+        """Return now while a call to the portal is in transit, which keeps the clock from moving."""
         young = time.time_ns() - int(CALL_S * 1e9)
         newest = max((_get_start_time(call) for call in self._calls.iterdir()), default=0)
         return time.time_ns() if newest > young else super()._get_last_write()
 
 
 def _get_start_time(call: Path) -> int:
+    """Return when the call began, or 0 if it has ended."""
     try:
         return call.stat().st_mtime_ns
     except FileNotFoundError:  # the call has ended
@@ -231,7 +239,7 @@ def _get_start_time(call: Path) -> int:
 
 
 def _find_free_port() -> int:
-    """Find a free port, so that it is known before a process listens on it and after that one died."""
+    """Return a free port, which a process and its replacement both listen on."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port: int = one.getsockname()[1]

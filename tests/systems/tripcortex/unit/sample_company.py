@@ -1,6 +1,7 @@
-"""The sample at its own size, loaded once for all tests: the contents of each store, the rows that a second
-run adds, the cost of its patterns, and the answers to its waits, which come last because they change the
-data.
+"""The sample data at scale 1, loaded once for all tests, with what the tests need to know about it.
+
+The contents of each store, the rows that a second run adds, the cost of its patterns, and the answers to its
+waits, which come last because they change the data.
 """
 
 from __future__ import annotations
@@ -49,6 +50,11 @@ ANSWERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Company:
+    """The sample's rows, measures and costs.
+
+    `answers` has the booking after each wait was answered, by the wait's state.
+    """
+
     bookings: list[Booking]
     entries: list[AuditRecord]
     markers: list[ActiveBooking]
@@ -69,6 +75,7 @@ class Company:
 
 @cache
 def load_company() -> Company:
+    """Load the sample into memory and read it; once per process."""
     with patch_environ(sandbox.build_variables({}, "")):
         return asyncio.run(_load())
 
@@ -79,6 +86,7 @@ def get_item_size(row: Entity) -> int:
 
 
 async def _load() -> Company:
+    """Load the sample, read every store, then load it again, measure the patterns and answer the waits."""
     progress: list[tuple[str, int, int]] = []
     async with open_sample_data(SYSTEM, progress=lambda *each: progress.append(each)) as ground:
         stores = ground.stores
@@ -110,11 +118,13 @@ async def _scan(stores: Stores, kind: type[E]) -> list[E]:
 
 
 async def _count_active_with_handbook(stores: Stores) -> int:
+    """Add a handbook and return how many policies serve."""
     await write_handbooks(stores, 60)
     return sum(each.serves for each in await stores.run(policies.policies()))
 
 
 async def _answer(stores: Stores, bookings: list[Booking], state: str) -> Booking:
+    """Answer the wait of a sample booking in this state; return the booking."""
     booking = next(each for each in bookings if each.flow_state == state)
     name, given = ANSWERS[state]
     return await BOOKING_FLOW.answer(

@@ -1,4 +1,4 @@
-"""Design check, cost estimate and deployment files of Trip Cortex."""
+"""Tests of Trip Cortex's design check, cost estimate, and deployment and IAM files, on the sample."""
 
 from __future__ import annotations
 
@@ -66,6 +66,7 @@ def test_the_tables_of_the_documents_year_cost_less_than_ten_dollars_a_month(sam
 
 
 def _tables() -> dict[str, dict[str, Any]]:
+    """Return the properties of the CloudFormation template's tables by name."""
     resources = build_template(SYSTEM)["Resources"].values()
     tables = [each["Properties"] for each in resources if each["Type"] == "AWS::DynamoDB::Table"]
     return {str(each["TableName"]): each for each in tables}
@@ -73,7 +74,7 @@ def _tables() -> dict[str, dict[str, Any]]:
 
 @pytest.mark.proves("TC-3")
 @pytest.mark.proves("TC-4")
-def test_template_has_four_on_demand_tables_each_with_its_ttl() -> None:
+def test_template_has_on_demand_tables_with_the_documents_ttls() -> None:
     tables = _tables()
     for name, ends in DOCUMENT_TABLES.items():
         [table] = [each for full_name, each in tables.items() if name in full_name]

@@ -1,6 +1,4 @@
-"""Explanations of a booking for people, programs and agents, and operators' commands; each runs with its
-component's permissions.
-"""
+"""Tests of `why`, the MCP tools and the operator commands, each with its component's permissions."""
 
 from __future__ import annotations
 
@@ -89,6 +87,8 @@ def test_agent_can_read_explanations_and_policies_only() -> None:
 
 
 def test_operator_commands_show_policies_answers_and_the_circuit() -> None:
+    """The commands `policies list`, `policies try` and `circuit`."""
+
     async def story(trip: Bench) -> None:
         async def run(name: str, *given: Any) -> Any:
             command = COMMANDS[name]

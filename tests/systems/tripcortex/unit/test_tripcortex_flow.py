@@ -1,6 +1,4 @@
-"""Transitions between statuses: those of the document's diagram, the missing ones, and no others; as declared
-and as stored.
-"""
+"""Tests of the flow's transitions, as declared and as stored: the document's, five more, and no others."""
 
 from __future__ import annotations
 
@@ -51,11 +49,13 @@ EXTENSIONS = {
 
 
 def get_status(state: str) -> BookingStatus:
+    """Return the document's status that the flow's state is shown as."""
     status: BookingStatus = BOOKING_FLOW.get_state(state).shown_as
     return status
 
 
 def list_edges() -> set[tuple[str, str]]:
+    """Return all pairs of a state and a state that can follow it."""
     return {
         (state.name, target)
         for state in BOOKING_FLOW.states.values()
@@ -106,6 +106,8 @@ def test_steps_have_the_documents_names_and_three_states_are_waits() -> None:
 
 
 def run_story(story: Callable[[Stores, HandClock], Awaitable[None]]) -> None:
+    """Run an async test with stores in memory and a manual clock."""
+
     async def run() -> None:
         clock = HandClock()
         async with open_memory_stores(SYSTEM, clock=clock) as stores:
@@ -140,6 +142,7 @@ async def make_booking(stores: Stores, clock: HandClock, state: str) -> Booking:
 
 
 def get_changes(target: str) -> dict[str, Any]:
+    """Return the attributes that a booking needs to be moved to this state."""
     if target != "confirmed":
         return {}
     return {"selected_option": make_option("1"), "confirmation_number": "UA-ABC123"}
@@ -219,7 +222,7 @@ def test_flow_renders_a_diagram_and_states_language() -> None:
 
 
 @pytest.mark.proves("TC-94")
-def test_approvers_silence_may_approve_or_refuse() -> None:
+def test_diagram_and_states_language_show_both_ends_of_an_approval_deadline() -> None:
     drawn = BOOKING_FLOW.draw_diagram()
     assert "approving --> user_selected : after" in drawn and "approving --> failed : after" in drawn
     states = BOOKING_FLOW.to_states_language()["States"]

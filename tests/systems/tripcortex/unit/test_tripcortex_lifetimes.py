@@ -1,4 +1,4 @@
-"""Lifetimes on a manual clock: items expire to the second and are not read afterwards."""
+"""Tests of lifetimes on a run clock: items expire to the second and are not read afterwards."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from tripcortex.workers.audit_entries import build_audit_entry, redact_text
 
 
 def run_story(folder: Path, story: Callable[[Stores, RunClock], Awaitable[None]]) -> None:
+    """Run an async test with stores in memory and a run clock in the folder."""
+
     async def run() -> None:
         clock = RunClock(folder / "clock", start=BEGAN.timestamp())
         async with open_memory_stores(SYSTEM, clock=clock) as stores:

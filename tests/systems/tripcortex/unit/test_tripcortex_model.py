@@ -1,6 +1,4 @@
-"""Stored items compared with the document: its names, keys, types and examples, with its wrong numbers
-corrected.
-"""
+"""Stored items compared with the document's names, keys, types and examples, its wrong numbers corrected."""
 
 from __future__ import annotations
 
@@ -113,6 +111,7 @@ DOCUMENT_NAMES = {
 
 
 def to_stored(entity: Entity) -> dict[str, Any]:
+    """Return the entity as its stored item."""
     return dict(entity.to_item())
 
 
@@ -176,6 +175,7 @@ def test_connection_is_stored_as_in_the_example_with_a_corrected_ttl() -> None:
 
 
 def make_confirmed_booking(**changes: Any) -> Booking:
+    """Build the document's example booking, with an option; `changes` are fields of `Booking`."""
     values: dict[str, Any] = {
         "employee_id": EMPLOYEE,
         "booking_id": BOOKING_ID,
@@ -236,6 +236,7 @@ def list_added_attributes() -> list[str]:
 
 
 def to_stored_name(name: str) -> str:
+    """Return the stored name of a booking's attribute."""
     return get_declaration(Booking).attributes[name].stored_name
 
 
@@ -273,6 +274,8 @@ def test_audit_entry_is_stored_as_in_the_example_for_two_years() -> None:
 
 
 class _Clock:
+    """A clock that a test sets."""
+
     def __init__(self, at: datetime) -> None:
         self.at = at
 
@@ -371,7 +374,7 @@ def test_a_booking_has_at_most_five_options() -> None:
 
 
 @pytest.mark.proves("TC-64")
-def test_plan_rejects_an_invalid_airport_or_cabin() -> None:
+def test_plan_rejects_an_invalid_airport_cabin_date_or_confidence() -> None:
     good = parse_example(DOCUMENT_BOOKING)["bookingPlan"]["parameters"]
     assert TripParameters.model_validate(good).cabin_class is Cabin.economy
     for wrong in (

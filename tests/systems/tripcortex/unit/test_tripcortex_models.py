@@ -1,4 +1,4 @@
-"""AI models chosen by the settings, for every part that embeds or plans."""
+"""Tests that the settings choose the AI models of every part that embeds or plans; Bedrock is stubbed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holdfast.web.demo_env import patch_environ
 from tripcortex.api.commands import policies_try, policies_upload
 from tripcortex.api.mcp_tools import policy_says
 from tripcortex.demo.sandbox import PORTAL_KEY
-from tripcortex.domain.planner.ports import PlanRequest, Traveller, TripPlan
+from tripcortex.domain.planner.ports import PlanRequest, TravellerProfile, TripPlan
 from tripcortex.integrations import ai_models
 from tripcortex.integrations.planner_models.model_planner import TOOL_NAME
 from tripcortex.integrations.planner_models.nova import MODEL_ID
@@ -56,9 +56,10 @@ def bedrock_stub() -> Iterator[Stubber]:
 
 
 def make_plan(settings: TripCortexSettings) -> Any:
+    """Plan a trip to Chicago with the planner of these settings."""
     asked = PlanRequest(
         "Chicago next Tuesday, back Thursday",
-        Traveller("emp-42", "America/New_York", "BOS"),
+        TravellerProfile("emp-42", "America/New_York", "BOS"),
         datetime(2026, 3, 10, 14, tzinfo=UTC),
     )
     return asyncio.run(ai_models.open_planner(settings).plan(asked))

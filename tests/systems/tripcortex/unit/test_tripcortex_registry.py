@@ -1,6 +1,4 @@
-"""Register of access patterns: each pattern of the document is declared, runs, and belongs to the components
-that need it.
-"""
+"""Tests of the declared access patterns: the document's exist and run; components have those they need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sample data: bookings in every status, each complete and consistent."""
+"""Tests of the sample data at scale 1: bookings in every status, each complete and consistent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.flows import Wait
 from tests.systems.tripcortex.unit.sample_company import Company, get_item_size, load_company
 from tripcortex.demo.sample.policy_document import FILE_NAME
 from tripcortex.model.entities import CONNECTION_S, Booking, BookingStatus, CircuitState, compute_audit_expiry
-from tripcortex.model.load_profile import AUDIT_ENTRIES_A_BOOKING, BOOKING_BYTES_MAX, BOOKINGS_A_YEAR
+from tripcortex.model.load_profile import AUDIT_ENTRIES_A_BOOKING, BOOKINGS_A_YEAR, MAX_BOOKING_BYTES
 from tripcortex.workers.flow import BOOKING_FLOW
 
 # At this scale the sample is the document's year.
@@ -39,7 +39,7 @@ def test_bookings_cover_every_status_and_flow_state(sample: Company) -> None:
 @pytest.mark.proves("TC-71")
 def test_a_hundred_times_the_sample_is_the_documents_year(sample: Company) -> None:
     assert len(sample.bookings) * YEAR == BOOKINGS_A_YEAR
-    assert max(map(get_item_size, sample.bookings)) < BOOKING_BYTES_MAX
+    assert max(map(get_item_size, sample.bookings)) < MAX_BOOKING_BYTES
 
 
 @pytest.mark.proves("TC-79")
@@ -142,7 +142,7 @@ def test_one_policy_of_50_to_200_chunks_is_active(sample: Company) -> None:
 
 
 @pytest.mark.proves("TC-102")
-def test_second_policy_is_active_without_key_changes(sample: Company) -> None:
+def test_a_handbook_serves_next_to_the_main_policy(sample: Company) -> None:
     assert sample.serving_with_a_handbook == 2
 
 
@@ -150,7 +150,7 @@ def test_a_second_run_adds_nothing(sample: Company) -> None:
     assert sample.added_by_a_second_run == 0
 
 
-def test_reports_progress_to_the_end(sample: Company) -> None:
+def test_progress_only_grows_and_never_exceeds_the_total(sample: Company) -> None:
     done = [rows for _, rows, _ in sample.progress]
 
     assert {what for what, _, _ in sample.progress} == {"policies", "bookings", "connections", "circuit"}

@@ -1,4 +1,4 @@
-"""Operator settings: invalid values are rejected with the variable's name at startup."""
+"""Tests of `TripCortexSettings`: invalid values are rejected at startup with the variable's name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Read-through cache: loads once for many callers, keeps values for their lifetime, and survives a cache
-outage.
-"""
+"""`ReadThrough` on an in-memory cache: one load for many callers, lifetimes, cache outages, permissions."""
 
 from __future__ import annotations
 
@@ -67,7 +65,7 @@ class ManualClock:
 
 
 class FakeSource:
-    """Loader that counts its loads and answers when the test lets it."""
+    """Loader that counts its loads, waits for `let`, then raises `failure` or returns `value`."""
 
     def __init__(self, value: Provider | None = None) -> None:
         self.value, self.loads = value, 0
@@ -89,6 +87,8 @@ ADA = Provider(npi="1234567893")
 
 
 def run_story(story: Story) -> None:
+    """Run the story on in-memory stores with a manual clock."""
+
     async def run() -> None:
         clock = ManualClock()
         async with open_memory_stores(clock=clock) as stores:
@@ -98,7 +98,7 @@ def run_story(story: Story) -> None:
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:
-    """Let all ready tasks run until the condition holds."""
+    """Let all ready tasks run until the condition holds; fail if it never does."""
     for _ in range(1000):
         if condition():
             return
@@ -120,7 +120,7 @@ def test_a_value_is_loaded_and_then_read_from_the_cache() -> None:
 
 
 @pytest.mark.proves("PG-X24")
-def test_fifty_concurrent_callers_load_once() -> None:
+def test_a_hundred_concurrent_callers_load_once() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         source = FakeSource(ADA)
         source.let.clear()
@@ -259,6 +259,8 @@ def test_reloads_a_registry_entry_after_five_minutes(kind: str) -> None:
 @pytest.mark.proves("PG-X24")
 @pytest.mark.parametrize(("valid_s", "kept_s"), [(1800, 1740), (3600, 3540), (90_000, 3600)])
 def test_keeps_a_token_until_a_minute_before_its_expiry(valid_s: float, kept_s: float) -> None:
+    """A token is cached until a minute before it expires, and at most for the declared hour."""
+
     async def story(stores: Stores, clock: ManualClock) -> None:
         loads: list[float] = []
 
@@ -296,11 +298,14 @@ def test_returns_a_token_about_to_expire_without_caching_it(valid_s: float) -> N
 
 
 def test_accepts_an_expiry_in_epoch_seconds() -> None:
+    """`lifetime_until` subtracts the margin and the current time from the end that it is given."""
     lifetime = lifetime_until(lambda provider: NOON + 100, margin_s=10)
     assert lifetime(ADA, NOON) == 90
 
 
 def test_remembers_an_absence_for_a_shorter_time() -> None:
+    """An absence is cached for 30 seconds by default."""
+
     async def story(stores: Stores, clock: ManualClock) -> None:
         source = FakeSource(None)
         for _ in range(3):
@@ -436,6 +441,7 @@ def test_rejects_a_call_with_a_missing_field() -> None:
 
 
 def test_component_needs_only_the_declared_patterns() -> None:
+    """A component with the reads alone can return a cached value, but cannot load one."""
     system = System(
         "registry",
         "A registry",

@@ -1,4 +1,4 @@
-"""Sessions: found only by their random id under their tenant, extended by use, ended for good."""
+"""`Sessions` on an in-memory cache: found by id and tenant, extended by use, ended for good."""
 
 from __future__ import annotations
 
@@ -49,6 +49,8 @@ Story = Callable[[Stores, ManualClock], Awaitable[None]]
 
 
 def run_story(story: Story) -> None:
+    """Run the story on in-memory stores with a manual clock."""
+
     async def run() -> None:
         clock = ManualClock()
         async with open_memory_stores(clock=clock) as stores:
@@ -164,6 +166,8 @@ def test_reports_a_cache_outage_and_not_an_ended_session() -> None:
 
 
 def test_cache_runs_the_example_of_every_pattern() -> None:
+    """Every example runs; a session without its tenant is refused."""
+
     async def story(stores: Stores, clock: ManualClock) -> None:
         for each in sessions.patterns:
             assert each.build_example().resource == "session:{tenant}:{id}"
@@ -176,6 +180,7 @@ def test_cache_runs_the_example_of_every_pattern() -> None:
 
 
 def test_rejects_a_declaration_without_an_id_or_ending_before_its_lifetime() -> None:
+    """A template needs `{id}`, and `max_lifetime_s` must not be below `lifetime_s`."""
     for template, longest_s in (("session:{tenant}", HOUR), ("session:{tenant}:{id}", 60.0)):
         with pytest.raises(DeclarationError):
             Sessions(

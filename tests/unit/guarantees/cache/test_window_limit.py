@@ -1,6 +1,4 @@
-"""Rate limit by windows in the cache: never exceeds the limit, counts tenants apart, returns a true retry
-time.
-"""
+"""`WindowLimit` on an in-memory cache: fixed and sliding windows, tenants, true retry times, outages."""
 
 from __future__ import annotations
 
@@ -33,6 +31,7 @@ class ManualClock:
 
 
 def make_limit(limit: int = 3, **terms: Any) -> WindowLimit:
+    """Return a limit per minute and tenant. `terms` are further arguments of `WindowLimit`."""
     return WindowLimit(
         PER_MINUTE, "RL", limit=limit, rate=Rate("request"), example={"tenant": "t-1"}, **terms
     )
@@ -42,6 +41,8 @@ Story = Callable[[Stores, ManualClock], Awaitable[None]]
 
 
 def run_story(story: Story) -> None:
+    """Run the story on in-memory stores with a manual clock."""
+
     async def run() -> None:
         clock = ManualClock()
         async with open_memory_stores(clock=clock) as stores:
@@ -162,6 +163,8 @@ def test_rejected_take_is_not_counted() -> None:
 
 @pytest.mark.proves("PG-X23")
 def test_tenant_can_have_its_own_limit() -> None:
+    """A call can override the limit; a cost of 0 or above the limit is refused."""
+
     async def story(stores: Stores, clock: ManualClock) -> None:
         limit = make_limit(3)
         assert await limit.take(stores, limit=50, cost=40, tenant="t-large") == 10
@@ -178,6 +181,8 @@ def test_tenant_can_have_its_own_limit() -> None:
 def test_outage_of_the_cache_admits_all_or_nothing_as_declared(
     sliding: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Without the cache, `fails="open"` admits all, `fails="closed"` raises; both log one warning."""
+
     async def story() -> None:
         engines = Engines({"cache": lambda: open_redis("redis://127.0.0.1:1")})
         async with Stores(open_memory_stores().tables, engines=engines) as stores:
@@ -186,9 +191,9 @@ def test_outage_of_the_cache_admits_all_or_nothing_as_declared(
                 await make_limit(3, sliding=sliding, fails="closed").take(stores, tenant="t-1")
 
     asyncio.run(story())
-    told_lines = [record.getMessage() for record in caplog.records]
-    assert len(told_lines) == 2
-    assert "lets all through" in told_lines[0] and "lets nothing through" in told_lines[1]
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 2
+    assert "lets all through" in lines[0] and "lets nothing through" in lines[1]
 
 
 def test_a_component_declares_what_the_limit_needs() -> None:

@@ -1,4 +1,4 @@
-"""Delayed letters and a fake post office, for the tests of `DelayedActions`."""
+"""Example for the tests of `DelayedActions`: delayed letters, and a fake post office that sends them."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ class Letter(DelayedAction, table=letters):
 
 
 def make_letter(id: str = "l-1", **more: Any) -> Letter:
+    """Return a letter; `more` are further attributes."""
     return Letter(**{"desk": "d-1", "id": id, "text": "hello"} | more)
 
 
@@ -103,6 +104,7 @@ class FakePostOffice:
         self.may_go_on.set()
 
     async def send(self, record: Letter, key: str) -> dict[str, Any]:
+        """Send the letter: record it in the ledger, wait for `may_go_on`, and return the outcome."""
         if self.refuses is not None:
             raise self.refuses
         if self.keys is None or key not in self.keys:
@@ -116,6 +118,7 @@ class FakePostOffice:
         return {"sent": record.text}
 
     async def find(self, record: Letter, key: str) -> dict[str, Any] | None:
+        """Return the outcome of a letter in the ledger, or None; each look-up is recorded in `looked_up`."""
         self.looked_up.append(key)
         return next(({"sent": text} for id, text in self.ledger if id == record.id), None)
 
@@ -124,6 +127,8 @@ Story = Callable[[Stores, ManualClock, FakePostOffice], Coroutine[Any, Any, None
 
 
 def run_story(story: Story) -> None:
+    """Run the story on in-memory stores with the tables, a manual clock and a fake post office."""
+
     async def run() -> None:
         clock = ManualClock()
         async with open_memory_stores(clock=clock) as stores:
@@ -134,12 +139,16 @@ def run_story(story: Story) -> None:
 
 
 async def hold(stores: Stores, record: Letter | None = None, for_s: float = HOLD_S) -> Letter:
+    """Delay a letter (by default `l-1`) and return its stored record."""
     put = queue.delay(stores, record or make_letter(), for_s=for_s)
     await stores.run(put)
     return put.entity
 
 
 async def execute(stores: Stores, office: FakePostOffice, record: Letter | None = None) -> Completion[Letter]:
+    """Execute a letter (by default `l-1`), with a look-up; count `sent` or `refused CODE` with the
+    outcome.
+    """
     return await queue.execute(
         stores,
         record or make_letter(),
@@ -154,6 +163,10 @@ async def execute(stores: Stores, office: FakePostOffice, record: Letter | None 
 async def execute_by_key(
     stores: Stores, office: FakePostOffice, record: Letter | None = None
 ) -> Completion[Letter]:
+    """Execute a letter (by default `l-1`) under its idempotency key, which the service keeps for six hours.
+
+    There is no look-up. A refusal is counted as `refused CODE`.
+    """
     return await queue.execute(
         stores,
         record or make_letter(),
@@ -166,6 +179,7 @@ async def execute_by_key(
 
 
 async def read_letter(stores: Stores, record: Letter | None = None) -> Letter:
+    """Return the stored record of a letter, by default `l-1`; fail if there is none."""
     found = await stores.run(queue.patterns.one(record or make_letter()))
     assert found is not None
     return found

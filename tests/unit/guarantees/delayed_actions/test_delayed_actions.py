@@ -1,6 +1,4 @@
-"""Delayed actions: invalid declarations, reviews whose response is lost, expiry of idempotency keys,
-permissions.
-"""
+"""`DelayedActions` in memory: declarations, delays, reviews, execution under keys, component permissions."""
 
 from __future__ import annotations
 
@@ -123,6 +121,9 @@ class Unsorted(DelayedAction, table=unsorted):
 
 @pytest.mark.parametrize("entity", [NoIndex, NoQueue, InSeconds, Unsorted])
 def test_rejects_a_record_without_an_index_of_due_records(entity: Any) -> None:
+    """The index must have the queue as partition key and begin its sort key with the due time in
+    milliseconds.
+    """
     with pytest.raises(DeclarationError, match="by_due = IndexKey"):
         DelayedActions(entity, "HQ", rate=Rate("letter"), example=lambda: entity(id="l"))
 
@@ -173,7 +174,8 @@ def test_payload_defaults_to_all_editable_attributes() -> None:
     assert made.payload == ("note", "text")
 
 
-def test_design_check_sees_every_pattern_run() -> None:
+def test_design_check_finds_no_problem_in_the_letters_system() -> None:
+    """The design check reports nothing but information."""
     findings = asyncio.run(check_design(SYSTEM))
     assert [each.message for each in findings if each.severity != "info"] == []
 
@@ -203,7 +205,7 @@ def test_each_component_runs_only_its_own_patterns() -> None:
 # --- delays -------------------------------------------------------------------------------------------------
 
 
-def test_delay_rounds_to_milliseconds_and_overwrites_the_queues_own_attributes() -> None:
+def test_delay_is_cut_to_milliseconds_and_resets_the_guarantees_own_attributes() -> None:
     async def story(stores: Stores, clock: ManualClock, office: FakePostOffice) -> None:
         clock.moment = 1_900_000_000.123456
         created = datetime(2030, 3, 17, tzinfo=UTC)
@@ -326,7 +328,7 @@ def test_review_whose_response_is_lost_is_committed_once_with_its_writes(fate: s
     asyncio.run(run())
 
 
-def test_distinguishes_two_simultaneous_identical_cancels() -> None:
+def test_only_one_of_four_simultaneous_identical_cancels_succeeds() -> None:
     async def story(stores: Stores, clock: ManualClock, office: FakePostOffice) -> None:
         seen = await hold(stores)
         cancels = [queue.cancel(stores, seen, count("cancelled"), by="ann") for _ in range(4)]
@@ -470,7 +472,7 @@ def test_leaves_the_decision_to_a_person_once_the_key_may_be_forgotten() -> None
     run_story(story)
 
 
-def test_failed_attempt_does_not_settle_the_one_before() -> None:
+def test_failed_repeat_leaves_the_outcome_of_the_first_attempt_open() -> None:
     async def story(stores: Stores, clock: ManualClock, office: FakePostOffice) -> None:
         await hold(stores, for_s=0)
         office.keys, office.fails = set(), NO_ANSWER
@@ -548,6 +550,10 @@ def test_reports_and_retries_a_refusal_whose_writes_fail() -> None:
     ],
 )
 def test_rejects_an_effect_that_could_happen_twice(how: dict[str, Any]) -> None:
+    """`execute` needs a look-up or a key, a deadline within the lease, and a key kept longer than the
+    deadline.
+    """
+
     async def story(stores: Stores, clock: ManualClock, office: FakePostOffice) -> None:
         await hold(stores, for_s=0)
         how_so = how | ({"look_up": office.find} if "look_up" in how else {})

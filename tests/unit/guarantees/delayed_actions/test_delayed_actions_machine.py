@@ -1,5 +1,4 @@
-"""State machine over delayed actions: any interleaving of delay, approve, edit, cancel, execute, reopen,
-restores and crashes.
+"""Hypothesis state machine over delayed actions in memory: reviews, executions, restores and crashes.
 
 Each effect happens at most once, never after a cancel, never before its time, and exactly once if it is
 executed until it is done. A crash is one process whose store stops answering from some request on, so that it
@@ -50,7 +49,7 @@ SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
 EXAMPLES = 1000 if SOAK else 60
 STEPS = 40
 # Few letters, so that each goes through many steps.
-LETTERS_MAX = 4
+MAX_LETTERS = 4
 FAR = datetime(2126, 1, 1, tzinfo=UTC)
 
 T = TypeVar("T")
@@ -75,14 +74,16 @@ class Expected:
 
 
 class MortalTables:
-    """Tables engine of one process, which dies after a number of requests; the last one is executed or
-    not.
+    """Tables engine of one process, which dies at request number `requests`; None never dies.
+
+    The last request is executed only with `is_last_done`.
     """
 
     def __init__(self, tables: Tables, requests: int | None, is_last_done: bool) -> None:
         self._tables, self._left, self._is_last_done = tables, requests, is_last_done
 
     async def run(self, operation: Operation[Any]) -> Any:
+        """Run the operation, or raise `StoreUnreachable` once the process is dead."""
         if self._left is None:
             return await self._tables.run(operation)
         self._left -= 1
@@ -94,8 +95,11 @@ class MortalTables:
 
 
 class DelayedActionsMachine(RuleBasedStateMachine):
+    """Letters that rules delay, review, execute, reopen and restore in any order."""
+
     @initialize()
     def begin(self) -> None:
+        """Open in-memory stores with the tables and a manual clock."""
         self.loop = asyncio.new_event_loop()
         self.clock, self.opened = ManualClock(), AsyncExitStack()
         self.stores = self.run_story(self.opened.enter_async_context(open_memory_stores(clock=self.clock)))
@@ -103,11 +107,16 @@ class DelayedActionsMachine(RuleBasedStateMachine):
         self.letters: list[Expected] = []
 
     def run_story(self, story: Coroutine[Any, Any, T]) -> T:
+        """Run the coroutine to its end on the machine's event loop."""
         return self.loop.run_until_complete(story)
 
-    @precondition(lambda self: len(self.letters) < LETTERS_MAX)
+    @precondition(lambda self: len(self.letters) < MAX_LETTERS)
     @rule(for_s=st.sampled_from([0.0, 0.0, 60.0]), by_key=st.booleans())
     def hold(self, for_s: float, by_key: bool) -> None:
+        """Delay a new letter.
+
+        With `by_key` it is executed under an idempotency key, otherwise with a look-up.
+        """
         id = f"l-{len(self.letters)}"
         record = self.run_story(hold(self.stores, make_letter(id, expires_at=FAR), for_s))
         assert record.held_until is not None
@@ -115,6 +124,7 @@ class DelayedActionsMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1.0, LEASE_S, KEY_KEPT_S / 2, KEY_KEPT_S]))
     def wait(self, seconds: float) -> None:
+        """Advance the clock."""
         self.clock.advance(seconds)
 
     @precondition(lambda self: self.letters)
@@ -124,10 +134,14 @@ class DelayedActionsMachine(RuleBasedStateMachine):
         is_stale=st.sampled_from([False, False, True]),
     )
     def review(self, data: st.DataObject, how: str, is_stale: bool) -> None:
+        """Approve, edit or cancel a letter, as it is now or as it was first."""
         expected = data.draw(st.sampled_from(self.letters))
         self.run_story(self._review(expected, how, is_stale))
 
     async def _review(self, expected: Expected, how: str, is_stale: bool) -> None:
+        """Approve, edit or cancel the letter, as it is or (`is_stale`) as it was first; a refused review
+        changes nothing.
+        """
         seen = expected.seen[0] if is_stale else await read_letter(self.stores, make_letter(expected.id))
         text = f"{seen.text}!"
         try:
@@ -153,6 +167,7 @@ class DelayedActionsMachine(RuleBasedStateMachine):
         self.run_story(self._reopen(expected))
 
     async def _reopen(self, expected: Expected) -> None:
+        """Reopen the letter if it was refused and certainly was not sent."""
         seen = await read_letter(self.stores, make_letter(expected.id))
         if expected.effects and (seen.refused == OUTCOME_UNKNOWN or expected.is_restored):
             return
@@ -182,6 +197,9 @@ class DelayedActionsMachine(RuleBasedStateMachine):
         is_last_done=st.booleans(),
     )
     def execute(self, data: st.DataObject, fate: str, dies_at: int | None, is_last_done: bool) -> None:
+        """Execute the letter; `fate` is what the service does, `dies_at` the request at which the process
+        dies.
+        """
         expected = data.draw(st.sampled_from(self.letters))
         tables = MortalTables(self.stores.tables, dies_at, is_last_done)
         try:
@@ -206,11 +224,13 @@ class DelayedActionsMachine(RuleBasedStateMachine):
         self.run_story(race_all())
 
     async def _execute(self, expected: Expected, stores: Stores, fate: str) -> Completion[Letter]:
+        """Execute the letter once; `fate` says what the external service does with the call."""
+
         async def act(record: Letter, key: str) -> str:
             if fate == "not done":
                 raise ExternalServiceFailed("not now", may_be_done=False)
             if fate == "refused":
-                raise ExternalServiceRefused("no", "The party does not want it.")
+                raise ExternalServiceRefused("no", "The service does not want it.")
             self._apply_effect(expected, record)
             if fate == "asked meanwhile":
                 await self._review(expected, "cancel", False)
@@ -241,7 +261,9 @@ class DelayedActionsMachine(RuleBasedStateMachine):
             raise
 
     def _apply_effect(self, expected: Expected, record: Letter) -> None:
-        """Apply the effect at the external service, unless it knows the key."""
+        """Apply the effect at the service, unless it knows the key; assert that it may happen now, for the
+        first time.
+        """
         now = self.clock.now()
         if expected.by_key and expected.key_since is not None and now - expected.key_since < KEY_KEPT_S:
             return
@@ -253,10 +275,12 @@ class DelayedActionsMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_letter_is_sent_twice(self) -> None:
+        """Assert that each letter ended at most once, and once more per reopen or restore."""
         for each in getattr(self, "letters", []):
             assert self.run_story(read_counter(self.stores, f"{each.id} ended")) <= 1 + each.comebacks
 
     def teardown(self) -> None:
+        """Execute every letter until it is done, and assert that none is due any more."""
         if hasattr(self, "letters"):
             for each in self.letters:
                 self.run_story(self._execute_until_done(each))
@@ -265,7 +289,7 @@ class DelayedActionsMachine(RuleBasedStateMachine):
             self.loop.close()
 
     async def _execute_until_done(self, expected: Expected) -> None:
-        """Execute the letter until nothing is left to do."""
+        """Execute the letter until nothing is left to do, and assert how it ended."""
         self.clock.advance(LEASE_S)
         while (record := await read_letter(self.stores, make_letter(expected.id))).status is OnceStatus.HELD:
             self.clock.advance(max(0.0, record.get_seconds_until_due(self.clock.now())))
@@ -280,6 +304,7 @@ class DelayedActionsMachine(RuleBasedStateMachine):
         assert 1 <= await read_counter(self.stores, f"{expected.id} ended") <= 1 + expected.comebacks
 
     async def _outcome(self, expected: Expected) -> str:
+        """Execute the letter again and return `done`, or the code of its refusal."""
         try:
             done = await self._execute(expected, self.stores, "done")
         except ExternalServiceRefused as refused:

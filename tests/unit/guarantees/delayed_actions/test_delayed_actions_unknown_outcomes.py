@@ -1,6 +1,4 @@
-"""Delayed actions whose outcome is unknown: refused repeats, restored records, and when such records
-expire.
-"""
+"""`DelayedActions` with unknown outcomes, in memory: refused repeats, restored records, and their expiry."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ CHANGED = ExternalServiceRefused("invalid_idempotent_request", "The content is a
 
 
 async def refuse_a_repeat(stores: Stores, clock: ManualClock, office: FakePostOffice) -> Letter:
-    """Send a letter, lose the response, and refuse the repeat."""
+    """Send a letter, lose the response, have the repeat refused, and return the stored record."""
     office.keys, office.fails = set(), NO_ANSWER
     await hold(stores, for_s=0)
     with pytest.raises(ExternalServiceFailed):

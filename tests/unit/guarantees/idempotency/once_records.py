@@ -1,6 +1,4 @@
-"""Records for the tests of `Once`: an event with a status index, a counter as effect, a manual clock, a lossy
-engine.
-"""
+"""Example for the tests of `Once`: an event record, a counter as effect, a manual clock, a lossy engine."""
 
 from __future__ import annotations
 
@@ -98,31 +96,35 @@ class ManualClock:
 
 
 def make_event(id: str = "evt-1", payload: str = PAYLOAD, **more: Any) -> EventRecord:
+    """Return a record of the event; `payload` is the hash of its payload, `more` further attributes."""
     return EventRecord(event_id=id, payload_sha256=payload, **more)
 
 
 async def claim_event(stores: Stores, record: EventRecord | None = None) -> Claim[EventRecord]:
+    """Claim the event (by default `evt-1`); fail if it is done already."""
     taken = await once.claim(stores, record or make_event())
     assert isinstance(taken, Claim)
     return taken
 
 
 async def replay_event(stores: Stores, record: EventRecord | None = None) -> Completion[EventRecord]:
+    """Return the stored completion of the event (by default `evt-1`); fail if it is not done."""
     taken = await once.claim(stores, record or make_event())
     assert isinstance(taken, Completion) and taken.replayed
     return taken
 
 
 async def read_counter(stores: Stores, name: str = "hits") -> int:
+    """Return the counter of the effect; 0 if there is none."""
     found = await stores.run(Counter.of(name).get().consistent())
     return 0 if found is None else found.value
 
 
 class LossyTables:
-    """Tables engine that loses responses.
+    """Tables engine that loses responses and raises `OutcomeUnknown`.
 
     `is_lost` decides per operation: "done" executes it and drops the response, any other text withholds the
-    operation.
+    operation, None runs it normally.
     """
 
     def __init__(self, tables: Tables) -> None:
@@ -132,6 +134,7 @@ class LossyTables:
         self.is_lost: Callable[[Operation[Any]], str | None] = lambda _: None
 
     async def run(self, operation: Operation[Any]) -> Any:
+        """Run, drop or withhold the operation as `is_lost` says."""
         fate = self.is_lost(operation)
         if fate is None:
             return await self._tables.run(operation)

@@ -1,4 +1,4 @@
-"""`Once` in one process: renewed leases, lost responses, late writes, invalid declarations."""
+"""`Once` for effects in tables, in one process: claims, renewed leases, lost responses, declarations."""
 
 from __future__ import annotations
 
@@ -52,6 +52,8 @@ Story = Callable[[Stores, ManualClock], Coroutine[Any, Any, None]]
 
 
 def run_story(story: Story) -> None:
+    """Run the story on in-memory stores with the tables and a manual clock."""
+
     async def on_stores() -> None:
         clock = ManualClock()
         async with open_memory_stores(SYSTEM, clock=clock) as stores:
@@ -333,6 +335,8 @@ def test_late_renewal_changes_nothing() -> None:
 
 
 def test_renewal_that_succeeded_despite_an_error_keeps_the_claim() -> None:
+    """A renewal that arrives after its error is not mistaken for another worker's write."""
+
     async def story(stores: Stores, clock: ManualClock) -> None:
         engine = LossyTables(stores.tables)
         claim = await claim_event(Stores(engine, clock=clock))
@@ -352,6 +356,8 @@ def test_renewal_that_succeeded_despite_an_error_keeps_the_claim() -> None:
 
 
 def test_component_needs_the_patterns_of_once() -> None:
+    """A component with the claim pattern alone can claim, but neither complete nor check its claim."""
+
     async def story(stores: Stores, clock: ManualClock) -> None:
         worker, claimer = stores.for_component("worker"), stores.for_component("claimer")
         await (await claim_event(worker)).complete(count("hits"))
@@ -390,6 +396,8 @@ def test_rejects_a_record_that_does_not_outlive_its_lease() -> None:
 
 
 def test_callers_cannot_change_the_attributes_of_the_guarantee() -> None:
+    """Nor store a result that is not JSON, nor complete a claim twice."""
+
     async def story(stores: Stores, clock: ManualClock) -> None:
         claim = await claim_event(stores)
         with pytest.raises(InvalidRequest, match="owner, status"):
@@ -412,6 +420,7 @@ def test_every_test_named_in_the_guide_exists() -> None:
 
 
 def test_fingerprint_depends_on_the_content() -> None:
+    """The order of members does not matter, the types of values do."""
     assert fingerprint({"a": 1, "b": [2]}) == fingerprint({"b": [2], "a": 1})
     assert fingerprint({"a": 1}) != fingerprint({"a": "1"})
     assert fingerprint("é") == fingerprint("é".encode())

@@ -1,6 +1,4 @@
-"""Call to an external service without idempotency: intent recorded, call made, outcome recorded, looked up
-before a repeat.
-"""
+"""`Once.call_external` in memory: intent, call, outcome; unknown outcomes are looked up before a repeat."""
 
 from __future__ import annotations
 
@@ -51,8 +49,9 @@ Story = Callable[[Stores, ManualClock, "FakeLetterService"], Coroutine[Any, Any,
 
 
 class FakeLetterService:
-    """External service that sends letters and records every send in `ledger`; it raises `fails` after a
-    send.
+    """External service that records every send in `ledger`.
+
+    It raises `refuses` before a send and `fails` after it.
     """
 
     def __init__(self) -> None:
@@ -62,6 +61,7 @@ class FakeLetterService:
         self.looked_up: list[str] = []
 
     async def send(self, key: str) -> dict[str, Any]:
+        """Record the key in the ledger and return the number of the letter, or raise."""
         if self.refuses is not None:
             raise self.refuses
         self.ledger.append(key)
@@ -70,11 +70,14 @@ class FakeLetterService:
         return {"letter": len(self.ledger)}
 
     async def look_up(self, key: str) -> dict[str, Any] | None:
+        """Return the outcome of a send with this key, or None; each look-up is recorded in `looked_up`."""
         self.looked_up.append(key)
         return {"letter": self.ledger.index(key) + 1} if key in self.ledger else None
 
 
 def run_story(story: Story) -> None:
+    """Run the story with the stores of the component `worker`, a manual clock and a fake service."""
+
     async def run() -> None:
         clock = ManualClock()
         async with open_memory_stores(SYSTEM, clock=clock) as stores:
@@ -91,6 +94,7 @@ async def send_letter(
     record: EventRecord | None = None,
     **more: Any,
 ) -> Completion[EventRecord]:
+    """Run `call_external` for the event; `more` overrides its arguments."""
     options: dict[str, Any] = {
         "act": service.send,
         "look_up": service.look_up,
@@ -101,6 +105,7 @@ async def send_letter(
 
 
 async def read_record(stores: Stores) -> EventRecord:
+    """Return the stored record of `evt-1`, read without a component's limits."""
     whole = Stores(stores.tables, clock=stores.clock)
     found = await whole.run(EventRecord.of("evt-1").get().consistent())
     assert found is not None
@@ -108,6 +113,7 @@ async def read_record(stores: Stores) -> EventRecord:
 
 
 async def read_hits(stores: Stores) -> int:
+    """Return the effect's counter, read without a component's limits."""
     return await read_counter(Stores(stores.tables, clock=stores.clock))
 
 
@@ -170,6 +176,8 @@ def test_looks_up_an_unknown_outcome_after_the_deadline_and_does_not_repeat(fail
 
 
 def test_asks_the_caller_to_retry_after_the_deadline() -> None:
+    """Or after the service's own retry time, if that is later."""
+
     async def story(stores: Stores, clock: ManualClock, service: FakeLetterService) -> None:
         service.fails = ExternalServiceFailed("502", may_be_done=True, retry_after_s=3)
         with pytest.raises(ExternalServiceFailed) as failed:
@@ -351,7 +359,7 @@ def test_refused_lookup_does_not_settle_the_effect() -> None:
     run_story(story)
 
 
-def test_refused_effect_does_not_complete_its_event() -> None:
+def test_event_completes_once_though_its_effect_was_refused() -> None:
     async def story(stores: Stores, clock: ManualClock, service: FakeLetterService) -> None:
         ended: list[str] = []
 
@@ -399,7 +407,7 @@ def test_store_error_after_the_call_does_not_cause_a_second_call(error: Exceptio
     run_story(story)
 
 
-def test_breaker_write_failure_loses_no_outcome_and_causes_no_second_call() -> None:
+def test_failed_breaker_write_after_the_call_still_returns_its_outcome() -> None:
     async def story(stores: Stores, clock: ManualClock, service: FakeLetterService) -> None:
         class Guarded:
             """Tables engine that rejects breaker writes once the service has acted."""
@@ -558,8 +566,8 @@ def test_process_that_slept_with_a_stopped_wall_clock_does_not_call() -> None:
         act_s = 0.05
 
         class Slow:
-            """Engine whose first response takes longer than the call may, while the wall clock stands
-            still.
+            """Engine whose first response takes longer than the call may, while the wall clock does not
+            move.
             """
 
             is_first = True
@@ -578,7 +586,7 @@ def test_process_that_slept_with_a_stopped_wall_clock_does_not_call() -> None:
     run_story(story)
 
 
-def test_rejects_a_call_with_neither_lookup_nor_idempotency_key() -> None:
+def test_rejects_a_call_without_lookup_or_key_or_with_a_deadline_beyond_the_lease() -> None:
     async def story(stores: Stores, clock: ManualClock, service: FakeLetterService) -> None:
         with pytest.raises(DeclarationError, match="look_up"):
             await send_letter(stores, service, look_up=None)

@@ -1,4 +1,4 @@
-"""Process that receives a message, applies its effect and is killed before it commits: for `test_inbox.py`.
+"""Process for `test_inbox.py` that receives a message, applies its effect and never commits.
 
 python -m tests.unit.guarantees.messaging.inbox_process DATABASE MESSAGE
 """
@@ -14,6 +14,7 @@ from tests.unit.guarantees.messaging.sql_shop import INBOX, effect, open_shop_st
 
 
 async def receive_and_hang(url: str, message_id: str) -> None:
+    """Receive the message, run its effect, write `taken` to stdout, and wait to be killed."""
     async with (
         open_shop_stores(url, clock=SystemClock()) as stores,
         INBOX.receive(stores, "biller", message_id) as taken,

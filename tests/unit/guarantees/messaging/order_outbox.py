@@ -1,4 +1,4 @@
-"""Order table that publishes its changes through an outbox, for the outbox's tests."""
+"""Example for the outbox's tests: an order table that publishes its changes through an outbox, in memory."""
 
 from __future__ import annotations
 
@@ -96,6 +96,7 @@ def build_change(stores: Stores, order_id: str, seen: int) -> tuple[Write[Any], 
 
 
 async def open_order_stores(clock: Clock) -> Stores:
+    """Open in-memory stores with the tables and queues of the order system."""
     stores = open_memory_stores(SYSTEM, clock=clock)
     await create_tables_and_queues(stores)
     return stores
@@ -116,7 +117,7 @@ async def receive_all(stores: Stores) -> list[ReceivedMessage[OrderChanged]]:
 
 
 class FailingQueues:
-    """Queue engine whose sends fail while `error` is set."""
+    """Queue engine whose sends raise `error` while it is set, or only those to `failing_groups`."""
 
     def __init__(self, behind: Any) -> None:
         self.behind = behind
@@ -124,6 +125,7 @@ class FailingQueues:
         self.failing_groups: set[str] | None = None
 
     async def run(self, operation: Any) -> Any:
+        """Run the operation; a send raises `error` if it is set and the message's group is affected."""
         messages = getattr(operation, "messages", ())
         if (
             messages

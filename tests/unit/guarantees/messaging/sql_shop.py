@@ -1,6 +1,4 @@
-"""Shop in SQL that publishes its changes through an outbox and receives them through an inbox, for their
-tests.
-"""
+"""Example for the tests of the SQL outbox and inbox: a shop in PostgreSQL with messages about its orders."""
 
 from __future__ import annotations
 
@@ -43,6 +41,7 @@ class OrderChanged(BaseModel):
 
 
 def _queue(name: str, *, fifo: bool = True) -> Queue[OrderChanged]:
+    """Declare a queue of order changes; a FIFO one groups by order."""
     if not fifo:
         return Queue(name, OrderChanged)
     return Queue(
@@ -117,7 +116,7 @@ SYSTEM = System(
 def open_shop_stores(
     sql: str, *, clock: Clock, folder: Path | None = None, statement_timeout_ms: int = 15_000
 ) -> Stores:
-    """Open the shop's stores, with queues in memory or in a folder."""
+    """Open the shop's stores: SQL at the URL `sql`, tables in memory, queues in memory or in a folder."""
     settings = Settings(
         sql=sql,
         sql_statement_timeout_ms=statement_timeout_ms,

@@ -1,4 +1,4 @@
-"""Inbox on a real PostgreSQL: the row and the effect commit together, under concurrency and crashes."""
+"""`SqlInbox` on a real PostgreSQL: row and effect commit together, under concurrency and crashes."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ def run_story(story: Story, *, statement_timeout_ms: int = 15_000) -> None:
 
 
 async def run_effect_once(stores: Stores, message_id: str = "m-1") -> bool:
+    """Apply the effect with `run_once`; return False for a repeat."""
     return await INBOX.run_once(stores, "biller", message_id, effect("o-1", 1))
 
 
@@ -67,10 +68,12 @@ async def receive_and_apply(
 
 
 async def count(stores: Stores) -> int:
+    """Return how often the effect was applied."""
     return len(await stores.run(effects()))
 
 
 async def wait_for_a_blocked_query(outside: psycopg.Connection[Any]) -> None:
+    """Wait until a statement of another connection waits for a lock."""
     asked = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     while not outside.execute(asked).fetchone():
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Outbox: a message exactly if there was a change, in order per aggregate, at least once, none forgotten."""
+"""`Outbox` on in-memory tables and queues: atomic with the change, in order per aggregate, at least once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast import Stores
 from holdfast.core.correlation import bind_correlation_id
 from holdfast.core.errors import ComponentRefused, InvalidRequest, StoreUnreachable, TransactionCancelled
-from holdfast.core.limits import MESSAGE_BYTES_MAX
+from holdfast.core.limits import MAX_MESSAGE_BYTES
 from holdfast.guarantees import OutboxStatus
 from holdfast.guarantees.messaging.outbox.items import OutboxTurn
 from holdfast.operations.queues import SendMessages
@@ -35,6 +35,8 @@ Story = Callable[[Stores, ManualClock], Awaitable[None]]
 
 
 def run_story(story: Story) -> None:
+    """Run the story on the in-memory stores of the order system, with a manual clock."""
+
     async def run() -> None:
         clock = ManualClock()
         async with await open_order_stores(clock) as stores:
@@ -44,6 +46,7 @@ def run_story(story: Story) -> None:
 
 
 async def receive_versions(stores: Stores) -> list[tuple[str, int]]:
+    """Receive and delete all messages; return order and version of each."""
     return [(each.message.order_id, each.message.version) for each in await receive_all(stores)]
 
 
@@ -71,6 +74,8 @@ def test_relay_sends_all_pending_items_in_the_order_of_their_changes() -> None:
 
 
 def test_sweep_sends_items_that_no_relay_was_called_for() -> None:
+    """A relay without an aggregate sends the items of all aggregates."""
+
     async def story(stores: Stores, _: ManualClock) -> None:
         for number in range(40):
             await stores.transact(*build_change(stores, f"o-{number}", 0))
@@ -287,13 +292,15 @@ def test_outbox_numbers_an_aggregate_without_a_version() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.lists(st.sampled_from(["change a", "change b", "relay", "die", "fail", "mend", "wait"]), max_size=25)
+    st.lists(
+        st.sampled_from(["change a", "change b", "relay", "die", "fail", "recover", "wait"]), max_size=25
+    )
 )
 def test_sends_every_change_in_order_under_any_interleaving(steps: list[str]) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         queue = replace_queue_with_failing(stores)
         made = {"a": 0, "b": 0}
-        for step in [*steps, "mend"]:
+        for step in [*steps, "recover"]:
             if step.startswith("change"):
                 order = step[-1]
                 await stores.transact(*build_change(stores, order, made[order]))
@@ -307,7 +314,7 @@ def test_sends_every_change_in_order_under_any_interleaving(steps: list[str]) ->
                             await stores.run(OUTBOX.pattern_set.send(item))
             elif step == "fail":
                 queue.error = StoreUnreachable("down")
-            elif step == "mend":
+            elif step == "recover":
                 queue.error = None
             else:
                 clock.moment += 10
@@ -348,7 +355,7 @@ def test_every_valid_aggregate_id_has_its_own_message_group(order_id: str) -> No
 
 def test_rejects_a_message_that_its_queue_would_refuse_before_the_change() -> None:
     async def story(stores: Stores, _: ManualClock) -> None:
-        too_large = OrderChanged(order_id="x" * (MESSAGE_BYTES_MAX + 1), version=1)
+        too_large = OrderChanged(order_id="x" * (MAX_MESSAGE_BYTES + 1), version=1)
         with pytest.raises(InvalidRequest, match="too many"):
             OUTBOX.enqueue(stores, "o-1", too_large, sequence=1)
         with pytest.raises(InvalidRequest):

@@ -1,4 +1,4 @@
-"""`holdfast outbox`: lists pending and dead items with their reasons, and redrives them."""
+"""`holdfast outbox` on an outbox in tables: lists pending and dead items, and redrives them."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class FakeEntryPoint:
 
 @pytest.fixture(autouse=True)
 def one_dead_and_one_pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the order system in an empty folder, with a dead item of `o-1` and a pending one of `o-2`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(systems, "_entry_points", lambda: {SYSTEM.name: FakeEntryPoint()})
 
@@ -50,6 +51,7 @@ def one_dead_and_one_pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def run_outbox(*arguments: str) -> int:
+    """Run `holdfast outbox` in this process and return its exit code."""
     with pytest.raises(SystemExit) as ended:
         main(["outbox", *arguments])
     return int(ended.value.code or 0)
@@ -65,6 +67,7 @@ def test_prints_pending_and_dead_items_as_json(capsys: pytest.CaptureFixture[str
 
 
 def test_prints_pending_and_dead_items_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--aggregate` limits the list, and the counts below it, to one aggregate."""
     assert run_outbox("list", "orders", "--aggregate", "o-1") == 0
     output = capsys.readouterr().out
     assert "InvalidRequest: too large" in output

@@ -1,4 +1,4 @@
-"""SQL outbox on a real PostgreSQL: rows, order of sends, several publishers, failures."""
+"""`SqlOutbox` on a real PostgreSQL and in-memory queues: rows, order, several publishers, failures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holdfast.core.errors import (
 )
 from holdfast.guarantees import OutboxStatus, SqlOutbox, outbox_ddl
 from holdfast.guarantees.messaging.sql_outbox import PublishReport
-from holdfast.model.queues import BATCH_MAX
+from holdfast.model.queues import MAX_BATCH
 from holdfast.operations.queues import SendMessages
 from holdfast.runtime.sql_checks import check_statements
 from tests.postgres import connect, create_database
@@ -65,6 +65,7 @@ def run_story(story: Story) -> None:
 
 
 def read_rows(outside: psycopg.Connection[Any]) -> list[dict[str, Any]]:
+    """Return all rows of the outbox, by id."""
     return outside.execute("SELECT * FROM shop.outbox ORDER BY id").fetchall()
 
 
@@ -140,12 +141,15 @@ def test_numbers_messages_in_commit_order_without_gaps() -> None:
 
 
 async def _wait_for_a_blocked_query(outside: psycopg.Connection[Any]) -> None:
+    """Wait until a statement of another connection waits for a lock."""
     asked = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     while not outside.execute(asked).fetchone():
         await asyncio.sleep(0)
 
 
 def test_rejects_a_message_that_its_queue_would_refuse_before_the_change() -> None:
+    """Also one without an aggregate, or for a queue that the outbox does not have."""
+
     async def story(stores: Stores, clock: ManualClock, outside: psycopg.Connection[Any]) -> None:
         large = OrderChanged(order_id="o-1", version=1, note="x" * 2_000_000)
         with pytest.raises(InvalidRequest, match="bytes are too many"):
@@ -183,7 +187,7 @@ def test_publisher_claims_a_batch_and_sends_it_in_tens() -> None:
             (10, 10, False),
             (0, 0, False),
         ]
-        assert max(sizes) <= BATCH_MAX
+        assert max(sizes) <= MAX_BATCH
         assert len(sizes) == 4 + 4 + 2
         assert len(await receive_all(stores)) == len(await receive_all(stores, invoices)) == 30
 
@@ -558,6 +562,8 @@ def test_sweep_deletes_old_sent_rows_and_numbering_continues() -> None:
 @pytest.mark.proves("PG-16")
 @pytest.mark.proves("PG-X10")
 def test_finds_pending_rows_by_a_partial_index() -> None:
+    """The plan of a claim uses the index of ready rows and no sequential scan."""
+
     async def story(stores: Stores, clock: ManualClock, outside: psycopg.Connection[Any]) -> None:
         await publish_changes(stores, "o-1", 1)
         outside.execute(

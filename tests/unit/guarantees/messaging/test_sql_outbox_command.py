@@ -1,4 +1,4 @@
-"""`holdfast outbox` for a SQL outbox: lists pending and dead rows with their reasons, and redrives them."""
+"""`holdfast outbox` on an SQL outbox: lists rows with their reasons, redrives and discards dead ones."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ class FakeEntryPoint:
 
 @pytest.fixture(autouse=True)
 def one_dead_and_one_pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the shop with a new database, a dead row of `o-1` and a pending one of `o-2`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(systems, "_entry_points", lambda: {SYSTEM.name: FakeEntryPoint()})
     monkeypatch.setenv("HOLDFAST_SQL", create_database(SHOP))
@@ -57,6 +58,7 @@ def one_dead_and_one_pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def run_outbox(*arguments: str) -> int:
+    """Run `holdfast outbox` in this process and return its exit code."""
     with pytest.raises(SystemExit) as ended:
         main(["outbox", *arguments])
     return int(ended.value.code or 0)

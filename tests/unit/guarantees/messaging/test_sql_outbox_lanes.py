@@ -1,4 +1,4 @@
-"""Lanes of a SQL outbox: due rows despite wrong clocks, blocked rows, and the cost of a claim."""
+"""Lanes of `SqlOutbox` on a real PostgreSQL: wrong clocks, blocked rows, slow queues, the cost of a claim."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ YEARS_S = 10 * 365 * 86_400.0
 
 
 def run_story(story: Story) -> None:
+    """Run a story on an empty shop; `outside` is a second connection for checks."""
     url, clock = create_database(SHOP), ManualClock()
 
     async def run() -> None:
@@ -51,7 +52,7 @@ def run_story(story: Story) -> None:
 
 
 async def enqueue_notes(stores: Stores, order_id: str, *versions: int) -> None:
-    """Enqueue for an unordered queue, which sends all messages of an aggregate at once."""
+    """Enqueue messages for an unordered queue, which sends all messages of an aggregate at once."""
     for version in versions:
         message = OrderChanged(order_id=order_id, version=version)
         await stores.transact(OUTBOX.enqueue(stores, order_id, notes, message))
@@ -171,6 +172,7 @@ def count_claim_blocks(outside: Outside, clock: ManualClock) -> int:
 
 @pytest.mark.proves("PG-X8")
 def test_round_costs_the_same_however_many_rows_a_dead_one_blocks() -> None:
+    """Once the blocked rows are set aside, a claim touches few pages, however many they are."""
     blocked, processed = 20_000, 100_000
 
     async def story(stores: Stores, clock: ManualClock, outside: Outside, url: str) -> None:
@@ -246,6 +248,7 @@ def test_hanging_queue_causes_no_double_send_to_another_queue() -> None:
 
 
 def read_counters(outside: Outside) -> list[str]:
+    """Return the aggregates that have a counter."""
     found = outside.execute("SELECT aggregate FROM shop.outbox_counter ORDER BY aggregate")
     return [row["aggregate"] for row in found]
 

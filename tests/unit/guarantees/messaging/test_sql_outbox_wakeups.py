@@ -1,6 +1,4 @@
-"""Publisher wake-ups: a commit wakes the publisher, a rollback does not, and the poll finds unannounced
-rows.
-"""
+"""Wake-ups of the SQL outbox's publisher on a real PostgreSQL: by commits, redrives and the poll."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ WAIT_S = 20.0
 
 
 async def receive_versions(stores: Stores) -> list[int]:
-    """Receive the next versions from the queue, or none if none arrive in time."""
+    """Receive the next versions from the queue, or none if none arrive within 20 seconds."""
     messages = await stores.run(changes.receive(10, wait_s=WAIT_S))
     await stores.run(changes.delete(*messages))
     return [each.message.version for each in messages]

@@ -1,6 +1,4 @@
-"""Small system with personal data: conversations and notes with lifetimes, a stream, recovery, a queue, a
-bucket.
-"""
+"""Example for the privacy tests: a help desk with personal data in tables, a queue and a bucket."""
 
 from __future__ import annotations
 
@@ -90,6 +88,7 @@ def count(name: str, last: str) -> Update[Counter]:
 
 
 async def find_subject_data(stores: Stores, conversation: str) -> SubjectData:
+    """Return the deletes of a conversation and its notes."""
     found = await stores.all(Note.of(conversation).query())
     head = await stores.run(Conversation.of(conversation).get())
     deletes: list[Any] = [Note.of(each.conversation_id).delete(each.note_id) for each in found]

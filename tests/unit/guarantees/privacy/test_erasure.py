@@ -1,6 +1,4 @@
-"""Erasure: no data of a subject is left in tables, logs, backups or the bytes of the files; the proof names
-what remains.
-"""
+"""`erase` on the embedded engine: data, logs, backups and file bytes are erased; the proof names the rest."""
 
 from __future__ import annotations
 
@@ -49,6 +47,9 @@ def run_story_in(folder: Path, story: Callable[[Stores], Awaitable[None]]) -> No
 
 
 async def fill(stores: Stores, *, others: int = 40) -> None:
+    """Write the conversations and notes of Joe, Ann and `others`; change one note of Joe's and delete
+    another.
+    """
     for number in range(others):
         await stores.run(Conversation.put(Conversation(conversation_id=f"other-{number}", text="fine " * 30)))
     for conversation in (JOE, ANN):
@@ -65,6 +66,7 @@ async def fill(stores: Stores, *, others: int = 40) -> None:
 
 
 async def back_up(stores: Stores, table: str) -> ops.BackupSummary:
+    """Back up the table and wait until the backup is complete."""
     summary = await stores.tables.run(ops.CreateBackup(table, "before"))
     assert isinstance(stores.tables, EmbeddedTables)
     stores.tables.sweep()
@@ -72,6 +74,7 @@ async def back_up(stores: Stores, table: str) -> ops.BackupSummary:
 
 
 async def restore(stores: Stores, table: str, *, at: float) -> list[Any]:
+    """Restore the table to the time into a new one and return its items."""
     await stores.tables.run(ops.RestoreTableToPointInTime(table, f"{table}Restored", at))
     assert isinstance(stores.tables, EmbeddedTables)
     stores.tables.sweep()
@@ -377,6 +380,8 @@ def test_a_dry_run_counts_and_deletes_nothing() -> None:
 
 
 def test_a_short_id_erases_by_keys_alone() -> None:
+    """An id below six characters is not searched for in the log: it would match other data."""
+
     async def story() -> None:
         async with open_memory_stores(HELP_DESK) as stores:
             await create_tables(stores, HELP_DESK.tables)

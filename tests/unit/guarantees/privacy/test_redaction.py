@@ -1,4 +1,4 @@
-"""Redaction: masks each kind of identifier in every spelling and leaves other text alone."""
+"""`redact`, `redact_excerpt` and `redact_value` on examples: what is masked, how, and what stays."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_masks_an_email(address: str) -> None:
     assert redact(f"write to {address} please") == "write to ***@*** please"
 
 
-def test_masks_adjoining_addresses_together() -> None:
+def test_masks_two_adjoining_addresses_with_one_mask() -> None:
     assert redact("a@b.comc@d.org") == "***@***"
 
 
@@ -96,6 +96,7 @@ def test_masks_two_adjacent_phones_separately() -> None:
 
 
 def test_recognizes_phones_of_the_given_regions() -> None:
+    """A number without a country code is masked only in its own region."""
     assert redact("ruf 91 123 45 67 an") == "ruf 91 123 45 67 an"
     assert Redactor(regions=("ES",)).redact("llama 911 234 567") == "llama ***-***-4567"
 
@@ -133,6 +134,7 @@ def test_masks_an_order_number_and_keeps_its_last_four_digits(text: str, masked:
 
 
 def test_masks_a_shops_order_numbers_by_its_own_format() -> None:
+    """Only the first group of the shop's own expression is masked."""
     own = Redactor(orders=(re.compile(r"\bBK([0-9]{5})Z\b"),))
 
     assert own.redact("it is BK77889Z") == "it is BK***7889Z"
@@ -236,6 +238,7 @@ def test_masks_only_the_requested_kinds() -> None:
     ],
 )
 def test_leaves_other_text_alone(text: str) -> None:
+    """Prices, dates, versions, addresses of machines, UUIDs and digests stay as they are."""
     assert redact(text) == text
 
 
@@ -268,7 +271,7 @@ def test_an_excerpt_never_ends_inside_a_mask(chars: int) -> None:
     assert cut in ("", "h", "hi", "hi ", "hi ***@***", "hi ***@*** ", redacted)
 
 
-def test_values_are_redacted_inside_and_by_their_names() -> None:
+def test_values_are_redacted_by_their_content_and_by_their_field_names() -> None:
     value = {
         "joe@example.com": ["+44 20 7946 0958", {"note": "order 12345"}],
         "orderNumber": "AB-7",
@@ -298,7 +301,7 @@ def test_values_are_redacted_inside_and_by_their_names() -> None:
 
 
 @pytest.mark.parametrize("name", ["phones", "mobile_numbers", "customerPhone", "PHONE", "tel", "WhatsApp"])
-def test_attribute_name_applies_to_lists_and_mappings_under_it(name: str) -> None:
+def test_phone_field_name_masks_the_lists_and_maps_under_it(name: str) -> None:
     assert redact_value({name: ["5550132", 5550133, 5550134.0]}) == {
         name: ["***-***-0132", "***-***-0133", "***-***-0134"]
     }
@@ -319,11 +322,11 @@ def test_attribute_name_applies_to_lists_and_mappings_under_it(name: str) -> Non
         "orderid",
     ],
 )
-def test_recognizes_order_numbers_by_every_spelling_of_the_attribute_name(name: str) -> None:
+def test_masks_order_numbers_by_every_spelling_of_the_field_name(name: str) -> None:
     assert redact_value({name: ["AB12345"]}) == {name: ["***2345"]}
 
 
-def test_ignores_attribute_names_that_only_begin_like_a_known_one() -> None:
+def test_ignores_field_names_that_only_contain_a_known_one() -> None:
     value = {
         "order_note": "blue",
         "order_notes": ["no 7"],
@@ -341,7 +344,7 @@ def test_keeps_values_apart_whose_redacted_names_are_equal() -> None:
     assert redacted == {"***@***": 1, "***@*** (2)": 2, "***@*** (3)": 3}
 
 
-def test_leaves_no_digit_next_to_a_mask_under_a_known_name() -> None:
+def test_value_under_a_known_field_name_keeps_no_digits_outside_its_mask() -> None:
     assert redact_value({"phone": "5550132, or joe@example.com"}) == {"phone": "***-***-0132"}
     assert redact_value({"phone": "mine is +44 20 7946 0958"}) == {"phone": "mine is ***-***-0958"}
     assert redact_value({"order_id": 10**400 + 7}) == {"order_id": "***0007"}
@@ -362,6 +365,8 @@ def test_masks_a_phone_in_a_long_text_without_numbering_plans(number: str) -> No
 
 def test_long_text_uses_no_numbering_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     # A matcher takes some tenths of a millisecond for each number: half a minute for a megabyte of them.
+    """Above `MAX_PLAN_CHARS` the package `phonenumbers` is not called."""
+
     def ask(*_: Any) -> Any:
         raise AssertionError("asked")
 

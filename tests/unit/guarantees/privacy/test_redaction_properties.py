@@ -1,4 +1,4 @@
-"""Laws of redaction: no identifier survives in any text, and redaction is idempotent."""
+"""Property tests of redaction: no generated identifier survives in any text, and redaction is idempotent."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def disguise(draw: st.DrawFn, plain: str) -> str:
 
 @st.composite
 def phones(draw: st.DrawFn) -> str:
+    """Draw an example number of a region, in an international format."""
     region = draw(st.sampled_from(sorted(phonenumbers.SUPPORTED_REGIONS)))
     example = phonenumbers.example_number(region)
     assert example is not None
@@ -58,6 +59,7 @@ def phones(draw: st.DrawFn) -> str:
 
 @st.composite
 def american_phones(draw: st.DrawFn) -> str:
+    """Draw a North American number in one of five formats."""
     area, office, line = draw(st.integers(200, 999)), draw(st.integers(200, 999)), draw(st.integers(0, 9999))
     form = draw(
         st.sampled_from(["({}) {}-{:04}", "{}-{}-{:04}", "{}.{}.{:04}", "+1{}{}{:04}", "1-{}-{}-{:04}"])
@@ -67,6 +69,7 @@ def american_phones(draw: st.DrawFn) -> str:
 
 @st.composite
 def orders(draw: st.DrawFn) -> str:
+    """Draw an order number, alone or in a phrase."""
     number = draw(st.integers(10_000, 99_999_999))
     return draw(
         st.sampled_from(["#{}", "#W{}", "order {}", "order no. {}", "SO-2024-{}", "order number: {}"])
@@ -75,6 +78,7 @@ def orders(draw: st.DrawFn) -> str:
 
 @st.composite
 def tracking_numbers(draw: st.DrawFn) -> str:
+    """Draw a tracking number of a carrier, or a tracking link."""
     capitals = st.text("ABCDEFGHJKLMNPQRSTUVWXYZ0123456789", min_size=16, max_size=16)
     digits = st.text("0123456789", min_size=22, max_size=22)
     return draw(
@@ -128,6 +132,7 @@ def test_no_phone_survives_at_a_window_border(number: str, at: int, figure: int)
 
 @pytest.mark.proves("RP-33")
 def test_finds_a_phone_known_only_to_a_plan_anywhere_in_a_table() -> None:
+    """The number is found at every position in a long run of figures."""
     for at in range(WINDOW_CHARS + OVERLAP_CHARS):
         redacted = redact(f"{'7  ' * at}"[:at] + "  2015550123  " + ("7  " * WINDOW_CHARS)[:WINDOW_CHARS])
 
@@ -150,6 +155,7 @@ def test_finds_a_phone_known_only_to_a_plan_anywhere_in_a_table() -> None:
     hidden=invisible | st.just("\x00"),
 )
 def test_matchers_skipped_for_a_text_would_have_found_nothing(parts: list[str], hidden: str) -> None:
+    """The quick checks that skip a pass never change the result."""
     text = hidden.join("".join(parts))
     always: dict[str, Any] = dict.fromkeys(
         ("_AT", "_PATH", "_DIGIT", "_PHONE_DIGITS", "_ANY_HINT"), re.compile("")
@@ -221,6 +227,7 @@ def test_excerpt_shows_only_what_the_redacted_text_shows(
 
 
 def test_no_address_or_order_of_a_real_shop_survives() -> None:
+    """Skipped without the data of tau-bench's retail shop."""
     folder = (
         Path(os.environ.get("HOLDFAST_REAL_DATA", ROOT.parent / "shared" / "data"))
         / "richpanel"

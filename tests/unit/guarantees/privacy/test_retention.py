@@ -1,4 +1,4 @@
-"""Retention report: what is kept, for how long, and what has no end."""
+"""`build_retention_report` on declarations: what is kept, for how long, and what has no end."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ DAY = 86400
 
 
 def rows() -> dict[tuple[str, str], RetentionEntry]:
+    """Return the help desk's retention entries by name and kind of data."""
     return {(kept.name, kept.what): kept for kept in build_retention_report(HELP_DESK)}
 
 
@@ -39,12 +40,12 @@ def test_reports_the_systems_period_where_the_code_writes_the_expiry() -> None:
     assert kept.why == "what was done is asked about for two months"
 
 
-def test_reports_tables_without_a_lifetime() -> None:
+def test_reports_a_problem_for_tables_without_a_declared_period() -> None:
     assert rows()["Counters", "items: Counter"].problem.startswith("It has no lifetime")
     assert "after an unknown time" in rows()["Untold", "items: Untold"].problem
 
 
-def test_reports_an_optional_expiry() -> None:
+def test_reports_an_optional_expiry_as_a_problem() -> None:
     table = Table("Sometimes", "id", ttl="endsAt")
 
     class Sometimes(Entity, table=table):
@@ -107,6 +108,7 @@ def test_reports_retention_of_queues_dead_letters_and_objects() -> None:
 
 
 def test_rejects_unlimited_retention_without_a_reason() -> None:
+    """With a reason it is accepted, and the report has no problem."""
     with pytest.raises(DeclarationError, match="must say why"):
         Period(None)
     table = Table("Forever", "id")

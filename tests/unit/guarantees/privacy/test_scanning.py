@@ -1,4 +1,4 @@
-"""File scan: finds planted texts in every spelling, at every border, and in freed database pages."""
+"""`scan_files` on files and real database files: spellings, chunk borders, free pages, logs, split texts."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ TABLE = ops.TableDefinition("Notes", (ops.KeyAttribute("id", "S"),), ops.KeySche
 
 
 def scan(folder: Path, *needles: str, kinds: Sequence[str] = ()) -> list[Finding]:
+    """Scan the folder for the needles and kinds."""
     return scan_files([folder], needles=needles, kinds=kinds)  # type: ignore[arg-type]
 
 
@@ -148,6 +149,7 @@ def test_rejects_an_empty_needle_and_a_missing_path(tmp_path: Path) -> None:
 
 
 def write_and_delete(path: Path, text: str, *, secure_delete: bool) -> None:
+    """Write an item with the text into a new database, then others, then delete it."""
     with open_tables(path, tuning=Tuning(secure_delete=secure_delete)) as tables:
         tables.run_blocking(ops.CreateTable(TABLE))
         tables.run_blocking(ops.PutItem("Notes", {"id": "planted", "text": text}))
@@ -191,6 +193,7 @@ def test_finds_a_text_that_the_database_split_in_two(tmp_path: Path, before: int
 
 
 def test_scans_a_file_that_is_truncated_meanwhile_as_far_as_it_goes(tmp_path: Path) -> None:
+    """`FileContent` reads truncated parts as empty instead of crashing."""
     log = tmp_path / "tables.db-wal"
     log.write_bytes(b"\0" * 3_000_000)
     with open_live(log) as file:

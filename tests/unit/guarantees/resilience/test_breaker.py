@@ -1,4 +1,4 @@
-"""Circuit breaker: opens at the threshold, admits one probe, closes only after a success."""
+"""`Breaker` on in-memory tables: opens at the threshold, admits one probe, closes after a success."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class ManualClock:
 
 
 def make_breaker(**terms: Any) -> Breaker:
+    """Return a breaker that opens after three failures in a minute. `terms` override its settings."""
     terms = {"failures": FAILURES, "window_s": WINDOW_S, "recovery_s": RECOVERY_S, "probe_s": PROBE_S} | terms
     return Breaker("CB", rate=Rate("call"), counted_errors=(ExternalServiceFailed,), **terms)
 
@@ -49,6 +50,8 @@ Story = Callable[[Stores, ManualClock], Awaitable[None]]
 
 
 def run_story(story: Story) -> None:
+    """Run the story on in-memory stores with the breakers' table and a manual clock."""
+
     async def run() -> None:
         clock = ManualClock()
         async with open_memory_stores(clock=clock) as stores:
@@ -63,6 +66,7 @@ async def succeed() -> str:
 
 
 async def fail() -> str:
+    """Fail as the external service does, with a counted error."""
     raise ExternalServiceFailed("502", may_be_done=False)
 
 
@@ -79,6 +83,7 @@ async def call_shop(
 
 
 async def open_circuit(breaker: Breaker, stores: Stores) -> None:
+    """Fail calls until the circuit is open."""
     for _ in range(FAILURES):
         assert await call_shop(breaker, stores, fail) == "failed"
 
@@ -215,7 +220,7 @@ def test_uncounted_error_neither_opens_nor_keeps_the_circuit_open() -> None:
     run_story(story)
 
 
-def test_expired_record_does_not_close_an_open_circuit() -> None:
+def test_open_circuit_has_no_expiry_and_stays_open_for_years() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         breaker = make_breaker(recovery_s=10 * 365 * 86400.0)
         await call_shop(breaker, stores, fail)
@@ -350,7 +355,7 @@ def test_component_needs_both_patterns_to_call() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["works", "fails"]), st.integers(0, 40)), max_size=25))
-def test_behaves_like_a_breaker_in_one_variable(calls: list[tuple[str, int]]) -> None:
+def test_behaves_like_a_simple_model_under_any_sequence_of_calls(calls: list[tuple[str, int]]) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         breaker = make_breaker(closed_cache_s=0.0)
         recent: list[datetime] = []

@@ -1,6 +1,4 @@
-"""Leases in one process: renewed while the block runs, block cancelled on loss, run through declared
-patterns.
-"""
+"""`Lease` on in-memory tables: renewed while the block runs, block cancelled on loss, lost responses."""
 
 from __future__ import annotations
 
@@ -42,6 +40,8 @@ SYSTEM = System(
 
 
 def run_story(story: Callable[[Stores, ManualClock], Coroutine[Any, Any, None]]) -> None:
+    """Run the story on in-memory stores with the leases' table and a manual clock."""
+
     async def on_stores() -> None:
         clock = ManualClock()
         async with open_memory_stores(SYSTEM, clock=clock) as stores:
@@ -120,7 +120,7 @@ def test_releases_the_lease_of_a_block_cancelled_from_outside() -> None:
     run_story(story)
 
 
-def test_recovers_from_one_failed_renewal() -> None:
+def test_lease_survives_if_every_other_renewal_fails() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         tries: list[int] = []
         enough = asyncio.Event()
@@ -201,6 +201,8 @@ async def _raise_error() -> None:
 def test_work_stops_when_its_lease_is_no_longer_renewed(
     renew: Callable[[], Coroutine[Any, Any, None]],
 ) -> None:
+    """A renewal that hangs or fails permanently raises `LeaseLost`."""
+
     async def story() -> None:
         with pytest.raises(LeaseLost, match="could not be renewed"):
             async with keep_renewed(renew, SHORT_S):
@@ -224,13 +226,14 @@ def test_the_design_check_finds_no_error_in_a_system_with_leases() -> None:
     assert [each for each in findings if each.severity == "error"] == []
 
 
-def test_lease_record_has_no_expiry() -> None:
+def test_leases_have_no_expiry_and_a_lease_is_created_only_once() -> None:
     assert LEASES.ttl is None
     with pytest.raises(ConditionFailed):
         asyncio.run(_create_twice())
 
 
 async def _create_twice() -> None:
+    """Create one lease twice; the second time fails."""
     async with open_memory_stores() as stores:
         await create_tables(stores, [LEASES])
         record = LeaseItem(name="x", holder="h", token=1, until=0)

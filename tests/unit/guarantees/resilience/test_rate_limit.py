@@ -1,4 +1,4 @@
-"""Rate limit: never exceeds the limit under concurrency, and returns a true retry time."""
+"""`RateLimit` on in-memory tables: fixed and sliding windows never exceed the limit; retry times are true."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class ManualClock:
 
 
 def make_limit(limit: int = 3, **terms: Any) -> RateLimit:
+    """Return a limit per minute. `terms` are further arguments of `RateLimit`."""
     return RateLimit("calls", "RL", limit=limit, window_s=WINDOW_S, rate=Rate("call"), **terms)
 
 
@@ -37,6 +38,8 @@ Story = Callable[[Stores, ManualClock], Awaitable[None]]
 
 
 def run_story(story: Story) -> None:
+    """Run the story on in-memory stores with the limits' table and a manual clock."""
+
     async def run() -> None:
         clock = ManualClock()
         async with open_memory_stores(clock=clock) as stores:
@@ -47,6 +50,7 @@ def run_story(story: Story) -> None:
 
 
 async def try_take(limit: RateLimit, stores: Stores, cost: int = 1) -> bool:
+    """Take the cost for the subject `s-1`; return False if the limit refuses it."""
     try:
         await limit.take(stores, "s-1", cost)
     except RateLimited:
@@ -246,7 +250,7 @@ def test_component_needs_both_patterns_to_take() -> None:
 
 
 @pytest.mark.parametrize("cost", [0, -1, 4])
-def test_rejects_a_cost_above_the_limit(cost: int) -> None:
+def test_rejects_a_cost_below_1_or_above_the_limit(cost: int) -> None:
     async def story(stores: Stores, _: ManualClock) -> None:
         with pytest.raises(InvalidRequest, match="Invalid cost"):
             await make_limit(3).take(stores, "s-1", cost)
@@ -255,7 +259,7 @@ def test_rejects_a_cost_above_the_limit(cost: int) -> None:
 
 
 @pytest.mark.parametrize("terms", [{"limit": 0}, {"parts": -1}])
-def test_rejects_a_limit_that_admits_nothing(terms: dict[str, int]) -> None:
+def test_rejects_a_limit_of_0_and_negative_parts(terms: dict[str, int]) -> None:
     with pytest.raises(DeclarationError, match="Expected a limit of at least 1"):
         make_limit(**terms)
 

@@ -1,5 +1,6 @@
-"""Small table to migrate: berths by number become moorings by ship and day. Two berths may claim one
-mooring.
+"""Example for the migration tests: a table of berths by number becomes one of moorings by ship and day.
+
+Two berths may claim one mooring.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class Mooring(Entity, table=moorings):
 
 
 def build_mooring(berth: Berth) -> Mooring:
+    """Transform a berth into its mooring; raise `ValueError` for the ship `ghost`."""
     if berth.ship == "ghost":
         raise ValueError("no such ship")
     return Mooring(ship=berth.ship, day=berth.day, berth=berth.berth, note=berth.note, version=berth.version)
@@ -74,6 +76,7 @@ async def moor(stores: Stores, berth: Berth) -> None:
 
 
 async def cast_off(stores: Stores, berth: Berth) -> None:
+    """Delete a berth as the application does, through the fence."""
     to_source = transact(fence(NAME), Berth.of(berth.berth).delete())
     await MOORINGS.write(stores, to_source, Mooring.of(berth.ship).delete(berth.day))
 
@@ -86,6 +89,7 @@ async def read_moorings(stores: Stores) -> dict[str, Mooring]:
 
 
 def make_berths(count: int) -> list[Berth]:
+    """Return this number of berths, each with another ship, on Monday."""
     return [Berth(berth=f"b{number}", ship=f"s{number}", day="mon") for number in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""`holdfast migrate`: plan, steps, status and removal; refusals in one line with exit code 1."""
+"""`holdfast migrate` on SkyMarshal's crew roster in files: plan, steps, status, removal, refusals."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from skymarshal.model.examples import crew_assignment
 
 @pytest.fixture(autouse=True)
 def roster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Create the roster's tables, with one assignment, in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
     async def fill() -> None:
@@ -30,6 +31,7 @@ def roster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def migrate(*arguments: str) -> int:
+    """Run `holdfast migrate skymarshal` in this process and return its exit code."""
     with pytest.raises(SystemExit) as ended:
         main(["migrate", "skymarshal", *arguments])
     return int(ended.value.code or 0)
@@ -97,7 +99,7 @@ def test_refuses_removal_before_the_switch(capsys: pytest.CaptureFixture[str]) -
         (("--until", "switch"), "need the NAME of a migration"),
     ],
 )
-def test_rejects_mutually_exclusive_options(
+def test_rejects_options_that_exclude_each_other_or_need_another(
     arguments: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert migrate(*arguments) == 2

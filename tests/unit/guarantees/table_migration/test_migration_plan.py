@@ -1,4 +1,4 @@
-"""Migration plan: reports every obstacle at once before anything is written."""
+"""`plan_migration` in memory: reports every obstacle at once, and nothing is written."""
 
 from __future__ import annotations
 
@@ -99,6 +99,6 @@ def test_refuses_a_write_to_the_source_without_the_fence() -> None:
     run_story(story, rows=0)
 
 
-def test_migration_names_its_source_and_target_tables() -> None:
+def test_source_has_one_entity_and_migrations_are_stored_by_name() -> None:
     assert berths.entities == [Berth]
     assert MIGRATIONS.partition == "migration"

@@ -1,5 +1,6 @@
-"""Steps of a migration, each in the situation it is made for, and with planted bugs that its guard
-catches.
+"""Steps of a migration in memory: backfill, stream, verification, lease and switch.
+
+Some tests also run with a planted bug, to prove that they would notice it.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class _Unconditional(Copier[Berth, Mooring]):
 
 @pytest.fixture(params=["as it is", "without conditions"])
 def copier(request: pytest.FixtureRequest) -> type[Copier[Berth, Mooring]]:
+    """Return the copier, and in a second run the one with a planted bug."""
     return Copier if request.param == "as it is" else _Unconditional
 
 
@@ -65,6 +67,8 @@ def copier(request: pytest.FixtureRequest) -> type[Copier[Berth, Mooring]]:
 def test_backfill_does_not_overwrite_a_row_that_changed_after_its_read(
     copier: type[Copier[Berth, Mooring]], now: Berth | None
 ) -> None:
+    """With the planted bug `_Unconditional` it does, and the test notices that."""
+
     async def story(stores: Stores) -> None:
         await migrate(MOORINGS, stores, until=MigrationStep.PREPARE, pace=PACE)
         lease = await take_lease(stores, NAME, 5)
@@ -142,7 +146,7 @@ def test_verification_finds_and_repairs_differences_by_counts_and_checksums(
     run_story(story)
 
 
-def test_verification_repairs_an_unapplied_stream_which_is_noticed_without_it(
+def test_ignored_stream_is_repaired_by_verification_or_stops_the_switch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story(stores: Stores) -> None:
@@ -242,6 +246,7 @@ class _Careless(MigrationLease):
 
 @pytest.fixture(params=[MigrationLease, _Careless], ids=["as it is", "unchecked"])
 def lease_class(request: pytest.FixtureRequest) -> type[MigrationLease]:
+    """Return the lease, and in a second run the one with a planted bug."""
     return request.param  # type: ignore[no-any-return]
 
 
@@ -249,6 +254,8 @@ def lease_class(request: pytest.FixtureRequest) -> type[MigrationLease]:
 def test_process_that_slept_through_the_loss_of_its_lease_restores_nothing(
     lease_class: type[MigrationLease],
 ) -> None:
+    """With the planted bug `_Careless` it restores a deleted row, and the test notices that."""
+
     async def story(stores: Stores) -> None:
         await migrate(MOORINGS, stores, until=MigrationStep.PREPARE, pace=PACE)
         lost = await take_lease(stores, NAME, 0.0)
@@ -268,7 +275,7 @@ def test_process_that_slept_through_the_loss_of_its_lease_restores_nothing(
     run_story(story)
 
 
-def test_one_of_two_processes_runs_and_the_other_reports_it() -> None:
+def test_second_process_is_refused_while_another_runs_the_migration() -> None:
     async def story(stores: Stores) -> None:
         held = await take_lease(stores, NAME, 60)
         with pytest.raises(RetryLater, match="being run by another process"):
@@ -387,6 +394,8 @@ def test_retries_a_switch_whose_hold_was_lifted(
 
 @pytest.mark.parametrize("has_fence", [True, False], ids=["as it is", "without a fence"])
 def test_keeps_a_write_that_read_before_the_switch_and_wrote_after_it(has_fence: bool) -> None:
+    """A write without the fence is lost, and the removal of the source then refuses."""
+
     async def story(stores: Stores) -> None:
         await migrate(MOORINGS, stores, until=MigrationStep.VERIFY, pace=PACE)
         state = await MOORINGS.load_state(stores)
@@ -394,10 +403,10 @@ def test_keeps_a_write_that_read_before_the_switch_and_wrote_after_it(has_fence:
         looks = iter([state])
 
         class _Late(type(MOORINGS)):  # type: ignore[misc]
-            async def current(self, stores: Stores) -> MigrationState | None:
+            async def load_state(self, stores: Stores) -> MigrationState | None:
                 for seen in looks:
                     return seen
-                return await super().current(stores)  # type: ignore[no-any-return]
+                return await super().load_state(stores)  # type: ignore[no-any-return]
 
         if has_fence:
             from holdfast import transact

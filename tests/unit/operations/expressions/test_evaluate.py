@@ -108,16 +108,17 @@ NOT n = :n5 | n = :n5 AND s = :he | n = :n1 OR s = :he
 
 
 def _split_lines(table: str) -> list[str]:
+    """Return the conditions of a table, which are separated by " | "."""
     return [text.strip() for line in table.split("\n") for text in line.split(" | ") if text.strip()]
 
 
 @pytest.mark.parametrize("text", _split_lines(HOLD))
-def test_condition_holds(text: str) -> None:
+def test_each_listed_condition_holds_for_the_item(text: str) -> None:
     assert evaluate_condition(_condition(text), ITEM)
 
 
 @pytest.mark.parametrize("text", _split_lines(FAIL))
-def test_condition_does_not_hold(text: str) -> None:
+def test_each_listed_condition_fails_for_the_item(text: str) -> None:
     assert not evaluate_condition(_condition(text), ITEM)
 
 
@@ -145,6 +146,7 @@ _ATTRIBUTES = ["a", "b", "c"]
 
 
 def _tag(value: Any) -> Any:
+    """Return the value with its type, so that Python compares pairs as DynamoDB compares values."""
     match value:
         case bool():
             return ("BOOL", value)
@@ -162,6 +164,7 @@ def _tag(value: Any) -> Any:
 
 
 def _oracle(operator: str, left: Any, right: Any) -> bool:
+    """Compare two values independently of the code; `...` is an absent value."""
     if operator == "=":
         return left is not ... and right is not ... and bool(_tag(left) == _tag(right))
     if operator == "<>":
@@ -191,6 +194,7 @@ _trees = st.recursive(
 
 
 def _text(tree: Any, values: dict[str, Any]) -> str:
+    """Render a random tree as expression text, and add its values to `values`."""
     match tree:
         case ("NOT", inner):
             return f"NOT ({_text(inner, values)})"
@@ -206,6 +210,7 @@ def _text(tree: Any, values: dict[str, Any]) -> str:
 
 
 def _evaluate_tree(tree: Any, item: Item) -> bool:
+    """Evaluate a random tree on an item with the oracle."""
     match tree:
         case ("NOT", inner):
             return not _evaluate_tree(inner, item)

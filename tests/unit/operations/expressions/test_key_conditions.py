@@ -1,4 +1,4 @@
-"""Valid and invalid key conditions."""
+"""Key conditions: valid ones split into tests, invalid ones refused with DynamoDB's messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _parse_key_tests(text: str) -> KeyCondition:
         ("begins_with(r, :a)", (KeyTest("r", "begins_with", ("a",)),)),
     ],
 )
-def test_a_key_condition_names_its_attributes(text: str, found: KeyCondition) -> None:
+def test_splits_a_key_condition_into_tests(text: str, found: KeyCondition) -> None:
     assert _parse_key_tests(text) == found
 
 

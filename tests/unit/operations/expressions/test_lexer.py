@@ -1,4 +1,4 @@
-"""Text into tokens."""
+"""The lexer: expression text split into tokens, and the text that an error quotes around a token."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from holdfast.operations.expressions.lexer import quote_context, tokenize
         (" \t\r\n", []),
     ],
 )
-def test_each_text_has_its_kinds_of_token(text: str, tokens: list[str]) -> None:
+def test_tokenize_returns_the_kinds_of_the_tokens(text: str, tokens: list[str]) -> None:
     assert [token.kind for token in tokenize(text)] == [*tokens, "end"]
 
 

@@ -1,4 +1,4 @@
-"""Nodes are values: equal, hashable where their parts are, and made without text."""
+"""Nodes of the syntax tree: equal by value, frozen, and usable without parsing text."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def test_a_condition_built_without_text_holds() -> None:
     assert evaluate_condition(condition, {"a": "y"}) and not evaluate_condition(condition, {"a": "x"})
 
 
-def test_update_actions_come_from_all_sections() -> None:
+def test_an_update_without_sections_has_no_actions() -> None:
     assert Update().actions == ()

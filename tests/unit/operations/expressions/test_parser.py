@@ -1,4 +1,4 @@
-"""Well-formed expressions with their meaning, and malformed ones with DynamoDB's message."""
+"""The parser: valid expressions parsed into nodes, invalid ones refused with DynamoDB's messages."""
 
 from __future__ import annotations
 
@@ -75,6 +75,7 @@ def projection(text: str) -> Projection:
 
 
 def refusal(parse: Callable[[str], object], text: str) -> str:
+    """Parse an invalid text and return the message of its `InvalidRequest`."""
     with pytest.raises(InvalidRequest) as refused:
         parse(text)
     return refused.value.message
@@ -122,7 +123,7 @@ def refusal(parse: Callable[[str], object], text: str) -> str:
         ("a = b AND (b = c AND c = x)", And(tuple(Compare("=", *pair) for pair in ((A, B), (B, C), (C, X))))),
     ],
 )
-def test_a_condition_means_its_nodes(text: str, meaning: Condition) -> None:
+def test_parses_a_condition_into_nodes(text: str, meaning: Condition) -> None:
     assert condition(text) == meaning
 
 
@@ -151,7 +152,7 @@ def test_a_condition_means_its_nodes(text: str, meaning: Condition) -> None:
         ),
     ],
 )
-def test_an_update_means_its_actions(text: str, meaning: Update) -> None:
+def test_parses_an_update_into_actions(text: str, meaning: Update) -> None:
     assert update(text) == meaning
 
 
@@ -163,11 +164,11 @@ def test_an_update_means_its_actions(text: str, meaning: Update) -> None:
         ("a[0], a[1]", (Path("a", (0,)), Path("a", (1,)))),
     ],
 )
-def test_a_projection_means_its_paths(text: str, meaning: Projection) -> None:
+def test_parses_a_projection_into_paths(text: str, meaning: Projection) -> None:
     assert projection(text) == meaning
 
 
-def test_the_parameter_is_named_in_the_refusal() -> None:
+def test_the_error_names_the_request_parameter() -> None:
     for parameter in ("ConditionExpression", "FilterExpression", "KeyConditionExpression"):
         with pytest.raises(InvalidRequest) as refused:
             parse_condition("", parameter, Placeholders())
@@ -543,7 +544,7 @@ def test_a_name_of_4096_characters_can_be_projected() -> None:
     assert projection("x" * 4096) == (Path("x" * 4096),)
 
 
-def test_the_list_of_reserved_words_is_complete() -> None:
+def test_there_are_573_reserved_words() -> None:
     assert len(RESERVED_WORDS) == 573
 
 
@@ -581,6 +582,7 @@ def test_any_depth_is_parsed_or_refused(opening: str, depth: int) -> None:
 
 
 def _parse_or_refuse(text: str) -> None:
+    """Parse the text in all three grammars: the only exception is `InvalidRequest`."""
     for parse in _PARSERS:
         with suppress(InvalidRequest):
             parse(text)

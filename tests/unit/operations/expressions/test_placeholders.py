@@ -1,4 +1,4 @@
-"""The placeholder names and values of a request's expressions."""
+"""Placeholders: the expression attribute names and values of a request, and the check that all are used."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_use_is_counted_over_all_the_expressions_of_a_request() -> None:
     placeholders.check_all_used()
 
 
-def test_an_expression_parsed_before_counts_its_use_again() -> None:
+def test_a_cached_expression_still_counts_its_placeholders() -> None:
     for _ in range(2):
         placeholders = Placeholders({"#a": "a"}, {":a": 1})
         parse_condition("#a = :a", "FilterExpression", placeholders)

@@ -1,4 +1,4 @@
-"""The parts of an item that a projection selects."""
+"""Projections: the parts of an item that a ProjectionExpression selects."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ITEM: Item = {
         ("blank.x", {}),
     ],
 )
-def test_a_projection_finds_this_part(text: str, part: Item) -> None:
+def test_projects_an_item_to_the_requested_parts(text: str, part: Item) -> None:
     assert project(parse_projection(text, Placeholders()), ITEM) == part
 
 

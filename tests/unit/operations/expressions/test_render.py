@@ -1,4 +1,4 @@
-"""Nodes rendered as text: it parses to the same nodes, and the service accepts it."""
+"""The renderer: nodes rendered as text parse to the same nodes, without redundant parentheses."""
 
 from __future__ import annotations
 
@@ -56,11 +56,12 @@ SIGNS: list[Comparator] = ["=", "<>", "<", "<=", ">", ">="]
 
 
 def distinct(nodes: tuple[Any, ...]) -> bool:
-    """Check that the first operand is not repeated: the service refuses such an operator."""
+    """Return whether the first operand is not repeated: DynamoDB refuses such an operator."""
     return nodes[0] not in nodes[1:]
 
 
 def build_distinct(kind: Any, *operands: Any) -> st.SearchStrategy[Any]:
+    """Draw nodes of this kind whose first operand is not repeated."""
     return st.tuples(*operands).filter(distinct).map(lambda parts: kind(*parts))
 
 
@@ -102,17 +103,18 @@ CONDITIONS = st.recursive(
 
 
 def placeholders(renderer: Renderer) -> Placeholders:
+    """Return the names and values that the renderer collected, as a request would carry them."""
     return Placeholders(renderer.names or None, renderer.values or None)
 
 
 @given(CONDITIONS)
-def test_a_condition_parses_to_itself(node: Condition) -> None:
+def test_a_rendered_condition_parses_to_the_same_node(node: Condition) -> None:
     renderer = Renderer()
     text = renderer.render_condition(node)
 
-    given_beside = placeholders(renderer)
-    assert parse_condition(text, "ConditionExpression", given_beside) == node
-    given_beside.check_all_used()
+    given_placeholders = placeholders(renderer)
+    assert parse_condition(text, "ConditionExpression", given_placeholders) == node
+    given_placeholders.check_all_used()
 
 
 LISTS = st.lists(st.integers(), max_size=2).map(lambda elements: Literal([*elements]))
@@ -144,7 +146,7 @@ def updates(draw: st.DrawFn) -> Update:
 
 
 @given(updates())
-def test_an_update_parses_to_itself(node: Update) -> None:
+def test_a_rendered_update_parses_to_the_same_node(node: Update) -> None:
     renderer = Renderer()
     text = renderer.render_update(node)
 
@@ -152,7 +154,7 @@ def test_an_update_parses_to_itself(node: Update) -> None:
 
 
 @given(st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=5, unique=True), st.data())
-def test_a_projection_parses_to_itself(roots: list[str], data: st.DataObject) -> None:
+def test_a_rendered_projection_parses_to_the_same_paths(roots: list[str], data: st.DataObject) -> None:
     steps = st.lists(NAMES | st.integers(0, 9), max_size=3)
     node = tuple(Path(root, tuple(data.draw(steps))) for root in roots)
     renderer = Renderer()
@@ -169,7 +171,7 @@ def test_a_projection_parses_to_itself(roots: list[str], data: st.DataObject) ->
         KeyTest("date", "begins_with", ("2026-",)),
     ],
 )
-def test_a_key_condition_parses_to_itself(test: KeyTest) -> None:
+def test_a_rendered_key_condition_parses_to_the_same_tests(test: KeyTest) -> None:
     tests = (KeyTest("status", "=", ("open",)), test)
     renderer = Renderer()
     text = renderer.render_key_condition(tests)
@@ -221,6 +223,6 @@ def test_update_without_actions_renders_empty() -> None:
 
 
 @pytest.mark.parametrize("node", [And(()), Or(()), Not(And(())), "a = b"])
-def test_rejects_what_is_not_a_condition(node: Any) -> None:
+def test_rejects_empty_conjunctions_and_other_objects(node: Any) -> None:
     with pytest.raises(InvalidRequest):
         Renderer().render_condition(node)

@@ -1,4 +1,4 @@
-"""Items after updates, and updates that DynamoDB refuses."""
+"""`apply_update`: items after updates, and updates that DynamoDB refuses for an item."""
 
 from __future__ import annotations
 

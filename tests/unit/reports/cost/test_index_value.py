@@ -1,6 +1,7 @@
-"""Cost and savings of an index: the corrected figures of the SkyMarshal document.
+"""Cost, saving and break-even of an index, tested with the SkyMarshal document's corrected figures.
 
-Names and comments contain the document's own figures where they differ. Its prices are those of 2018.
+Names and comments contain the document's own figures where they differ. Its prices are those of 2018. The
+last tests measure an index query and a scan in memory.
 """
 
 from __future__ import annotations
@@ -86,21 +87,21 @@ def test_scenario_costs_cents_with_indexes_and_46_dollars_without() -> None:
 
 @pytest.mark.proves("SM-42")
 @pytest.mark.proves("SM-X9")
-def test_rule_of_thumb_says_200_000_reads_above_the_documents_own_load() -> None:
+def test_break_even_by_rule_of_thumb_is_200_000_reads_above_the_documents_load() -> None:
     assert estimate_break_even(WRITES, 2) == 200_000
     assert estimate_break_even(WRITES, 2) > READS
 
 
 @pytest.mark.proves("SM-42")
 @pytest.mark.proves("SM-X9")
-def test_prices_say_267_reads() -> None:
+def test_break_even_from_the_prices_is_267_reads() -> None:
     found = compute_break_even(WRITES, 2, PRICES.write_unit, SCAN_UNITS, QUERY_UNITS, PRICES.read_unit)
 
     assert math.floor(found) == 267
 
 
 @pytest.mark.proves("SM-X9")
-def test_both_ways_cost_the_same_at_the_break_even() -> None:
+def test_scan_and_index_cost_the_same_at_the_break_even() -> None:
     reads = compute_break_even(WRITES, 2, PRICES.write_unit, SCAN_UNITS, QUERY_UNITS, PRICES.read_unit)
 
     by_scan = PRICES.compute_write_cost(WRITES) + PRICES.compute_read_cost(reads * SCAN_UNITS)
@@ -116,6 +117,7 @@ def test_an_index_that_reads_as_much_as_a_scan_never_pays() -> None:
 
 @pytest.mark.proves("SM-X2")
 def test_index_of_80_units_saves_against_a_real_scan_and_not_against_10() -> None:
+    """The document compares 80 units with 10; the scan really needs 1,870."""
     assert compute_saving(SCAN_UNITS, 82.5) == pytest.approx(0.956, abs=0.001)
     assert compute_saving(10, 80) < 0
 
@@ -144,8 +146,9 @@ class Booking(Entity, table=bookings):
 
 
 def make_booking(number: int) -> Booking:
-    """Build a booking: three of the first passenger, 412 on the first flight, all of the document's average
-    size.
+    """Build a booking of the document's average size.
+
+    Numbers 0 to 2 are the first passenger's, 0 to 411 are on the first flight.
     """
     made = Booking(
         booking_id=f"{number:05}",
@@ -156,6 +159,7 @@ def make_booking(number: int) -> Booking:
 
 
 async def _measure() -> tuple[ScanComparison, ScanComparison, tuple[int, int]]:
+    """Fill the table in memory; compare two index queries with scans, and read the sizes."""
     async with open_memory_stores() as stores:
         await _fill(stores)
         by_passenger = await compare_with_scan(stores, Booking.by_passenger("first").query())
@@ -173,6 +177,7 @@ async def _fill(stores: Stores) -> None:
 
 @pytest.fixture(scope="module")
 def measured() -> tuple[ScanComparison, ScanComparison, tuple[int, int]]:
+    """Return a comparison by passenger, one by flight, and the bytes of the table and of its indexes."""
     return asyncio.run(_measure())
 
 

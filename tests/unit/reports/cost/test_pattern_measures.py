@@ -1,4 +1,4 @@
-"""Pattern measures: items read and returned, billed units; leaves no data behind and reports failures."""
+"""Measurement of patterns in the embedded store: items, units, undone writes, failures and data sources."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ from tests.unit.reports import shop
 
 
 def test_failed_write_on_a_service_names_the_example_that_disturbed_it() -> None:
+    """On scratch stores the first write is undone, so both are measured."""
+
     @pattern("A1", "Places it", rate=shop.CHECKOUT, example=())
     def placing() -> Any:
         return shop.Order.create(shop.make_order(shop.ORDERS))
@@ -71,6 +73,8 @@ def test_example_that_does_not_fit_the_sample_is_a_failure() -> None:
 
 
 def measure(*patterns: Pattern[..., Any]) -> dict[str, Measure]:
+    """Measure the patterns on the shop's sample data; return the measures by pattern id."""
+
     async def run() -> list[Measure]:
         async with open_sample_data(shop.SYSTEM) as ground:
             return await measure_patterns(ground, patterns)
@@ -80,10 +84,11 @@ def measure(*patterns: Pattern[..., Any]) -> dict[str, Measure]:
 
 @pytest.fixture(scope="module")
 def measures() -> dict[str, Measure]:
+    """Measure all patterns of the shop once."""
     return measure(*shop.SYSTEM.patterns)
 
 
-def test_every_pattern_is_measured(measures: dict[str, Measure]) -> None:
+def test_measures_every_pattern_in_declaration_order(measures: dict[str, Measure]) -> None:
     assert {id: each.reason for id, each in measures.items() if not each.is_measured} == {}
     assert list(measures) == [each.id for each in shop.SYSTEM.patterns]
 
@@ -101,7 +106,7 @@ def test_a_query_reads_what_it_returns_and_bills_its_index(measures: dict[str, M
     assert found.units_by_target == ((Target("Orders", "customer-index"), Units(read=0.5)),)
 
 
-def test_counts_to_the_end_on_an_optional_index_added_for_it(
+def test_count_on_an_optional_index_adds_the_index_and_reads_every_match(
     measures: dict[str, Measure],
 ) -> None:
     found = measures["S3"]
@@ -253,6 +258,7 @@ def test_measures_a_system_without_a_sample_on_empty_tables() -> None:
 
 @asynccontextmanager
 async def open_as_service() -> AsyncIterator[DataSource]:
+    """Open the sample as if it were a service: writes are not allowed and not undone."""
     async with open_sample_data(shop.SYSTEM) as ground:
         yield DataSource(ground.stores, "a service", is_scratch=False)
 

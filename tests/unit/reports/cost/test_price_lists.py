@@ -1,4 +1,4 @@
-"""Price lists: dated data, per unit, replaceable."""
+"""Price lists: the shipped JSON files, their prices, and files of the user, valid and invalid."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_prices_of_the_document_are_those_of_2018() -> None:
     )
 
 
-def test_on_demand_halved_in_november_2024() -> None:
+def test_on_demand_prices_halved_in_november_2024() -> None:
     former, current = load_price_list("dynamodb-2018-11"), load_price_list()
 
     assert (current.write_unit, current.read_unit) == (former.write_unit / 2, former.read_unit / 2)
@@ -89,7 +89,9 @@ def test_accepts_the_name_of_a_shipped_list() -> None:
         (json.dumps(load_price_list().model_dump(mode="json") | {"writes": 1}), "writes: Extra inputs"),
     ],
 )
-def test_rejects_an_invalid_list_by_name(text: str, expected: str, tmp_path: Path) -> None:
+def test_error_about_an_invalid_list_names_the_file_and_the_field(
+    text: str, expected: str, tmp_path: Path
+) -> None:
     file = tmp_path / "mine.json"
     file.write_text(text)
 

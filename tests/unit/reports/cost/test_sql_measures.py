@@ -1,4 +1,4 @@
-"""SQL statements and grants executed on a temporary PostgreSQL."""
+"""Measures, costs and role grants of SQL patterns, on a temporary PostgreSQL."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from tests.unit.reports.surgery import SYSTEM, surgery, visits
 
 @pytest.fixture(scope="module")
 def found() -> tuple[dict[str, Measure], int, SystemCost]:
+    """Return the surgery's measures by id, the number of visits left, and the cost."""
+
     async def run() -> tuple[dict[str, Measure], int, SystemCost]:
         async with open_sample_data(SYSTEM) as ground:
             measures = await measure_patterns(ground, SYSTEM.patterns)
@@ -41,7 +43,7 @@ def test_runs_every_pattern_with_its_example_and_rolls_back(found: Any) -> None:
     assert left == 3
 
 
-def test_counts_rows(found: Any) -> None:
+def test_counts_the_rows_of_a_statement_as_items_returned(found: Any) -> None:
     measures, _, _ = found
 
     assert [measures[id].items_returned for id in ("V1", "V2", "V3", "V6")] == [1, 3, 1, 0]
@@ -102,9 +104,7 @@ def test_role_may_run_every_statement_of_its_component(system: System) -> None:
 def _find_refused_statements(
     owner: psycopg.Connection[Any], system: System, component: Component
 ) -> list[tuple[str, str]]:
-    """Find the component's statements that its role may not run; constraint errors on empty tables do not
-    count.
-    """
+    """Return (component, pattern id) of each statement that the component's role may not run."""
     found = []
     for pattern in component.patterns:
         for part in build_example(pattern).parts:
@@ -116,6 +116,7 @@ def _find_refused_statements(
 
 
 def _is_permitted(owner: psycopg.Connection[Any], role: str, operation: SqlOperation[Any]) -> bool:
+    """Return True if the role may run the statement; constraint errors on empty tables do not count."""
     try:
         with owner.transaction(force_rollback=True):
             owner.execute(f"SET LOCAL ROLE {role}".encode())

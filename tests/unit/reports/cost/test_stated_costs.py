@@ -1,4 +1,4 @@
-"""Costs that a document states, next to what its own quantities come to and the correct ones."""
+"""Comparison of the costs that a document states with the computed ones, and transaction weights."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_rejects_an_unknown_price_list() -> None:
         compare_stated_costs(replace(STATED, prices="dynamodb-1999"), load_price_list())
 
 
-def test_bills_transactions_twice() -> None:
+def test_bills_the_writes_of_transacted_patterns_twice() -> None:
     async def run(*transacted: str) -> float:
         system = replace(shop.SYSTEM, load=replace(shop.SYSTEM.load, transacted_patterns=transacted))
         async with open_sample_data(system) as ground:

@@ -1,4 +1,4 @@
-"""Queue and object patterns run on scratch stores, and are priced per request."""
+"""Measures and costs of queue and object patterns, on scratch stores in memory, priced per request."""
 
 from __future__ import annotations
 
@@ -64,6 +64,8 @@ SAMPLED = replace(SYSTEM, sample=sample)
 def run_on_data_source(
     work: Callable[[DataSource], Awaitable[T]], system: System = SYSTEM, *, is_service: bool = False
 ) -> T:
+    """Run the work on the system's sample data, presented as a service if `is_service`."""
+
     async def run() -> T:
         async with open_sample_data(system) as ground:
             chosen = DataSource(ground.stores, "a service", is_scratch=False) if is_service else ground
@@ -73,6 +75,8 @@ def run_on_data_source(
 
 
 def measure(system: System = SYSTEM, *, is_service: bool = False) -> dict[str, Measure]:
+    """Measure all patterns of the system; return the measures by pattern id."""
+
     async def run(ground: DataSource) -> list[Measure]:
         return await measure_patterns(ground, system.patterns)
 
@@ -198,7 +202,7 @@ def test_pattern_without_a_predecessor_fails() -> None:
     assert "ConditionFailed" in (found.reason or "")
 
 
-def test_undoes_predecessors() -> None:
+def test_undoes_the_writes_that_a_dependent_pattern_needed() -> None:
     async def run(ground: DataSource) -> Job | None:
         await measure_patterns(ground, CLAIMS.patterns)
         return await ground.stores.run(Job.of("j1").get())
@@ -210,6 +214,8 @@ def test_undoes_predecessors() -> None:
 
 
 def estimate(system: System = SYSTEM, prices: PriceList | None = None) -> SystemCost:
+    """Estimate the system's cost on its sample data."""
+
     async def run(ground: DataSource) -> SystemCost:
         return await estimate_cost(system, ground, prices or load_price_list())
 
@@ -293,7 +299,7 @@ def test_total_includes_queues_and_buckets() -> None:
     assert found.uncounted == ()
 
 
-def test_omits_queues_missing_from_the_price_list_and_says_so() -> None:
+def test_omits_stores_missing_from_the_price_list_and_gives_the_reason() -> None:
     found = estimate(prices=load_price_list().model_copy(update={"queues": None, "objects": None}))
     left_out = {each.pattern.id: each.reason for each in found.uncounted}
 

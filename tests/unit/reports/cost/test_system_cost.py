@@ -1,4 +1,4 @@
-"""Cost of a system: per pattern, table and index, from measured units and declared rates."""
+"""Monthly cost of the shop: per pattern, table and index, from measured units and declared rates."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ PRICES = load_price_list()
 
 
 def estimate(system: System = shop.SYSTEM, *, service: bool = False) -> SystemCost:
+    """Estimate the cost on the sample data, presented as a service if `service`."""
+
     async def run() -> SystemCost:
         async with open_sample_data(system) as ground:
             chosen = DataSource(ground.stores, "a service", is_scratch=False) if service else ground
@@ -101,7 +103,7 @@ def test_omits_a_pattern_without_a_volume_and_gives_the_reason() -> None:
     assert found.uncounted == found.patterns
 
 
-def test_total_is_complete(cost: SystemCost) -> None:
+def test_total_counts_every_pattern_of_the_shop(cost: SystemCost) -> None:
     assert cost.uncounted == ()
 
 

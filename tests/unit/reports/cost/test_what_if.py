@@ -1,4 +1,4 @@
-"""Hot keys, and their limits at loads other than the declared one."""
+"""Hot partition keys of the news desk, at the declared load and at the loads in `what_if`."""
 
 from __future__ import annotations
 
@@ -41,10 +41,12 @@ def design() -> Design:
 
 
 def with_load(design: Design, load: Load) -> Design:
+    """Return the design with another load."""
     return replace(design, system=replace(design.system, load=load))
 
 
 def select_messages(found: Sequence[Finding], severity: str, case: str) -> list[str]:
+    """Return the messages of this severity about the load named `case`."""
     return [each.message for each in found if each.severity == severity and f"At {case}" in each.message]
 
 
@@ -154,7 +156,9 @@ def test_keys_only_index_does_not_grow_with_the_item() -> None:
         ({"distinct_keys": {"days": 3}}, "distinct_keys .*: days is not one of"),
     ],
 )
-def test_rejects_a_load_that_names_unknown_patterns(load: dict[str, Any], expected: str) -> None:
+def test_rejects_a_load_that_names_unknown_patterns_tables_or_indexes(
+    load: dict[str, Any], expected: str
+) -> None:
     with pytest.raises(DeclarationError, match=expected):
         replace(news_desk.SYSTEM, load=news_desk.make_load(1, **load))
     with pytest.raises(DeclarationError, match=expected.replace("'load'", "'a flood'")):
@@ -173,7 +177,7 @@ def test_other_loads_are_never_errors(found: list[Finding]) -> None:
     assert [each for each in found if each.severity == "error"] == []
 
 
-def test_reports_the_distance_of_each_key_far_from_the_limit(found: list[Finding]) -> None:
+def test_reports_the_load_of_each_key_far_from_the_limit_as_info(found: list[Finding]) -> None:
     assert select_messages(found, "warning", "a quiet day") == []
     table, index = select_messages(found, "info", "a quiet day")
     assert "the key ALL of News takes 1 of 1,000 write units and 0.5 of 3,000 read units" in table

@@ -33,7 +33,7 @@ from holdfast import (
     include,
     pattern,
 )
-from holdfast.core.limits import GLOBAL_INDEXES_MAX
+from holdfast.core.limits import MAX_GLOBAL_INDEXES
 from holdfast.guarantees import BREAKERS, LEASES, OUTBOX, Outbox
 from holdfast.model.entities.entity import Document
 from holdfast.model.entities.reads import Query
@@ -61,6 +61,7 @@ def make_system(
     peak_factor: float = 1.0,
     grows_to: dict[str, int] | None = None,
 ) -> System:
+    """Build a system; `grows_to` is the declared maximum item size by table."""
     return System(
         name="small",
         purpose="",
@@ -76,15 +77,17 @@ def make_system(
 
 
 def apply_rule(rule: Rule, looked_at: System | Design) -> list[Finding]:
+    """Return the rule's findings on a design, or on a system without measures."""
     return list(rule(looked_at if isinstance(looked_at, Design) else Design(looked_at)))
 
 
 def severities(found: Iterable[Finding]) -> list[tuple[str, str]]:
+    """Return the severity and subject of each finding."""
     return [(finding.severity, finding.subject) for finding in found]
 
 
 def make_pattern(query: Any, *, id: str = "R1", example: Any = ()) -> Pattern[..., Any]:
-    """Declare a pattern that returns the operation."""
+    """Declare a pattern `read` that returns this operation, or calls it if it is a function."""
 
     @pattern(id, "Reads", rate=RATE, example=example)
     def read() -> Any:
@@ -101,10 +104,10 @@ class TestWithoutASample:
 
         assert any("nothing was measured" in finding.message for finding in seen)
 
-    def test_sample_silences_the_report(self) -> None:
+    def test_reports_nothing_for_a_system_with_a_sample(self) -> None:
         assert apply_rule(patterns.find_missing_sample, asyncio.run(build_design(shop.SYSTEM))) == []
 
-    def test_condition_that_matches_nothing_is_a_warning(self) -> None:
+    def test_condition_that_fails_on_empty_tables_is_a_warning(self) -> None:
         update = shop.Order.of("o-1").update().set(shop.Order.note, "a")
         looked_at = asyncio.run(build_design(make_system([shop.orders], [make_pattern(update, id="W")])))
 
@@ -287,12 +290,12 @@ class TestKeys:
         assert finding.severity == "error"
         assert "customerId" in finding.message
 
-    def test_a_query_with_it_is_fine(self) -> None:
+    def test_query_with_its_partition_key_is_fine(self) -> None:
         assert apply_rule(patterns.find_queries_without_key, make_system(declared=[shop.orders_of])) == []
 
 
 class TestRates:
-    def test_a_rate_that_names_no_volume_is_an_error(self) -> None:
+    def test_rate_per_an_undeclared_volume_is_an_error(self) -> None:
         (finding,) = apply_rule(patterns.find_rates_without_volume, make_system(declared=[shop.place]))
 
         assert (finding.severity, finding.subject) == ("error", "checkout")
@@ -314,7 +317,7 @@ class TestRates:
         assert (first.subject, second.subject) == ("sale", "return")
         assert first.message.startswith("The rate of R0 read, R1 read, R2 read and 3 others is per sale")
 
-    def test_a_rate_that_names_one_is_fine(self) -> None:
+    def test_rate_per_a_declared_volume_is_fine(self) -> None:
         assert apply_rule(patterns.find_rates_without_volume, make_system(declared=[shop.order_of])) == []
 
 
@@ -331,7 +334,7 @@ class TestComponents:
 
         assert severities(apply_rule(patterns.find_unused_patterns, none)) == [("info", "small")]
 
-    def test_patterns_that_are_run_are_fine(self) -> None:
+    def test_patterns_that_a_component_runs_are_fine(self) -> None:
         assert apply_rule(patterns.find_unused_patterns, shop.SYSTEM) == []
 
     def test_operator_patterns_of_an_outbox_need_no_component(self) -> None:
@@ -381,7 +384,7 @@ class TestTooManyIndexes:
         self, more: int, expected: list[tuple[str, str]]
     ) -> None:
         table = Table("Things", partition="id")
-        for number in range(GLOBAL_INDEXES_MAX + more):
+        for number in range(MAX_GLOBAL_INDEXES + more):
             table.global_index(f"index-{number}", f"a{number}")
 
         assert severities(apply_rule(indexes.find_too_many_indexes, make_system([table]))) == expected
@@ -441,6 +444,7 @@ class TestProjections:
         assert "text" in finding.message
 
     def test_a_projection_that_has_what_is_needed_is_fine(self) -> None:
+        """Whole items from an index that projects every attribute, and a count from an index of keys only."""
         for projection in (include("text", "remark"), KEYS_ONLY):
             table, Thing = make_things(projection)  # noqa: N806 - a class
             query = Thing.by_kind("a").query()
@@ -487,7 +491,7 @@ class TestFewPartitionKeys:
 
         assert severities(seen) == [("error", "Sides.by-side")]
 
-    def test_an_open_set_of_keys_is_fine(self) -> None:
+    def test_unbounded_set_of_partition_keys_is_fine(self) -> None:
         table, _ = make_things(ALL)
 
         assert apply_rule(indexes.find_few_partition_keys, make_system([table])) == []
@@ -709,7 +713,7 @@ class TestReservedWords:
         assert finding.severity == "info"
         assert finding.message.startswith("status is a reserved word")
 
-    def test_other_names_are_fine(self) -> None:
+    def test_attribute_names_that_are_not_reserved_are_fine(self) -> None:
         assert apply_rule(items.find_reserved_words, make_system([shop.customers])) == []
 
 
@@ -717,6 +721,7 @@ class TestReservedWords:
 
 
 def make_things(projection: Any) -> tuple[Table, Any]:
+    """Return a table of things with an index by kind of this projection, and the entity class."""
     table = Table("Things", partition="id")
     index = table.global_index("by-kind", "kind", projection=projection)
 
@@ -732,6 +737,7 @@ def make_things(projection: Any) -> tuple[Table, Any]:
 
 
 def make_sided() -> tuple[Table, Pattern[..., Any]]:
+    """Return a table with an index over a key of two values, and a pattern that puts an item."""
     table = Table("Sides", partition="id")
     index = table.global_index("by-side", "side")
 
@@ -745,4 +751,5 @@ def make_sided() -> tuple[Table, Pattern[..., Any]]:
 
 
 def make_write_measure(write: Pattern[..., Any], index: str) -> Measure:
+    """Return a measure of one write unit on the index."""
     return Measure(write, ms=1.0, units_by_target=((Target("Sides", index), Units(write=1)),))

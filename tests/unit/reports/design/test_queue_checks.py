@@ -1,4 +1,4 @@
-"""Design check of queues: each rule reports a system that breaks it, and is silent on one that does not."""
+"""Design rules for queues and TTL: each reports a system that breaks it and is silent on the post room."""
 
 from __future__ import annotations
 
@@ -36,10 +36,12 @@ def with_queue(**changed: Any) -> System:
 
 
 def apply_rule(rule: Rule, system: System) -> list[Finding]:
+    """Return the rule's findings on a system without measures."""
     return list(rule(Design(system)))
 
 
 def with_only_component(component: Component, declared: Sequence[Any] = SYSTEM.patterns) -> System:
+    """Return the post room with these patterns and this component only."""
     return replace(SYSTEM, patterns=declared, components=(component,))
 
 
@@ -48,7 +50,7 @@ def test_rules_report_nothing_about_the_post_room(rule: Rule) -> None:
     assert apply_rule(rule, SYSTEM) == []
 
 
-def test_the_whole_check_runs_over_queues_and_objects() -> None:
+def test_whole_check_of_the_post_room_gives_a_single_info() -> None:
     findings = asyncio.run(check_design(SYSTEM))
 
     assert [(each.severity, each.subject) for each in findings] == [("info", "postroom")]
@@ -64,7 +66,7 @@ def test_the_whole_check_runs_over_queues_and_objects() -> None:
         ({"dead_retention_s": 15 * 86400}, "dead_retention_s=1296000"),
     ],
 )
-def test_value_that_the_service_rejects_is_an_error(changed: dict[str, int], expected: str) -> None:
+def test_queue_parameter_that_sqs_rejects_is_an_error(changed: dict[str, int], expected: str) -> None:
     [finding] = apply_rule(queues.find_queue_limit_violations, with_queue(**changed))
 
     assert (finding.severity, finding.subject) == ("error", "late")
@@ -187,7 +189,7 @@ def test_entity_without_expiry_in_a_table_with_ttl_is_a_warning() -> None:
     assert (finding.severity, finding.subject) == ("warning", "Forgetful")
 
 
-def test_reports_nothing_if_a_table_keeps_its_items_on_purpose() -> None:
+def test_entity_without_expiry_is_fine_if_another_table_has_no_ttl() -> None:
     keeping = Table("Keeping", partition="id")
 
     assert apply_rule(items.find_entities_without_lifetime, SYSTEM) == []

@@ -1,4 +1,4 @@
-"""Tables that a SQL statement touches, and the privileges it needs on each, parsed from its text."""
+"""The privileges that a SQL statement needs on each of its tables, parsed from its text."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Flows on a system's page: the flow's own diagram, and for each state its transitions, deadlines and
-failures.
-"""
+"""Flows on a system's documentation page: their diagrams, and each state's transitions and deadlines."""
 
 from __future__ import annotations
 
@@ -25,6 +23,7 @@ STATE_LINES = (
 
 
 def get_section(page: str) -> str:
+    """Return the text of the section "Flows"."""
     _, _, rest = page.partition("\n## Flows\n")
     return re.split(r"^## ", rest, maxsplit=1, flags=re.MULTILINE)[0]
 
@@ -54,7 +53,7 @@ def test_draws_a_flow_and_describes_each_state() -> None:
     assert by_state["`failed`"] == ["`failed`", "end state (failure)", "", "", ""]
 
 
-def test_describes_a_timer_and_a_given_deadline() -> None:
+def test_describes_a_timer_whose_deadline_a_step_may_set() -> None:
     timer = Wait(deadline_s=90, deadline_from_next=True, deadline_to="done", name="Rest")
     flow = make_flow((*STATES[:4], replace(STATES[4], action=timer), *STATES[5:]))
     [row] = [

@@ -1,4 +1,4 @@
-"""List of patterns: the JSON shape that other programs rely on."""
+"""The rows of `holdfast patterns` and their JSON shape, which other programs rely on."""
 
 from __future__ import annotations
 

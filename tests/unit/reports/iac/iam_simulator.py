@@ -1,6 +1,7 @@
-"""Small IAM simulator: decides whether policies allow a request, by the rules that our policies use.
+"""A small IAM simulator for tests: it decides whether policies allow a request.
 
-The requests are those that the runtime sends when a pattern runs; the simulator never asks the report.
+It knows only the rules that our policies use. The requests are those that the runtime sends when a pattern
+runs; the simulator never asks the report.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ class GuardedTables:
         self.refused: list[RequestedAction] = []
 
     async def run(self, operation: Any) -> Any:
+        """Run the operation if the policies allow all its actions; otherwise note and refuse the first other
+        one.
+        """
         for each in _list_actions(self.system, operation):
             if not is_allowed(self.policies, each):
                 self.refused.append(each)
@@ -59,7 +63,7 @@ class GuardedTables:
 
 
 class EmptyEngine:
-    """Engine of queues or objects that records its requests and contains nothing."""
+    """Engine of the other stores that records its requests and raises `NotFound` for each."""
 
     def __init__(self, seen: list[Any]) -> None:
         self.seen = seen
@@ -82,6 +86,7 @@ async def record_actions_by_pattern(system: System) -> dict[str, list[RequestedA
 async def _record_actions(
     stores: Stores, system: System, pattern: Pattern[..., Any]
 ) -> list[RequestedAction]:
+    """Run the pattern with its example and return the actions that it requests, also if it fails."""
     recorder = Recorder(stores.tables)
     unserved = EmptyEngine(recorder.seen)
     engines = Engines(dict.fromkeys(("queues", "objects", "sql", "cache"), lambda: unserved))
@@ -95,6 +100,7 @@ async def _record_actions(
 
 
 def _list_actions(system: System, request: Any) -> Iterator[RequestedAction]:
+    """Yield the IAM actions of one request of an engine."""
     match request:
         case requests.TransactWriteItems():
             for action in request.actions:
@@ -138,9 +144,7 @@ def _list_actions(system: System, request: Any) -> Iterator[RequestedAction]:
 
 
 def _list_queue_actions(request: Any) -> Iterator[RequestedAction]:
-    """List the actions of a queue request: the lookup of its URL, and the same action for a batch as for one
-    message.
-    """
+    """Yield the actions of a queue request: the lookup of its URL, and the action, the same for a batch."""
     actions: dict[type[Any], str] = {
         queues.SendMessages: "sqs:SendMessage",
         queues.ReceiveMessages: "sqs:ReceiveMessage",
@@ -153,7 +157,7 @@ def _list_queue_actions(request: Any) -> Iterator[RequestedAction]:
 
 
 def _list_object_actions(system: System, request: Any) -> Iterator[RequestedAction]:
-    """List the requests of the S3 engine in order, for a bucket with or without legal holds and a key."""
+    """Yield the requests of the S3 engine in order, for a bucket with or without legal holds and a key."""
     [bucket] = [each for each in system.buckets if each.physical_name("") == request.bucket]
     if isinstance(request, objects.ListObjects):
         yield RequestedAction("s3:ListBucket", request.bucket, {"s3:prefix": [request.prefix]})
@@ -183,6 +187,7 @@ def _list_object_actions(system: System, request: Any) -> Iterator[RequestedActi
 
 
 def _list_key_actions(bucket: Bucket, action: str) -> Iterator[RequestedAction]:
+    """Yield the action on the bucket's KMS key, if it names one."""
     if bucket.kms_key is not None:
         yield RequestedAction(action, "key/1234", {"kms:ResourceAliases": [str(bucket.physical_kms_key(""))]})
 
@@ -193,6 +198,7 @@ def _get_key_or_item(request: Any) -> dict[str, Any]:
 
 
 def _build_item_action(system: System, action: str, table: str, items: Any) -> RequestedAction:
+    """Return the action on items of a table, with their partition keys as the condition key."""
     partition = next(each.partition for each in system.tables if each.physical_name("") == table)
     return RequestedAction(
         action, f"table/{table}", {"dynamodb:LeadingKeys": [str(item[partition]) for item in items]}
@@ -200,6 +206,7 @@ def _build_item_action(system: System, action: str, table: str, items: Any) -> R
 
 
 def _build_page_action(request: Any) -> RequestedAction:
+    """Return the action of a query or scan, with its key, attributes and Select as condition keys."""
     inside = f"/index/{request.index}" if request.index else ""
     context: dict[str, list[str]] = {}
     if isinstance(request, requests.Query):
@@ -212,10 +219,12 @@ def _build_page_action(request: Any) -> RequestedAction:
 
 
 def is_allowed(policies: list[dict[str, Any]], request: RequestedAction) -> bool:
+    """Return True if any statement of the policies allows the request."""
     return any(_matches(statement, request) for policy in policies for statement in policy["Statement"])
 
 
 def _matches(statement: dict[str, Any], request: RequestedAction) -> bool:
+    """Return True if the statement allows the action on the resource and all its conditions hold."""
     assert statement["Effect"] == "Allow"
     action = request.action if ":" in request.action else f"dynamodb:{request.action}"
     is_action = action in statement["Action"]
@@ -233,8 +242,9 @@ def _matches(statement: dict[str, Any], request: RequestedAction) -> bool:
 
 
 def _matches_resource(granted: str, request: RequestedAction) -> bool:
-    """Compare a granted resource: only objects and keys use wildcards; a secret's ARN ends in six random
-    characters.
+    """Compare a granted resource with the requested one.
+
+    Only objects and keys use wildcards; a secret's ARN ends in six random characters.
     """
     if request.action.startswith("secretsmanager:"):
         return granted.startswith(request.resource)
@@ -246,6 +256,9 @@ def _matches_resource(granted: str, request: RequestedAction) -> bool:
 
 
 def _holds(operator: str, allowed: list[str], found: list[str]) -> bool:
+    """Evaluate one IAM condition operator. Raise `AssertionError` for an operator that our policies do not
+    use.
+    """
     match operator:
         case "ForAllValues:StringLike":
             return all(any(_like(pattern, value) for pattern in allowed) for value in found)

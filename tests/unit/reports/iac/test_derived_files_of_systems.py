@@ -1,4 +1,4 @@
-"""Derived files of the installed systems pass linter, parser, formatter and policy checks."""
+"""Derived files of all installed systems: cfn-lint, HCL parser, format, diagrams and IAM policies."""
 
 from __future__ import annotations
 

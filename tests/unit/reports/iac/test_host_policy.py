@@ -1,4 +1,7 @@
-"""Host under the policy of its component: it starts, is healthy, serves metrics and runs every pattern."""
+"""A served app under its component's IAM policy: it starts, is healthy and runs every pattern.
+
+The policy is enforced by a simulator in front of embedded tables.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,7 @@ NAMED = [component.name for component in SYSTEM.components if component.patterns
 
 
 def open_guarded_tables(system: System, component: str, behind: EmbeddedTables) -> GuardedTables:
+    """Return tables that refuse what the component's policy does not allow; `behind` runs the rest."""
     files = build_policy_files(system)
     policies = [
         json.loads(text) for name, text in files.items() if name.startswith(f"{system.name}-{component}")
@@ -65,7 +69,7 @@ def test_host_starts_is_healthy_and_serves_metrics(component: str) -> None:
     assert own and not own & of_others
 
 
-def test_reports_the_progress_of_its_own_indexes() -> None:
+def test_metrics_report_the_index_progress_of_own_tables_only() -> None:
     with run_host("board") as (url, _):
         text = httpx.get(f"{url}/metrics").text
 
@@ -76,7 +80,7 @@ def test_reports_the_progress_of_its_own_indexes() -> None:
     assert 'GlobalSecondaryIndexName="by-team",TableName="Agents"} 100.0' not in text
 
 
-def test_logs_what_it_may_not_read(caplog: pytest.LogCaptureFixture) -> None:
+def test_logs_a_warning_about_tables_that_it_may_not_describe(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING), run_host("board"):
         pass
 

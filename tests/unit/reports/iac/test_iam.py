@@ -1,4 +1,7 @@
-"""IAM policies: each component may do what its patterns do, on their resources, and nothing else."""
+"""IAM policies of the dispatch desk: each component may do what its patterns do, and nothing else.
+
+The requests of the patterns are recorded and checked by a simulator.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +40,12 @@ ONCE = Rate(per="test")
 
 @pytest.fixture(scope="module")
 def actions_by_pattern() -> dict[str, list[RequestedAction]]:
+    """Record the actions that each pattern requests, by pattern id."""
     return asyncio.run(record_actions_by_pattern(SYSTEM))
 
 
 def load_policies(component: str, system: System = SYSTEM) -> list[dict[str, Any]]:
+    """Return the component's policies, parsed."""
     start = f"{system.name}-{component}"
     files = build_policy_files(system)
     return [json.loads(text) for name, text in files.items() if name.startswith(start)]
@@ -74,7 +79,7 @@ def test_a_component_may_not_run_a_pattern_of_others(
 
 
 def _is_same_action(wanted: RequestedAction, granted: list[RequestedAction]) -> bool:
-    """Check whether a granted action matches the wanted one on the same kind of key."""
+    """Return True if a granted action matches the wanted one on the same kind of key."""
 
     def normalize(each: RequestedAction) -> tuple[object, ...]:
         start = {key.split("#")[0] for key in each.context.get("dynamodb:LeadingKeys", [])}
@@ -125,7 +130,9 @@ def _is_same_action(wanted: RequestedAction, granted: list[RequestedAction]) -> 
     ],
     ids=lambda value: value if isinstance(value, str) else f"{value.action} {value.resource}",
 )
-def test_rejects_almost_granted_requests(component: str, wish: RequestedAction) -> None:
+def test_policies_deny_requests_that_differ_slightly_from_granted_ones(
+    component: str, wish: RequestedAction
+) -> None:
     assert not is_allowed(load_policies(component), wish)
 
 
@@ -223,6 +230,7 @@ class Thing(Entity, table=things):
 
 
 def make_system(*patterns: Any) -> System:
+    """Build a system whose component `worker` runs these patterns."""
     worker = Component("worker", reads=patterns)
     return System("things", "Things.", (things,), patterns, (worker,))
 

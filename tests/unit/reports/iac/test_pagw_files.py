@@ -1,4 +1,4 @@
-"""Derived files of the gateway: one per service, buckets by region, keys by environment."""
+"""Derived files of PAGW: one Terraform file per service, buckets by region, keys by environment, grants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GATEWAY = replace(SYSTEM, environments={each.name: each.region for each in ENVIR
 
 @pytest.mark.proves("PG-50")
 @pytest.mark.proves("PG-X19")
-def test_module_has_the_files_of_the_document_and_the_missing_cache() -> None:
+def test_module_has_the_files_of_the_document_and_one_for_the_cache() -> None:
     named = {"dynamodb.tf", "aurora.tf", "s3.tf", "kms.tf", "sqs.tf"}
 
     assert named | {"elasticache.tf"} <= render_module(GATEWAY).keys()
@@ -75,7 +75,7 @@ def test_operator_patterns_of_the_outbox_need_no_component() -> None:
 
 
 @pytest.mark.proves("PG-19")
-def test_only_the_retention_component_may_touch_audit_rows_again() -> None:
+def test_only_operator_and_sweeper_may_update_or_delete_audit_rows() -> None:
     tending = [each for each in SYSTEM.components if SYSTEM.get_pattern("remove_audit") in each.patterns]
     others = [
         collect_privileges(each).get("pagw.audit_log") for each in SYSTEM.components if each not in tending

@@ -1,4 +1,4 @@
-"""Policies for queues and buckets: each component gets what it requests and nothing else."""
+"""IAM policies for queues and buckets of the post room: each component gets what its patterns request."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ SCAN = "letter-archive/scans/2026/01/02/l1.pdf"
 
 @pytest.fixture(scope="module")
 def actions_by_pattern() -> dict[str, list[RequestedAction]]:
+    """Record the actions that each pattern requests, by pattern id."""
     return asyncio.run(record_actions_by_pattern(SYSTEM))
 
 
@@ -30,6 +31,7 @@ def load_policies(component: str, system: System = SYSTEM) -> list[dict[str, Any
 
 
 def list_granted_actions(component: str, system: System = SYSTEM) -> set[str]:
+    """Return all actions that the component's policies grant."""
     policies = load_policies(component, system)
     return {action for policy in policies for each in policy["Statement"] for action in each["Action"]}
 
@@ -76,7 +78,7 @@ def test_a_component_may_not_run_a_pattern_of_others(
     ],
     ids=lambda each: each if isinstance(each, str) else each.action,
 )
-def test_rejects_actions_that_no_pattern_needs(component: str, wish: RequestedAction) -> None:
+def test_policies_deny_actions_that_no_pattern_needs(component: str, wish: RequestedAction) -> None:
     assert not is_allowed(load_policies(component), wish)
 
 
@@ -179,5 +181,5 @@ def test_replacer_of_an_object_may_read_its_legal_hold() -> None:
         ("alias/letters", "arn:aws:kms:R:A:key/*"),
     ],
 )
-def test_key_is_granted_by_id_arn_or_a_condition_on_its_alias(name: str, spelled: str) -> None:
+def test_key_arn_is_built_from_an_id_an_arn_or_an_alias(name: str, spelled: str) -> None:
     assert build_key_arn(EncryptionKey(name), "arn:aws:kms:R:A") == spelled

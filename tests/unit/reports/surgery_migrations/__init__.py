@@ -1,1 +1,1 @@
-"""Migrations of the surgery."""
+"""SQL migrations of the test system `surgery`."""

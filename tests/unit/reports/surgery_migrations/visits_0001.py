@@ -1,4 +1,4 @@
-"""Create visits and prescriptions."""
+"""Migration 0001 of the test system `surgery`: create visits and prescriptions."""
 
 from alembic import op
 

@@ -1,6 +1,4 @@
-"""Metrics: units of tables and indexes, scans, throttles, failed conditions, latency, index backfill
-progress.
-"""
+"""`Metrics` of in-memory stores: units, scans, throttles, failed conditions, latency, index progress."""
 
 from __future__ import annotations
 
@@ -292,7 +290,7 @@ def test_stores_work_without_the_extra_and_the_text_says_what_to_install() -> No
     assert "pip install '.[metrics]'" in done.stdout
 
 
-def test_counts_with_the_extra() -> None:
+def test_renders_metrics_if_the_extra_is_installed() -> None:
     async def story(stores: Stores, _: Metrics) -> str:
         return open_metrics(stores).render()
 

@@ -1,6 +1,4 @@
-"""Throttling that the DynamoDB engine retries: invisible to callers, and each attempt counted in the
-metrics.
-"""
+"""Throttles that the DynamoDB engine retries, against a scripted HTTP endpoint: each attempt is counted."""
 
 from __future__ import annotations
 
@@ -39,8 +37,10 @@ def count_throttles(operation: Operation[Any], *replies: Reply) -> list[float]:
 
 
 def _run_and_count(operation: Operation[Any], script: Callable[..., Reply]) -> list[float]:
+    """Run the operation against the scripted endpoint and return the throttle metrics."""
+
     async def story(url: str) -> list[float]:
-        async with open_dynamodb(endpoint=url, region="us-east-1", timing=FakePauses().waiting) as tables:
+        async with open_dynamodb(endpoint=url, region="us-east-1", timing=FakePauses().timing) as tables:
             stores = Stores(tables, system=SYSTEM)
             metrics = Metrics(stores)
             with suppress(Throttled):
@@ -85,7 +85,7 @@ def test_usage_reports_only_the_throttles_of_its_request() -> None:
     left = [SLOW_DOWN, FOUND]
 
     async def story(url: str) -> list[tuple[int, int]]:
-        async with open_dynamodb(endpoint=url, region="us-east-1", timing=FakePauses().waiting) as tables:
+        async with open_dynamodb(endpoint=url, region="us-east-1", timing=FakePauses().timing) as tables:
             stores = Stores(tables, system=SYSTEM)
             with stores.meter_usage() as meter:
                 await stores.run(harbour.ship("S1"))

@@ -1,4 +1,4 @@
-"""Cache declarations: keys whose fields cannot be confused, and values that are read or missing."""
+"""Declarations of cached values and counters, on the in-memory cache: keys, operations, hits and misses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from holdfast import CachedValue, CacheHit, GetCached, Rate, WindowCounter, open_memory_stores, pattern
 from holdfast.core.errors import DeclarationError, InvalidRequest
-from holdfast.model.cache import KEY_BYTES_MAX, LOCK_SUFFIX, KeyTemplate
+from holdfast.model.cache import LOCK_SUFFIX, MAX_KEY_BYTES, KeyTemplate
 from holdfast.operations.cache import PutValue
 
 
@@ -62,7 +62,7 @@ def test_no_two_pairs_of_values_share_a_key(first: tuple[str, str], second: tupl
 
 
 @given(tenant=TEXTS, id=TEXTS)
-def test_value_is_parsed_from_its_key_and_cannot_escape_it(tenant: str, id: str) -> None:
+def test_parts_of_a_key_decode_to_the_given_values(tenant: str, id: str) -> None:
     key = KeyTemplate("session:{tenant}:{id}").build_key(tenant=tenant, id=id)
     assert [unquote(part) for part in key.split(":")] == ["session", tenant, id]
     assert key.isascii() and key.isprintable() and not key.endswith(LOCK_SUFFIX)
@@ -77,7 +77,7 @@ def test_value_is_parsed_from_its_key_and_cannot_escape_it(tenant: str, id: str)
         ({"payer_id": True}, "an integer"),
         ({"payer_id": None}, "an integer"),
         ({"payer_id": "\ud800"}, "valid Unicode text"),
-        ({"payer_id": "x" * KEY_BYTES_MAX}, "Shorten"),
+        ({"payer_id": "x" * MAX_KEY_BYTES}, "Shorten"),
     ],
 )
 def test_rejects_an_invalid_key(fields: dict[str, Any], message: str) -> None:
@@ -118,7 +118,7 @@ def test_rejects_an_invalid_lifetime_on_declaration(lifetime_s: float) -> None:
         WindowCounter("ratelimit:{tenant}:{window}", window_s=lifetime_s)
 
 
-def test_values_are_documents_and_counters_have_windows() -> None:
+def test_rejects_values_of_another_type_and_counters_without_a_window() -> None:
     with pytest.raises(DeclarationError, match="Pydantic"):
         CachedValue("payer:{payer_id}", dict, lifetime_s=60)  # type: ignore[type-var]
     with pytest.raises(DeclarationError, match="window"):
@@ -135,7 +135,7 @@ def payer(payer_id: str) -> GetCached[Payer]:
     return payers.get(payer_id=payer_id)
 
 
-def test_operation_has_store_kind_and_subject() -> None:
+def test_operation_names_its_store_kind_template_and_pattern() -> None:
     found = payer.build_example()
     assert (found.store, found.kind, found.resource, found.pattern) == (
         "cache",

@@ -1,4 +1,4 @@
-"""The cache that the settings select, and the addresses they refuse without showing a password."""
+"""Cache settings: which engine they select, and the addresses that are refused without their password."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from holdfast.stores.cache.redis import RedisCache
 
 
 def load_settings(tmp_path: Path, **values: str) -> Settings:
+    """Load settings from a file with these values, without environment variables."""
     file = tmp_path / "holdfast.toml"
     file.write_text("".join(f'{name} = "{value}"\n' for name, value in values.items()))
     return Settings.load(file, environ={})
@@ -62,7 +63,7 @@ def test_without_a_setting_the_cache_is_in_memory(tmp_path: Path) -> None:
         "",
     ],
 )
-def test_rejects_an_invalid_address_without_showing_it(tmp_path: Path, address: str) -> None:
+def test_rejects_an_invalid_address_without_showing_its_password(tmp_path: Path, address: str) -> None:
     with pytest.raises(SettingsError, match="cache") as refused:
         load_settings(tmp_path, cache=address)
     assert "pa55word" not in refused.value.message

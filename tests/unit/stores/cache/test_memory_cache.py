@@ -1,4 +1,4 @@
-"""The in-process cache: bounded, with least-recently-used eviction; empty once closed."""
+"""The in-memory cache engine: limits, least-recently-used eviction, and closing."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def run(cache: MemoryCache, operation: Operation[R]) -> R:
 
 
 def put(cache: MemoryCache, key: str, size: int = 1) -> None:
+    """Put a value of `size` bytes."""
     run(cache, PutValue(key=key, value=b"x" * size, lifetime_s=60))
 
 
@@ -43,7 +44,7 @@ def test_active_count_survives_a_flood_of_other_keys() -> None:
     assert run(cache, GetValue(key="ratelimit:clinic-1:1")) == b"100"
 
 
-def test_evicts_by_bytes() -> None:
+def test_evicts_values_beyond_the_byte_limit() -> None:
     cache = open_memory_cache(max_bytes=1000)
     for key in "abc":
         put(cache, key, 400)

@@ -1,4 +1,4 @@
-"""The folder engine: encrypted, bound to its key, durable before the answer, and expired in time."""
+"""The local objects engine in a folder: encryption, damage, durability, races and the lifecycle sweep."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FakeClock:
 
 
 class ObjectsFolder:
-    """A folder of objects with its keys and its clock."""
+    """A folder of objects with its keys, its clock and an open engine."""
 
     def __init__(self, folder: Path) -> None:
         self.clock, self.folder, self.keys = FakeClock(), folder / "objects", folder / "keys.json"
@@ -54,9 +54,11 @@ class ObjectsFolder:
 
     @property
     def cipher(self) -> FileCipher:
+        """Return a cipher with the keys as they are in the file now."""
         return open_file_cipher(self.keys)
 
     def open(self) -> LocalObjects:
+        """Open another engine on the folder, as another process would."""
         return open_local_objects(self.folder, self.cipher, clock=self.clock)
 
     def run(self, operation: Operation[R]) -> R:
@@ -69,14 +71,17 @@ class ObjectsFolder:
         return self.run(SweepBucket(BUCKET))
 
     def find_file(self, key: str) -> Path:
+        """Return the path of the object's file."""
         return self.folder / to_path(BUCKET, key)
 
     def list_staged(self) -> list[Path]:
+        """Return the temporary files of the bucket."""
         return list((self.folder / BUCKET / STAGING_FOLDER).iterdir())
 
 
 @pytest.fixture
 def objects_folder(tmp_path: Path) -> ObjectsFolder:
+    """Create a folder with one bucket that allows holds and expires `replay/` after 30 days."""
     made = ObjectsFolder(tmp_path)
     made.run(
         CreateBucket(
@@ -99,7 +104,7 @@ def test_no_file_contains_the_plain_body(objects_folder: ObjectsFolder) -> None:
     assert not [each for each in files if b"0199" in each.read_bytes()]
 
 
-def test_another_process_can_read_the_object(objects_folder: ObjectsFolder) -> None:
+def test_another_engine_on_the_folder_can_read_the_object(objects_folder: ObjectsFolder) -> None:
     objects_folder.run(PutObject(BUCKET, "a", BODY, content_type="text/plain", metadata={"k": "v"}))
     info = objects_folder.run(HeadObject(BUCKET, "a"))
     objects_folder.objects = objects_folder.open()
@@ -121,6 +126,7 @@ def test_objects_stay_readable_when_keys_are_rotated(objects_folder: ObjectsFold
 
 
 def replace(objects_folder: ObjectsFolder, key: str, change: Callable[[bytes], bytes]) -> None:
+    """Change the bytes of the object's file."""
     objects_folder.find_file(key).write_bytes(change(objects_folder.find_file(key).read_bytes()))
 
 
@@ -220,8 +226,10 @@ def test_failed_put_leaves_no_files(objects_folder: ObjectsFolder, monkeypatch: 
         objects_folder.run(GetObject(BUCKET, "a"))
 
 
-def test_an_overwrite_and_a_hold_at_once_lose_neither(objects_folder: ObjectsFolder) -> None:
-    """Two engines on one folder act as two processes."""
+def test_hold_survives_a_concurrent_overwrite(objects_folder: ObjectsFolder) -> None:
+    """Two engines on one folder act as two processes; the hold is set, and the body is the old or the new
+    one.
+    """
     other = objects_folder.open()
     for round in range(20):
         key, old, new = f"raced/{round}", b"old", b"new"
@@ -297,7 +305,7 @@ def test_foreign_staged_file_is_left_alone(objects_folder: ObjectsFolder) -> Non
     assert sorted(objects_folder.list_staged()) == sorted(foreign)
 
 
-def test_simultaneous_puts_of_two_engines_do_not_collide(
+def test_interleaved_puts_of_two_engines_use_different_staged_files(
     objects_folder: ObjectsFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, other = objects_folder.objects, objects_folder.open()

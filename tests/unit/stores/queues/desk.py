@@ -1,4 +1,4 @@
-"""A small system with queues, for the command tests."""
+"""Two small systems with queues, for the tests of `holdfast queues`."""
 
 from __future__ import annotations
 

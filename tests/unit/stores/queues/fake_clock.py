@@ -4,6 +4,8 @@ from __future__ import annotations
 
 
 class FakeClock:
+    """A clock that a test moves by hand."""
+
     def __init__(self, now: float = 1_800_000_000.0) -> None:
         self.moment = now
 

@@ -1,4 +1,4 @@
-"""The cost of a send and a receive does not grow with the stored messages: query plans and counted steps."""
+"""The cost of embedded queue operations does not grow with stored messages: query plans and counted steps."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ QUEUE = "q.fifo"
 
 
 def _fill(groups: int, per_group: int) -> EmbeddedQueues:
+    """Return queues in memory with a FIFO queue of `groups` groups that hold `per_group` messages each."""
     queues = open_queues()
     queues.run_blocking(CreateQueue(QueueDefinition(name=QUEUE, fifo=True, visibility_s=3600)))
     every = [(group, number) for number in range(per_group) for group in range(groups)]
@@ -31,6 +32,7 @@ def _fill(groups: int, per_group: int) -> EmbeddedQueues:
 
 
 def _send(queues: EmbeddedQueues, which: list[tuple[int, int]]) -> None:
+    """Send one message per pair of group and number."""
     batch = tuple(
         OutgoingMessage(body="b", group=f"g{group}", deduplication=f"{group}-{number}")
         for group, number in which
@@ -67,7 +69,7 @@ def test_a_hundred_times_as_many_messages_cost_no_more_steps(operation: Operatio
         assert _count_steps(few, operation) * 1.2 >= _count_steps(many, operation)
 
 
-def test_ten_thousand_locked_groups_are_not_looked_at() -> None:
+def test_receive_costs_no_more_with_ten_thousand_locked_groups() -> None:
     costs = []
     for groups in (10, 10_000):
         with _fill(groups, 2) as queues:
@@ -99,7 +101,7 @@ def test_deleting_the_head_of_a_group_costs_the_same_in_a_long_group() -> None:
     ],
     ids=["due", "next due", "head", "oldest"],
 )
-def test_the_rows_come_from_an_index_in_its_order(
+def test_each_query_uses_its_index_without_scan_or_sort(
     statement: str, bindings: tuple[object, ...], index: str
 ) -> None:
     def plan(connection: Connection) -> str:

@@ -1,4 +1,4 @@
-"""The embedded engine's files: erased messages, and foreign files left alone."""
+"""Files of the embedded queues: durability, erasure of deleted messages, foreign files, and group commit."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ SECRET = "the words of a customer"
 
 
 def _open_with_message(path: Path, tuning: Tuning | None = None) -> EmbeddedQueues:
+    """Open queues with one queue that holds ten messages with the secret."""
     queues = open_queues(path, tuning=tuning)
     queues.run_blocking(CreateQueue(QueueDefinition(name="q")))
     queues.run_blocking(
@@ -84,6 +85,7 @@ def test_compacting_erases_deleted_messages_from_files(tmp_path: Path) -> None:
 
 
 def test_stored_message_is_found_in_the_file(tmp_path: Path) -> None:
+    """The other tests search the file for the secret; here it is found before it is deleted."""
     _open_with_message(tmp_path / "q.db").close()
 
     assert SECRET.encode() in (tmp_path / "q.db").read_bytes()
@@ -114,7 +116,7 @@ def test_rejects_an_unknown_operation() -> None:
         queues.run_blocking(Strange())
 
 
-def test_the_messages_of_one_moment_share_a_commit(tmp_path: Path) -> None:
+def test_concurrent_sends_share_commits(tmp_path: Path) -> None:
     import asyncio
 
     async def at_once(queues: EmbeddedQueues) -> None:

@@ -1,6 +1,4 @@
-"""A waiting receive is woken by new messages, in this process and from another, and costs nothing while it
-waits.
-"""
+"""Waiting receives of the embedded queues: woken in this process and by another one, cancelled, closed."""
 
 from __future__ import annotations
 
@@ -53,14 +51,16 @@ def queues(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EmbeddedQ
 
 @pytest.fixture
 def no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Disable the poll once a second, so that only a wake-up can end a wait in time."""
     monkeypatch.setattr(engine, "QUEUE_LOOK_AGAIN_S", NEVER_S)
 
 
 def _create(queues: EmbeddedQueues) -> None:
+    """Create the four queues of these tests."""
     for definition in (
         QueueDefinition(name="plain"),
         QueueDefinition(name="dead"),
-        QueueDefinition(name="dying", dead_letters="dead", receives_max=1),
+        QueueDefinition(name="dying", dead_letters="dead", max_receives=1),
         QueueDefinition(name="order.fifo", fifo=True),
     ):
         queues.run_blocking(CreateQueue(definition))
@@ -73,7 +73,7 @@ def _send(queues: EmbeddedQueues, queue: str, body: str, **parts: object) -> Non
 def _receive_while(
     queues: EmbeddedQueues, queue: str, act: Callable[[], None]
 ) -> tuple[IncomingMessage, ...]:
-    """Return the messages of a receive that already waits while `act` runs."""
+    """Start a receive, run `act` while it waits, and return the received messages."""
 
     async def both() -> tuple[IncomingMessage, ...]:
         waiting = asyncio.create_task(queues.run(ReceiveMessages(queue, wait_s=WAIT_S)))
@@ -195,7 +195,7 @@ def test_deleting_the_queue_fails_waiting_receivers(queues: EmbeddedQueues) -> N
         _receive_while(queues, "plain", lambda: queues.run_blocking(DeleteQueue("plain")))
 
 
-def test_cancelled_receiver_leaves_no_state(queues: EmbeddedQueues) -> None:
+def test_cancelled_receiver_is_no_longer_registered(queues: EmbeddedQueues) -> None:
     async def cancel_receive() -> None:
         waiting = asyncio.create_task(queues.run(ReceiveMessages("plain", wait_s=WAIT_S)))
         while not queues._waiters._by_queue:
@@ -240,12 +240,14 @@ def test_waiting_commits_nothing(queues: EmbeddedQueues) -> None:
 
 @pytest.fixture
 def shared_queues(tmp_path: Path) -> Iterator[EmbeddedQueues]:
+    """Yield queues on a file that another process can open."""
     with open_queues(tmp_path / "queues.db") as opened:
         _create(opened)
         yield opened
 
 
 def _send_from_another_process(path: Path) -> None:
+    """Send one message with a process of its own."""
     subprocess.run([sys.executable, "-c", SEND, path], cwd=ROOT, check=True, timeout=60)
 
 
@@ -279,7 +281,9 @@ def test_closing_removes_the_pipe(shared_queues: EmbeddedQueues, tmp_path: Path)
     assert list(folder.iterdir()) == []
 
 
-def test_wait_ends_without_a_pipe(shared_queues: EmbeddedQueues, tmp_path: Path) -> None:
+def test_waiting_receiver_polls_if_no_pipe_can_be_created(
+    shared_queues: EmbeddedQueues, tmp_path: Path
+) -> None:
     (tmp_path / f"queues.db{wakeup_pipe.FOLDER_SUFFIX}").write_text("in the way")
 
     received = _receive_while(
@@ -313,4 +317,5 @@ def test_message_in_flight_is_invisible_to_other_processes(
 
 
 def _nothing(_: object) -> None:
+    """Return None, so that a call with a result can be used as an action."""
     return

@@ -1,6 +1,4 @@
-"""The embedded engine against a plain model of a FIFO queue: random operations get the same answers from
-both.
-"""
+"""Property test: random operations on an embedded FIFO queue get the same answers as a plain model."""
 
 from __future__ import annotations
 
@@ -26,11 +24,13 @@ from holdfast.stores.queues.embedded import open_queues
 from .fake_clock import FakeClock
 
 LIVE, DEAD = "live.fifo", "dead.fifo"
-VISIBILITY_S, RECEIVES_MAX, WINDOW_S = 30, 2, 300
+VISIBILITY_S, MAX_RECEIVES, WINDOW_S = 30, 2, 300
 
 
 @dataclass
 class Message:
+    """A message of the model; `due` is when it may be received."""
+
     body: str
     group: str
     due: float
@@ -47,6 +47,7 @@ class Model:
     seen: dict[str, float] = field(default_factory=dict)
 
     def send(self, body: str, group: str, now: float) -> None:
+        """Add the message, unless its body was sent within the deduplication window."""
         if self.seen.get(body, -WINDOW_S) <= now - WINDOW_S:
             self.seen[body] = now
             self.live.append(Message(body, group, now))
@@ -55,7 +56,7 @@ class Model:
         """Return the receivable messages after moving dead heads of groups to the dead letters."""
         while True:
             ready = [each for each in self.heads() if each.due <= now]
-            over = [each for each in ready if each.receives >= RECEIVES_MAX]
+            over = [each for each in ready if each.receives >= MAX_RECEIVES]
             if not over:
                 return ready
             for each in over:
@@ -63,12 +64,14 @@ class Model:
                 self.dead.append(Message(each.body, each.group, now))
 
     def heads(self) -> list[Message]:
+        """Return the first message of each group."""
         first: dict[str, Message] = {}
         for each in self.live:
             first.setdefault(each.group, each)
         return list(first.values())
 
     def redrive(self, now: float) -> int:
+        """Move all dead letters to the end of the live queue and return how many."""
         moved, self.dead = self.dead, []
         self.live += [Message(each.body, each.group, now) for each in moved]
         return len(moved)
@@ -101,7 +104,7 @@ def test_fifo_queue_matches_the_model(steps: list[tuple[str, int, str]]) -> None
                     fifo=True,
                     visibility_s=VISIBILITY_S,
                     dead_letters=DEAD,
-                    receives_max=RECEIVES_MAX,
+                    max_receives=MAX_RECEIVES,
                 )
             )
         )

@@ -1,4 +1,4 @@
-"""The embedded engine with a clock moved by hand: windows, retention, long visibility, ages."""
+"""The embedded queues with a clock moved by hand: deduplication window, retention, delays and ages."""
 
 from __future__ import annotations
 
@@ -38,13 +38,14 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def queues(clock: FakeClock) -> Iterator[EmbeddedQueues]:
+    """Yield a FIFO queue, a standard queue that allows one receive, and its dead-letter queue."""
     with open_queues(clock=clock) as opened:
         opened.run_blocking(CreateQueue(QueueDefinition(name=FIFO, fifo=True, retention_s=3600)))
         opened.run_blocking(CreateQueue(QueueDefinition(name=DEAD)))
         opened.run_blocking(
             CreateQueue(
                 QueueDefinition(
-                    name=PLAIN, retention_s=3600, dead_letters=DEAD, receives_max=1, visibility_s=30
+                    name=PLAIN, retention_s=3600, dead_letters=DEAD, max_receives=1, visibility_s=30
                 )
             )
         )
@@ -52,17 +53,20 @@ def queues(clock: FakeClock) -> Iterator[EmbeddedQueues]:
 
 
 def _send(queues: EmbeddedQueues, body: str, group: str = "g", deduplication: str = "") -> SentMessage:
+    """Send a message to the FIFO queue; its deduplication id is its body unless one is given."""
     message = OutgoingMessage(body=body, group=group, deduplication=deduplication or body)
     return queues.run_blocking(SendMessages(FIFO, (message,)))[0]
 
 
 def _send_plain(queues: EmbeddedQueues, *bodies: str, delay_s: int | None = None) -> None:
+    """Send messages to the standard queue."""
     queues.run_blocking(
         SendMessages(PLAIN, tuple(OutgoingMessage(body=body, delay_s=delay_s) for body in bodies))
     )
 
 
 def _make_dead_letter(queues: EmbeddedQueues, clock: FakeClock, body: str) -> None:
+    """Send a message and let its only receive time out, so that it becomes a dead letter."""
     _send_plain(queues, body)
     _receive(queues, PLAIN)
     clock.advance(31)
@@ -82,6 +86,7 @@ def _describe(queues: EmbeddedQueues, queue: str) -> QueueDescription:
 
 
 def _rows(queues: EmbeddedQueues, table: str) -> int:
+    """Count the rows of a table in the file."""
     with queues.database.read_connection() as connection:
         return int(connection.execute(f"SELECT count(*) FROM {table}").get)
 

@@ -1,4 +1,4 @@
-"""`holdfast queues`: backlogs, dead letters and redrives; refusals in one line."""
+"""The command `holdfast queues` on embedded queues: list, show and redrive, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ SYSTEM = "tests.unit.stores.queues.desk:SYSTEM"
 
 @pytest.fixture(autouse=True)
 def _desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the system `desk` by an entry point, and run in an empty folder."""
     record = tmp_path / "installed" / "desk-1.dist-info"
     record.mkdir(parents=True)
     (record / "METADATA").write_text("Metadata-Version: 2.1\nName: desk\nVersion: 1\n")
@@ -48,6 +49,7 @@ def dead_letter_queue(tmp_path: Path) -> None:
 
 
 def _make_dead_letter(queues: EmbeddedQueues) -> None:
+    """Receive and release the first ticket; the next receive makes it a dead letter and holds the second."""
     (first,) = queues.run_blocking(ReceiveMessages("tickets-test.fifo"))
     queues.run_blocking(ChangeVisibility("tickets-test.fifo", (first.receipt,), 0))
     (second,) = queues.run_blocking(ReceiveMessages("tickets-test.fifo"))
@@ -55,6 +57,7 @@ def _make_dead_letter(queues: EmbeddedQueues) -> None:
 
 
 def _run(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    """Run `holdfast queues`, check its exit code and return what it printed."""
     with pytest.raises(SystemExit) as ended:
         main(["queues", *words])
     output = capsys.readouterr()
@@ -63,6 +66,7 @@ def _run(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
 
 
 def _run_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    """Run `holdfast queues … --json` and return the parsed output."""
     return json.loads(_run(capsys, *words, "--json"))
 
 
@@ -130,7 +134,7 @@ def test_dead_letters_are_shown_and_stay(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.usefixtures("dead_letter_queue")
-def test_dead_letter_text_cannot_style_or_control_the_terminal(
+def test_message_text_cannot_style_or_control_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with open_queues(tmp_path / "data" / "queues.db") as queues:

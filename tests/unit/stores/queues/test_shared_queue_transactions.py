@@ -1,4 +1,4 @@
-"""Units that share a transaction share cached facts about a queue, while those facts still hold."""
+"""Embedded queues: units that share a transaction share cached rows, and see changes of the catalog."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def _send() -> SendMessages:
 
 
 def _open(folder: Path) -> EmbeddedQueues:
+    """Open queues in the folder, with one queue."""
     queues = open_queues(folder / "queues.db")
     queues.run_blocking(CreateQueue(QUEUE))
     return queues

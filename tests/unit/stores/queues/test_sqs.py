@@ -1,7 +1,6 @@
-"""The SQS engine in situations that a working server never produces: failures, unknown outcomes, partial
-batches.
+"""The SQS engine with a fake SDK client: failures, unknown outcomes, partial batches and error mapping.
 
-A fake SDK client gives the answers of the test; everything above it is real.
+The fake client gives the answers of the test; everything above it is real.
 """
 
 from __future__ import annotations
@@ -48,6 +47,7 @@ REFUSED = sdk.EndpointConnectionError(endpoint_url=URL)
 
 
 def client_error(code: str, status: int = 400, text: str = "told so") -> Exception:
+    """Return the SDK's error for a response of the service with this code."""
     response = {"Error": {"Code": code, "Message": text}, "ResponseMetadata": {"HTTPStatusCode": status}}
     error: Exception = sdk.ClientError(response, "Any")
     return error
@@ -57,7 +57,7 @@ THROTTLED, FAILED = client_error("RequestThrottled"), client_error("InternalFail
 
 
 class FakeClient:
-    """A fake client that answers each call with the next of `answers`, raises those that are errors, and
+    """A fake SDK client that answers each call with the next of `answers`, raises those that are errors, and
     records the calls.
     """
 
@@ -81,6 +81,8 @@ class FakeClient:
 
 
 def engine(client: FakeClient) -> SQSQueues:
+    """Return an engine on the client that retries without waiting."""
+
     async def no_sleep(_: float) -> None:
         return
 
@@ -89,6 +91,7 @@ def engine(client: FakeClient) -> SQSQueues:
 
 
 def run(client: FakeClient, operation: Operation[R]) -> R:
+    """Run one operation on a new engine and close it."""
     queues = engine(client)
     try:
         return asyncio.run(queues.run(operation))
@@ -103,6 +106,7 @@ FIFO = SendMessages(
 
 
 def successful(*numbers: int) -> dict[str, Any]:
+    """Return the response of a send that accepted the messages with these numbers."""
     return {"Successful": [{"Id": str(number), "MessageId": f"id{number}"} for number in numbers]}
 
 
@@ -202,6 +206,7 @@ def test_parts_of_seconds_are_rounded_up() -> None:
 
 
 def _dead_letter(id: str) -> dict[str, Any]:
+    """Return a received dead letter as SQS describes it."""
     system = {
         "SentTimestamp": "1800000000000",
         "ApproximateReceiveCount": "1",

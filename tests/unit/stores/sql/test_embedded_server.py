@@ -19,7 +19,7 @@ from holdfast.core.errors import RowAlreadyExists, SettingsError, StoreClosed, S
 from holdfast.operations.sql import Statement
 from holdfast.stores.sql.postgres import EmbeddedServer, open_embedded_postgres
 from holdfast.stores.sql.postgres.embedded import (
-    SOCKET_PATH_BYTES_MAX,
+    MAX_SOCKET_PATH_BYTES,
     TEMPORARY_CONFIGURATION,
     find_running_server,
     stop_abandoned_server,
@@ -40,6 +40,7 @@ def stopped_folder() -> Iterator[Path]:
 
 
 def server_over(folder: Path) -> EmbeddedServer:
+    """Return a server over this folder, not started, without durability."""
     # These tests simulate no power loss.
     return EmbeddedServer(folder, configuration=TEMPORARY_CONFIGURATION)
 
@@ -93,7 +94,7 @@ def test_socket_folder_is_private_and_has_a_short_name(stopped_folder: Path) -> 
         socket_folder = Path(server.ensure_running().socket_folder)
         assert stat.S_IMODE(socket_folder.stat().st_mode) == 0o700
         (socket,) = (path for path in socket_folder.iterdir() if path.is_socket())
-        assert len(os.fsencode(socket)) <= SOCKET_PATH_BYTES_MAX
+        assert len(os.fsencode(socket)) <= MAX_SOCKET_PATH_BYTES
         server.release()
         assert not socket_folder.exists()
     finally:
@@ -101,7 +102,7 @@ def test_socket_folder_is_private_and_has_a_short_name(stopped_folder: Path) -> 
         (deep / "server").rename(stopped_folder / "server")
 
 
-def test_listens_to_no_network(stopped_folder: Path) -> None:
+def test_server_listens_to_no_network_and_is_durable(stopped_folder: Path) -> None:
     engine = open_embedded_postgres(stopped_folder)
     with closing(engine):
         shown = asyncio.run(engine.run(Statement(text="SHOW listen_addresses"))).rows
@@ -131,6 +132,7 @@ def test_server_log_contains_no_row_values(stopped_folder: Path) -> None:
 
 
 def _outcome(work: object) -> Exception | None:
+    """Run the coroutine and return its error, or None."""
     try:
         asyncio.run(work)  # type: ignore[arg-type]
     except Exception as error:
@@ -234,7 +236,7 @@ def test_process_exit_without_closing_stops_the_server(stopped_folder: Path) -> 
     assert find_running_server(stopped_folder) is None
 
 
-def test_forked_child_must_open_its_own_and_stops_nothing(stopped_folder: Path) -> None:
+def test_forked_child_cannot_use_the_engine_nor_stop_the_server(stopped_folder: Path) -> None:
     code = (
         "import asyncio, os; from pathlib import Path; from holdfast.core.errors import SettingsError; "
         "from holdfast.stores.sql.postgres import open_embedded_postgres; from holdfast.operations.sql "

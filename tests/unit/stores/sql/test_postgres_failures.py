@@ -1,4 +1,4 @@
-"""Every failure that PostgreSQL names is mapped to one of our errors, by what the caller can do."""
+"""Error mapping of PostgreSQL, with made-up driver errors: every SQLSTATE and connection failure."""
 
 from __future__ import annotations
 
@@ -59,6 +59,7 @@ KINDS: list[tuple[str, type[HoldfastError]]] = [
 
 
 def make_error(state: str, text: str = "Jane Doe") -> psycopg.Error:
+    """Return the driver's error for this SQLSTATE."""
     return errors.lookup(state)(text)
 
 

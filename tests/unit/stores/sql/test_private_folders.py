@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL below private folders, for root and for an ordinary user."""
+"""The embedded PostgreSQL server below private folders, for root and for an ordinary user."""
 
 from __future__ import annotations
 
@@ -101,9 +101,11 @@ class Home:
         return self.folder / "data"
 
     def command(self, *arguments: str | Path, without: int = SYS_PTRACE) -> list[str]:
+        """Return the command line that runs Python with these arguments, without one capability."""
         return [sys.executable, "-c", WITHOUT, str(without), *map(str, arguments)]
 
     def variables(self) -> dict[str, str]:
+        """Return the environment variables of the process: packages and temporary files below the home."""
         found = os.pathsep.join([str(self.environment), *sys.path])
         return {**os.environ, "PYTHONPATH": found, "TMPDIR": str(self.folder / "temporary")}
 
@@ -129,11 +131,13 @@ class Home:
         assert process.returncode == 0
 
     def copies(self) -> list[Path]:
+        """Return the copies of PostgreSQL's programs."""
         return sorted(self.place.iterdir())
 
 
 @contextmanager
 def make_home(user: int) -> Iterator[Home]:
+    """Create a private home of this user, with a copy of the installed package; remove it at the end."""
     folder, place = (Path(tempfile.mkdtemp(prefix="holdfast-test-")) for _ in range(2))
     home = Home(folder, place, user)
     place.chmod(0o755)
@@ -154,11 +158,13 @@ def make_home(user: int) -> Iterator[Home]:
 
 
 def find_ordinary_user() -> int:
+    """Return the id of a user that is not root."""
     return pwd.getpwnam("nobody").pw_uid if IS_ROOT else os.geteuid()
 
 
 @pytest.fixture(scope="module")
 def private_home() -> Iterator[Home]:
+    """Create a private home of the user who runs the tests."""
     with make_home(os.geteuid()) as home:
         yield home
 
@@ -215,6 +221,7 @@ def test_an_ordinary_user_has_data_and_environment_in_a_private_home() -> None:
 
 @for_root
 def test_roots_temporary_server_needs_no_folder_that_others_may_enter(private_environment: Home) -> None:
+    """Its data are below the private home; only its socket is outside."""
     server = EmbeddedServer(None)
     server.use()
     try:

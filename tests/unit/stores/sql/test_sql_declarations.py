@@ -1,4 +1,4 @@
-"""Declared statements: allowed reads, the clock they use, and their use in transactions."""
+"""Declarations of SQL statements, checked without a database: reads, the database's clock, transactions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The grants of component roles after a migration: they may read the schema version, and lose former
-rights.
-"""
+"""Generated grants of component roles, run on a real PostgreSQL: the schema version, and lost grants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SQL settings: the selected engine, and values refused before anything is opened."""
+"""SQL settings: which engine they select, and invalid values that are refused before anything is opened."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from holdfast.core.errors import SettingsError
 
 
 def load(**variables: str) -> Settings:
+    """Load settings from these variables alone."""
     return Settings.load(environ={f"HOLDFAST_{name.upper()}": value for name, value in variables.items()})
 
 

@@ -1,1 +1,1 @@
-"""The SQLite layer: opening, reading, committing, turns between processes, leases, and error mapping."""
+"""Tests of the SQLite layer: opening, reading, committing, locks between processes, leases, error mapping."""

@@ -1,6 +1,4 @@
-"""The smallest store on the SQLite layer: each unit of work writes a pair of rows, so that half a unit
-shows.
-"""
+"""The smallest store on the SQLite layer: a unit of work writes a pair of rows, so that half a unit shows."""
 
 from __future__ import annotations
 
@@ -28,6 +26,7 @@ SCHEMA = Schema(
 
 
 def open_pairs(path: str | os.PathLike[str], tuning: Tuning | None = None) -> Database:
+    """Open a database of pairs, creating it if it is missing."""
     return Database.open(path, SCHEMA, tuning or Tuning())
 
 

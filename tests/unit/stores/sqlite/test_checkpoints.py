@@ -1,4 +1,4 @@
-"""Checkpoints erase deleted data from the write-ahead log: when no unit is written, and soon in any case."""
+"""Checkpoints of a SQLite file: when the write-ahead log is emptied, so that it keeps no deleted data."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ SECRET = b"the words of a customer"
 SOON = Tuning(log_quiet_s=0.01, secure_delete=True)
 
 
-def _wal_bytes(database: Database) -> Path:
+def _wal_path(database: Database) -> Path:
+    """Return the path of the write-ahead log."""
     return Path(database.path + "-wal")
 
 
 def _wait_until_emptied(database: Database) -> None:
     """Wait until the committer's thread has emptied the log, which it does not announce."""
-    while _wal_bytes(database).stat().st_size:
+    while _wal_path(database).stat().st_size:
         time.sleep(0.005)
 
 
@@ -43,13 +44,13 @@ def test_log_is_not_emptied_before_the_quiet_period(tmp_path: Path) -> None:
     with open_pairs(tmp_path / "pairs.db", Tuning(log_quiet_s=1000)) as database:
         database.write(pair(1, SECRET))
 
-        assert SECRET in _wal_bytes(database).read_bytes()
+        assert SECRET in _wal_path(database).read_bytes()
 
 
 def test_the_log_of_a_process_that_was_killed_is_emptied_without_a_write(tmp_path: Path) -> None:
     with open_pairs(tmp_path / "pairs.db", Tuning(log_quiet_s=1000)) as killed:
         killed.write(pair(1))
-        assert _wal_bytes(killed).stat().st_size
+        assert _wal_path(killed).stat().st_size
         with open_pairs(tmp_path / "pairs.db", SOON) as heir:
             _wait_until_emptied(heir)
             assert numbers_in(heir) == {1}
@@ -62,7 +63,7 @@ def test_log_is_emptied_once_its_reader_ends(tmp_path: Path) -> None:
             assert reading.execute("SELECT count(*) FROM pair").get == 2
             for number in range(2, 5):
                 database.write(pair(number))
-            assert _wal_bytes(database).stat().st_size
+            assert _wal_path(database).stat().st_size
             assert reading.execute("SELECT count(*) FROM pair").get == 2
 
         _wait_until_emptied(database)
@@ -76,7 +77,7 @@ def test_writes_that_never_pause_do_not_keep_the_log_for_ever(tmp_path: Path) ->
         for number in range(3):
             database.write(pair(number))
             # A unit checks before its own commit writes to the log.
-            database.write(lambda _: sizes.append(_wal_bytes(database).stat().st_size))
+            database.write(lambda _: sizes.append(_wal_path(database).stat().st_size))
         assert numbers_in(database) == {0, 1, 2}
 
     assert sizes == [0, 0, 0]

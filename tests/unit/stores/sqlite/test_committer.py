@@ -1,4 +1,4 @@
-"""Units of work: shared transactions, failures that affect one unit alone, and after-commit callbacks."""
+"""Units of work on the SQLite layer: shared transactions, failed units, callbacks, and closing."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class CommitterBlock:
         assert self._running.wait(30)
 
     def release(self) -> None:
+        """Let the blocked committer continue."""
         self._pulled.set()
 
     def _wait(self, _: apsw.Connection) -> None:
@@ -64,7 +65,7 @@ def test_failed_unit_does_not_fail_others_in_its_transaction(file_database: Data
     assert numbers_in(file_database) == {1, 3}
 
 
-def test_no_receipt_is_settled_before_the_commit(file_database: Database) -> None:
+def test_no_future_completes_before_the_commit(file_database: Database) -> None:
     observed: list[bool] = []
     plug = CommitterBlock(file_database)
     first = file_database.submit(pair(1))
@@ -93,7 +94,7 @@ def test_queued_units_commit_in_bounded_transactions(tmp_path: Path) -> None:
         assert database.committer.commits == 3
 
 
-def test_a_transaction_ends_when_its_turn_has_lasted_long_enough(tmp_path: Path) -> None:
+def test_a_transaction_ends_once_it_held_the_write_lock_long_enough(tmp_path: Path) -> None:
     with open_pairs(tmp_path / "pairs.db", Tuning(lock_hold_ms_max=1)) as database:
         plug = CommitterBlock(database)
         later = database.submit(pair(1))
@@ -225,7 +226,7 @@ def test_truncates_the_log_once_readers_release_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
-def test_missing_file_rejects_writes(tmp_path: Path, how: str) -> None:
+def test_deleted_moved_or_replaced_file_rejects_writes(tmp_path: Path, how: str) -> None:
     path = tmp_path / "pairs.db"
     with open_pairs(path) as database:
         database.write(pair(1))

@@ -1,4 +1,4 @@
-"""`Database.open`: new files, refused files, and foreign files left alone."""
+"""`Database.open` and `close` on SQLite files: new, foreign, damaged, shared and older files."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_an_sqlite_that_can_corrupt_the_file_is_refused(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.51.3", "3.54.1", "4.0.0"])
-def test_an_sqlite_without_that_bug_is_accepted(version: str) -> None:
+def test_an_sqlite_that_is_safe_for_several_writers_is_accepted(version: str) -> None:
     require_sqlite(version)
 
 
@@ -227,6 +227,7 @@ def test_many_processes_can_make_the_same_file_at_once(tmp_path: Path) -> None:
 
 
 def test_a_script_that_forgets_to_close_still_ends_cleanly(tmp_path: Path) -> None:
+    """Its write is committed, and the log is moved into the file."""
     script = (
         "import sys; from tests.unit.stores.sqlite.pairs import *; d = open_pairs(sys.argv[1]); "
         "d.submit(pair(1))"
@@ -248,10 +249,12 @@ SECOND = Migration(2, "ALTER TABLE pair ADD COLUMN colour TEXT")
 
 
 def with_step(step: Migration) -> Schema:
+    """Return the schema of pairs with one more migration."""
     return Schema(APPLICATION, (*SCHEMA.migrations, step))
 
 
 def version_of(path: Path) -> object:
+    """Return the schema version of the file."""
     connection = apsw.Connection(str(path))
     try:
         return connection.pragma("user_version")

@@ -1,4 +1,4 @@
-"""Every driver error is mapped to one of ours, with its cause."""
+"""Error mapping of the SQLite driver: every error class becomes one of ours, with its cause."""
 
 from __future__ import annotations
 

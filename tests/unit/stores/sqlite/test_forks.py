@@ -1,4 +1,4 @@
-"""A forked child is refused its parent's database, and cannot disturb the parent."""
+"""A forked child process cannot use its parent's database, and does not disturb the parent."""
 
 from __future__ import annotations
 
@@ -71,6 +71,7 @@ def test_a_file_closed_before_the_fork_can_be_opened_in_the_child(tmp_path: Path
 
 
 def _run_script(script: str, path: str) -> str:
+    """Run the script in another process and return its output; fail if it writes an error."""
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script, path]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr == ""

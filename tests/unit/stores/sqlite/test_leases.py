@@ -1,4 +1,4 @@
-"""Leases: one holder at a time, taken over after expiry, with former holders fenced from writing."""
+"""Leases in a SQLite file: one holder at a time, takeover after expiry, and fencing of former holders."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ def now() -> FakeNow:
 
 
 def take(leases: Leases, name: str = "reaper") -> Lease:
+    """Take the lease; fail if another process holds it."""
     lease = leases.take(name)
     assert lease is not None
     return lease

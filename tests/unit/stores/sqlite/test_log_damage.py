@@ -1,6 +1,4 @@
-"""A damaged write-ahead log is refused and left alone; leftovers of a crash or of other programs are not
-damage.
-"""
+"""Damage of the write-ahead log: a damaged log is refused and left alone, what a crash leaves is accepted."""
 
 from __future__ import annotations
 
@@ -44,24 +42,29 @@ def crashed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def path(crashed_folder: Path, tmp_path: Path) -> Path:
+    """Return a copy of the crashed file with its log."""
     for name in ("pairs.db", "pairs.db-wal"):
         shutil.copy(crashed_folder / name, tmp_path / name)
     return tmp_path / "pairs.db"
 
 
 def log_of(path: Path) -> Path:
+    """Return the path of the write-ahead log."""
     return path.with_name(path.name + "-wal")
 
 
 def frames_in(log: Path) -> int:
+    """Return the number of whole frames in the log."""
     return (log.stat().st_size - HEADER_BYTES) // FRAME_BYTES
 
 
 def offset(frame: int) -> int:
+    """Return where the frame with this number begins."""
     return HEADER_BYTES + (frame - 1) * FRAME_BYTES
 
 
 def damage(log: Path, at: int, count: int = 10) -> None:
+    """Invert `count` bytes of the log from the offset `at` on."""
     with log.open("r+b") as file:
         file.seek(at)
         old = file.read(count)
@@ -70,7 +73,7 @@ def damage(log: Path, at: int, count: int = 10) -> None:
 
 
 def refusal(path: Path, schema: Schema = SCHEMA) -> str:
-    """Return the refusal to open the file; both files must be unchanged."""
+    """Return the message of the refusal to open the file; both files must be unchanged."""
     before = path.read_bytes() if path.exists() else b"", log_of(path).read_bytes()
     with pytest.raises(StoreFileError) as refused:
         Database.open(path, schema)

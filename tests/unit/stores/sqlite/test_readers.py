@@ -1,4 +1,4 @@
-"""Reading during commits: from many threads, consistently, and never uncommitted data."""
+"""Reads of a SQLite database, on a file and in memory: snapshots, threads, closing and errors."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ COUNT = "SELECT count(*) FROM pair"
 
 
 def run_in_thread(action: Callable[[], object]) -> None:
+    """Run the action in another thread and raise its error here."""
     failures: list[BaseException] = []
 
     def run() -> None:
@@ -142,7 +143,7 @@ def test_closed_database_refuses_reads(database: Database) -> None:
             way()
 
 
-def test_closing_waits_for_a_running_read(file_database: Database) -> None:
+def test_running_read_finishes_after_the_database_is_closed(file_database: Database) -> None:
     reading, closed, counted = threading.Event(), threading.Event(), []
 
     def pause(*_: object) -> int:

@@ -17,6 +17,7 @@ from tests.unit.stores.sqlite.pairs import open_pairs, pair
 
 
 def main(path: str, first: int, threads: int, count: int) -> None:
+    """Write pairs numbered from `first` with this many threads, at most `count` pairs each."""
     database = open_pairs(path)
     numbers = itertools.count(first)
     asked_to_stop = threading.Event()

@@ -89,10 +89,12 @@ class Outbox(Generic[M]):
 
     @property
     def append(self) -> Pattern[[OutboxItem], Put[OutboxItem]]:
+        """The pattern that enqueues, to grant to a component that writes messages."""
         return self.pattern_set.append
 
     @property
     def reads(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that read, to grant to a component."""
         return (self.pattern_set.waiting, self.pattern_set.items, self.pattern_set.counter)
 
     @property
@@ -108,10 +110,12 @@ class Outbox(Generic[M]):
 
     @property
     def writes(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that write, of enqueuing components and of the relay."""
         return (self.pattern_set.append, self.pattern_set.count, *self.relay_patterns)
 
     @property
     def patterns(self) -> tuple[Pattern[..., Any], ...]:
+        """All patterns, for the system's declaration."""
         return (*self.reads, *self.writes)
 
     # --- enqueue --------------------------------------------------------------------------------------------
@@ -156,8 +160,9 @@ class Outbox(Generic[M]):
     # --- relay ----------------------------------------------------------------------------------------------
 
     async def relay(self, stores: Stores, aggregate: str | None = None) -> RelayReport:
-        """Send the unsent messages of one aggregate or of all, and return the counts. Safe in several
-        processes at once.
+        """Send the unsent messages of one aggregate or of all, and return the counts.
+
+        Safe in several processes at once.
         """
         relay = Relay(self, stores)
         if aggregate is not None:
@@ -167,7 +172,8 @@ class Outbox(Generic[M]):
         return relay.report
 
     async def list_unsent(self, stores: Stores, *statuses: OutboxStatus) -> list[UnsentMessage]:
-        """Return the unsent messages, pending and dead, or only those with the given statuses, oldest first.
+        """Return the unsent messages, pending and dead, or only those with the given statuses, oldest
+        first.
         """
         found: list[UnsentMessage] = []
         for status in statuses or tuple(OutboxStatus):
@@ -184,6 +190,7 @@ class Outbox(Generic[M]):
 
 
 def _to_unsent_message(row: Row[OutboxItem], queue: str) -> UnsentMessage:
+    """Return the row of the index as an unsent message of the queue."""
     return UnsentMessage(
         outbox=row[OutboxItem.outbox],
         aggregate=row[OutboxItem.aggregate],

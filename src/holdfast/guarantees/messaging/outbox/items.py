@@ -125,6 +125,9 @@ class SendItem(QueueOperation[Any, requests.SentMessage]):
     kind = "SendMessage"
 
     def build_request(self, environment: str) -> requests.SendMessages:
+        """Return the send, with the item's id and correlation id as attributes; on a FIFO queue with group
+        and deduplication.
+        """
         item, fifo = self.item, self.queue.fifo
         correlation = {} if item.correlation is None else {CORRELATION_ATTRIBUTE: item.correlation}
         outgoing = requests.OutgoingMessage(

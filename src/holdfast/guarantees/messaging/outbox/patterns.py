@@ -40,8 +40,9 @@ _AGGREGATE: Final = "a-1"
 
 
 class OutboxPatterns:
-    """The patterns of one outbox. Writers need `append`, and `counter` and `count` if the outbox numbers; a
-    relay needs the rest.
+    """The patterns of one outbox.
+
+    Writers need `append`, and `counter` and `count` if the outbox numbers; a relay needs the rest.
     """
 
     def __init__(self, name: str, queue: Queue[Any], prefix: str, rate: Rate, shards: int) -> None:
@@ -67,6 +68,7 @@ class OutboxPatterns:
     def _build_pattern(
         self, number: int, name: str, purpose: str, function: Callable[P, O], *, example: Example
     ) -> Pattern[P, O]:
+        """Build a pattern; its id is the prefix and `number`, its name begins with the outbox."""
         spoken = f"{self._name.replace('-', '_')}_outbox_{name}"
         id = f"{self._prefix}{number}"
         return build_pattern(
@@ -75,6 +77,7 @@ class OutboxPatterns:
 
     def _build_append(self) -> Pattern[[OutboxItem], Put[OutboxItem]]:
         """Build the pattern that creates an item."""
+
         def append(item: OutboxItem) -> Put[OutboxItem]:
             return OutboxItem.create(item)
 
@@ -84,6 +87,7 @@ class OutboxPatterns:
 
     def _build_waiting(self) -> Pattern[[OutboxStatus, int], SelectQuery[OutboxItem]]:
         """Build the query of the items of a shard with one status, oldest first, without their bodies."""
+
         def waiting(status: OutboxStatus, shard: int) -> SelectQuery[OutboxItem]:
             return OutboxItem.by_status(self._name, status, shard).query().select(*INDEXED_ATTRIBUTES)
 
@@ -94,6 +98,7 @@ class OutboxPatterns:
 
     def _build_items(self) -> Pattern[[str], Query[OutboxItem]]:
         """Build the consistent read of an aggregate's first items, in order."""
+
         def items(aggregate: str) -> Query[OutboxItem]:
             return OutboxItem.of(self._name, aggregate).query().page(PAGE_ITEMS).consistent()
 
@@ -103,6 +108,7 @@ class OutboxPatterns:
 
     def _build_take_turn(self) -> Pattern[[OutboxTurn, datetime], Put[OutboxTurn]]:
         """Build the put of a turn that is free, has ended, or has the same owner."""
+
         def take_turn(turn: OutboxTurn, now: datetime) -> Put[OutboxTurn]:
             is_free = OutboxTurn.owner.not_exists() | (OutboxTurn.until <= now)
             return OutboxTurn.put(turn).when(is_free | (OutboxTurn.owner == turn.owner))
@@ -117,6 +123,7 @@ class OutboxPatterns:
 
     def _build_give_turn(self) -> Pattern[[OutboxTurn], Delete[OutboxTurn]]:
         """Build the deletion of a turn by its owner."""
+
         def give_turn(turn: OutboxTurn) -> Delete[OutboxTurn]:
             return OutboxTurn.of(self._name, turn.aggregate).delete().when(OutboxTurn.owner == turn.owner)
 
@@ -125,6 +132,8 @@ class OutboxPatterns:
         )
 
     def _build_send(self, queue: Queue[Any]) -> Pattern[[OutboxItem], SendItem]:
+        """Build the send of an item to the queue."""
+
         def send(item: OutboxItem) -> SendItem:
             return SendItem(queue, item)
 
@@ -132,6 +141,7 @@ class OutboxPatterns:
 
     def _build_remove(self) -> Pattern[[OutboxItem], Delete[OutboxItem]]:
         """Build the deletion of an item by its id."""
+
         def remove(item: OutboxItem) -> Delete[OutboxItem]:
             at = OutboxItem.of(self._name, item.aggregate)
             return at.delete(item.sequence, item.part).when(OutboxItem.id == item.id)
@@ -142,6 +152,7 @@ class OutboxPatterns:
 
     def _build_keep(self) -> Pattern[[OutboxItem, OutboxItem], Put[OutboxItem]]:
         """Build the put of a changed item, on condition that its status and attempts are as read."""
+
         def keep(item: OutboxItem, seen: OutboxItem) -> Put[OutboxItem]:
             is_as_seen = (OutboxItem.status == seen.status) & (OutboxItem.attempts == seen.attempts)
             return OutboxItem.put(item).when(OutboxItem.id == seen.id, is_as_seen)
@@ -150,6 +161,8 @@ class OutboxPatterns:
         return self._build_pattern(8, "keep", purpose, keep, example=(self._example_item, self._example_item))
 
     def _build_counter(self) -> Pattern[[str], Get[OutboxCounter]]:
+        """Build the consistent read of an aggregate's counter."""
+
         def counter(aggregate: str) -> Get[OutboxCounter]:
             return OutboxCounter.of(self._name, aggregate).get().consistent()
 
@@ -159,6 +172,7 @@ class OutboxPatterns:
 
     def _build_count(self) -> Pattern[[str, int, int], Put[OutboxCounter]]:
         """Build the put of the counter, on condition that it is as read."""
+
         def count(aggregate: str, last: int, seen: int) -> Put[OutboxCounter]:
             put = OutboxCounter.put(OutboxCounter(outbox=self._name, aggregate=aggregate, last=last))
             return put.when(OutboxCounter.last == seen) if seen else put.if_absent()

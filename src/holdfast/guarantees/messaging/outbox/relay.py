@@ -1,5 +1,4 @@
-"""The relay of an outbox: send the items of one aggregate at a time under a turn, in order, and remove each
-when it is sent.
+"""The relay of an outbox: sends the items of an aggregate to the queue in order, and removes each when sent.
 
 A relay that dies between a send and the removal sends again; the queue recognises the copy by the item's id.
 Only the holder of an aggregate's turn sends its items. A relay that slept past the end of its turn can repeat
@@ -36,8 +35,10 @@ MAX_REASON_CHARS: Final = 500
 
 @dataclass
 class RelayReport:
-    """The result of one relay: `blocked` aggregates wait behind a dead item, another relay has the `busy`
-    ones.
+    """Counts of one relay.
+
+    `sent`, `failed` and `died` count items; `blocked` aggregates wait behind a dead item; another relay has
+    the `busy` ones.
     """
 
     sent: int = 0
@@ -74,7 +75,9 @@ class Relay:
         self.report = RelayReport()
 
     async def sweep(self) -> None:
-        """Relay every aggregate with unsent items, in no order between aggregates."""
+        """Relay every aggregate with items to send: the shards in random order, up to eight aggregates at a
+        time.
+        """
         # Random order, so that concurrent relays do not all compete for the same aggregates.
         for shard in random.sample(range(self._outbox.shards), self._outbox.shards):
             aggregates = await self._find_due(shard)
@@ -87,8 +90,8 @@ class Relay:
         """Return the aggregates of a shard that have items to send and are neither paused nor blocked by a
         dead item.
 
-        The index may lag behind; the holder of the turn reads again. This only saves turns of blocked
-        aggregates.
+        Counts the blocked ones in the report. The index may lag behind; the holder of the turn reads again.
+        This only saves turns of blocked aggregates.
         """
         rows = await self._stores.all(self._pattern_set.waiting(OutboxStatus.PENDING, shard))
         if not rows:
@@ -101,7 +104,9 @@ class Relay:
         return [each for each in found if each not in held_up and each not in paused]
 
     async def relay_aggregate(self, aggregate: str) -> None:
-        """Send the items of one aggregate in order, up to the first that fails."""
+        """Send the items of one aggregate in order, up to the first that fails; do nothing if another relay
+        has its turn.
+        """
         turn = await self._take_turn(aggregate)
         if turn is None:
             self.report.busy += 1
@@ -112,6 +117,7 @@ class Relay:
             await self._release_turn(turn)
 
     async def _send_in_order(self, turn: OutboxTurn) -> None:
+        """Send the aggregate's items; stop at a dead, paused or failed one, or if the turn is lost."""
         async for item in self._stores.each(self._pattern_set.items(turn.aggregate)):
             if item.status is OutboxStatus.DEAD:
                 self.report.blocked += 1
@@ -124,7 +130,7 @@ class Relay:
             turn = kept
 
     async def _try_send(self, item: OutboxItem) -> bool:
-        """Send the item and remove it. Return whether the next item may be sent."""
+        """Send the item and remove it, or record the failure. Return True if the next item may be sent."""
         try:
             await self._stores.run(self._pattern_set.send(item))
         except ComponentRefused:
@@ -140,6 +146,7 @@ class Relay:
         return True
 
     async def _record_failure(self, item: OutboxItem, error: HoldfastError) -> None:
+        """Keep the item for another attempt after a pause, or mark it dead, with the reason."""
         attempts = item.attempts + 1
         is_dead = _is_permanent(error) or attempts >= self._outbox.max_attempts
         pause = min(self._outbox.pause_s * 2 ** min(item.attempts, 30), self._outbox.max_pause_s)
@@ -157,11 +164,13 @@ class Relay:
         self.report.died += is_dead
 
     def _is_paused(self, not_before: datetime | None) -> bool:
+        """Return True until the time of the next attempt."""
         return not_before is not None and not_before > self._now()
 
     # --- the turn -------------------------------------------------------------------------------------------
 
     async def _take_turn(self, aggregate: str) -> OutboxTurn | None:
+        """Take the turn of the aggregate for `lease_s` seconds; return None if another relay has it."""
         owner = UlidGenerator(self._stores.clock).new()
         turn = OutboxTurn(
             outbox=self._outbox.name, aggregate=aggregate, owner=owner, until=self._compute_end()
@@ -169,13 +178,14 @@ class Relay:
         return turn if await self._try_put(turn) else None
 
     async def _extend_turn(self, turn: OutboxTurn) -> OutboxTurn | None:
-        """Return the turn with time enough for a send, or None if it was lost."""
+        """Renew the turn if half of its time has passed, and return it; None if it was lost."""
         if turn.until - self._now() > timedelta(seconds=self._outbox.lease_s / 2):
             return turn
         longer = turn.model_copy(update={"until": self._compute_end()})
         return longer if await self._try_put(longer) else None
 
     async def _try_put(self, turn: OutboxTurn) -> bool:
+        """Write the turn; return False if another relay has it."""
         try:
             await self._stores.run(self._pattern_set.take_turn(turn, self._now()))
         except Conflict:
@@ -183,6 +193,7 @@ class Relay:
         return True
 
     async def _release_turn(self, turn: OutboxTurn) -> None:
+        """Delete the turn, unless another relay has taken it meanwhile."""
         try:
             await self._stores.run(self._pattern_set.give_turn(turn))
         except Conflict:
@@ -192,11 +203,12 @@ class Relay:
         return utc_now(self._stores.clock)
 
     def _compute_end(self) -> datetime:
+        """Return the end of a turn that is taken or renewed now."""
         return self._now() + timedelta(seconds=self._outbox.lease_s)
 
 
 async def redrive(pattern_set: OutboxPatterns, stores: Stores, aggregate: str) -> int:
-    """Make the dead items of an aggregate pending, and return their number."""
+    """Make the dead items of an aggregate pending, with no attempts counted, and return their number."""
     fresh = {"status": OutboxStatus.PENDING, "attempts": 0, "not_before": None, "reason": None}
     count = 0
     async for item in stores.each(pattern_set.items(aggregate)):
@@ -207,7 +219,8 @@ async def redrive(pattern_set: OutboxPatterns, stores: Stores, aggregate: str) -
 
 
 def _is_permanent(error: HoldfastError) -> bool:
-    """Return whether a retry cannot succeed: the message itself is refused. A missing queue may still be
-    created.
+    """Return True if a retry cannot succeed: the message itself is refused.
+
+    A missing queue may still be created.
     """
     return isinstance(error, RequestError | DeclarationError) and not isinstance(error, NotFound)

@@ -1,5 +1,7 @@
-"""The outbox in SQL: a row is written in the transaction of the change it announces, and sent to its queue at
-least once, in order per aggregate and queue, by any number of publishers.
+"""The outbox in SQL: rows written with the change they announce, then sent to their queues by publishers.
+
+Each row is in the transaction of its change, and is sent at least once, in order per aggregate and queue,
+by any number of publishers.
 
 ddl (the tables) → rows (row types and sends) → patterns → publisher (to the queues) → declaration (what a
 system declares and calls). `holdfast.guarantees.messaging.outbox` is the same in tables.

@@ -1,4 +1,4 @@
-"""The tables of an SQL outbox, as statements for a system's migration.
+"""The statements that create the tables of an SQL outbox, for a system's migration.
 
     def upgrade() -> None:
         for statement in outbox_ddl("pagw"):
@@ -22,7 +22,10 @@ _NAME: Final = re.compile(r"[a-z_][a-z0-9_]*")
 
 
 def outbox_ddl(schema: str, table: str = TABLE) -> list[str]:
-    """Return the statements that create the outbox, its counters and its indexes."""
+    """Return the statements that create the outbox, its counters and its indexes.
+
+    `table` is the outbox's name.
+    """
     check_names(schema, table)
     place = f"{schema}.{table}"
     return [
@@ -69,7 +72,9 @@ def outbox_ddl(schema: str, table: str = TABLE) -> list[str]:
 
 
 def check_names(schema: str, table: str) -> None:
-    """Raise if a name is not safe in statements, channel names and deduplication ids."""
+    """Raise `DeclarationError` if a name is too long, or not safe in statements, channels and deduplication
+    ids.
+    """
     if not all(_NAME.fullmatch(each) for each in (schema, table)):
         raise DeclarationError(
             f"Invalid table name {schema}.{table}: use lower-case letters, digits and underscores."

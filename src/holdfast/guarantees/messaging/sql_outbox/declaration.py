@@ -1,4 +1,4 @@
-"""An SQL outbox as a system declares it: its schema, its queues and its retry settings.
+"""`SqlOutbox`: declares an outbox in SQL for several queues; enqueues, publishes, lists and redrives.
 
     OUTBOX = SqlOutbox(pagw, queues=(enricher, converter), prefix="OB", rate=Rate("request"))
 
@@ -82,7 +82,7 @@ class SqlOutbox:
 
     @property
     def channel(self) -> str:
-        """The channel that commits notify, and part of the deduplication ids."""
+        """The PostgreSQL channel that commits notify; also part of the deduplication ids."""
         return f"{self.schema.name}_{self.table}"
 
     @cached_property
@@ -95,6 +95,7 @@ class SqlOutbox:
 
     @property
     def append(self) -> Pattern[[NewMessage], SqlChange]:
+        """The pattern that enqueues, to grant to a component that writes messages."""
         return self.pattern_set.append
 
     @property
@@ -120,21 +121,22 @@ class SqlOutbox:
 
     @property
     def writes(self) -> tuple[Pattern[..., Any], ...]:
+        """The patterns that write, to grant to a component."""
         return (self.pattern_set.append, *self.publish_patterns, *self.admin_patterns)
 
     @property
     def patterns(self) -> tuple[Pattern[..., Any], ...]:
+        """All patterns, for the system's declaration."""
         return (*self.reads, *self.writes)
 
     # --- enqueue --------------------------------------------------------------------------------------------
 
     def enqueue(self, stores: Stores, aggregate: str, queue: Queue[M], message: M) -> SqlChange:
-        """Return the write of a message, for the transaction of the change it announces: `transact`, or an
-        `sql_transaction`.
+        """Return the write of a message, for the transaction of the change it announces. Sends nothing.
 
-        The transaction numbers the message, and from then on blocks other messages of the aggregate: put it
-        last where several writes follow each other. A message that the queue would refuse is refused here,
-        before the change is made.
+        The transaction is a `transact` or an `sql_transaction`. It numbers the message, and from then on
+        blocks other messages of the aggregate: put this write last where several follow each other. A message
+        that the queue would refuse is refused here, before the change is made.
         """
         if queue not in self.queues:
             raise InvalidRequest(
@@ -159,7 +161,10 @@ class SqlOutbox:
     # --- publish --------------------------------------------------------------------------------------------
 
     async def publish(self, stores: Stores) -> PublishReport:
-        """Run one round: send up to a batch of unsent rows. Safe in several processes at once."""
+        """Run one round: send up to `batch` unsent rows, and return the counts.
+
+        Safe in several processes at once.
+        """
         return await Publisher(self, stores).run_round()
 
     def listen(self, stores: Stores) -> AbstractAsyncContextManager[SqlNotifications]:
@@ -173,13 +178,15 @@ class SqlOutbox:
     # --- inspection and cleanup -----------------------------------------------------------------------------
 
     async def backlog(self, stores: Stores) -> tuple[Backlog, ...]:
-        """Return for each queue with unsent rows how many are pending, how many dead, and the age of the
-        oldest.
+        """Return for each queue with unsent rows how many are pending, how many dead, and when the oldest was
+        written.
         """
         return await stores.run(self.pattern_set.backlog())
 
     async def list_unsent(self, stores: Stores, *statuses: OutboxStatus) -> list[UnsentMessage]:
-        """Return the unsent messages, all or those with the given statuses, oldest first."""
+        """Return the unsent messages, pending and dead, or only those with the given statuses, oldest
+        first.
+        """
         found: list[UnsentMessage] = []
         after = 0
         while rows := await stores.run(self.pattern_set.waiting(after, LIST_BATCH)):
@@ -195,18 +202,21 @@ class SqlOutbox:
         ids: Sequence[int] | None = None,
         queue: str | None = None,
     ) -> int:
-        """Make dead rows pending again, filtered by aggregate, ids or queue, and return their number."""
+        """Make dead rows pending again and return their number: all, or those that match every given
+        filter.
+        """
         chosen = None if ids is None else tuple(ids)
         return await stores.run(self.pattern_set.redrive(aggregate, chosen, queue))
 
     async def discard(self, stores: Stores, ids: Sequence[int]) -> int:
-        """Give up dead rows permanently, so that the rows behind them continue. A sweep removes them like
-        sent rows.
+        """Give up dead rows permanently, so that the rows behind them are sent; return their number.
+
+        A sweep removes them like sent rows.
         """
         return await stores.run(self.pattern_set.discard(tuple(ids), utc_now(stores.clock)))
 
     async def sweep(self, stores: Stores, older_than: timedelta) -> int:
-        """Remove rows that were sent more than `older_than` ago, and return their number."""
+        """Remove rows that were sent or discarded more than `older_than` ago, and return their number."""
         before = utc_now(stores.clock) - older_than
         swept = 0
         while count := await stores.run(self.pattern_set.sweep(before, SWEEP_BATCH)):
@@ -214,8 +224,8 @@ class SqlOutbox:
         return swept
 
     async def sweep_counters(self, stores: Stores, older_than: timedelta) -> int:
-        """Remove the counters of aggregates that have been idle for `older_than` and have no unsent rows;
-        return their number.
+        """Remove counters of aggregates that are idle for `older_than` and have no unsent rows; return their
+        number.
 
         An aggregate that enqueues again starts at 1. The numbers only order rows that exist at the same time,
         so `older_than` must be longer than `sweep` keeps rows.
@@ -230,6 +240,7 @@ class SqlOutbox:
             after = looked.last
 
     def _to_unsent_message(self, row: UnsentRow) -> UnsentMessage:
+        """Return the row as an unsent message: dead if it has a time of death, otherwise pending."""
         return UnsentMessage(
             outbox=self.name,
             queue=row.queue_name,
@@ -245,7 +256,7 @@ class SqlOutbox:
 
 
 def _to_claimed_row(announced: NewMessage) -> ClaimedRow:
-    """Return the message as it will be sent, with the largest possible id."""
+    """Return the message as a row with the largest possible id, to check its size before it is written."""
     return ClaimedRow(
         id=2**63 - 1,
         queue_name=announced.queue_name,
@@ -257,6 +268,7 @@ def _to_claimed_row(announced: NewMessage) -> ClaimedRow:
 
 
 def _check_declaration(outbox: SqlOutbox) -> None:
+    """Raise `DeclarationError` for no queues, a queue listed twice, or settings out of range."""
     names = [queue.name for queue in outbox.queues]
     if not names or len(set(names)) < len(names):
         raise DeclarationError(

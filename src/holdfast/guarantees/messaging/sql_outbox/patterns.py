@@ -46,8 +46,10 @@ _OWNER: Final = "01KGJ000000000000000000000"
 
 
 class SqlOutboxPatterns:
-    """The patterns of one outbox. Writers need `append`; publishers need `claim`, `mark_sent`, `mark_failed`,
-    `release` and `sends`.
+    """The patterns of one outbox.
+
+    Writers need `append`; publishers need `claim`, `mark_sent`, `mark_failed`, `release` and `sends` (by
+    queue name); operators the rest.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class SqlOutboxPatterns:
     def _build_pattern(
         self, number: int, name: str, purpose: str, function: Callable[P, O], *, example: Example
     ) -> Pattern[P, O]:
+        """Build a pattern; its id is the prefix and `number`, its name begins with the channel."""
         id = f"{self._prefix}{number}"
         return build_pattern(
             function,
@@ -101,6 +104,7 @@ class SqlOutboxPatterns:
         # The id is taken while the counter's row is locked, and the lock lasts until the commit: of two
         # transactions that enqueue in one aggregate, the first to commit has the smaller number and id. The
         # notification is sent with the commit, or not at all.
+        """Build the insert of a message with its aggregate's next number; its commit wakes the publishers."""
         text = f"""
 WITH numbered AS (
     INSERT INTO {self._table}_counter AS counter (aggregate, last, used_at) VALUES (%(aggregate)s, 1, %(at)s)
@@ -134,6 +138,11 @@ RETURNING pg_notify(%(channel)s, '')"""
         # checked again once it is locked. A comparison of three columns in place of two equalities makes the
         # planner use the index of the lanes. A publisher that repeats its claim after a lost answer gets the
         # same rows.
+        """Build the claim of up to `batch` due rows for `owner`, in order per lane (an aggregate and a
+        queue).
+
+        It also returns rows that it set aside because an earlier row of their lane is not sent (`is_behind`).
+        """
         text = f"""
 WITH RECURSIVE seen AS (
     (SELECT id, aggregate, queue_name FROM {self._table}
@@ -215,6 +224,7 @@ RETURNING taken.id, taken.queue_name, taken.aggregate, taken.correlation_id, tak
         )
 
     def _build_mark_sent(self) -> Pattern[[str, tuple[int, ...], datetime], SqlChange]:
+        """Build the update that marks an owner's rows as sent."""
         text = f"""
 UPDATE {self._table} SET processed = TRUE, processed_at = %(now)s, claimed_by = NULL, claimed_until = NULL
 WHERE id = ANY(%(ids)s::bigint[]) AND claimed_by = %(owner)s AND NOT processed"""
@@ -225,6 +235,7 @@ WHERE id = ANY(%(ids)s::bigint[]) AND claimed_by = %(owner)s AND NOT processed""
         return self._build_pattern(3, "sent", "Mark sent rows", mark_sent, example=(_OWNER, (1,), _TIME))
 
     def _build_mark_failed(self) -> Pattern[..., SqlReturning[FailedRow]]:
+        """Build the update that counts a failed attempt: the row is retried after a pause, or dead."""
         text = f"""
 UPDATE {self._table} SET
     retry_count = retry_count + 1, last_error = %(reason)s,
@@ -268,6 +279,7 @@ RETURNING id, dead_at IS NOT NULL AS is_dead"""
         )
 
     def _build_release(self) -> Pattern[[str, tuple[int, ...]], SqlChange]:
+        """Build the update that ends an owner's claim on rows that were not tried."""
         text = f"""
 UPDATE {self._table} SET claimed_by = NULL, claimed_until = NULL
 WHERE id = ANY(%(ids)s::bigint[]) AND claimed_by = %(owner)s AND NOT processed"""
@@ -280,6 +292,8 @@ WHERE id = ANY(%(ids)s::bigint[]) AND claimed_by = %(owner)s AND NOT processed""
         )
 
     def _build_send(self, number: int, queue: Queue[Any]) -> Pattern[[tuple[ClaimedRow, ...]], SendRows]:
+        """Build the pattern with this number that sends claimed rows to one queue."""
+
         def send(rows: tuple[ClaimedRow, ...]) -> SendRows:
             return SendRows(queue, self._channel, rows)
 
@@ -297,6 +311,9 @@ WHERE id = ANY(%(ids)s::bigint[]) AND claimed_by = %(owner)s AND NOT processed""
     # --- inspection and cleanup -----------------------------------------------------------------------------
 
     def _build_waiting(self) -> Pattern[[int, int], SqlRows[UnsentRow]]:
+        """Build the query of up to `count` unsent rows after an id, pending and dead, without their
+        bodies.
+        """
         text = f"""
 SELECT {UnsentRow.columns()} FROM {self._table}
 WHERE NOT processed AND id > %(after)s ORDER BY id LIMIT %(count)s"""
@@ -309,6 +326,7 @@ WHERE NOT processed AND id > %(after)s ORDER BY id LIMIT %(count)s"""
         )
 
     def _build_backlog(self) -> Pattern[[], SqlRows[Backlog]]:
+        """Build the query that counts the unsent rows of each queue."""
         text = f"""
 SELECT queue_name, count(*) FILTER (WHERE dead_at IS NULL) AS pending,
        count(*) FILTER (WHERE dead_at IS NOT NULL) AS dead, min(created_at) AS oldest_at
@@ -322,6 +340,10 @@ FROM {self._table} WHERE NOT processed GROUP BY queue_name ORDER BY queue_name""
         )
 
     def _build_redrive(self) -> Pattern[[str | None, tuple[int, ...] | None, str | None], SqlChange]:
+        """Build the update that makes dead rows pending again; None as a filter means all.
+
+        It wakes the publishers.
+        """
         text = f"""
 UPDATE {self._table} SET dead_at = NULL, retry_count = 0, next_attempt_at = NULL
 WHERE NOT processed AND dead_at IS NOT NULL
@@ -339,6 +361,10 @@ RETURNING pg_notify(%(channel)s, '')"""
         )
 
     def _build_discard(self) -> Pattern[[tuple[int, ...], datetime], SqlChange]:
+        """Build the update that marks dead rows as processed without sending them.
+
+        It wakes the publishers.
+        """
         text = f"""
 UPDATE {self._table} SET
     processed = TRUE, processed_at = %(now)s, last_error = 'Discarded. ' || COALESCE(last_error, '')
@@ -353,6 +379,7 @@ RETURNING pg_notify(%(channel)s, '')"""
         )
 
     def _build_sweep(self) -> Pattern[[datetime, int], SqlChange]:
+        """Build the deletion of up to `count` rows that were processed before a time."""
         text = f"""
 DELETE FROM {self._table} WHERE id IN (
     SELECT id FROM {self._table} WHERE processed AND processed_at < %(before)s
@@ -367,6 +394,9 @@ DELETE FROM {self._table} WHERE id IN (
     def _build_sweep_counters(self) -> Pattern[[datetime, str, int], SqlReturning[CounterSweep]]:
         # A transaction that enqueues holds the lock on its counter, which is skipped. A counter used since it
         # was examined is checked again under the lock, and stays.
+        """Build the deletion of idle counters among the next `count` after an aggregate; it returns the last
+        one examined.
+        """
         text = f"""
 WITH looked AS MATERIALIZED (
     SELECT aggregate FROM {self._table}_counter WHERE aggregate > %(after)s ORDER BY aggregate LIMIT %(count)s

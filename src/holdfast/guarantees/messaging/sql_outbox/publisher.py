@@ -1,5 +1,6 @@
-"""The publisher of an SQL outbox: claim rows in one short statement, send them outside of any transaction,
-mark them.
+"""The publisher of an SQL outbox: claims rows, sends them to their queues, and marks them sent or failed.
+
+The claim is one short statement, and rows are sent outside of any transaction.
 
 Queues are independent, and each request is marked as soon as it is answered: a slow queue neither delays
 another nor lets its claims expire. A request without an answer within a quarter of the claim has failed, and
@@ -94,6 +95,9 @@ class Publisher:
         self.report = PublishReport()
 
     async def run_round(self) -> PublishReport:
+        """Claim up to a batch of rows, send them to their queues concurrently, mark them, and return the
+        counts.
+        """
         terms = self._outbox
         until = self._started_at + timedelta(seconds=terms.lease_s)
         # Later than any pause or claim can end.
@@ -128,12 +132,17 @@ class Publisher:
             await self._stores.run(self._pattern_set.release(self._owner, tuple(given_back)))
 
     async def _send_wave(self, queue: str, rows: list[ClaimedRow]) -> NotSent:
+        """Send the rows in as many requests as needed, concurrently; return those that were not sent."""
         requests = split_requests(self._queues[queue], self._outbox.channel, rows)
         answers = await _gather_all(self._send_and_mark(queue, some) for some in requests)
         return dict(chain.from_iterable(each.items() for each in answers))
 
     async def _send_and_mark(self, queue: str, rows: tuple[ClaimedRow, ...]) -> NotSent:
-        """Send the rows and mark them by the answer."""
+        """Send the rows in one request and mark each by the answer; return those that were not sent.
+
+        If the claim is half over, send nothing. If the queue refuses the whole request permanently, send each
+        row alone.
+        """
         if self._is_late():
             self.report.more = True  # the next round claims them again, with enough time
             return dict.fromkeys([row.id for row in rows])
@@ -146,8 +155,9 @@ class Publisher:
         return {**failures}
 
     async def _send(self, queue: str, rows: tuple[ClaimedRow, ...]) -> dict[int, HoldfastError]:
-        """Send the rows, and return the errors of unsent ones. A row without an answer in time may have been
-        sent.
+        """Send the rows in one request, and return the errors of unsent ones.
+
+        A row without an answer in time may have been sent.
         """
         patience_s = ANSWER_SHARE * self._outbox.lease_s
         limit = asyncio.timeout(patience_s)
@@ -170,13 +180,14 @@ class Publisher:
         return {}
 
     def _is_late(self) -> bool:
-        """Return whether no request may start any more, by the clock of the claims and by the monotonic
-        clock.
+        """Return True if half of the claim's time has passed, by the wall clock or the monotonic one: no
+        request may start.
         """
         passed_s = max((self._now() - self._started_at).total_seconds(), time.monotonic() - self._started_s)
         return passed_s > START_SHARE * self._outbox.lease_s
 
     async def _mark(self, sent: tuple[int, ...], failures: dict[int, HoldfastError]) -> None:
+        """Mark the sent rows and the failed ones, and add them to the report."""
         if sent:
             await self._stores.run(self._pattern_set.mark_sent(self._owner, sent, self._now()))
             self.report.sent += len(sent)
@@ -187,6 +198,7 @@ class Publisher:
             await self._mark_failed(tuple(ids), reason, is_hopeless)
 
     async def _mark_failed(self, ids: tuple[int, ...], reason: str, is_hopeless: bool) -> None:
+        """Record a failed attempt of these rows; `is_hopeless` rows are dead at once."""
         terms = self._outbox
         failed = await self._stores.run(
             self._pattern_set.mark_failed(
@@ -204,9 +216,7 @@ class Publisher:
         self.report.died += sum(each.is_dead for each in failed)
 
     def _split_lanes(self, rows: Sequence[ClaimedRow]) -> list[list[ClaimedRow]]:
-        """Return the rows that must be sent one after the other. A queue without FIFO order has one row per
-        lane.
-        """
+        """Return the rows of each lane in order. On a queue without FIFO order each row is a lane."""
         lanes: dict[tuple[str, ...], list[ClaimedRow]] = defaultdict(list)
         for row in sorted(rows, key=lambda each: each.id):
             is_fifo = self._queues[row.queue_name].fifo
@@ -218,7 +228,7 @@ class Publisher:
 
 
 async def _gather_all(work: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
-    """Run all concurrently, each to its end, then raise the first error."""
+    """Run all concurrently, each to its end, then raise the first error, or return the results in order."""
     answers = await asyncio.gather(*work, return_exceptions=True)
     for each in answers:
         if isinstance(each, BaseException):
@@ -227,12 +237,15 @@ async def _gather_all(work: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
 
 
 def _format_reason(error: HoldfastError) -> str:
-    """Return the error without any part of the message: people who may not read messages read these rows."""
+    """Return the error's label and message, cut to `MAX_REASON_CHARS`; an error does not quote a queue
+    message's body.
+    """
     return f"{error_label(error)}: {error.message}"[:MAX_REASON_CHARS]
 
 
 def _is_permanent(error: HoldfastError) -> bool:
-    """Return whether a retry cannot succeed: the message itself is refused. A missing queue may still be
-    created.
+    """Return True if a retry cannot succeed: the message itself is refused.
+
+    A missing queue may still be created.
     """
     return isinstance(error, RequestError | DeclarationError) and not isinstance(error, NotFound)

@@ -1,4 +1,4 @@
-"""The parameter and row types of an outbox's statements, and the sends of its rows."""
+"""Parameter and row types of the SQL outbox's statements, and the operation that sends claimed rows."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-from holdfast.core.limits import MESSAGE_BYTES_MAX
+from holdfast.core.limits import MAX_MESSAGE_BYTES
 from holdfast.guarantees.messaging.outbox.items import get_group
 from holdfast.model import Queue, SqlRow
-from holdfast.model.queues import ANNOUNCEMENT_ATTRIBUTE, BATCH_MAX, CORRELATION_ATTRIBUTE, QueueOperation
+from holdfast.model.queues import ANNOUNCEMENT_ATTRIBUTE, CORRELATION_ATTRIBUTE, MAX_BATCH, QueueOperation
 from holdfast.operations import queues as requests
 from holdfast.stores.queues.checks import count_message_bytes
 
@@ -42,6 +42,8 @@ class ClaimedRow(SqlRow):
 
 
 class FailedRow(SqlRow):
+    """A row whose failed attempt was recorded, and if it is dead now."""
+
     id: int
     is_dead: bool
 
@@ -75,16 +77,17 @@ class Backlog(SqlRow):
     oldest_at: datetime
 
     def oldest_age_s(self, now: float) -> float:
+        """Return the age of the oldest unsent row in seconds."""
         return max(0.0, now - self.oldest_at.timestamp())
 
 
 @dataclass(frozen=True)
 class SendRows(QueueOperation[Any, "tuple[requests.SentMessage, ...]"]):
-    """Up to ten rows for one queue: on a FIFO queue in the groups of their aggregates, deduplicated by their
-    ids.
+    """Sends up to ten claimed rows to one queue.
 
-    An id consists of the outbox, the row's id and its time: two databases, or a recreated one, both count
-    from one, and the queue would drop the messages of the second as copies.
+    On a FIFO queue they are in the groups of their aggregates, deduplicated by their ids. A deduplication id
+    consists of the outbox, the row's id and its time: two databases, or a recreated one, both count from one,
+    and the queue would drop the messages of the second as copies. `outbox` is the outbox's channel name.
     """
 
     writes: ClassVar[bool] = True
@@ -102,6 +105,7 @@ class SendRows(QueueOperation[Any, "tuple[requests.SentMessage, ...]"]):
         return result
 
     def _build_outgoing(self, row: ClaimedRow) -> requests.OutgoingMessage:
+        """Return the row's message, with its deduplication id and correlation id as attributes."""
         id = f"{self.outbox}-{row.id}-{int(row.created_at.timestamp() * 1_000_000)}"
         correlation = {} if row.correlation_id is None else {CORRELATION_ATTRIBUTE: row.correlation_id}
         return requests.OutgoingMessage(
@@ -115,11 +119,14 @@ class SendRows(QueueOperation[Any, "tuple[requests.SentMessage, ...]"]):
 def split_requests(
     queue: Queue[Any], outbox: str, rows: Sequence[ClaimedRow]
 ) -> Iterator[tuple[ClaimedRow, ...]]:
-    """Split the rows for one queue into requests that it accepts: up to ten rows, within the size limit."""
+    """Split the rows for one queue into requests that it accepts: up to ten rows, within the size limit.
+
+    `outbox` is the outbox's channel name.
+    """
     taken: list[ClaimedRow] = []
     size = 0
     for row, row_bytes in _measure_rows(queue, outbox, rows):
-        if taken and (len(taken) == BATCH_MAX or size + row_bytes > MESSAGE_BYTES_MAX):
+        if taken and (len(taken) == MAX_BATCH or size + row_bytes > MAX_MESSAGE_BYTES):
             yield tuple(taken)
             taken, size = [], 0
         taken.append(row)
@@ -131,6 +138,7 @@ def split_requests(
 def _measure_rows(
     queue: Queue[Any], outbox: str, rows: Iterable[ClaimedRow]
 ) -> Iterator[tuple[ClaimedRow, int]]:
+    """Yield each row with the bytes of its message."""
     for row in rows:
         [outgoing] = SendRows(queue, outbox, (row,)).build_request("").messages
         yield row, count_message_bytes(outgoing)

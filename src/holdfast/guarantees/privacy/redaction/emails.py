@@ -1,4 +1,4 @@
-"""E-mail addresses in a normalized text, in any script.
+"""Finder of e-mail addresses in a normalized text, in any script.
 
 The at sign may be encoded as in a URL, HTML or JSON: %40, &#64;, &commat;.
 """
@@ -25,7 +25,7 @@ _LINK_PREFIX: Final = re.compile(r"//.*[/?&=#]", re.DOTALL)
 
 
 def find_emails(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the span of each e-mail address."""
+    """Yield the start and end of each e-mail address; of one inside a link, without the link before it."""
     for match in _EMAIL.finditer(text):
         if any(_is_host(part.strip()) for part in _AT.split(match[0])[1:]):
             # Only the address within a link: the tracking pass may mask the link as a whole.
@@ -34,8 +34,8 @@ def find_emails(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_host(host: str) -> bool:
-    """Return whether the text is a host: a name with a dot whose last label is not a number (5@4.99 is a
-    price).
+    """Return True for `localhost`, an address in brackets, or a name with a dot that does not end in a number
+    (5@4.99 is a price).
     """
     if host.startswith("[") or host == "localhost":
         return True

@@ -34,7 +34,10 @@ UNTOUCHED: Final = re.compile(f"{MASK.pattern}|{MACHINE_ID.pattern}")
 
 
 def mask(kind: IdentifierKind, found: str, style: MaskStyle) -> str:
-    """Return the mask for `found`. Phones and orders keep the last four digits, if there are as many."""
+    """Return the mask for the identifier `found`: in style `tokens` its kind, in style `stars` asterisks.
+
+    With stars, phones and orders keep the last four digits, if there are as many.
+    """
     if style == "tokens":
         return f"[{kind.upper()}]"
     if kind is IdentifierKind.email:

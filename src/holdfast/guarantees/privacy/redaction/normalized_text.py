@@ -1,5 +1,6 @@
-"""The normalized form of a text to search: digits of every script as 0–9, one kind of space, dash, dot and at
-sign.
+"""`normalize`: a text in one form of digits, spaces and signs, in which the redactor's finders search.
+
+Digits of every script become 0–9; there is one kind of space, dash, dot and at sign.
 
 Invisible characters and accents are dropped. Each character knows its position in the original, so that a
 match is replaced there and the rest stays unchanged.
@@ -41,7 +42,7 @@ class NormalizedText:
 
 
 def normalize(text: str) -> NormalizedText:
-    """Return the normalized form of a text."""
+    """Return the normalized form of a text, with the position of each of its characters in the original."""
     if text.isascii() and _DROPPED_ASCII.search(text) is None:
         return NormalizedText(text, range(len(text)))
     signs: list[str] = []
@@ -55,6 +56,7 @@ def normalize(text: str) -> NormalizedText:
 
 @lru_cache(maxsize=65536)
 def _normalize_char(character: str) -> str:
+    """Return the normalized form of one character: several characters, or empty if it is dropped."""
     if character in _REPLACEMENTS:
         return _REPLACEMENTS[character]
     category = unicodedata.category(character)

@@ -1,4 +1,4 @@
-"""Order numbers in a normalized text: numbers that a sentence calls an order, and common forms of shops."""
+"""Finder of order numbers in a normalized text: numbers called an order, and common forms of shops."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ _MIN_DIGITS: Final = 4
 
 
 def find_orders(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the span of each order number."""
+    """Yield the start and end of each order number, in no order; spans may overlap.
+
+    After the bare word "order" a number needs four digits: fewer are a quantity. Dates are skipped.
+    """
     for form in (_FORMS, _CAPITAL_FORM):
         for match in form.finditer(text):
             yield match.span()

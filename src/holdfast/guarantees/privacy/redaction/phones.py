@@ -1,5 +1,4 @@
-"""Phone numbers in a normalized text: by the world's numbering plans (`phonenumbers`), and by the forms
-people type.
+"""Finder of phone numbers in a normalized text, by numbering plans (`phonenumbers`) and by common forms.
 
 A run of digits and the signs between them is examined as a whole: first for numbers that are valid
 internationally or in one of the regions, then for forms that can only be phone numbers, whether assigned or
@@ -60,9 +59,11 @@ Span = tuple[int, int, str]
 
 
 def find_phones(text: str, regions: Sequence[str], *, use_plans: bool = True) -> Iterator[Span]:
-    """Yield each phone number with the digits to keep from: without its extension.
+    """Yield the start, the end and the text without extension of each phone number, in no order.
 
-    The numbering plans are slow. Without `use_plans` every run with enough digits counts as a phone number.
+    `regions` are country codes such as `US`: their numbers need no country prefix. The numbering plans are
+    slow; without `use_plans` every run with at least seven digits counts as a phone number. Dates and
+    decimals are skipped.
     """
     for stretch in _CANDIDATE.finditer(text):
         start = stretch.start()
@@ -77,6 +78,7 @@ def find_phones(text: str, regions: Sequence[str], *, use_plans: bool = True) ->
 
 
 def _split_at_dates(stretch: str) -> Iterator[tuple[int, str]]:
+    """Yield the parts between the dates in a run of digits, each with its position."""
     at = 0
     for date in _DATE.finditer(stretch):
         yield at, stretch[at : date.start()]
@@ -85,15 +87,18 @@ def _split_at_dates(stretch: str) -> Iterator[tuple[int, str]]:
 
 
 def _to_span(piece: str) -> Span:
+    """Return the whole piece as a phone number, without trailing signs."""
     body = piece.rstrip(_TRAILING)
     return 0, len(body), _strip_extension(body)
 
 
 def _follows_phone_word(text: str, start: int) -> bool:
+    """Return True if a word such as "call" or "tel" comes directly before the position."""
     return _PHONE_WORD.search(text, max(0, start - _MAX_WORD_CHARS), start) is not None
 
 
 def _find_in_piece(piece: str, regions: tuple[str, ...]) -> list[Span]:
+    """Return the phone numbers in a run of digits and signs: valid by plan, or by their form."""
     if _FORM.fullmatch(piece.rstrip(_TRAILING)):
         return [_to_span(piece)]
     if len(piece) <= WINDOW_CHARS:
@@ -109,14 +114,16 @@ def _find_in_piece(piece: str, regions: tuple[str, ...]) -> list[Span]:
 
 
 def _split_windows(piece: str) -> Iterator[tuple[int, str]]:
+    """Yield overlapping windows of a long piece, each with its position."""
     step = WINDOW_CHARS - OVERLAP_CHARS
     for start in range(0, max(1, len(piece) - OVERLAP_CHARS), step):
         yield start, piece[start : start + WINDOW_CHARS]
 
 
 def _find_by_plan(piece: str, regions: tuple[str, ...]) -> list[Span]:
-    """Return valid numbers. The first region that matches wins: no number of another region is sought inside
-    it.
+    """Return the numbers that are valid internationally or in a region.
+
+    Where two overlap, the first region's wins.
     """
     plans = _import_phonenumbers()
     may_be_foreign = "+" in piece
@@ -129,6 +136,7 @@ def _find_by_plan(piece: str, regions: tuple[str, ...]) -> list[Span]:
 
 
 def _find_by_form(piece: str, taken: Sequence[Span]) -> list[Span]:
+    """Return the numbers with the form of a phone number that do not overlap with those in `taken`."""
     return [
         (match.start(), match.end(), _strip_extension(match[0]))
         for match in _FORM.finditer(piece)
@@ -137,11 +145,13 @@ def _find_by_form(piece: str, taken: Sequence[Span]) -> list[Span]:
 
 
 def _strip_extension(number: str) -> str:
+    """Return the number up to its extension."""
     return re.split(r"[ext;,d]", number, maxsplit=1, flags=re.IGNORECASE)[0]
 
 
 @lru_cache(maxsize=1)
 def _import_phonenumbers() -> ModuleType | Any:
+    """Return the package `phonenumbers`; raise `SettingsError` if it is not installed."""
     try:
         import phonenumbers
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""The redactor: passes in order, e-mail → link and tracking number → phone → order number.
+"""`Redactor`: masks e-mail addresses, tracking links and numbers, phone and order numbers, in this order.
 
 Each pass sees the text as the previous one left it and skips masks. The passes repeat until nothing changes,
 because a mask may reveal the start of its neighbour. A pass is skipped if the text, or the part between two
@@ -50,6 +50,11 @@ _WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]
 
 
 class _Pass(NamedTuple):
+    """One kind of identifier: `find` finds it in a normalized text, which must match `needs` at all.
+
+    A pass with `through_masks` also searches inside masks and machine ids.
+    """
+
     kind: IdentifierKind
     needs: Regex[str]
     find: Finder
@@ -69,7 +74,10 @@ class Redactor:
     orders: tuple[Regex[str], ...] = ()
 
     def redact(self, text: str) -> str:
-        """Return the text with every recognised identifier masked."""
+        """Return the text with every recognised identifier masked.
+
+        Masks, UUIDs and digests stay as they are.
+        """
         if not self.orders and _ANY_HINT.search(normalize(text).text) is None:
             return text
         if UNTOUCHED.fullmatch(text):
@@ -82,7 +90,9 @@ class Redactor:
         return text
 
     def redact_excerpt(self, text: str, chars: int = EXCERPT_CHARS) -> str:
-        """Return the start of the redacted text, never ending in half a mask."""
+        """Redact the text, then return its first `chars` characters, fewer if the cut would be inside a
+        mask.
+        """
         redacted = self.redact(text)
         cut = chars
         for each in MASK.finditer(redacted):
@@ -91,14 +101,20 @@ class Redactor:
         return redacted[:cut]
 
     def redact_value(self, value: Any) -> Any:
-        """Redact the texts inside a JSON-like value, including keys. The kind of a field name applies to
-        everything below it.
+        """Return a JSON-like value with every text in it redacted, including field names.
+
+        A value under a field name such as `phone` is masked whatever its form, and so is everything below it.
+        Tuples and sets become lists.
         """
         return self._redact_inner(value, None)
 
     # --- values ---------------------------------------------------------------------------------------------
 
     def _redact_inner(self, value: Any, kind: IdentifierKind | None) -> Any:
+        """Redact one value.
+
+        With a `kind`, given by a field name above it, mask texts and numbers as that kind.
+        """
         match value:
             case None | bool():
                 return value
@@ -113,6 +129,7 @@ class Redactor:
         return value
 
     def _redact_members(self, value: Mapping[Any, Any], kind: IdentifierKind | None) -> dict[Any, Any]:
+        """Redact the names and values of a map; number names that are equal once redacted."""
         members: dict[Any, Any] = {}
         for name, inner in value.items():
             shown, inner_kind = name, kind
@@ -123,7 +140,7 @@ class Redactor:
         return members
 
     def _mask_named(self, text: str, kind: IdentifierKind) -> str:
-        """Mask a value whose field name gives its kind as a whole, unless masks cover it already or it has no
+        """Mask a whole value as the kind that its field name gives; but only redact it if that leaves no
         content.
         """
         redacted = self.redact(text)
@@ -134,6 +151,10 @@ class Redactor:
     # --- passes ---------------------------------------------------------------------------------------------
 
     def _run_passes(self, text: str) -> str:
+        """Run the pass of each enabled kind once.
+
+        Texts above `MAX_PLAN_CHARS` skip the phone numbering plans.
+        """
         by_plan = len(text) <= MAX_PLAN_CHARS
         passes = (
             _Pass(IdentifierKind.email, _AT, lambda plain: _with_text(plain, find_emails(plain))),
@@ -163,7 +184,7 @@ class Redactor:
         return text
 
     def _replace_between_masks(self, text: str, each: _Pass) -> str:
-        """Run the pass over the parts between masks."""
+        """Run the pass `each` over the parts between masks, UUIDs and digests, which stay as they are."""
         if each.needs.search(normalize(text).text) is None:
             return text
         parts: list[str] = []
@@ -175,6 +196,7 @@ class Redactor:
         return "".join(parts)
 
     def _replace(self, text: str, each: _Pass) -> str:
+        """Replace what the pass `each` finds in the text with masks; masks that it finds stay as they are."""
         form = normalize(text)
         if each.needs.search(form.text) is None:
             return text
@@ -191,6 +213,7 @@ class Redactor:
         return "".join(parts)
 
     def _find_orders(self, plain: str) -> Iterator[FoundSpan]:
+        """Yield matches of the shop's own expressions, then those of the common forms."""
         for own in self.orders:
             for match in own.finditer(plain):
                 group = 1 if own.groups else 0
@@ -204,12 +227,12 @@ def redact(text: str, *, style: MaskStyle = "stars") -> str:
 
 
 def redact_excerpt(text: str, chars: int = EXCERPT_CHARS, *, style: MaskStyle = "stars") -> str:
-    """Return the start of the redacted text: redacted first, then cut."""
+    """Redact the text with the default redactor, then return its start, never ending in half a mask."""
     return _REDACTORS[style].redact_excerpt(text, chars)
 
 
 def redact_value(value: Any, *, style: MaskStyle = "stars") -> Any:
-    """Redact the texts inside a JSON-like value, including keys."""
+    """Redact the texts inside a JSON-like value with the default redactor, including field names."""
     return _REDACTORS[style].redact_value(value)
 
 
@@ -217,12 +240,15 @@ _REDACTORS: Final[dict[MaskStyle, Redactor]] = {"stars": Redactor(), "tokens": R
 
 
 def _with_text(plain: str, spans: Iterable[tuple[int, int]]) -> Iterator[FoundSpan]:
+    """Yield each span with its text."""
     for start, end in spans:
         yield start, end, plain[start:end]
 
 
 def _merge_overlaps(found: Iterable[FoundSpan]) -> Sequence[FoundSpan]:
-    """Return the matches in text order, with overlapping ones merged."""
+    """Return the matches in text order, with overlapping ones merged; the one that ends last gives the kept
+    digits.
+    """
     apart: list[FoundSpan] = []
     for start, end, number in sorted(found):
         if apart and start < apart[-1][1]:
@@ -234,6 +260,7 @@ def _merge_overlaps(found: Iterable[FoundSpan]) -> Sequence[FoundSpan]:
 
 
 def _find_kind(name: str) -> IdentifierKind | None:
+    """Return the kind of identifier that a field name such as `customerPhone` announces, or None."""
     spelled = _WORD_START.sub("_", name).lower().replace("-", "_").replace(" ", "_")
     return next((kind for form, kind in _FIELD_NAMES if form.search(spelled)), None)
 

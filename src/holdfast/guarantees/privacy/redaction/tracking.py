@@ -1,4 +1,4 @@
-"""Tracking links and tracking numbers of parcel carriers in a normalized text."""
+"""Finders of tracking links and tracking numbers of parcel carriers in a normalized text."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _MIN_NAMED_DIGITS: Final = 5
 
 
 def find_links(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the span of each link to a carrier, or with `track` in its path or query."""
+    """Yield the start and end of each link to a carrier, or with `track` in its host, path or query."""
     for token in _TOKEN.finditer(text):
         scheme = _SCHEME.search(token[0])
         front = token[0][: scheme.start()] if scheme else _get_prefix(token[0])
@@ -66,7 +66,9 @@ def find_links(text: str) -> Iterator[tuple[int, int]]:
 
 
 def find_tracking_numbers(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the span of each tracking number."""
+    """Yield the start and end of each tracking number: by a carrier's form, or after a word such as
+    "tracking".
+    """
     for match in _NUMBER.finditer(text):
         yield match.span()
     for match in _NAMED.finditer(text):
@@ -75,10 +77,12 @@ def find_tracking_numbers(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _get_prefix(token: str) -> str:
+    """Return the opening brackets and signs in front of a token."""
     return token[: len(token) - len(token.lstrip(_LEADING))]
 
 
 def _is_tracking_link(link: str) -> bool:
+    """Return True if the link has a path and leads to a carrier or has `track` in it."""
     address = _SCHEME.sub("", link, count=1)
     rest = _PATH_START.search(address)
     if rest is None:

@@ -47,8 +47,7 @@ MIN_TEXT_CHARS: Final = 6
 
 @dataclass(frozen=True)
 class SubjectData:
-    """The data that a system finds of a subject: its deletes, and texts that identify its former items in a
-    log.
+    """The data that a system finds of a subject: deletes, and texts that identify former items in a log.
 
     The subject's own id is always such a text. A text must not occur in another subject's data.
     """
@@ -66,10 +65,11 @@ async def erase(
     dry_run: bool = False,
     compact: bool = True,
 ) -> Erasure:
-    """Delete all data of a subject. Safe to repeat: missing data is not an error.
+    """Delete all data of a subject and return the record of it. Safe to repeat: missing data is not an error.
 
-    Embedded files, of tables and queues, are compacted, so that unused pages hold no copies; without
-    `compact` they are not, which is faster, and the proof says so.
+    `kind` is one of `System.subjects`; it may be left out if there is only one. A `dry_run` counts and
+    deletes nothing. Embedded files, of tables and queues, are compacted, so that unused pages hold no copies;
+    without `compact` they are not, which is faster, and the proof says so.
     """
     kind = _choose_kind(system, kind)
     if not subject:
@@ -94,6 +94,7 @@ async def erase(
 
 
 def _choose_kind(system: System, kind: str | None) -> str:
+    """Return the given kind, or the only one; raise `NotFound` if it is unknown or several exist."""
     kinds = list(system.subjects)
     if kind is None and len(kinds) == 1:
         return kinds[0]
@@ -105,6 +106,8 @@ def _choose_kind(system: System, kind: str | None) -> str:
 
 @dataclass
 class _ErasureRun:
+    """One erasure: what it has deleted, and what remains."""
+
     system: System
     stores: Stores
     kind: str
@@ -120,10 +123,14 @@ class _ErasureRun:
     # --- delete ---------------------------------------------------------------------------------------------
 
     async def count(self) -> None:
+        """Count what would be deleted."""
         for operation in await self._find():
             self.deleted[_get_resource(operation)] += 1
 
     async def delete(self) -> None:
+        """Delete what the system finds, and search again until nothing is left; give up after
+        `MAX_ROUNDS`.
+        """
         for _ in range(MAX_ROUNDS):
             found = await self._find()
             if not found:
@@ -141,6 +148,7 @@ class _ErasureRun:
         )
 
     async def _delete_one(self, operation: Operation[Any]) -> None:
+        """Run one delete and count it. An object under a legal hold is noted as remaining."""
         try:
             await self.stores.run(operation)
         except ObjectHeld as error:
@@ -151,6 +159,9 @@ class _ErasureRun:
             self._keys[operation.table.name].append(dict(operation.key))
 
     async def _find(self) -> list[Operation[Any]]:
+        """Return the deletes of the system's function for this kind of subject; keep the texts that it
+        returns.
+        """
         traces: SubjectData = await self.system.subjects[self.kind](self.stores, self.subject)
         self._texts |= dict.fromkeys((self.subject, *traces.texts))
         for operation in traces.deletes:
@@ -165,9 +176,13 @@ class _ErasureRun:
 
     @property
     def _search_texts(self) -> list[str]:
+        """The texts that are long enough to search logs and files for."""
         return [text for text in self._texts if len(text) >= MIN_TEXT_CHARS]
 
     async def forget(self, compact: bool) -> None:
+        """On embedded engines, remove traces from change logs and backups, compact the files and scan
+        them.
+        """
         engine = self.stores.tables
         if isinstance(engine, EmbeddedTables):
             for table in self.system.tables:
@@ -177,6 +192,7 @@ class _ErasureRun:
             await asyncio.to_thread(self._scan_file, queues, compact, "messages that are not processed yet")
 
     async def _forget_in_table(self, table: Table, engine: EmbeddedTables) -> None:
+        """Remove the traces of the subject from the table's log, stream and backups; note what remains."""
         name, now = self.stores.physical_name(table), self.stores.clock.now()
         try:
             forgotten = await asyncio.to_thread(
@@ -210,6 +226,7 @@ class _ErasureRun:
             )
 
     def _get_embedded_queues(self) -> EmbeddedQueues | None:
+        """Return the embedded queue engine, or None if the system has no queues or another engine."""
         try:
             engine = self.stores.engines.get("queues") if self.system.queues else None
         except SettingsError:
@@ -217,7 +234,10 @@ class _ErasureRun:
         return engine if isinstance(engine, EmbeddedQueues) else None
 
     def _scan_file(self, engine: EmbeddedTables | EmbeddedQueues, compact: bool, living: str) -> None:
-        """Scan the file's bytes: matches are remaining data, whatever the reason."""
+        """Compact the engine's file and scan its bytes; note every match as remaining.
+
+        `living` describes current data.
+        """
         path = Path(engine.database.path)
         if engine.database.path == MEMORY:
             return
@@ -238,6 +258,7 @@ class _ErasureRun:
     # --- remainders -----------------------------------------------------------------------------------------
 
     async def list_remainders(self) -> None:
+        """Note what a service, queues, buckets and legal holds keep."""
         now = self.stores.clock.now()
         if not isinstance(self.stores.tables, EmbeddedTables):
             for table in self.system.tables:
@@ -248,13 +269,17 @@ class _ErasureRun:
 
 
 def _get_resource(operation: Operation[Any]) -> str:
+    """Return the name of the table, bucket or queue that the operation deletes from."""
     if isinstance(operation, EngineOperation):
         return operation.resource
     return operation.table.name if operation.table is not None else operation.kind
 
 
 def _try_compact(engine: EmbeddedTables | EmbeddedQueues, rewrite: bool) -> str | None:
-    """Compact the file and return None, or return the reason why it failed."""
+    """Compact the file and return None, or return the reason why it failed.
+
+    Without `rewrite` only its log is merged.
+    """
     try:
         return None if engine.compact(rewrite=rewrite) else "a reader or another process is using them"
     except HoldfastError as error:

@@ -36,7 +36,7 @@ class Period:
 
 
 def format_period(seconds: float | None) -> str:
-    """Format seconds in the largest unit that fits exactly: `30 days`, `36 hours`."""
+    """Format seconds in the largest unit that divides them: `30 days`, `36 hours`; None is `for good`."""
     if seconds is None:
         return "for good"
     for unit, name in _UNITS:
@@ -47,4 +47,5 @@ def format_period(seconds: float | None) -> str:
 
 
 def format_time(at: float) -> str:
+    """Format epoch seconds as `2026-02-04T01:00:00Z`."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -17,8 +17,10 @@ from holdfast.guarantees.privacy.retention.remainders import Remainder
 
 @dataclass(frozen=True)
 class Erasure:
-    """The result of an erasure. Counts are per table, bucket or queue (`deleted`), per table (`log_records`)
-    and per backup (`backup_items`).
+    """The result of an erasure.
+
+    Counts are per table, bucket or queue (`deleted`), per table (`log_records`) and per backup
+    (`backup_items`).
     """
 
     system: str
@@ -34,6 +36,7 @@ class Erasure:
 
     @property
     def proof(self) -> dict[str, Any]:
+        """The erasure as JSON-like data, with a SHA-256 over all of it."""
         content = {
             "system": self.system,
             "environment": self.environment,
@@ -49,11 +52,12 @@ class Erasure:
 
 
 def is_proof_intact(proof: Mapping[str, Any]) -> bool:
-    """Return whether the proof is unchanged since it was written."""
+    """Return True if the proof's hash matches its content."""
     content = {name: value for name, value in proof.items() if name != "sha256"}
     return proof.get("sha256") == _hash(content)
 
 
 def _hash(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of the content as sorted JSON, in hex."""
     spelled = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(spelled.encode()).hexdigest()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.limits import RECOVERY_DAYS_MAX, STREAM_RETENTION_S
+from holdfast.core.limits import MAX_RECOVERY_DAYS, STREAM_RETENTION_S
 from holdfast.guarantees.privacy.retention.periods import DAY_S, format_time
 from holdfast.model.system import System
 from holdfast.model.tables import Table
@@ -36,7 +36,7 @@ async def list_service_remainders(table: Table, stores: Stores, now: float) -> A
         yield Remainder(
             f"recovery of {table.name}",
             "former states of the deleted items",
-            format_time(now + RECOVERY_DAYS_MAX * DAY_S),
+            format_time(now + MAX_RECOVERY_DAYS * DAY_S),
         )
     try:
         for backup in await list_backups(table, stores):
@@ -47,6 +47,7 @@ async def list_service_remainders(table: Table, stores: Stores, now: float) -> A
 
 
 async def list_backups(table: Table, stores: Stores) -> list[BackupSummary]:
+    """Return all backups of the table, over all pages."""
     found: list[BackupSummary] = []
     request = ListBackups(stores.physical_name(table), type="ALL")
     while True:
@@ -58,6 +59,7 @@ async def list_backups(table: Table, stores: Stores) -> list[BackupSummary]:
 
 
 def list_queue_remainders(system: System, now: float) -> Iterator[Remainder]:
+    """Yield for each queue the time until which its messages, dead letters included, can stay."""
     for queue in system.queues:
         longest = (
             queue.retention_s
@@ -72,8 +74,11 @@ def list_queue_remainders(system: System, now: float) -> Iterator[Remainder]:
 
 
 def list_bucket_remainders(system: System, now: float) -> Iterator[Remainder]:
-    """Yield the objects that an erasure cannot see, in the same words on every repeat: once the items that
-    named an object are deleted, its existence is unknown.
+    """Yield for each bucket the objects and former versions that an erasure cannot see, and until when they
+    stay.
+
+    The words are the same on every repeat: once the items that named an object are deleted, its existence is
+    unknown.
     """
     for bucket in system.buckets:
         for kind in bucket.object_kinds:
@@ -93,6 +98,9 @@ def list_bucket_remainders(system: System, now: float) -> Iterator[Remainder]:
 
 
 def list_held_remainders(objects: Mapping[str, int]) -> Iterator[Remainder]:
+    """Yield for each bucket its number of objects that a legal hold kept; `objects` has these numbers by
+    bucket.
+    """
     for bucket, count in objects.items():
         what = f"{count} objects of the subject under a legal hold"
         yield Remainder(f"bucket {bucket}", what, "until the hold is lifted: then erase again")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.core.errors import DeclarationError
-from holdfast.core.limits import RECOVERY_DAYS_MAX, STREAM_RETENTION_S
+from holdfast.core.limits import MAX_RECOVERY_DAYS, STREAM_RETENTION_S
 from holdfast.guarantees.privacy.retention.periods import DAY_S, Period, format_period
 from holdfast.model.entities.declaration import Declaration
 from holdfast.model.entities.entity import get_declaration
@@ -25,8 +25,9 @@ from holdfast.model.tables import Table
 
 @dataclass(frozen=True)
 class RetentionEntry:
-    """One kind of stored data: `what` is kept in the table, queue, bucket or schema `name`. `problem` reports
-    a missing end.
+    """One kind of stored data: `what` is kept in the table, queue, bucket or schema `name`.
+
+    `problem` reports a missing end.
     """
 
     store: str
@@ -39,7 +40,10 @@ class RetentionEntry:
 
 
 def build_retention_report(system: System) -> list[RetentionEntry]:
-    """Return the stored data of a system with their retention."""
+    """Return every kind of data that the system stores, with its retention; what has no end has a `problem`.
+
+    Raises `DeclarationError` if `System.retention` names an unknown resource.
+    """
     known = {each.name for each in (*system.tables, *system.queues, *system.buckets, *system.schemas)}
     if strangers := sorted(set(system.retention) - known):
         raise DeclarationError(
@@ -60,6 +64,10 @@ def build_retention_report(system: System) -> list[RetentionEntry]:
 
 
 def _report_table(table: Table, period: Period | None) -> Iterator[RetentionEntry]:
+    """Yield the items of each entity, then the stream, recovery and backups.
+
+    `period` is from `System.retention`.
+    """
     for entity in table.entities:
         yield _report_guarantee_record(table, entity, period) or _report_items(
             table, get_declaration(entity), period
@@ -71,7 +79,7 @@ def _report_table(table: Table, period: Period | None) -> Iterator[RetentionEntr
             "tables", table.name, "stream: images of changed items", STREAM_RETENTION_S, "after the change"
         )
     if table.point_in_time_recovery:
-        days = RECOVERY_DAYS_MAX * DAY_S
+        days = MAX_RECOVERY_DAYS * DAY_S
         yield RetentionEntry("tables", table.name, "recovery: every former state", days, "after the change")
         yield RetentionEntry(
             "tables", table.name, "backup of the table if it is deleted", days, "after its deletion"
@@ -87,8 +95,9 @@ def _report_table(table: Table, period: Period | None) -> Iterator[RetentionEntr
 
 
 def _report_guarantee_record(table: Table, entity: type[Any], period: Period | None) -> RetentionEntry | None:
-    """Return the entry of a guarantee's record, whose end the guarantee writes and declares
-    (`guarantees/lifetimes.py`).
+    """Return the entry of a guarantee's record, whose end the guarantee declares (`guarantees/lifetimes.py`).
+
+    Return None for other entities, and if `System.retention` declares a period for the table.
     """
     why = getattr(entity, "__kept_why__", None)
     if why is None or period is not None:
@@ -100,6 +109,7 @@ def _report_guarantee_record(table: Table, entity: type[Any], period: Period | N
 
 
 def _report_items(table: Table, declaration: Declaration, period: Period | None) -> RetentionEntry:
+    """Return the entry of an entity's items: by its lifetime, by its expiry attribute, or endless."""
     name = f"items: {declaration.entity.__name__}"
     lifetime = declaration.lifetime
     if lifetime is not None and lifetime.after.total_seconds() > 0:
@@ -128,6 +138,9 @@ def _report_items(table: Table, declaration: Declaration, period: Period | None)
 
 
 def _report_endless(table: Table, name: str, period: Period | None) -> RetentionEntry:
+    """Return the entry of items without an expiry attribute: a problem, unless the system declares them as
+    endless.
+    """
     if period is None:
         problem = "It has no lifetime: add a table ttl and an entity Lifetime, or declare why it is kept."
         return RetentionEntry("tables", table.name, name, None, "for good", problem=problem)
@@ -140,6 +153,7 @@ def _report_endless(table: Table, name: str, period: Period | None) -> Retention
 
 
 def _report_queue(queue: Queue[Any]) -> Iterator[RetentionEntry]:
+    """Yield the messages of the queue, and its dead letters if it has any."""
     yield RetentionEntry(
         "queues", queue.name, "messages", queue.retention_s, "after they were sent, unless processed before"
     )
@@ -150,6 +164,7 @@ def _report_queue(queue: Queue[Any]) -> Iterator[RetentionEntry]:
 
 
 def _report_bucket(bucket: Bucket, period: Period | None) -> Iterator[RetentionEntry]:
+    """Yield each kind of object, and objects under a legal hold."""
     for shelf in bucket.object_kinds:
         days = shelf.lifetime_days
         if days is not None:

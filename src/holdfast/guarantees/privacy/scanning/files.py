@@ -1,4 +1,4 @@
-"""Search files for given texts and for personal data, in chunks.
+"""`scan_files`: searches files for given texts and for personal identifiers, in chunks.
 
 Chunks overlap by more than the longest match, and a match counts in the chunk that it starts in: it is
 reported once, and none is lost at a border.
@@ -30,7 +30,10 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Finding:
-    """A match. `kind` is `needle`, `email`, `phone` or `tracking`; the sample is masked."""
+    """A match at a byte offset of a file.
+
+    `kind` is `needle`, `email`, `phone` or `tracking`; the sample is masked.
+    """
 
     file: str
     offset: int
@@ -47,10 +50,12 @@ def scan_files(
     allow: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> list[Finding]:
-    """Search these files, and all files below these folders. Return the findings in the order of the files.
+    """Search these files, and all files below these folders; return up to 10 000 findings, by file and
+    offset.
 
-    `allow` are texts that may occur though they match a kind: `support@shop.example`, or with wildcards
-    `*@shop.example`. They do not hide a needle.
+    `needles` are texts to find. `allow` are texts that may occur though they match a kind:
+    `support@shop.example`, or with wildcards `*@shop.example`. They do not hide a needle. Raises `NotFound`
+    for a missing path and `SettingsError` for a file that cannot be read.
     """
     files = [file for path in paths for file in _list_files(Path(path))]
     total = sum(size for _, size in files)
@@ -69,12 +74,16 @@ def scan_files(
 
 
 def _report_progress(progress: Progress | None, name: str, before: int, total: int, read: int) -> None:
+    """Call `progress`, if given, with the bytes of all files read so far, at most `total`."""
     if progress is not None:
         # A file may have grown since its size was read.
         progress(name, min(before + read, total), total)
 
 
 def _list_files(path: Path) -> list[tuple[Path, int]]:
+    """Return the file, or the files below the folder, with their sizes; raise `NotFound` if the path is
+    missing.
+    """
     if not path.exists():
         raise NotFound(f"Found nothing to scan at {path}. Pass an existing file or folder.")
     below = sorted(path.rglob("*")) if path.is_dir() else [path]
@@ -83,11 +92,17 @@ def _list_files(path: Path) -> list[tuple[Path, int]]:
 
 @dataclass(frozen=True)
 class _Search:
+    """A search for needles and kinds of identifiers; texts in `allow` are no findings of a kind."""
+
     needles: Needles
     kinds: frozenset[IdentifierKind]
     allow: tuple[str, ...]
 
     def search_file(self, path: Path, report: Callable[[int], None]) -> Iterator[Finding]:
+        """Yield the findings of a file, one per offset and kind, then texts that SQLite has split.
+
+        `report` gets the bytes read.
+        """
         try:
             with open_live(path) as file:
                 seen = set[tuple[int, str]]()
@@ -108,6 +123,7 @@ class _Search:
             ) from error
 
     def _search_chunks(self, name: str, file: BinaryIO, report: Callable[[int], None]) -> Iterator[Finding]:
+        """Read the file in overlapping chunks and yield each finding once."""
         overlap = max(self.needles.max_bytes, identifier_patterns.MAX_BYTES) * 2
         # `kept` starts at `start`; matches that start before `fresh` were reported with the previous chunk.
         kept, start, fresh = b"", 0, 0
@@ -128,6 +144,7 @@ class _Search:
             report(end)
 
     def _search_chunk(self, name: str, chunk: bytes, start: int) -> list[Finding]:
+        """Return the findings of one chunk by offset; `start` is the chunk's position in the file."""
         found = [
             self._build_needle_finding(name, start + at, spelled.needle, spelled.spelling)
             for at, spelled in self.needles.find(chunk)
@@ -138,5 +155,9 @@ class _Search:
         return sorted(found, key=lambda finding: (finding.offset, finding.kind))
 
     def _build_needle_finding(self, name: str, offset: int, number: int, spelling: str) -> Finding:
+        """Return the finding of a needle, which shows its number and length but not its text.
+
+        `number` counts from 0.
+        """
         sample = f"needle {number + 1} ({len(self.needles.texts[number])} characters)"
         return Finding(name, offset, "needle", sample, spelling)

@@ -1,4 +1,4 @@
-"""Byte patterns of addresses and numbers, in ASCII or UTF-16.
+"""Byte patterns that find e-mail addresses, phone and tracking numbers in files, in ASCII or UTF-16.
 
 They are narrower than those of redaction: a database's bytes are full of meaningless digits, and a finding
 must be real.
@@ -40,6 +40,8 @@ _MAX_LOCAL_BYTES: Final = 64
 
 
 class IdentifierMatch(NamedTuple):
+    """A match: its kind, its offset in the chunk, its text, and `ascii` or `utf-16`."""
+
     kind: IdentifierKind
     start: int
     text: str
@@ -61,6 +63,7 @@ def find_identifiers(chunk: bytes, kinds: Iterable[IdentifierKind]) -> Iterator[
 
 
 def _find_matches(chunk: bytes, kinds: Iterable[IdentifierKind]) -> Iterator[tuple[IdentifierKind, int, int]]:
+    """Yield the kind, start and end of each match; an address starts with its local part."""
     for kind in kinds:
         for pattern in _PATTERNS[kind]:
             for match in pattern.finditer(chunk):
@@ -72,5 +75,6 @@ def _find_matches(chunk: bytes, kinds: Iterable[IdentifierKind]) -> Iterator[tup
 
 
 def _count_local_bytes(chunk: bytes, at: int) -> int:
+    """Return the length of the local part that ends at the at sign; 0 if it has fewer than two characters."""
     local = _LOCAL.search(chunk[max(0, at - _MAX_LOCAL_BYTES) : at])
     return 0 if local is None else len(local[0])

@@ -1,4 +1,4 @@
-"""Reading files that a database in this process may have open, and may truncate at any time.
+"""Reads files that a database in this process may have open, without releasing its locks.
 
 Closing any descriptor of a file releases all POSIX locks that the process has on it, including SQLite's:
 another process could then delete the log while it is in use. So descriptors of databases and their logs are
@@ -24,7 +24,10 @@ _lock: Final = threading.Lock()
 
 @contextmanager
 def open_live(path: Path) -> Iterator[BinaryIO]:
-    """Open the file for reading from its start."""
+    """Open the file for reading from its start.
+
+    The descriptor of a database file is shared and stays open.
+    """
     if not path.name.endswith(DATABASE_SUFFIXES):
         with path.open("rb") as file:
             yield file
@@ -55,9 +58,11 @@ class FileContent:
         self.size = os.fstat(self._descriptor).st_size
 
     def read_at(self, start: int, count: int) -> bytes:
+        """Return up to `count` bytes from offset `start`; fewer at the end of the file."""
         return os.pread(self._descriptor, count, start)
 
     def contains(self, wanted: bytes) -> bool:
+        """Return True if the bytes occur anywhere in the file."""
         start, tail = 0, b""
         while chunk := self.read_at(start, CHUNK_BYTES):
             if wanted in tail + chunk:

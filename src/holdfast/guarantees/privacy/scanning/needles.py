@@ -1,4 +1,4 @@
-"""Search for many texts in one pass over the bytes.
+"""`Needles`: searches bytes for many texts at once, in all their spellings.
 
 A spelling of fifteen bytes or more contains, at any offset, an eight-byte word that starts at a multiple of
 eight. The words of a chunk are compared with those of all spellings at once, so that thousands of texts cost
@@ -22,7 +22,7 @@ TAIL_HEAD_BYTES: Final = 4
 
 
 class Spelling(NamedTuple):
-    """One spelling of the needle with this number."""
+    """One spelling of a text: its bytes, the number of the text in the list of needles, and its name."""
 
     raw: bytes
     needle: int
@@ -30,6 +30,8 @@ class Spelling(NamedTuple):
 
 
 class Needles:
+    """Texts to search for, with their spellings indexed by four- and eight-byte words."""
+
     def __init__(self, texts: Sequence[str]) -> None:
         if "" in texts:
             raise InvalidRequest(
@@ -48,6 +50,7 @@ class Needles:
             self._index(each)
 
     def _index(self, spelled: Spelling) -> None:
+        """Add a spelling to the index of words, or to the short ones, which are always searched for."""
         width = next((width for width, _ in _WIDTHS if len(spelled.raw) >= 2 * width - 1), None)
         if width is None:
             self._short.append(spelled)
@@ -68,7 +71,7 @@ class Needles:
         return found
 
     def find(self, chunk: bytes) -> Iterator[tuple[int, Spelling]]:
-        """Yield each position of each spelling, in no order."""
+        """Yield the position and the spelling of each match in the chunk, in no order."""
         for spelled in (*self._short, *self._find_candidates(chunk)):
             at = chunk.find(spelled.raw)
             while at >= 0:
@@ -76,6 +79,7 @@ class Needles:
                 at = chunk.find(spelled.raw, at + 1)
 
     def _find_candidates(self, chunk: bytes) -> Iterable[Spelling]:
+        """Return the spellings of which an aligned word occurs in the chunk."""
         likely: dict[Spelling, None] = {}
         for width, code in _WIDTHS:
             index = self._words[width]

@@ -1,4 +1,4 @@
-"""The spellings of a text in a file: several encodings, escaped, percent-encoded, or inside base64."""
+"""The byte spellings of a text in a file: UTF-8, UTF-16, JSON-escaped, percent-encoded, inside base64."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ def list_spellings(text: str) -> dict[bytes, str]:
 
 
 def _encode(text: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the name and the bytes of each spelling of the text; of base64, one per offset in a group of
+    three bytes.
+    """
     utf8 = text.encode("utf-8", "surrogatepass")
     yield "utf-8", utf8
     yield "utf-16-le", text.encode("utf-16-le", "surrogatepass")
@@ -40,6 +43,7 @@ def _encode(text: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _escape(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the text with JSON escapes and with percent-encoding, in upper and lower case."""
     for ascii_only in (True, False):
         as_json = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
         yield "json", as_json

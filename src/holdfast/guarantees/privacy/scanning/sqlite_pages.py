@@ -1,6 +1,6 @@
-"""Texts that SQLite has split: a large row continues in an overflow page, after four bytes that name the next
-page.
+"""`find_split`: finds texts that SQLite has split between the pages of a database or of its log.
 
+A large row continues in an overflow page, after four bytes with the number of the next page.
 The bytes before the split are followed by the number of the page with the tail; both are checked, so that a
 match was one text.
 """
@@ -22,17 +22,24 @@ _POINTER: Final = 4
 
 
 class Page(NamedTuple):
+    """A page: its number in the database, and its offset in the file."""
+
     number: int
     start: int
 
 
 class _Layout(NamedTuple):
+    """The pages of a file, all of one size."""
+
     page_bytes: int
     pages: list[Page]
 
 
 def find_split(path: Path, needles: Needles) -> Iterator[tuple[int, Spelling]]:
-    """Yield the offset of the tail of each split text, and its spelling. The tail has at least four bytes."""
+    """Yield the offset of the tail of each split text, and its spelling. Finds tails of four bytes or more.
+
+    Yields nothing for a file that is not an SQLite database or log.
+    """
     rests = needles.tails
     if not rests or path.stat().st_size <= len(_DATABASE_MAGIC):
         return
@@ -50,8 +57,9 @@ def find_split(path: Path, needles: Needles) -> Iterator[tuple[int, Spelling]]:
 
 
 def _has_beginning(content: FileContent, layout: _Layout, page: Page, front: bytes) -> bool:
-    """Return whether the head is followed by this page number: in the row's own page, or at the end of an
-    overflow page.
+    """Return True if the head of the text is followed by this page's number.
+
+    That is in the row's own page, or, with the number at the page's start, at the end of an overflow page.
     """
     pointer = pack(">I", page.number)
     if content.contains(front + pointer):
@@ -67,6 +75,7 @@ def _has_beginning(content: FileContent, layout: _Layout, page: Page, front: byt
 
 
 def _read_layout(content: FileContent) -> _Layout:
+    """Return the pages of an SQLite database or write-ahead log; none for any other file."""
     size = content.size
     head = content.read_at(0, _LOG_HEADER)
     if head.startswith(_DATABASE_MAGIC) and len(head) == _LOG_HEADER:

@@ -1,4 +1,4 @@
-"""The input and output of the rules: a `Design` in, `Finding`s out."""
+"""The input and output of every design rule: a `Design` in, `Finding`s out."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any, Literal, get_args, get_origin
 
-from holdfast.core.limits import GLOBAL_INDEXES_MAX, LOCAL_INDEXES_MAX
+from holdfast.core.limits import MAX_GLOBAL_INDEXES, MAX_LOCAL_INDEXES
 from holdfast.model.entities.entity import get_declaration
 from holdfast.model.entities.key_templates import Template
 from holdfast.model.entities.reads import BaseQuery, CountQuery, PagedRead, Query
@@ -46,8 +46,8 @@ def find_too_many_indexes(design: Design) -> Iterator[Finding]:
     """Find tables with more indexes than DynamoDB allows."""
     for table in design.system.tables:
         for kind, indexes, most in (
-            ("global", table.global_indexes, GLOBAL_INDEXES_MAX),
-            ("local", table.local_indexes, LOCAL_INDEXES_MAX),
+            ("global", table.global_indexes, MAX_GLOBAL_INDEXES),
+            ("local", table.local_indexes, MAX_LOCAL_INDEXES),
         ):
             if len(indexes) > most:
                 yield design.error(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, TypeGuard
 
-from holdfast.core.limits import ITEM_BYTES_MAX, KIB
+from holdfast.core.limits import KIB, MAX_ITEM_BYTES
 from holdfast.model.entities.entity import get_declaration
 from holdfast.model.entities.writes import Delete, Put, Update
 from holdfast.operations.expressions import nodes
 from holdfast.operations.expressions.reserved_words import is_reserved
 from holdfast.reports.design.rules.base import Design, Finding, format_pattern, join_words
 
-LARGE_ITEM_BYTES: Final = ITEM_BYTES_MAX // 2
+LARGE_ITEM_BYTES: Final = MAX_ITEM_BYTES // 2
 # From this many new items per month, a missing lifetime is a warning.
 MANY_CREATED_PER_MONTH: Final = 1_000_000
 
@@ -33,14 +33,14 @@ def find_oversized_items(design: Design) -> Iterator[Finding]:
     )
     names = [table.name for table in design.system.tables]
     for table, size in design.system.load.max_item_bytes.items():
-        growth = f"Its items grow to {size / KIB:,.0f} KB; an item may have {ITEM_BYTES_MAX // KIB} KB"
+        growth = f"Its items grow to {size / KIB:,.0f} KB; an item may have {MAX_ITEM_BYTES // KIB} KB"
         if table not in names:
             yield design.error(
                 table,
                 "The load declares max_item_bytes for it, but the system has no table of that name.",
                 f"Use the declared name: {', '.join(names)}.",
             )
-        elif size > ITEM_BYTES_MAX:
+        elif size > MAX_ITEM_BYTES:
             yield design.error(table, f"{growth}: writes will be refused.", remedy)
         elif size >= LARGE_ITEM_BYTES:
             yield design.warning(

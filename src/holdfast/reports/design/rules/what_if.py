@@ -86,6 +86,7 @@ def _format_key_loads(key_loads: list[tuple[KeyLoadScope, KeyLoad]]) -> list[str
 
 
 def _format_key_load(scope: KeyLoadScope, key_load: KeyLoad) -> str:
+    """Describe the load of one key: "the key ALL of News takes 1 of 1,000 write units"."""
     rates = [
         f"{_format_rate(rate)} of {most:,} {kind} units" for kind, rate, most, _ in key_load.by_kind if rate
     ]
@@ -93,6 +94,7 @@ def _format_key_load(scope: KeyLoadScope, key_load: KeyLoad) -> str:
 
 
 def _format_scope(scope: KeyLoadScope) -> str:
+    """Return the hot key of a table or index, or "the busiest key of … by" its volume."""
     if scope.key is not None:
         return f"{format_key(scope.key)} of {scope.target}"
     return f"the busiest key of {scope.target} by {scope.volume_name}"

@@ -1,5 +1,4 @@
-"""The in-memory cache engine: runs operations on a dictionary with lifetimes and least-recently-used
-eviction.
+"""The in-memory cache engine: operations on a dictionary, with lifetimes and least-recently-used eviction.
 
 It never returns an entry that is past its lifetime. Every operation holds one lock for microseconds, so that
 any thread and any event loop may use the cache.
@@ -33,12 +32,15 @@ def open_memory_cache(
 
 @dataclass(frozen=True, slots=True)
 class Entry:
+    """A cached value, and when its lifetime ends, in seconds since 1970."""
+
     value: bytes
     expires_at: float
 
 
 class MemoryCache:
     """The in-memory cache engine, opened by `open_memory_cache`."""
+
     def __init__(self, clock: Clock, max_entries: int, max_bytes: int) -> None:
         self._clock, self._max_entries, self._max_bytes = clock, max_entries, max_bytes
         # Least recently used first.
@@ -68,6 +70,7 @@ class MemoryCache:
         return len(self._entries)
 
     def _execute(self, operation: requests.Operation[Any], now: float) -> Any:
+        """Run the operation on the dictionary. The caller holds the lock."""
         match operation:
             case requests.GetValue(key=key):
                 entry = self._get_alive(key, now)

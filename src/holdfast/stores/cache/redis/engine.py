@@ -93,6 +93,7 @@ class PasswordProvider(redis.CredentialProvider):
 
 class RedisCache:
     """The Redis cache engine, opened by `open_redis`."""
+
     def __init__(
         self, client: redis.Redis, where: str, clock: Clock, password: PasswordProvider | None, pause_s: float
     ) -> None:
@@ -109,8 +110,9 @@ class RedisCache:
         self._process = os.getpid()
 
     async def run(self, operation: requests.Operation[R]) -> R:
-        """Run one operation in a thread. Raise `CacheUnavailable` without sending it during the pause after a
-        failure.
+        """Run one operation in a thread.
+
+        Raise `CacheUnavailable` without sending it during the pause after a failure.
         """
         check(operation)
         if os.getpid() != self._process:
@@ -135,8 +137,9 @@ class RedisCache:
         return cast(R, await result)
 
     def close(self) -> None:
-        """Wait for the operations in flight, at most as long as a response may take. Does nothing in a forked
-        child.
+        """Wait for the operations in flight, at most as long as a response may take.
+
+        Does nothing in a forked child.
         """
         self._is_closed = True
         if os.getpid() != self._process:
@@ -147,7 +150,9 @@ class RedisCache:
     # --- in a thread ----------------------------------------------------------------------------------------
 
     def _run_in_thread(self, operation: requests.Operation[Any]) -> Any:
-        """Execute the operation and map its errors. A missing response or refused password starts the pause.
+        """Execute the operation and map its errors.
+
+        A missing response or refused password starts the pause.
         """
         if self._is_closed:
             raise StoreClosed("The cache was closed.")
@@ -172,6 +177,7 @@ class RedisCache:
         return call()
 
     def _execute(self, operation: requests.Operation[Any], now: float) -> Any:
+        """Run the operation on the client in this thread, as one command or script."""
         now_ms = _to_milliseconds(now)
         match operation:
             case requests.GetValue(key=key):
@@ -210,7 +216,8 @@ def _to_milliseconds(seconds: float) -> int:
 
 
 def _to_lifetime_ms(now: float, lifetime_s: float) -> tuple[int, int]:
-    """Return when a lifetime that starts `now` ends, and how long it is (at least 1), both in milliseconds.
+    """Return when a lifetime that starts `now` ends, and how long it is (at least 1), both in
+    milliseconds.
     """
     lifetime_ms = max(1, _to_milliseconds(lifetime_s))
     return _to_milliseconds(now) + lifetime_ms, lifetime_ms

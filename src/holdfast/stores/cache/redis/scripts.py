@@ -1,5 +1,4 @@
-"""The atomic cache operations as Lua scripts for Redis, and the stored form of a value:
-`1763200000000:value`.
+"""The atomic cache operations as Lua scripts for Redis, and a value's stored form: `1763200000000:value`.
 
 The number is when its lifetime ends, in milliseconds by the writer's clock; a reader compares it with its own
 clock. So a run clock decides here as it does in memory. Redis gets the lifetime too, and expires values that

@@ -57,6 +57,7 @@ def open_memory_objects(*, clock: Clock = SYSTEM_CLOCK) -> LocalObjects:
 
 class LocalObjects:
     """The local objects engine, opened by `open_local_objects` or `open_memory_objects`."""
+
     def __init__(self, storage: FileStorage, cipher: Cipher | None, *, clock: Clock) -> None:
         self._storage, self._cipher, self._clock = storage, cipher, clock
         self._is_closed = False
@@ -75,6 +76,7 @@ class LocalObjects:
         self._is_closed = True
 
     def _execute(self, operation: requests.Operation[Any]) -> Any:
+        """Run the operation in this thread."""
         match operation:
             case requests.PutObject():
                 return self._put(operation)
@@ -128,8 +130,9 @@ class LocalObjects:
             raise AlreadyExists(f"The object {put.key} in {put.bucket} already exists.") from error
 
     def _get(self, get: requests.GetObject) -> StoredObject:
-        """Return the object with its decrypted body. Raise `NotFound`, or `ObjectDamaged` if the hash
-        differs.
+        """Return the object with its decrypted body.
+
+        Raise `NotFound`, or `ObjectDamaged` if the hash differs.
         """
         file = self._read_file(get.bucket, get.key)
         return StoredObject(info=file.info, body=object_file.decrypt_body(file, get.bucket, self._cipher))
@@ -175,11 +178,14 @@ class LocalObjects:
                 pass
 
     def _set_hold(self, hold: requests.SetLegalHold) -> None:
-        """Set or remove the object's legal hold. Raise `InvalidRequest` if the bucket does not allow holds.
+        """Set or remove the object's legal hold.
+
+        Raise `InvalidRequest` if the bucket does not allow holds.
         """
         if not self._load_definition(hold.bucket).holds:
             raise InvalidRequest(
-                f"The bucket {hold.bucket} does not allow legal holds. Declare it with holds=True and create "
+                f"The bucket {hold.bucket} does not allow legal holds. Declare it with "
+                "legal_holds=True and create "
                 "it again."
             )
         with self._storage.lock_bucket(hold.bucket):
@@ -202,7 +208,7 @@ class LocalObjects:
     # --- files ----------------------------------------------------------------------------------------------
 
     def _read_attributes(self, bucket: str, key: str) -> ObjectFile:
-        """Read the beginning of the object's file: its attributes, and none or part of its body."""
+        """Read the beginning of the object's file: all its attributes, and a body that may be incomplete."""
         try:
             return object_file.parse_file(
                 self._storage.get_start(to_path(bucket, key), MAX_START_BYTES), bucket, key
@@ -223,14 +229,13 @@ class LocalObjects:
         return NotFound(f"There is no object {key} in {bucket}.")
 
     def _write_file(self, bucket: str, file: ObjectFile) -> None:
+        """Write the object's file, replacing an existing one."""
         self._storage.put(to_path(bucket, file.info.key), bytes(file), create_only=False)
 
     # --- buckets --------------------------------------------------------------------------------------------
 
     def _create_bucket(self, definition: BucketDefinition) -> None:
-        """Create the bucket or replace its definition. Raise `AlreadyExists` if that would disable legal
-        holds.
-        """
+        """Create the bucket or replace its definition. Raise `AlreadyExists` if that disables legal holds."""
         with self._storage.lock_bucket(definition.name):
             try:
                 had_holds = self._load_definition(definition.name).holds
@@ -239,7 +244,7 @@ class LocalObjects:
             if had_holds and not definition.holds:
                 raise AlreadyExists(
                     f"The bucket {definition.name} was created with legal holds, which cannot be disabled. "
-                    "Declare it with holds=True."
+                    "Declare it with legal_holds=True."
                 )
             self._storage.put(
                 f"{definition.name}/{DEFINITION_FILE}", msgspec.json.encode(definition), create_only=False

@@ -75,7 +75,8 @@ class FileStorage(Protocol):
 
 
 class MemoryFileStorage:
-    """Files in memory; one lock stands in for the locks of all buckets."""
+    """Files in memory. All buckets share one lock."""
+
     def __init__(self) -> None:
         self._store = MemoryStore()
         self._lock = threading.RLock()
@@ -100,6 +101,7 @@ class MemoryFileStorage:
 
     @contextmanager
     def lock_bucket(self, bucket: str) -> Iterator[None]:
+        """Hold the one lock of all buckets."""
         with self._lock:
             yield
 
@@ -109,6 +111,7 @@ class MemoryFileStorage:
 
 class FolderFileStorage:
     """Files in a folder, durable when `put` returns, shared by any number of threads and processes."""
+
     def __init__(self, folder: Path, *, clock: Clock) -> None:
         folder = folder.absolute()
         try:
@@ -124,6 +127,7 @@ class FolderFileStorage:
         self._synced_folders: set[str] = set()
 
     def put(self, path: str, file: bytes, *, create_only: bool) -> None:
+        """Write the file durably: write and sync a temporary file, move it to its path, sync the folders."""
         # A random name: engines, threads and processes that share the folder do not coordinate.
         name = f"{self._clock.now():.3f}-{token_hex(TEMPORARY_NAME_BYTES)}"
         staged = f"{self._folder}/{path.partition('/')[0]}/{STAGING_FOLDER}/{name}"
@@ -148,6 +152,7 @@ class FolderFileStorage:
             return file.read(size)
 
     def remove(self, path: str) -> None:
+        """Remove the file and sync its folder."""
         with map_errors(path):
             obstore.delete(self._store, path)
             _sync((self._folder / path).parent)
@@ -157,6 +162,7 @@ class FolderFileStorage:
 
     @contextmanager
     def lock_bucket(self, bucket: str) -> Iterator[None]:
+        """Lock the bucket across processes by a lock file in its folder; wait until it is free."""
         with map_errors(bucket):
             (self._folder / bucket).mkdir(mode=0o700, exist_ok=True)
             descriptor = os.open(self._folder / bucket / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
@@ -167,6 +173,7 @@ class FolderFileStorage:
             os.close(descriptor)
 
     def remove_stale_files(self, bucket: str) -> None:
+        """Remove the bucket's temporary files that are over a day old; leave files with other names."""
         for path in self.list_paths(f"{bucket}/{STAGING_FOLDER}"):
             created_at = _parse_created_at(path.rpartition("/")[2])
             if created_at is not None and self._clock.now() - created_at > STALE_AFTER_S:
@@ -188,7 +195,7 @@ class FolderFileStorage:
 
 @contextmanager
 def map_errors(path: str) -> Iterator[None]:
-    """Map errors of the disk and of obstore to a `HoldfastError`."""
+    """Map errors of the disk and of obstore to `AlreadyExists`, `NotFound`, `StoreFull` or `StoreIOError`."""
     try:
         yield
     except (AlreadyExistsError, FileExistsError) as error:
@@ -243,8 +250,9 @@ def _run_with_folder(path: str, action: Callable[[], None]) -> None:
 
 
 def _write(path: str, file: bytes) -> None:
-    """Create a file and write the bytes without a sync. Raise if the file exists; remove it if the write
-    fails.
+    """Create a file and write the bytes without a sync.
+
+    Raise if the file exists; remove it if the write fails.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:

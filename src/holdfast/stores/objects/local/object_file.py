@@ -74,7 +74,9 @@ def parse_file(file: bytes, bucket: str, key: str) -> ObjectFile:
 
 
 def decrypt_body(file: ObjectFile, bucket: str, cipher: Cipher | None) -> bytes:
-    """Return the decrypted body. Raise `ObjectDamaged` if it does not match the hash taken when it was put.
+    """Return the decrypted body.
+
+    Raise `ObjectDamaged` if it does not match the hash taken when it was put.
     """
     key = file.info.key
     try:

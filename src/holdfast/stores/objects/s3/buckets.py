@@ -30,8 +30,9 @@ BLOCK_ALL_PUBLIC_ACCESS: Final = {
 
 
 async def create_bucket(service: Service, definition: BucketDefinition) -> None:
-    """Create the bucket if it is missing, then apply the whole definition. Raise `AlreadyExists` if that
-    would disable legal holds.
+    """Create the bucket if it is missing, then apply the whole definition.
+
+    Raise `AlreadyExists` if that would disable legal holds.
     """
     client, name = service.client, definition.name
     await _create_if_absent(service, definition)
@@ -39,7 +40,7 @@ async def create_bucket(service: Service, definition: BucketDefinition) -> None:
     if has_lock and not definition.holds:
         raise AlreadyExists(
             f"The bucket {name} was created with legal holds, which cannot be disabled. Declare it with "
-            "holds=True."
+            "legal_holds=True."
         )
     if definition.versions or (definition.holds and not has_lock):
         await _enable_versioning(service, name)
@@ -144,6 +145,7 @@ async def _has_versioning(service: Service, name: str) -> bool:
 
 
 async def _has_object_lock(service: Service, name: str) -> bool:
+    """Return whether Object Lock is enabled, which legal holds need."""
     found = await _call_or_none(
         service, "GetObjectLockConfiguration", service.client.get_object_lock_configuration, name, NO_LOCK
     )
@@ -162,6 +164,7 @@ async def _get_encryption(service: Service, name: str) -> tuple[Encryption, str 
 
 
 async def _get_lifecycle_rules(service: Service, name: str) -> list[Any]:
+    """Return S3's lifecycle rules of the bucket, none if it has no lifecycle."""
     found = await _call_or_none(
         service,
         "GetBucketLifecycleConfiguration",
@@ -200,6 +203,7 @@ async def _call_or_none(service: Service, action: str, method: Any, name: str, a
 
 
 def _build_encryption_rule(definition: BucketDefinition) -> dict[str, Any]:
+    """Return S3's default encryption rule, with a bucket key for KMS."""
     default = {"SSEAlgorithm": ALGORITHMS[definition.encryption]}
     if definition.kms_key is not None:
         default["KMSMasterKeyID"] = definition.kms_key

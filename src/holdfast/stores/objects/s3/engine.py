@@ -43,6 +43,7 @@ def open_s3(address: str, *, timeouts: Timeouts | None = None, clock: Clock = SY
 
 class S3Objects:
     """The S3 objects engine, opened by `open_s3`."""
+
     def __init__(self, service: Service, *, clock: Clock) -> None:
         self._service, self._client, self._clock = service, service.client, clock
         self._is_closed = False
@@ -57,12 +58,14 @@ class S3Objects:
         return cast(R, await self._execute(operation))
 
     def close(self) -> None:
+        """Close the client and refuse further operations."""
         self._is_closed = True
         self._client.close()
 
     async def _execute(self, operation: requests.Operation[Any]) -> Any:
-        """Run the operation. A sweep only checks that the bucket exists, because S3 applies lifecycles
-        itself.
+        """Run the operation.
+
+        A sweep only checks that the bucket exists, because S3 applies lifecycles itself.
         """
         match operation:
             case requests.PutObject():
@@ -89,8 +92,9 @@ class S3Objects:
     # --- objects --------------------------------------------------------------------------------------------
 
     async def _put(self, put: requests.PutObject) -> ObjectInfo:
-        """Put the object with its hash as metadata. Raise `AlreadyExists` if `create_only`, `ObjectHeld`
-        under a hold.
+        """Put the object with its hash as metadata.
+
+        Raise `AlreadyExists` if `create_only`, `ObjectHeld` under a hold.
         """
         if not put.create_only:
             await self._refuse_held(put.bucket, put.key)
@@ -116,8 +120,9 @@ class S3Objects:
         )
 
     async def _get(self, get: requests.GetObject) -> StoredObject:
-        """Return the object. Raise `ObjectDamaged` if its hash differs or is missing, as after a put by
-        another program.
+        """Return the object.
+
+        Raise `ObjectDamaged` if its hash differs or is missing, as after a put by another program.
         """
         with map_obstore_errors(get.bucket, get.key, self._service.where, writes=False):
             response = await obstore.get_async(self._service.get_store(get.bucket), get.key)
@@ -181,8 +186,9 @@ class S3Objects:
         return ObjectPage(objects=found, cursor=found[-1].key if page["IsTruncated"] and found else None)
 
     async def _delete(self, bucket: str, key: str) -> None:
-        """Delete the object and all its versions; do nothing if there is none. Raise `ObjectHeld` under a
-        legal hold.
+        """Delete the object and all its versions; do nothing if there is none.
+
+        Raise `ObjectHeld` under a legal hold.
         """
         try:
             head = await self._head_object(bucket, key)
@@ -220,8 +226,9 @@ class S3Objects:
             after = {"KeyMarker": key, "VersionIdMarker": page["NextVersionIdMarker"]}
 
     async def _delete_version(self, bucket: str, key: str, **version: Any) -> None:
-        """Delete one version (`VersionId`), or the object of a bucket without versions. Raise `ObjectHeld` if
-        S3 refuses a held version.
+        """Delete one version (`VersionId`), or the object of a bucket without versions.
+
+        Raise `ObjectHeld` if S3 refuses a held version.
         """
         try:
             await self._service.send(
@@ -235,6 +242,7 @@ class S3Objects:
     # --- holds ----------------------------------------------------------------------------------------------
 
     async def _set_hold(self, hold: requests.SetLegalHold) -> None:
+        """Set or remove the object's legal hold."""
         await self._service.send(
             "PutObjectLegalHold",
             self._client.put_object_legal_hold,
@@ -254,10 +262,12 @@ class S3Objects:
             raise ObjectHeld(bucket, key)
 
     async def _is_held(self, bucket: str, key: str, **version: Any) -> bool:
+        """Return whether the object, or one version of it, is under a legal hold."""
         head = await self._head_object(bucket, key, **version)
         return bool(head.get("ObjectLockLegalHoldStatus") == ON)
 
     async def _head_object(self, bucket: str, key: str, **version: Any) -> Any:
+        """Return S3's response to HeadObject, for the object or one version of it."""
         return await self._service.send(
             "HeadObject", self._client.head_object, Bucket=bucket, Key=key, **version
         )
@@ -272,4 +282,5 @@ def _has_delete_marker(error: NotFound) -> bool:
 
 
 def _unquote_etag(etag: str | None) -> str:
+    """Return the ETag without its quotes; empty for None."""
     return (etag or "").strip('"')

@@ -101,4 +101,5 @@ def _is_unsent(cause: Exception) -> bool:
 
 
 def _get_first_line(error: Exception) -> str:
+    """Return the first line of the error's text as a sentence."""
     return f"{(str(error).splitlines() or [type(error).__name__])[0].rstrip('.')}."

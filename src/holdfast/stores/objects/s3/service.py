@@ -31,6 +31,7 @@ ALGORITHMS: Final[dict[Encryption, str]] = {"s3": "AES256", "kms": "aws:kms"}
 
 class Service:
     """The clients of one S3 address. It caches obstore's stores by bucket and encryption."""
+
     def __init__(self, address: ServiceAddress, timeouts: Timeouts) -> None:
         require_sdk("S3")
         self.where, self._address, self._timeouts = address.display_name, address, timeouts
@@ -61,8 +62,9 @@ class Service:
     def get_store(
         self, bucket: str, encryption: Encryption | None = None, kms_key: str | None = None
     ) -> S3Store:
-        """Return obstore's store for a bucket, opened at its first use. The encryption of new objects is part
-        of the store.
+        """Return obstore's store for a bucket, opened at its first use.
+
+        The encryption of new objects is part of the store.
         """
         cache_key = (bucket, encryption, kms_key)
         if cache_key not in self._stores:
@@ -70,6 +72,7 @@ class Service:
         return self._stores[cache_key]
 
     def _open_store(self, bucket: str, encryption: Encryption | None, kms_key: str | None) -> S3Store:
+        """Return a new obstore store of the bucket, with this encryption for its puts."""
         config: Any = {"region": self.client.meta.region_name, "checksum_algorithm": "SHA256"}
         if self._address.endpoint is not None:
             config["endpoint"] = self._address.endpoint

@@ -1,5 +1,4 @@
-"""The embedded queues engine: SQS's semantics in process, durable in one SQLite file that processes may
-share.
+"""The embedded queues engine: SQS's semantics in process, durable in one SQLite file, for several processes.
 
 engine.py       runs operations: writes through the committer, receives that wait until a message is due
 waiters.py      the waiting receives of this process

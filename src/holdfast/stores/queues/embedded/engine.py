@@ -92,7 +92,9 @@ class EmbeddedQueues:
         )
 
     async def run(self, operation: Operation[R]) -> R:
-        """Run one operation, from an event loop. If it is cancelled, it may still be done, except a receive.
+        """Run one operation, from an event loop.
+
+        If it is cancelled, it may still be done, except a receive.
         """
         with closing(self._start(operation)) as generator:
             result: Any = None
@@ -164,7 +166,10 @@ class EmbeddedQueues:
         return self._run_simple(operation)
 
     def _run_simple(self, operation: Operation[Any]) -> OperationRun[Any]:
-        """Run an operation of one read or one write. Raise `UnknownOperation` for any other."""
+        """Run an operation of one read or one write. Raise `UnknownOperation` for any other.
+
+        After DeleteQueue, also remove the queue's messages.
+        """
         kind = type(operation)
         if kind in WRITES:
             result = yield self._submit(operation, WRITES[kind])
@@ -219,7 +224,9 @@ class EmbeddedQueues:
         return received
 
     def _is_sweep_due(self, operation: ops.ReceiveMessages) -> bool:
-        """Return whether expired rows wait to be removed. Looks at most once a minute while there are none.
+        """Return whether expired rows wait to be removed.
+
+        Looks at most once a minute while there are none.
         """
         now = self._clock.now()
         if abs(now - self._nothing_to_sweep_at) < IDLE_SWEEP_S:
@@ -281,8 +288,9 @@ class EmbeddedQueues:
     def _submit(
         self, operation: Operation[Any], handler: Callable[[Any, WriteContext], R]
     ) -> CommitFuture[R]:
-        """Submit a writing handler as one unit of work. After its commit, the waiters of its queues are
-        woken.
+        """Submit a writing handler as one unit of work.
+
+        After its commit, the waiters of its queues are woken.
         """
         changes_catalog = type(operation) not in CHECKED_BEFORE_WRITING
 
@@ -321,4 +329,5 @@ class EmbeddedQueues:
 def _redrive_batch(
     operation: ops.Redrive, context: WriteContext, *, resume_after: tuple[float, int], count_left: int | None
 ) -> moves.RedriveProgress:
+    """Call `moves.redrive_batch` with the arguments in a handler's order."""
     return moves.redrive_batch(operation, resume_after, count_left, context)

@@ -27,8 +27,9 @@ log = logging.getLogger(__name__)
 
 
 class WakeupPipe:
-    """A named pipe that other processes write to. Its thread calls `on_wakeup` for every wake-up from another
-    process.
+    """A named pipe that other processes write to.
+
+    Its thread calls `on_wakeup` for every wake-up from another process.
     """
 
     def __init__(self, path: str, on_wakeup: Callable[[], None]) -> None:
@@ -72,8 +73,9 @@ class WakeupPipe:
             os.unlink(os.path.join(self._folder, self._name))
 
     def _start(self) -> None:
-        """Create the pipe and start its thread. If the pipe cannot be created, log a warning and stay
-        disabled.
+        """Create the pipe and start its thread.
+
+        If the pipe cannot be created, log a warning and stay disabled.
         """
         try:
             self._pipe = self._make_pipe()
@@ -91,7 +93,8 @@ class WakeupPipe:
         self._thread.start()
 
     def _make_pipe(self) -> int:
-        """Create the pipe, open it under a hidden name, then give it the name that other processes look for.
+        """Create the pipe, open it under a hidden name, then give it the name that other processes look
+        for.
         """
         os.makedirs(self._folder, exist_ok=True)
         hidden = os.path.join(self._folder, HIDDEN_PREFIX + self._name)

@@ -11,7 +11,9 @@ from holdfast.stores.queues.checks import FIFO_SUFFIX, canonicalize
 
 
 def to_attributes(definition: QueueDefinition, dead_letters_arn: str | None) -> dict[str, str]:
-    """Return the attributes that an existing queue accepts. An empty redrive policy removes the current one.
+    """Return the attributes that an existing queue accepts.
+
+    An empty redrive policy removes the current one.
     """
     attributes = {
         "VisibilityTimeout": str(definition.visibility_s),
@@ -20,7 +22,7 @@ def to_attributes(definition: QueueDefinition, dead_letters_arn: str | None) -> 
         "RedrivePolicy": "",
     }
     if dead_letters_arn is not None:
-        policy = {"deadLetterTargetArn": dead_letters_arn, "maxReceiveCount": definition.receives_max}
+        policy = {"deadLetterTargetArn": dead_letters_arn, "maxReceiveCount": definition.max_receives}
         attributes["RedrivePolicy"] = json.dumps(policy)
     if definition.fifo:
         attributes["ContentBasedDeduplication"] = _format_bool(definition.content_deduplication)
@@ -48,7 +50,7 @@ def parse_definition(name: str, attributes: Mapping[str, Any]) -> QueueDefinitio
             retention_s=int(attributes["MessageRetentionPeriod"]),
             content_deduplication=attributes.get("ContentBasedDeduplication") == "true",
             dead_letters=None if dead is None else parse_queue_name(dead),
-            receives_max=int(policy.get("maxReceiveCount", 1)),
+            max_receives=int(policy.get("maxReceiveCount", 1)),
         )
     )
 

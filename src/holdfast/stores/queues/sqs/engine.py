@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar, cast
 
 from holdfast.config.aws_clients import ServiceAddress, Timeouts, make_clients, require_sdk
 from holdfast.core.errors import HoldfastError, InternalError, UnknownOperation
-from holdfast.core.limits import RECEIVE_WAIT_S_MAX
+from holdfast.core.limits import MAX_RECEIVE_WAIT_S
 from holdfast.operations import queues as ops
 from holdfast.operations.queues import Operation
 from holdfast.stores.queues import checks
@@ -25,7 +25,7 @@ Handler = Callable[[Any, Service], Awaitable[Any]]
 # The most receives that may wait at once, and the most other requests in flight.
 THREADS: Final = 32
 # The response to a receive may take as long as the receive waits.
-TIMEOUTS: Final = Timeouts(read_s=RECEIVE_WAIT_S_MAX + 10.0)
+TIMEOUTS: Final = Timeouts(read_s=MAX_RECEIVE_WAIT_S + 10.0)
 
 HANDLERS: Final[dict[type[Operation[Any]], Handler]] = {
     ops.CreateQueue: queues.create_queue,
@@ -51,10 +51,10 @@ def open_sqs(
     threads: int = THREADS,
     timing: RetryTiming | None = None,
 ) -> SQSQueues:
-    """Open queues at AWS (`sqs://us-east-1`) or at an endpoint (`sqs+http://127.0.0.1:5000`). Sends nothing
-    yet.
+    """Open queues at AWS (`sqs://us-east-1`) or at an endpoint (`sqs+http://127.0.0.1:5000`).
 
-    `threads` is the most receives that may wait at once, and also the most other requests in flight.
+    Sends nothing yet. `threads` is the most receives that may wait at once, and also the most other requests
+    in flight.
     """
     require_sdk("The SQS engine")
     parsed = ServiceAddress.parse(address)
@@ -74,8 +74,9 @@ class SQSQueues:
         self._service = service
 
     async def run(self, operation: Operation[R]) -> R:
-        """Run one operation. Every error it raises is a `HoldfastError`. A cancelled operation may still be
-        done.
+        """Run one operation. Every error it raises is a `HoldfastError`.
+
+        A cancelled operation may still be done.
         """
         handler = HANDLERS.get(type(operation))
         if handler is None:

@@ -23,7 +23,8 @@ QUEUE_SETTLING_S: Final = 60.0
 
 
 def _build_retry_later(text: str) -> HoldfastError:
-    """Return the error that asks the caller to retry in a minute, after SQS has deleted or purged the queue.
+    """Return the error that asks the caller to retry in a minute, after SQS has deleted or purged the
+    queue.
     """
     return errors.RetryLater(text, retry_after_s=QUEUE_SETTLING_S)
 
@@ -72,8 +73,9 @@ class Failure(NamedTuple):
 
 
 def map_error(cause: Exception, action: str, where: str) -> Failure:
-    """Map an error of the SDK. `action` is the service's name for the request, `where` the address it was
-    sent to.
+    """Map an error of the SDK.
+
+    `action` is the service's name for the request, `where` the address it was sent to.
     """
     if isinstance(cause, HoldfastError):
         return Failure(cause, "final")

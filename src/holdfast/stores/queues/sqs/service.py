@@ -46,6 +46,7 @@ class Service:
         return self._urls[queue]
 
     def forget_url(self, queue: str) -> None:
+        """Drop the cached URL of a deleted queue."""
         self._urls.pop(queue, None)
 
     async def send(self, action: str, *, is_repeatable: bool = True, **parameters: Any) -> Response:
@@ -75,12 +76,17 @@ class Service:
                 raise error from cause
 
     async def _send_once(self, action: str, parameters: dict[str, Any]) -> Response:
+        """Make one attempt in a thread; receives have threads of their own.
+
+        Raise `StoreClosed` after `close`.
+        """
         if self._is_closed:
             raise StoreClosed("The queues store was closed: open it again, or let the shutdown finish.")
         pool = self._receive_threads if action == RECEIVE_ACTION else self._threads
         return await asyncio.get_running_loop().run_in_executor(pool, self._call_sdk, action, parameters)
 
     def _call_sdk(self, action: str, parameters: dict[str, Any]) -> Response:
+        """Call the SDK's method for this action in this thread."""
         from botocore import xform_name  # type: ignore[import, unused-ignore]
 
         response: Response = getattr(self._client, xform_name(action))(**parameters)

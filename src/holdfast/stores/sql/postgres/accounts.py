@@ -1,4 +1,4 @@
-"""The user that the embedded server runs as.
+"""The operating-system user that the embedded server runs as, and what this process does in its name.
 
 An ordinary user runs the server itself. PostgreSQL refuses to run as root: for root the server runs as the
 user `pgserver`, which is added if it is missing. That user cannot enter root's private folders, and we never
@@ -23,12 +23,14 @@ WORKING_DIRECTORY: Final = "/proc/self/cwd"
 
 
 def get_server_uid() -> int:
-    """Return the id of the user that the server runs as."""
+    """Return the id of the user that the server runs as; for root, add the user `pgserver` if it is
+    missing.
+    """
     return _find_or_add_account().pw_uid if os.geteuid() == 0 else os.geteuid()
 
 
 def get_server_gid() -> int:
-    """Return the id of the group of the server's user."""
+    """Return the group id of the server's user; for root, add the user `pgserver` if it is missing."""
     return _find_or_add_account().pw_gid if os.geteuid() == 0 else os.getegid()
 
 
@@ -48,12 +50,14 @@ def build_subprocess_arguments() -> dict[str, Any]:
 
 
 def get_path_from_inside(folder: Path) -> str:
-    """Return the path of `folder` for a program of the server's user whose working directory it is."""
+    """Return the path of `folder` for a program that runs as the server's user with `folder` as its working
+    directory.
+    """
     return WORKING_DIRECTORY if os.geteuid() == 0 else str(folder)
 
 
 def give_to_server_user(path: Path) -> None:
-    """Make the server's user the owner."""
+    """Make the server's user the owner of the path, if this process is root."""
     if os.geteuid() != 0:
         return
     try:
@@ -87,7 +91,7 @@ def check_usable() -> None:
 
 
 def can_enter(folder: Path) -> bool:
-    """Return whether the server's user can pass through every folder on this path."""
+    """Return whether the server's user can make the folder its working directory."""
     return _run_as_server_user("/bin/sh", "-c", 'cd -- "$1"', "sh", str(folder))
 
 
@@ -102,8 +106,9 @@ def can_run(program: Path) -> bool:
 
 
 def _run_as_server_user(*command: str) -> bool:
-    """Run a program as the server's user and return whether it succeeded. Raise `OSError` if it does not
-    start.
+    """Run a program as the server's user and return whether it succeeded.
+
+    Raise `OSError` if it does not start.
     """
     quiet = subprocess.DEVNULL
     ended = subprocess.run(
@@ -114,6 +119,7 @@ def _run_as_server_user(*command: str) -> bool:
 
 @cache
 def _find_or_add_account() -> pwd.struct_passwd:
+    """Return the account `pgserver`, added at the first call if it is missing."""
     try:
         return pwd.getpwnam(SERVER_USER_NAME)
     except KeyError:
@@ -135,6 +141,7 @@ def _add_account() -> pwd.struct_passwd:
 
 
 def _format_not_added(reason: str) -> str:
+    """Return the text of the error for an account that could not be added, with the remedy."""
     return (
         f"PostgreSQL does not run as root, and adding its user {SERVER_USER_NAME} failed ({reason}): run "
         "this as an "
@@ -143,6 +150,7 @@ def _format_not_added(reason: str) -> str:
 
 
 def _format_unusable(problem: str, error: OSError) -> str:
+    """Return the text of the error for something that root may not do, with the remedy."""
     return (
         f"PostgreSQL does not run as root, and {problem} ({error.strerror}): run this as an ordinary user, "
         "or give root the capabilities CHOWN, DAC_OVERRIDE, KILL, SETGID and SETUID."

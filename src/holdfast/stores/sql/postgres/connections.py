@@ -1,4 +1,4 @@
-"""Connections that do not wait forever: they give up on a server that hangs without responding.
+"""Connections to PostgreSQL that give up on a server that hangs without responding.
 
 PostgreSQL ends a slow statement itself (`statement_timeout`), as long as the server works. If no response has
 come some seconds after that, the connection is closed, and the caller gets an error that it was lost.
@@ -23,8 +23,9 @@ _POLL_S: Final = 0.1
 
 
 class Connection(psycopg.Connection[Any]):
-    """A connection with a limit on waiting. `statement_s_max` is the server's statement timeout; None waits
-    without a limit.
+    """A connection with a limit on waiting.
+
+    `statement_s_max` is the server's statement timeout; None waits without a limit.
     """
 
     statement_s_max: float | None = None
@@ -47,6 +48,9 @@ class Connection(psycopg.Connection[Any]):
             duplicate.shutdown(socket.SHUT_RDWR)
 
     def wait(self, gen: PQGen[T], interval: float = _POLL_S, timeout: float | None = None) -> T:
+        """Wait for the server's response, at most as long as the expected statements may take; then close the
+        connection and raise `OperationalError`.
+        """
         if timeout is not None or self.statement_s_max is None:
             return super().wait(gen, interval, timeout)
         max_wait_s = self._expected_statements * self.statement_s_max + RESPONSE_MARGIN_S

@@ -1,7 +1,8 @@
-"""Descriptions of the server and of a statement: the server prepares it, with the types of its parameters.
+"""Descriptions of a statement's result columns, and the server's version.
 
-Nothing is run. The names and types of the columns are the server's; whether a column may be null comes from
-the catalog entry of the table's column, if it has one.
+The server prepares a statement with the types of its parameters and runs nothing. The names and types of the
+columns are the server's; whether a column may be null comes from the catalog entry of the table's column, if
+it has one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ _ENUM_KIND: Final = "e"
 def describe(
     connect: Callable[[], psycopg.Connection[Any]], statement: Statement
 ) -> tuple[ResultColumn, ...]:
-    """Return the columns of the rows that a statement returns; none for a write that returns nothing."""
+    """Return the columns of the rows that a statement would return; none for a write that returns nothing.
+
+    Opens and closes a connection of its own with `connect`. Raise `DeclarationError` for invalid SQL.
+    """
     try:
         with closing(connect()) as connection:
             connection.autocommit, connection.row_factory = True, tuple_row
@@ -40,7 +44,7 @@ def describe(
 
 
 def get_server_version(connect: Callable[[], psycopg.Connection[Any]]) -> str:
-    """Return the server's version if it answers a trivial query."""
+    """Connect, run a trivial query and return the server's version. Raise a `HoldfastError` if that fails."""
     try:
         with closing(connect()) as connection:
             connection.execute("SELECT 1")
@@ -50,6 +54,7 @@ def get_server_version(connect: Callable[[], psycopg.Connection[Any]]) -> str:
 
 
 def _prepare(connection: psycopg.Connection[Any], statement: Statement) -> PGresult:
+    """Prepare the statement, with numbered instead of named placeholders, and return its description."""
     numbers: dict[str, int] = {}
 
     def number(found: re.Match[str]) -> str:
@@ -69,11 +74,14 @@ def _prepare(connection: psycopg.Connection[Any], statement: Statement) -> PGres
 
 
 def _find_type_oid(connection: psycopg.Connection[Any], value: Any) -> int:
-    """Return the type that the driver would send the value as; None may have any type."""
+    """Return the oid of the type that the driver would send the value as; 0, which fits any type, for
+    None.
+    """
     return 0 if value is None else int(Transformer(connection).get_dumper(value, PyFormat.AUTO).oid)
 
 
 def _build_refusal(result: PGresult, statement: Statement) -> Exception:
+    """Return `DeclarationError` for invalid SQL (SQLSTATE class 42), otherwise `RequestRefused`."""
     state = (result.error_field(DiagnosticField.SQLSTATE) or b"").decode()
     message = (result.error_field(DiagnosticField.MESSAGE_PRIMARY) or b"").decode()
     subject = statement.pattern or "A statement"
@@ -83,6 +91,7 @@ def _build_refusal(result: PGresult, statement: Statement) -> Exception:
 
 
 def _build_columns(connection: psycopg.Connection[Any], result: PGresult) -> tuple[ResultColumn, ...]:
+    """Return name, type and nullability of each column; nullability is None if it is unknown."""
     positions = range(result.nfields)
     types = _read_type_names(connection, [result.ftype(position) for position in positions])
     is_nullable = _read_nullables(connection, [result.ftable(position) for position in positions])

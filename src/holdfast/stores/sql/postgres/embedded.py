@@ -1,4 +1,4 @@
-"""An embedded PostgreSQL: a folder, and a server over it that several processes share.
+"""A PostgreSQL server over a local folder, started on demand and shared by several processes.
 
     data/postgres/
       start.lock      held by the process that starts or stops the server
@@ -51,11 +51,11 @@ from holdfast.stores.sql.postgres.programs import MAJOR_VERSION, find_programs
 
 USER: Final = "postgres"
 PORT: Final = 5432
-START_S_MAX: Final = 60
-STOP_S_MAX: Final = 60
-LOG_BYTES_MAX: Final = 1_000_000
+MAX_START_S: Final = 60
+MAX_STOP_S: Final = 60
+MAX_LOG_BYTES: Final = 1_000_000
 # The limit of a socket's whole path: 107 bytes and the terminating zero.
-SOCKET_PATH_BYTES_MAX: Final = 107
+MAX_SOCKET_PATH_BYTES: Final = 107
 TEMPORARY_PREFIX: Final = "holdfast-postgres-"
 SOCKET_FOLDER_PREFIX: Final = "hf-"
 # Durable as PostgreSQL is by default; small, because the machine runs everything else too. The log has no
@@ -80,7 +80,7 @@ CONFIGURATION: Final = {
 # A temporary server ends with its process, and so need not survive a power failure.
 TEMPORARY_CONFIGURATION: Final = {"fsync": "off", "full_page_writes": "off"}
 # The children of a PostgreSQL that was killed run for a moment longer, until they notice.
-ORPHANS_S_MAX: Final = 10.0
+MAX_ORPHANS_S: Final = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -113,11 +113,13 @@ class EmbeddedServer:
 
     @property
     def data(self) -> Path:
+        """Return PostgreSQL's own folder, with its files and its log."""
         return self.folder / "server"
 
     def find_running(self) -> Postmaster | None:
-        """Return the server if it accepts connections; create and start nothing. Raise for an unusable
-        folder.
+        """Return the server if it runs and accepts connections; create and start nothing.
+
+        Raise `StoreFileError` for a folder of another version of PostgreSQL.
         """
         with _map_os_errors(self.folder):
             if (self.data / "PG_VERSION").is_file():
@@ -136,7 +138,10 @@ class EmbeddedServer:
             self._start_if_needed()
 
     def ensure_running(self) -> Postmaster:
-        """Return the server, started again if no other process has done so."""
+        """Return the running server; start it again if it has ended.
+
+        Raise `StoreClosed` if this process does not use it.
+        """
         self._check_in_use()
         running = _find_running(self.data)
         if running is not None and running.is_ready:
@@ -149,8 +154,8 @@ class EmbeddedServer:
             return self._start_if_needed()
 
     def _check_in_use(self) -> None:
-        """Raise if this process no longer uses the server: a pool must not start one that was just
-        stopped.
+        """Raise `StoreClosed` if this process no longer uses the server: a pool must not start one that was
+        just stopped.
         """
         if self._users_lock is None:
             raise StoreClosed("The SQL store was closed.")
@@ -174,7 +179,10 @@ class EmbeddedServer:
                 _remove(self.folder)
 
     def _start_if_needed(self) -> Postmaster:
-        """Start the server if it does not run. The caller holds the start lock."""
+        """Start the server if it does not run, and return it once it is ready.
+
+        The caller holds the start lock.
+        """
         if _find_running(self.data) is None:
             programs = find_programs()
             _make_database_cluster(self.data, programs, is_durable=not self.is_temporary)
@@ -183,7 +191,9 @@ class EmbeddedServer:
 
 
 class Postmaster(msgspec.Struct, frozen=True):
-    """The server as it describes itself in `postmaster.pid`."""
+    """The server as it describes itself in `postmaster.pid`; `status` is "ready" once it accepts
+    connections.
+    """
 
     pid: int
     socket_folder: str
@@ -217,6 +227,7 @@ def stop_abandoned_server(folder: Path) -> None:
 
 
 def _make_temporary_folder() -> Path:
+    """Stop and remove temporary servers that killed processes left, then create a new temporary folder."""
     for folder in Path(tempfile.gettempdir()).glob(TEMPORARY_PREFIX + "*"):
         stop_abandoned_server(folder)
     _remove_abandoned_sockets()
@@ -233,6 +244,7 @@ def _remove_abandoned_sockets() -> None:
 
 
 def _make_folder(folder: Path) -> None:
+    """Create the folder and those above it if they are missing."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -244,7 +256,7 @@ def _make_folder(folder: Path) -> None:
 
 @contextmanager
 def _map_os_errors(folder: Path) -> Iterator[None]:
-    """Turn an error of the operating system into a `HoldfastError` with one sentence."""
+    """Raise `SettingsError` for an `OSError` about permissions, `StoreIOError` for any other."""
     try:
         yield
     except OSError as error:
@@ -258,6 +270,7 @@ def _map_os_errors(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on the file for the time of the context; wait until it is free."""
     file = _open_lock(path)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -267,6 +280,7 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def _open_lock(path: Path) -> int:
+    """Open the lock file, created if it is missing, and return its descriptor without locking it."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -277,8 +291,9 @@ def _open_lock(path: Path) -> int:
 
 
 def _find_running(data: Path) -> Postmaster | None:
-    """Return the server over this folder, if it runs. Its process id alone proves nothing: another process
-    may have it by now.
+    """Return the server over this folder, if it runs, also before it is ready.
+
+    Its process id alone proves nothing: another process may have it by now.
     """
     try:
         lines = (data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
@@ -296,6 +311,8 @@ def _find_running(data: Path) -> Postmaster | None:
 def _serves(data: Path, pid: int) -> bool:
     """Return whether the server with this process id serves these data: its working directory is their
     folder.
+
+    Where that directory may not be read, the name of its socket folder decides.
     """
     try:
         return Path(f"/proc/{pid}/cwd").readlink() == data
@@ -308,8 +325,9 @@ def _serves(data: Path, pid: int) -> bool:
 
 
 def _make_database_cluster(data: Path, programs: Path, *, is_durable: bool) -> None:
-    """Create the cluster under another name and then rename it, so that one that a crash left incomplete is
-    never used.
+    """Create the cluster with `initdb` unless it exists; check version and owner of an existing one.
+
+    It is created under another name and then renamed, so that one that a crash left incomplete is never used.
     """
     if (data / "PG_VERSION").is_file():
         _check_version(data)
@@ -337,6 +355,7 @@ def _make_database_cluster(data: Path, programs: Path, *, is_durable: bool) -> N
 
 
 def _check_version(data: Path) -> None:
+    """Raise `StoreFileError` if the folder belongs to another major version of PostgreSQL."""
     found = (data / "PG_VERSION").read_text(encoding="utf-8").strip()
     if found != str(MAJOR_VERSION):
         raise StoreFileError(
@@ -346,6 +365,7 @@ def _check_version(data: Path) -> None:
 
 
 def _check_owner(data: Path) -> None:
+    """Raise `SettingsError` unless the folder belongs to the user that the server would run as."""
     owner, user = data.stat().st_uid, accounts.get_server_uid()
     if owner == user:
         return
@@ -359,10 +379,14 @@ def _check_owner(data: Path) -> None:
 
 
 def _start(data: Path, programs: Path, configuration: Mapping[str, str]) -> None:
+    """Start the server with `pg_ctl` and wait until it runs.
+
+    Retry for ten seconds, while children of a killed server end.
+    """
     _remove_stale_pid_file(data)
     socket_folder = _make_socket_folder(data)
     log = data / "server.log"
-    if log.is_file() and log.stat().st_size > LOG_BYTES_MAX:
+    if log.is_file() and log.stat().st_size > MAX_LOG_BYTES:
         log.replace(data / "server.log.1")
     settings = {**configuration, "unix_socket_directories": str(socket_folder)}
     options = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in settings.items())
@@ -371,7 +395,7 @@ def _start(data: Path, programs: Path, configuration: Mapping[str, str]) -> None
         "start",
         "-w",
         "-t",
-        str(START_S_MAX),
+        str(MAX_START_S),
         "-s",
         "-D",
         inside,
@@ -380,7 +404,7 @@ def _start(data: Path, programs: Path, configuration: Mapping[str, str]) -> None
         "-o",
         options,
     )
-    ends_at = time.monotonic() + ORPHANS_S_MAX
+    ends_at = time.monotonic() + MAX_ORPHANS_S
     while True:
         try:
             _run_program(programs / "pg_ctl", *arguments, folder=data)
@@ -439,26 +463,31 @@ def _make_socket_folder(data: Path) -> Path:
 
 
 def _list_socket_folders(data: Path) -> list[Path]:
-    """Return the folders in which the socket of these data may be, best first: short, and the same for the
-    same data.
+    """Return the folders in which the socket of these data may be, best first, without those too long for a
+    socket.
+
+    They are the same for the same data.
     """
     folders = [root / _get_socket_folder_name(data) for root in _list_socket_roots()]
-    return [each for each in folders if len(os.fsencode(each)) + 14 <= SOCKET_PATH_BYTES_MAX]
+    return [each for each in folders if len(os.fsencode(each)) + 14 <= MAX_SOCKET_PATH_BYTES]
 
 
 def _get_socket_folder_name(data: Path) -> str:
+    """Return the name of the socket folder, derived from the path of the data."""
     return SOCKET_FOLDER_PREFIX + hashlib.sha256(os.fsencode(data)).hexdigest()[:16]
 
 
 def _list_socket_roots() -> tuple[Path, ...]:
+    """Return the folders in which a socket folder may be, best first."""
     return tuple(dict.fromkeys((Path(tempfile.gettempdir()), Path("/tmp"))))
 
 
 def _wait_until_ready(data: Path) -> Postmaster:
-    """Return the server once it accepts connections: another process may have started it, or it recovers from
-    a crash.
+    """Return the server once it accepts connections. Raise `StoreUnreachable` if it ends, or after a minute.
+
+    Another process may have started it, or it recovers from a crash.
     """
-    ends_at = time.monotonic() + START_S_MAX
+    ends_at = time.monotonic() + MAX_START_S
     while time.monotonic() < ends_at:
         running = _find_running(data)
         if running is None:
@@ -466,15 +495,15 @@ def _wait_until_ready(data: Path) -> Postmaster:
         if running.is_ready:
             return running
         time.sleep(0.02)
-    raise StoreUnreachable(f"PostgreSQL is not ready after {START_S_MAX} s: see {data / 'server.log'}.")
+    raise StoreUnreachable(f"PostgreSQL is not ready after {MAX_START_S} s: see {data / 'server.log'}.")
 
 
 def _stop(data: Path) -> None:
-    """Stop the server in order: roll back transactions, end connections, write all to the disk (`pg_ctl stop
-    -m fast`).
+    """Stop the server, if it runs, and remove its socket folder: roll back transactions, end connections,
+    write all to the disk (`pg_ctl stop -m fast`).
     """
     folders = set(_list_socket_folders(data))
-    ends_at = time.monotonic() + STOP_S_MAX
+    ends_at = time.monotonic() + MAX_STOP_S
     while (running := _find_running(data)) is not None:
         if time.monotonic() > ends_at:
             raise StoreFailed(f"PostgreSQL does not stop: see {data / 'server.log'}.")
@@ -492,12 +521,14 @@ def _stop(data: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
+    """Remove the folder and everything in it; ignore errors."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run_program(program: Path, *arguments: str, folder: Path) -> None:
-    """Run one of PostgreSQL's programs in `folder`, as the server's user and in a session of its own, so that
-    Ctrl-C does not reach it.
+    """Run one of PostgreSQL's programs in `folder` as the server's user; raise `StoreFailed` if it fails.
+
+    It runs in a session of its own, so that Ctrl-C does not reach it.
     """
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_", "LANG"))

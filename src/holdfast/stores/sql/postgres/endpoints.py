@@ -1,4 +1,4 @@
-"""Endpoints: the address of PostgreSQL and its connection parameters, looked up again for each connection.
+"""Endpoints: where PostgreSQL is, and the connection string for it, built again for each connection.
 
 So a rotated password takes effect, and an embedded server that has ended is started again.
 """
@@ -22,7 +22,7 @@ from holdfast.stores.sql.postgres.connections import Connection
 from holdfast.stores.sql.postgres.embedded import USER, EmbeddedServer
 from holdfast.stores.sql.postgres.values import register_types
 
-CONNECT_S_MAX: Final = 10
+MAX_CONNECT_S: Final = 10
 # Notice a silently lost peer after some seconds, not after hours.
 KEEPALIVE: Final = {
     "keepalives": "1",
@@ -32,7 +32,7 @@ KEEPALIVE: Final = {
     "tcp_user_timeout": "20000",
 }
 # PostgreSQL ends a transaction that stays idle this long, because it holds its locks meanwhile.
-IDLE_IN_TRANSACTION_MS_MAX: Final = 60_000
+MAX_IDLE_IN_TRANSACTION_MS: Final = 60_000
 SECURE_SSL_MODES: Final = frozenset({"require", "verify-ca", "verify-full"})
 SSL_MODES: Final = SECURE_SSL_MODES | {"disable", "allow", "prefer"}
 # Values for parameters whose default libpq cannot express.
@@ -49,7 +49,7 @@ _EXCLUDED_PARAMETERS: Final = frozenset(
 
 
 class Endpoint(Protocol):
-    """A server to connect to."""
+    """A server to connect to. `statement_s_max` is its statement timeout in seconds, None without one."""
 
     statement_s_max: float | None
 
@@ -57,11 +57,13 @@ class Endpoint(Protocol):
         """Return the connection string for now. May take a while; raises a `HoldfastError`."""
         ...
 
-    def release(self) -> None: ...
+    def release(self) -> None:
+        """End the use of the server; an embedded one may then stop."""
+        ...
 
 
 class EmbeddedEndpoint:
-    """The embedded server; creates the database if it is missing."""
+    """The embedded server. The first connection starts it and creates the database if it is missing."""
 
     def __init__(self, server: EmbeddedServer, database: str, statement_timeout_ms: int) -> None:
         self.server, self._database = server, database
@@ -70,6 +72,10 @@ class EmbeddedEndpoint:
         self._is_used = False
 
     def conninfo(self) -> str:
+        """Return the connection string of the running server.
+
+        Start it, and create the database, at the first call.
+        """
         if not self._is_used:
             self.server.use()
             self._make_database()
@@ -77,9 +83,13 @@ class EmbeddedEndpoint:
         return self._build_conninfo(self._database, self._options)
 
     def release(self) -> None:
+        """End this process's use of the server; the last user stops it."""
         self.server.release()
 
     def _build_conninfo(self, database: str, options: str) -> str:
+        """Return the connection string of a database by the server's socket; start the server again if it has
+        ended.
+        """
         server = self.server.ensure_running()
         return _complete_conninfo(
             {
@@ -89,11 +99,12 @@ class EmbeddedEndpoint:
                 "dbname": database,
                 "sslmode": "disable",
                 "options": options,
-                "connect_timeout": CONNECT_S_MAX,
+                "connect_timeout": MAX_CONNECT_S,
             }
         )
 
     def _make_database(self) -> None:
+        """Create the database unless it exists."""
         with psycopg.connect(self._build_conninfo("postgres", ""), autocommit=True) as connection:
             existing = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [self._database])
             if existing.fetchone() is not None:
@@ -110,8 +121,9 @@ Credentials = Callable[[], str]
 
 
 class ServerEndpoint:
-    """A server by its URL. The secret, if one is named, is the password, or JSON with `username` and
-    `password`.
+    """A server by its URL.
+
+    The secret, if one is named, is the password, or JSON with `username` and `password`.
     """
 
     def __init__(self, url: str, credentials: Credentials | None, statement_timeout_ms: int) -> None:
@@ -121,8 +133,9 @@ class ServerEndpoint:
         self.statement_s_max = statement_timeout_ms / 1000 or None
 
     def conninfo(self) -> str:
+        """Return the connection string with the current credentials. Raise `SettingsError` without a user."""
         parameters = {
-            "connect_timeout": CONNECT_S_MAX,
+            "connect_timeout": MAX_CONNECT_S,
             **KEEPALIVE,
             **self._parameters,
             **self._load_credentials(),
@@ -139,6 +152,7 @@ class ServerEndpoint:
         """Do nothing: Holdfast does not own the server."""
 
     def _load_credentials(self) -> dict[str, str]:
+        """Return the password, and the user if the secret is JSON and names one; nothing without a secret."""
         if self._credentials is None:
             return {}
         text = self._credentials()
@@ -160,7 +174,10 @@ class ServerEndpoint:
 
 
 def open_connection(endpoint: Endpoint) -> Connection:
-    """Open a connection outside the pool: for long use, and to learn why none is available."""
+    """Open a connection outside the pool, with Holdfast's types registered; the caller closes it.
+
+    For long use, and to find out why the pool gives none. Raise the mapped `HoldfastError` if it fails.
+    """
     try:
         connection = Connection.connect(endpoint.conninfo(), autocommit=True)
     except psycopg.Error as error:
@@ -200,11 +217,12 @@ def _to_identifier(database: str) -> psycopg.sql.Identifier:
 
 
 def _build_session_options(statement_timeout_ms: int) -> str:
+    """Return libpq's `options`: timeouts for statements, locks and idle transactions, and UTC."""
     session = {
         "statement_timeout": statement_timeout_ms,
         # Shorter than the statement timeout, so that the two errors can be distinguished.
         "lock_timeout": max(1, statement_timeout_ms * 2 // 3) if statement_timeout_ms else 0,
-        "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_MS_MAX,
+        "idle_in_transaction_session_timeout": MAX_IDLE_IN_TRANSACTION_MS,
         "TimeZone": "UTC",
     }
     return " ".join(f"-c {name}={value}" for name, value in session.items())
@@ -226,8 +244,7 @@ def _parse_url(url: str) -> dict[str, Any]:
         )
     if parameters.get("sslmode", "prefer") not in SSL_MODES:
         raise SettingsError(
-            "Invalid sslmode in the setting `sql`: expected one of "
-            f"{', '.join(sorted(SSL_MODES))}."
+            f"Invalid sslmode in the setting `sql`: expected one of {', '.join(sorted(SSL_MODES))}."
         )
     hosts = [host for key in ("host", "hostaddr") for host in str(parameters.get(key, "")).split(",") if host]
     if not hosts:
@@ -252,6 +269,7 @@ def _parse_url(url: str) -> dict[str, Any]:
 
 
 def _is_local(host: str) -> bool:
+    """Return whether the host is a Unix socket, `localhost` or a loopback address."""
     if host.startswith(("/", "@")) or host == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""PostgreSQL as a SQL store: statements on connections of a pool, from any event loop.
+"""The PostgreSQL engine of the SQL store: runs statements on connections of a pool, from any event loop.
 
 psycopg's blocking calls run in the engine's own threads, so that stores may be used from several loops one
 after the other and be closed from anywhere. A single statement, or several in one transaction, take one call
@@ -50,12 +50,12 @@ Work = Callable[[float], T]
 # The longest wait for a connection, with the retries after lost ones.
 MAX_RETRY_S: Final = 10.0
 FIRST_PAUSE_S: Final = 0.05
-PAUSE_S_MAX: Final = 1.0
+MAX_PAUSE_S: Final = 1.0
 # A reader that does not respond is skipped for a while: the writer has all of its data.
 READER_WAIT_S: Final = 1.0
 READER_SKIP_S: Final = 5.0
 # How long running statements may continue when the engine is closed.
-CLOSE_S_MAX: Final = 30.0
+MAX_CLOSE_S: Final = 30.0
 CLOSED: Final = "The SQL store was closed."
 BUSY: Final = "The SQL store is overloaded: no connection or thread was free in time. Retry."
 
@@ -65,7 +65,7 @@ class PostgresSql:
 
     def __init__(self, writer: Pool, reader: Pool | None = None, *, max_retry_s: float = MAX_RETRY_S) -> None:
         self._writer, self._reader, self._max_retry_s = writer, reader, max_retry_s
-        self._close_s_max = CLOSE_S_MAX
+        self._close_s_max = MAX_CLOSE_S
         self._skip_reader_until = 0.0
         self._closing = threading.Event()
         self._process = os.getpid()
@@ -95,6 +95,10 @@ class PostgresSql:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[SqlTransaction]:
+        """Begin a transaction.
+
+        Commit it when the context exits, or roll it back if it exits with an error.
+        """
         transaction = await self._begin_transaction()
         try:
             yield transaction
@@ -107,6 +111,7 @@ class PostgresSql:
             self._transactions.discard(transaction)
 
     def listen(self, channel: str) -> AbstractAsyncContextManager[SqlNotifications]:
+        """Subscribe to a channel for the time of the context."""
         self._check_process()
         return self._listener.subscribe(channel)
 
@@ -118,6 +123,7 @@ class PostgresSql:
         dry_run: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> list[str]:
+        """Migrate a schema to its newest revision; see the port `Sql.migrate`."""
         require_packages("alembic")
         from holdfast.stores.sql.postgres.migrator import migrate
 
@@ -126,6 +132,7 @@ class PostgresSql:
         )
 
     async def get_schema_state(self, schema: str, migrations: str) -> SchemaState:
+        """Return how far a schema is migrated; change nothing."""
         require_packages("alembic")
         from holdfast.stores.sql.postgres.migrator import get_schema_state
 
@@ -134,6 +141,7 @@ class PostgresSql:
         )
 
     async def describe(self, statement: Statement) -> tuple[ResultColumn, ...]:
+        """Return the columns that a statement would return, without running it."""
         return await self._run_in_thread(lambda _left_s: describe(self.connect, statement), ())
 
     def connect(self) -> Connection:
@@ -143,8 +151,9 @@ class PostgresSql:
         return connection
 
     def close(self) -> None:
-        """End waiting work, let running statements finish for a while, and close the connections. A second
-        call does nothing.
+        """End waiting work, let running statements finish for a while, and close the connections.
+
+        A second call does nothing.
         """
         if self._closing.is_set() or os.getpid() != self._process:
             return
@@ -163,20 +172,24 @@ class PostgresSql:
 
     @property
     def _pools(self) -> list[Pool]:
+        """Return the reader's pool, if there is one, and the writer's."""
         return [pool for pool in (self._reader, self._writer) if pool is not None]
 
     def _abort_connections(self) -> None:
+        """Break every connection, so that callers that wait for a response get an error."""
         for pool in self._pools:
             pool.abort_all()
         for connection in list(self._unpooled_connections):
             connection.abort()
 
     def _connect_listener(self) -> Connection:
+        """Open the connection for notifications, with the statement timeout of the writer."""
         connection = self.connect()
         connection.statement_s_max = self._writer.endpoint.statement_s_max
         return connection
 
     def _check_process(self) -> None:
+        """Raise `SettingsError` in a forked child."""
         if os.getpid() != self._process:
             raise SettingsError(
                 "This SQL store was opened before the process was forked, and is unusable here: open it "
@@ -185,13 +198,17 @@ class PostgresSql:
             )
 
     async def _run_in_thread(self, work: Work[T], statements: Sequence[Statement]) -> T:
+        """Run the work in a thread, with retries.
+
+        `statements` are what it runs: they decide what may be retried.
+        """
         return await self._wait_for(self._submit(work, statements))
 
     async def _wait_for(self, future: Future[T]) -> T:
-        """Wait for the work of a thread.
+        """Wait for the work of a thread. Raise `StoreBusy` if it has not started within the time for retries.
 
-        The limit on waiting includes the time before the work starts. If the closing engine cancelled the
-        work, raise `StoreClosed` instead of cancelling the caller's task.
+        That limit includes the time before the work starts. If the closing engine cancelled the work, raise
+        `StoreClosed` instead of cancelling the caller's task.
         """
         # Cancels only work that has not started.
         timer = asyncio.get_running_loop().call_later(self._max_retry_s, future.cancel)
@@ -208,6 +225,7 @@ class PostgresSql:
             timer.cancel()
 
     def _submit(self, work: Work[T], statements: Sequence[Statement]) -> Future[T]:
+        """Queue the work for a thread. Raise `StoreClosed` after `close`."""
         self._check_process()
         ends_at = time.monotonic() + self._max_retry_s
         try:
@@ -216,6 +234,11 @@ class PostgresSql:
             raise StoreClosed(CLOSED) from error
 
     def _run_with_retries(self, work: Work[T], ends_at: float, statements: Sequence[Statement]) -> T:
+        """Run the work; after a lost connection, repeat it with growing pauses until `ends_at` if that is
+        safe.
+
+        Raise `OutcomeUnknown` if a write may have been done and is not repeatable.
+        """
         is_repeatable = all(each.repeatable or not each.writes for each in statements)
         may_be_done, pause_s = False, FIRST_PAUSE_S
         while True:
@@ -237,9 +260,12 @@ class PostgresSql:
                     raise error from None
             if self._closing.wait(pause_s):
                 raise StoreClosed(CLOSED)
-            pause_s = min(2 * pause_s, PAUSE_S_MAX)
+            pause_s = min(2 * pause_s, MAX_PAUSE_S)
 
     def _run(self, statement: Statement, left_s: float) -> StatementResult:
+        """Run a statement on the reader if it accepts old data and the reader responds, otherwise on the
+        writer.
+        """
         if self._reader is not None and statement.on_reader and time.monotonic() > self._skip_reader_until:
             try:
                 return _run_alone(self._reader, statement, min(left_s, READER_WAIT_S))
@@ -249,10 +275,15 @@ class PostgresSql:
         return _run_alone(self._writer, statement, left_s)
 
     def _run_all(self, statements: Sequence[Statement], left_s: float) -> list[StatementResult]:
+        """Run the statements in one transaction on a connection of the writer."""
         with self._writer.lend(left_s) as connection:
             return execution.run_transaction(connection, statements)
 
     async def _begin_transaction(self) -> Transaction:
+        """Begin a transaction on a connection of the writer.
+
+        If the caller is cancelled, return the connection.
+        """
         begin = self._submit(self._begin_on_connection, ())
         try:
             connection = await self._wait_for(begin)
@@ -265,6 +296,7 @@ class PostgresSql:
         return transaction
 
     def _begin_on_connection(self, left_s: float) -> Connection:
+        """Take a connection of the writer and begin a transaction on it."""
         connection = self._writer.acquire(left_s)
         try:
             execution.begin(connection)
@@ -274,11 +306,13 @@ class PostgresSql:
         return connection
 
     def _release_result(self, begin: Future[Connection]) -> None:
+        """Return the connection of a begin that no caller waits for any more."""
         if not begin.cancelled() and begin.exception() is None:
             self._writer.release(begin.result())
 
 
 def _run_alone(pool: Pool, statement: Statement, wait_s: float) -> StatementResult:
+    """Run one statement on a connection of the pool, in a transaction if it expects a count of rows."""
     with pool.lend(wait_s) as connection:
         if statement.expected is not None:
             return execution.run_transaction(connection, [statement])[0]
@@ -286,6 +320,9 @@ def _run_alone(pool: Pool, statement: Statement, wait_s: float) -> StatementResu
 
 
 def build_outcome_unknown(lost: ConnectionLost, *, is_repeatable: bool) -> HoldfastError:
+    """Return the error for a write whose confirmation was lost; `is_repeatable` says whether to repeat it is
+    safe.
+    """
     return OutcomeUnknown(
         f"The connection to PostgreSQL was lost before it confirmed the write ({lost.reason}): read the "
         "rows, "
@@ -295,6 +332,7 @@ def build_outcome_unknown(lost: ConnectionLost, *, is_repeatable: bool) -> Holdf
 
 
 def _build_unreachable(lost: ConnectionLost) -> HoldfastError:
+    """Return `StoreUnreachable` for a server that could not be reached within the time for retries."""
     return StoreUnreachable(
         f"PostgreSQL is unreachable: {lost.reason}. Check that it runs and that the setting `sql` is right, "
         "then retry."

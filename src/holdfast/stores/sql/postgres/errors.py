@@ -1,5 +1,4 @@
-"""Error mapping of PostgreSQL: failures become `HoldfastError`s by SQLSTATE, grouped by what the caller can
-do.
+"""Error mapping of PostgreSQL: each failure becomes a `HoldfastError` by its SQLSTATE or its text.
 
 An error never contains a row's values: PostgreSQL's DETAIL has them, and so have the messages of class 22.
 Errors show names (constraint, table, column), and such an error does not keep the original one, so that no
@@ -114,7 +113,9 @@ def map_connection_error(error: psycopg.Error) -> HoldfastError:
 
 
 def _map_driver_error(error: psycopg.Error, subject: str) -> HoldfastError:
-    """Return the error for a failure that the driver itself found, without the server."""
+    """Return the error for a failure that the driver itself found: `StoreUnreachable` for a connection, else
+    `InvalidRequest`.
+    """
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return StoreUnreachable(
             f"PostgreSQL is unreachable: {format_reason(error)}. Nothing was written; retry."
@@ -148,6 +149,7 @@ def _format_declared_names(error: psycopg.Error) -> str:
 
 
 def _map_unique_violation(error: psycopg.Error, subject: str) -> HoldfastError:
+    """Return `RowAlreadyExists` with the name of the constraint."""
     return RowAlreadyExists(
         f"{subject} would insert a row that already exists{_format_declared_names(error)}: read it, or add "
         "ON CONFLICT to "
@@ -158,6 +160,7 @@ def _map_unique_violation(error: psycopg.Error, subject: str) -> HoldfastError:
 
 
 def _map_invalid_value(error: psycopg.Error, subject: str) -> HoldfastError:
+    """Return `InvalidRequest` for values that a type or a constraint refuses."""
     return InvalidRequest(
         f"PostgreSQL refuses the values of {subject}: "
         f"{_format_condition(error)}{_format_declared_names(error)}."
@@ -165,6 +168,7 @@ def _map_invalid_value(error: psycopg.Error, subject: str) -> HoldfastError:
 
 
 def _map_missing_table(error: psycopg.Error, subject: str) -> HoldfastError:
+    """Return `NotFound` for a table or schema that does not exist."""
     return NotFound(
         f"{subject} uses a table or a schema that does not exist: {error.diag.message_primary}. Create it "
         "with "
@@ -173,10 +177,12 @@ def _map_missing_table(error: psycopg.Error, subject: str) -> HoldfastError:
 
 
 def _map_invalid_statement(error: psycopg.Error, subject: str) -> HoldfastError:
+    """Return `DeclarationError` for SQL that PostgreSQL cannot parse or resolve."""
     return DeclarationError(f"Invalid SQL in {subject}: {error.diag.message_primary}.")
 
 
 def _map_missing_permission(error: psycopg.Error, subject: str) -> HoldfastError:
+    """Return `AccessRefused` for a statement that the user may not run."""
     return AccessRefused(
         "AccessDeniedException",
         f"The user of the setting `sql` may not run {subject}: {error.diag.message_primary}. Grant the "
@@ -185,6 +191,7 @@ def _map_missing_permission(error: psycopg.Error, subject: str) -> HoldfastError
 
 
 def _map_refused_login(error: psycopg.Error, subject: str) -> HoldfastError:
+    """Return `AccessRefused` for a login that PostgreSQL refuses."""
     return AccessRefused(
         "AccessDeniedException",
         "PostgreSQL refuses the login: check the user in the setting `sql` and the secret that `sql_secret` "
@@ -193,12 +200,14 @@ def _map_refused_login(error: psycopg.Error, subject: str) -> HoldfastError:
 
 
 def _map_missing_database(error: psycopg.Error, subject: str) -> HoldfastError:
+    """Return `SettingsError` for a database that does not exist."""
     return SettingsError(
         "The database that the setting `sql` names does not exist: create it, or name another."
     )
 
 
 def _map_conflict(error: psycopg.Error, subject: str) -> HoldfastError:
+    """Return `TransactionConflict`, which the caller may retry after it reads again."""
     return TransactionConflict(
         f"Another transaction used the same rows ({_format_condition(error)}): {subject} and its whole "
         "transaction "
@@ -207,6 +216,7 @@ def _map_conflict(error: psycopg.Error, subject: str) -> HoldfastError:
 
 
 def _map_timeout(error: psycopg.Error, subject: str) -> HoldfastError:
+    """Return `StatementTimedOut` for a statement or a lock that took too long."""
     return StatementTimedOut(
         f"{subject} did not finish within `sql_statement_timeout_ms` and was rolled back: retry, or look for "
         "the transaction that locks its rows."
@@ -214,22 +224,26 @@ def _map_timeout(error: psycopg.Error, subject: str) -> HoldfastError:
 
 
 def _map_busy_server(error: psycopg.Error, subject: str) -> HoldfastError:
+    """Return `StoreBusy` for a server without free resources."""
     return StoreBusy(f"PostgreSQL is too busy to run {subject} ({_format_condition(error)}): retry later.")
 
 
 def _map_full_disk(error: psycopg.Error, subject: str) -> HoldfastError:
+    """Return `StoreFull`."""
     return StoreFull(
         f"The disk of PostgreSQL is full: {subject} was rolled back. Free some space, then retry."
     )
 
 
 def _map_disk_error(error: psycopg.Error, subject: str) -> HoldfastError:
+    """Return `StoreIOError` for a failure of the server's machine."""
     return StoreIOError(
         f"The machine of PostgreSQL failed while it ran {subject}: {_format_condition(error)}."
     )
 
 
 def _map_server_failure(error: psycopg.Error, subject: str) -> HoldfastError:
+    """Return `StoreFailed` for an internal error of PostgreSQL."""
     return StoreFailed(
         f"PostgreSQL failed while it ran {subject} ({_format_condition(error)}, {error.sqlstate}): read its "
         "log."
@@ -237,6 +251,7 @@ def _map_server_failure(error: psycopg.Error, subject: str) -> HoldfastError:
 
 
 def _map_lost_connection(error: psycopg.Error, subject: str) -> HoldfastError:
+    """Return `StoreUnreachable`, which the caller may retry."""
     return StoreUnreachable(f"The connection to PostgreSQL was lost ({_format_condition(error)}): retry.")
 
 

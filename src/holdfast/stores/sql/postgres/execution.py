@@ -1,6 +1,7 @@
-"""Execution of statements on one connection: alone, or several as one transaction in two round trips.
+"""Execution of statements on one connection: alone, in an open transaction, or several as one transaction.
 
-Every failure is raised as a `HoldfastError`, or as `ConnectionLost` if another connection may work.
+Several statements take two round trips. Every failure is raised as a `HoldfastError`, or as `ConnectionLost`
+if another connection may work.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ def run_statement(connection: Connection, statement: Statement) -> StatementResu
 
 
 def run_transaction(connection: Connection, statements: Sequence[Statement]) -> list[StatementResult]:
-    """Run the statements in one transaction: send all at once, check their counts, and only then commit."""
+    """Run the statements in one transaction: send all at once, check their counts, and only then commit.
+
+    Roll back and raise `ConditionFailed` if a statement affects another number of rows than it expects.
+    """
     try:
         results = _run_together(connection, statements)
         for statement, result in zip(statements, results, strict=True):
@@ -58,11 +62,15 @@ def run_transaction(connection: Connection, statements: Sequence[Statement]) -> 
 
 
 def begin(connection: Connection) -> None:
+    """Begin a transaction on the connection."""
     _run_mapping_errors(connection, lambda: connection.execute("BEGIN"))
 
 
 def run_in_transaction(connection: Connection, statement: Statement) -> StatementResult:
-    """Run one statement of an open transaction. A lost connection rolls back all of it."""
+    """Run one statement of an open transaction. Raise `ConditionFailed` for an unexpected number of rows.
+
+    A lost connection rolls back the whole transaction.
+    """
     result = _run_mapping_errors(
         connection, lambda: _read_result(_execute(connection, statement), statement), statement
     )
@@ -81,7 +89,7 @@ def commit(connection: Connection) -> None:
 
 
 def roll_back(connection: Connection) -> None:
-    """Roll back, so that the connection is ready for the next transaction, or closed."""
+    """Roll back; if that fails, close the connection. Raise nothing."""
     try:
         if not connection.closed:
             with connection.expect_statements(0):
@@ -91,6 +99,7 @@ def roll_back(connection: Connection) -> None:
 
 
 def _run_together(connection: Connection, statements: Sequence[Statement]) -> list[StatementResult]:
+    """Send BEGIN and all statements in one pipeline, without a commit, and return their results."""
     cursors: list[Cursor] = []
 
     def work() -> list[StatementResult]:
@@ -102,11 +111,11 @@ def _run_together(connection: Connection, statements: Sequence[Statement]) -> li
 
 
 def _run_pipeline(connection: Connection, statements: Sequence[Statement], cursors: list[Cursor]) -> None:
-    """Send all statements. If one fails while others are being sent, read the rest before raising its error.
+    """Send BEGIN and all statements, and add the cursor of each to `cursors`.
 
-    Leaving the pipeline alternates between sending and reading. Its `sync()` does not: it offers the socket
-    the rest once and then only reads, while the server waits for the end of a large statement that was not
-    sent.
+    If one fails while others are being sent, read the rest before raising its error. Leaving the pipeline
+    alternates between sending and reading. Its `sync()` does not: it offers the socket the rest once and then
+    only reads, while the server waits for the end of a large statement that was not sent.
     """
     first_error: Exception | None = None
     try:
@@ -125,6 +134,10 @@ def _run_pipeline(connection: Connection, statements: Sequence[Statement], curso
 
 
 def _execute(connection: Connection, statement: Statement) -> Cursor:
+    """Send the statement.
+
+    Raise `InvalidRequest` for a parameter that the driver cannot send, without its value.
+    """
     reason: str
     try:
         return connection.execute(statement.text.encode(), statement.parameters or None)
@@ -138,6 +151,7 @@ def _execute(connection: Connection, statement: Statement) -> Cursor:
 
 
 def _read_result(cursor: Cursor, statement: Statement) -> StatementResult:
+    """Return all rows and the count. Raise `ItemUnreadable` for a value that Python cannot represent."""
     try:
         rows = tuple(cursor.fetchall()) if cursor.description is not None else ()
         return StatementResult(rows=rows, count=max(cursor.rowcount, 0))
@@ -170,6 +184,7 @@ def _find_unreadable_column(cursor: Cursor) -> str:
 
 
 def _check_count(statement: Statement, result: StatementResult) -> None:
+    """Raise `ConditionFailed` if the statement affected another number of rows than it expects."""
     if statement.expected is not None and result.count != statement.expected:
         raise ConditionFailed(
             f"{_format_name(statement)} must affect {statement.expected} "
@@ -191,7 +206,12 @@ def _run_mapping_errors(
     may_be_done: bool = False,
     cursors: Sequence[Cursor] = (),
 ) -> T:
-    """Do the work and map its errors. `may_be_done`: a lost connection leaves the outcome unknown."""
+    """Do the work and map its errors: to `ConnectionLost`, also closing the connection, or to a
+    `HoldfastError`.
+
+    `may_be_done` says that a lost connection leaves the outcome unknown. `cursors` show which of the
+    `statements` failed.
+    """
     mapped_error: Exception
     try:
         return work()

@@ -1,5 +1,4 @@
-"""The migrator: runs the revisions of a schema up to the newest, by Alembic, on one connection that the
-engine opens for it.
+"""The migrator: runs the missing revisions of a schema with Alembic, on one connection of its own.
 
 One process migrates while others wait for an advisory lock, which ends with its connection, however that
 ends. Each revision and the record that it is done are one transaction: after a kill it is done or not begun.
@@ -62,7 +61,10 @@ def migrate(
     wait_s: float = MIGRATION_WAIT_S,
     lock_s: float = TABLE_LOCK_S,
 ) -> list[str]:
-    """Run the missing revisions and return them, or with `dry_run` return the statements that would run."""
+    """Run the missing revisions and return their titles, or with `dry_run` the SQL statements that would run.
+
+    `wait_s` limits the wait for another process's migration, `lock_s` the wait for a locked table.
+    """
     revisions = load_revisions(migrations)
     with _map_errors(schema), _open_connection(connect) as connection:
         state = read_state(connection, schema, revisions)
@@ -92,13 +94,14 @@ def get_schema_state(connect: Connect, schema: str, migrations: str) -> SchemaSt
 
 @contextmanager
 def _open_connection(connect: Connect) -> Iterator[psycopg.Connection[Any]]:
+    """Open a connection in autocommit mode that returns rows as tuples; close it with the context."""
     with closing(connect()) as connection:
         connection.autocommit, connection.row_factory = True, tuple_row
         yield connection
 
 
 def _acquire_lock(connection: psycopg.Connection[Any], schema: str, wait_s: float) -> None:
-    """Take the advisory lock by polling.
+    """Take the schema's advisory lock by polling. Raise `StoreBusy` after `wait_s`.
 
     A statement that waits for it would hold a snapshot, and block an index that the other process builds
     `CONCURRENTLY`.
@@ -126,6 +129,7 @@ def _run(
     progress: Progress,
     lock_s: float,
 ) -> list[str]:
+    """Run the pending revisions, each in its own transaction, and return their titles."""
     done: list[str] = []
 
     def record(**_: Any) -> None:
@@ -147,10 +151,10 @@ def _run(
 
 
 def _prepare_session(connection: psycopg.Connection[Any], schema: str, lock_s: float) -> None:
-    """Create the schema if it is missing, and set the session's timeouts: no limit on a revision's own work,
-    a limit on waiting for locks.
+    """Create the schema if it is missing, and set the session's timeouts.
 
-    A server whose client was killed notices while it waits, and releases the lock.
+    A revision's own work has no limit, waiting for locks has one. A server whose client was killed notices
+    while it waits, and releases the lock.
     """
     settings = {
         "lock_timeout": round(lock_s * 1000),
@@ -178,6 +182,10 @@ def _wrap_for_alembic(connection: psycopg.Connection[Any]) -> Iterator[sqlalchem
 
 
 def _build_options(schema: str, pending: Sequence[Script], revisions: Revisions) -> dict[str, Any]:
+    """Return Alembic's options: the pending revisions as steps, and the version table in the schema
+    itself.
+    """
+
     def steps(_heads: Any, _context: Any) -> list[MigrationStep]:
         upgrade = MigrationStep.upgrade_from_script
         return [upgrade(revisions.scripts.revision_map, script) for script in pending]
@@ -202,12 +210,17 @@ class _StatementSink(io.StringIO):
         self.statements: list[str] = []
 
     def write(self, text: str, /) -> int:
+        """Keep the text as one statement, unless it is blank."""
         if stripped := text.strip():
             self.statements.append(stripped)
         return len(text)
 
 
 def _generate_sql(schema: str, state: SchemaState, revisions: Revisions) -> list[str]:
+    """Return the statements of the pending revisions without running them.
+
+    Raise `SchemaMismatch` if one reads from the database.
+    """
     sink = _StatementSink()
     options = _build_options(schema, revisions.after(state.current), revisions)
     options |= {"as_sql": True, "output_buffer": sink, "starting_rev": state.current}
@@ -235,7 +248,7 @@ def _generate_sql(schema: str, state: SchemaState, revisions: Revisions) -> list
 
 @contextmanager
 def _map_errors(schema: str) -> Iterator[None]:
-    """Map errors before the first revision: of the connection, and of missing privileges."""
+    """Map errors of the driver before the first revision: of the connection, and of missing privileges."""
     try:
         yield
     except InsufficientPrivilege as error:

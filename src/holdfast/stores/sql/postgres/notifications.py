@@ -1,4 +1,4 @@
-"""Notifications (LISTEN and NOTIFY): one connection in its own thread, shared by all subscriptions.
+"""Notifications (LISTEN): one connection in its own thread, shared by all subscriptions of an engine.
 
 Notifications sent while the connection is lost are lost too. So after each reconnection every subscription
 gets one empty notification, and its waiter looks for itself.
@@ -30,8 +30,8 @@ EMPTY_PAYLOAD: Final = ""
 MAX_UNREAD: Final = 1000
 MAX_LISTEN_S: Final = 10.0
 FIRST_PAUSE_S: Final = 0.1
-PAUSE_S_MAX: Final = 5.0
-CLOSE_S_MAX: Final = 15.0
+MAX_PAUSE_S: Final = 5.0
+MAX_CLOSE_S: Final = 15.0
 _CHANNEL: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -65,6 +65,7 @@ class Subscription:
             self._loop.call_soon_threadsafe(self.listening.set)
 
     def _append(self, payload: str) -> None:
+        """Add the payload and wake the waiter. Runs in the waiter's event loop."""
         self._payloads.append(payload)
         self._has_arrived.set()
 
@@ -83,7 +84,11 @@ class Listener:
 
     @asynccontextmanager
     async def subscribe(self, channel: str) -> AsyncIterator[Subscription]:
-        """Subscribe to a channel for the time of the context."""
+        """Subscribe to a channel for the time of the context. Raise `InvalidRequest` for an invalid name.
+
+        Entering waits until the server listens, at most ten seconds: if it is down, the caller's poll must
+        suffice.
+        """
         if not _CHANNEL.fullmatch(channel):
             raise InvalidRequest(
                 f"Invalid channel name {channel!r}: expected at most 63 lower-case letters, digits and "
@@ -101,6 +106,7 @@ class Listener:
             self._remove(subscription)
 
     def close(self) -> None:
+        """Stop the thread and close its connection; later subscriptions raise `StoreClosed`."""
         self._closing.set()
         self._wake_thread()
         with self._lock:
@@ -110,13 +116,14 @@ class Listener:
             connection.abort()
         if thread is not None:
             # The thread may be connecting to a server that does not respond.
-            thread.join(CLOSE_S_MAX)
+            thread.join(MAX_CLOSE_S)
         with self._lock:
             sockets, self._wakeup_sockets = self._wakeup_sockets, None
         for each in sockets or ():
             each.close()
 
     def _add(self, subscription: Subscription) -> None:
+        """Add the subscription; start the thread if it does not run, and make it listen to the channel."""
         with self._lock:
             if self._closing.is_set():
                 raise StoreClosed("The SQL store was closed.")
@@ -135,12 +142,16 @@ class Listener:
             self._subscriptions.get(subscription.channel, set()).discard(subscription)
 
     def _wake_thread(self) -> None:
+        """Wake the thread from its wait for input."""
         with self._lock:
             if self._wakeup_sockets is not None:
                 with suppress(BlockingIOError):
                     self._wakeup_sockets[0].send(b"\0")
 
     def _listen(self) -> None:
+        """Connect and deliver notifications until `close`; connect again, after a pause, when the connection
+        is lost. Runs in the thread.
+        """
         pause_s, is_first = FIRST_PAUSE_S, True
         while not self._closing.is_set():
             try:
@@ -156,10 +167,11 @@ class Listener:
                     "The connection for notifications was lost and is opened again: %s", type(error).__name__
                 )
                 self._closing.wait(pause_s)
-                pause_s = min(2 * pause_s, PAUSE_S_MAX)
+                pause_s = min(2 * pause_s, MAX_PAUSE_S)
             is_first = False
 
     def _deliver_from(self, connection: Connection, *, is_first: bool) -> None:
+        """Deliver the notifications of this connection until it is lost or the listener is closed."""
         channels: set[str] = set()
         must_wake = not is_first
         while not self._closing.is_set():
@@ -174,6 +186,7 @@ class Listener:
             self._wait_for_input(connection)
 
     def _listen_to_new(self, connection: Connection, channels: set[str]) -> None:
+        """Listen to channels that are not in `channels` yet, add them, and report to their subscriptions."""
         with self._lock:
             wanted = {channel: set(subscriptions) for channel, subscriptions in self._subscriptions.items()}
         for channel, subscriptions in wanted.items():
@@ -185,6 +198,7 @@ class Listener:
                     each.set_listening()
 
     def _wait_for_input(self, connection: Connection) -> None:
+        """Wait until the server sends something or the thread is woken."""
         with self._lock:
             sockets = self._wakeup_sockets
         if sockets is None:
@@ -198,12 +212,14 @@ class Listener:
             sockets[1].recv(4096)
 
     def _wake_all(self) -> None:
+        """Deliver an empty notification to every subscription."""
         with self._lock:
             everything = [each for subscriptions in self._subscriptions.values() for each in subscriptions]
         for each in everything:
             each.deliver(EMPTY_PAYLOAD)
 
     def _list_subscriptions(self, channel: str) -> list[Subscription]:
+        """Return the current subscriptions to the channel."""
         with self._lock:
             return list(self._subscriptions.get(channel, ()))
 

@@ -1,4 +1,4 @@
-"""A pool of connections to one endpoint: psycopg's pool, opened at its first use.
+"""A pool of connections to one PostgreSQL endpoint: psycopg's pool, opened at its first use.
 
 Before a connection is lent, its socket is checked for loss; a lost one is closed when it is returned. The
 loss of the server is logged once, and its recovery once. psycopg's own pool would log each connection, so its
@@ -28,7 +28,7 @@ from holdfast.stores.sql.postgres.values import register_types
 
 # The pool's own attempts to reconnect end after this time; the next caller that needs a connection starts
 # another.
-RECONNECT_S_MAX: Final = 5.0
+MAX_RECONNECT_S: Final = 5.0
 
 log = logging.getLogger(__name__)
 logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
@@ -54,8 +54,9 @@ class Pool:
 
     @contextmanager
     def lend(self, timeout_s: float) -> Iterator[Connection]:
-        """Lend a connection for the time of the context. Raise `ConnectionLost` if the server is
-        unavailable.
+        """Lend a connection for the time of the context.
+
+        Raise `ConnectionLost` if the server is unavailable, `StoreBusy` if none is free.
         """
         connection = self.acquire(timeout_s)
         try:
@@ -67,8 +68,9 @@ class Pool:
             self.release(connection)
 
     def acquire(self, timeout_s: float) -> Connection:
-        """Return a connection, for the caller to pass to `release`. Raise `ConnectionLost` if the server is
-        unavailable.
+        """Return a connection, for the caller to pass to `release`. Wait for a free one at most `timeout_s`.
+
+        Raise `ConnectionLost` if the server is unavailable, `StoreBusy` if all connections are in use.
         """
         pool = self._ensure_open(timeout_s)
         try:
@@ -105,6 +107,7 @@ class Pool:
             connection.abort()
 
     def close(self) -> None:
+        """Close the connections and end the use of the endpoint."""
         with self._lock:
             self._is_closed = True
             pool, self._pool = self._pool, None
@@ -113,6 +116,7 @@ class Pool:
         self.endpoint.release()
 
     def _ensure_open(self, timeout_s: float) -> ConnectionPool[Connection]:
+        """Return psycopg's pool, opened at the first call after one connection succeeded."""
         if self._pool is not None:
             return self._pool
         # Another thread may be opening it, and waiting for a server that does not respond.
@@ -132,7 +136,7 @@ class Pool:
                     max_size=self.sizes.max,
                     configure=self._configure,
                     check=self._check_alive,
-                    reconnect_timeout=RECONNECT_S_MAX,
+                    reconnect_timeout=MAX_RECONNECT_S,
                     open=True,
                 )
             return self._pool
@@ -140,12 +144,14 @@ class Pool:
             self._lock.release()
 
     def _configure(self, connection: Connection) -> None:
+        """Register Holdfast's types on a new connection and set its statement timeout."""
         register_types(connection)
         connection.statement_s_max = self.endpoint.statement_s_max
 
     def _probe(self) -> None:
-        """Connect once to find out what is wrong. Raise a permanent error, or `ConnectionLost` for a
-        transient one.
+        """Connect once to find out what is wrong.
+
+        Raise a permanent error, or `ConnectionLost` for a transient one.
         """
         try:
             open_connection(self.endpoint).close()
@@ -156,8 +162,9 @@ class Pool:
             raise ConnectionLost(reason, may_be_done=False) from error
 
     def _check_alive(self, connection: Connection) -> None:
-        """Raise if the server has closed an idle connection. No request is needed: its socket is then
-        readable.
+        """Raise if the server has closed an idle connection.
+
+        No request is needed: its socket is then readable.
         """
         poller = select.poll()
         poller.register(connection.fileno(), select.POLLIN)
@@ -169,11 +176,13 @@ class Pool:
                 raise psycopg.OperationalError("the server closed the connection")
 
     def _log_lost(self, reason: str) -> None:
+        """Log that the server does not respond, once until it recovers."""
         if not self._is_unreachable:
             self._is_unreachable = True
             log.warning("PostgreSQL does not respond; retrying: %s", reason)
 
     def _log_recovered(self) -> None:
+        """Log that the server responds again, if its loss was logged."""
         if self._is_unreachable:
             self._is_unreachable = False
             log.info("PostgreSQL responds again.")

@@ -1,4 +1,4 @@
-"""PostgreSQL's programs: found in their wheel, or copied to where the server's user can run them.
+"""PostgreSQL's programs: found in their wheel, or copied to a folder where the server's user can run them.
 
 The programs come in a wheel. For root the server runs as a user of its own, who cannot enter a virtual
 environment below a private folder. PostgreSQL looks for its libraries by the real path of its program, so
@@ -88,8 +88,9 @@ def _is_safe(folder: Path) -> bool:
 
 
 def _find_or_make_copy(installed: Path, folder: Path, digest: str) -> Path | None:
-    """Return a copy that the server's user can run, or None. Two processes may each make one: both are
-    complete.
+    """Return a copy that the server's user can run, or None.
+
+    Two processes may each make one: both are complete.
     """
     prefix = f"{COPY_PREFIX}{digest}-"
     for copy in sorted(folder.glob(f"{prefix}*")):
@@ -114,7 +115,9 @@ def _is_intact(copy: Path, digest: str) -> bool:
 
 
 def _copy(installed: Path, copy: Path) -> None:
-    """Copy into a folder that only root may enter, and open it to the server's group at the end."""
+    """Copy the needed files into a folder that only root may enter, and open it to the server's group at the
+    end.
+    """
     for name in _list_needed_files(installed):
         target = copy / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -126,6 +129,7 @@ def _copy(installed: Path, copy: Path) -> None:
 
 
 def _compute_digest(folder: Path) -> str:
+    """Return a digest of the names and contents of the needed files."""
     digest = hashlib.sha256()
     for name in _list_needed_files(folder):
         content = (folder / name).read_bytes()
@@ -135,14 +139,17 @@ def _compute_digest(folder: Path) -> str:
 
 
 def _list_needed_files(folder: Path) -> Iterator[str]:
+    """Return the paths of the needed files below the folder, relative to it and sorted."""
     found = {path for pattern in NEEDED_FILES for path in folder.glob(pattern) if path.is_file()}
     return iter(sorted(path.relative_to(folder).as_posix() for path in found))
 
 
 def _can_run(folder: Path) -> bool:
+    """Return whether the server's user can run the programs below this installation folder."""
     # Of the three programs, `initdb` is the one that needs the wheel's own libraries.
     return accounts.can_run(_get_bin_folder(folder) / "initdb")
 
 
 def _get_bin_folder(folder: Path) -> Path:
+    """Return the folder of the programs below an installation folder."""
     return folder / INSTALLATION / "bin"

@@ -28,6 +28,7 @@ class Revisions:
 
     @property
     def target(self) -> str:
+        """Return the newest revision."""
         return self._chain[-1].revision
 
     def after(self, current: str | None) -> tuple[Script, ...]:
@@ -40,7 +41,10 @@ class Revisions:
 
 
 def load_revisions(migrations: str) -> Revisions:
-    """Return the revisions of a package, by its name."""
+    """Return the revisions of a package, by its dotted name.
+
+    Raise `DeclarationError` if the package is missing or empty, or if its revisions are not one chain.
+    """
     folder = _find_folder(migrations)
     scripts = ScriptDirectory(folder, version_locations=[folder])
     try:
@@ -58,7 +62,10 @@ def load_revisions(migrations: str) -> Revisions:
 
 
 def read_state(connection: psycopg.Connection[Any], schema: str, revisions: Revisions) -> SchemaState:
-    """Return how far the schema is migrated. Raise if it is further than the code."""
+    """Return how far the schema is migrated.
+
+    Raise `SchemaMismatch` if its revision is unknown to the code, as after newer code.
+    """
     current = _read_current(connection, schema)
     if current is not None and current not in revisions:
         raise SchemaMismatch(
@@ -78,6 +85,7 @@ def format_title(script: Script) -> str:
 
 
 def _find_folder(migrations: str) -> str:
+    """Return the folder of the package. Raise `DeclarationError` if there is no such package."""
     try:
         found = importlib.util.find_spec(migrations)
     except ModuleNotFoundError:
@@ -91,6 +99,7 @@ def _find_folder(migrations: str) -> str:
 
 
 def _read_current(connection: psycopg.Connection[Any], schema: str) -> str | None:
+    """Return the schema's current revision, or None if it has never been migrated."""
     table_id = connection.execute("SELECT to_regclass(%s)", [f'"{schema}".{VERSION_TABLE}']).fetchone()
     if table_id == (None,):
         return None

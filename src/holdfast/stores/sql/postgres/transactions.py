@@ -1,9 +1,9 @@
-"""Transactions that wait for their caller between statements. Each has its own connection, and always returns
-it.
+"""A transaction that waits for its caller between statements, on a connection of its own.
 
-The caller's task may be cancelled while a statement runs in a thread: the statement is then interrupted, and
-the transaction rolled back when the thread has finished. A task that is cancelled during its commit waits
-until the commit is decided: what was committed is visible when the task ends, and never appears later.
+It always returns the connection. The caller's task may be cancelled while a statement runs in a thread: the
+statement is then interrupted, and the transaction rolled back when the thread has finished. A task that is
+cancelled during its commit waits until the commit is decided: what was committed is visible when the task
+ends, and never appears later.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ from holdfast.stores.sql.postgres.errors import ConnectionLost
 
 T = TypeVar("T")
 
-INTERRUPT_S_MAX: Final = 5.0
+MAX_INTERRUPT_S: Final = 5.0
 
 
 class Transaction:
-    """One transaction, which any task of its caller may use, one at a time."""
+    """One open transaction, which any task of its caller may use, one at a time.
+
+    `release` takes the connection back.
+    """
 
     def __init__(
         self, connection: Connection, threads: Executor, release: Callable[[Connection], None]
@@ -43,11 +46,16 @@ class Transaction:
         self._is_failed = False
 
     async def run(self, statement: Statement) -> StatementResult:
+        """Run one statement in a thread. After an error, the transaction runs no more statements."""
         values.check(statement)
         async with self._task_lock:
             return await self._run_in_thread(lambda: self._run(statement))
 
     async def commit(self) -> None:
+        """Commit and return the connection.
+
+        If the task is cancelled meanwhile, wait until the commit is decided.
+        """
         future = self._run_in_thread(self._commit)
         try:
             await asyncio.shield(future)
@@ -56,7 +64,7 @@ class Transaction:
             raise
 
     async def roll_back(self) -> None:
-        """Roll back, also within a cancelled task. If that is cancelled again, the thread still finishes."""
+        """Roll back, also within a cancelled task. If it is cancelled again, the thread still finishes."""
         # A closed engine has rolled it back.
         with suppress(StoreClosed):
             await asyncio.shield(self._run_in_thread(self._roll_back))
@@ -72,12 +80,14 @@ class Transaction:
             self._release_connection()
 
     def _run_in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Run the work in a thread of the engine. Raise `StoreClosed` if the engine was closed."""
         try:
             return asyncio.wrap_future(self._threads.submit(work))
         except RuntimeError as error:
             raise StoreClosed("The SQL store was closed.") from error
 
     def _run(self, statement: Statement) -> StatementResult:
+        """Run the statement in this thread; raise `InvalidRequest` if an earlier one failed."""
         with self._lock:
             connection = self._get_connection()
             if self._is_failed:
@@ -94,6 +104,10 @@ class Transaction:
                 raise
 
     def _commit(self) -> None:
+        """Commit in this thread and return the connection.
+
+        Raise `OutcomeUnknown` if the confirmation was lost.
+        """
         with self._lock:
             connection = self._get_connection()
             try:
@@ -111,6 +125,7 @@ class Transaction:
                 self._release_connection()
 
     def _roll_back(self) -> None:
+        """Interrupt a running statement, roll back in this thread and return the connection."""
         if not self._lock.acquire(blocking=False):
             self._interrupt()
             self._lock.acquire()
@@ -122,17 +137,20 @@ class Transaction:
             self._lock.release()
 
     def _interrupt(self) -> None:
+        """Ask the server to cancel the statement that is running."""
         connection = self._connection
         if connection is not None and not connection.closed:
             with suppress(psycopg.Error):
-                connection.cancel_safe(timeout=INTERRUPT_S_MAX)
+                connection.cancel_safe(timeout=MAX_INTERRUPT_S)
 
     def _get_connection(self) -> Connection:
+        """Return the connection. Raise `InvalidRequest` if the transaction has ended."""
         if self._connection is None:
             raise InvalidRequest("This transaction has ended: begin another.")
         return self._connection
 
     def _release_connection(self) -> None:
+        """Return the connection to its pool, once."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._release(connection)
@@ -148,6 +166,7 @@ async def _wait_until_done(future: asyncio.Future[None]) -> None:
 
 
 def _build_rolled_back(lost: ConnectionLost) -> HoldfastError:
+    """Return `StoreUnreachable`: the transaction was rolled back and may be repeated as a whole."""
     return StoreUnreachable(
         f"The connection to PostgreSQL was lost inside a transaction ({lost.reason}), which was rolled back. "
         "Repeat all of it."
@@ -155,6 +174,7 @@ def _build_rolled_back(lost: ConnectionLost) -> HoldfastError:
 
 
 def _build_outcome_unknown(lost: ConnectionLost) -> HoldfastError:
+    """Return `OutcomeUnknown`: the transaction may have been committed, and is not safe to repeat."""
     return OutcomeUnknown(
         f"The connection to PostgreSQL was lost before it confirmed the commit ({lost.reason}): read the "
         "rows "

@@ -1,4 +1,4 @@
-"""The types of Python, and the PostgreSQL types they are sent and read as.
+"""Parameter values: which PostgreSQL type each Python type is sent as, and a check before they are sent.
 
     dict, list          jsonb
     tuple               an array, so that `= ANY(%(ids)s)` takes one; its elements are of one type
@@ -41,11 +41,17 @@ def register_types(connection: Connection[Any]) -> None:
 
 
 def check(statement: Statement) -> None:
-    """Raise for parameters that would silently be sent wrongly."""
+    """Raise `InvalidRequest` for a datetime or time without a time zone, also inside a tuple: it would be
+    sent wrongly.
+    """
     _check_parameters(statement.parameters, statement.pattern)
 
 
 def _check_parameters(parameters: Mapping[str, Any], pattern: str | None) -> None:
+    """Raise `InvalidRequest` for a datetime or time without a time zone.
+
+    `pattern` names the statement in the error.
+    """
     for name, value in parameters.items():
         each = value if type(value) is tuple else (value,)
         if any(isinstance(one, datetime | time) and one.tzinfo is None for one in each):

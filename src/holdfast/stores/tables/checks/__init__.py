@@ -1,1 +1,1 @@
-"""Checks of the types and values of an operation, made by every engine before it runs the operation."""
+"""Request checks that every tables engine makes before it runs an operation: field types and values."""

@@ -1,4 +1,4 @@
-"""Checks of a table definition on its own: names, keys, indexes.
+"""Checks of a table definition that need no other table: names, keys, indexes and capacity.
 
 A valid definition can be stored and compiled.
 """
@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import GLOBAL_INDEXES_MAX, LOCAL_INDEXES_MAX
+from holdfast.core.limits import MAX_GLOBAL_INDEXES, MAX_LOCAL_INDEXES
 from holdfast.operations.tables import IndexDefinition, KeySchema, TableDefinition
 
 INVALID: Final = "One or more parameter values were invalid: "
@@ -33,6 +33,7 @@ def check_definition(definition: TableDefinition) -> None:
 
 
 def _check_name(kind: str, name: str) -> None:
+    """Raise `InvalidRequest` for an invalid name; `kind` is "table" or "index"."""
     if not _NAME.fullmatch(name):
         raise InvalidRequest(
             f"{INVALID}Invalid {kind} name {name!r}: expected 3 to 255 letters, digits, '_', '-' and '.'"
@@ -40,6 +41,7 @@ def _check_name(kind: str, name: str) -> None:
 
 
 def _check_keys(keys: KeySchema, declared: list[str]) -> None:
+    """Raise `InvalidRequest` unless the keys differ and their attributes are `declared`."""
     if keys.partition == keys.sort:
         raise InvalidRequest(
             "Both the Hash Key and the Range Key element in the KeySchema have the same name"
@@ -52,6 +54,10 @@ def _check_keys(keys: KeySchema, declared: list[str]) -> None:
 
 
 def _check_indexes(definition: TableDefinition, declared: list[str]) -> None:
+    """Check every index, the uniqueness of their names and their number.
+
+    Local ones must share the partition key.
+    """
     indexes = definition.global_indexes + definition.local_indexes
     names = [index.name for index in indexes]
     for name in names:
@@ -66,13 +72,13 @@ def _check_indexes(definition: TableDefinition, declared: list[str]) -> None:
                 f"{INVALID}Invalid local index {index.name}:"
                 " expected the table's partition key and a sort key"
             )
-    if len(definition.global_indexes) > GLOBAL_INDEXES_MAX:
+    if len(definition.global_indexes) > MAX_GLOBAL_INDEXES:
         raise InvalidRequest(
-            f"{INVALID}GlobalSecondaryIndex count exceeds the per-table limit of {GLOBAL_INDEXES_MAX}"
+            f"{INVALID}GlobalSecondaryIndex count exceeds the per-table limit of {MAX_GLOBAL_INDEXES}"
         )
-    if len(definition.local_indexes) > LOCAL_INDEXES_MAX:
+    if len(definition.local_indexes) > MAX_LOCAL_INDEXES:
         raise InvalidRequest(
-            f"{INVALID}Number of LocalSecondaryIndexes exceeds per-table limit of {LOCAL_INDEXES_MAX}"
+            f"{INVALID}Number of LocalSecondaryIndexes exceeds per-table limit of {MAX_LOCAL_INDEXES}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Checks of an operation on its own, before any table is looked up.
+"""Checks of an operation's fields, made before any table is looked up.
 
 The wire has already checked its requests, with the service's error texts. Python code builds operations
 directly, and not always under a type checker: an invalid field that passed here would be stored, or fail
@@ -15,11 +15,11 @@ import msgspec
 
 from holdfast.core.errors import InvalidRequest
 from holdfast.core.limits import (
-    BATCH_READS_MAX,
-    BATCH_WRITES_MAX,
-    RECOVERY_DAYS_MAX,
-    SCAN_SEGMENTS_MAX,
-    TRANSACTION_ACTIONS_MAX,
+    MAX_BATCH_READS,
+    MAX_BATCH_WRITES,
+    MAX_RECOVERY_DAYS,
+    MAX_SCAN_SEGMENTS,
+    MAX_TRANSACTION_ACTIONS,
 )
 from holdfast.operations import tables as ops
 from holdfast.operations.expressions.key_conditions import KeyTest
@@ -47,6 +47,7 @@ def check(operation: Operation[Any]) -> None:
 
 
 def _require(holds: bool, operation: Any, field: str, expected: str) -> None:
+    """Raise `InvalidRequest` about this field of the operation unless the condition `holds`."""
     if not holds:
         actual = getattr(operation, field)
         raise InvalidRequest(
@@ -60,6 +61,7 @@ def _require(holds: bool, operation: Any, field: str, expected: str) -> None:
 
 
 def _check_get(operation: Any) -> None:
+    """Check the fields of GetItem."""
     _require(type(operation.table) is str, operation, "table", "the name of a table")
     _require(type(operation.key) is dict, operation, "key", "a dict of the key's attributes")
     _check_projection(operation)
@@ -67,18 +69,21 @@ def _check_get(operation: Any) -> None:
 
 
 def _check_put(operation: Any) -> None:
+    """Check the fields of PutItem."""
     _require(type(operation.table) is str, operation, "table", "the name of a table")
     _require(type(operation.item) is dict, operation, "item", "a dict of attributes")
     _check_write(operation)
 
 
 def _check_delete(operation: Any) -> None:
+    """Check the fields of DeleteItem."""
     _require(type(operation.table) is str, operation, "table", "the name of a table")
     _require(type(operation.key) is dict, operation, "key", "a dict of the key's attributes")
     _check_write(operation)
 
 
 def _check_update(operation: Any) -> None:
+    """Check the fields of UpdateItem; the paths of its actions must not overlap."""
     _require(type(operation.table) is str, operation, "table", "the name of a table")
     _require(type(operation.key) is dict, operation, "key", "a dict of the key's attributes")
     update = operation.update
@@ -91,6 +96,7 @@ def _check_update(operation: Any) -> None:
 
 
 def _check_condition_check(operation: Any) -> None:
+    """Check the fields of a transaction's condition check, whose condition is required."""
     _require(type(operation.table) is str, operation, "table", "the name of a table")
     _require(type(operation.key) is dict, operation, "key", "a dict of the key's attributes")
     _require(
@@ -100,12 +106,14 @@ def _check_condition_check(operation: Any) -> None:
 
 
 def _check_write(operation: Any) -> None:
+    """Check what PutItem and DeleteItem have in common: condition, return values and capacity."""
     _check_condition(operation)
     _require(operation.returns in _OLD_VALUES, operation, "returns", "NONE or ALL_OLD")
     _check_capacity(operation)
 
 
 def _check_condition(operation: Any) -> None:
+    """Check an optional condition, and what is returned if it fails."""
     condition = operation.condition
     if condition is not None:
         _require(isinstance(condition, Node), operation, "condition", "a condition from parse_condition")
@@ -113,6 +121,7 @@ def _check_condition(operation: Any) -> None:
 
 
 def _check_projection(operation: Any) -> None:
+    """Require None or a tuple of paths."""
     projection = operation.projection
     if projection is not None:
         is_projection = type(projection) is tuple and all(type(path) is Path for path in projection)
@@ -127,6 +136,7 @@ def _check_capacity(operation: Any) -> None:
 
 
 def _check_query(operation: ops.Query) -> None:
+    """Check the fields of Query."""
     tests = operation.key_condition
     is_tests = type(tests) is tuple and all(type(test) is KeyTest for test in tests)
     _require(is_tests, operation, "key_condition", "the result of split_key_condition(parse_condition(…))")
@@ -134,16 +144,18 @@ def _check_query(operation: ops.Query) -> None:
 
 
 def _check_scan(operation: ops.Scan) -> None:
+    """Check the fields of Scan; segment and number of segments come together."""
     segment, segments = operation.segment, operation.segments
     if segment is not None or segments is not None:
-        is_total_valid = type(segments) is int and 1 <= segments <= SCAN_SEGMENTS_MAX
-        _require(is_total_valid, operation, "segments", f"an integer from 1 to {SCAN_SEGMENTS_MAX}")
+        is_total_valid = type(segments) is int and 1 <= segments <= MAX_SCAN_SEGMENTS
+        _require(is_total_valid, operation, "segments", f"an integer from 1 to {MAX_SCAN_SEGMENTS}")
         is_segment_valid = type(segment) is int and 0 <= segment < segments  # type: ignore[operator]
         _require(is_segment_valid, operation, "segment", "an integer from 0 to segments - 1")
     _check_page(operation)
 
 
 def _check_page(operation: ops.Query | ops.Scan) -> None:
+    """Check what Query and Scan have in common."""
     _require(type(operation.table) is str, operation, "table", "the name of a table")
     limit = operation.limit
     _require(
@@ -166,24 +178,27 @@ def _check_page(operation: ops.Query | ops.Scan) -> None:
 
 
 def _check_batch_get(operation: ops.BatchGetItem) -> None:
+    """Require 1 to 100 keys in total, and valid projections."""
     count = sum(len(request.keys) for request in operation.requests)
-    _require(1 <= count <= BATCH_READS_MAX, operation, "requests", f"1 to {BATCH_READS_MAX} keys in total")
+    _require(1 <= count <= MAX_BATCH_READS, operation, "requests", f"1 to {MAX_BATCH_READS} keys in total")
     for request in operation.requests:
         _check_projection(request)
     _check_capacity(operation)
 
 
 def _check_batch_write(operation: ops.BatchWriteItem) -> None:
-    is_count_valid = 1 <= len(operation.writes) <= BATCH_WRITES_MAX
-    _require(is_count_valid, operation, "writes", f"1 to {BATCH_WRITES_MAX} puts and deletes")
+    """Require 1 to 25 puts and deletes."""
+    is_count_valid = 1 <= len(operation.writes) <= MAX_BATCH_WRITES
+    _require(is_count_valid, operation, "writes", f"1 to {MAX_BATCH_WRITES} puts and deletes")
     are_writes = all(type(write) in (ops.Put, ops.Delete) for write in operation.writes)
     _require(are_writes, operation, "writes", "a tuple of Put and Delete")
     _check_capacity(operation)
 
 
 def _check_transact_write(operation: ops.TransactWriteItems) -> None:
-    is_count_valid = 1 <= len(operation.actions) <= TRANSACTION_ACTIONS_MAX
-    _require(is_count_valid, operation, "actions", f"1 to {TRANSACTION_ACTIONS_MAX} actions")
+    """Require 1 to 100 actions, and check each."""
+    is_count_valid = 1 <= len(operation.actions) <= MAX_TRANSACTION_ACTIONS
+    _require(is_count_valid, operation, "actions", f"1 to {MAX_TRANSACTION_ACTIONS} actions")
     for action in operation.actions:
         check_action = _ACTION_CHECKS.get(type(action))
         _require(
@@ -194,8 +209,9 @@ def _check_transact_write(operation: ops.TransactWriteItems) -> None:
 
 
 def _check_transact_get(operation: ops.TransactGetItems) -> None:
-    is_count_valid = 1 <= len(operation.gets) <= TRANSACTION_ACTIONS_MAX
-    _require(is_count_valid, operation, "gets", f"1 to {TRANSACTION_ACTIONS_MAX} gets")
+    """Require 1 to 100 gets, and valid projections."""
+    is_count_valid = 1 <= len(operation.gets) <= MAX_TRANSACTION_ACTIONS
+    _require(is_count_valid, operation, "gets", f"1 to {MAX_TRANSACTION_ACTIONS} gets")
     for get in operation.gets:
         _check_projection(get)
     _check_capacity(operation)
@@ -216,6 +232,7 @@ def _check_types(operation: Operation[Any]) -> None:
 
 @cache
 def _get_decoder(kind: type[Operation[Any]]) -> msgspec.msgpack.Decoder[Any]:
+    """Return a decoder that checks the declared types of this kind of operation."""
     return msgspec.msgpack.Decoder(kind)
 
 
@@ -225,6 +242,7 @@ def _check_create_table(operation: ops.CreateTable) -> None:
 
 
 def _check_update_table(operation: ops.UpdateTable) -> None:
+    """Check the types of all fields, and every index to be created."""
     _check_types(operation)
     for change in operation.index_changes:
         if isinstance(change, ops.CreateIndex):
@@ -232,10 +250,11 @@ def _check_update_table(operation: ops.UpdateTable) -> None:
 
 
 def _check_recovery(operation: ops.UpdateContinuousBackups) -> None:
+    """Check the types of all fields, and a window of 1 to 35 days, if one is given."""
     _check_types(operation)
     days = operation.recovery_days
-    is_valid = days is None or 1 <= days <= RECOVERY_DAYS_MAX
-    _require(is_valid, operation, "recovery_days", f"None or 1 to {RECOVERY_DAYS_MAX}")
+    is_valid = days is None or 1 <= days <= MAX_RECOVERY_DAYS
+    _require(is_valid, operation, "recovery_days", f"None or 1 to {MAX_RECOVERY_DAYS}")
 
 
 _ACTION_CHECKS: Final[dict[type, Callable[[Any], None]]] = {

@@ -1,4 +1,4 @@
-"""The tables engine for DynamoDB: at AWS, or at any endpoint that implements its protocol.
+"""The tables engine on DynamoDB: at AWS, or at any endpoint that speaks its protocol.
 
 engine.py       runs operations: passes each to its handler
 handlers/       one operation → one or more requests → its result; modules named as in the embedded engine

@@ -1,4 +1,4 @@
-"""ARNs: the service identifies streams and backups by ARN, our operations by a table and a label or id.
+"""ARNs of streams and backups, converted to and from the names that operations use.
 
 All ARNs of one account and region share a prefix, which the engine takes from the first ARN it receives. A
 name whose `spelling` is an ARN is used as it is.
@@ -16,24 +16,26 @@ _TABLE: Final = ":table/"
 
 
 def parse_stream_arn(arn: str) -> StreamName:
+    """Return the table and label in a stream's ARN."""
     table, _, label = arn.partition(_TABLE)[2].partition("/stream/")
     return StreamName(table, label)
 
 
 def parse_backup_arn(arn: str) -> BackupName:
+    """Return the table and id in a backup's ARN."""
     table, _, backup_id = arn.partition(_TABLE)[2].partition("/backup/")
     return BackupName(table, backup_id)
 
 
 def remember_prefix(arn: str, service: Service) -> None:
-    """Store the prefix of the account's ARNs."""
+    """Store the part of the ARN before the table, which all ARNs of the account and region share."""
     service.arn_prefix = arn.partition(_TABLE)[0]
 
 
 async def get_stream_arn(stream: StreamName, service: Service) -> str:
     """Return the ARN of a stream.
 
-    If the prefix is unknown, list a stream of the table to find it.
+    If the prefix is unknown, list a stream of the table to find it; raise `NotFound` if the table has none.
     """
     if stream.spelling.startswith("arn:"):
         return stream.spelling
@@ -48,7 +50,8 @@ async def get_stream_arn(stream: StreamName, service: Service) -> str:
 async def get_backup_arn(backup: BackupName, service: Service) -> str:
     """Return the ARN of a backup.
 
-    If the prefix is unknown, list a backup of the table to find it.
+    If the prefix is unknown, list a backup of the table to find it; raise `BackupNotFound` if the table has
+    none.
     """
     if backup.spelling.startswith("arn:"):
         return backup.spelling

@@ -1,4 +1,4 @@
-"""Consumed capacity, converted from the service's response members to ours.
+"""Consumed capacity: parsed from the service's responses, and summed over several of them.
 
 Requests always ask for the most detailed form: it costs nothing, and allows units per index, as the embedded
 engine reports them. Several requests for one operation are summed by table.
@@ -20,9 +20,11 @@ def encode_detail(detail: CapacityDetail) -> dict[str, str]:
 
 
 def parse_capacity(response: dict[str, Any], kind: Kind, detail: CapacityDetail) -> ConsumedCapacity | None:
-    """Return the capacity that one response reports for one table, or None if the caller does not want it.
+    """Return the capacity that one response reports for one table, or None if it reports none or the caller
+    wants none.
 
-    Some endpoints report it without a request for it.
+    Some endpoints report it without a request for it. `kind` says whether a bare total counts as read or as
+    write.
     """
     members = response.get("ConsumedCapacity")
     return None if members is None or detail == "NONE" else _parse_table(members, kind, transactional=False)
@@ -42,6 +44,7 @@ def sum_by_table(
 
 
 def _parse_table(members: dict[str, Any], kind: Kind, *, transactional: bool) -> ConsumedCapacity:
+    """Return the capacity of one table and its indexes, from the members of one table."""
     local_indexes = _parse_indexes(members.get("LocalSecondaryIndexes"), kind)
     global_indexes = _parse_indexes(members.get("GlobalSecondaryIndexes"), kind)
     # An endpoint may report only the total: the table consumed the part that no index did.
@@ -58,7 +61,7 @@ def _parse_indexes(members: dict[str, Any] | None, kind: Kind) -> dict[str, Unit
 
 
 def _parse_units(members: dict[str, Any], kind: Kind) -> Units:
-    """Return the units.
+    """Return the units. `kind` says whether a bare total counts as read or as write.
 
     Transactions report reads and writes separately; other requests report only one of them.
     """
@@ -70,12 +73,14 @@ def _parse_units(members: dict[str, Any], kind: Kind) -> Units:
 
 
 def _subtract_indexes(total: Units, *indexes: dict[str, Units]) -> Units:
+    """Return the total without the units of these indexes."""
     for units in (units for by_name in indexes for units in by_name.values()):
         total = Units(total.read - units.read, total.write - units.write)
     return total
 
 
 def _add(one: ConsumedCapacity, two: ConsumedCapacity) -> ConsumedCapacity:
+    """Return the sum of two capacities of the same table."""
     return ConsumedCapacity(
         one.table,
         one.own + two.own,
@@ -86,4 +91,5 @@ def _add(one: ConsumedCapacity, two: ConsumedCapacity) -> ConsumedCapacity:
 
 
 def _add_by_index(one: dict[str, Units], two: dict[str, Units]) -> dict[str, Units]:
+    """Return the sums by index name; an index may be in only one of them."""
     return {name: one.get(name, Units()) + two.get(name, Units()) for name in {**one, **two}}

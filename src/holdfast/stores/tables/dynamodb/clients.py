@@ -1,4 +1,4 @@
-"""The SDK clients of this engine: one for tables, one for streams."""
+"""The SDK clients of the DynamoDB engine: one for tables, one for streams."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ class Clients(NamedTuple):
     endpoint: str
 
     def close(self) -> None:
+        """Close the connections of both clients."""
         self.dynamodb.close()
         self.streams.close()
 
 
 def open_clients(region: str | None, endpoint: str | None, timeouts: Timeouts, connections: int) -> Clients:
-    """Create the clients. Raise `SettingsError` if the region, endpoint or credentials are unusable."""
+    """Create the clients without sending a request.
+
+    Raise `SettingsError` if the region, endpoint or credentials are unusable. `connections` limits each
+    client's pool.
+    """
     require_sdk("The DynamoDB engine")
     check_endpoint(endpoint)
     address = ServiceAddress(region=region, endpoint=endpoint)

@@ -1,4 +1,4 @@
-"""Table and index definitions, converted to the service's request members.
+"""Encoding of table definitions, changes and restore overrides as members of the service's requests.
 
 `descriptions.py` converts the other way.
 """
@@ -90,6 +90,7 @@ def _encode_attributes(attributes: Iterable[KeyAttribute]) -> list[Members]:
 
 
 def _encode_key_schema(keys: KeySchema) -> list[Members]:
+    """Return the key's attributes as HASH and, if there is a sort key, RANGE."""
     pairs = zip(keys.names, ("HASH", "RANGE"), strict=False)
     return [{"AttributeName": name, "KeyType": kind} for name, kind in pairs]
 
@@ -102,6 +103,7 @@ def _encode_index(index: IndexDefinition) -> Members:
 
 
 def _encode_global_index(index: IndexDefinition) -> Members:
+    """Return the members of a global index, with its throughput if it has one of its own."""
     members = _encode_index(index)
     if index.throughput is not None:
         members["ProvisionedThroughput"] = _encode_throughput(index.throughput)
@@ -109,6 +111,7 @@ def _encode_global_index(index: IndexDefinition) -> Members:
 
 
 def _encode_index_change(change: IndexChange) -> Members:
+    """Return the members that create, update or delete a global index."""
     if isinstance(change, CreateIndex):
         return {"Create": _encode_global_index(change.index)}
     if isinstance(change, UpdateIndex):
@@ -126,4 +129,5 @@ def _encode_throughput(throughput: Throughput) -> Members:
 
 
 def _encode_stream(view: StreamView | None) -> Members:
+    """Return the members that enable a stream with this view, or disable it for None."""
     return {"StreamEnabled": False} if view is None else {"StreamEnabled": True, "StreamViewType": view}

@@ -1,4 +1,4 @@
-"""Tables, backups and recovery, converted from the service's response members to our results.
+"""Parsing of the service's descriptions of tables, backups and recovery into results of operations.
 
 Fields that the service does not return stay empty: the key types of a backed-up table, the id of the source
 table of a restore. `definitions.py` converts the other way.
@@ -28,7 +28,7 @@ Members: TypeAlias = dict[str, Any]
 
 
 def to_seconds(moment: datetime | None) -> float | None:
-    """Convert a time from the SDK to epoch seconds."""
+    """Convert a time from the SDK to epoch seconds; None stays None."""
     return None if moment is None else moment.timestamp()
 
 
@@ -36,6 +36,7 @@ def to_seconds(moment: datetime | None) -> float | None:
 
 
 def parse_table_description(members: Members) -> TableDescription:
+    """Return the description from the members of DescribeTable; absent members become empty values."""
     throughput = members.get("ProvisionedThroughput", {})
     stream = members.get("StreamSpecification", {})
     return TableDescription(
@@ -61,6 +62,7 @@ def parse_table_description(members: Members) -> TableDescription:
 
 
 def _parse_definition(members: Members) -> TableDefinition:
+    """Return the table's definition from the members of DescribeTable."""
     mode = members.get("BillingModeSummary", {}).get("BillingMode", "PROVISIONED")
     stream = members.get("StreamSpecification", {})
     return TableDefinition(
@@ -81,11 +83,13 @@ def _parse_definition(members: Members) -> TableDefinition:
 
 
 def parse_key_schema(members: list[Members]) -> KeySchema:
+    """Return the key schema, whatever the order of its members."""
     by_kind = {each["KeyType"]: each["AttributeName"] for each in members}
     return KeySchema(by_kind["HASH"], by_kind.get("RANGE"))
 
 
 def _parse_indexes(members: list[Members] | None, mode: str) -> tuple[IndexDefinition, ...]:
+    """Return the definitions of indexes; with on-demand billing (`mode`) they have no throughput."""
     return tuple(
         IndexDefinition(
             each["IndexName"],
@@ -107,6 +111,7 @@ def _parse_throughput(members: Members | None) -> Throughput | None:
 
 
 def _parse_index_states(members: list[Members] | None) -> dict[str, IndexState]:
+    """Return status, backfilling, item count and size of each index by name."""
     return {
         each["IndexName"]: IndexState(
             each.get("IndexStatus", "ACTIVE"),
@@ -119,6 +124,7 @@ def _parse_index_states(members: list[Members] | None) -> dict[str, IndexState]:
 
 
 def _parse_origin(members: Members | None) -> RestoreOrigin | None:
+    """Return what the table was restored from, or None if it was not restored."""
     if members is None:
         return None
     backup = members.get("SourceBackupArn")
@@ -150,6 +156,7 @@ def parse_backup_summary(members: Members, table: str, table_id: str) -> BackupS
 
 
 def parse_backup_description(members: Members) -> BackupDescription:
+    """Return the backup's description, with its source table as it was then."""
     source, features = members["SourceTableDetails"], members.get("SourceTableFeatureDetails", {})
     lifetime = features.get("TimeToLiveDescription", {})
     as_table = {
@@ -169,6 +176,7 @@ def parse_backup_description(members: Members) -> BackupDescription:
 
 
 def parse_continuous_backups(members: Members) -> ContinuousBackups:
+    """Return whether point-in-time recovery is enabled and, if so, its window."""
     recovery = members["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
     if recovery.get("PointInTimeRecoveryStatus") != "ENABLED":
         return ContinuousBackups(enabled=False)

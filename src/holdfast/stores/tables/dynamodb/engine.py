@@ -1,4 +1,4 @@
-"""The DynamoDB engine: passes each operation to its handler.
+"""The DynamoDB tables engine: checks each operation and passes it to its handler.
 
 In place of the embedded engine's `storage`, this one has `service.py`. The handlers build requests from
 operations, send them, and build results from the responses. Results and errors are those of the embedded

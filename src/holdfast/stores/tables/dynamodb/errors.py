@@ -1,4 +1,4 @@
-"""Error mapping of the SDK and the service: each error becomes a Holdfast error and says whether to retry.
+"""Error mapping of DynamoDB and its SDK: a `HoldfastError` per failure, and whether to retry the request.
 
 `service.py` calls this for every error of a call. A `Failure` has the error to raise and a kind:
 
@@ -128,6 +128,7 @@ def count_throttles(error: HoldfastError) -> tuple[int, int]:
 
 
 def _map_service_error(response: dict[str, Any], action: str) -> Failure:
+    """Map an error response of the service by its code, and by its HTTP status for an unknown code."""
     code, text = str(response["Error"].get("Code", "")), str(response["Error"].get("Message", ""))
     status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))
     if code == "ConditionalCheckFailedException":
@@ -150,10 +151,12 @@ def _map_service_error(response: dict[str, Any], action: str) -> Failure:
 
 
 def _decode_current_item(response: dict[str, Any]) -> Any:
+    """Return the item that the response shows, or None."""
     return decode_item(response["Item"]) if response.get("Item") else None
 
 
 def _map_cancellation(cancellation_reasons: Any) -> Failure:
+    """Return `TransactionCancelled`; it may be retried if all of its reasons are throttling or conflicts."""
     reasons = [
         CancellationReason(each.get("Code", "None"), each.get("Message"), _decode_current_item(each))
         for each in cancellation_reasons
@@ -208,6 +211,7 @@ def _get_mappers() -> tuple[tuple[tuple[type[Exception], ...], ErrorMapper], ...
 
 
 def _map_connection_error(cause: Exception, action: str, endpoint: str) -> Failure:
+    """Return `StoreUnreachable`: no connection, so the request was not done."""
     return Failure(
         errors.StoreUnreachable(
             f"No connection to {endpoint} for {action}: {_format_cause(cause)} Check that it is running and "
@@ -236,6 +240,7 @@ def _map_tls_error(cause: Exception, action: str, endpoint: str) -> Failure:
 
 
 def _map_lost_response(cause: Exception, action: str, endpoint: str) -> Failure:
+    """Return `StoreUnreachable`: the response was lost, so the request may have been done."""
     return Failure(
         errors.StoreUnreachable(
             f"No answer from {endpoint} to {action}: {_format_cause(cause)} It may be overloaded or down: "
@@ -247,6 +252,7 @@ def _map_lost_response(cause: Exception, action: str, endpoint: str) -> Failure:
 
 
 def _map_unreadable_response(cause: Exception, action: str, endpoint: str) -> Failure:
+    """Return `StoreFailed`: the response cannot be read, so the request may have been done."""
     return Failure(
         errors.StoreFailed(
             f"Unreadable response from {endpoint} to {action}: {_format_cause(cause)} Is it a DynamoDB "
@@ -257,6 +263,7 @@ def _map_unreadable_response(cause: Exception, action: str, endpoint: str) -> Fa
 
 
 def _map_credentials_error(cause: Exception, action: str, endpoint: str) -> Failure:
+    """Return `SettingsError` for missing or unusable credentials."""
     return Failure(
         errors.SettingsError(
             f"No usable AWS credentials for {endpoint}: {_format_cause(cause)} Set AWS_ACCESS_KEY_ID and "
@@ -267,6 +274,7 @@ def _map_credentials_error(cause: Exception, action: str, endpoint: str) -> Fail
 
 
 def _map_region_error(cause: Exception, action: str, endpoint: str) -> Failure:
+    """Return `SettingsError` for a missing or invalid region."""
     return Failure(
         errors.SettingsError(
             f"No usable AWS region: {_format_cause(cause)} Set one in the settings "
@@ -278,10 +286,12 @@ def _map_region_error(cause: Exception, action: str, endpoint: str) -> Failure:
 
 
 def _map_invalid_request(cause: Exception, action: str, endpoint: str) -> Failure:
+    """Return `InvalidRequest` for a request that the SDK refuses to send."""
     return Failure(errors.InvalidRequest(f"{action}: {_format_cause(cause)}"), "final")
 
 
 def _map_configuration_error(cause: Exception, action: str, endpoint: str) -> Failure:
+    """Return `SettingsError` for any other error of the SDK."""
     return Failure(
         errors.SettingsError(
             f"The AWS SDK failed in {action} at {endpoint}: {_format_cause(cause)} Check its configuration "

@@ -1,4 +1,4 @@
-"""Expired items that the service has not removed yet, hidden from operations with `hide_expired`.
+"""`hide_expired` on DynamoDB: hides expired items that the service has not removed yet.
 
 `hide_expired` is a Holdfast feature: the service shows an item until it removes it, which may take days.
 Hiding it requires the table's lifetime attribute, which `DescribeTimeToLive` returns; the engine caches it
@@ -11,7 +11,7 @@ import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from holdfast.core.limits import EXPIRED_AGE_S_MAX
+from holdfast.core.limits import MAX_EXPIRED_AGE_S
 from holdfast.operations.expressions import project
 from holdfast.operations.expressions.nodes import (
     And,
@@ -34,7 +34,10 @@ CACHE_S: Final = 60.0
 
 
 async def load_expiry(table: str, service: Service) -> Expiry | None:
-    """Return the expiry of the table's items, or None if they do not expire."""
+    """Return the expiry of the table's items, or None if they do not expire.
+
+    Asks the service at most once a minute.
+    """
     now = service.clock.now()
     known = service.lifetimes.get(table)
     if known is None or not 0 <= now - known[1] < CACHE_S:
@@ -44,6 +47,7 @@ async def load_expiry(table: str, service: Service) -> Expiry | None:
 
 
 def _parse_attribute(description: dict[str, str]) -> str | None:
+    """Return the lifetime attribute, or None if the table's items do not expire."""
     return (
         description.get("AttributeName")
         if description["TimeToLiveStatus"] in ("ENABLING", "ENABLED")
@@ -63,10 +67,12 @@ class Expiry(NamedTuple):
 
         An end too long ago is treated as a mistake, as the service does.
         """
-        return math.floor(self.now - EXPIRED_AGE_S_MAX) + 1, math.floor(self.now) + 1
+        return math.floor(self.now - MAX_EXPIRED_AGE_S) + 1, math.floor(self.now) + 1
 
     def is_expired(self, item: Item) -> bool:
-        """Return whether the item has expired."""
+        """Return whether the item's end of life is past, but not more than five years ago (a mistake, as for
+        the service).
+        """
         end = item.get(self.attribute)
         oldest, next_end = self._expired_range
         return isinstance(end, int | Decimal) and type(end) is not bool and oldest <= end < next_end

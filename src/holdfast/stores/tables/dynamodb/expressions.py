@@ -1,4 +1,4 @@
-"""Expressions of a request: rendered from nodes into request members, with the names and values they use."""
+"""Encoding of expressions as request members, with the names and values that they use."""
 
 from __future__ import annotations
 

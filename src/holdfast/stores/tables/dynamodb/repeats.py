@@ -1,4 +1,4 @@
-"""Repeat policies: which requests may be sent again when it is unknown whether the first one was done.
+"""Repeat policies: which requests may be sent again if it is unknown whether the first one was done.
 
     read    changes nothing
     token   carries a client token: the service executes it once, however often it is sent
@@ -60,7 +60,7 @@ def _is_constant(action: nodes.SetAction) -> bool:
 
 
 def _is_locked(update: Update, condition: Condition | None) -> bool:
-    """Return whether the condition requires one value of an attribute that the update then changes."""
+    """Return whether the condition requires an exact value of a number that the update then changes."""
     pinned = set(_find_pinned_paths(condition))
     return any(path in pinned for path in _find_counted_paths(update))
 

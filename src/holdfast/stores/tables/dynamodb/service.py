@@ -1,4 +1,4 @@
-"""Requests to the service: one request and its response, with retries and error handling.
+"""The client of DynamoDB: sends requests, retries temporary failures and reports doubtful outcomes.
 
 The SDK's call runs in a thread of a bounded pool, so that it does not block the event loop. Temporary
 failures are retried (`holdfast.stores.retries`). If a failure leaves open whether the request was done, it
@@ -85,9 +85,10 @@ class Service:
     async def send(
         self, action: str, request: Request, *, repeat: RepeatPolicy = "read", retries: Retries | None = None
     ) -> Response:
-        """Send a request and return the response, or raise a Holdfast error.
+        """Send a request, with retries, and return the response, or raise a Holdfast error.
 
-        Pass `retries` if several requests make up one operation.
+        `action` is the service's name of the request; `repeat` says whether it may be sent again after a
+        doubtful failure. Pass `retries` if several requests make up one operation.
         """
         retries = retries or self.start_retries()
         in_doubt = False
@@ -104,12 +105,14 @@ class Service:
                     raise _build_error(failure.error, action, request, repeat, in_doubt=in_doubt) from cause
 
     async def _send_once(self, action: str, request: Request) -> Response:
+        """Make one attempt in a thread. Raise `StoreClosed` after `close`, or the SDK's own error."""
         if self._is_closed:
             raise StoreClosed("The tables store is closed: open it again, or let the shutdown finish.")
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self._call_sdk, action, request)
 
     def _call_sdk(self, action: str, request: Request) -> Response:
+        """Call the SDK in this thread. Raise `NotDynamoDB` for a response that is not JSON."""
         from botocore import xform_name  # type: ignore[import, unused-ignore]
 
         client = self._clients.streams if action in STREAM_ACTIONS else self._clients.dynamodb
@@ -121,6 +124,7 @@ class Service:
 
 
 def _is_final(failure: Failure, repeat: RepeatPolicy) -> bool:
+    """Return whether the request must not be sent again."""
     return failure.kind == "final" or (failure.kind == "doubtful" and repeat == "once")
 
 
@@ -141,6 +145,7 @@ def _build_access_hint(code: str, action: str, request: Request) -> str:
 
 
 def _find_tables(request: Request) -> list[str]:
+    """Return the names of the tables that a request uses."""
     if "TableName" in request:
         return [request["TableName"]]
     actions = [action for each in request.get("TransactItems", ()) for action in each.values()]

@@ -1,4 +1,4 @@
-"""Attribute values in the SDK's form: `1` in our items is `{"N": "1"}` there.
+"""Conversion of attribute values to the SDK's form and back: `1` in our items is `{"N": "1"}` there.
 
 The wire has its own conversion with a different task: it parses untrusted JSON and raises the service's
 errors. Here binaries are bytes (the SDK does the base64) and the input comes from a service.
@@ -18,6 +18,7 @@ SdkValue: TypeAlias = dict[str, Any]
 
 
 def encode_item(item: Mapping[str, Value]) -> SdkValue:
+    """Convert an item to the SDK's form. Raise `InvalidRequest` for a value that DynamoDB cannot store."""
     return {_encode_text(name): encode_value(value) for name, value in item.items()}
 
 
@@ -28,7 +29,10 @@ def encode_value(value: Value) -> SdkValue:
 
 
 def _encode_text(text: str) -> str:
-    """Return the text. Raise for text that the SDK would send and no service could read."""
+    """Return the text unchanged.
+
+    Raise `InvalidRequest` if it is not text, `UnicodeEncodeError` if it has lone surrogates.
+    """
     if type(text) is not str:
         raise InvalidRequest(
             "One or more parameter values were invalid: the names of attributes must be text"
@@ -39,6 +43,7 @@ def _encode_text(text: str) -> str:
 
 
 def _encode_number(number: int | Decimal) -> str:
+    """Return the number's canonical text."""
     return numbers.to_text(numbers.canonicalize(number))
 
 
@@ -57,10 +62,12 @@ _ENCODERS: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def decode_item(encoded: Mapping[str, SdkValue]) -> Item:
+    """Convert an item from the SDK's form."""
     return {name: decode_value(value) for name, value in encoded.items()}
 
 
 def decode_value(encoded: SdkValue) -> Value:
+    """Convert a value from the SDK's form, such as `{"N": "1"}`."""
     [(tag, content)] = encoded.items()
     return _DECODERS[tag](content)  # type: ignore[no-any-return]
 

@@ -1,4 +1,4 @@
-"""Table descriptions: a table's record and counts in the form of DescribeTable. Pure."""
+"""Builds the result of DescribeTable from a table's record and counts. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ Counts = dict[int, tuple[int, int]]
 
 
 def build_description(record: TableRecord, counts: Counts, now: float) -> TableDescription:
-    """Build the result of DescribeTable from a table's record and counts."""
+    """Build the result of DescribeTable from a table's record and counts.
+
+    `counts` has the number of items and of bytes by slot: slot 0 is the table, the others are its indexes.
+    """
     items, size = counts.get(0, (0, 0))
     definition = record.definition
     return TableDescription(
@@ -39,5 +42,6 @@ def count_decreases_today(record: TableRecord, now: float) -> int:
 
 
 def _build_index_state(record: TableRecord, name: str, counts: Counts) -> IndexState:
+    """Return status, backfilling, item count and size of one index."""
     index = record.indexes[name]
     return IndexState(index.status, index.backfilling, *counts.get(index.slot, (0, 0)))

@@ -1,4 +1,4 @@
-"""The embedded engine: passes each operation to its handler.
+"""The embedded tables engine: checks each operation and passes it to its handler.
 
 Reads run in the calling thread, on that thread's own connection. Writes go to the committer, which groups the
 writes of all callers into shared transactions; a write is acknowledged when its transaction is on disk. The
@@ -126,7 +126,10 @@ class EmbeddedTables:
         self._worker.start()
 
     async def run(self, operation: Operation[R]) -> R:
-        """Run one operation from an event loop."""
+        """Run one operation from an event loop.
+
+        Long reads run in a thread, short ones in the loop's own thread.
+        """
         kind = type(operation)
         if kind in WRITE_HANDLERS:
             return await self._submit(operation)
@@ -146,16 +149,18 @@ class EmbeddedTables:
         self._worker.sweep()
 
     def erase_traces(self, table: str, keys: Iterable[Item], texts: Iterable[str] = ()) -> ErasureReport:
-        """Remove the traces of deleted items from the table's change log and backups. Return when that is
-        done.
+        """Remove the traces of deleted items from the table's change log and backups.
 
-        `texts` find traces of items that were deleted earlier. Call `compact` afterwards to remove them from
-        the file too.
+        Return when that is done. `texts` find traces of items that were deleted earlier. Call `compact`
+        afterwards to remove them from the file too.
         """
         return erase_traces(self._run_unit, table, keys, texts)
 
     def compact(self, *, rewrite: bool = True) -> bool:
-        """Rewrite the file without deleted data. Return False if other readers or writers prevented it."""
+        """Truncate the write-ahead log and, with `rewrite`, rewrite the file without deleted data.
+
+        Return False if other readers or writers prevented it.
+        """
         return self.database.compact(rewrite=rewrite)
 
     def close(self) -> None:
@@ -173,6 +178,8 @@ class EmbeddedTables:
         self.close()
 
     def _run_unit(self, work: Callable[[Writer], object]) -> object:
+        """Run work with a writer in one unit of work, and wait until it is on disk."""
+
         def unit(connection: Connection) -> object:
             writer = Writer(connection, self.database.batch(), self._cache, self._clock.now())
             result = work(writer)
@@ -182,6 +189,10 @@ class EmbeddedTables:
         return self.database.write(unit)
 
     def _read(self, operation: Operation[R]) -> R:
+        """Check and run a read in this thread.
+
+        If a table was dropped meanwhile, read the catalog again and retry.
+        """
         handler = READ_HANDLERS.get(type(operation))
         if handler is None:
             raise UnknownOperation(f"{type(operation).__name__} is not an operation of a tables store")
@@ -207,6 +218,7 @@ class EmbeddedTables:
             return cast(R, handler(operation, self._make_reader(connection, self._cache, self._clock)))
 
     def _submit(self, operation: Operation[R]) -> CommitFuture[R]:
+        """Check a write and submit it as a unit of work. A catalog change also wakes the worker."""
         requests.check(operation)
         if self._faults is not None:
             self._faults.raise_for(operation)
@@ -231,6 +243,7 @@ class EmbeddedTables:
 
 
 def _to_invalid_request(error: Exception) -> InvalidRequest:
+    """Return the error for an item that is nested too deeply or has text that is not valid Unicode."""
     if isinstance(error, RecursionError):
         return InvalidRequest("Nesting Levels have exceeded supported limits")
     return InvalidRequest(

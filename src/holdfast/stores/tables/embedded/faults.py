@@ -1,4 +1,4 @@
-"""Faults on demand: failures that a serial engine never produces, so that callers can test their handling.
+"""Fault injection for tests: throttling, conflicts and index lag, which a serial engine never produces.
 
 DynamoDB throttles, and cancels a transaction that conflicts with another on the same item. `Faults` makes a
 share of the operations fail in these ways, before anything is read or written. DynamoDB's global secondary
@@ -30,10 +30,10 @@ from holdfast.operations.tables import (
 
 
 class Faults:
-    """Fault settings. `throttled` and `conflicts` are shares between 0 and 1; the same seed gives the same
-    faults.
+    """Fault settings.
 
-    `index_lag_s` is the number of seconds until a write is visible in a global secondary index.
+    `throttled` and `conflicts` are shares between 0 and 1; the same seed gives the same faults. `index_lag_s`
+    is the number of seconds until a write is visible in a global secondary index.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class Faults:
 
 
 def _build_conflict(operation: Operation[Any]) -> HoldfastError | None:
+    """Return the error of a conflict on the operation's first item, or None if it cannot have one."""
     if isinstance(operation, PutItem | UpdateItem | DeleteItem):
         return TransactionConflict()
     if isinstance(operation, TransactWriteItems):

@@ -1,4 +1,4 @@
-"""Global secondary indexes that lag behind their table, as DynamoDB's do, so that callers can test for it.
+"""Fault injection for tests: global secondary indexes that lag behind their table, as DynamoDB's do.
 
 The rows of an index always change with the item. While a lag is set (`Faults(index_lag_s=0.5)`), the engine
 writes and reads through the two classes here: a write records the item it replaces, and a page of a global
@@ -51,7 +51,7 @@ class IndexLag:
         return LaggedWriter(self, connection, batch, cache, now)
 
     def record(self, batch: Batch, images: Images) -> None:
-        """Record the items that one unit replaced.
+        """Record the items that one unit of work replaced, for readers once the transaction commits.
 
         Only the first image of an item in a transaction counts: no reader saw the later ones.
         """
@@ -63,7 +63,9 @@ class IndexLag:
             self._replaced.setdefault(key, image)
 
     def get_images(self, number: int) -> dict[KeyBytes, Image | None]:
-        """Return, for each item of a table written within the lag, the item as it was a lag ago."""
+        """Return, for each item of the table with this number that was written within the lag, the item as it
+        was a lag ago.
+        """
         images_by_key: dict[KeyBytes, Image | None] = {}
         with self._lock:
             horizon = self._clock.now() - self._lag_s
@@ -73,6 +75,7 @@ class IndexLag:
         return images_by_key
 
     def _add_to_recent(self) -> None:
+        """Add the transaction's images to the recent writes, and drop those older than the lag."""
         with self._lock:
             now = self._clock.now()
             while self._recent and self._recent[0][0] <= now - self._lag_s:
@@ -93,6 +96,7 @@ class LaggedWriter(Writer):
         self._images: Images = {}
 
     def apply(self, change: Change) -> None:
+        """Write a change and remember the item it replaces, unless the unit has remembered it before."""
         super().apply(change)
         if change.table.definition.global_indexes:
             old = change.old
@@ -101,6 +105,7 @@ class LaggedWriter(Writer):
             self._images.setdefault((change.table.number, change.key_bytes), image)
 
     def finish(self) -> None:
+        """Finish the unit and record the items it replaced."""
         super().finish()
         if self._images:
             self._lag.record(self._batch, self._images)
@@ -116,6 +121,7 @@ class LaggedReader(Reader):
         self._lag = lag
 
     def select_rows(self, span: Span, limit: int | None) -> Iterator[SpanRow]:
+        """Iterate over the rows of a span; those of a global index as they were a lag ago."""
         if span.index is None or not span.index.is_global:
             return super().select_rows(span, limit)
         images = self._lag.get_images(span.table.number)
@@ -147,18 +153,23 @@ def _overlay_images(
 
 
 def _encode_position(stored: bytes, span: Span, index: Index) -> Position | None:
-    """Return an item's position in an index: its key in the index, then its key in the table."""
+    """Return an item's position in an index: its key in the index, then its key in the table.
+
+    Return None if the item is not in the index.
+    """
     item = codec.decode(stored)
     key_bytes = index.encode_key(item)
     return None if key_bytes is None else key_bytes + span.table.encode_key(item)
 
 
 def _build_row(image: Image, index: Index) -> SpanRow:
+    """Return an earlier item as a row of the index."""
     stored, size = image
     return stored, size, item_size(index.project(codec.decode(stored)))
 
 
 def _is_within(span: Span, position: Position) -> bool:
+    """Return whether the span includes the position."""
     partition, sort = position[:2]
     if span.partition is not None and partition != span.partition:
         return False

@@ -1,4 +1,4 @@
-"""Catalog records: the stored values about tables, indexes, streams, backups and jobs.
+"""The stored records about tables, indexes, streams, backups and jobs of the embedded engine.
 
 Each is stored as one blob per row, because it is read whole and changes rarely. A field added later gets a
 default, so that older files stay readable.

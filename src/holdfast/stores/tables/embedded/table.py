@@ -1,4 +1,4 @@
-"""A table as the engine uses it: its record, compiled once, with everything that a request needs.
+"""A table compiled for use: its record, with everything that a request needs computed once.
 
 Pure: built from a `TableRecord` and cached until the record changes.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from holdfast.core.limits import EXPIRED_AGE_S_MAX, PARTITION_KEY_BYTES_MAX, SORT_KEY_BYTES_MAX
+from holdfast.core.limits import MAX_EXPIRED_AGE_S, MAX_PARTITION_KEY_BYTES, MAX_SORT_KEY_BYTES
 from holdfast.operations import numbers
 from holdfast.operations.tables import IndexDefinition, KeySchema, KeyTag
 from holdfast.operations.values import Item, Value
@@ -38,10 +38,12 @@ class KeyPart:
         self.types = _TYPES[tag]
         self.encode = _ENCODERS[tag]
         self.is_partition = is_partition
-        self.bytes_max = PARTITION_KEY_BYTES_MAX if is_partition else SORT_KEY_BYTES_MAX
+        self.bytes_max = MAX_PARTITION_KEY_BYTES if is_partition else MAX_SORT_KEY_BYTES
 
     def encode_or_none(self, value: Value) -> bytes | None:
-        """Return the bytes of a value that is valid in an index key, or None if it is invalid."""
+        """Return the bytes of a value that is valid in an index key, or None if it is mistyped, empty or too
+        large.
+        """
         if type(value) not in self.types or value in ("", b""):
             return None
         encoded = self.encode(value)
@@ -134,6 +136,7 @@ class Table:
         self.logs = view is not None or self.logs_old
 
     def _compile_indexes(self) -> Iterator[Index]:
+        """Yield the global indexes, then the local ones."""
         for definition in self.definition.global_indexes:
             yield Index(definition, self.record.indexes[definition.name], self, is_global=True)
         for definition in self.definition.local_indexes:
@@ -152,9 +155,9 @@ class Table:
         return {name: item[name] for name in self.keys.names}
 
     def is_expired(self, item: Item, now: float) -> bool:
-        """Return whether the item has expired, even if it still exists."""
+        """Return whether the item's end of life is past (by at most five years), even if it still exists."""
         end = self.get_end_of_life(item)
-        return end is not None and now - EXPIRED_AGE_S_MAX < end <= now
+        return end is not None and now - MAX_EXPIRED_AGE_S < end <= now
 
     def get_end_of_life(self, item: Item) -> int | None:
         """Return the epoch second at which an item expires, or None. Only numbers count, as in DynamoDB."""

@@ -1,4 +1,4 @@
-"""The CapabilityStatement at `/fhir/metadata`."""
+"""The CapabilityStatement at `/fhir/metadata`, which lists what the FHIR API supports."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def build_status_response(
 
 
 def check_notification(bundle: Mapping[str, Any]) -> list[Issue]:
-    """Return what makes a Bundle an invalid full-resource notification.
+    """Return what makes a Bundle an invalid full-resource notification; empty if it is valid.
 
     The response may be inside as one Bundle or entry by entry.
     """
@@ -111,6 +111,7 @@ def check_notification(bundle: Mapping[str, Any]) -> list[Issue]:
 
 
 def _build_status(subscription_url: str, status: str, kind: str, events: int) -> list[dict[str, Any]]:
+    """Build the parameters of the subscription's status. `kind` is the type of notification."""
     return [
         {"name": "subscription", "valueReference": {"reference": subscription_url}},
         {"name": "topic", "valueCanonical": TOPIC},
@@ -121,6 +122,7 @@ def _build_status(subscription_url: str, status: str, kind: str, events: int) ->
 
 
 def _build_parameters(parameters: Sequence[Mapping[str, Any]], id: str) -> dict[str, Any]:
+    """Build the Parameters resource of a subscription's status."""
     meta = {"profile": [BACKPORT_STATUS]}
     return {
         "resourceType": "Parameters",
@@ -131,6 +133,7 @@ def _build_parameters(parameters: Sequence[Mapping[str, Any]], id: str) -> dict[
 
 
 def _build_status_id(id: str) -> str:
+    """Return the id of the status entry, always the same for a notification's id."""
     return str(uuid5(_NAMESPACE, id))
 
 
@@ -141,6 +144,7 @@ def _build_bundle(
     id: str,
     further: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
+    """Build the history Bundle: the subscription's status first, then the entries in `further`."""
     status = {
         "fullUrl": f"urn:uuid:{_build_status_id(id)}",
         "resource": _build_parameters(parameters, id),
@@ -158,6 +162,7 @@ def _build_bundle(
 
 
 def _check_event(graph: Graph, event: Mapping[str, Any]) -> list[Issue]:
+    """Return what is wrong with a notification's event and the response that it announces."""
     parts = {each.get("name"): each for each in get_objects(event, "part")}
     path = "Bundle.entry[0].resource.parameter"
     focus = graph.resolve(parts.get("focus", {}).get("valueReference"), graph.entries[0])

@@ -1,5 +1,4 @@
-"""PAS response Bundles, built from a decision: the ClaimResponse first, then each resource it refers to,
-once.
+"""PAS response Bundles, built from a decision: the ClaimResponse, then each resource it refers to.
 
 Resources are copied from the request unchanged, under the same fullUrl. The response names the Claim by its
 identifier and does not include it, because everything that the Claim refers to, attachments included, would
@@ -96,6 +95,7 @@ def to_inquiry_response(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _get_claim(request: Mapping[str, Any]) -> tuple[Graph, Entry]:
+    """Return the request's graph and its Claim. Raise `ValueError` if the first entry is not a Claim."""
     graph = Graph.from_bundle(request)
     claim = graph.get_first()
     if claim is None or claim.kind != "Claim":
@@ -104,6 +104,7 @@ def _get_claim(request: Mapping[str, Any]) -> tuple[Graph, Entry]:
 
 
 def _build_claim_response(claim: Entry, pagw_id: str, created: datetime, *, inquiry: bool) -> dict[str, Any]:
+    """Build the ClaimResponse with what it copies from the Claim, and without a result."""
     source = claim.resource
     answer: dict[str, Any] = {
         "resourceType": "ClaimResponse",
@@ -128,6 +129,7 @@ def _build_claim_response(claim: Entry, pagw_id: str, created: datetime, *, inqu
 
 
 def _build_request_reference(claim: Mapping[str, Any], pagw_id: str) -> dict[str, Any]:
+    """Build the reference to the Claim, by its identifier or else by the request's id."""
     named = next(iter(get_objects(claim, "identifier")), {"system": PAGW_ID, "value": pagw_id})
     return {"type": "Claim", "identifier": named}
 
@@ -157,6 +159,7 @@ def _get_item_decision(item: Mapping[str, Any], decision: Decision) -> ItemDecis
 
 
 def _build_item(item: Mapping[str, Any], decision: Decision) -> dict[str, Any]:
+    """Build the response's item: the echoed extensions, the grant and the adjudication."""
     decided = _get_item_decision(item, decision)
     number = decided.number or decision.authorization_number
     extensions = [each for each in get_objects(item, "extension") if each.get("url") in _ECHOED_EXTENSIONS]
@@ -170,6 +173,7 @@ def _build_item(item: Mapping[str, Any], decision: Decision) -> dict[str, Any]:
 
 
 def _build_grant_extensions(decision: Decision) -> Iterator[dict[str, Any]]:
+    """Yield the extensions of a granted item: issue date and period, as far as they are known."""
     if decision.decided_at is not None:
         yield {"url": ITEM_ISSUE_DATE, "valueDate": decision.decided_at.date().isoformat()}
     if (period := _build_period(decision)) is not None:
@@ -177,12 +181,14 @@ def _build_grant_extensions(decision: Decision) -> Iterator[dict[str, Any]]:
 
 
 def _build_period(decision: Decision) -> dict[str, str] | None:
+    """Build the period of validity, or None if the decision has none."""
     ends = {"start": decision.valid_from, "end": decision.valid_to}
     period = {name: day.isoformat() for name, day in ends.items() if day is not None}
     return period or None
 
 
 def _build_adjudication(decided: ItemDecision, number: str | None) -> dict[str, Any]:
+    """Build the adjudication of an item: action, reason and, if granted, the authorization number."""
     parts: list[dict[str, Any]] = []
     if number is not None and decided.action in _GRANTING_ACTIONS:
         parts.append({"url": "number", "valueString": number})
@@ -197,6 +203,7 @@ def _build_adjudication(decided: ItemDecision, number: str | None) -> dict[str, 
 
 
 def _build_reason(decided: ItemDecision) -> dict[str, Any]:
+    """Build the concept of a decision's reason: its code, its text, or both."""
     concept: dict[str, Any] = {}
     if decided.reason_code is not None:
         concept["coding"] = [{"system": X12_REASON, "code": decided.reason_code}]
@@ -235,6 +242,7 @@ def _build_bundle(
     pagw_id: str,
     created: datetime,
 ) -> dict[str, Any]:
+    """Build the Bundle of the response and of every resource that it refers to."""
     first = Entry(claim.index, _build_full_url(claim, answer), answer)
     # The response copies its references from the Claim, so they resolve from the Claim's fullUrl.
     reached = graph.find_reachable(Entry(-1, claim.full_url, answer))[1:]

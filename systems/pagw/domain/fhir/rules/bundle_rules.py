@@ -23,7 +23,9 @@ _IDENTIFIED_TYPES: Final = frozenset({"Patient", "Organization", "Practitioner",
 
 
 def check_shape(bundle: Mapping[str, Any]) -> list[Issue]:
-    """Return all deviations of the Bundle and its resources from the structure that R4 defines."""
+    """Return the deviations of the Bundle and its resources from the structure that R4 defines. Stop after
+    the entry that exceeds `MAX_ISSUES`.
+    """
     entries = bundle.get("entry")
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         bare = {**bundle, "entry": None} if entries is None else bundle
@@ -49,6 +51,7 @@ def _remove_entries(bundle: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_entry(entry: Mapping[str, Any], path: str) -> list[Issue]:
+    """Return the structure issues of one entry's resource, or that it has none."""
     if "resourceType" in entry:
         wrong = "expected an entry, found a resource. An entry is an object with `fullUrl` and `resource`"
         return [build_error("structure", f"{path}: {wrong}.", path)]
@@ -62,7 +65,9 @@ def _check_entry(entry: Mapping[str, Any], path: str) -> list[Issue]:
 
 
 def check_envelope(bundle: Mapping[str, Any], graph: Graph, *, first: str, profile: str) -> Iterator[Issue]:
-    """Check the Bundle's type and profile, its first entry and its timestamp."""
+    """Check the Bundle's type and profile, its first entry and its timestamp. `first` is the expected
+    resource type of the first entry.
+    """
     if bundle.get("type") != "collection":
         yield build_error("invalid", "Bundle.type: expected `collection`.", "Bundle.type")
     yield from check_profile(bundle, "Bundle", profile)
@@ -163,6 +168,7 @@ def check_reachability(graph: Graph) -> Iterator[Issue]:
 
 
 def _get_identifiers(entry: Entry) -> set[tuple[str, str, str]]:
+    """Return type, system and value of each identifier; empty for types that no identifier makes unique."""
     if entry.kind not in _IDENTIFIED_TYPES:
         return set()
     found = ((each.get("system"), each.get("value")) for each in get_objects(entry.resource, "identifier"))

@@ -58,6 +58,7 @@ def check_claim(graph: Graph, claim: Entry, *, inquiry: bool = False) -> Iterato
 
 
 def _check_payer(graph: Graph, claim: Entry) -> Iterator[Issue]:
+    """Check that the insurer is an Organization of the Bundle with an identifier."""
     path = f"{claim.path}.insurer"
     found = graph.resolve(claim.resource.get("insurer"), claim)
     if found is None or found[0].get("resourceType") != "Organization":
@@ -69,6 +70,7 @@ def _check_payer(graph: Graph, claim: Entry) -> Iterator[Issue]:
 
 
 def _check_provider(graph: Graph, claim: Entry) -> Iterator[Issue]:
+    """Check that the provider is in the Bundle with a valid NPI. Warn about invalid NPIs in the care team."""
     path = f"{claim.path}.provider"
     found = graph.resolve(claim.resource.get("provider"), claim)
     if found is None or found[0].get("resourceType") not in _PROVIDER_TYPES:
@@ -94,6 +96,9 @@ def _check_provider(graph: Graph, claim: Entry) -> Iterator[Issue]:
 
 
 def _check_member(graph: Graph, claim: Entry) -> Iterator[Issue]:
+    """Check that patient, member id and coverage are in the Bundle. Warn if the coverage is another
+    patient's.
+    """
     patient = graph.resolve(claim.resource.get("patient"), claim)
     path = f"{claim.path}.patient"
     if patient is None or patient[0].get("resourceType") != "Patient":
@@ -117,6 +122,7 @@ def _check_member(graph: Graph, claim: Entry) -> Iterator[Issue]:
 
 
 def _find_beneficiary(graph: Graph, coverage: tuple[Any, Entry]) -> int | None:
+    """Return the index of the entry with the coverage's beneficiary, or None."""
     found = graph.resolve(coverage[0].get("beneficiary"), coverage[1])
     return found[1].index if found is not None else None
 
@@ -140,10 +146,12 @@ def _check_numbering(claim: Entry) -> Iterator[Issue]:
 
 
 def _get_integers(value: Any) -> list[Any]:
+    """Return the integers of a list; empty if the value is not a list."""
     return [each for each in value if isinstance(each, int)] if isinstance(value, list) else []
 
 
 def _check_items(claim: Entry) -> Iterator[Issue]:
+    """Warn about an item without a service code. Report a quantity without value or unit."""
     for place, item in enumerate(get_objects(claim.resource, "item")):
         path = f"{claim.path}.item[{place}]"
         if get_first_code(item.get("productOrService"))[1] is None:

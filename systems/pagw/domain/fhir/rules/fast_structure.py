@@ -95,6 +95,7 @@ def _get_element_type(annotation: Any) -> tuple[core_schema.CoreSchema, type[Bas
 
 @cache
 def _build_primitive_schema(kind: Any) -> core_schema.CoreSchema | None:
+    """Build the schema of a primitive type, or None if the models must check it."""
     if kind is bool:
         return core_schema.bool_schema()
     declared = getattr(next(iter(getattr(kind, "__metadata__", ())), None), "__visit_name__", "")
@@ -121,6 +122,8 @@ def _build_date_schema(pattern: str, kind: core_schema.CoreSchema) -> core_schem
 def _build_choice_check(
     choices: Mapping[str, str], needed: frozenset[str]
 ) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Build a validator that accepts one type per choice element, and requires the choices in `needed`."""
+
     def check_choices(value: dict[str, Any]) -> dict[str, Any]:
         chosen = [choices[name] for name in value if name in choices]
         if len(set(chosen)) < len(chosen) or not needed.issubset(chosen):
@@ -138,10 +141,12 @@ def _iterate_choices(model: type[BaseModel]) -> Iterator[tuple[str, tuple[str, b
 
 
 def _get_extra(field: Any) -> Mapping[str, Any]:
+    """Return the metadata that fhir.resources attaches to a field."""
     return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
 
 
 def _unwrap_optional(annotation: Any) -> Any:
+    """Return X for the annotation `X | None`, and any other annotation unchanged."""
     kinds = [each for each in get_args(annotation) if each is not type(None)]
     is_optional = len(kinds) == 1 and len(get_args(annotation)) == 2 and type(None) in get_args(annotation)
     return kinds[0] if is_optional else annotation

@@ -1,4 +1,4 @@
-"""Identity of a claim's items: their sequence, and their trace number if two share a sequence."""
+"""Identity of a claim's items: trace numbers, and the check that sequences are positive and unique."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def get_trace_number(item: Mapping[str, Any]) -> str | None:
 
 
 def check_sequences(items: Sequence[Mapping[str, Any]], path: str, name: str) -> Iterator[Issue]:
-    """Check that sequences are positive and unique.
+    """Check that sequences are positive and unique. `name` is the element of an item that holds its sequence.
 
     Published examples repeat a sequence among items with different trace numbers, which still identify them:
     that is a warning.

@@ -1,5 +1,4 @@
-"""Checks of PAS Bundles: requests, inquiries and responses. Every rule is checked, not only up to the first
-failure.
+"""Checks of PAS Bundles (requests, inquiries, responses) that return all issues, not only the first.
 
 Each check returns issues; the caller refuses if one is an error (`outcomes.refuse_errors`). Content rules run
 only if the structure is valid, because they rely on it and report paths made of its names.
@@ -30,17 +29,26 @@ FULL_CHECK_ENTRIES: Final = 100
 
 
 def check_request(bundle: Mapping[str, Any]) -> list[Issue]:
-    """Check the Bundle of `$submit`: a new request, an update or a cancellation."""
+    """Return the errors and warnings of a `$submit` Bundle: a new request, an update or a cancellation.
+
+    The Bundle is valid if no issue is an error.
+    """
     return _check_claim_bundle(bundle, REQUEST_BUNDLE, inquiry=False)
 
 
 def check_inquiry(bundle: Mapping[str, Any]) -> list[Issue]:
-    """Check the Bundle of `$inquire`: a Claim that serves as the example of a search."""
+    """Return the errors and warnings of an `$inquire` Bundle, whose Claim is the example of a search.
+
+    The rules are those of a request, but the Claim needs no items and no identifier, and `Claim.related` is
+    not checked. The Bundle is valid if no issue is an error.
+    """
     return _check_claim_bundle(bundle, INQUIRY_BUNDLE, inquiry=True)
 
 
 def check_response(bundle: Mapping[str, Any], request: Mapping[str, Any] | None = None) -> list[Issue]:
-    """Check a response Bundle, and with the request's Bundle also that it repeats the request faithfully."""
+    """Return the errors and warnings of a response Bundle. With the request's Bundle, check also that the
+    response repeats it faithfully.
+    """
     graph = Graph.from_bundle(bundle)
     answer = graph.get_first()
     issues = check_shape(bundle)
@@ -59,6 +67,9 @@ def check_response(bundle: Mapping[str, Any], request: Mapping[str, Any] | None 
 
 
 def _check_claim_bundle(bundle: Mapping[str, Any], profile: str, *, inquiry: bool) -> list[Issue]:
+    """Check the envelope, then the structure, then references, then the Claim. Each step needs the ones
+    before to have no errors.
+    """
     graph = Graph.from_bundle(bundle)
     claim = graph.get_first()
     cheap = [
@@ -92,6 +103,7 @@ def _find_older_claims(graph: Graph) -> set[str]:
 
 
 def _get_response_profile(bundle: Mapping[str, Any]) -> str:
+    """Return the profile of an inquiry's response if the Bundle names it, else that of a response."""
     meta = bundle.get("meta")
     named = meta.get("profile") if isinstance(meta, dict) else None
     is_inquiry = isinstance(named, list) and INQUIRY_RESPONSE_BUNDLE in named

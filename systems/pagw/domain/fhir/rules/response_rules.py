@@ -25,7 +25,7 @@ def check_built_response(bundle: Mapping[str, Any], request: Mapping[str, Any]) 
 
 
 def check_claim_response(entry: Entry) -> Iterator[Issue]:
-    """Check one ClaimResponse."""
+    """Check profile, use, status, outcome and items of one ClaimResponse."""
     path, resource = entry.path, entry.resource
     yield from check_profile(resource, path, CLAIM_RESPONSE, CLAIM_INQUIRY_RESPONSE)
     if resource.get("use") != "preauthorization":
@@ -75,6 +75,7 @@ def get_action_codes(element: Mapping[str, Any]) -> list[str | None]:
 
 
 def _check_items(answer: Entry) -> Iterator[Issue]:
+    """Check the items' sequences and review actions, and that a modified item has an addItem."""
     added = {
         number
         for each in get_objects(answer.resource, "addItem")
@@ -95,5 +96,6 @@ def _check_items(answer: Entry) -> Iterator[Issue]:
 
 
 def _is_echo(entry: Entry, former: Entry) -> bool:
+    """Return whether a resource kept the request's fullUrl, type and identifiers."""
     same_address = entry.full_url == former.full_url and entry.kind == former.kind
     return same_address and entry.resource.get("identifier") == former.resource.get("identifier")

@@ -54,6 +54,7 @@ def check_structure(resource: Mapping[str, Any], path: str) -> list[Issue]:
 
 
 def _validate(model: type[BaseModel], resource: Mapping[str, Any], path: str) -> list[Issue]:
+    """Return the issues that the model finds, or else the coerced and empty elements that it lets pass."""
     try:
         read = model.model_validate(dict(resource))
     except ValidationError as invalid:
@@ -92,6 +93,7 @@ def _get_model(kind: str) -> type[BaseModel] | None:
 
 
 def _build_issue(kind: str, location: tuple[int | str, ...], path: str) -> Issue:
+    """Build the issue of a pydantic error. `kind` is its type, `location` its path below `path`."""
     code, wrong = _ERROR_KINDS.get(kind, _DEFAULT_ERROR)
     if kind == "extra_forbidden":
         location = location[:-1]
@@ -172,6 +174,7 @@ def _find_empty_elements(raw: Any, path: str) -> Iterator[Issue]:
 
 
 def _has_same_type(read: Any, raw: Any) -> bool:
+    """Return whether the model's value has the JSON type that the client sent."""
     if isinstance(read, BaseModel):
         return isinstance(raw, dict)
     if isinstance(read, list):

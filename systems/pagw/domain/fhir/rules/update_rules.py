@@ -1,6 +1,4 @@
-"""PAS rules for a Claim that updates or cancels another: both are included, no entry is lost, changes are
-flagged.
-"""
+"""PAS rules for a Claim that updates or cancels another: no entry is lost, and changes are flagged."""
 
 from __future__ import annotations
 
@@ -70,6 +68,7 @@ def get_change(element: Mapping[str, Any]) -> str | None:
 
 
 def _check_prior(graph: Graph, claim: Entry, reference: Any) -> Iterator[Issue]:
+    """Check the reference to the updated claim, and the kept entries if that claim is in the Bundle."""
     path = f"{claim.path}.related[0].claim"
     prior = find_prior_claim(graph, claim)
     if prior is not None:
@@ -105,6 +104,7 @@ def _check_kept_entries(claim: Entry, prior: Entry) -> Iterator[Issue]:
 
 
 def _get_content(element: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any], bool]:
+    """Return the parts of an entry that must not change without a flag."""
     bare = {
         name: value for name, value in element.items() if name not in {"extension", "modifierExtension", "id"}
     }
@@ -115,6 +115,7 @@ def _get_content(element: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any],
 
 
 def _check_flags(element: Mapping[str, Any], path: str, *, is_item: bool) -> Iterator[Issue]:
+    """Check that the change flag is known, and that a cancelled item has both marks of a cancellation."""
     change = get_change(element)
     if find_extension(element, INFO_CHANGED) is not None and change not in CHANGES:
         yield build_error("value", f"{path}: expected infoChanged `added` or `changed`.", f"{path}.extension")

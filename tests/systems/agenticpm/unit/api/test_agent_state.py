@@ -1,4 +1,4 @@
-"""State of the agent: before its first turn, running, and dead."""
+"""Tests of the agent's state on the loop harness: waiting before its first turn, alive, and dead."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def test_new_project_does_not_revive_a_dead_agent() -> None:
     run_story(story)
 
 
-def test_agent_is_alive_when_only_one_project_is_late() -> None:
+def test_agent_is_alive_after_a_cycle_of_its_only_active_project() -> None:
+    """One project is paused, and a new one has just had its first cycle."""
+
     async def story(harness: Harness) -> None:
         one = await harness.create_project()
         await harness.run_cycle()

@@ -1,6 +1,4 @@
-"""Command line: the same operations as over HTTP, run as the component `api`, without secrets in
-arguments.
-"""
+"""Tests of the CLI commands as functions on stores in memory, in the component `api`; one through `main`."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ RESEND = {"api_key": KEY, "sender": "agent@acme.example"}
 
 
 class CommandLine:
-    """Command line in process: `await line("projects list", status=…)`."""
+    """Calls commands by name with the rights of `api`: `await line("projects list", status=…)`."""
 
     def __init__(self, stores: Stores) -> None:
         self.all, self.stores = stores, stores.for_component("api")
@@ -56,6 +54,8 @@ class CommandLine:
 
 
 def run_story(story: Callable[[CommandLine], Awaitable[R]]) -> R:
+    """Run the story with stores in memory and return its result."""
+
     async def run() -> R:
         async with open_memory_stores(SYSTEM, clock=ManualClock()) as stores:
             await provision(stores, SYSTEM)
@@ -65,6 +65,7 @@ def run_story(story: Callable[[CommandLine], Awaitable[R]]) -> R:
 
 
 def test_every_command_documents_its_purpose_and_parameters() -> None:
+    """The docstring's first line ends with a full stop, and every parameter has a description."""
     for name, function in COMMANDS.items():
         assert (inspect.getdoc(function) or "").splitlines()[0].endswith("."), name
         hints = get_type_hints(function, include_extras=True)
@@ -122,7 +123,7 @@ def test_puts_compares_undoes_and_exports_artefacts(tmp_path: Path) -> None:
     assert [(each["type"], each["version"]) for each in listed] == [("raid_log", 3)]
 
 
-def test_rejects_an_undo_of_a_stale_version(tmp_path: Path) -> None:
+def test_rejects_undo_without_a_previous_version_or_of_a_stale_one(tmp_path: Path) -> None:
     file = tmp_path / "raid.json"
     file.write_text(json.dumps(make_raid_log(make_risk("R001"))))
 
@@ -216,7 +217,7 @@ def test_reopens_a_refused_action() -> None:
 
 
 @pytest.mark.proves("AP-44")
-def test_sets_settings_as_typed() -> None:
+def test_parses_the_value_of_a_setting_from_the_command_line() -> None:
     async def story(line: CommandLine) -> tuple[Any, Any]:
         await agent_settings.seed(line.all)
         await line("config set", "budget_ceiling_daily_usd", "1.5")
@@ -266,7 +267,7 @@ def test_reads_credentials_from_a_file_or_standard_input_and_never_shows_them(
 def test_command_line_lists_projects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Run the host itself: from typed words to a table of projects."""
+    """Run `main` itself: create a project, list it as JSON and as a table, and refuse an unknown status."""
     for setting, value in (
         ("TABLES", f"sqlite:{tmp_path}/tables.db"),
         ("QUEUES", f"sqlite:{tmp_path}/queues.db"),

@@ -1,4 +1,4 @@
-"""Edits, undos and undecided questions of people, and how the agent treats them."""
+"""Tests on the loop harness of how the agent treats people's edits, undos, decisions and questions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from agenticpm.domain.autonomy import DO_IT, QUESTIONS_MAX
+from agenticpm.domain.autonomy import DO_IT, MAX_QUESTIONS
 from agenticpm.domain.contents import ArtefactType
 from agenticpm.domain.tickets import Milestone, Plan
-from agenticpm.model import artefacts, escalations, patterns, projects
+from agenticpm.model import artefacts, patterns, projects
 from agenticpm.model.entities import EscalationStatus, Project
 from agenticpm.model.events import get_now
+from agenticpm.workers import escalations
 from agenticpm.workers.cycle import SIGNALS_PER_COMMIT
 from holdfast.core.errors import Conflict, InvalidRequest
 from tests.systems.agenticpm.unit.workers.loop_harness import INTERVAL_S, Harness, run_story
@@ -53,7 +54,9 @@ def test_undone_artefact_stays_until_there_is_something_new(type: ArtefactType) 
     run_story(story)
 
 
-def test_naming_and_dropping_an_item_concurrently_do_not_both_succeed() -> None:
+def test_decision_cannot_name_a_raid_item_that_was_dropped_meanwhile() -> None:
+    """The item is dropped between the read and the write of the decision log, which is refused."""
+
     async def story(harness: Harness) -> None:
         project = await harness.create_project(autonomy_level="artefact")
         harness.tracker.put("MCU-1")
@@ -120,7 +123,9 @@ def test_asks_again_about_an_expired_question_while_its_reason_holds() -> None:
     run_story(story)
 
 
-def test_evidence_shows_the_previous_state_beyond_the_first_commit() -> None:
+def test_evidence_has_the_earlier_state_in_every_commit_of_a_cycle() -> None:
+    """With more signals than one commit takes, all have the state before and after."""
+
     async def story(harness: Harness) -> None:
         project = await harness.create_project(autonomy_level="monitoring")
         keys = [f"MCU-{number}" for number in range(SIGNALS_PER_COMMIT + 5)]
@@ -139,7 +144,9 @@ def test_evidence_shows_the_previous_state_beyond_the_first_commit() -> None:
     run_story(story)
 
 
-def test_do_it_does_not_override_the_level_or_the_status() -> None:
+def test_do_it_is_refused_while_the_level_is_monitoring() -> None:
+    """At tactical again, the same decision holds the action."""
+
     async def story(harness: Harness) -> None:
         project = await harness.create_project(config={"allowed_actions": []})
         harness.tracker.put("MCU-1")
@@ -165,14 +172,14 @@ def test_do_it_does_not_override_the_level_or_the_status() -> None:
 def test_limits_the_permission_questions_of_a_project() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project(config={"allowed_actions": []})
-        for number in range(QUESTIONS_MAX + 8):
+        for number in range(MAX_QUESTIONS + 8):
             harness.tracker.put(f"MCU-{number}")
         await harness.run_cycle()
-        for number in range(QUESTIONS_MAX + 8):
+        for number in range(MAX_QUESTIONS + 8):
             harness.tracker.block(f"MCU-{number}")
         harness.clock.advance(INTERVAL_S)
         (cycle,) = (await harness.make_loop().tick()).cycles
-        assert len(cycle.signals) == QUESTIONS_MAX + 8
-        assert len(await harness.escalations(project)) == QUESTIONS_MAX
+        assert len(cycle.signals) == MAX_QUESTIONS + 8
+        assert len(await harness.escalations(project)) == MAX_QUESTIONS
 
     run_story(story)

@@ -1,4 +1,4 @@
-"""MCP tools: what an agent can read, that it can change nothing, and why something happened."""
+"""Tests of the MCP tools through an in-process MCP client, and of the explanations that `why` returns."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from mcp import Client
 
 from agenticpm.api import action_reviews, explain
 from agenticpm.domain.contents import ArtefactType
-from agenticpm.model import artefacts, escalations, patterns, projects
+from agenticpm.model import artefacts, patterns, projects
 from agenticpm.model.entities import EventType, Severity
 from agenticpm.model.events import build_event_writes, get_now
 from agenticpm.system import SYSTEM
+from agenticpm.workers import escalations
 from holdfast import Explanation, Stores, UlidGenerator, open_memory_stores, provision
 from holdfast.core.errors import InvalidRequest, NotFound
 from holdfast.mcp import build_server
@@ -36,6 +37,8 @@ R = TypeVar("R")
 
 
 def run_story(story: Callable[[Stores, ManualClock], Awaitable[R]]) -> R:
+    """Run the story with stores in memory and a manual clock, and return its result."""
+
     async def run() -> R:
         clock = ManualClock()
         async with open_memory_stores(SYSTEM, clock=clock) as stores:
@@ -46,6 +49,8 @@ def run_story(story: Callable[[Stores, ManualClock], Awaitable[R]]) -> R:
 
 
 def run_as_agent(story: Callable[[Client, Stores], Awaitable[R]]) -> R:
+    """Run the story with an MCP client of AgenticPM's server, and return its result."""
+
     async def with_client(stores: Stores, _: ManualClock) -> R:
         async with Client(build_server([stores])) as client:
             return await story(client, stores)
@@ -85,7 +90,7 @@ def test_agent_reads_what_waits_for_a_person() -> None:
     assert waits["there_is_more"] is False
 
 
-def test_agent_asks_why_and_for_the_agents_state() -> None:
+def test_agent_calls_why_and_agent_state_and_gets_a_not_found_error() -> None:
     async def story(agent: Client, stores: Stores) -> tuple[dict[str, Any], dict[str, Any], str]:
         action = await hold_comment(stores, await create_project(stores))
         return (
@@ -237,14 +242,14 @@ def test_finds_an_event_at_midnight_on_both_sides() -> None:
     assert early.startswith("2026-02-05 00:00:00 project_changed")
 
 
-def test_reports_an_invalid_or_unknown_id() -> None:
+def test_why_rejects_an_invalid_or_unknown_id() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         for wrong in ("MCU-142", "", f"MCU/{uuid4()}"):
             with pytest.raises(InvalidRequest):
                 await explain.explain(stores, wrong)
-        for nobody in (UlidGenerator(clock).new(), str(uuid4()), f"{uuid4()}/{uuid4()}"):
+        for unknown in (UlidGenerator(clock).new(), str(uuid4()), f"{uuid4()}/{uuid4()}"):
             with pytest.raises(NotFound):
-                await explain.explain(stores, nobody)
+                await explain.explain(stores, unknown)
 
     run_story(story)
 

@@ -1,4 +1,4 @@
-"""AgenticPM's API over real HTTP, as the component `api`: what people do, and the errors they get."""
+"""Tests of AgenticPM's API over real HTTP with stores in memory: requests of people, and problems."""
 
 from __future__ import annotations
 
@@ -44,12 +44,11 @@ class ApiHarness:
     clock: ManualClock
 
     def get(self, path: str, **params: Any) -> Any:
+        """Send a GET request that must succeed and return its body."""
         return get_json(self.http.get(path, params=params))
 
     def create_project(self, **changes: Any) -> Project:
-        """Create a project and advance the clock by a second, since events of one millisecond have no
-        order.
-        """
+        """Create a project and advance the clock by a second: events of one millisecond have no order."""
         made = asyncio.run(create_project(self.stores, **changes))
         self.clock.moment += 1
         return made
@@ -57,6 +56,7 @@ class ApiHarness:
 
 @pytest.fixture
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiHarness]:
+    """Serve the API with the rights of `api` over HTTP, on stores in memory."""
     monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")
     clock = ManualClock()
     stores = open_memory_stores(SYSTEM, clock=clock)
@@ -68,11 +68,13 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiHarness]
 
 
 def get_json(answer: httpx.Response, status: int = 200) -> Any:
+    """Check the status and return the body."""
     assert answer.status_code == status, answer.text
     return answer.json()
 
 
 def get_problem(answer: httpx.Response, status: int) -> str:
+    """Check that the answer is a problem with this status, and return its text."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     body: dict[str, Any] = answer.json()
@@ -106,7 +108,8 @@ def test_creates_reads_changes_pauses_and_lists_a_project(api: ApiHarness) -> No
 
 
 @pytest.mark.proves("AP-28")
-def test_rejects_an_unknown_status_source_or_level_and_lists_the_valid_ones(api: ApiHarness) -> None:
+def test_rejects_invalid_project_values_and_lists_the_valid_ones(api: ApiHarness) -> None:
+    """An invalid status, source, name or id, and an unknown project."""
     project = api.create_project()
     text = get_problem(api.http.put(f"/projects/{project.id}/status", json={"status": "done"}), 422)
     assert all(each in text for each in ("active", "paused", "archived"))
@@ -154,6 +157,7 @@ def test_puts_reads_compares_and_undoes_an_artefact_by_version(api: ApiHarness) 
 
 
 def test_rejects_a_stale_version_with_the_remedy_and_writes_nothing(api: ApiHarness) -> None:
+    """Also a missing, invalid or contradictory expected version."""
     path = f"/projects/{api.create_project().id}/artefacts/raid_log"
     first, second = make_raid_log(make_risk("R001")), make_raid_log(make_risk("R002"))
     api.http.put(path, json=first, params={"version": 0})
@@ -391,7 +395,7 @@ def test_puts_checks_and_rotates_an_integration_without_showing_a_secret(api: Ap
     assert get_problem(api.http.put("/integrations/trello/credentials", json={}), 422)
 
 
-def test_agent_is_dead_after_three_intervals_of_working_hours_but_not_after_a_night(api: ApiHarness) -> None:
+def test_agent_is_dead_after_three_intervals_without_a_heartbeat(api: ApiHarness) -> None:
     assert api.get("/agent")["liveness"] == "idle"
     project = api.create_project()
     beat = patterns._example_checkpoint().model_copy(
@@ -445,7 +449,7 @@ def test_why_reports_what_led_to_an_action(api: ApiHarness) -> None:
     assert get_problem(api.http.get("/why/nothing"), 400)
 
 
-def test_describes_every_route(api: ApiHarness) -> None:
+def test_openapi_describes_the_main_routes(api: ApiHarness) -> None:
     described = api.get("/openapi.json")["paths"]
     assert {
         "/projects/{project_id}/artefacts/{type}/undo",

@@ -1,4 +1,4 @@
-"""Mail addresses: validation, and removal of links and addresses from other people's texts."""
+"""Tests of mail addresses: validation, and removal of links and addresses from other people's texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agenticpm.domain.addresses import (
     ADDRESS_REMOVED,
     LINK_REMOVED,
-    OUTWARD_CHARS_MAX,
+    MAX_OUTWARD_CHARS,
     is_address,
     sanitize_line,
     sanitize_text,
@@ -85,7 +85,7 @@ def test_removes_links_and_addresses_of_other_people(foreign: str, outward: str)
 
 def test_keeps_the_lines_of_a_text_and_truncates_it() -> None:
     assert sanitize_text("One\r\ntwo: https://evil.example\n\nthree") == f"One\ntwo: {LINK_REMOVED}\n\nthree"
-    assert len(sanitize_text("word " * OUTWARD_CHARS_MAX)) == OUTWARD_CHARS_MAX
+    assert len(sanitize_text("word " * MAX_OUTWARD_CHARS)) == MAX_OUTWARD_CHARS
 
 
 CLICKABLE = re.compile(r"://|\bwww\.\S|\bmailto:\S|[^\W_]\.[^\W\d_]{2}|\w@\w+\.\w", re.IGNORECASE)

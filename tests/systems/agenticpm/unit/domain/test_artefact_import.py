@@ -1,4 +1,4 @@
-"""Import of artefacts from another deployment, under either name of the previous version."""
+"""Tests of importing artefacts from another deployment, on stores in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Autonomy: the three levels, the four scores, forbidden actions, and approved proposals."""
+"""Tests of the autonomy rules, alone and on the loop harness: levels, scores, and permission questions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 
 from agenticpm.api import action_reviews
 from agenticpm.domain.autonomy import (
-    ACTIONS_PER_DAY_MAX,
     ALLOWABLE,
     COMMENT,
     DO_IT,
     ESCALATION_LIFETIME,
     LEAVE_IT,
     MAIL,
+    MAX_ACTIONS_PER_DAY,
     MIN_SCORES,
     Precedents,
     Proposal,
@@ -28,7 +28,7 @@ from agenticpm.domain.autonomy import (
     propose,
 )
 from agenticpm.domain.tickets import Evidence, Milestone, Plan, Signal, SignalKind
-from agenticpm.model import escalations, patterns
+from agenticpm.model import patterns
 from agenticpm.model.entities import (
     ActionType,
     Autonomy,
@@ -39,6 +39,7 @@ from agenticpm.model.entities import (
     Source,
 )
 from agenticpm.model.events import get_now
+from agenticpm.workers import escalations
 from holdfast.core.errors import Conflict
 from tests.systems.agenticpm.unit.sample_snapshots import NOW, make_snapshot, make_ticket
 from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
@@ -78,12 +79,14 @@ def make_project(**changes: Any) -> Project:
 
 
 def make_proposal(of: Project = PROJECT, signal: Signal = BLOCKED) -> Proposal:
+    """Return the action that is proposed for the signal in the project."""
     found = propose(of, signal)
     assert isinstance(found, Proposal)
     return found
 
 
 def failing_scores(given: Proposal, of: Project = PROJECT, precedents: Precedents | None = None) -> list[str]:
+    """Return the failing scores of a proposal; the snapshot has only the ticket MCU-1."""
     return find_failing_scores(
         compute_confidence(of, make_snapshot(make_ticket("MCU-1")), given, precedents or Precedents())
     )
@@ -131,7 +134,7 @@ def test_artefact_level_keeps_artefacts_and_asks_but_never_acts() -> None:
     run_story(story)
 
 
-def test_tactical_level_acts_after_a_hold() -> None:
+def test_tactical_level_holds_an_action_and_does_not_act_yet() -> None:
     async def story(harness: Harness) -> None:
         of = await harness.create_project()
         set_up_slipping_project(harness)
@@ -148,12 +151,13 @@ def test_tactical_level_acts_after_a_hold() -> None:
 
 @pytest.mark.parametrize("level", [Autonomy.monitoring, Autonomy.artefact])
 def test_no_signal_becomes_a_proposal_below_the_tactical_level(level: Autonomy) -> None:
+    """Questions are allowed, actions are not."""
     of = make_project(autonomy_level=level)
     for kind in SignalKind:
         assert not isinstance(propose(of, BLOCKED.model_copy(update={"kind": kind})), Proposal)
 
 
-def test_each_level_proposes_only_what_it_may() -> None:
+def test_tactical_level_proposes_only_allowable_actions() -> None:
     for kind in SignalKind:
         found = propose(PROJECT, BLOCKED.model_copy(update={"kind": kind}))
         assert found is None or isinstance(found, Question) or found.kind in ALLOWABLE
@@ -164,7 +168,7 @@ def test_each_level_proposes_only_what_it_may() -> None:
 
 @pytest.mark.proves("AP-X14")
 @pytest.mark.parametrize("name", MIN_SCORES)
-def test_one_failing_score_is_enough(name: str) -> None:
+def test_score_below_its_minimum_is_reported_as_failing(name: str) -> None:
     assert find_failing_scores(SURE) == []
     below = SURE.model_copy(update={name: MIN_SCORES[name] - Decimal("0.01")})
     assert find_failing_scores(below) == [name]
@@ -201,7 +205,7 @@ def test_there_are_four_scores_from_zero_to_one() -> None:
         ("boundary_compliance", make_proposal(), {"config": {"allowed_actions": []}}, {}),
         ("boundary_compliance", make_proposal(), {"config": {"allowed_actions": "comment"}}, {}),
         ("boundary_compliance", make_proposal(), {"autonomy_level": Autonomy.artefact}, {}),
-        ("boundary_compliance", make_proposal(), {}, {"today": ACTIONS_PER_DAY_MAX}),
+        ("boundary_compliance", make_proposal(), {}, {"today": MAX_ACTIONS_PER_DAY}),
         (
             "schema_validity",
             replace(make_proposal(), detail={"kind": COMMENT, "ticket": "MCU-1", "text": ""}),
@@ -231,7 +235,7 @@ def test_each_score_fails_alone_for_its_own_reason(
 
 
 @pytest.mark.parametrize("signal", [BLOCKED, OVERDUE])
-def test_agents_own_proposals_pass(signal: Signal) -> None:
+def test_agents_own_proposals_pass_all_scores(signal: Signal) -> None:
     assert failing_scores(make_proposal(signal=signal)) == []
     assert failing_scores(make_proposal(signal=signal), precedents=Precedents(executed=5, cancelled=5)) == []
 
@@ -268,7 +272,7 @@ async def create_question(harness: Harness) -> tuple[Project, Escalation]:
 
 
 @pytest.mark.proves("AP-X14")
-def test_yes_holds_the_action_due_at_once_in_the_decisions_transaction() -> None:
+def test_do_it_holds_the_action_due_at_once_in_one_transaction() -> None:
     async def story(harness: Harness) -> None:
         of, question = await create_question(harness)
         harness.clock.advance(60)
@@ -289,7 +293,7 @@ def test_yes_holds_the_action_due_at_once_in_the_decisions_transaction() -> None
     run_story(story)
 
 
-def test_no_holds_nothing() -> None:
+def test_leave_it_holds_no_action() -> None:
     async def story(harness: Harness) -> None:
         of, question = await create_question(harness)
         ended = await escalations.decide(harness.stores.for_component("api"), of.id, question.id, LEAVE_IT)
@@ -300,7 +304,7 @@ def test_no_holds_nothing() -> None:
 
 
 @pytest.mark.proves("AP-X14")
-def test_agent_asks_first_after_repeated_cancellations() -> None:
+def test_agent_asks_first_after_a_cancellation() -> None:
     async def story(harness: Harness) -> None:
         of = await harness.create_project()
         harness.tracker.block("MCU-1")
@@ -319,21 +323,23 @@ def test_agent_asks_first_after_repeated_cancellations() -> None:
 def test_agent_asks_after_the_daily_action_limit() -> None:
     async def story(harness: Harness) -> None:
         of = await harness.create_project()
-        for number in range(ACTIONS_PER_DAY_MAX + 3):
+        for number in range(MAX_ACTIONS_PER_DAY + 3):
             harness.tracker.block(f"MCU-{number}")
         await harness.run_cycle()
-        assert len(await harness.actions(of)) == ACTIONS_PER_DAY_MAX
+        assert len(await harness.actions(of)) == MAX_ACTIONS_PER_DAY
         questions = await harness.escalations(of)
         assert [each.context["failing"] for each in questions] == [["boundary_compliance"]] * 3
         harness.clock.advance(86400)
         harness.tracker.block("MCU-99")
         await harness.run_cycle()
-        assert len(await harness.actions(of)) == ACTIONS_PER_DAY_MAX + 1
+        assert len(await harness.actions(of)) == MAX_ACTIONS_PER_DAY + 1
 
     run_story(story)
 
 
-def test_asks_about_a_stakeholder_without_an_address_and_never_mails_them() -> None:
+def test_refuses_an_approved_mail_to_a_stakeholder_without_an_address() -> None:
+    """A person chose "Do it", and yet no mail is sent."""
+
     async def story(harness: Harness) -> None:
         made = await harness.create_project()
         # Bypass the check of the API.

@@ -1,4 +1,4 @@
-"""Limits of autonomy: permission by project state, expired reasons, and sanitised texts."""
+"""Tests of the limits of autonomy: permission by project state, lapsed reasons, sanitized outgoing texts."""
 
 from __future__ import annotations
 
@@ -68,6 +68,7 @@ def test_listing_a_forbidden_action_does_not_allow_it(kind: str) -> None:
 
 
 def make_detail(kind: SignalKind, **evidence: Any) -> dict[str, Any]:
+    """Make the detail of a comment on MCU-1 that a signal of this kind caused."""
     rests_on = Evidence(ticket="MCU-1", field="f", **evidence)
     signal = Signal(kind=kind, subject="MCU-1", summary="s", evidence=(rests_on,))
     return {"kind": COMMENT, "ticket": "MCU-1", "text": "t", "because": build_signal_detail(signal)}
@@ -100,17 +101,20 @@ IN_PROGRESS: dict[str, Any] = {"stage": TicketStage.in_progress, "updated_at": N
 def test_comment_lapses_with_its_reason(
     detail: dict[str, Any], holds: dict[str, Any], gone: dict[str, Any]
 ) -> None:
+    """`holds` are the ticket's fields while the reason holds, `gone` those when it no longer does."""
     assert find_lapsed_reason(make_snapshot(make_ticket("MCU-1", **holds)), detail) is None
     assert "MCU-1" in (find_lapsed_reason(make_snapshot(make_ticket("MCU-1", **gone)), detail) or "")
 
 
 def test_ticket_missing_from_a_complete_snapshot_is_gone() -> None:
+    """Its absence from a partial snapshot says nothing."""
     seen, detail = make_snapshot(make_ticket("MCU-2")), make_detail(SignalKind.blocked)
     assert find_lapsed_reason(seen, detail) is not None
     assert find_lapsed_reason(seen.model_copy(update={"is_partial": True}), detail) is None
 
 
 def test_reason_holds_without_evidence_against_it() -> None:
+    """Without a snapshot, without a reason, and for a mail."""
     assert find_lapsed_reason(None, make_detail(SignalKind.blocked)) is None
     assert find_lapsed_reason(make_snapshot(), {"kind": COMMENT, "ticket": "MCU-1", "text": "t"}) is None
     assert (

@@ -1,4 +1,4 @@
-"""Differences between contents: matching of entries, and readable output."""
+"""Tests of the differences between two contents: matching of entries, paths, and lines for a person."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_formats_differences_as_lines() -> None:
     ]
 
 
-def test_first_version_reports_everything_as_added() -> None:
+def test_first_version_is_one_line_from_nothing_to_everything() -> None:
     assert format_lines(compute_differences(None, {"items": []})) == ['~ everything: nothing → {"items": []}']
 
 

@@ -1,4 +1,4 @@
-"""Artefacts as Markdown, CSV and Confluence pages: complete, and safe for any ticket text."""
+"""Tests of artefact exports as Markdown, CSV and Confluence pages: complete, and safe for any ticket text."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ def parse_markdown(text: str) -> list[Token]:
 
 
 def read_cells(text: str) -> list[str]:
+    """Return the texts of all table cells of a Markdown page."""
     blocks = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
     return [
         "".join(child.content for child in inline.children or [])

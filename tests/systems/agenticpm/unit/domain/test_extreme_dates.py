@@ -1,4 +1,4 @@
-"""Extreme dates, which some trackers use for "never", and which must not cause failures."""
+"""Tests of signals and artefacts with extreme dates, which some trackers use for "never"."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ EDGES = [
 
 
 def make_extreme_snapshot(first: datetime, second: datetime) -> Snapshot:
+    """Make a snapshot whose tickets, sprints and milestones have only these two dates."""
     fields: dict[str, Any] = {
         "created_at": first,
         "updated_at": second,
@@ -63,6 +64,7 @@ def make_extreme_snapshot(first: datetime, second: datetime) -> Snapshot:
 
 @pytest.mark.parametrize(("first", "second"), list(product(EDGES, EDGES)))
 def test_detects_signals_and_writes_artefacts_for_extreme_dates(first: datetime, second: datetime) -> None:
+    """Nothing raises, and every content is valid."""
     after = make_extreme_snapshot(first, second)
     change = FieldChange(id="1", ticket="MCU-1", field="Sprint", after="12", at=first)
     log = {"items": [make_item(due_date="9999-12-31T23:59:59Z", raised_date="0001-01-01T00:00:00Z")]}

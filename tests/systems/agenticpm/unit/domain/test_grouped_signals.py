@@ -1,4 +1,4 @@
-"""Conditions that existed before the first read: one signal for many tickets, detected in one pass."""
+"""Tests of grouped signals: many old conditions at the first read are one signal, detected in one pass."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from agenticpm.domain.tickets import (
     Writing,
     apply_page,
 )
-from agenticpm.domain.writers.backlog_summary import HIGHLIGHTS_MAX, build_backlog_summary
+from agenticpm.domain.writers.backlog_summary import MAX_HIGHLIGHTS, build_backlog_summary
 from agenticpm.model import snapshots as kept
 from agenticpm.model.entities import Autonomy
 from agenticpm.model.events import get_now
@@ -39,6 +39,7 @@ from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
 
 
 def make_stale_ticket(number: int, **fields: Any) -> Ticket:
+    """Make a ticket in progress that was last updated long ago; the lower the number, the longer."""
     return make_ticket(
         f"MCU-{number:02}",
         **{"stage": TicketStage.in_progress, "updated_at": NOW - (60 - number) * DAY} | fields,
@@ -46,6 +47,7 @@ def make_stale_ticket(number: int, **fields: Any) -> Ticket:
 
 
 def make_ticket_without_criteria(number: int, **fields: Any) -> Ticket:
+    """Make a ticket of the running sprint without acceptance criteria."""
     return make_ticket(f"MCU-{number:02}", **{"sprint": "12", "has_criteria": False} | fields)
 
 
@@ -59,6 +61,7 @@ def detect_signals(
     is_whole: bool = True,
     thresholds: Thresholds | None = None,
 ) -> tuple[Snapshot, list[Signal]]:
+    """Call `detect` without a RAID log; `most` is its limit, `is_whole` its `is_complete`."""
     return detect(
         before,
         after,
@@ -74,6 +77,7 @@ def detect_signals(
 def detect_next(
     seen: Snapshot, *tickets: Ticket, now: datetime = NOW + DAY, **how: Any
 ) -> tuple[Snapshot, list[Signal]]:
+    """Apply a page with these tickets a day later, and detect its signals."""
     return detect_signals(
         seen, apply_page(seen, SyncPage(tickets=tickets, checkpoint="c"), None, now), now=now, **how
     )
@@ -141,6 +145,7 @@ def test_reports_a_grouped_ticket_alone_when_it_becomes_stale_again() -> None:
 
 
 def test_reports_the_group_after_the_last_page() -> None:
+    """A later partial page of a full read neither reports nor clears anything."""
     first, signals = detect_signals(
         make_snapshot(), make_snapshot(*map(make_stale_ticket, range(6))), is_whole=False
     )
@@ -152,13 +157,13 @@ def test_reports_the_group_after_the_last_page() -> None:
     assert signals == [] and set(again.flags) == set(seen.flags)
 
 
-def test_artefacts_still_list_the_tickets() -> None:
+def test_backlog_summary_lists_the_grouped_stale_tickets() -> None:
     seen, _ = detect_signals(make_snapshot(), make_snapshot(*map(make_stale_ticket, range(40))))
     writing = Writing(
         type="backlog_summary", previous=None, snapshot=seen, signals=(), raid_log=None, now=NOW
     )
     highlights = build_backlog_summary(writing, Thresholds())["highlights"]
-    assert [each["flag"] for each in highlights] == ["stale"] * HIGHLIGHTS_MAX
+    assert [each["flag"] for each in highlights] == ["stale"] * MAX_HIGHLIGHTS
 
 
 def test_writes_no_comment_for_a_grouped_signal() -> None:
@@ -174,6 +179,8 @@ def test_writes_no_comment_for_a_grouped_signal() -> None:
 
 
 def test_old_backlog_is_one_event_even_when_the_snapshot_is_lost() -> None:
+    """A snapshot rebuilt from the events reports nothing again."""
+
     async def story(harness: Harness) -> None:
         project = await harness.create_project(autonomy_level="monitoring")
         old = get_now(harness.clock) - 60 * DAY
@@ -196,6 +203,7 @@ def test_old_backlog_is_one_event_even_when_the_snapshot_is_lost() -> None:
 def test_repeated_calls_report_exactly_the_rest_with_groups_too(
     data: st.DataObject, earlier: Snapshot, later: Snapshot, most: int, above: int
 ) -> None:
+    """Calls with a small limit report the same signals and set the same flags as one call without a limit."""
     thresholds = Thresholds(gathered_above=above)
     before, _ = detect_signals(
         make_snapshot(), earlier, now=NOW - DAY, most=data.draw(st.integers(0, 9)), thresholds=thresholds

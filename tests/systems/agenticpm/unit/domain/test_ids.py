@@ -1,4 +1,4 @@
-"""Ids of blockers, RAID items and decisions: the next id is always valid."""
+"""Tests of the ids of blockers, RAID items and decisions: a new id is free and valid, even after 999999."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from agenticpm.domain.thresholds import Thresholds
 from agenticpm.domain.tickets import Writing
 from agenticpm.domain.writers.delivery_state import build_delivery_state
 from agenticpm.domain.writers.raid_log import build_raid_log
-from agenticpm.model import artefacts, escalations, patterns
+from agenticpm.model import artefacts, patterns
 from agenticpm.model.entities import EscalationStatus
+from agenticpm.workers import escalations
 from tests.systems.agenticpm.unit.sample_snapshots import NOW, make_item, make_snapshot, make_ticket
 from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
 
@@ -50,6 +51,7 @@ def test_rejects_an_id_without_three_to_six_digits(id: str) -> None:
 
 
 def make_writing(type: str, previous: dict[str, Any] | None) -> Writing:
+    """Make the input of a writer with three blocked tickets."""
     seen = make_snapshot(*(make_ticket(f"MCU-{number}", is_blocked=True) for number in range(3)))
     return Writing(type=type, previous=previous, snapshot=seen, signals=(), raid_log=None, now=NOW)
 

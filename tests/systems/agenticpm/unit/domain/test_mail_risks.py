@@ -1,4 +1,4 @@
-"""Risks from mails: one per thread, closed after silence, and limited in number."""
+"""Tests of RAID risks from mails: one per thread, resolved after silence, and limited in number."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import pytest
 from agenticpm.domain.mail_signals import detect_mail_signals
 from agenticpm.domain.thresholds import Thresholds
 from agenticpm.domain.tickets import MailMessage, MailPage, Snapshot, Writing
-from agenticpm.domain.writers.raid_log import MAIL_RISKS_MAX, build_raid_log
+from agenticpm.domain.writers.raid_log import MAX_MAIL_RISKS, build_raid_log
 from tests.systems.agenticpm.unit.sample_snapshots import DAY, NOW, make_item, make_snapshot, make_ticket
 
 SEEN = make_snapshot(*(make_ticket(f"MCU-{number}") for number in range(30)))
 
 
 def receive_mails(*subjects: str, before: Snapshot = SEEN, at: datetime = NOW - DAY) -> Snapshot:
+    """Return the snapshot after mails with these subjects were read."""
     count = len(before.mentions)
     mails = [
         MailMessage(id=f"m-{count + n}", subject=subject, received_at=at)
@@ -28,12 +29,14 @@ def receive_mails(*subjects: str, before: Snapshot = SEEN, at: datetime = NOW - 
 def build_items(
     seen: Snapshot, previous: dict[str, Any] | None = None, now: datetime = NOW
 ) -> list[dict[str, Any]]:
+    """Build the next RAID log and return its items."""
     writing = Writing(type="raid_log", previous=previous, snapshot=seen, signals=(), raid_log=None, now=now)
     items: list[dict[str, Any]] = build_raid_log(writing, Thresholds())["items"]
     return items
 
 
 def get_references(items: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the source reference and status of each item."""
     return [(each["source_reference"], each["status"]) for each in items]
 
 
@@ -76,13 +79,13 @@ def test_does_not_close_a_risk_that_a_person_works_on() -> None:
 
 
 def test_limits_the_open_risks_from_mails() -> None:
-    seen = receive_mails(*(f"MCU-{number} is delayed" for number in range(MAIL_RISKS_MAX + 2)))
+    seen = receive_mails(*(f"MCU-{number} is delayed" for number in range(MAX_MAIL_RISKS + 2)))
     items = build_items(seen)
-    assert len(items) == MAIL_RISKS_MAX
+    assert len(items) == MAX_MAIL_RISKS
     assert build_items(seen, {"items": items}) == items
     over = {"status": "closed", "resolution": "All is well", "resolved_date": "2026-02-11T09:00:00Z"}
     after = build_items(seen, {"items": [items[0] | over, *items[1:]]})
-    assert [each["id"] for each in after][MAIL_RISKS_MAX:] == ["R011"]
+    assert [each["id"] for each in after][MAX_MAIL_RISKS:] == ["R011"]
 
 
 def test_limit_applies_neither_to_peoples_risks_nor_to_other_kinds() -> None:

@@ -1,4 +1,4 @@
-"""Signals from mails about a ticket or about trouble: each reported once, without personal data."""
+"""Tests of mail signals: mails about a ticket or trouble are reported once, without personal data."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def make_mail(subject: str, id: str = "m-1", **fields: Any) -> MailMessage:
 def detect_mails(
     *mails: MailMessage, before: Snapshot = SEEN, now: datetime = NOW, **how: Any
 ) -> tuple[Snapshot, list[Signal]]:
+    """Detect the signals of these mails in the project MCU."""
     return detect_mail_signals(before, MailPage(messages=mails, checkpoint="c"), "MCU", now, **how)
 
 

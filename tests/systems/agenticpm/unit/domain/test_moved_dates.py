@@ -1,4 +1,4 @@
-"""Moved due dates: no alarm and no question if the new date can be met, both if it cannot."""
+"""Tests of moved due dates: no alarm and no question if the new date can be met, both if it cannot."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
 
 
 def make_snapshot_due(at: datetime, points: int) -> Snapshot:
-    """Build a project with a pace of (20 + 10 + 10) / 3 points in 14 days and `points` to do."""
+    """Make a project with a pace of (20 + 10 + 10) / 3 points in 14 days, `points` to do, and a due date."""
     falling = make_falling_velocity()
     left = make_ticket("MCU-1", milestone="Beta", points=Decimal(points))
     plan = falling.plan.model_copy(update={"milestones": (Milestone(name="Beta", due_at=at),)})
@@ -30,11 +30,13 @@ def make_snapshot_due(at: datetime, points: int) -> Snapshot:
 
 
 def detect_slips(before: Snapshot, after: Snapshot) -> tuple[Snapshot, list[Signal]]:
+    """Detect the slipping milestones only."""
     seen, signals = detect(before, after, (), raid_log=None, now=NOW, thresholds=Thresholds(), limit=99)
     return seen, [each for each in signals if each.kind == "slipping_milestone"]
 
 
 def detect_move(points: int, was: datetime, now_due: datetime) -> Signal:
+    """Return the signal of a milestone that moves from one due date to another, with `points` to do."""
     seen, _ = detect_slips(make_snapshot(), make_snapshot_due(was, points))
     plan = make_snapshot_due(now_due, points).plan
     _, (signal,) = detect_slips(seen, apply_page(seen, SyncPage(checkpoint="c"), plan, NOW))

@@ -1,4 +1,4 @@
-"""Signals: each reported once, with evidence, most severe first, and no history."""
+"""Tests of signal detection: each is reported once, with evidence, most severe first, and no history."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ def detect_signals(
     most: int = 30,
     is_whole: bool = True,
 ) -> tuple[Snapshot, list[Signal]]:
+    """Call `detect` with the default thresholds; `most` is its limit, `is_whole` its `is_complete`."""
     return detect(
         before,
         after,
@@ -67,6 +68,7 @@ def detect_signals(
 
 
 def detect_first(after: Snapshot, **how: Any) -> tuple[Snapshot, list[Signal]]:
+    """Detect the signals of a first read."""
     return detect_signals(make_snapshot(), after, **how)
 
 
@@ -197,6 +199,7 @@ def test_reports_missing_criteria_only_in_a_running_or_near_sprint() -> None:
 
 
 def make_planned_sprint(*more: Ticket, **fields: Any) -> Snapshot:
+    """Make a running sprint with four planned tickets of 5 points, and more tickets."""
     tickets = [make_ticket(f"MCU-{n}", sprint="12", points=Decimal(5)) for n in range(1, 5)]
     return make_snapshot(*tickets, *more, sprints=(SPRINT,), **fields)
 
@@ -286,7 +289,7 @@ def test_first_estimate_is_not_growth() -> None:
 
 
 def make_project_with_milestone(due: datetime, points: int = 10, **fields: Any) -> Snapshot:
-    """Build a project with a pace of (20 + 10 + 10) / 3 points in 14 days and `points` to do."""
+    """Make a project with a pace of (20 + 10 + 10) / 3 points in 14 days, `points` to do, and a due date."""
     falling = make_falling_velocity()
     left = make_ticket("MCU-1", milestone="Beta", points=Decimal(points))
     milestone = Milestone(name="Beta", due_at=due, **fields)
@@ -426,6 +429,7 @@ def test_reports_the_most_severe_first_and_the_rest_in_the_next_call() -> None:
 def test_repeated_calls_report_exactly_the_rest_and_then_nothing(
     data: st.DataObject, earlier: Snapshot, later: Snapshot, raid_log: dict[str, Any], most: int
 ) -> None:
+    """Calls with a small limit report the same signals as one call, whichever earlier snapshot they get."""
     before, _ = detect_signals(
         make_snapshot(), earlier, raid_log=raid_log, now=NOW - DAY, most=data.draw(st.integers(0, 99))
     )
@@ -449,6 +453,7 @@ def test_repeated_calls_report_exactly_the_rest_and_then_nothing(
 
 
 def make_sprint_changes(later: Snapshot) -> list[FieldChange]:
+    """Make a change of the sprint and of the flag for each ticket."""
     return [
         FieldChange(id=key, ticket=key, field=field, before="x", after=each.sprint, at=NOW - DAY / 2)
         for key, each in later.tickets.items()
@@ -471,7 +476,7 @@ def test_signals_have_evidence_and_short_summaries_and_snapshots_round_trip(
 # --- pages --------------------------------------------------------------------------------------------------
 
 
-def test_partial_snapshot_has_no_scope_and_no_pace() -> None:
+def test_partial_snapshot_reports_no_trend_until_it_is_complete() -> None:
     falling = make_falling_velocity()
     part, signals = detect_first(falling, is_whole=False)
     assert signals == []

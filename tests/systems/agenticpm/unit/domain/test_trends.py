@@ -1,4 +1,4 @@
-"""Velocity and cycle time: measured by sprint or week, and stable with few measurements."""
+"""Tests of velocity and cycle time: measured by sprint or week, and stable with few measurements."""
 
 from __future__ import annotations
 

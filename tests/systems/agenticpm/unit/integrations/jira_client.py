@@ -1,4 +1,4 @@
-"""Jira sandbox and its tracker: over real HTTP, or without a socket for tests with thousands of requests."""
+"""Helpers that call the Jira tracker against the sandbox, over real HTTP or in process without a socket."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ class ManualClock:
 
 
 def make_sandbox(**settings: Any) -> JiraSandbox:
+    """Make a sandbox with the test's credentials and clock; `settings` override its fields."""
     given = {"clock": ManualClock(), "email": EMAIL, "api_token": TOKEN, **settings}
     return JiraSandbox(**given)
 
 
 def call_over_http(sandbox: JiraSandbox, ask: Callable[[JiraTracker], Awaitable[T]], **settings: Any) -> T:
-    """Return the result of `ask`, called over real HTTP."""
+    """Return the result of `ask`, called with a tracker over real HTTP. `settings` are the tracker's."""
 
     async def run(url: str) -> T:
         async with httpx2.AsyncClient(base_url=url, auth=(EMAIL, TOKEN)) as http:
@@ -46,7 +47,7 @@ def call_over_http(sandbox: JiraSandbox, ask: Callable[[JiraTracker], Awaitable[
 
 
 def call_in_process(sandbox: JiraSandbox, ask: Callable[[JiraTracker], Awaitable[T]], **settings: Any) -> T:
-    """Return the result of `ask`, called without a socket."""
+    """Return the result of `ask`, called with a tracker without a socket. `settings` are the tracker's."""
 
     async def run() -> T:
         transport = httpx2.ASGITransport(build_jira_app(sandbox))

@@ -1,4 +1,4 @@
-"""Atlassian Document Format: conversion to plain text and back."""
+"""Tests of the conversion between Atlassian Document Format and plain text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenticpm.integrations.jira.adf import DEPTH_MAX, ELLIPSIS, build_document, to_plain_text
+from agenticpm.integrations.jira.adf import ELLIPSIS, MAX_DEPTH, build_document, to_plain_text
 
 
 def node(kind: str, *content: Any, **attrs: Any) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def test_shows_the_words_of_every_kind_of_node(nodes: list[Any], expected: str) 
 @pytest.mark.parametrize(
     ("value", "expected"), [(None, ""), (" plain \n", "plain"), (7, ""), ([], ""), ({}, "")]
 )
-def test_returns_a_plain_string_as_is_and_nothing_for_other_values(value: Any, expected: str) -> None:
+def test_strips_a_plain_string_and_returns_nothing_for_other_values(value: Any, expected: str) -> None:
     assert to_plain_text(value) == expected
 
 
@@ -100,7 +100,7 @@ def test_limits_the_nesting_depth() -> None:
     for _ in range(5000):
         nested = node("blockquote", nested)
     assert to_plain_text(nested) == ELLIPSIS
-    for _ in range(DEPTH_MAX * 100):
+    for _ in range(MAX_DEPTH * 100):
         nested = node("orderedList", node("listItem", nested))
     assert to_plain_text(nested).endswith(ELLIPSIS)
 

@@ -1,4 +1,4 @@
-"""Asana reads: any edits and reads converge on the current tasks, and invalid responses are named."""
+"""Tests of Asana reads without a socket: parsing, convergence with the sandbox's tasks, invalid responses."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ STEP = st.one_of(
 
 
 def apply_edit(sandbox: AsanaSandbox, what: str, number: int) -> None:
+    """Make one random edit in the sandbox, chosen by its kind and a number."""
     data = sandbox.data
     gids = [gid for gid, task in data.tasks.items() if task["project"]]
     if what == "create":
@@ -80,6 +81,7 @@ def apply_edit(sandbox: AsanaSandbox, what: str, number: int) -> None:
 
 
 async def run_steps(steps: list[tuple[str, int]], sandbox: AsanaSandbox) -> Snapshot:
+    """Run edits and reads (complete, one page, or lost in a crash) and return the final snapshot."""
     snapshot, checkpoint = NOTHING, None
     transport = httpx2.ASGITransport(app=build_asana_app(sandbox))
     async with httpx2.AsyncClient(base_url=HERE, transport=transport) as http:
@@ -210,7 +212,7 @@ WITH_TOKEN = json.dumps({"project": PROJECT, "sync": "s-1"})
 
 
 def read_with_response(where: str, answer: tuple[int, Any], checkpoint: str | None) -> Any:
-    """Read from a service that answers correctly except at one place."""
+    """Read one page from a service whose responses are valid, except for this one at the path `where`."""
     answers = copy.deepcopy(ANSWERS) | {where: answer}
 
     async def respond(request: Request) -> Response:
@@ -274,7 +276,7 @@ INVALID: list[tuple[str, tuple[int, Any], str | None, str]] = [
 
 
 @pytest.mark.parametrize(("where", "answer", "checkpoint", "message"), INVALID)
-def test_names_an_invalid_response(
+def test_invalid_response_fails_with_the_name_of_the_field(
     where: str, answer: tuple[int, Any], checkpoint: str | None, message: str
 ) -> None:
     with pytest.raises(ExternalServiceFailed) as failed:
@@ -289,7 +291,7 @@ def test_accepts_null_for_optional_task_fields(name: str) -> None:
     assert ticket == read_with_response(LIST, ANSWERS[LIST], None).tickets[0]
 
 
-def test_names_an_unreadable_task_so_that_a_person_can_find_it() -> None:
+def test_error_contains_the_gid_of_the_invalid_task() -> None:
     tasks = [TASK, TASK | {"gid": "120077", "completed": "yes"}]
     with pytest.raises(ExternalServiceFailed, match=r"data\.1\.completed: .* \(of 120077\)"):
         read_with_response(LIST, (200, {"data": tasks}), None)
@@ -299,7 +301,7 @@ def test_names_an_unreadable_task_so_that_a_person_can_find_it() -> None:
 
 
 def read_until_failure(answer: Callable[[httpx2.Request], httpx2.Response], pages: int) -> tuple[str, int]:
-    """Read while there are more pages. Return the error and the number of requests."""
+    """Read up to this many pages. Return the error, or "no end", and the number of requests."""
     requests = 0
 
     def counted(request: httpx2.Request) -> httpx2.Response:
@@ -322,7 +324,7 @@ def read_until_failure(answer: Callable[[httpx2.Request], httpx2.Response], page
 
 
 @pytest.mark.parametrize(("tasks", "why"), [([TASK], "rejects every offset"), ([], "rejects the offset")])
-def test_offsets_that_always_expire_end_as_an_invalid_response(tasks: list[Any], why: str) -> None:
+def test_gives_up_if_asana_rejects_every_offset(tasks: list[Any], why: str) -> None:
     tokens = itertools.count()
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -340,7 +342,7 @@ def test_offsets_that_always_expire_end_as_an_invalid_response(tasks: list[Any],
 
 
 @pytest.mark.parametrize("event", [None, EVENT | {"resource": None}])
-def test_endless_events_without_a_task_end_as_an_invalid_response(event: Any) -> None:
+def test_gives_up_after_many_event_pages_without_a_task(event: Any) -> None:
     tokens = itertools.count()
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -354,7 +356,7 @@ def test_endless_events_without_a_task_end_as_an_invalid_response(event: Any) ->
     assert requests < 40
 
 
-def test_endless_empty_list_ends_as_an_invalid_response() -> None:
+def test_gives_up_after_many_empty_task_pages() -> None:
     offsets = itertools.count()
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -394,7 +396,7 @@ def test_unmodified_responses_are_valid(checkpoint: str | None) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 404])
-def test_task_that_became_hidden_is_gone(status: int) -> None:
+def test_deleted_or_hidden_task_is_gone(status: int) -> None:
     assert read_with_response("tasks/1", (status, {"errors": []}), WITH_TOKEN).gone == ("1",)
 
 

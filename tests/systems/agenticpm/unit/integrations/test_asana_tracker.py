@@ -1,4 +1,4 @@
-"""Asana tracker against the sandbox over real HTTP: changes, plan, comments and moves."""
+"""Tests of the Asana tracker against its sandbox over real HTTP: changes, plan, comments and moves."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ def call_tracker(
     page_size: int = 50,
     token: str = TOKEN,
 ) -> T:
+    """Return the result of `ask`, called with a tracker of the sandbox over real HTTP."""
+
     async def run(url: str) -> T:
         headers = {"authorization": f"Bearer {token}"}
         async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=1.0) as http:
@@ -46,7 +48,7 @@ def call_tracker(
 async def sync_all(
     tracker: AsanaTracker, checkpoint: str | None, before: Snapshot = NOTHING
 ) -> tuple[str, Snapshot, list[SyncPage]]:
-    """Read to the end and apply the pages as the loop does."""
+    """Read to the end and apply the pages as the loop does. Return the checkpoint, snapshot and pages."""
     pages: list[SyncPage] = []
     while not pages or pages[-1].has_more:
         page = await tracker.fetch_changes(PROJECT, checkpoint)
@@ -57,11 +59,13 @@ async def sync_all(
 
 
 def find_by_title(snapshot: Snapshot, title: str) -> Ticket:
+    """Return the only ticket with this title."""
     (found,) = [each for each in snapshot.tickets.values() if each.title == title]
     return found
 
 
 def find_gid(sandbox: AsanaSandbox, name: str) -> str:
+    """Return the gid of the only task with this name."""
     (found,) = [gid for gid, task in sandbox.data.tasks.items() if task["name"] == name]
     return found
 
@@ -178,7 +182,7 @@ def test_expired_token_causes_a_reset_that_still_reports_the_changes() -> None:
     assert find_by_title(snapshot, PASS).started_at is not None
 
 
-def test_token_lasts_a_day(tmp_path: Path) -> None:
+def test_sync_token_expires_after_a_day(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / "clock", start=NOW.timestamp())
     sandbox = AsanaSandbox(clock=clock)
 
@@ -196,6 +200,7 @@ def test_token_lasts_a_day(tmp_path: Path) -> None:
 
 
 def test_full_read_resumes_after_a_crash() -> None:
+    """A checkpoint gives the same page twice; a task edited meanwhile is reported afterwards."""
     sandbox = AsanaSandbox()
 
     async def ask(tracker: AsanaTracker) -> tuple[SyncPage, SyncPage, Snapshot]:
@@ -402,6 +407,7 @@ def test_announced_move_that_was_not_made_is_announced_once() -> None:
 
 
 def test_other_moves_do_not_count_as_the_announced_one() -> None:
+    """The move counts only while the task is in the announced section."""
     sandbox = AsanaSandbox()
     gid = find_gid(sandbox, PASS)
 
@@ -417,9 +423,9 @@ def test_other_moves_do_not_count_as_the_announced_one() -> None:
         sandbox.data.edit(gid, {"section": "To do"}, PERSON)
         return [*found, await tracker.find_move(gid, "act-1")]
 
-    by_another_move, as_it_stands_there, put_back = call_tracker(ask, sandbox)
-    assert (by_another_move, put_back) == (None, None)
-    assert as_it_stands_there["status"] == "Done"
+    after_another_move, while_in_the_section, moved_away = call_tracker(ask, sandbox)
+    assert (after_another_move, moved_away) == (None, None)
+    assert while_in_the_section["status"] == "Done"
 
 
 def test_rejects_a_move_to_an_ambiguous_section_name() -> None:

@@ -1,4 +1,4 @@
-"""Credentials of external services: validation, and no secret ever shown."""
+"""Tests of the credential schemas: validation, and no secret in a repr or an error."""
 
 from __future__ import annotations
 

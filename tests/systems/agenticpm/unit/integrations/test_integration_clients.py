@@ -1,6 +1,4 @@
-"""Open clients of a process: opened from stored credentials, replaced when these change, closed at the
-end.
-"""
+"""Tests of the open clients of a process: opened from stored credentials and reopened when these change."""
 
 from __future__ import annotations
 
@@ -33,6 +31,8 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_story(story: Story) -> None:
+    """Run the story with stores in memory and the clients of an executor."""
+
     async def on_stores() -> None:
         clock = ManualClock()
         async with open_memory_stores(SYSTEM, clock=clock) as stores:

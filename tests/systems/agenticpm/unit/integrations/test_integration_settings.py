@@ -1,4 +1,4 @@
-"""Integration settings: credentials are encrypted, bound to their integration, and never shown."""
+"""Tests of integration settings on stores in memory: credentials are encrypted, bound, and never shown."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ class FakeService:
 
 
 def run_story(story: Callable[[Stores, FileCipher], Awaitable[R]], folder: Path) -> R:
+    """Run the story with stores in memory and a file cipher, and return its result."""
+
     async def run() -> R:
         async with open_memory_stores(SYSTEM) as stores:
             await provision(stores, SYSTEM)
@@ -61,6 +63,7 @@ async def get_config(stores: Stores, integration: Integration = Integration.jira
 
 
 async def list_events(stores: Stores) -> list[Any]:
+    """Return the type and detail of all events, newest first."""
     return [(each.event_type, each.detail) for each in await stores.all(patterns.recent_events())]
 
 

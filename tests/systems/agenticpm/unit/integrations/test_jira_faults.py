@@ -1,4 +1,4 @@
-"""Faults of Jira and very large result windows: reads continue, terminate, and lose nothing."""
+"""Tests of the Jira tracker against the sandbox in process with faults and very large results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
 from agenticpm.domain.tickets import SyncPage
-from agenticpm.integrations.jira.read_position import SEEN_MAX, ReadPosition, parse_position
+from agenticpm.integrations.jira.read_position import MAX_SEEN, ReadPosition, parse_position
 from agenticpm.integrations.jira.tracker import JiraTracker
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, NotFound
 from tests.systems.agenticpm.unit.integrations.jira_client import (
@@ -27,11 +27,11 @@ from tests.systems.agenticpm.unit.integrations.jira_client import (
 
 T = TypeVar("T")
 Responder = Callable[[httpx2.Request], httpx2.Response | None]
-CHECKPOINT_BYTES_MAX = 64_000
+MAX_CHECKPOINT_BYTES = 64_000
 
 
 class FaultyTransport(httpx2.AsyncBaseTransport):
-    """Transport in front of the sandbox: asks the responder first, and records the paths."""
+    """A transport that answers with the responder, or else with the sandbox, and records the paths."""
 
     def __init__(self, sandbox: JiraSandbox, responder: Responder) -> None:
         self.inner, self.responder = httpx2.ASGITransport(build_jira_app(sandbox)), responder
@@ -48,6 +48,8 @@ def call_through(
     ask: Callable[[JiraTracker, FaultyTransport], Awaitable[T]],
     **settings: Any,
 ) -> T:
+    """Return the result of `ask`, called with a tracker behind a `FaultyTransport`."""
+
     async def run() -> T:
         between = FaultyTransport(sandbox, responder)
         url = "http://jira.example.com"
@@ -58,6 +60,7 @@ def call_through(
 
 
 def make_full_sandbox(tickets: int, clock: ManualClock | None = None, **settings: Any) -> JiraSandbox:
+    """Make a sandbox whose project MCU has this many tickets."""
     sandbox = make_sandbox(clock=clock or ManualClock(), with_sample=False, **settings)
     sandbox.data.add_project("MCU", "Centre")
     for number in range(tickets):
@@ -70,7 +73,7 @@ def get_keys(pages: list[SyncPage]) -> list[str]:
 
 
 def make_responder(status: int, end: str, times: int = 1) -> Responder:
-    """Answer the first `times` requests to a path with this status."""
+    """Return a responder that answers the first `times` requests to paths with this ending by the status."""
     left = times
 
     def responder(request: httpx2.Request) -> httpx2.Response | None:
@@ -87,7 +90,7 @@ def make_responder(status: int, end: str, times: int = 1) -> Responder:
 
 
 @pytest.mark.parametrize("status", [404, 405, 410])
-def test_retries_a_missing_search_on_the_next_read(status: int) -> None:
+def test_read_fails_without_the_search_endpoint_and_the_next_one_succeeds(status: int) -> None:
     async def ask(jira: JiraTracker, _: FaultyTransport) -> SyncPage:
         with pytest.raises((NotFound, ExternalServiceRefused), match=str(status)):
             await jira.fetch_changes("MCU", None)
@@ -97,7 +100,8 @@ def test_retries_a_missing_search_on_the_next_read(status: int) -> None:
     assert len(page.tickets) == 3
 
 
-def test_remembers_a_server_without_page_tokens_for_one_cycle() -> None:
+def test_remembers_a_server_without_page_tokens_until_it_has_them() -> None:
+    """The numbers are the requests to the search by token after each of three reads."""
     sandbox = make_full_sandbox(3, has_tokens=False)
 
     async def ask(jira: JiraTracker, between: FaultyTransport) -> list[int]:
@@ -117,6 +121,8 @@ def test_remembers_a_server_without_page_tokens_for_one_cycle() -> None:
 def test_reads_changelogs_one_by_one_after_the_bulk_request_failed_once(
     status: int, bulks: list[int]
 ) -> None:
+    """A missing bulk endpoint is remembered until the plan is read; a refused request is not."""
+
     async def ask(jira: JiraTracker, between: FaultyTransport) -> list[int]:
         counted = []
         for step in range(3):
@@ -195,7 +201,8 @@ def test_finds_no_comment_on_a_missing_ticket() -> None:
 # --- read positions -----------------------------------------------------------------------------------------
 
 
-def test_issue_dated_in_the_future_does_not_end_the_read() -> None:
+def test_issue_dated_in_the_future_hides_no_later_change() -> None:
+    """It is reported once, and each later edit of another issue is reported too."""
     clock = ManualClock()
     sandbox = make_full_sandbox(2, clock)
     sandbox.data.issues[next(iter(sandbox.data.issues))]["fields"]["updated"] = "2099-01-01T00:00:00.000+0000"
@@ -230,33 +237,34 @@ def test_reads_a_window_of_many_pages_twice_and_not_once_per_page(has_tokens: bo
 def test_returns_more_tickets_of_one_minute_than_a_checkpoint_holds(
     has_tokens: bool,
 ) -> None:
+    """All are returned, the checkpoint stays small, and a later edit is reported alone."""
     clock = ManualClock()
-    sandbox = make_full_sandbox(SEEN_MAX + 250, clock, has_tokens=has_tokens)
+    sandbox = make_full_sandbox(MAX_SEEN + 250, clock, has_tokens=has_tokens)
 
     async def ask(jira: JiraTracker) -> list[int]:
         checkpoint, counts = None, []
         for _ in range(4):
             pages = await read_pages(jira, checkpoint)
             checkpoint = pages[-1].checkpoint
-            assert max(len(page.checkpoint) for page in pages) < CHECKPOINT_BYTES_MAX
+            assert max(len(page.checkpoint) for page in pages) < MAX_CHECKPOINT_BYTES
             counts.append(len(set(get_keys(pages))))
             clock.at += 900
         sandbox.data.edit("MCU-7", summary="After all that")
         return [*counts, len(get_keys(await read_pages(jira, checkpoint)))]
 
     first, *later, edited = call_in_process(sandbox, ask, page_size=100)
-    assert first == SEEN_MAX + 250
+    assert first == MAX_SEEN + 250
     assert later[-2:] == [0, 0]
     assert edited == 1
 
 
 def test_longest_checkpoint_is_bounded() -> None:
     """Use the longest ids, the latest times and the longest page token."""
-    page = {f"{number:032}": 253_000_000_000_000 for number in range(3 * SEEN_MAX)}
+    page = {f"{number:032}": 253_000_000_000_000 for number in range(3 * MAX_SEEN)}
     before = ReadPosition("M" * 200, start=0, last=0)
     after, _ = before.advance(page, UTC, is_last=False, page_token="p" * 4000, now=60_000)
-    assert (after.is_truncated, after.page_token is not None, len(after.seen)) == (True, True, SEEN_MAX)
-    assert len(after.to_text()) < CHECKPOINT_BYTES_MAX
+    assert (after.is_truncated, after.page_token is not None, len(after.seen)) == (True, True, MAX_SEEN)
+    assert len(after.to_text()) < MAX_CHECKPOINT_BYTES
     assert parse_position(before.project, after.to_text()) == after
     longer, _ = before.advance(page, UTC, is_last=False, page_token="é" * 4000, now=60_000)
     assert longer.page_token is None
@@ -269,7 +277,7 @@ def test_page_token_is_valid_only_for_its_own_search() -> None:
         assert (after.page_token, is_whole) == (place, False)
 
 
-def test_expired_page_tokens_only_cost_time() -> None:
+def test_expired_page_tokens_lose_and_repeat_no_ticket() -> None:
     async def ask(jira: JiraTracker, between: FaultyTransport) -> tuple[list[str], int]:
         pages, forgotten = [await jira.fetch_changes("MCU", None)], 0
         while pages[-1].has_more:
@@ -285,10 +293,11 @@ def test_expired_page_tokens_only_cost_time() -> None:
     assert forgotten > 3
 
 
-def test_page_tokens_that_always_expire_are_an_invalid_response(
+def test_gives_up_if_jira_rejects_every_page_token(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("agenticpm.integrations.jira.read_position.SEEN_MAX", 10)
+    """A truncated position makes progress only with tokens, so the read fails instead of repeating."""
+    monkeypatch.setattr("agenticpm.integrations.jira.read_position.MAX_SEEN", 10)
 
     def responder(request: httpx2.Request) -> httpx2.Response | None:
         is_place = b"nextPageToken" in request.content
@@ -303,7 +312,7 @@ def test_page_tokens_that_always_expire_are_an_invalid_response(
 
 
 def test_window_recheck_finds_an_issue_skipped_by_a_page_token() -> None:
-    """Use offsets as page tokens: an issue that moves to the end shifts the others below it."""
+    """The page tokens are offsets here: an issue that moves to the end shifts the others below it."""
     clock = ManualClock()
     sandbox = make_full_sandbox(12, clock)
 

@@ -1,4 +1,4 @@
-"""Invalid responses from Jira: every failure is a Holdfast error that names the problem."""
+"""Tests of the Jira tracker with invalid responses: each raises a Holdfast error that names the problem."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def make_search_result(*issues: Any) -> dict[str, Any]:
 
 
 def call_with_response(path: str, body: bytes, ask: Ask) -> Any:
-    """Call the tracker while the sandbox gives this response at one of its paths."""
+    """Call the tracker against the sandbox in process, with this response at paths with this ending."""
     app = build_jira_app(make_sandbox())
 
     async def respond(scope: Any, receive: Any, send: Any) -> None:
@@ -137,7 +137,7 @@ def test_change_with_an_invalid_response_may_be_done() -> None:
 
 
 def test_gives_up_an_endless_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracker, "PAGES_MAX", 5)
+    monkeypatch.setattr(tracker, "MAX_PAGES", 5)
     with pytest.raises(ExternalServiceFailed, match="no end"):
         call_with_response("/sprint", b'{"values": [{"id": 1, "name": "S", "state": "active"}]}', PLAN)
 

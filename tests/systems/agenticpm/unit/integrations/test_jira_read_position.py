@@ -1,4 +1,4 @@
-"""Read position of the Jira tracker: nothing is skipped, and unchanged tickets are returned once."""
+"""Tests of the Jira read position against the sandbox: nothing is skipped, unchanged tickets come once."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ ZONE = "Australia/Sydney"
 
 
 def make_small_sandbox(clock: ManualClock, tickets: int, **settings: Any) -> JiraSandbox:
+    """Make a sandbox whose project MCU has this many tickets."""
     sandbox = make_sandbox(clock=clock, with_sample=False, **settings)
     sandbox.data.add_project("MCU", "Centre")
     for number in range(tickets):
@@ -77,6 +78,7 @@ def test_sees_every_final_state_and_returns_unchanged_tickets_once(
     has_tokens: bool,
     start: datetime,
 ) -> None:
+    """Any sequence of edits, waits and reads; reading a checkpoint twice gives the same page."""
     clock = ManualClock(start)
     sandbox = make_small_sandbox(clock, tickets, max_page_size=max_page_size, has_tokens=has_tokens)
     seen: dict[str, tuple[str, datetime]] = {}
@@ -102,10 +104,10 @@ def test_sees_every_final_state_and_returns_unchanged_tickets_once(
                 assert first == second
         for page in await read_pages(jira, checkpoint):
             checkpoint = take(page)
-        told = {issue["key"]: issue["fields"] for issue in sandbox.data.issues.values()}
+        current = {issue["key"]: issue["fields"] for issue in sandbox.data.issues.values()}
         assert seen == {
             key: (fields["summary"], datetime.fromisoformat(fields["updated"]))
-            for key, fields in told.items()
+            for key, fields in current.items()
         }
         quiet = await jira.fetch_changes("MCU", checkpoint)
         assert (quiet.tickets, quiet.changes, quiet.has_more) == ((), (), False)
@@ -155,7 +157,7 @@ def test_ticket_that_moves_between_pages_and_its_neighbours_are_not_lost() -> No
 
 
 def test_issue_newer_than_its_search_position_hides_no_other() -> None:
-    """Use a search index, which gives the order, that lags behind the store, which gives the times."""
+    """The search index, which gives the order, lags behind the store, which gives the times."""
     clock = ManualClock()
     sandbox = make_small_sandbox(clock, 0)
     for number in range(6):
@@ -186,6 +188,7 @@ def test_issue_newer_than_its_search_position_hides_no_other() -> None:
 
 
 def test_reports_a_late_change_without_repeating_its_neighbours() -> None:
+    """The search shows a change only after newer ones."""
     clock = ManualClock()
     sandbox = make_small_sandbox(clock, 4)
     found = sandbox.data.search
@@ -216,7 +219,7 @@ def test_reports_a_late_change_without_repeating_its_neighbours() -> None:
 
 
 def test_reports_all_entries_of_a_ticket_that_changes_first_and_last() -> None:
-    """Read the ticket last, when the read position has passed its first change."""
+    """The ticket is read last, when the read position has passed its first change."""
     clock = ManualClock()
     sandbox = make_small_sandbox(clock, 6)
 
@@ -246,7 +249,7 @@ def test_reads_a_thousand_tickets_of_one_minute_page_by_page() -> None:
 
 
 def test_gives_up_a_search_that_keeps_moving() -> None:
-    """Serve eight issues of one minute in pages of three: only full pages lead to another request."""
+    """Eight issues of one minute come in pages of three: only full pages lead to another request."""
     clock = ManualClock()
     sandbox = make_small_sandbox(clock, 8, has_tokens=False, max_page_size=3)
     app, moves = build_jira_app(sandbox), False
@@ -275,7 +278,7 @@ def test_gives_up_a_search_that_keeps_moving() -> None:
     asyncio.run(run())
 
 
-def test_gives_up_pages_of_one_issue_returned_before() -> None:
+def test_gives_up_if_a_page_has_only_the_issue_returned_before() -> None:
     sandbox = make_small_sandbox(ManualClock(), 3, has_tokens=False, max_page_size=1)
 
     async def ask(jira: JiraTracker) -> None:

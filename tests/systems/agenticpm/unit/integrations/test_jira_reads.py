@@ -1,4 +1,4 @@
-"""Tickets, changes and plans read from Jira, against the sandbox over real HTTP."""
+"""Tests of reading tickets, changes and plans from Jira, against the sandbox over real HTTP."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tests.systems.agenticpm.unit.integrations.jira_client import (
 
 
 def read_tickets(sandbox: JiraSandbox, **settings: Any) -> dict[str, Ticket]:
+    """Read everything and return the tickets by key. `settings` are the tracker's."""
     pages = call_over_http(sandbox, lambda jira: read_pages(jira, None), **settings)
     return {ticket.key: ticket for page in pages for ticket in page.tickets}
 
@@ -46,11 +47,13 @@ def read_after_change(
 
 
 def read_change(change: Any) -> SyncPage:
+    """Read the sample, make a change in the sandbox's data, and return the next page."""
     clock = ManualClock()
     return read_after_change(make_sandbox(clock=clock), clock, change)
 
 
 def test_reads_the_documents_project_completely() -> None:
+    """The sandbox's sample has the numbers of the document's example."""
     tickets = read_tickets(make_sandbox())
     blocked = [each for each in tickets.values() if each.is_blocked]
     stages = [each.stage for each in tickets.values() if not each.is_blocked]
@@ -79,6 +82,7 @@ def test_both_paging_styles_read_the_same(has_tokens: bool) -> None:
 
 
 def test_page_has_at_most_the_requested_size() -> None:
+    """A ticket that a changed one blocks comes in addition."""
     pages = call_over_http(make_sandbox(), lambda jira: read_pages(jira, None), page_size=20)
     assert len(pages[0].tickets) == 20
     assert all(len(page.tickets) <= 20 + 1 for page in pages)  # One more waits for another.

@@ -1,4 +1,4 @@
-"""Jira sandbox: rejections, control over HTTP, and real payloads."""
+"""Tests of the Jira sandbox over real HTTP: refusals, control endpoints, and payloads of a real Jira."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ DEVLAKE = (
 def send_request(
     sandbox: JiraSandbox, method: str, path: str, *, auth: Any = (EMAIL, TOKEN), **request: Any
 ) -> httpx2.Response:
+    """Serve the sandbox for one request and return its response."""
     with serve_in_thread(build_jira_app(sandbox)) as url, httpx2.Client(base_url=url, auth=auth) as http:
         return http.request(method, path, **request)
 
@@ -74,18 +75,19 @@ def test_search_without_fields_returns_only_ids() -> None:
     assert list(answer.json()["issues"][0]) == ["id"]
 
 
-def test_rejects_a_wrong_token() -> None:
+def test_rejects_an_invalid_page_token() -> None:
     asked_for = {"jql": "project = MCU", "nextPageToken": "bm9uc2Vuc2U="}
     assert send_request(make_sandbox(), "POST", "/rest/api/3/search/jql", json=asked_for).status_code == 400
 
 
 def test_old_search_is_gone_when_the_new_one_exists() -> None:
+    """And the reverse: without page tokens, the new search does not exist."""
     assert send_request(make_sandbox(), "GET", "/rest/api/3/search").status_code == 410
     assert send_request(make_sandbox(has_tokens=False), "POST", "/rest/api/3/search/jql").status_code == 404
 
 
 @pytest.mark.parametrize("auth", [None, (EMAIL, "wrong"), ("other@example.com", TOKEN)])
-def test_returns_the_current_user(auth: Any) -> None:
+def test_rejects_missing_or_wrong_credentials(auth: Any) -> None:
     assert send_request(make_sandbox(), "GET", "/rest/api/3/myself", auth=auth).status_code == 401
 
 
@@ -135,6 +137,7 @@ def load_rows(name: str) -> list[dict[str, Any]]:
 
 
 def make_real_sandbox() -> JiraSandbox:
+    """Make a sandbox whose data are payloads of a real Jira."""
     sandbox = make_sandbox(with_sample=False)
     desk = sandbox.data
     desk.add_project("EE", "Enterprise")

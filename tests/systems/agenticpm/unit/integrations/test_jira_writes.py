@@ -1,4 +1,4 @@
-"""Comments and moves in Jira, each found again by its reference, against the sandbox over real HTTP."""
+"""Tests of comments and moves in Jira, found again by reference, against the sandbox over real HTTP."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_rejects_an_unreachable_status_and_lists_the_reachable_ones() -> None:
 
 
 @pytest.mark.parametrize("faults", [Faults(failed_after=1.0), Faults(silent_after=1.0, silence_s=0.2)])
-def test_finds_an_effect_without_an_answer(faults: Faults) -> None:
+def test_finds_a_comment_and_a_move_whose_answers_were_lost(faults: Faults) -> None:
     sandbox = make_sandbox()
 
     async def ask(jira: JiraTracker) -> list[Any]:

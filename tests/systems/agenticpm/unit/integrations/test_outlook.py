@@ -1,4 +1,4 @@
-"""Outlook mailbox by Microsoft Graph, against the sandbox over real HTTP."""
+"""Tests of the Outlook mailbox, against its sandbox over real HTTP and against prepared responses."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ def call_mailbox(
     clock: Clock = SYSTEM_CLOCK,
     **credentials: Any,
 ) -> T:
+    """Return the result of `ask`, called with a mailbox of the sandbox over real HTTP."""
+
     async def run(url: str) -> T:
         values = {
             "mailbox": MAILBOX,
@@ -59,7 +61,7 @@ def call_mailbox(
 async def sync_all(
     mailbox: OutlookMailbox, checkpoint: str | None, known: dict[str, MailMessage]
 ) -> tuple[str, list[MailPage]]:
-    """Read to the end and apply the pages to `known`."""
+    """Read to the end and apply the pages to `known`. Return the checkpoint and the pages."""
     pages: list[MailPage] = []
     while not pages or pages[-1].has_more:
         page = await mailbox.fetch_messages(checkpoint)
@@ -87,7 +89,7 @@ def test_reads_pages_of_the_preferred_size() -> None:
     assert first.preview.startswith("MCU-3")
 
 
-def test_reports_new_changed_and_removed_mails() -> None:
+def test_reports_new_and_removed_mails() -> None:
     sandbox = OutlookSandbox()
 
     async def ask(box: OutlookMailbox) -> tuple[dict[str, MailMessage], MailPage]:
@@ -181,6 +183,7 @@ def test_any_edits_and_reads_end_with_the_current_inbox(steps: list[tuple[str, i
 
 
 def _apply_page(known: dict[str, MailMessage], page: MailPage) -> None:
+    """Apply one page to the known messages."""
     if page.is_reset:
         known.clear()
     for each in page.messages:
@@ -257,22 +260,22 @@ def test_rate_limited_sign_in_reports_a_bounded_retry_time(header: str, pause: f
     assert get_sign_in_error(httpx2.Response(429, headers={"retry-after": header})).retry_after_s == pause
 
 
-def test_stops_reading_an_endless_sign_in_response(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(external_client, "BODY_BYTES_MAX", 1000)
+def test_rejects_a_sign_in_response_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(external_client, "MAX_BODY_BYTES", 1000)
     body = b" " * 1000 + b'{"access_token": "t", "expires_in": 3600}'
     assert "larger than 1000 bytes" in get_sign_in_error(httpx2.Response(200, content=body)).message
 
 
 @pytest.mark.parametrize("answer", [httpx2.Response(200, text="<html>"), httpx2.Response(200, json={})])
-def test_names_an_invalid_sign_in_response(answer: httpx2.Response) -> None:
+def test_invalid_sign_in_response_is_reported(answer: httpx2.Response) -> None:
     assert "Invalid response from Outlook's sign-in" in get_sign_in_error(answer).message
 
 
-def test_missing_tenant_points_to_the_integration() -> None:
+def test_error_for_an_unknown_tenant_says_what_to_fix() -> None:
     assert "fix tenant" in get_sign_in_error(httpx2.Response(404)).message
 
 
-def test_health_tells_readable_and_unreadable_mailboxes_apart() -> None:
+def test_health_distinguishes_readable_and_unreadable_mailboxes() -> None:
     assert call_mailbox(lambda box: box.check_health(), OutlookSandbox(access_token=TOKEN)).is_ok
     assert not call_mailbox(lambda box: box.check_health(), OutlookSandbox(access_token="other")).is_ok
     assert not call_mailbox(lambda box: box.check_health(), OutlookSandbox(mailbox="other@example.com")).is_ok
@@ -328,7 +331,10 @@ GOOD = {
 def read_with_response(
     status: int, body: Any, checkpoint: str | None = None, path: str = "/{rest:path}"
 ) -> Any:
-    """Read the mailbox with one response; `{here}` in a text is the service's own address."""
+    """Read one page of the mailbox from a service with this response.
+
+    `{here}` in a text is the service's own address.
+    """
 
     async def answer(request: Request) -> Response:
         if isinstance(body, str) or body is None:
@@ -395,7 +401,7 @@ INVALID: list[tuple[int, Any, str]] = [
 
 
 @pytest.mark.parametrize(("status", "body", "message"), INVALID)
-def test_names_an_invalid_response(status: int, body: Any, message: str) -> None:
+def test_invalid_response_fails_with_its_reason(status: int, body: Any, message: str) -> None:
     with pytest.raises(ExternalServiceFailed) as failed:
         read_with_response(status, body)
     assert message in failed.value.message
@@ -410,6 +416,7 @@ def test_empty_checkpoint_means_no_checkpoint() -> None:
     "change", [{"isRead": True}, {"subject": "s2"}, {"from": None, "bodyPreview": ""}, {}]
 )
 def test_ignores_partial_mails(change: dict[str, Any]) -> None:
+    """An entry without a received time is a changed mail, not a new one."""
     page = read_with_response(200, {"value": [{"id": "m", **change}, GOOD], LINK: OWN})
     assert [each.subject for each in page.messages] == ["s"]
 
@@ -436,6 +443,7 @@ def test_does_not_follow_a_checkpoint_to_another_host(checkpoint: str) -> None:
 
 @pytest.mark.parametrize(("status", "code"), [(404, "ErrorItemNotFound"), (400, "BadRequest"), (400, None)])
 def test_other_refusals_cause_no_reset(status: int, code: str | None) -> None:
+    """They fail, because only an expired link starts from the beginning."""
     body: Any = "<html>" if code is None else {"error": {"code": code}}
     with pytest.raises(ExternalServiceFailed, match=f"refused the link of the checkpoint with {status}"):
         read_with_response(status, body, OWN)

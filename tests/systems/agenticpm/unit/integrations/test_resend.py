@@ -1,4 +1,7 @@
-"""Resend mailer, against the sandbox over real HTTP."""
+"""Tests of the Resend mailer against its sandbox over HTTP: idempotency keys, refusals, lost answers.
+
+The last test uses prepared responses instead of the sandbox.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +38,11 @@ def call_mailer(
     key: str = KEY,
     sender: str = SENDER,
 ) -> T:
+    """Return the result of `ask`, called with a mailer of the sandbox over real HTTP.
+
+    `key` is the API key.
+    """
+
     async def run(url: str) -> T:
         headers = {"authorization": f"Bearer {key}"} if key else {}
         async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=1.0) as http:
@@ -52,7 +60,7 @@ def send_failing(
     key: str = KEY,
     idempotency: str = "k-1",
 ) -> Any:
-    """Send a mail that fails, and return its error."""
+    """Send a mail that fails with this error, and return the error. `idempotency` is the idempotency key."""
 
     async def ask(mailer: ResendMailer) -> HoldfastError:
         with pytest.raises(error) as raised:
@@ -111,6 +119,7 @@ def test_rejects_another_mail_under_the_same_key() -> None:
 
 
 def test_unverified_domain_is_refused_permanently_and_a_bad_key_temporarily() -> None:
+    """An operator can fix the API key, so the mail is retried."""
     sandbox = ResendSandbox(api_key=KEY, domain="example.org")
     assert send_failing(ExternalServiceRefused, sandbox).code == "validation_error"
     bad = send_failing(ExternalServiceFailed, sandbox, key="re_other")
@@ -120,7 +129,7 @@ def test_unverified_domain_is_refused_permanently_and_a_bad_key_temporarily() ->
     assert sandbox.ledger == []
 
 
-def test_rejects_a_mail_without_recipients() -> None:
+def test_rejects_a_mail_to_an_invalid_address() -> None:
     assert (
         send_failing(
             ExternalServiceRefused, ResendSandbox(), OutgoingMail(to=("nobody",), subject="s", text="t")
@@ -185,7 +194,7 @@ def check_health(sandbox: ResendSandbox, key: str = KEY) -> Health:
     return call_mailer(lambda mailer: mailer.check_health(), sandbox, key=key)
 
 
-def test_health_tells_full_sending_only_and_bad_keys_apart() -> None:
+def test_health_distinguishes_full_send_only_and_invalid_keys() -> None:
     assert check_health(ResendSandbox(api_key=KEY)).is_ok
     assert (
         check_health(ResendSandbox(api_key=KEY, sends_only=True)).detail
@@ -213,7 +222,7 @@ INVALID: list[tuple[int, Any, str, bool]] = [
 
 
 @pytest.mark.parametrize(("status", "body", "message", "may_be_done"), INVALID)
-def test_names_an_invalid_response_and_says_whether_the_mail_may_be_sent(
+def test_invalid_response_error_says_whether_the_mail_may_have_been_sent(
     status: int, body: Any, message: str, may_be_done: bool
 ) -> None:
     async def answer(request: Request) -> Response:

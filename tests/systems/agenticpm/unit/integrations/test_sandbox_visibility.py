@@ -1,4 +1,4 @@
-"""Visibility of a sandbox in the list, the check and the agent's state, from any process."""
+"""Tests of how people see a sandbox or a missing tracker: state, health check, agent state and events."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ JIRA = {"base_url": "https://acme.atlassian.net/", "email": "bot@acme.example", 
 def run_with_sandbox(
     story: Callable[[Stores, str], Awaitable[None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Record a Jira sandbox as the loop does, then run the story as another process with `api`'s rights."""
     monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")
 
     async def on_stores(url: str) -> None:
@@ -62,9 +63,11 @@ def test_another_process_sees_and_checks_the_sandbox_of_the_loop(
     run_with_sandbox(story, tmp_path, monkeypatch)
 
 
-def test_credentials_replace_the_sandbox_and_a_deactivated_one_says_how_to_return(
+def test_stored_credentials_replace_the_sandbox_even_when_deactivated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The state of a deactivated integration says how to switch it on."""
+
     async def story(stores: Stores, _: str) -> None:
         put = await integration_settings.put_credentials(stores, open_cipher(), "jira", JIRA)
         assert put.speaks_to == "https://acme.atlassian.net" and "refused when they are due" in put.says
@@ -84,15 +87,15 @@ def test_loop_removes_its_record_when_no_sandbox_is_used_any_more(
     run_with_sandbox(story, tmp_path, monkeypatch)
     monkeypatch.setenv(VARIABLE, "http://127.0.0.1:9")
 
-    async def later(play: Harness) -> None:
-        loop = play.stores.for_component("loop")
+    async def later(harness: Harness) -> None:
+        loop = harness.stores.for_component("loop")
         await integration_settings.record_sandboxes(loop)
         monkeypatch.delenv(VARIABLE)
         await integration_settings.record_sandboxes(loop)
         assert await integration_settings.load_recorded_sandboxes(loop) == {}
         with pytest.raises(InvalidRequest, match="Only the agent sets"):
-            await agent_settings.put(play.stores, "stand_ins", {})
-        assert sorted(each.key for each in await agent_settings.list_settings(play.stores)) == sorted(
+            await agent_settings.put(harness.stores, "stand_ins", {})
+        assert sorted(each.key for each in await agent_settings.list_settings(harness.stores)) == sorted(
             agent_settings.PARSERS
         )
 
@@ -100,20 +103,20 @@ def test_loop_removes_its_record_when_no_sandbox_is_used_any_more(
 
 
 def test_reports_a_deactivated_tracker_once_a_day_and_in_each_heartbeat() -> None:
-    async def story(play: Harness) -> None:
-        project = await play.create_project()
-        await play.run_cycle()
-        del play.clients.configured[Integration.jira]
+    async def story(harness: Harness) -> None:
+        project = await harness.create_project()
+        await harness.run_cycle()
+        del harness.clients.configured[Integration.jira]
         for _ in range(3):
-            assert (await play.run_cycle()).errors == ["tracker"]
-        assert len(await play.events(project, "error")) == 1
-        good, *bad = await play.events(project, "heartbeat")
+            assert (await harness.run_cycle()).errors == ["tracker"]
+        assert len(await harness.events(project, "error")) == 1
+        good, *bad = await harness.events(project, "heartbeat")
         assert good.severity == "info"
         assert {each.severity for each in bad} == {"warning"}
         assert all(each.summary.endswith("failed: tracker") for each in bad)
-        assert "tracker of Member profile" in (await load_agent_state(play.stores)).says
-        play.clock.advance(24 * 3600)
-        await play.run_cycle()
-        assert len(await play.events(project, "error")) == 2
+        assert "tracker of Member profile" in (await load_agent_state(harness.stores)).says
+        harness.clock.advance(24 * 3600)
+        await harness.run_cycle()
+        assert len(await harness.events(project, "error")) == 2
 
     run_story(story)

@@ -1,4 +1,4 @@
-"""Settings of the agent: the document's defaults, validation, and working hours across clock changes."""
+"""Tests of the agent's settings on stores in memory, and of working hours across clock changes."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ SYDNEY = ZoneInfo("Australia/Sydney")
 
 
 def run_story(story: Callable[[Stores], Awaitable[R]]) -> R:
+    """Run the story with stores in memory and return its result."""
+
     async def run() -> R:
         async with open_memory_stores(SYSTEM) as stores:
             await provision(stores, SYSTEM)
@@ -39,10 +41,12 @@ def run_story(story: Callable[[Stores], Awaitable[R]]) -> R:
 def make_settings(
     start: str = "08:00", end: str = "18:00", timezone: str = "Australia/Sydney"
 ) -> AgentSettings:
+    """Make settings with these working hours."""
     return AgentSettings.from_values({"working_hours": {"start": start, "end": end, "timezone": timezone}})
 
 
 def at_sydney(*moment: int, fold: int = 0) -> datetime:
+    """Return a local time of Sydney in UTC."""
     return datetime(*moment, tzinfo=SYDNEY, fold=fold).astimezone(UTC)  # type: ignore[arg-type,misc]
 
 
@@ -187,7 +191,7 @@ def test_missing_time_zone_data_names_the_package_to_install(monkeypatch: pytest
 # --- working hours ------------------------------------------------------------------------------------------
 
 
-def test_hours_include_their_first_minute_and_exclude_their_last() -> None:
+def test_hours_include_their_start_and_exclude_their_end() -> None:
     at = [(7, 59, 59), (8, 0, 0), (17, 59, 59), (18, 0, 0)]
     assert [is_working_hours(make_settings(), at_sydney(2026, 2, 4, *each)) for each in at] == [
         False,

@@ -1,4 +1,4 @@
-"""Versions of artefacts: updates, stale versions, undo and redo, and contents too large for an item."""
+"""Tests of artefact versions on stores in memory: updates, stale versions, undo and redo, large contents."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from agenticpm.domain.contents import ArtefactType
 from agenticpm.model import artefacts, patterns
 from agenticpm.model.artefacts import (
-    CONTENTS_BYTES_MAX,
-    EVENT_BYTES_MAX,
+    MAX_CONTENTS_BYTES,
+    MAX_EVENT_BYTES,
     build_update,
     load_content,
     load_previous,
@@ -23,7 +23,7 @@ from agenticpm.model.artefacts import (
 from agenticpm.model.entities import Artefact, Event, ProjectId
 from holdfast import Stores
 from holdfast.core.errors import Conflict, InvalidRequest, NotFound, ObjectDamaged, TransactionCancelled
-from holdfast.core.limits import ITEM_BYTES_MAX
+from holdfast.core.limits import MAX_ITEM_BYTES
 from holdfast.operations.values import item_size
 from tests.systems.agenticpm.unit.writers.sample_contents import (
     BACKLOG_SUMMARY,
@@ -43,6 +43,7 @@ MISSING_PROJECT = ProjectId("00000000-0000-4000-8000-000000000000")
 
 
 async def get_item(stores: Stores, type: ArtefactType = RAID) -> Artefact | None:
+    """Return the stored artefact, or None."""
     return await stores.run(patterns.artefact(PROJECT, type))
 
 
@@ -52,7 +53,7 @@ async def list_events(stores: Stores) -> list[Event]:
 
 
 def make_large_raid_log(first: str, kib: int = 200) -> dict[str, Any]:
-    """Build a RAID log of the given size in KiB."""
+    """Make a RAID log of about this many KiB; `first` is the title of its items."""
     return make_raid_log(*(f"R{each:03}" for each in range(1, kib + 1)), title=first, description="x" * 600)
 
 
@@ -325,7 +326,7 @@ def test_event_stays_small_for_many_differences() -> None:
         assert last.detail is not None
         assert last.detail["differences"] == 200
         assert 1 <= len(last.detail["first"]) <= 5
-        assert item_size(last.detail) <= EVENT_BYTES_MAX
+        assert item_size(last.detail) <= MAX_EVENT_BYTES
 
     run_story(story)
 
@@ -340,7 +341,7 @@ def test_moves_the_larger_content_to_an_object_when_both_do_not_fit() -> None:
         second = await update(stores, PROJECT, RAID, make_large_raid_log("second", 240), 1)
         assert set(second.content) == {"$object", "bytes"}
         assert second.previous_version == make_large_raid_log("first")
-        assert item_size(second.to_item()) < ITEM_BYTES_MAX
+        assert item_size(second.to_item()) < MAX_ITEM_BYTES
         assert await load_content(stores, second) == make_large_raid_log("second", 240)
         assert await load_previous(stores, second) == make_large_raid_log("first")
 
@@ -380,7 +381,7 @@ def test_undoes_and_restores_a_content_in_an_object() -> None:
 @pytest.mark.proves("AP-X18")
 def test_amounts_round_trip_through_an_object() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
-        state = DELIVERY_STATE | {"status_summary": "x" * CONTENTS_BYTES_MAX}
+        state = DELIVERY_STATE | {"status_summary": "x" * MAX_CONTENTS_BYTES}
         made = await update(stores, PROJECT, ArtefactType.delivery_state, state, 0)
         read = await load_content(stores, made)
         assert "$object" in made.content
@@ -407,6 +408,8 @@ def test_rejects_an_object_that_does_not_match_its_hash() -> None:
 
 @pytest.mark.proves("AP-X18")
 def test_ignores_an_object_without_an_item() -> None:
+    """An abandoned update leaves an object; the next update of the same content uses it."""
+
     async def story(stores: Stores, clock: ManualClock) -> None:
         abandoned = await build_update(stores, PROJECT, RAID, make_large_raid_log("first", 600), seen=None)
         assert await get_item(stores) is None
@@ -418,7 +421,7 @@ def test_ignores_an_object_without_an_item() -> None:
 
 
 @pytest.mark.parametrize("type", ArtefactType)
-def test_json_size_is_never_far_below_the_item_size(type: ArtefactType) -> None:
+def test_item_size_of_a_content_is_at_most_its_json_size(type: ArtefactType) -> None:
     content = CONTENTS[type]
     assert item_size(content) <= len(artefacts._ENCODER.encode(content))
-    assert CONTENTS_BYTES_MAX < ITEM_BYTES_MAX
+    assert MAX_CONTENTS_BYTES < MAX_ITEM_BYTES

@@ -1,6 +1,4 @@
-"""Daily budget: exact under contention, per day of the working hours' time zone, degrading in steps to
-rules.
-"""
+"""Tests of the daily budget on stores in memory: exact under contention, per local day, in levels."""
 
 from __future__ import annotations
 
@@ -38,6 +36,8 @@ class ManualClock:
 
 
 def run_story(act: Callable[[Stores, ManualClock], Awaitable[T]]) -> T:
+    """Run the function with stores in memory at an evening in Sydney, and return its result."""
+
     async def run() -> T:
         clock = ManualClock(EVENING.timestamp())
         async with open_memory_stores(SYSTEM, clock=clock) as stores:
@@ -53,6 +53,7 @@ async def get_level(stores: Stores) -> BudgetLevel:
 
 
 async def list_events(stores: Stores) -> list[Event]:
+    """Return the events of a reached ceiling."""
     return [
         each for each in await stores.all(patterns.recent_events()) if each.event_type == "budget_reached"
     ]
@@ -179,6 +180,8 @@ def test_level_decides_the_writer(level: BudgetLevel, type: ArtefactType, chosen
 
 
 class FakeWriter:
+    """A writer that must not be called."""
+
     def __init__(self, name: str) -> None:
         self.name = name
 

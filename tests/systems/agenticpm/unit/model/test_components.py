@@ -1,4 +1,4 @@
-"""Components: each runs with its own rights only, and the declaration passes its own checks."""
+"""Tests of the components' rights, and of the declaration by the commands `check` and `retention`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 from mcp import Client
 
 from agenticpm.domain.contents import ArtefactType
-from agenticpm.model import artefacts, escalations, patterns
+from agenticpm.model import artefacts, patterns
 from agenticpm.model.entities import ActionType, EventType, Integration, Option
 from agenticpm.model.events import build_event_writes, get_now
 from agenticpm.model.patterns import ACTION_QUEUE
 from agenticpm.system import SYSTEM
-from agenticpm.workers import actions
+from agenticpm.workers import actions, escalations
 from holdfast import Pattern, Stores
 from holdfast.cli import main
 from holdfast.core.errors import ComponentRefused
@@ -30,10 +30,11 @@ PROJECTS = {patterns.create_project, patterns.change_project, patterns.change_st
 
 
 def list_writes(name: str) -> set[Pattern[..., Any]]:
+    """Return the write patterns of a component."""
     return set(SYSTEM.get_component(name).writes)
 
 
-def test_lists_the_components() -> None:
+def test_system_has_four_components() -> None:
     assert tuple(each.name for each in SYSTEM.components) == COMPONENTS
 
 
@@ -57,11 +58,13 @@ def test_agent_writes_nothing_and_reads_no_credentials() -> None:
 
 
 def test_refuses_forbidden_operations_before_anything_happens() -> None:
+    """No item changes and no mail is sent."""
+
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         stores = harness.stores
         await stores.transact(
-            *actions.hold(
+            *actions.build_hold(
                 stores,
                 project.id,
                 ActionType.email_sent,

@@ -1,4 +1,4 @@
-"""Escalations: created, decided once with the decision log, expired, superseded, and listed by time."""
+"""Tests of escalations on stores in memory: creation, decision with the log, expiry, superseding, lists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from agenticpm.domain.contents import ArtefactType
 from agenticpm.model import artefacts, patterns
 from agenticpm.model.entities import Artefact, Escalation, EscalationStatus, Event, ProjectId
-from agenticpm.model.escalations import MAX_ATTEMPTS, build_escalation, decide, expire_due, list_of_project
+from agenticpm.workers.escalations import MAX_ATTEMPTS, build_escalation, decide, expire_due, list_of_project
 from holdfast import Stores
 from holdfast.core.errors import Conflict, InvalidRequest, NotFound, RetryLater, TransactionCancelled
 from tests.systems.agenticpm.unit.workers.sample_questions import OPTIONS, create_escalation
@@ -35,6 +35,7 @@ async def reload_escalation(stores: Stores, asked: Escalation) -> Escalation:
 
 
 async def list_in_status(stores: Stores, status: EscalationStatus) -> list[str]:
+    """Return the ids of the escalations of all projects in a status."""
     return [each.id for each in (await stores.all(patterns.escalations_in(status))).items]
 
 
@@ -43,11 +44,13 @@ async def get_decision_log(stores: Stores) -> Artefact | None:
 
 
 async def list_decisions(stores: Stores) -> list[dict[str, Any]]:
+    """Return the entries of the decision log."""
     log = await get_decision_log(stores)
     return [] if log is None else list((await artefacts.load_content(stores, log))["decisions"])
 
 
 async def list_events(stores: Stores, type: str) -> list[Event]:
+    """Return the project's events of this type, newest first."""
     found = (await stores.all(patterns.project_events(PROJECT))).items
     return [each for each in found if each.event_type == type]
 
@@ -100,7 +103,7 @@ def test_stores_an_escalation_as_the_document_defines_it() -> None:
         ({"expires_at": STARTED_AT}, "expected a future time"),
     ],
 )
-def test_rejects_an_undecidable_escalation(changes: dict[str, Any], why: str) -> None:
+def test_rejects_an_invalid_escalation(changes: dict[str, Any], why: str) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         with pytest.raises(InvalidRequest, match=why):
             await create_escalation(stores, **changes)
@@ -321,6 +324,8 @@ def test_escalation_stays_pending_when_the_log_is_always_contended(
 
 
 def test_rejects_an_unknown_option() -> None:
+    """Also a decision without the person who made it. Nothing changes."""
+
     async def story(stores: Stores, clock: ManualClock) -> None:
         question = await create_escalation(stores)
         with pytest.raises(InvalidRequest, match=r"Invalid decision 'delay'.*: expected one of Delay, Rush"):

@@ -1,4 +1,4 @@
-"""Load of AgenticPM, the costs its document states, and the corrected costs."""
+"""Tests of the load model: volumes, hot partitions, and the document's stated costs with corrections."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ ALL_DAY = AgentSettings.from_values({"working_hours": {"start": "00:00", "end": 
 
 @pytest.fixture(scope="module")
 def comparison() -> StatedCostComparison:
+    """Compare the document's stated costs with the computed ones."""
     return compare_stated_costs(STATED_COSTS, load_price_list())
 
 
 @pytest.fixture(scope="module")
 def found() -> list[Finding]:
-    """Check the design on empty tables: the cost of a write is the same there."""
+    """Run the design check on empty tables: the cost of a write is the same there."""
     return asyncio.run(check_design(replace(SYSTEM, sample=None)))
 
 
@@ -37,6 +38,7 @@ def find_cost(comparison: StatedCostComparison, name: str) -> ComparedCost:
 
 
 def find_size(name: str) -> tuple[float, float]:
+    """Return the stated and the corrected bytes of a line."""
     return next((each.stated_bytes, each.corrected_bytes) for each in STATED_COSTS.sizes if each.name == name)
 
 
@@ -53,7 +55,7 @@ def test_transactions_run_only_patterns_of_the_system() -> None:
 
 
 @pytest.mark.proves("AP-X10")
-def test_heartbeats_follow_from_the_interval_and_the_working_hours() -> None:
+def test_cycles_follow_from_the_interval_and_the_working_hours() -> None:
     assert load.count_cycles_per_month(DEFAULT) == 10 * 4 * 30
     assert load.count_cycles_per_month(ALL_DAY) == 2880
     assert load.count_cycles_per_month(AgentSettings.from_values({"polling_interval_minutes": 5})) == 3 * 1200
@@ -110,7 +112,7 @@ def test_global_feed_is_near_the_limit_at_ten_thousand_and_the_remedy_is_shardin
 
 
 @pytest.mark.proves("AP-X5")
-def test_events_of_the_documents_size_exceed_the_daily_feed(
+def test_events_of_the_documents_size_exceed_a_key_of_the_daily_index(
     found: list[Finding],
 ) -> None:
     at_ours, at_theirs = [
@@ -126,7 +128,7 @@ def test_events_of_the_documents_size_exceed_the_daily_feed(
     assert f"would take {a_second:,.0f} of 1,000 write units" in at_theirs
 
 
-def test_no_other_load_is_an_error(found: list[Finding]) -> None:
+def test_design_check_reports_no_error(found: list[Finding]) -> None:
     assert [each for each in found if each.severity == "error"] == []
 
 
@@ -202,6 +204,7 @@ def test_recovery_is_billed_without_the_index_that_the_document_includes(
 
 
 def test_the_corrected_lines_follow_the_settings() -> None:
+    """Polling all day costs at least as much in every line."""
     often = {each.name: each.corrected for each in build_stated_costs(ALL_DAY).costs}
 
     assert all(often[each.name] >= each.corrected for each in STATED_COSTS.costs)
@@ -222,7 +225,8 @@ def test_the_sizes_of_the_document_follow_from_its_numbers(comparison: StatedCos
 
 
 @pytest.mark.proves("AP-X2")
-def test_artefacts_are_96_kb_a_project_and_not_each() -> None:
+def test_artefacts_of_a_project_are_96_kb_where_the_document_states_100() -> None:
+    """The document says 100 KB per artefact, but its calculation is for four artefacts in two versions."""
     assert find_size("Artefacts") == (100 * KB, 96 * KB)
 
 

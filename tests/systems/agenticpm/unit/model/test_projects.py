@@ -1,4 +1,4 @@
-"""Projects: creation, changes, validation, and what each writes."""
+"""Tests of projects on stores in memory: creation, changes, validation, and the items and events written."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ class ManualClock:
 
 
 def run_story(story: Callable[[Stores], Awaitable[R]], clock: ManualClock | None = None) -> R:
+    """Run the story with stores in memory and return its result."""
+
     async def run() -> R:
         async with open_memory_stores(SYSTEM, clock=clock or ManualClock()) as stores:
             await provision(stores, SYSTEM)
@@ -62,7 +64,7 @@ async def get_item(stores: Stores, project: Project) -> dict[str, Any]:
 
 
 def run_before_next_write(stores: Stores, rival: Callable[[], Awaitable[Any]]) -> None:
-    """Run a rival's write after the next caller's read and before its write."""
+    """Run a rival's write after the next caller's reads and before its transaction."""
     written = stores.transact
 
     async def transact(*writes: Write[Any], token: str | None = None) -> None:
@@ -126,7 +128,9 @@ def test_rejects_invalid_values_and_lists_the_valid_ones(wrong: dict[str, Any], 
 @pytest.mark.parametrize(
     "config", [{"a": "x" * 500_000}, {"a": float("nan")}, {"a": "\ud800"}, {"a": 10**40 + 1}]
 )
-def test_rejects_a_configuration_too_large_for_an_item(config: dict[str, Any]) -> None:
+def test_rejects_an_unknown_configuration_field_with_any_value(config: dict[str, Any]) -> None:
+    """The values could not be stored either."""
+
     async def story(stores: Stores) -> int:
         with pytest.raises(InvalidRequest):
             await create_project(stores, config=config)
@@ -252,6 +256,7 @@ def test_no_concurrent_change_is_silently_lost() -> None:
 
 @pytest.mark.proves("AP-48")
 def test_archived_project_keeps_everything_and_can_be_restored() -> None:
+    """Its events expire as usual."""
     clock = ManualClock()
 
     async def story(stores: Stores) -> tuple[list[int], ProjectStatus, list[str]]:
@@ -312,6 +317,8 @@ def test_reports_a_missing_project() -> None:
 
 
 def test_tracker_project_is_managed_only_once() -> None:
+    """An archived project does not count, and cannot return while another watches its tickets."""
+
     async def story(stores: Stores) -> None:
         first = await create_project(stores)
         with pytest.raises(Conflict, match=f"Member profile .{first.id}, active. already watches"):
@@ -350,7 +357,7 @@ def test_tracker_project_is_managed_only_once() -> None:
         ({"thresholds": {"stale_working_days": "soon"}}, "config.thresholds.stale_working_days"),
     ],
 )
-def test_rejects_an_ineffective_configuration(config: dict[str, Any], message: str) -> None:
+def test_rejects_an_invalid_configuration_and_keeps_the_old_one(config: dict[str, Any], message: str) -> None:
     async def story(stores: Stores) -> dict[str, Any]:
         with pytest.raises(InvalidRequest, match=re.escape(message)):
             await create_project(stores, config=config)

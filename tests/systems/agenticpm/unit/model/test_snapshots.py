@@ -1,4 +1,4 @@
-"""Snapshots of a tracker: stored under the hash of their content, and found again or treated as lost."""
+"""Tests of snapshots and checkpoints on the loop harness: stored by hash, lost, and rebuilt from events."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
 
 
 async def load_snapshot(harness: Harness, project: Project, sha256: str | None) -> Snapshot | None:
+    """Load the snapshot that a checkpoint with this value points to."""
     return await snapshots.load_snapshot(
         harness.stores, project, SeenCheckpoint(project.id, "jira", "snapshot", sha256)
     )
@@ -50,11 +51,11 @@ def test_checkpoint_moves_only_from_the_value_that_was_read() -> None:
         project = await harness.create_project()
         mark = await snapshots.read_checkpoint(harness.stores, project.id, "jira", "last_sync")
         assert mark.value is None
-        await harness.stores.run(mark.advance(harness.stores, "5"))
+        await harness.stores.run(mark.build_write(harness.stores, "5"))
         for stale in (mark, mark.with_value("4")):
             with pytest.raises(ConditionFailed):
-                await harness.stores.run(stale.advance(harness.stores, "6"))
-        await harness.stores.run(mark.with_value("5").advance(harness.stores, "6"))
+                await harness.stores.run(stale.build_write(harness.stores, "6"))
+        await harness.stores.run(mark.with_value("5").build_write(harness.stores, "6"))
         assert (await snapshots.read_checkpoint(harness.stores, project.id, "jira", "last_sync")).value == "6"
         assert mark.with_value(None) == mark
 
@@ -72,7 +73,7 @@ def test_checkpoint_times_have_one_width_and_round_trip() -> None:
     run_story(story)
 
 
-def test_nothing_is_reported_before_the_first_read() -> None:
+def test_rebuilt_snapshot_is_empty_before_the_first_read() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         assert await snapshots.rebuild_from_events(harness.stores, project) == snapshots.build_empty_snapshot(
@@ -82,11 +83,11 @@ def test_nothing_is_reported_before_the_first_read() -> None:
     run_story(story)
 
 
-def test_finds_earlier_reports_in_the_events() -> None:
+def test_rebuilds_the_flags_from_the_signal_events() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         mark = await snapshots.read_checkpoint(harness.stores, project.id, "jira", "snapshot")
-        await harness.stores.run(mark.advance(harness.stores, "0" * 64))
+        await harness.stores.run(mark.build_write(harness.stores, "0" * 64))
         for kind, subject, severity in (
             ("blocked", "MCU-1", "warning"),
             ("blocked", "MCU-2", "warning"),

@@ -1,5 +1,4 @@
-"""Harness for tests of the agent: fake integrations that fail on demand, real stores in memory, a manual
-clock.
+"""Harness for tests of the agent: stores in memory, fake integrations that fail on demand, a manual clock.
 
 Each component runs with its own rights.
 """
@@ -64,10 +63,12 @@ async def do_nothing() -> None:
 
 @dataclass
 class FakeTracker:
-    """Tracker with a log of changes, served page by page. A checkpoint is an index into the log.
+    """A tracker with a log of changes, served page by page. A checkpoint is an index into the log.
 
     Effects go into the ledger. `fails` is raised instead of an answer, `fails_after` after an effect;
-    `fails_at` is the number of the read that fails.
+    `fails_at` is the number of the read that fails. With `is_stuck`, the checkpoint never advances; with
+    `is_reset`, the next read starts from the beginning. `checkpoints` are those of all reads; `on_fetch` is
+    called in each.
     """
 
     clock: ManualClock
@@ -102,6 +103,7 @@ class FakeTracker:
         return ticket
 
     def block(self, key: str) -> None:
+        """Flag the ticket as blocked, with the field change; create it if needed."""
         change = FieldChange(
             id=f"{key}/{len(self.log)}",
             ticket=key,
@@ -119,6 +121,7 @@ class FakeTracker:
         return self.planned
 
     async def fetch_changes(self, project_key: str, checkpoint: str | None) -> SyncPage:
+        """Record the checkpoint, fail if configured, and return the page of the log after it."""
         self.checkpoints.append(checkpoint)
         await self.on_fetch()
         self._raise_if_failing()
@@ -151,11 +154,13 @@ class FakeTracker:
         return self._find("move", reference)
 
     def _find(self, what: str, reference: str) -> dict[str, Any] | None:
+        """Return the outcome of the effect with this reference, or None."""
         self._raise_if_failing()
         found = [each for each in self.ledger if (each["what"], each["reference"]) == (what, reference)]
         return {"number": self.ledger.index(found[0])} if found else None
 
     def _apply(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """Add an effect to the ledger and return its outcome."""
         self._raise_if_failing()
         self.ledger.append(entry)
         if self.fails_after is not None:
@@ -163,12 +168,18 @@ class FakeTracker:
         return {"number": len(self.ledger) - 1}
 
     def _raise_if_failing(self) -> None:
+        """Raise `fails` if it is set."""
         if self.fails is not None:
             raise self.fails
 
 
 @dataclass
 class FakeMailbox:
+    """A mailbox served page by page.
+
+    A checkpoint is an index into `mails`; `fails_at` is the read that fails.
+    """
+
     clock: ManualClock
     page_size: int = 50
     mails: list[MailMessage] = field(default_factory=list)
@@ -176,6 +187,7 @@ class FakeMailbox:
     checkpoints: list[str | None] = field(default_factory=list)
 
     def receive(self, subject: str) -> None:
+        """Add a mail that arrives now."""
         at = get_now(self.clock)
         self.mails.append(MailMessage(id=f"mail-{len(self.mails) + 1}", subject=subject, received_at=at))
 
@@ -228,6 +240,8 @@ class FakeClients(IntegrationClients):
 
 @dataclass
 class Harness:
+    """The stores, clock and fakes of one story, and functions that run the agent and read its results."""
+
     stores: Stores
     clock: ManualClock
     tracker: FakeTracker
@@ -236,6 +250,7 @@ class Harness:
     clients: FakeClients
 
     async def create_project(self, **given: Any) -> Project:
+        """Create a tactical Jira project with the rights of `api`; `given` overrides its fields."""
         wanted: dict[str, Any] = {
             "name": "Member profile",
             "source": "jira",
@@ -245,23 +260,28 @@ class Harness:
         return await projects.create(self.stores.for_component("api"), **wanted | given)
 
     def make_loop(self, step: Step | None = None, rules: Writer | None = None) -> Loop:
+        """Make a loop with the rights of its component.
+
+        `step` is its step hook, `rules` replaces the rules writer.
+        """
         stores = self.stores.for_component("loop")
         more = {} if step is None else {"on_step": step}
         return Loop(stores, self.clients, Writers(stores, rules=rules), **more)
 
     async def run_turn(self, loop: Loop | None = None) -> TickResult:
-        """Advance the clock by one interval and run a turn."""
+        """Advance the clock by one polling interval and run one tick of the loop."""
         self.clock.advance(INTERVAL_S)
         return await (loop or self.make_loop()).tick()
 
     async def run_cycle(self, loop: Loop | None = None) -> CycleReport:
-        """Run a turn in which exactly one project is due."""
+        """Run a turn in which exactly one project is due, and return its cycle."""
         turn = await self.run_turn(loop)
         assert turn.skip_reason is None, turn.skip_reason
         (cycle,) = turn.cycles
         return cycle
 
     async def execute(self) -> actions.ExecutionReport:
+        """Execute the due actions once, with the rights of the executor."""
         return await actions.execute_due(self.stores.for_component("executor"), self.clients)
 
     # --- results --------------------------------------------------------------------------------------------
@@ -272,18 +292,22 @@ class Harness:
         return [each for each in reversed(found.items) if each.event_type == type]
 
     async def signals(self, project: Project) -> list[str]:
+        """Return the keys of the project's reported signals, oldest first."""
         details = [each.detail or {} for each in await self.events(project, "signal_detected")]
         return [f"{each['signal']}:{each['subject']}" for each in details]
 
     async def actions(self, project: Project | None) -> Sequence[Action]:
+        """Return the project's actions, newest first; with None, those without a project."""
         return (
             await self.stores.all(patterns.project_actions(None if project is None else project.id))
         ).items
 
     async def escalations(self, project: Project) -> Sequence[Escalation]:
+        """Return the project's escalations, by id."""
         return (await self.stores.all(patterns.project_escalations(project.id))).items
 
     async def checkpoint(self, project: Project, integration: str, key: str) -> str | None:
+        """Return the value of a checkpoint, or None."""
         found = await self.stores.run(patterns.checkpoint(project.id, integration, key))
         return None if found is None else found.checkpoint_value
 
@@ -298,6 +322,11 @@ Story = Callable[[Harness], Awaitable[None]]
 
 
 def run_story(story: Story) -> None:
+    """Run the story on a working morning in Sydney, with stores in memory and faked services.
+
+    The faked services are Jira, Outlook and Resend.
+    """
+
     async def on_stores() -> None:
         clock = ManualClock()
         async with open_memory_stores(SYSTEM, clock=clock) as stores:

@@ -1,11 +1,11 @@
-"""Sample escalation for the tests."""
+"""A function that creates a sample escalation with two options, for tests."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from agenticpm.model.entities import Escalation, Option, ProjectId
-from agenticpm.model.escalations import build_escalation
+from agenticpm.workers.escalations import build_escalation
 from holdfast import Stores
 from tests.systems.agenticpm.unit.writers.sample_contents import PROJECT
 
@@ -16,6 +16,7 @@ OPTIONS = (
 
 
 async def create_escalation(stores: Stores, project_id: ProjectId = PROJECT, **changes: Any) -> Escalation:
+    """Create the sample escalation and return it; `changes` override its fields."""
     question: dict[str, Any] = {
         "title": "Beta launch is at risk",
         "context": {"milestone": "Beta launch", "days_late": 21},

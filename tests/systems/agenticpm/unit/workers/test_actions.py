@@ -1,4 +1,4 @@
-"""Actions: held, reviewed by people, then executed once when due, or refused."""
+"""Tests of actions on the loop harness: held, reviewed by people, executed once when due, or refused."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def hold_action(
     stores = harness.stores.for_component("loop")
     type = ActionType.email_sent if detail["kind"] == MAIL else ActionType.jira_update
     id = None if project is None else project.id
-    await stores.transact(*actions.hold(stores, id, type, "Ask", detail, hold_s=HOLD_S))
+    await stores.transact(*actions.build_hold(stores, id, type, "Ask", detail, hold_s=HOLD_S))
     return (await harness.actions(project))[0]
 
 
@@ -47,6 +47,7 @@ async def reload_action(harness: Harness, project: Project | None, action: Actio
 
 
 async def list_due(harness: Harness) -> list[str]:
+    """Return the ids of the due actions of all projects."""
     found = await harness.stores.all(ACTION_QUEUE.due(get_now(harness.clock), 100))
     return [each.id for each in found]
 
@@ -161,7 +162,9 @@ def test_does_not_repeat_a_possibly_sent_mail_after_its_key_expired() -> None:
     run_story(story)
 
 
-def test_sent_mail_stays_sent_when_its_retry_is_refused() -> None:
+def test_possibly_sent_mail_is_not_sent_again_after_a_refused_retry() -> None:
+    """A person reopens it after its key has expired: its outcome is unknown."""
+
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         action = await hold_action(harness, project)
@@ -188,6 +191,8 @@ def test_sent_mail_stays_sent_when_its_retry_is_refused() -> None:
 
 @pytest.mark.proves("AP-23")
 def test_does_not_repeat_an_action_after_the_table_is_restored() -> None:
+    """The comment is found in the tracker; the mail is refused until a person reopens it."""
+
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         mail, comment = (
@@ -369,7 +374,7 @@ def test_unconfigured_integration_does_not_block_other_actions() -> None:
     ],
     ids=str,
 )
-def test_refuses_an_unknown_kind_of_action_permanently(detail: dict[str, Any]) -> None:
+def test_refuses_an_unknown_or_incomplete_action_permanently(detail: dict[str, Any]) -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         action = await hold_action(harness, project, detail)
@@ -386,6 +391,8 @@ def test_refuses_an_unknown_kind_of_action_permanently(detail: dict[str, Any]) -
 
 
 def test_precedents_are_the_last_outcomes_of_the_same_kind() -> None:
+    """`today` counts all actions of the last day, and those of the caller's transaction."""
+
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         done, stopped = await hold_action(harness, project), await hold_action(harness, project)

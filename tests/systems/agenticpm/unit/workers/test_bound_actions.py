@@ -1,4 +1,4 @@
-"""Actions bound to the site they were held for: nothing is sent if the integration now points elsewhere."""
+"""Tests of actions bound to a site, against sandboxes over HTTP: nothing is sent to another site."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from agenticpm.demo.sandbox.resend import ResendSandbox, build_resend_app
 from agenticpm.domain.autonomy import COMMENT, MAIL
 from agenticpm.integrations.clients import IntegrationClients
 from agenticpm.integrations.factory import build_sandbox_credentials
-from agenticpm.model import agent_settings, escalations, integration_settings, patterns, projects
+from agenticpm.model import agent_settings, integration_settings, patterns, projects
 from agenticpm.model.entities import Action, ActionType, Integration, Project
 from agenticpm.system import SYSTEM
-from agenticpm.workers import actions
+from agenticpm.workers import actions, escalations
 from holdfast import Stores, open_cipher, open_memory_stores, provision, web
 from tests.systems.agenticpm.unit.workers.loop_harness import Harness, ManualClock, run_story
 
@@ -36,7 +36,7 @@ MAIL_DETAIL: dict[str, Any] = {
 
 @dataclass
 class Sites:
-    """Two trackers and a mailer, each a sandbox with its own address."""
+    """Two trackers and a mailer, each a sandbox with its own address, and a project."""
 
     stores: Stores
     clients: IntegrationClients
@@ -48,14 +48,16 @@ class Sites:
     project: Project
 
     async def put(self, integration: Integration, url: str, **more: str) -> None:
+        """Store credentials for the sandbox with this name."""
         credentials = build_sandbox_credentials(integration, self.urls[url]) | more
         await integration_settings.put_credentials(self.stores, open_cipher(), integration, credentials)
 
     async def hold_action(self, detail: dict[str, Any]) -> Action:
+        """Hold an action for the current site, due at once."""
         integration = actions.get_integration(detail["kind"], self.project.source)
         site = await self.clients.get_site(integration)
         type = ActionType.email_sent if detail["kind"] == MAIL else ActionType.jira_update
-        held = actions.hold(self.stores, self.project.id, type, "Ask", detail, hold_s=0, site=site)
+        held = actions.build_hold(self.stores, self.project.id, type, "Ask", detail, hold_s=0, site=site)
         await self.stores.transact(*held)
         return (await self.stores.all(patterns.project_actions(self.project.id))).items[0]
 
@@ -73,6 +75,7 @@ class Sites:
 def run_at_sites(
     story: Callable[[Sites], Awaitable[None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Run the story with stores in memory and sandboxes over HTTP; `one` is the configured Jira sandbox."""
     monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")
 
     async def on_stores(stack: ExitStack) -> None:
@@ -118,7 +121,7 @@ def test_action_held_for_the_sandbox_never_goes_to_a_tracker_configured_later(
     run_at_sites(story, tmp_path, monkeypatch)
 
 
-def test_new_credentials_for_the_same_site_do_not_matter(
+def test_executes_an_action_after_new_credentials_for_the_same_site(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(sites: Sites) -> None:

@@ -1,4 +1,4 @@
-"""Daily digest: once a day, with the relevant content; nothing is ever pruned."""
+"""Tests of the daily digest on the loop harness: once a day, its content and its mail; nothing is deleted."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ async def make_digest(harness: Harness) -> digest.Digest | None:
 
 
 async def list_events(harness: Harness, type: str) -> list[Event]:
+    """Return the events of all projects of this type, newest first."""
     return [each for each in await harness.stores.all(patterns.recent_events()) if each.event_type == type]
 
 
@@ -42,7 +43,7 @@ def test_makes_one_digest_and_one_measurement_a_day() -> None:
     run_story(story)
 
 
-def test_comes_at_the_start_of_work_and_not_at_night() -> None:
+def test_makes_no_digest_outside_working_hours() -> None:
     async def story(harness: Harness) -> None:
         harness.clock.advance(11 * 3600)
         assert await make_digest(harness) is None
@@ -149,7 +150,7 @@ def test_no_component_has_a_delete_pattern() -> None:
 
 
 @pytest.mark.proves("AP-49")
-def test_a_month_of_digests_removes_nothing_alive() -> None:
+def test_a_month_of_digests_deletes_no_item_but_events() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         harness.tracker.block("MCU-1")

@@ -1,6 +1,4 @@
-"""Checks of a held action when it is due: permission, reason, availability of the external service, and
-age.
-"""
+"""Tests of the checks of a due action on the loop harness: permission, reason, availability and age."""
 
 from __future__ import annotations
 
@@ -14,11 +12,11 @@ import pytest
 from agenticpm.api import action_reviews
 from agenticpm.domain.autonomy import COMMENT, DO_IT, MAIL, MOVE
 from agenticpm.domain.tickets import OutgoingMail, Plan, Sprint, TicketStage
-from agenticpm.model import escalations, patterns, projects
+from agenticpm.model import patterns, projects
 from agenticpm.model.entities import Action, ActionType, Integration, Project
 from agenticpm.model.events import get_now
 from agenticpm.model.patterns import ACTION_QUEUE
-from agenticpm.workers import actions
+from agenticpm.workers import actions, escalations
 from agenticpm.workers.due_actions import EXPIRES_AFTER, NOT_ALLOWED, REASON_GONE, TOO_LATE
 from holdfast.core.errors import ExternalServiceFailed, NotFound
 from holdfast.guarantees import OUTCOME_UNKNOWN, OnceStatus
@@ -33,11 +31,12 @@ Change = Callable[[Harness, Project], Awaitable[Any]]
 
 
 async def hold_action(harness: Harness, project: Project | None, detail: dict[str, Any]) -> Action:
+    """Hold an action for half an hour and return it."""
     harness.clock.advance(1)
     stores = harness.stores.for_component("loop")
     type = ActionType.email_sent if detail["kind"] == MAIL else ActionType.jira_update
     id = None if project is None else project.id
-    await stores.transact(*actions.hold(stores, id, type, "Ask", detail, hold_s=HOLD_S))
+    await stores.transact(*actions.build_hold(stores, id, type, "Ask", detail, hold_s=HOLD_S))
     return (await harness.actions(project))[0]
 
 
@@ -55,6 +54,7 @@ async def hold_comment(harness: Harness, **config: Any) -> tuple[Project, Action
 async def change_project(
     harness: Harness, project: Project, *, status: str | None = None, **wanted: Any
 ) -> None:
+    """Change the project's fields and then its status, with the rights of `api`."""
     api = harness.stores.for_component("api")
     for change in (wanted, {"status": status} if status else {}):
         harness.clock.advance(1)
@@ -233,18 +233,20 @@ def test_refuses_an_action_without_a_project_unless_it_is_a_mail() -> None:
 
 
 async def unblock(harness: Harness, _: Project) -> None:
+    """Unblock the ticket in the tracker."""
     harness.tracker.put("MCU-1", is_blocked=False)
 
 
 async def finish(harness: Harness, _: Project) -> None:
+    """Move the ticket to done in the tracker."""
     harness.tracker.put("MCU-1", stage=TicketStage.done, status="Done")
 
 
-@pytest.mark.parametrize("deed", [unblock, finish])
-def test_skips_a_comment_about_a_ticket_that_is_no_longer_blocked(deed: Change) -> None:
+@pytest.mark.parametrize("change", [unblock, finish])
+def test_skips_a_comment_about_a_ticket_that_is_no_longer_blocked(change: Change) -> None:
     async def story(harness: Harness) -> None:
         project, action = await hold_comment(harness)
-        await deed(harness, project)
+        await change(harness, project)
         await harness.run_cycle()
         harness.clock.advance(HOLD_S)
         assert await harness.execute() == actions.ExecutionReport(refused=[action.id])
@@ -388,6 +390,8 @@ def test_action_expires_when_the_executor_was_down_for_a_week(is_mail: bool) -> 
 
 
 def test_possibly_sent_mail_is_not_reported_as_expired() -> None:
+    """It is refused with an unknown outcome."""
+
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         action = await hold_action(harness, project, MAIL_DETAIL)
@@ -403,7 +407,7 @@ def test_possibly_sent_mail_is_not_reported_as_expired() -> None:
 
 
 class HungMailer(FakeMailer):
-    """Mailer that does not answer until another request was served."""
+    """A mailer that does not answer until another request was served."""
 
     def __init__(self, served: asyncio.Event) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The loop: when it runs, how it handles failures, and that it reports everything once."""
+"""Tests of the loop on the loop harness: when it runs, how it handles failures, and that it reports once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agenticpm.model import agent_settings, artefacts, patterns, projects
 from agenticpm.model.entities import Integration, Project
 from agenticpm.model.events import get_now
 from agenticpm.workers.cycle import SIGNALS_PER_COMMIT
-from agenticpm.workers.sync import MAIL_PAGES_MAX, MAX_ROUNDS, PAGES_AT_ONCE
+from agenticpm.workers.sync import MAX_MAIL_PAGES, MAX_ROUNDS, PAGES_AT_ONCE
 from holdfast import sweep_buckets
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, error_label
 from tests.systems.agenticpm.unit.workers.loop_harness import (
@@ -52,7 +52,7 @@ def test_day_has_a_cycle_per_interval_of_its_working_hours_and_none_outside() ->
     run_story(story)
 
 
-def test_says_outside_working_hours_when_they_begin() -> None:
+def test_reports_the_next_start_outside_working_hours() -> None:
     async def story(harness: Harness) -> None:
         await harness.create_project()
         harness.clock.advance(10 * HOUR_S)
@@ -135,7 +135,7 @@ def test_second_instance_does_nothing_while_the_lease_is_held() -> None:
     run_story(story)
 
 
-def test_one_of_two_concurrent_instances_runs() -> None:
+def test_one_of_several_concurrent_instances_runs_the_cycle() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         harness.tracker.block("MCU-1")
@@ -239,7 +239,7 @@ def test_tracker_failure_between_two_pages_leaves_nothing_half_written() -> None
     run_story(story)
 
 
-def test_stops_reading_a_tracker_that_never_ends() -> None:
+def test_fails_if_the_checkpoint_of_the_tracker_does_not_advance() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         harness.tracker.put("MCU-1")
@@ -350,10 +350,11 @@ def test_interrupted_first_sync_resumes_and_writes_no_artefact_of_half_a_project
 
 
 class Died(BaseException):
-    """Simulated kill, which no handler catches."""
+    """A simulated kill, which no handler catches."""
 
 
 def test_interruption_at_any_step_neither_repeats_nor_skips_a_report() -> None:
+    """Run a new story for each step, until a turn has fewer steps."""
     died: list[str] = []
 
     async def story(harness: Harness) -> None:
@@ -398,6 +399,8 @@ async def _run_until_step(harness: Harness, number: int) -> str:
 
 @pytest.mark.parametrize("how", ["lost", "reset"])
 def test_full_read_of_the_tracker_repeats_no_signal(how: str) -> None:
+    """The snapshot is lost, or the tracker reports a reset."""
+
     async def story(harness: Harness) -> None:
         due = get_now(harness.clock) - timedelta(days=1)
         harness.tracker.planned = Plan(milestones=(Milestone(name="Beta", due_at=due),))
@@ -459,6 +462,8 @@ def test_mail_during_a_pending_full_read_waits_and_hides_no_ticket() -> None:
 
 
 def test_snapshot_in_use_outlives_its_lifetime() -> None:
+    """It is rewritten before it expires."""
+
     async def story(harness: Harness) -> None:
         harness.clock.advance(3 * HOUR_S)
         project = await harness.create_project(autonomy_level="monitoring")
@@ -499,7 +504,7 @@ def test_daily_full_read_drops_deleted_tickets() -> None:
     run_story(story)
 
 
-def test_makes_up_for_a_failed_daily_full_read() -> None:
+def test_repeats_a_failed_daily_full_read_in_the_next_cycle() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project(autonomy_level="artefact")
         for number in (1, 2):
@@ -517,12 +522,13 @@ def test_makes_up_for_a_failed_daily_full_read() -> None:
 
 
 async def count_tickets(harness: Harness, project: Project) -> int:
+    """Return the number of tickets in the backlog summary."""
     found = await harness.stores.run(patterns.artefact(project.id, ArtefactType.backlog_summary))
     assert found is not None
     return int(found.content["summary"]["total_items"])
 
 
-def test_endless_tracker_does_not_delay_other_projects() -> None:
+def test_limits_the_pages_of_an_endless_tracker_and_resumes_next_cycle() -> None:
     async def story(harness: Harness) -> None:
         await harness.create_project(autonomy_level="monitoring")
         harness.tracker.put("MCU-1")
@@ -587,12 +593,12 @@ def test_leaves_an_endless_mailbox_for_the_next_cycle() -> None:
         project = await harness.create_project(config={"mail": True})
         harness.tracker.put("MCU-1")
         harness.mailbox.page_size = 1
-        for _ in range(MAIL_PAGES_MAX + 3):
+        for _ in range(MAX_MAIL_PAGES + 3):
             harness.mailbox.receive("Lunch")
         await harness.run_cycle()
-        assert await harness.checkpoint(project, "outlook", "delta_token") == str(MAIL_PAGES_MAX)
+        assert await harness.checkpoint(project, "outlook", "delta_token") == str(MAX_MAIL_PAGES)
         await harness.run_cycle()
-        assert await harness.checkpoint(project, "outlook", "delta_token") == str(MAIL_PAGES_MAX + 3)
+        assert await harness.checkpoint(project, "outlook", "delta_token") == str(MAX_MAIL_PAGES + 3)
 
     run_story(story)
 
@@ -610,19 +616,19 @@ def test_reads_no_mail_for_a_project_without_mail() -> None:
 
 
 class InterruptedWriter(RulesWriter):
-    """Writer during whose first call a person edits the RAID log."""
+    """A rules writer during whose first call a person edits the RAID log."""
 
     def __init__(self, harness: Harness, project: Project) -> None:
         super().__init__()
-        self.play, self.project, self.wrote = harness, project, 0
+        self.harness, self.project, self.wrote = harness, project, 0
 
     async def write(self, writing: Writing) -> Draft:
         self.wrote += 1
         if self.wrote == 1:
-            seen = await self.play.stores.run(patterns.artefact(self.project.id, ArtefactType.raid_log))
+            seen = await self.harness.stores.run(patterns.artefact(self.project.id, ArtefactType.raid_log))
             assert seen is not None
             await artefacts.update(
-                self.play.stores.for_component("api"),
+                self.harness.stores.for_component("api"),
                 self.project.id,
                 ArtefactType.raid_log,
                 {"items": [*seen.content["items"], RISK]},

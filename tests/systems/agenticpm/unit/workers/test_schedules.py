@@ -1,4 +1,4 @@
-"""Schedules of the workers: each with its component's rights, with one effect in several processes."""
+"""Tests of the workers' schedules: each runs with its component's rights, and twice has one effect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agenticpm.system import SYSTEM
 from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
 
 
-def test_every_schedule_belongs_to_a_component() -> None:
+def test_loop_and_executor_have_their_schedules() -> None:
     found = {(component.name, each.name) for component in SYSTEM.components for each in component.schedules}
     assert found == {
         ("loop", "loop"),
@@ -42,7 +42,7 @@ def test_each_schedule_can_run_with_the_rights_of_its_component(
     run_story(story)
 
 
-def test_same_schedules_in_two_processes_have_one_effect(
+def test_schedules_run_twice_concurrently_have_one_effect(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")

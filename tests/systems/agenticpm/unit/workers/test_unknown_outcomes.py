@@ -1,4 +1,4 @@
-"""Actions with an unknown outcome, as shown by `why` and in the list of actions."""
+"""Tests of how `why` and the list of actions describe an action that failed or has an unknown outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drafts of the Claude writer for a project with a blocked ticket, with the Claude sandbox over real HTTP."""
+"""Helpers that write drafts with the Claude writer, against the Claude sandbox over real HTTP."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ STATE, RAID, BACKLOG = ArtefactType.delivery_state, ArtefactType.raid_log, Artef
 
 
 def make_ticket(key: str, **changes: Any) -> Ticket:
+    """Make a ticket in progress in Sprint 12; `changes` override its fields."""
     given: dict[str, Any] = {
         "id": key,
         "key": key,
@@ -55,6 +56,7 @@ BLOCKED = make_ticket(
 
 
 def make_writing(type: ArtefactType, *tickets: Ticket, previous: Any = None, now: datetime = NOW) -> Writing:
+    """Make the input of a writer; by default with a blocked ticket and another one."""
     every = tickets or (BLOCKED, make_ticket("MCU-143"))
     sprint = Sprint(
         id="12", name="Sprint 12", starts_at=NOW - timedelta(days=5), ends_at=NOW + timedelta(days=5)
@@ -75,7 +77,7 @@ def make_writing(type: ArtefactType, *tickets: Ticket, previous: Any = None, now
 
 
 def write_drafts(claude: ClaudeSandbox, *writings: Writing, model: str = MODEL) -> list[Draft]:
-    """Write each draft with one writer that calls the sandbox over HTTP."""
+    """Write each draft with the same Claude writer, which calls the sandbox over HTTP."""
 
     async def run(url: str) -> list[Draft]:
         async with httpx2.AsyncClient(base_url=url) as http:
@@ -87,14 +89,17 @@ def write_drafts(claude: ClaudeSandbox, *writings: Writing, model: str = MODEL) 
 
 
 def write_draft(type: ArtefactType, *answers: ResponseBuilder, **changes: Any) -> tuple[Draft, ClaudeSandbox]:
+    """Write one draft with these prepared responses; return it and the sandbox."""
     claude = ClaudeSandbox(responses=list(answers))
     (made,) = write_drafts(claude, make_writing(type, **changes))
     return made, claude
 
 
 def write_by_rules(writing: Writing) -> Draft:
+    """Return the draft of the rules writer."""
     return asyncio.run(RulesWriter().write(writing))
 
 
 def get_prompt(claude: ClaudeSandbox, index: int = 0) -> str:
+    """Return the text of the user message of a request."""
     return str(claude.requests[index]["messages"][0]["content"][0]["text"])

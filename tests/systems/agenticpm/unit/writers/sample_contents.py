@@ -1,4 +1,4 @@
-"""The document's examples of the four contents (4.2), stores to keep them in, and a manual clock."""
+"""The document's examples of the four contents (4.2), and stories on stores in memory with a project."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def replace_at(content: dict[str, Any], path: str, value: Any) -> dict[str, Any]
 
 
 def make_raid_log(*ids: str, **changes: Any) -> dict[str, Any]:
-    """Build a RAID log with an open risk for each id."""
+    """Make a RAID log with the document's open risk under each id; `changes` override fields."""
     return {"items": [{**RAID_LOG["items"][0], "id": each, **changes} for each in ids]}
 
 
@@ -178,7 +178,7 @@ Story = Callable[[Stores, ManualClock], Coroutine[Any, Any, None]]
 
 
 def run_story(story: Story) -> None:
-    """Run a story on stores in memory that contain a project."""
+    """Run a story with stores in memory that contain a project, and a manual clock."""
 
     async def on_stores() -> None:
         clock = ManualClock()
@@ -191,6 +191,7 @@ def run_story(story: Story) -> None:
 
 
 def sample_project() -> Project:
+    """Return the project that the stories' stores contain."""
     return Project(
         id=PROJECT,
         name="Member profile",

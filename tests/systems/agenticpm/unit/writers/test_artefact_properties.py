@@ -1,6 +1,4 @@
-"""Properties of contents: sums, round trips, undo as its own inverse, and empty diffs only of equal
-contents.
-"""
+"""Property tests of contents: sums, round trips, differences, CSV, and undo as its own inverse."""
 
 from __future__ import annotations
 
@@ -51,6 +49,7 @@ amounts = st.decimals(0, 10**9, allow_nan=False, allow_infinity=False, places=3)
 
 @st.composite
 def raid_logs(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw a RAID log of up to five items with unique ids."""
     ids = draw(st.lists(st.integers(0, 9999), unique=True, max_size=5))
     text = st.one_of(words, st.none())
     return {
@@ -137,6 +136,7 @@ def test_diff_is_empty_only_for_equal_contents(before: Any, after: Any) -> None:
 
 
 def _is_same(before: Any, after: Any) -> bool:
+    """Compare two contents independently of the code under test; True and 1 differ."""
     if isinstance(before, dict) and isinstance(after, dict):
         return before.keys() == after.keys() and all(_is_same(before[each], after[each]) for each in before)
     if isinstance(before, list) and isinstance(after, list):
@@ -156,7 +156,7 @@ def test_csv_round_trips_its_cells_and_never_starts_a_formula(content: dict[str,
 
 @pytest.mark.proves("AP-X18")
 @given(raid_logs())
-def test_content_round_trips_through_an_object(content: dict[str, Any]) -> None:
+def test_content_round_trips_through_its_json_encoding(content: dict[str, Any]) -> None:
     body = artefacts._ENCODER.encode(content)
     assert artefacts._DECODER.decode(body) == content
     assert item_size(content) <= len(body) + 16

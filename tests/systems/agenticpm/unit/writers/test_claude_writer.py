@@ -1,4 +1,4 @@
-"""Writer with a model: it chooses only words, and falls back to the rules' draft on any failure."""
+"""Tests of the Claude writer against its sandbox: it changes only words, and falls back to the rules."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_two_invalid_answers_leave_the_rules_draft_with_the_reason(answer: Respo
         (build_invalid_body(), "Invalid answer from Claude"),
     ],
 )
-def test_failing_model_does_not_stop_the_cycle_and_is_not_retried(answer: ResponseBuilder, why: str) -> None:
+def test_failing_model_is_asked_once_and_the_rules_draft_is_used(answer: ResponseBuilder, why: str) -> None:
     made, claude = write_draft(STATE, answer)
 
     assert made.content == write_by_rules(make_writing(STATE)).content

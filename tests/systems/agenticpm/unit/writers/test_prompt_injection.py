@@ -1,7 +1,4 @@
-"""Tickets that contain instructions: at most they change the words of an artefact, and nothing is executed.
-
-The sandbox plays a model that was taken over: it answers what the ticket wants.
-"""
+"""Tests of tickets with instructions, against a Claude sandbox that obeys them: only words can change."""
 
 from __future__ import annotations
 
@@ -32,10 +29,12 @@ TRAP = make_ticket(
 
 
 def write_by_rules_alone(type: ArtefactType) -> Any:
+    """Return the content that the rules write for the ticket with the instruction."""
     return write_by_rules(make_writing(type, TRAP)).content
 
 
 def write_with_hijacked_model(type: ArtefactType, answer: dict[str, Any]) -> tuple[Any, str, ClaudeSandbox]:
+    """Write a draft with a model that answers as the ticket wants; return content, writer and sandbox."""
     claude = ClaudeSandbox(responses=[build_tool_call(answer)])
     (made,) = write_drafts(claude, make_writing(type, TRAP))
     return made.content, made.writer, claude

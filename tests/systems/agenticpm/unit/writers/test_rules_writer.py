@@ -1,4 +1,4 @@
-"""Artefacts written by rules: always valid, deterministic, and unchanged on a quiet day."""
+"""Tests of the artefacts that the rules write: always valid, deterministic, and unchanged on a quiet day."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ def write(
     raid_log: dict[str, Any] | None = None,
     now: datetime = NOW,
 ) -> dict[str, Any]:
+    """Return the content that the rules write, at no cost."""
     writing = Writing(
         type=type, previous=previous, snapshot=seen, signals=tuple(signals), raid_log=raid_log, now=now
     )
@@ -60,11 +61,12 @@ def write(
 
 
 def detect_first(seen: Snapshot, now: datetime = NOW) -> tuple[Snapshot, list[Signal]]:
+    """Detect the signals of a first read and return the snapshot with its flags."""
     return detect(make_snapshot(), seen, (), raid_log=None, now=now, thresholds=Thresholds(), limit=1000)
 
 
 def make_sprint_of_34() -> list[Ticket]:
-    """Build the document's example: 34 points, of which 21 are done, 8 in progress and 5 blocked."""
+    """Make the tickets of the document's example: 21 points done, 8 in progress and 5 blocked."""
     return [
         make_done_ticket("MCU-140", NOW - DAY, sprint="12", points=Decimal(21)),
         make_ticket("MCU-141", sprint="12", points=Decimal(8), stage=TicketStage.in_progress),
@@ -201,7 +203,7 @@ def test_colour_follows_the_worst_rule(seen: Snapshot, raid_log: dict[str, Any] 
     assert write("delivery_state", seen, raid_log=raid_log)["overall_status"] == colour
 
 
-def test_grown_sprint_or_milestone_at_risk_is_amber() -> None:
+def test_grown_sprint_is_amber_and_a_milestone_at_risk_is_noted() -> None:
     tickets = [make_ticket(f"MCU-{n}", sprint="12") for n in range(4)]
     late = make_ticket("MCU-9", sprint="12", created_at=START + 2 * DAY)
     seen, _ = detect_first(make_snapshot(*tickets, late, sprints=(SPRINT,)))
@@ -533,7 +535,7 @@ def test_decision_log_contains_only_peoples_decisions() -> None:
 
 
 def postpone(days: int = 30, **how: Any) -> tuple[Snapshot, list[Signal]]:
-    """Postpone Beta, which was due in sixty days, by this many days."""
+    """Detect the signals after Beta, which was due in sixty days, is postponed by this many days."""
     before = make_snapshot(make_ticket(), milestones=(Milestone(name="Beta", due_at=NOW + 60 * DAY),))
     seen, _ = detect_first(before)
     after = Milestone(name="Beta", due_at=NOW + (60 + days) * DAY)
@@ -541,12 +543,14 @@ def postpone(days: int = 30, **how: Any) -> tuple[Snapshot, list[Signal]]:
 
 
 def detect_again(seen: Snapshot, beta: Milestone, now: datetime = NOW) -> tuple[Snapshot, list[Signal]]:
+    """Detect the signals after the plan has only this milestone."""
     plan = seen.plan.model_copy(update={"milestones": (beta,)})
     after = seen.model_copy(update={"plan": plan})
     return detect(seen, after, (), raid_log=None, now=now, thresholds=Thresholds(), limit=10)
 
 
 def get_beta(seen: Snapshot, now: datetime = NOW) -> tuple[str, str]:
+    """Return the status and notes of the only milestone in the delivery state."""
     (line,) = write("delivery_state", seen, now=now)["milestones"]
     return line["status"], line["notes"]
 

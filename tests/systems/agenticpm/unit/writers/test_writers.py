@@ -1,4 +1,4 @@
-"""Choice of the writer: the model while the daily budget lasts, the rules without a model or a budget."""
+"""Tests of the choice of the writer on the loop harness: the model while the budget lasts, else the rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
 
 @dataclass
 class PaidWriter:
-    """Writer that writes like the rules, and costs money."""
+    """A writer that writes like the rules, and costs money."""
 
     usd: Decimal = Decimal("0.10")
     name: str = "priced"
@@ -33,6 +33,8 @@ class PaidWriter:
 
 
 def test_charges_a_draft_to_the_daily_budget_and_degrades_to_rules() -> None:
+    """First all artefacts by the model, then only the delivery state, then none."""
+
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         model, stores = PaidWriter(), harness.stores.for_component("loop")
@@ -79,6 +81,8 @@ def test_setting_rules_uses_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class InvalidWriter:
+    """A writer whose draft does not fit any schema."""
+
     name: str = "nonsense"
 
     async def write(self, writing: Writing) -> Draft:
@@ -100,7 +104,7 @@ def test_invalid_draft_is_not_stored_and_recorded_as_an_error() -> None:
     run_story(story)
 
 
-def test_model_is_shared_by_the_process_and_remembers_paid_drafts(
+def test_claude_writer_is_shared_by_the_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story(harness: Harness) -> None:

@@ -40,6 +40,7 @@ with_fixtures = pytest.mark.skipif(
 
 
 def get_first_resource(bundle: dict[str, Any]) -> dict[str, Any]:
+    """Return the resource of the first entry."""
     resource: dict[str, Any] = bundle["entry"][0]["resource"]
     return resource
 
@@ -71,6 +72,7 @@ def test_claim_is_answered_with_the_payers_decision(gateway: Gateway, code: str,
 
 @pytest.mark.proves("PG-X15")
 def test_undecided_claim_is_answered_as_pended(idle_gateway: Gateway) -> None:
+    """A repeat gets the same request, and another bundle under its key is refused."""
     bundle = build_request_bundle(reference=make_unique("F"))
     answer, again = idle_gateway.submit_claim(bundle), idle_gateway.submit_claim(bundle)
     assert get_first_resource(answer.json())["outcome"] == "queued" and get_review_actions(answer.json()) == {
@@ -83,7 +85,8 @@ def test_undecided_claim_is_answered_as_pended(idle_gateway: Gateway) -> None:
     expect_outcome(idle_gateway.submit_claim(changed), 422, "conflict")
 
 
-def test_updates_and_cancellations_follow_their_request(gateway: Gateway) -> None:
+def test_update_and_cancellation_apply_to_the_request_they_name(gateway: Gateway) -> None:
+    """A cancelled request keeps its decision, and a cancellation of an unknown claim is refused."""
     former = build_request_bundle(reference=make_unique("F"), items=[PENDED])
     submitted = gateway.submit_claim(former).headers["x-pagw-id"]
     updated = gateway.submit_claim(build_update_bundle(former, reference=make_unique("U"), added=["99213"]))
@@ -154,6 +157,7 @@ def test_capability_statement_is_public(gateway: Gateway) -> None:
 
 
 def build_subscription(gateway: Gateway, **changes: Any) -> dict[str, Any]:
+    """Build a Subscription to the sandbox client's server. `changes` replace elements of its channel."""
     channel = {
         "type": "rest-hook",
         "endpoint": f"{gateway.services.client_url}/notifications/acme",
@@ -213,7 +217,8 @@ def test_subscriber_is_notified_while_its_subscription_is_active(gateway: Gatewa
     assert gateway.get(path).json()["status"] == "off"
 
 
-def test_refuses_an_unsupported_subscription(idle_gateway: Gateway) -> None:
+def test_refuses_unsupported_subscriptions_and_reports_refused_handshakes(idle_gateway: Gateway) -> None:
+    """A subscription whose endpoint refuses the handshake is created with the status `error`."""
     before = idle_gateway.count_stored()
     for body, status, code in (
         (build_subscription(idle_gateway, endpoint="http://169.254.169.254/latest"), 422, "value"),

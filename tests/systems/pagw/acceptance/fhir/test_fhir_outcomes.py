@@ -1,6 +1,4 @@
-"""Outcomes of requests, reported alike everywhere: failures after a pended answer, cancellations, scan
-verdicts.
-"""
+"""Outcomes over HTTP: failures after a pended answer, cancellations, and results of virus scans."""
 
 from __future__ import annotations
 
@@ -20,8 +18,8 @@ from pagw.domain.statuses import Status
 from pagw.model import patterns
 from pagw.model.audit import Actor
 from pagw.system import SYSTEM
+from pagw.workers.responses import ResponseReader
 from pagw.workers.stages.attachment_handler import AttachmentHandler
-from pagw.workers.sync_wait import ResponseReader
 from pagw.workers.webhook_sender import NOTIFIER
 from tests.systems.pagw.acceptance.fhir.test_fhir import build_subscription
 from tests.systems.pagw.acceptance.gateway import ExternalServices, Gateway, make_unique, start_gateway
@@ -35,7 +33,7 @@ FAIL_REQUEST = (
 
 
 def get_outcome(bundle: dict[str, Any]) -> tuple[str, bool]:
-    """Return the outcome of the ClaimResponse, and if it names the error."""
+    """Return the outcome of the ClaimResponse, and whether the Bundle names the error."""
     claim_response = bundle["entry"][0]["resource"]
     return claim_response["outcome"], "PAYER_NONSENSE" in json.dumps(bundle)
 
@@ -89,6 +87,8 @@ def test_cancelled_request_is_announced_to_its_subscribers(external_services: Ex
 
 
 class FakeScanner:
+    """Scanner that refuses a body with the word "infected"."""
+
     async def scan(self, body: bytes) -> ScanResult:
         return ScanResult("suspicious", b"infected" not in body)
 
@@ -101,7 +101,7 @@ class FakeScanner:
         (FakeScanner(), b"infected", "FAILED", None),
     ],
 )
-def test_scanner_verdict_is_audited(
+def test_scan_result_is_audited_or_fails_the_request(
     gateway: Gateway,
     monkeypatch: pytest.MonkeyPatch,
     scanner: Any,

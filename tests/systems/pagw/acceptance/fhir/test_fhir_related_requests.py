@@ -1,4 +1,4 @@
-"""Updates and cancellations reach the request they name and never another patient's."""
+"""Updates and cancellations over HTTP: they reach the request they name, never another patient's."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def get_claim(bundle: dict[str, Any]) -> dict[str, Any]:
 
 
 def submit_and_wait(gateway: Gateway, bundle: dict[str, Any]) -> str:
+    """Submit a bundle through the native API, wait until it has ended, and return its id."""
     pagw_id = gateway.submit_accepted(bundle)
     gateway.wait_for_end(pagw_id)
     return pagw_id
@@ -39,7 +40,7 @@ def get_status(gateway: Gateway, pagw_id: str) -> str:
     return str(gateway.get(f"/pas/requests/{pagw_id}").json()["status"])
 
 
-def test_same_number_in_another_system_is_another_claim(gateway: Gateway) -> None:
+def test_cancels_the_claim_of_its_system_if_two_have_the_same_number(gateway: Gateway) -> None:
     reference = make_unique("F")
     ours = build_request_bundle(reference=reference)
     # The same patient, so that only the system distinguishes them.
@@ -53,7 +54,7 @@ def test_same_number_in_another_system_is_another_claim(gateway: Gateway) -> Non
     assert get_status(gateway, second) == "COMPLETED"
 
 
-def test_refuses_changes_for_another_member_or_provider(
+def test_refuses_a_cancellation_for_another_member_or_provider(
     gateway: Gateway,
 ) -> None:
     former = build_request_bundle(reference=make_unique("F"), member=PEOPLE[1])
@@ -90,7 +91,7 @@ def test_refuses_an_ambiguous_cancellation(gateway: Gateway) -> None:
     gateway.wait_for_end(second, "acme", "CANCELLED")
 
 
-def test_update_under_the_same_number_replaces_the_request(gateway: Gateway) -> None:
+def test_cancellation_reaches_the_update_if_both_have_the_same_identifier(gateway: Gateway) -> None:
     former = build_request_bundle(reference=make_unique("F"), items=["70551"])
     pagw_id = gateway.submit_claim(former).headers["x-pagw-id"]
     updated = build_update_bundle(former, reference=make_unique("U"), added=["99213"])
@@ -102,7 +103,7 @@ def test_update_under_the_same_number_replaces_the_request(gateway: Gateway) -> 
     assert replaced == second != pagw_id
 
 
-def test_refuses_a_claim_without_identifier_or_key(idle_gateway: Gateway) -> None:
+def test_refuses_a_bundle_without_identifier_unless_a_key_is_given(idle_gateway: Gateway) -> None:
     before = idle_gateway.count_stored()
     nameless = build_request_bundle(reference=make_unique("F"))
     del nameless["identifier"]

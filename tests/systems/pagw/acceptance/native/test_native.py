@@ -1,4 +1,4 @@
-"""Native API: accepted under an idempotency key, followed by id, announced by a webhook."""
+"""Native API over HTTP: requests accepted under an idempotency key, followed, cancelled, announced."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 def read_record(gateway: Gateway, key: str, tenant: str = "acme") -> IdempotencyRecord:
+    """Return the record of a tenant's idempotency key."""
     found = gateway.run(gateway.stores.run(submission(build_idempotency_key(tenant, key))))
     assert isinstance(found, IdempotencyRecord)
     return found
@@ -102,7 +103,7 @@ def test_replays_the_stored_answer_without_new_work(gateway: Gateway) -> None:
 
 
 @pytest.mark.proves("PG-X1")
-def test_processes_one_of_concurrent_duplicates(idle_gateway: Gateway) -> None:
+def test_accepts_one_of_concurrent_duplicates_and_no_other_bundle(idle_gateway: Gateway) -> None:
     bundle, key = build_request_bundle(reference=make_unique("R")), make_unique("key")
     before = idle_gateway.count_stored()
     with ThreadPoolExecutor(8) as pool:
@@ -124,7 +125,7 @@ def test_processes_one_of_concurrent_duplicates(idle_gateway: Gateway) -> None:
 
 
 @pytest.mark.proves("PG-X3")
-def test_expired_key_does_not_block(idle_gateway: Gateway) -> None:
+def test_expired_key_can_be_used_for_a_new_request(idle_gateway: Gateway) -> None:
     key = make_unique("key")
     first = idle_gateway.submit(key=key).json()["pagwId"]
     over = datetime.fromtimestamp(idle_gateway.stores.clock.now() - 5, UTC)

@@ -1,4 +1,4 @@
-"""Pagination of a request's audit and of a tenant's subscriptions, whose number is limited."""
+"""Pagination over HTTP of audit events and subscriptions, their limit, and running duplicates."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_audit_of_a_request_is_paginated(idle_gateway: Gateway) -> None:
 def test_subscriptions_are_paginated_and_limited(
     external_services: ExternalServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscriptions, "LIVE_MAX", 3)
+    monkeypatch.setattr(subscriptions, "MAX_LIVE", 3)
     with start_gateway(external_services, "api") as own:
         ids = [own.post("/fhir/Subscription", build_subscription(own)).json()["id"] for _ in range(3)]
         expect_outcome(own.post("/fhir/Subscription", build_subscription(own)), 422, "business-rule")
@@ -60,7 +60,7 @@ def test_subscriptions_are_paginated_and_limited(
         assert own.post("/fhir/Subscription", build_subscription(own)).status_code == 201
 
 
-def test_duplicate_in_progress_gets_a_short_retry_after(
+def test_duplicate_in_progress_gets_a_short_retry_after_and_no_audit_row(
     idle_gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def raise_in_progress(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Operation of requests: monitoring, stuck and overdue requests, replay, and completion in all stores."""
+"""Operation of requests, on the step-by-step pipeline: monitoring, replay, report, completion."""
 
 from __future__ import annotations
 
@@ -140,6 +140,8 @@ def test_corrected_queries_leave_out_finished_requests() -> None:
 
 
 def test_finds_stuck_requests_but_not_those_waiting_for_a_payer() -> None:
+    """A replay completes a stuck request once, asks the payer about a pended one, and is audited."""
+
     async def scenario(pipeline: Pipeline) -> None:
         pended = await pipeline.submit(items=(PENDED_APPROVED,))
         await pipeline.settle()

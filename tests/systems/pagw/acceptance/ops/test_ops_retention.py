@@ -1,4 +1,4 @@
-"""Retention: orphaned files and their sweeper, legal holds, retention runs, erasure."""
+"""Retention on the step-by-step pipeline: orphaned files, legal holds, retention runs, erasure."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ async def list_keys(pipeline: Pipeline, pagw_id: str = "") -> set[str]:
 
 
 def count_events(pipeline: Pipeline, pagw_id: str) -> int:
+    """Return the number of a request's audit rows."""
     [(count,)] = pipeline.rows("SELECT count(*) FROM pagw.audit_log WHERE pagw_id = %s", pagw_id)
     return int(count)
 
@@ -105,7 +106,7 @@ def test_sweeper_and_late_retry_exclude_each_other() -> None:
     run_scenario(scenario)
 
 
-def test_forgets_messages_only_when_no_repeat_is_possible() -> None:
+def test_sweeps_outbox_rows_after_a_week_and_inbox_rows_after_a_month() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         await pipeline.submit()
         await pipeline.settle()
@@ -254,6 +255,7 @@ def test_erases_a_finished_request_and_keeps_its_audit() -> None:
 
 
 async def remove_audit_too_early(pipeline: Pipeline) -> None:
+    """Try to remove audit rows that are younger than the time to which the transaction released them."""
     async with pipeline.sweeper.sql_transaction() as sql:
         await sql.run(retention.release_audit(pipeline.now - timedelta(days=2)))
         await sql.run(retention.remove_audit(pipeline.now, 10))
@@ -287,7 +289,7 @@ def test_audit_rejects_updates_and_early_deletion() -> None:
     run_scenario(scenario)
 
 
-def test_schedules_run_as_the_sweeper() -> None:
+def test_every_schedule_runs_with_the_sweepers_permissions() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         late = await pipeline.submit()
         await make_orphan(pipeline)

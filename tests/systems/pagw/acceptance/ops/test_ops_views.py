@@ -1,6 +1,4 @@
-"""Views for operators and agents: trails, lists, registries, secrets. They hold references but no patient
-data.
-"""
+"""Operators' commands and agents' tools, on the step-by-step pipeline: no patient data is shown."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from pagw.api import commands, explain, mcp_tools
 from pagw.demo.sample.bundles import DEFAULT_PAYER, PEOPLE, PROVIDER_NPIS
 from pagw.demo.sandbox.payer_rules import PENDED_APPROVED
 from pagw.domain.statuses import Stage, Status
-from pagw.model import files, notices
+from pagw.model import delivery_patterns, files
 from pagw.model.registries import get_payer, get_provider
 from pagw.system import SYSTEM
 from tests.systems.pagw.contract.pipeline import Pipeline, run_scenario
@@ -31,6 +29,7 @@ def to_plain_json(value: Any) -> Any:
 
 
 async def run_command(pipeline: Pipeline, name: str, *args: Any, **options: Any) -> Any:
+    """Run an operator's command and return its result as plain JSON."""
     return to_plain_json(await commands.COMMANDS[name](pipeline.operator, *args, **options))
 
 
@@ -39,7 +38,7 @@ def test_why_shows_the_trail_across_stores_without_patient_data() -> None:
         pagw_id = await pipeline.submit(key=KEY, items=(PENDED_APPROVED,))
         await pipeline.settle()
         await pipeline.stores.run(
-            notices.create_delivery(
+            delivery_patterns.create_delivery(
                 delivery_id=f"{pagw_id}#callback", tenant="acme", pagw_id=pagw_id, subscription_id=None,
                 target="https://client.example/hooks/secret-path", secret_name=None, event_number=1,
                 at=pipeline.now,
@@ -79,7 +78,7 @@ def test_why_shows_the_trail_across_stores_without_patient_data() -> None:
     run_scenario(scenario)
 
 
-def test_agent_sees_its_views_and_writes_nothing() -> None:
+def test_agent_sees_status_and_late_requests_and_writes_nothing() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         agent = pipeline.stores.for_component("agent")
         pagw_id = await pipeline.submit(key=KEY)
@@ -99,7 +98,7 @@ def test_agent_sees_its_views_and_writes_nothing() -> None:
     assert not [each for each in component.reads if each.build_example().kind in ("GetObject", "HeadObject")]
 
 
-def test_commands_list_and_show_requests() -> None:
+def test_operators_commands_list_show_replay_and_hold_requests() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         mine = await pipeline.submit(key=KEY)
         await pipeline.settle()

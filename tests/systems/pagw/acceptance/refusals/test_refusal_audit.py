@@ -1,6 +1,4 @@
-"""Audit of refusals: unauthenticated, forbidden and foreign requests are recorded without flooding the
-audit.
-"""
+"""Audit of refused HTTP calls: unauthenticated, forbidden and foreign ones, without a flood."""
 
 from __future__ import annotations
 
@@ -24,6 +22,7 @@ from tests.systems.pagw.acceptance.gateway import (
 
 
 def list_refusals_since(gateway: Gateway, id: int) -> list[tuple[Any, ...]]:
+    """Return tenant, actor, resource and details of the refusals after an audit row's id."""
     return gateway.rows(
         "SELECT tenant, actor_id, resource_type, resource_id, details FROM pagw.audit_log "
         "WHERE event_type = 'REFUSED' AND id > %s ORDER BY id",
@@ -32,6 +31,7 @@ def list_refusals_since(gateway: Gateway, id: int) -> list[tuple[Any, ...]]:
 
 
 def get_newest_id(gateway: Gateway) -> int:
+    """Return the id of the newest audit row, 0 if there is none."""
     return int(gateway.rows("SELECT coalesce(max(id), 0) FROM pagw.audit_log")[0][0])
 
 
@@ -67,7 +67,7 @@ def test_missing_scope_is_audited_on_every_route(idle_gateway: Gateway) -> None:
     }
 
 
-def test_foreign_and_late_requests_are_audited(gateway: Gateway) -> None:
+def test_refused_reads_cancellations_and_subscription_changes_are_audited(gateway: Gateway) -> None:
     pagw_id = gateway.submit_accepted()
     gateway.wait_for_end(pagw_id)
     since = get_newest_id(gateway)
@@ -89,7 +89,7 @@ def test_foreign_and_late_requests_are_audited(gateway: Gateway) -> None:
     assert "zenith" not in trail
 
 
-def test_polls_and_duplicates_are_not_audited(idle_gateway: Gateway) -> None:
+def test_polls_for_a_response_are_not_audited(idle_gateway: Gateway) -> None:
     pagw_id, since = idle_gateway.submit_accepted(), get_newest_id(idle_gateway)
     for _ in range(3):
         expect_outcome(idle_gateway.get(f"/pas/requests/{pagw_id}/response"), 404, "not-found")
@@ -107,7 +107,7 @@ def test_forged_payer_callback_is_audited(gateway: Gateway) -> None:
     assert event[:4] == (None, "unknown", "payer-callback", "ACME-HEALTH")
 
 
-def test_path_of_a_refused_call_is_not_stored(idle_gateway: Gateway) -> None:
+def test_audit_of_a_refusal_holds_the_route_but_no_path_values(idle_gateway: Gateway) -> None:
     since = get_newest_id(idle_gateway)
     expect_outcome(idle_gateway.get("/pas/requests/Ambrosine-Quillfeather/bundle"), 404)
     bundle = build_request_bundle(reference=make_unique("X"), payer="NOBODY")

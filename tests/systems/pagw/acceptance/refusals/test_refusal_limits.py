@@ -1,6 +1,4 @@
-"""Limits of addresses, names, elements, bodies and time: each is enforced at the API without revealing
-internals.
-"""
+"""Limits at the HTTP API: addresses, subscriptions, elements, bodies, time and concurrent checks."""
 
 from __future__ import annotations
 
@@ -16,11 +14,11 @@ import pytest
 
 from holdfast.guarantees import fingerprint
 from pagw.api.routes import parameters
-from pagw.api.subscriptions import ERROR_CHARS_MAX
+from pagw.api.subscriptions import MAX_ERROR_CHARS
 from pagw.demo.sample.bundles import PEOPLE, build_request_bundle
 from pagw.domain.fhir.subscriptions import MAX_ORGANIZATION_CHARS
 from pagw.domain.fhir.urls import FILTER_CRITERIA
-from pagw.domain.webhook_addresses import ADDRESS_CHARS_MAX
+from pagw.domain.webhook_addresses import MAX_ADDRESS_CHARS
 from pagw.model import files, patterns, rate_limits
 from pagw.model.entities import IdempotencyRecord, PayerRow
 from pagw.model.lookup import RequestLookup
@@ -38,15 +36,15 @@ def test_limits_at_the_api_match_the_columns(idle_gateway: Gateway) -> None:
             "WHERE table_schema = 'pagw'"
         )
     }
-    assert lengths["deliveries", "target"] >= ADDRESS_CHARS_MAX
-    assert lengths["subscriptions", "endpoint"] >= ADDRESS_CHARS_MAX
+    assert lengths["deliveries", "target"] >= MAX_ADDRESS_CHARS
+    assert lengths["subscriptions", "endpoint"] >= MAX_ADDRESS_CHARS
     assert lengths["subscriptions", "organization"] >= MAX_ORGANIZATION_CHARS
-    assert lengths["subscriptions", "error"] >= ERROR_CHARS_MAX
+    assert lengths["subscriptions", "error"] >= MAX_ERROR_CHARS
 
 
 def test_address_fits_its_column_and_has_no_query(idle_gateway: Gateway) -> None:
     base = f"{idle_gateway.services.client_url}/callbacks/"
-    longest = base + "z" * (ADDRESS_CHARS_MAX - len(base))
+    longest = base + "z" * (MAX_ADDRESS_CHARS - len(base))
     before = idle_gateway.count_stored()
     for url in (
         longest + "z",
@@ -76,7 +74,9 @@ def test_address_fits_its_column_and_has_no_query(idle_gateway: Gateway) -> None
 
 
 @pytest.mark.parametrize("end", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00"])
-def test_refuses_a_subscription_too_large_for_its_row(idle_gateway: Gateway, end: str) -> None:
+def test_refuses_a_subscription_with_an_impossible_end_or_long_identifier(
+    idle_gateway: Gateway, end: str
+) -> None:
     before = idle_gateway.count_stored()
     expect_outcome(
         idle_gateway.post("/fhir/Subscription", {**build_subscription(idle_gateway), "end": end}), 422
@@ -173,14 +173,15 @@ def test_checks_one_large_bundle_at_a_time(idle_gateway: Gateway) -> None:
 
 
 def connect(gateway: Gateway) -> socket.socket:
+    """Open a TCP connection to the gateway."""
     parts = urlsplit(gateway.url)
     return socket.create_connection((str(parts.hostname), int(parts.port or 0)), timeout=20)
 
 
-def test_does_not_wait_for_a_body_that_never_arrives(
+def test_answers_408_to_a_body_that_never_arrives(
     idle_gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parameters, "BODY_S_MAX", 0.2)
+    monkeypatch.setattr(parameters, "MAX_BODY_S", 0.2)
     token = idle_gateway.headers()["authorization"]
     client = f"authorization: {token}\r\ncontent-type: {FHIR}\r\nx-idempotency-key: slow\r\n"
     for path, headers in (
@@ -211,7 +212,7 @@ def test_limits_payer_callbacks_before_reading_their_bodies(
     # None of these calls sends a byte of its body.
     assert b" 413 " in request_with_length("/payer-callbacks/ACME-HEALTH", 2_000_000)[:20]
     assert b" 404 " in request_with_length("/payer-callbacks/NOBODY", 1000)[:20]
-    monkeypatch.setattr(rate_limits, "CALLBACKS_MAX", 1)
+    monkeypatch.setattr(rate_limits, "MAX_CALLBACKS", 1)
     assert b" 429 " in request_with_length("/payer-callbacks/ACME-HEALTH", 1000)[:20]
 
 
@@ -227,7 +228,7 @@ def test_store_error_does_not_leak_internals_to_the_client(
     assert not [each for each in ("S40", "PostgreSQL", "subscriptions", "character varying") if each in text]
 
 
-def test_retry_during_a_sweep_must_wait_and_is_never_lost(idle_gateway: Gateway) -> None:
+def test_retry_during_a_sweep_gets_409_and_no_untracked_request_id(idle_gateway: Gateway) -> None:
     """A first attempt died after writing its file, and the sweeper holds its inbox entry."""
     body, key = json.dumps(build_request_bundle(reference=make_unique("R"))).encode(), make_unique("key")
 

@@ -1,6 +1,4 @@
-"""Refusals: the right status, one OperationOutcome, no echo of the input, and nothing stored but the
-audit.
-"""
+"""Refusals over HTTP: the right status, one OperationOutcome, no echo, and only the audit stored."""
 
 from __future__ import annotations
 
@@ -31,6 +29,7 @@ SECRETS = PEOPLE[0].secrets
 
 
 def build_changed_bundle(change: Callable[[dict[str, Any]], None]) -> bytes:
+    """Return a new request bundle as JSON after `change` was applied to it."""
     bundle = deepcopy(build_request_bundle(reference=make_unique("X")))
     change(bundle)
     return json.dumps(bundle).encode()
@@ -57,6 +56,7 @@ def break_birth_date(bundle: dict[str, Any]) -> None:
 
 
 def build_with_attachment(content: bytes) -> bytes:
+    """Return a new request bundle with this attachment as JSON."""
     return json.dumps(
         build_request_bundle(reference=make_unique("X"), attachments=[SampleAttachment(content=content)])
     ).encode()
@@ -251,6 +251,7 @@ def _connect(gateway: Gateway) -> socket.socket:
 
 
 def _request(gateway: Gateway, request: bytes) -> bytes:
+    """Send bytes to the gateway and return the beginning of its answer."""
     with _connect(gateway) as connection:
         connection.sendall(request)
         return connection.recv(65536)

@@ -1,1 +1,1 @@
-"""PAGW as in production: every store is a service, each named by a setting."""
+"""The gateway as in production: every store is a service, chosen by a setting."""

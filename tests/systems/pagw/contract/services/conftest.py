@@ -1,4 +1,4 @@
-"""One gateway on services per test module, started as an operator does: by `holdfast run` and variables."""
+"""Fixtures: one gateway on services per test module, started by `holdfast run` and variables."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ def _build_variables(made: ExternalServices, url: str) -> dict[str, str]:
 
 @contextmanager
 def _run_gateway(variables: dict[str, str], url: str, log: Path) -> Iterator[None]:
+    """Run `holdfast run pagw` until the block ends. Fail if it does not start or stop cleanly."""
     command = [sys.executable, "-m", "holdfast", "run", "pagw", "--port", url.rpartition(":")[2]]
     with (
         log.open("wb") as errors,

@@ -1,4 +1,4 @@
-"""Services of a production gateway on this machine, and the variables that point to them.
+"""Services of a production gateway on this machine, and the variables that name them.
 
 DynamoDB, SQS, S3, KMS and Secrets Manager are moto's server, an independent implementation. PostgreSQL and
 Redis are real, over TCP; their passwords are only in Secrets Manager. `Services` inspects all of them with
@@ -46,6 +46,8 @@ SECRETS = {
 
 @dataclass(frozen=True)
 class Services:
+    """The running services (`address` is moto's), with independent clients of each."""
+
     address: str
     sql: SecuredServer
     redis: RedisServer
@@ -76,9 +78,11 @@ class Services:
         return f"postgresql://postgres@/{DATABASE}?host={running.socket_folder}&port={running.port}"
 
     def client(self, service: str) -> Any:
+        """Return a boto3 client of an AWS service at moto."""
         return _client(service, self.address)
 
     def cache(self) -> Redis:
+        """Return a client of Redis."""
         return Redis(port=self.redis.port, password=CACHE_PASSWORD, decode_responses=True)
 
     def _prepare(self) -> None:

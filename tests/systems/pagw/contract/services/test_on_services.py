@@ -1,7 +1,7 @@
-"""Gateway unchanged on DynamoDB, SQS, S3, PostgreSQL, Redis and Secrets Manager: configured by settings
-alone, called over HTTP, and then inspected in each service by independent clients.
+"""The unchanged gateway on moto's AWS, PostgreSQL and Redis, inspected in each by other clients.
 
-Tests with concurrent writers are elsewhere: moto, which replaces AWS here, does not isolate transactions.
+It is configured by settings alone and called over HTTP. Tests with concurrent writers are elsewhere: moto,
+which replaces AWS here, does not isolate transactions.
 """
 
 from __future__ import annotations
@@ -369,6 +369,7 @@ def count_payer_effects(gateway: Gateway) -> Counter[str]:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
+    """Poll until the condition is true. Fail after twenty seconds."""
     ends = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < ends, "timed out"
@@ -384,6 +385,7 @@ def list_objects(services: Services, bucket: str, pagw_id: str) -> dict[str, dic
 
 
 def get_encryption(response: dict[str, Any]) -> tuple[str, str | None, bool]:
+    """Return algorithm, key and bucket-key flag of an object's encryption."""
     return (
         response["ServerSideEncryption"],
         response.get("SSEKMSKeyId"),

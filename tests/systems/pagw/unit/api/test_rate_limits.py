@@ -1,4 +1,4 @@
-"""Rate limit per tenant: its own number, a sliding window, and no limit while the cache is down."""
+"""Rate limit per tenant, on the in-memory cache: own number, sliding window, none without a cache."""
 
 from __future__ import annotations
 

@@ -77,6 +77,7 @@ def list_error_types(of: type[HoldfastError] = HoldfastError) -> list[type[Holdf
 
 
 def build_refusal_for(failure: Exception) -> Refusal:
+    """Build the refusal of an error raised on `GET /pas/requests`."""
     scope: dict[str, Any] = {
         "type": "http",
         "method": "GET",
@@ -90,6 +91,7 @@ def build_refusal_for(failure: Exception) -> Refusal:
 
 
 def get_outcome(refusal: Refusal) -> dict[str, Any]:
+    """Return the response's OperationOutcome, and check its structure."""
     response = refusal.to_response()
     assert response.headers["content-type"] == "application/fhir+json"
     body: dict[str, Any] = json.loads(bytes(response.body))

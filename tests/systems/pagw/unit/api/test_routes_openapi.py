@@ -1,4 +1,4 @@
-"""OpenAPI description, and errors raised outside the routes."""
+"""OpenAPI description of the routes, and errors raised outside them, on the app in memory."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ def app(stores: Stores) -> FastAPI:
             *build_api_routes(stores.for_component("api")),
             build_callback_routes(stores.for_component("payer-callbacks")),
         ]
-    made = make_app("PAGW", "1", (), signed=routers, body_bytes_max=1000)
+    made = make_app("PAGW", "1", (), self_authenticated=routers, max_body_bytes=1000)
     configure_outcomes(made)
     return made
 
 
 def list_operations(app: FastAPI) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield method, path and description of each operation except the health check."""
     for path, methods in app.openapi()["paths"].items():
         for method, operation in methods.items():
             if path != "/health":

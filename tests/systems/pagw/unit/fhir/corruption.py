@@ -8,7 +8,9 @@ from typing import Any
 
 
 def corrupt_copy(value: Any, random: Random, mark: str) -> Any:
-    """Return a copy with one value replaced by nonsense or one unknown member added."""
+    """Return a copy with one value replaced by nonsense or one unknown member added. Nonsense texts and names
+    are `mark`, so that a test can search for it.
+    """
     value = deepcopy(value)
     at = value
     while True:

@@ -1,6 +1,4 @@
-"""Fast structure check: it accepts nothing that the models of fhir.resources reject, and nearly everything
-usual.
-"""
+"""Fast structure check: it accepts nothing that fhir.resources rejects, and nearly everything usual."""
 
 from __future__ import annotations
 
@@ -73,6 +71,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def iterate_resources() -> Iterator[Json]:
+    """Yield all resources of a sample request, its update and its cancellation."""
     first = build_request_bundle(items=("99213", "99214"))
     for made in (
         first,
@@ -83,7 +82,7 @@ def iterate_resources() -> Iterator[Json]:
 
 
 def accepts_correctly(resource: Json) -> bool:
-    """Report if the fast check accepts the resource, and assert that the models accept it too."""
+    """Return whether the fast check accepts the resource. If so, assert that the models accept it too."""
     model = _get_model(resource["resourceType"])
     assert model is not None
     taken = is_certainly_valid(model, resource)
@@ -107,7 +106,8 @@ def test_accepts_nothing_that_the_models_reject() -> None:
     assert 50 < sum(taken) < len(taken) - 50
 
 
-def test_accepts_no_corrupted_resource() -> None:
+def test_accepts_no_corrupted_resource_that_the_models_reject() -> None:
+    """A corrupted resource may still be valid; then the models must accept it too."""
     random = Random(8)
     every = list(iterate_resources())
     for _ in range(500):
@@ -153,6 +153,7 @@ def test_rejects_double_choices_missing_elements_and_wrong_types(wrong: Json) ->
 
 
 def change_one_value(resource: Json, random: Random) -> Json:
+    """Return a copy with one random value replaced by one of `VALUES`."""
     changed = deepcopy(resource)
     at: Any = changed
     while True:

@@ -1,6 +1,4 @@
-"""Fixtures of Inferno's PAS test kit: each is accepted or refused as its name says. Skipped without the real
-data.
-"""
+"""Fixtures of Inferno's PAS test kit, checked by our rules. Skipped without the real data."""
 
 from __future__ import annotations
 
@@ -147,7 +145,7 @@ def test_refuses_an_invalid_subscription_with_its_reason(name: str, places: set[
     assert {issue.expression for issue in caught.value.issues} == places
 
 
-def test_checks_notifications() -> None:
+def test_accepts_the_full_notification_and_refuses_incomplete_ones() -> None:
     assert select_errors(check_notification(load_fixture("PAS_notification_example_full_resource"))) == []
     for name in ("PAS_notification_example_id_only", "PAS_notification_missing_elements"):
         assert select_errors(check_notification(load_fixture(name))), name

@@ -1,6 +1,4 @@
-"""Parsing of Bundles: bodies that are not JSON, not FHIR, not R4 or too large are refused without quoting
-them.
-"""
+"""Parsing and structure checks of Bundles: invalid bodies are refused without quoting them."""
 
 from __future__ import annotations
 
@@ -18,6 +16,7 @@ from pagw.domain.fhir.urls import CONTENT_TYPE
 
 
 def expect_refusal(body: bytes, **limits: Any) -> FhirRefused:
+    """Assert that the body is refused as a Bundle, and return the error."""
     with pytest.raises(FhirRefused) as caught:
         parse_bundle(body, **limits)
     return caught.value
@@ -85,7 +84,7 @@ def test_refuses_another_version_of_fhir(where: str, name: str, value: Any) -> N
 
 
 @pytest.mark.proves("PG-33")
-def test_accepts_only_the_fhir_json_media_type() -> None:
+def test_accepts_only_json_media_types_of_fhir_r4() -> None:
     assert CONTENT_TYPE == "application/fhir+json"
     for taken in (CONTENT_TYPE, "application/json; charset=utf-8", f"{CONTENT_TYPE}; fhirVersion=4.0"):
         check_media_type(taken)

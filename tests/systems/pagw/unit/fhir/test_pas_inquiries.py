@@ -1,4 +1,4 @@
-"""`$inquire`: search criteria, permissions and the response."""
+"""Inquiries (`$inquire`), pure: the checks, the search criteria, permissions and the response."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_accepts_an_inquiry_without_items_and_refuses_one_without_member() -> No
     )
 
 
-def test_searches_by_the_claim_the_authorization_or_the_member() -> None:
+def test_matches_by_claim_identifier_authorization_number_or_payer() -> None:
     assert is_match(parse_inquiry(build_inquiry_bundle(claim_reference="R-1")), CLAIM)
     assert not is_match(parse_inquiry(build_inquiry_bundle(claim_reference="R-2")), CLAIM)
     by_number = parse_inquiry(build_inquiry_bundle(authorization_number="AUTH-77"))
@@ -48,7 +48,7 @@ def test_searches_by_the_claim_the_authorization_or_the_member() -> None:
     assert not is_match(parse_inquiry(build_inquiry_bundle(payer="OTHER-HEALTH")), CLAIM)
 
 
-def test_searches_by_item_numbers_and_narrows_by_services() -> None:
+def test_reads_item_authorization_numbers_and_matches_by_service_code() -> None:
     bundle = build_request_bundle(reference="Q-2", items=("97110",))
     claim = bundle["entry"][0]["resource"]
     claim["item"][0]["extension"].append({"url": AUTHORIZATION_NUMBER, "valueString": "AUTH-9"})

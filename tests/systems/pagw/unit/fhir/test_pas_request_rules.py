@@ -320,7 +320,7 @@ def test_accepts_deviations_with_a_warning(lacks: Callable[[Json], None]) -> Non
     assert issues and select_errors(issues) == []
 
 
-def test_corrupted_requests_never_break_the_rules_or_leak() -> None:
+def test_corrupted_requests_never_crash_the_checks_or_leak_into_outcomes() -> None:
     first = build_request_bundle(items=("99213", "99214"), attachments=(SampleAttachment(),))
     bundles = [
         first,

@@ -33,6 +33,7 @@ APPROVED = Decision(
 
 
 def build_response(decision: Decision, request: Json = REQUEST) -> Json:
+    """Build the response to a decision, check that it has no issues, and return its ClaimResponse."""
     bundle = build_response_bundle(request, decision, pagw_id="PAGW-1", created=CREATED)
     assert check_response(bundle, request) == []
     answer: Json = bundle["entry"][0]["resource"]
@@ -146,7 +147,7 @@ def test_resolves_every_kind_of_reference_in_the_response() -> None:
     assert [each["id"] for each in answer["contained"]] == ["clinic"]
 
 
-def test_error_response_is_a_response_of_its_own() -> None:
+def test_error_response_is_valid_and_names_the_error() -> None:
     wrong = [build_error("processing", "The payer could not be reached.")]
     bundle = build_error_bundle(REQUEST, wrong, pagw_id="PAGW-1", created=CREATED)
     assert check_response(bundle, REQUEST) == []

@@ -45,6 +45,7 @@ def build_resource() -> Json:
 
 
 def build_changed_resource(path: str, value: Any) -> Json:
+    """Return the Subscription with one value replaced. `path` names it, as in `channel/header`."""
     resource: Any = deepcopy(build_resource())
     *steps, last = [int(step) if step.isdecimal() else step for step in path.split("/")]
     at = resource
@@ -114,7 +115,7 @@ def test_refuses_an_unsupported_subscription_with_its_reason(path: str, value: A
     assert caught.value.status == 422
 
 
-def test_corrupted_subscriptions_never_break_the_parser() -> None:
+def test_corrupted_subscriptions_never_crash_the_parser_or_leak() -> None:
     random, mark = Random(7), "Zzyzxmark"
     whole = build_changed_resource("channel/header", ["Authorization: Bearer of-the-client"])
     refused: list[FhirRefused] = []
@@ -145,11 +146,13 @@ def test_failed_subscription_reports_its_error() -> None:
 
 
 def build_answer() -> Json:
+    """Build the response Bundle that a notification announces."""
     decision = Decision(outcome=Outcome.APPROVED, authorization_number="AUTH-77")
     return build_response_bundle(build_request_bundle(), decision, pagw_id="PAGW-1", created=AT)
 
 
 def get_parameters(bundle: Json) -> dict[str, Json]:
+    """Return the parameters of a notification's status, by name."""
     return {each["name"]: each for each in bundle["entry"][0]["resource"]["parameter"]}
 
 

@@ -1,4 +1,4 @@
-"""Updates and cancellations: they include the former claim, drop nothing, and mark every change."""
+"""Updates and cancellations, pure: they include the former claim, drop nothing and flag changes."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ def test_distinguishes_requests_updates_and_cancellations() -> None:
 
 
 def remove_former_claim(bundle: Json) -> None:
+    """Remove every Claim but the first from the bundle."""
     bundle["entry"] = [
         each
         for each in bundle["entry"]
@@ -162,7 +163,7 @@ def test_parses_everything_the_stages_need() -> None:
     assert type(claimed).model_validate_json(claimed.model_dump_json()) == claimed
 
 
-def test_urgent_level_of_service_shortens_the_deadline() -> None:
+def test_urgent_level_of_service_makes_a_request_expedited() -> None:
     bundle = build_request_bundle()
     assert parse_claim(bundle).urgency == "standard"
     get_claim(bundle)["extension"] = [
@@ -193,7 +194,7 @@ def test_lists_attachments_and_skips_cancelled_ones() -> None:
     assert [each.sequence for each in parse_claim(bundle).attachments] == [2, 3]
 
 
-def test_refuses_to_parse_an_unchecked_bundle() -> None:
+def test_refuses_to_parse_a_bundle_without_claim_or_participants() -> None:
     bundle = build_request_bundle()
     del bundle["entry"][1:]
     for unsound in (bundle, {"resourceType": "Bundle"}):

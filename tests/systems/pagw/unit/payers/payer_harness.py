@@ -1,4 +1,4 @@
-"""Sandbox payer over real HTTP, its client and a receiver for its callbacks."""
+"""Harness: the sandbox payer over real HTTP, its client, and a receiver of its callbacks."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ class TokenCache:
         self.fetch_count = 0
 
     async def get_token(self) -> str:
+        """Return the cached token, or fetch a new one if it is missing or nearly expired."""
         if self.cached is None or self._clock.now() >= self.until:
             secret = Secret(self._config.credentials_name, CREDENTIALS)
             self.cached = await fetch_token(self._http, self._config, secret, clock=self._clock)
@@ -62,11 +63,13 @@ class TokenCache:
         return self.cached.access_token
 
     async def forget(self, token: str) -> None:
+        """Drop the cached token if it is this one."""
         if self.cached is not None and self.cached.access_token == token:
             self.cached = None
 
 
 def make_sandbox(**settings: Any) -> PayerSandbox:
+    """Make a payer that requires the test's credentials. `settings` are fields of `PayerSandbox`."""
     given = {
         "clock": ManualClock(),
         "client_id": CLIENT,
@@ -78,6 +81,7 @@ def make_sandbox(**settings: Any) -> PayerSandbox:
 
 
 def make_config(url: str, **settings: Any) -> PayerConfig:
+    """Make the configuration of a payer at this address. `settings` replace its columns."""
     given = {
         "payer_id": "acme",
         "name": "Acme Health",
@@ -91,6 +95,7 @@ def make_config(url: str, **settings: Any) -> PayerConfig:
 
 
 def make_body(reference: str, *codes: str, kind: str = "submit", **members: Any) -> bytes:
+    """Make a request in the payer's format, with one item per code. `members` are further fields."""
     items = [{"sequence": n, "code": code, "quantity": 20} for n, code in enumerate(codes or ("99213",), 1)]
     enriched = {
         "reference": reference,
@@ -107,6 +112,7 @@ def make_body(reference: str, *codes: str, kind: str = "submit", **members: Any)
 async def call_with_payer(
     url: str, clock: Any, call: Callable[[PayerClient, TokenCache], Awaitable[T]], **settings: Any
 ) -> T:
+    """Run `call` with a client of the payer at `url` and its token cache. Return its result."""
     async with make_client() as http:
         config = make_config(url, **settings)
         tokens = TokenCache(http, config, clock)
@@ -133,6 +139,7 @@ class Callbacks:
         self._clock, self._fails = clock, fails
 
     async def receive(self, request: Request) -> Response:
+        """Verify the signature and keep the callback's body."""
         body = await request.body()
         verify(request.headers.get("x-payer-signature"), body, (CALLBACK_SECRET,), now=self._clock.now())
         if self.refused < self._fails:
@@ -142,10 +149,12 @@ class Callbacks:
         return JSONResponse({})
 
     def next(self) -> dict[str, Any]:
+        """Return the next callback. Wait for it, at most `WAIT_S` seconds."""
         return self.received.get(timeout=WAIT_S)
 
     @contextmanager
     def listen(self) -> Iterator[str]:
+        """Serve the receiver until the block ends, and yield its URL."""
         app = Starlette(routes=[Route("/payer-callbacks/acme", self.receive, methods=["POST"])])
         with serve_in_thread(app) as url:
             yield f"{url}/payer-callbacks/acme"

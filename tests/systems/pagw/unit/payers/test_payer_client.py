@@ -1,4 +1,4 @@
-"""Payer client over real HTTP: the meaning of each failure, and no patient data in any of them."""
+"""The payer client over real HTTP: what each failure means, and no patient data in any of them."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ BODY = make_body(REFERENCE)
 
 
 def parse_outcome(answer: PayerResponse | None) -> Outcome:
+    """Return the outcome of an answer, which must not be None."""
     assert answer is not None
     return JsonFormat().parse_decision(answer.body).outcome
 
@@ -263,6 +264,8 @@ def test_wrong_credentials_are_named_but_never_shown() -> None:
 
 
 def make_answering_app(status: int, body: Any, headers: dict[str, str] | None = None) -> Starlette:
+    """Make an app that gives this answer to every call of a payer."""
+
     async def answer(request: Request) -> Response:
         if isinstance(body, str):
             return Response(body, status_code=status, headers=headers)
@@ -275,6 +278,8 @@ def make_answering_app(status: int, body: Any, headers: dict[str, str] | None = 
 def get_failure(
     app: Starlette, ask: Callable[[PayerClient], Awaitable[Any]], auth_type: str = "none"
 ) -> HoldfastError:
+    """Run `ask` with a client of the app in memory, and return the error that it must raise."""
+
     async def run() -> HoldfastError:
         config = make_config("http://127.0.0.1", auth_type=auth_type)
         async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app)) as http:

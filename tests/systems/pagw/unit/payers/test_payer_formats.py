@@ -1,4 +1,4 @@
-"""Payer formats: the request sent, the decision parsed, and a configuration that holds no secret."""
+"""Payer formats and configuration, pure: the request sent, the decision parsed, no secret stored."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ HASH = "a" * 64
 
 
 def make_enriched(**changes: Any) -> dict[str, Any]:
+    """Make an enriched request with some fields changed."""
     address = {"city": "SAN DIEGO", "postalCode": "92101-1234", "line": ["92101-1234 Street"]}
     bundle = {"resourceType": "Bundle", "entry": [{"resource": {"address": [address]}}]}
     return {
@@ -95,7 +96,7 @@ def test_reports_an_invalid_decision_without_its_value(answer: bytes) -> None:
     assert PATIENT not in str(failed.value)
 
 
-def test_x12_format_is_declared_but_not_built() -> None:
+def test_x12_format_is_declared_but_refuses_every_call() -> None:
     format = get_format(make_config("https://acme.example.com", format="x12-278"))
     assert isinstance(format, X12Format)
     for call in (lambda: format.convert(make_enriched()), lambda: format.parse_decision(b"ISA*")):

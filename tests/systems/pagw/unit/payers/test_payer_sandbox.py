@@ -1,6 +1,4 @@
-"""Sandbox payer: a durable ledger, one effect per reference, decisions by the clock, callbacks with
-retries.
-"""
+"""The sandbox payer over real HTTP: durable ledger, one effect per reference, decisions, callbacks."""
 
 from __future__ import annotations
 
@@ -50,6 +48,7 @@ ROOT = Path(__file__).parents[5]
 
 
 def decide(sandbox: PayerSandbox, *codes: str) -> Any:
+    """Submit a request with these codes, and return the payer's decision."""
     answer = call_payer(sandbox, lambda payer: payer.submit("R-1", make_body("R-1", *codes)))
     return JsonFormat().parse_decision(answer.body)
 
@@ -184,6 +183,7 @@ def test_updated_pended_request_is_called_back_as_cancelled() -> None:
 
 @contextmanager
 def start_process(folder: Path, clock: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run the payer as a process until the block ends. Yield its address and the process."""
     command = [sys.executable, "-c", SERVER_SCRIPT, str(folder), str(clock)]
     running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:

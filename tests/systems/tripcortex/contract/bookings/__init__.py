@@ -1,1 +1,1 @@
-"""Bookings, their audit and connections on every engine of tables and queues."""
+"""Contract tests of bookings, their audit and connections on every engine of tables and queues."""

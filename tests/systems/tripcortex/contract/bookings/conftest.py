@@ -1,4 +1,4 @@
-"""Engines for the bookings' contract tests: the flows' tables and queues together.
+"""Fixtures of the bookings' contract tests: a bench with stores on each engine of tables and queues.
 
 Each test has its own employees and a manual clock, far enough in the future that no engine takes an item for
 expired.
@@ -31,7 +31,7 @@ from tests.systems.tripcortex.unit.steps.booking_bench import get_booking_item
 from tripcortex.model import patterns
 from tripcortex.model.entities import ActiveBooking, Booking, EmployeeId, FlightOption
 from tripcortex.system import SYSTEM
-from tripcortex.workers.booking_requests import Traveller, request_booking
+from tripcortex.workers.booking_requests import Requester, request_booking
 from tripcortex.workers.flow import BOOKING_FLOW
 
 __all__ = ["Bench", "RunStory", "engines", "run_story"]
@@ -45,10 +45,13 @@ _PREPARED_TABLES: list[Any] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests marked `concurrent` on moto, which is not isolated."""
     skip_races(items, Path(__file__).parent)
 
 
 class HandClock:
+    """A manual clock."""
+
     def __init__(self) -> None:
         self.at = BEGAN.timestamp()
 
@@ -65,8 +68,9 @@ class HandClock:
 
 @dataclass
 class Bench:
-    """Stores and clock of one test; `employee` and ids with that prefix belong to it, since an engine's tests
-    share tables.
+    """Stores and clock of one test.
+
+    An engine's tests share tables: `employee`, and ids with that prefix, belong to this test.
     """
 
     stores: Stores
@@ -74,10 +78,12 @@ class Bench:
     employee: EmployeeId = EMPLOYEE
 
     def another(self, number: int = 1) -> EmployeeId:
+        """Return another employee that belongs to this test."""
         return EmployeeId(f"{self.employee}-{number}")
 
     async def ask(self, employee_id: EmployeeId | None = None) -> Booking:
-        return await request_booking(self.stores, Traveller(employee_id or self.employee), SENTENCE)
+        """Request a trip for the employee, by default the test's own."""
+        return await request_booking(self.stores, Requester(employee_id or self.employee), SENTENCE)
 
     async def make_offered_booking(self) -> Booking:
         """Create a booking with options to choose from, through the flow's own transitions."""
@@ -88,8 +94,9 @@ class Bench:
         return booking
 
     async def work(self) -> int:
-        """Handle the messages now in the queue. There are no dependencies, so a step that needs them
-        fails.
+        """Handle the messages now in the queue; return how many.
+
+        There are no dependencies, so a step that needs them fails.
         """
         received = await self.stores.run(BOOKING_FLOW.pattern_set.receive(10, 0.0))
         for each in received:
@@ -98,28 +105,34 @@ class Bench:
         return len(received)
 
     async def sweep(self) -> None:
+        """Sweep the flow's deadlines once, then work until the queue is empty."""
         await BOOKING_FLOW.sweep(self.stores)
         while await self.work():
             pass
 
     async def choose(self, booking: Booking, option_id: str = "1", token: str | None = None) -> Booking:
+        """Choose an option with the current wait's token, or with `token`."""
         meant = BOOKING_FLOW.make_token(booking) if token is None else token
         return await BOOKING_FLOW.answer(
             self.stores, booking, "choose", token=meant, given={"optionId": option_id}
         )
 
     async def booking(self, seen: Booking) -> Booking:
+        """Read the booking again."""
         found = await self.stores.run(patterns.booking(seen.employee_id, seen.booking_id))
         assert found is not None
         return found
 
     async def get_item(self, seen: Booking) -> Item:
+        """Return the booking's item as stored."""
         return await get_booking_item(self.stores, seen)
 
     async def marker(self) -> ActiveBooking | None:
+        """Return the marker of the test employee's active booking, or None."""
         return await self.stores.run(patterns.place_of(self.employee))
 
     async def list_executions(self) -> list[Execution]:
+        """List the executions of this test's employees."""
         return [
             each
             for each in await BOOKING_FLOW.list_executions(self.stores)
@@ -133,6 +146,7 @@ RunStory = Callable[[Story], None]
 
 @pytest.fixture
 def run_story(engines: Any) -> RunStory:
+    """Return a function that runs an async test on a new bench."""
     tables, queues = engines
 
     def run_on_bench(story: Story) -> None:
@@ -158,5 +172,6 @@ def run_story(engines: Any) -> RunStory:
 
 
 def make_options(count: int = 3) -> list[FlightOption]:
+    """Build options numbered from 1, whose offers are valid for a day."""
     held = {"offer_expires_at": BEGAN + timedelta(days=1)}
     return [make_option(str(number)).model_copy(update=held) for number in range(1, count + 1)]

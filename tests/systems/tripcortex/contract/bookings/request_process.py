@@ -1,4 +1,4 @@
-"""Process that requests a trip for each of several employees, in turn, once it receives a line.
+"""Process that, once it reads a line, requests a trip for each employee in turn and prints those accepted.
 
 python -m tests.systems.tripcortex.contract.bookings.request_process FOLDER CLOCK EMPLOYEES
 """
@@ -14,12 +14,13 @@ from holdfast import open_stores
 from holdfast.core.clock import RunClock
 from tripcortex.model.entities import EmployeeId
 from tripcortex.system import SYSTEM
-from tripcortex.workers.booking_requests import BookingUnderWay, Traveller, request_booking
+from tripcortex.workers.booking_requests import BookingUnderWay, Requester, request_booking
 
 from .file_settings import make_settings
 
 
 async def main(folder: str, clock_file: str, employees: str) -> None:
+    """Print "ready", wait for a line, request a trip per employee; print the accepted bookings as JSON."""
     accepted = {}
     async with open_stores(SYSTEM, make_settings(Path(folder)), clock=RunClock(Path(clock_file))) as stores:
         sys.stdout.write("ready\n")
@@ -28,7 +29,7 @@ async def main(folder: str, clock_file: str, employees: str) -> None:
         for number in range(int(employees)):
             employee = EmployeeId(f"emp-{number}")
             try:
-                booking = await request_booking(stores, Traveller(employee), "Boston to Chicago")
+                booking = await request_booking(stores, Requester(employee), "Boston to Chicago")
                 accepted[employee] = booking.booking_id
             except BookingUnderWay:
                 pass

@@ -1,4 +1,4 @@
-"""Audit entries and connections in the store: order, ranges, lifetimes."""
+"""Contract tests of audit entries and connections on every engine: order, ranges, lifetimes."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ def test_entry_has_the_documents_names_and_cannot_be_overwritten(run_story: RunS
 
 
 async def get_item(stores: Stores, table: str, key: Mapping[str, str]) -> object:
+    """Return the stored item itself, past the entity."""
     physical = next(each for each in (audit_log, connections) if each.name == table).physical_name(
         stores.environment
     )

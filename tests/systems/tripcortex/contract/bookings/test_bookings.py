@@ -1,4 +1,4 @@
-"""Bookings in the store: keys, order, the one active booking of an employee, choices and deadlines."""
+"""Contract tests of bookings on every engine: keys, order, one active booking, choices and deadlines."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_concurrent_requests_create_one_booking_per_round(run_story: RunStory) -
 @pytest.mark.concurrent
 @pytest.mark.proves("TC-69")
 @pytest.mark.proves("TC-X7")
-def test_concurrent_requests_and_cancellations_leave_at_most_one_active(run_story: RunStory) -> None:
+def test_concurrent_requests_and_cancellations_leave_no_active_booking(run_story: RunStory) -> None:
     async def request_and_cancel(bench: Bench) -> None:
         for _ in range(3):
             try:
@@ -143,6 +143,8 @@ def test_second_request_is_refused_and_names_the_active_booking(
 @pytest.mark.proves("TC-69")
 @pytest.mark.proves("TC-X7")
 def test_takes_over_a_stale_active_booking_marker(run_story: RunStory) -> None:
+    """A marker is stale if its booking has ended or does not exist."""
+
     async def story(bench: Bench) -> None:
         ended = await bench.ask()
         await BOOKING_FLOW.cancel(bench.stores, ended, "no")
@@ -160,7 +162,7 @@ def test_takes_over_a_stale_active_booking_marker(run_story: RunStory) -> None:
 
 @pytest.mark.proves("TC-69")
 @pytest.mark.proves("TC-X10")
-def test_every_end_removes_the_marker(run_story: RunStory) -> None:
+def test_cancelled_expired_and_failed_bookings_remove_the_marker(run_story: RunStory) -> None:
     async def story(bench: Bench) -> None:
         cancelled = await bench.make_offered_booking()
         await BOOKING_FLOW.cancel(bench.stores, cancelled, "no")
@@ -189,6 +191,8 @@ def test_every_end_removes_the_marker(run_story: RunStory) -> None:
 
 
 def test_an_end_never_removes_another_bookings_marker(run_story: RunStory) -> None:
+    """The deletion of a marker under another booking's id fails."""
+
     async def story(bench: Bench) -> None:
         booking = await bench.ask()
         with pytest.raises(ConditionFailed):
@@ -205,6 +209,8 @@ def test_an_end_never_removes_another_bookings_marker(run_story: RunStory) -> No
 @pytest.mark.proves("TC-95")
 @pytest.mark.proves("TC-X12")
 def test_invalid_choice_leaves_the_item_unchanged(run_story: RunStory) -> None:
+    """A valid choice then ends the wait, and the same token is refused afterwards."""
+
     async def story(bench: Bench) -> None:
         booking = await bench.make_offered_booking()
         stored = await bench.get_item(booking)

@@ -1,5 +1,6 @@
-"""Several processes and threads on the same files: the store decides between them, and any process can resume
-another's work.
+"""Several processes and threads on the same files: one booking each, and waits that survive a restart.
+
+The store decides between them, and any process can resume another's work.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from holdfast.web.demo_env import patch_environ
 from tripcortex.model import patterns
 from tripcortex.model.entities import Booking, BookingStatus, EmployeeId
 from tripcortex.system import SYSTEM
-from tripcortex.workers.booking_requests import BookingUnderWay, Traveller, request_booking
+from tripcortex.workers.booking_requests import BookingUnderWay, Requester, request_booking
 from tripcortex.workers.flow import BOOKING_FLOW
 
 from .conftest import BEGAN, EMPLOYEE, SECRET, Bench, HandClock
@@ -32,6 +33,7 @@ MODULE = "tests.systems.tripcortex.contract.bookings.request_process"
 
 
 def create_stores(folder: Path) -> RunClock:
+    """Create the tables and queues in the folder; return the clock that the processes share."""
     clock = RunClock(folder / "clock", start=BEGAN.timestamp())
 
     async def create() -> None:
@@ -96,7 +98,7 @@ def test_concurrent_threads_create_one_booking_per_round(tmp_path: Path) -> None
             async with open_stores(SYSTEM, make_settings(tmp_path), clock=clock) as stores:
                 for each in range(ROUNDS):
                     try:
-                        traveller = Traveller(EmployeeId(f"emp-{each}"))
+                        traveller = Requester(EmployeeId(f"emp-{each}"))
                         accepted.append(await request_booking(stores, traveller, f"thread {number}"))
                     except BookingUnderWay:
                         pass
@@ -112,6 +114,7 @@ def test_concurrent_threads_create_one_booking_per_round(tmp_path: Path) -> None
 @pytest.mark.proves("TC-94")
 @pytest.mark.proves("TC-X12")
 def test_wait_survives_the_end_of_its_process(tmp_path: Path) -> None:
+    """The stores are closed and opened again; the token is rebuilt from the item and the secret."""
     create_stores(tmp_path)
     clock = HandClock()
 

@@ -1,4 +1,4 @@
-"""One database for each module."""
+"""Fixture `base`: one PostgreSQL database with objects in memory for each test module."""
 
 from __future__ import annotations
 

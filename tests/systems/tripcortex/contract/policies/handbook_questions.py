@@ -19,6 +19,8 @@ PRE_OLU: Final = "first-time-travel-get-in-concur-pre-olu.md"
 
 
 class HandbookQuestion(NamedTuple):
+    """A question, and the sections that answer it as file and start of the heading."""
+
     question: str
     sections: tuple[tuple[str, str], ...]
 

@@ -42,6 +42,8 @@ class HandClock:
 
 @dataclass
 class Base:
+    """The stores, clock, database URL and event loop that the tests of a module share."""
+
     stores: Stores
     clock: HandClock
     url: str
@@ -56,7 +58,7 @@ class Base:
             return _rows(connection, text, parameters)
 
     def add_policy(self, given: Upload, parser: Any, embedding: Embedding) -> Policy:
-        """Upload and ingest a policy."""
+        """Upload a policy and ingest it with this parser and embedding; return it."""
         policy = self.run(upload(self.stores, given))
         return self.run(ingest(self.stores, policy.id, parser, embedding))
 
@@ -70,6 +72,7 @@ def _rows(
 
 @contextmanager
 def open_base() -> Iterator[Base]:
+    """Open stores on a new database; close them on exit."""
     url, clock, loop = create_database(tripcortex), HandClock(), asyncio.new_event_loop()
     stores = open_stores(SYSTEM, replace(MEMORY_SETTINGS, sql=url), clock=clock)
     try:
@@ -85,6 +88,7 @@ def open_base() -> Iterator[Base]:
 
 
 def make_paragraph(text: str, number: int, section: str = "Rules", **more: Any) -> ParsedEntity:
+    """Build a paragraph on page 1; `number` is its reading order."""
     return ParsedEntity(
         ContentType.text,
         text,
@@ -99,6 +103,8 @@ def make_paragraph(text: str, number: int, section: str = "Rules", **more: Any) 
 
 
 class FakeParser:
+    """Fake parser that yields the given entities, then raises `fails` if it is set."""
+
     def __init__(
         self,
         entities: Sequence[ParsedEntity] | Callable[[], Iterator[ParsedEntity]],

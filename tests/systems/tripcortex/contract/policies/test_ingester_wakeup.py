@@ -1,4 +1,4 @@
-"""An upload wakes the ingester at once. The clock does not move."""
+"""Wake-up of the ingester by PostgreSQL NOTIFY: an upload is ingested although the clock does not move."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ WAIT_S = 20.0
 
 
 async def wait_until_read(stores: Stores, policy_id: UUID) -> None:
+    """Wait until the policy is ready."""
     async with asyncio.timeout(60):
         while (await load_policy(stores, policy_id)).status is not PolicyStatus.ready:
             await asyncio.sleep(0.02)
@@ -51,6 +52,8 @@ def test_upload_is_ingested_without_waiting_for_the_next_poll() -> None:
 
 
 def test_failed_or_silent_upload_does_not_wake_the_ingester(base: Base) -> None:
+    """Only the two normal uploads notify the channel; `wakes=False` and a failed insert do not."""
+
     async def story() -> None:
         async with base.stores.listen(patterns.UPLOAD_CHANNEL) as heard:
             policy = await upload(base.stores, GIVEN)

@@ -58,6 +58,7 @@ BUSINESS = FakeParser(
 
 @pytest.fixture(autouse=True)
 def _clean(base: Base) -> None:
+    """Delete all policies and reset the clock before each test."""
     base.rows("DELETE FROM tripcortex.policies")
     base.clock.at = BEGAN
 
@@ -73,6 +74,7 @@ def search_texts(base: Base) -> list[str]:
 
 
 def reload(base: Base, policy_id: UUID) -> Policy:
+    """Read the policy again."""
     found = base.run(base.stores.run(patterns.policy(policy_id)))
     assert found is not None
     return found
@@ -85,12 +87,13 @@ def count_chunks(base: Base, policy_id: UUID) -> int:
 
 
 def choose_parser(file_name: str, body: bytes) -> FakeParser:
+    """Return a parser of 51 entities, the last about taxis, for taxi.md; else one of a single entity."""
     long = [make_paragraph("Economy.", number) for number in range(1, 51)]
     return FakeParser([*long, make_paragraph("Taxi.", 51)]) if file_name == "taxi.md" else ECONOMY
 
 
 def upload_two(base: Base) -> tuple[UUID, UUID]:
-    """Upload a policy whose second batch is about taxis, and another one after it."""
+    """Upload a policy whose second batch is about taxis, and another one after it; return their ids."""
     first = base.run(upload(base.stores, Upload("taxi.md", b"x"))).id
     base.clock.at += 1
     return first, base.run(upload(base.stores, GIVEN)).id
@@ -202,6 +205,7 @@ def test_entity_row_has_its_position_and_a_figure_its_stored_picture(
 
 
 def test_keeps_an_entity_without_a_vector(base: Base) -> None:
+    """It gets the fallback text's vector; if that has none either, the policy fails."""
     silent = ParsedEntity(ContentType.figure, "", 1, None, 1, "e-1", CHART)
     wise = FakeParser([silent, make_paragraph("Economy.", 2)])
     with pytest.MonkeyPatch.context() as patch:
@@ -212,6 +216,7 @@ def test_keeps_an_entity_without_a_vector(base: Base) -> None:
 
 
 def test_writes_a_long_document_in_batches(base: Base) -> None:
+    """Progress is reported per batch of 50, and the peak of memory stays below 4 MB."""
     progress_calls: list[tuple[int, int | None, int | None]] = []
 
     def pages() -> Iterator[ParsedEntity]:
@@ -257,6 +262,7 @@ def test_writes_a_long_document_in_batches(base: Base) -> None:
 def test_failed_ingestion_keeps_the_reason_and_the_active_edition(
     base: Base, fails: Exception | None, reason: str
 ) -> None:
+    """A later attempt with a working parser succeeds."""
     serving = base.add_policy(GIVEN, ECONOMY, AXES)
     next_edition = base.run(replace(base.stores, serving.id, GIVEN))
     broken = FakeParser([make_paragraph("Business.", 1)] if fails else [], fails=fails)
@@ -325,7 +331,7 @@ def test_model_refusal_fails_one_policy_and_others_are_ingested(base: Base) -> N
 def test_model_outage_delays_one_policy_and_ingests_others(
     base: Base, error: HoldfastError, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingestion, "UNANSWERED_MAX", 3)
+    monkeypatch.setattr(ingestion, "MAX_UNANSWERED", 3)
     stuck, read = upload_two(base)
     reason = f"{error.label}: {error.message}"
     [ready] = base.run(ingest_pending(base.stores, make_failing_embedding(error), choose_parser))
@@ -394,7 +400,7 @@ def test_chooses_the_parser_by_content(base: Base) -> None:
 
 @pytest.mark.proves("TC-22")
 @pytest.mark.proves("TC-X18")
-def test_new_edition_and_rollback_switch_atomically(base: Base) -> None:
+def test_new_edition_serves_until_rolled_back_and_older_ones_are_retired(base: Base) -> None:
     first = base.add_policy(GIVEN, ECONOMY, AXES)
     second = base.run(replace(base.stores, first.id, GIVEN))
     assert (second.document_id, second.edition) == (first.document_id, 2)
@@ -488,9 +494,7 @@ def test_question_with_several_statements_sees_one_edition(base: Base, way: Retr
 async def collect_reads_during_switches(
     base: Base, second: UUID, look: Callable[[], Awaitable[frozenset[str]]], *, times: int
 ) -> set[frozenset[str]]:
-    """Collect all that a reader sees while the second edition is activated, rolled back and activated
-    again.
-    """
+    """Return everything that `look` sees while the second edition is served, rolled back and served again."""
 
     async def switch_editions() -> None:
         await ingest(base.stores, second, BUSINESS, AXES)
@@ -537,6 +541,7 @@ def test_one_step_reads_one_edition_that_has_chunks(base: Base, replaced: int) -
 def test_finds_an_inactive_edition_by_id_but_not_a_partial_one(
     base: Base,
 ) -> None:
+    """A partial edition is one that is being processed."""
     first = base.add_policy(GIVEN, ECONOMY, AXES)
     second = base.run(replace(base.stores, first.id, GIVEN))
     base.run(ingest(base.stores, second.id, BUSINESS, AXES))
@@ -560,7 +565,7 @@ def test_older_edition_never_replaces_a_newer_one(base: Base) -> None:
     assert len(search_texts(base)) == 2
 
 
-def test_two_editions_ready_at_once_leave_one_active(base: Base) -> None:
+def test_the_newest_of_three_concurrently_ingested_editions_serves(base: Base) -> None:
     first = base.add_policy(GIVEN, ECONOMY, AXES)
     others = [base.run(replace(base.stores, first.id, GIVEN)) for _ in range(3)]
 
@@ -584,7 +589,7 @@ def test_removes_a_policy_with_its_chunks_file_and_pictures(base: Base) -> None:
         base.run(remove(base.stores, policy.id))
 
 
-def test_rules_are_those_of_the_active_edition(base: Base) -> None:
+def test_serving_rules_returns_current_rules_of_policies_that_have_any(base: Base) -> None:
     first = base.add_policy(GIVEN, ECONOMY, AXES)
     base.add_policy(Upload("other.md", b"x"), BUSINESS, AXES)
     base.run(

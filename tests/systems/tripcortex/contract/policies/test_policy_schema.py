@@ -1,6 +1,4 @@
-"""Schema created by the migrations, compared with the document's DDL through the catalogue of one real
-database.
-"""
+"""The schema that the migrations create, compared with the document's DDL in a real PostgreSQL catalogue."""
 
 from __future__ import annotations
 
@@ -86,12 +84,14 @@ INDEXES = "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = %s"
 
 @pytest.fixture(scope="module")
 def catalogue(base: Base) -> Iterator[psycopg.Connection[Any]]:
+    """Create the document's tables in the schema `document`, and yield a connection."""
     with connect(base.url) as connection:
         connection.execute(DOCUMENT)
         yield connection
 
 
 def _strip_schema(schema: str, text: str) -> str:
+    """Remove the schema's name before table names."""
     return re.sub(rf"\b{schema}\.", "", text)
 
 
@@ -169,6 +169,7 @@ def test_has_every_documented_index_with_its_parameters(
 def test_database_rejects_an_invalid_status_content_type_and_width(
     catalogue: psycopg.Connection[Any],
 ) -> None:
+    """It also rejects a missing vector and an unknown policy; a policy's deletion deletes its chunks."""
     [(policy_id, status, version)] = catalogue.execute(
         "INSERT INTO tripcortex.policies (source_s3_uri, file_name) VALUES ('s3://b/k', 'p.pdf') "
         "RETURNING id, status, version"

@@ -1,4 +1,4 @@
-"""Policy questions with the local model: the passages found, their confidence and their citations."""
+"""Retrieval with the local model on PostgreSQL: passages, confidence, citations, calibration."""
 
 from __future__ import annotations
 
@@ -99,6 +99,7 @@ POLICY_QUESTIONS = {
 
 @pytest.fixture(scope="module")
 def policy_base(base: Base) -> Base:
+    """Ingest the example policy with the local model, once for the module."""
     policy = base.add_policy(Upload("example.md", POLICY.encode()), None, build_local_embedding())
     assert policy.status == "ready", policy.error_message
     return base
@@ -257,6 +258,7 @@ needs_handbook = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def handbook() -> Iterator[Base]:
+    """Ingest the public handbook into its own database, once for the module."""
     with open_base() as base:
         documents = (each for each in HANDBOOK.glob("*.md") if each.name != "LICENSE.md")
         assert base.run(ingest_folder(base.stores, build_local_embedding(), documents)) > 200
@@ -296,10 +298,12 @@ def test_documented_calibration_matches_the_measurement(handbook: Base) -> None:
 
 
 def get_share(values: tuple[float, ...], above: float) -> float:
+    """Return the share of the values that are at least `above`."""
     return sum(each >= above for each in values) / len(values)
 
 
 def parse_numbers(shown: str) -> dict[str, list[float]]:
+    """Return the numbers of each row of a Markdown table by its first cell."""
     rows = [re.split(r"\s*\|\s*", line.strip("| ")) for line in shown.splitlines()[2:]]
     return {name: [float(each) for each in values] for name, *values in rows}
 
@@ -326,7 +330,7 @@ def test_the_calibration_can_be_repeated_from_the_command_line(tmp_path: Path) -
     assert "| similarity of | 0% |" in output and re.search(r"fused \d of 4", output)
 
 
-def test_quantiles_lie_between_the_values_around_them() -> None:
+def test_quantiles_are_interpolated_between_values() -> None:
     rows = dict(Calibration((0.0, 1.0), (0.5,), (0.2, 0.4, 0.6)).compute_rows())
     assert rows["a right passage"] == [0, 0.05, 0.25, 0.5, 0.75, 0.95, 1]
     assert rows["the nearest, of a travel question"] == [0.5] * 7

@@ -1,4 +1,4 @@
-"""The benchmark of A1 on a small number of chunks: it runs and reports the documented figures."""
+"""Test that the benchmark of A1 runs on a few chunks and reports the documented figures."""
 
 from __future__ import annotations
 
@@ -27,4 +27,5 @@ def test_reports_the_95th_percentile_next_to_raw_psycopg(monkeypatch: pytest.Mon
 
 
 def measure(folder: Path) -> Figure:
+    """Run the benchmark on 60 chunks."""
     return uvloop.run(similarity._measure(folder, 60))

@@ -1,1 +1,1 @@
-"""The portal's circuit breaker on every tables engine."""
+"""Contract tests of the portal's circuit breaker on every tables engine."""

@@ -1,4 +1,4 @@
-"""Engines of the tables' contract tests; each test has its own table and a manual clock."""
+"""Fixture `run_story`: runs an async test on each tables engine, with its own table and a manual clock."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class HandClock:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests marked `concurrent` on moto, which is not atomic."""
     skip_races(items, Path(__file__).parent, NOT_ATOMIC)
 
 
@@ -41,6 +42,8 @@ RunStory = Callable[[Story], None]
 
 @pytest.fixture
 def run_story(store: Store) -> RunStory:
+    """Return a function that runs an async test with its own table and a manual clock."""
+
     def run_with_table(story: Story) -> None:
         async def run() -> None:
             clock = HandClock()

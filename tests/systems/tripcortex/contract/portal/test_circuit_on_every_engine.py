@@ -1,4 +1,4 @@
-"""Patterns D13 and D14 and the single probe, decided by the store."""
+"""Contract tests of the circuit breaker on every tables engine: patterns D13 and D14 and the single probe."""
 
 from __future__ import annotations
 

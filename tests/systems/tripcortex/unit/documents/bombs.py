@@ -1,5 +1,4 @@
-"""Small PDF documents that are expensive to read: a few kilobytes that cost an unbounded reader gigabytes or
-hours.
+"""Small PDF documents that cost an unbounded reader gigabytes or hours, and a command that reads them.
 
 Run as a module, it reads each as an upload is read and prints one line per document: the outcome and the
 memory used.
@@ -22,16 +21,19 @@ CATALOG: Final = b"<</Type/Catalog/Pages 2 0 R>>"
 
 
 def huge_page() -> bytes:
+    """Build a page of a million points on each side."""
     side = 1_000_000
     strokes = f"100 100 {side / 2} {side / 2} re S 100 100 m 2000 3000 l S 150 100 m 2000 3000 l S 200 100 m 20 300 l S"  # noqa: E501
     return _build_page(WORDS + strokes.encode() * 2, paper=f"0 0 {side} {side}")
 
 
 def repeated_letters(times: int) -> bytes:
+    """Build a page with nine letters written `times` times."""
     return _build_page(WORDS + b"BT /F1 1 Tf 72 600 Td " + b"(aaaa bbbb) Tj " * times + b"ET\n")
 
 
 def strokes() -> bytes:
+    """Build a page with a hundred thousand strokes."""
     return _build_page(WORDS + b"10 10 m 300 300 l S\n" * 100_000)
 
 
@@ -79,6 +81,7 @@ def unpacked_stream() -> bytes:
 
 
 def huge_picture() -> bytes:
+    """Build a page with a picture of 60,000 by 60,000 pixels."""
     size = b"/Width 60000/Height 60000/ColorSpace/DeviceRGB/BitsPerComponent 8"
     picture = _build_stream(b"\x00" * 3_000_000, b"/Type/XObject/Subtype/Image" + size)
     return _build_page(
@@ -97,6 +100,7 @@ def tiny_tiles() -> bytes:
 
 
 def many_fonts() -> bytes:
+    """Build a page with three thousand fonts."""
     names = b"".join(b"/G%d %d 0 R" % (number, 6 + number) for number in range(3_000))
     shown = b"".join(b"/G%d 1 Tf (a) Tj " % number for number in range(3_000))
     return _build_page(WORDS + b"BT " + shown + b"ET\n", *[HELVETICA] * 3_000, fonts=names)
@@ -175,14 +179,17 @@ def _build_page(
 
 
 def _build_stream(content: bytes, entries: bytes = b"") -> bytes:
+    """Return a PDF stream object with the content compressed."""
     return _build_compressed_stream(zlib.compress(content, 9), entries + b"/Filter/FlateDecode")
 
 
 def _build_compressed_stream(content: bytes, entries: bytes) -> bytes:
+    """Return a PDF stream object with content that is already compressed."""
     return b"<<%s/Length %d>>stream\n%s\nendstream" % (entries, len(content), content)
 
 
 def _build_document(objects: list[bytes]) -> bytes:
+    """Return a PDF of these objects, numbered from 1, with its cross-reference table."""
     body, places = b"%PDF-1.4\n", []
     parts = [body]
     at = len(body)
@@ -198,6 +205,7 @@ def _build_document(objects: list[bytes]) -> bytes:
 
 
 def _read_bomb(name: str, seconds: float) -> dict[str, object]:
+    """Read a document in a subprocess; return its outcome and the largest child's peak memory."""
     body = BOMBS[name]()
     try:
         entities = sum(1 for _ in PdfParser(seconds=seconds).parse(body, "bomb.pdf"))

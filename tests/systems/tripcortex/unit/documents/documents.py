@@ -1,4 +1,4 @@
-"""PDF documents with known contents, for comparison with the parsed entities."""
+"""Builders of PDF documents with known contents, for the tests of the parsers."""
 
 from __future__ import annotations
 
@@ -105,6 +105,7 @@ def build_encrypted_document() -> bytes:
 
 
 def build_document_without_pages() -> bytes:
+    """Build a valid PDF with an empty page tree."""
     objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [] /Count 0 >>"]
     body, places = b"%PDF-1.4\n", []
     for number, each in enumerate(objects, 1):
@@ -116,6 +117,7 @@ def build_document_without_pages() -> bytes:
 
 
 def read(body: bytes) -> list[ParsedEntity]:
+    """Parse a PDF in this process; return its entities."""
     return list(PdfReader().parse(body, "policy.pdf"))
 
 

@@ -1,6 +1,4 @@
-"""Bedrock Data Automation, tested on recordings of its published response shapes; no test calls the
-service.
-"""
+"""Tests of the Bedrock Data Automation parser on recorded response shapes; no test calls the service."""
 
 from __future__ import annotations
 
@@ -24,6 +22,7 @@ FOLDER = "s3://results/policies/4f0c/0"
 def make_element(
     kind: str, sub_type: str | None, order: int, text: str, *pages: int, **more: Any
 ) -> dict[str, Any]:
+    """Build an element of the standard output with a box on each page; pages count from 0."""
     box = {"left": 0.1, "top": 0.2, "width": 0.5, "height": 0.05}
     return {
         "id": f"element-{order}",

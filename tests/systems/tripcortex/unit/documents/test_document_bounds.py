@@ -20,24 +20,24 @@ from tripcortex.documents import (
     isolation,
     ports,
 )
-from tripcortex.documents.markdown import IN_PROCESS_BYTES_MAX, MarkdownReader
+from tripcortex.documents.markdown import MAX_IN_PROCESS_BYTES, MarkdownReader
 from tripcortex.documents.parser_process import MEMORY_BYTES
 from tripcortex.documents.pdf import page
 from tripcortex.documents.pdf.reader import PdfReader
-from tripcortex.documents.sections import DEPTH_MAX, Sections
+from tripcortex.documents.sections import MAX_DEPTH, Sections
 
 SECONDS = 6.0
 # Uploads of fifty million bytes are allowed; these are small, so that only their content matters.
-BYTES_MAX = 500_000
+MAX_BYTES = 500_000
 
 
 REFUSED = {
     "huge_page": "its page 1 measures 1,000,000 by 1,000,000 points, and sides of up to 14,400 are read",
     "many_letters": "its page 1 has 90,039 letters, and pages of up to 50,000 are read",
-    "millions_of_letters": "more memory than a document is given",
-    "nested_forms": "than a document is given",
-    "unpacked_stream": "more memory than a document is given",
-    "unpacked_objects": "more memory than a document is given",
+    "millions_of_letters": "more memory than the limit",
+    "nested_forms": "than the limit",
+    "unpacked_stream": "more memory than the limit",
+    "unpacked_objects": "more memory than the limit",
 }
 # Drawings are not parsed: the parser reads the words and locates the figure.
 READ = {"strokes": 2, "huge_picture": 2, "many_fonts": 2, "tiny_tiles": 2}
@@ -52,6 +52,7 @@ DAILY = ("huge_page", "many_letters", "strokes")
 @pytest.mark.parametrize("names", [DAILY, pytest.param(tuple(bombs.BOMBS), marks=pytest.mark.soak)])
 def test_document_bombs_stay_within_the_memory_limit(names: tuple[str, ...]) -> None:
     # A separate process measures the memory of its children.
+    """Each is also refused with its reason, or read, as expected."""
     ran = subprocess.run(
         [sys.executable, "-m", bombs.__name__, str(SECONDS), *names], stdout=subprocess.PIPE, check=True
     )
@@ -62,9 +63,10 @@ def test_document_bombs_stay_within_the_memory_limit(names: tuple[str, ...]) -> 
 
 
 def require_bounded(ending: dict[str, Any]) -> None:
+    """Check the size, the memory and the outcome of one document."""
     bomb = ending["name"]
-    assert ending["bytes"] < BYTES_MAX
-    assert ending["largest_kilobytes"] * 1_024 < MEMORY_BYTES + 3 * BYTES_MAX, bomb
+    assert ending["bytes"] < MAX_BYTES
+    assert ending["largest_kilobytes"] * 1_024 < MEMORY_BYTES + 3 * MAX_BYTES, bomb
     if bomb in REFUSED:
         assert ending.get("refused") == DocumentTooLarge.code, bomb
         assert REFUSED[bomb] in ending["why"]
@@ -93,7 +95,7 @@ def test_parser_process_reads_the_same_as_the_reader_in_process() -> None:
     assert there[1].content_type is ContentType.figure and there[1].crop
     assert progress_calls == [(1, 2), (2, 2)]
     text = b"# Policy\n\nEconomy class, \xe2\x80\x9calways\xe2\x80\x9d.\n\n" * 500
-    assert len(text) > IN_PROCESS_BYTES_MAX
+    assert len(text) > MAX_IN_PROCESS_BYTES
     assert list(MarkdownParser().parse(text, "a.md")) == list(MarkdownReader().parse(text, "a.md"))
 
 
@@ -124,13 +126,13 @@ def test_scales_down_a_crop_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -
         lambda canvas: canvas.drawString(72, 700, "The first page has words."), documents.scan
     )
     whole = documents.read(body)[1].crop or b""
-    monkeypatch.setattr(page, "CROP_BYTES_MAX", len(whole) - 1)
+    monkeypatch.setattr(page, "MAX_CROP_BYTES", len(whole) - 1)
     assert 0 < len(documents.read(body)[1].crop or b"") < len(whole)
 
 
 def test_refuses_a_document_of_too_many_parts_or_with_one_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ports, "ENTITIES_MAX", 2)
-    monkeypatch.setattr(ports, "TEXT_CHARS_MAX", 20)
+    monkeypatch.setattr(ports, "MAX_ENTITIES", 2)
+    monkeypatch.setattr(ports, "MAX_TEXT_CHARS", 20)
     with pytest.raises(DocumentTooLarge, match="more than 2 paragraphs"):
         list(MarkdownReader().parse(b"One.\n\nTwo.\n\nThree.\n", "a.md"))
     with pytest.raises(DocumentTooLarge, match="part no. 1 has 24 characters"):
@@ -143,5 +145,5 @@ def test_headings_below_the_maximum_depth_replace_the_deepest() -> None:
     sections = Sections()
     for rank in range(40):
         sections.enter(f"Heading {rank}", rank)
-    assert len(sections.titles) == DEPTH_MAX
+    assert len(sections.titles) == MAX_DEPTH
     assert (sections.titles[0], sections.nearest) == ("Heading 0", "Heading 39")

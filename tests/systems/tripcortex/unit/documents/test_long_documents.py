@@ -1,4 +1,4 @@
-"""Long documents are read page by page, in constant memory."""
+"""Tests that long PDF documents are read page by page in constant memory."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ PAGES_LONG = 500
 
 
 def build_body(pages: int) -> bytes:
+    """Build a PDF with a heading, twelve lines and a picture on each page."""
+
     def page(number: int) -> object:
         def draw(canvas: Canvas) -> None:
             canvas.setFont("Helvetica-Bold", 15)

@@ -1,4 +1,4 @@
-"""Entities parsed from Markdown files."""
+"""Tests of the Markdown parser: the entities of given texts, and properties of any text."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ def test_splits_a_long_list_between_items() -> None:
     assert "\n".join(part.text for part in parts) == "\n".join(items)
 
 
-def test_long_headings_fit_the_column() -> None:
+def test_section_title_of_a_long_heading_is_cut_to_255_characters() -> None:
     (heading,) = read("# " + "very " * 200 + "long")
     assert heading.section_title is not None and len(heading.section_title) == 255
     assert len(heading.text) > 900
 
 
 @given(st.text(max_size=400))
-def test_any_text_is_read_or_is_empty(source: str) -> None:
+def test_any_text_gives_entities_with_text_or_is_refused_as_empty(source: str) -> None:
     with suppress(DocumentEmpty):
         assert all(entity.text for entity in read(source))
 

@@ -1,4 +1,4 @@
-"""Entities parsed from PDF files."""
+"""Tests of the PDF parser on generated documents: headings, columns, lists, tables, figures, repairs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_text_belongs_to_the_heading_above_it() -> None:
 @pytest.mark.proves("TC-27")
 @pytest.mark.proves("TC-29")
 @pytest.mark.proves("TC-30")
-def test_entities_have_a_page_a_box_and_a_unique_name() -> None:
+def test_entities_have_a_page_an_order_and_a_unique_id() -> None:
     entities = read(
         layout_document([paragraph("One."), PageBreak(), paragraph("Two."), PageBreak(), paragraph("Three.")])
     )
@@ -190,7 +190,7 @@ def test_a_table_is_markdown_with_its_header_and_its_caption(style: object) -> N
     assert texts(filter_by_type(entities, ContentType.text)) == ["Caps", SENTENCE.strip()]
 
 
-def test_a_bar_in_a_cell_does_not_end_it() -> None:
+def test_escapes_a_vertical_bar_in_a_table_cell() -> None:
     (found,) = read(layout_document([table([["a|b", "c"], ["d", "e"]])]))
     assert found.text.splitlines()[0] == "| a\\|b | c |"
 
@@ -232,6 +232,7 @@ def test_splits_a_long_table_and_repeats_its_header() -> None:
 
 
 def draw_chart(canvas: Canvas) -> None:
+    """Draw a sentence, a bar chart with labels and a caption, and a sentence after it."""
     canvas.setFont("Helvetica", 10)
     canvas.drawString(72, 720, SENTENCE)
     canvas.line(100, 500, 400, 500)

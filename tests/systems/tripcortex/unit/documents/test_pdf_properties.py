@@ -1,4 +1,4 @@
-"""Property test: every word of a page is read once and in order."""
+"""Property test of the PDF parser: every word of a generated document is read once and in order."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class Vocabulary:
         self.given: list[str] = []
 
     def words(self, count: int) -> str:
+        """Return `count` new words, and remember them in `given`."""
         fresh = [f"{'abcdefghij'[: 1 + (7 * number) % 9]}{number}" for number in self._numbers(count)]
         self.given += fresh
         return " ".join(fresh)
@@ -35,6 +36,7 @@ class Vocabulary:
 
 
 def make_flowable(kind: str, length: int, vocabulary: Vocabulary) -> Flowable:
+    """Build a heading, list, table or paragraph of about `length` new words."""
     if kind == "heading":
         return heading(vocabulary.words(min(length, 5)).capitalize())
     if kind == "list":

@@ -1,4 +1,4 @@
-"""Refusals of unreadable documents, with the reason and the remedy for the person who uploaded them."""
+"""Tests that unreadable documents are refused with the reason and the remedy for the uploader."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tripcortex.documents.frames import decode_refusal, encode_refusal
 def parse_and_get_refusal(
     body: bytes, file_name: str = "policy.pdf", *, pages_max: int = 2_000
 ) -> DocumentRefused:
+    """Parse the file, check that it is refused, and return the refusal."""
     with pytest.raises(DocumentRefused) as refused:
         list(open_parser(file_name, body, pages_max=pages_max).parse(body, file_name))
     assert isinstance(refused.value, InvalidRequest)

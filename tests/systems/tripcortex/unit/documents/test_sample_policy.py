@@ -1,4 +1,4 @@
-"""Sample policy: its document and its machine-readable rules agree."""
+"""The sample policy: its PDF and its machine-readable rules agree; the command that prints its entities."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def entities() -> list[ParsedEntity]:
 
 
 def split_cells(table: ParsedEntity) -> list[list[str]]:
+    """Return the cells of a Markdown table by row, without the divider."""
     rows = [line for line in table.text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in (rows[0], *rows[2:])]
 
@@ -62,7 +63,7 @@ def test_cabins_in_the_table_equal_those_in_the_rules(entities: list[ParsedEntit
     ]
 
 
-def test_it_has_text_tables_and_a_chart_each_under_its_heading(entities: list[ParsedEntity]) -> None:
+def test_the_pdf_has_text_tables_and_a_chart_under_their_headings(entities: list[ParsedEntity]) -> None:
     (figure,) = filter_by_type(entities, ContentType.figure)
     assert (figure.section_title, figure.subtype) == ("15 What we spend", "CHART")
     assert figure.text.startswith("Figure 1: Air travel spend in 2025") and "412" in figure.text

@@ -1,6 +1,4 @@
-"""One-line explanations for support: the plan, the approver, the notes, the end reason; and the circuit's
-times.
-"""
+"""Explanations by `why` (plan, approver, notes, reason of the end), and the times that `circuit` shows."""
 
 from __future__ import annotations
 

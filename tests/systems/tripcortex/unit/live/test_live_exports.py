@@ -1,4 +1,4 @@
-"""CSV cells: text is never a formula, and values keep their form."""
+"""Tests of `format_cell` for CSV: text is never a formula, and each type of value has its form."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def test_no_text_begins_like_a_formula(text: str) -> None:
         ({"a": [1]}, '{"a": [1]}'),
     ],
 )
-def test_renders_values_unchanged(value: object, shown: str) -> None:
+def test_formats_each_type_of_value(value: object, shown: str) -> None:
     assert format_cell(value) == shown

@@ -1,4 +1,4 @@
-"""Employee identity from Clerk tokens, and the sandbox issuer."""
+"""Tests of employee authentication by Clerk tokens of the sandbox issuer, and of the issuer itself."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ def issuer() -> IssuerSandbox:
 def identify(
     issuer: IssuerSandbox, folder: Path, token: str, environ: dict[str, str] | None = None
 ) -> Employee:
+    """Authenticate the token with the issuer's keys and these settings; return the employee."""
     (folder / "jwks.json").write_text(json.dumps(issuer.jwks))
     variables = {
         "TRIPCORTEX_JWKS_URL": str(folder / "jwks.json"),
@@ -91,13 +92,15 @@ def test_version_2_token_has_its_organisation_under_o(issuer: IssuerSandbox, tmp
     assert not identify(issuer, tmp_path, issuer.mint_token("emp-1", version=2), V2).is_admin
     whole = {"id": ORGANISATION, "rol": "org:admin"}
     assert identify(issuer, tmp_path, issuer.mint_token("emp-1", version=2, o=whole), V2).is_admin
-    # Without the setting there is no admin, here too.
+    # Without the setting there are no admins, as in version 1.
     assert not identify(issuer, tmp_path, token, V2 | {"TRIPCORTEX_ORGANISATION": ""}).is_admin
 
 
 @pytest.mark.parametrize("nested", [{"id": "org_mine", "rol": "admin"}, {"rol": "admin"}, {}, [], "x", None])
-def test_role_applies_to_its_own_organisation(issuer: IssuerSandbox, tmp_path: Path, nested: Any) -> None:
-    """Also where the token names our organisation in the claims of version 1."""
+def test_refuses_a_version_2_token_whose_organisation_is_not_ours(
+    issuer: IssuerSandbox, tmp_path: Path, nested: Any
+) -> None:
+    """Also if the token names our organisation in the claims of version 1."""
     beside: dict[str, Any] = {"org_id": ORGANISATION, "org_role": "org:admin"} if nested is not None else {}
     with pytest.raises(TokenRefused, match="another organisation"):
         identify(issuer, tmp_path, issuer.mint_token("emp-1", version=2, o=nested, **beside), V2)
@@ -123,7 +126,7 @@ def test_token_without_audience_requires_an_authorized_origin(issuer: IssuerSand
 
 
 @pytest.mark.parametrize("place", ["Mars/Olympus", "../../etc/passwd", "", 7, ["UTC"]])
-def test_unknown_time_zone_is_ignored(issuer: IssuerSandbox, tmp_path: Path, place: Any) -> None:
+def test_invalid_time_zone_and_airport_are_ignored(issuer: IssuerSandbox, tmp_path: Path, place: Any) -> None:
     metadata = {"time_zone": place, "home_airport": "Boston"}
     found = identify(issuer, tmp_path, issuer.mint_token("emp-1", public_metadata=metadata))
     assert (found.time_zone, found.home_airport) == ("UTC", None)

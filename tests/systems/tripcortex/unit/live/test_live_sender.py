@@ -1,4 +1,4 @@
-"""Delivery of notices to connections, over a gateway that fails as real ones do."""
+"""Tests of the message sender on a fake gateway, of both real gateways' error mapping, and of the hub."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ class FakeGateway:
         self.posted: list[tuple[str, dict[str, Any]]] = []
 
     async def post(self, connection: Connection, body: str) -> None:
+        """Record the frame, or raise `ConnectionGone` (id "g…") or `ExternalServiceFailed` (id "b…")."""
         match connection.connection_id[0]:
             case "g":
                 raise ConnectionGone("gone")
@@ -57,6 +58,8 @@ class FakeGateway:
 def run_sender(
     work: Callable[[Stores, FakeGateway, MessageSender], Awaitable[None]], *connections: str
 ) -> None:
+    """Run the test with stores in memory that hold these connections."""
+
     async def story() -> None:
         async with open_memory_stores(SYSTEM, clock=FixedClock()) as stores:
             await provision(stores, SYSTEM)
@@ -113,6 +116,8 @@ def test_heartbeat_pings_every_connection_and_removes_gone_ones() -> None:
 
 
 def test_notice_is_written_together_with_its_message() -> None:
+    """A cancelled transaction leaves no notice to send."""
+
     async def work(stores: Stores, lines: FakeGateway, sender: MessageSender) -> None:
         message = build_message(stores, EMPLOYEE, "options", {})
         taken = patterns.put_message(message)
@@ -180,6 +185,8 @@ def test_connection_without_a_node_is_gone() -> None:
 
 
 class ServiceError(Exception):
+    """An error in the shape of the AWS SDK's `ClientError`."""
+
     def __init__(self, code: str, status: int) -> None:
         super().__init__(code)
         self.response = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
@@ -202,15 +209,15 @@ def test_maps_api_gateway_errors(error: Exception, outcome: Any, may_be_done: bo
             assert (ConnectionId, Data) == ("c-1", b'{"kind":"ping"}')
             raise error
 
-    with pytest.raises(outcome) as told_error:
+    with pytest.raises(outcome) as raised:
         asyncio.run(ApiGateway(Fails()).post(make_connection("c-1"), '{"kind":"ping"}'))
-    assert getattr(told_error.value, "may_be_done", None) == may_be_done
+    assert getattr(raised.value, "may_be_done", None) == may_be_done
 
 
 # --- the hub ------------------------------------------------------------------------------------------------
 
 
-def test_hub_rejects_connections_above_its_limit() -> None:
+def test_hub_limits_connections_in_all_and_per_employee() -> None:
     hub = Hub(connections_max=3, per_employee_max=2)
     hub.admit("a", EmployeeId("emp-1"))
     hub.admit("b", EmployeeId("emp-1"))
@@ -225,7 +232,7 @@ def test_hub_rejects_connections_above_its_limit() -> None:
     hub.admit("d", EmployeeId("emp-1"))
 
 
-def test_connection_that_does_not_read_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_posting_to_a_stuck_or_closed_socket_raises_connection_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     class Stuck:
         async def send_text(self, data: str) -> None:
             await asyncio.Event().wait()
@@ -234,7 +241,7 @@ def test_connection_that_does_not_read_is_gone(monkeypatch: pytest.MonkeyPatch) 
         async def send_text(self, data: str) -> None:
             raise RuntimeError("closed")
 
-    monkeypatch.setattr("tripcortex.api.websocket.hub.SEND_S_MAX", 0.01)
+    monkeypatch.setattr("tripcortex.api.websocket.hub.MAX_SEND_S", 0.01)
 
     async def story() -> None:
         hub = Hub()

@@ -1,5 +1,4 @@
-"""Requests as employees write them, each with the outcome expected of the planner: a plan, a question or a
-refusal.
+"""Requests as employees write them, each with the planner's expected outcome: plan, question or refusal.
 
 The first set was written before the planner, the second (`HOLD_OUT`) after it and without running it; `FOUND`
 lists mistakes that a new tester found. A sentence stays as it was written; where the planner is wrong, the
@@ -37,6 +36,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Plan:
+    """The expected plan. `frm`, `leave` and `back` are the origin and the dates.
+
+    `to_others` and `from_others` are further airports of the cities.
+    """
+
     to: str
     leave: str
     back: str | None = None
@@ -62,6 +66,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class Asks:
+    """The expected question: the parts it is about, and choices that it must offer."""
+
     about: tuple[str, ...]
     # The question must offer each of these.
     choices: tuple[str, ...] = field(default=())
@@ -69,6 +75,8 @@ class Asks:
 
 @dataclass(frozen=True)
 class Refuses:
+    """The expected refusal, by its code."""
+
     code: str
 
 

@@ -1,6 +1,4 @@
-"""Nova behind the planner's port, tested on AWS's documented request and response shapes; no test calls the
-service.
-"""
+"""Tests of the Nova planner on AWS's documented request and response shapes; no test calls the service."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ import pytest
 
 from holdfast.ai import DataBlock, Tool
 from holdfast.core.errors import ExternalServiceFailed
-from tripcortex.domain.planner import PlanOutcome, PlanRequest, Question, Refusal, Traveller, TripPlan
+from tripcortex.domain.planner import PlanOutcome, PlanRequest, Question, Refusal, TravellerProfile, TripPlan
 from tripcortex.integrations.planner_models.model_planner import TOOL_NAME
 from tripcortex.integrations.planner_models.nova import Effort, NovaReasoner, build_nova_planner
 from tripcortex.model.entities import Cabin
@@ -33,6 +31,8 @@ PLAN = {
 
 @dataclass(frozen=True)
 class Piece:
+    """A passage as the planner reads it."""
+
     content_text: str | None = "Economy is the cabin for flights under six hours."
     section_title: str | None = "Cabins"
     source_page: int | None = 3
@@ -50,6 +50,7 @@ class FakeConverse:
 
 
 def build_response(given: Any, *, name: str = TOOL_NAME, stop: str = "tool_use") -> dict[str, Any]:
+    """Build a Converse response with one call of the tool `name`; `given` is its input."""
     return {
         "output": {
             "message": {
@@ -75,16 +76,18 @@ def build_response(given: Any, *, name: str = TOOL_NAME, stop: str = "tool_use")
 def make_plan(
     response: Mapping[str, Any], sentence: str = "Chicago next Tuesday", **more: Any
 ) -> PlanOutcome:
+    """Plan the sentence with a model that returns this response."""
     asked = PlanRequest(
-        sentence, Traveller("emp-42", "America/New_York", "BOS"), NOW, passages=(Piece(),), **more
+        sentence, TravellerProfile("emp-42", "America/New_York", "BOS"), NOW, passages=(Piece(),), **more
     )
     return asyncio.run(build_nova_planner(FakeConverse(response)).plan(asked))
 
 
 def build_body(thinking: Effort | None) -> dict[str, Any]:
+    """Return the request body that the planner sends with this reasoning effort."""
     recorded = FakeConverse(build_response(PLAN))
     asked = PlanRequest(
-        "Chicago next Tuesday", Traveller("emp-42", home_airport="BOS"), NOW, ("one way",), (Piece(),)
+        "Chicago next Tuesday", TravellerProfile("emp-42", home_airport="BOS"), NOW, ("one way",), (Piece(),)
     )
     asyncio.run(build_nova_planner(recorded, thinking=thinking).plan(asked))
     return recorded.bodies[0]
@@ -144,7 +147,9 @@ def test_fences_untrusted_text_and_omits_the_employee_id() -> None:
         ({"return_date": "2026-03-16"}, ("return_date",)),
     ],
 )
-def test_asks_about_values_that_the_model_guessed(changed: dict[str, Any], about: tuple[str, ...]) -> None:
+def test_asks_about_a_missing_ambiguous_or_impossible_value_of_the_model(
+    changed: dict[str, Any], about: tuple[str, ...]
+) -> None:
     outcome = make_plan(build_response(PLAN | changed))
     assert isinstance(outcome, Question) and outcome.missing == about
 
@@ -211,7 +216,7 @@ def test_response_without_exactly_one_tool_call_is_a_failure(response: dict[str,
         make_plan(response)
 
 
-def test_counts_the_tokens_of_a_call() -> None:
+def test_reports_the_tokens_and_the_price_of_a_call() -> None:
     tool = Tool(TOOL_NAME, "Hand it in.", {"type": "object"})
     reasoner = NovaReasoner(FakeConverse(build_response(PLAN)))
     used = asyncio.run(

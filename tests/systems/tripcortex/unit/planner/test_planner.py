@@ -1,4 +1,4 @@
-"""Sentence planner: its invariants, its messages to people, its tables and its plans."""
+"""Tests of the sentence planner: invariants of any text, notes and questions, CSV tables, plans."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tripcortex.domain.planner import (
     Question,
     Refusal,
     SentencePlanner,
-    Traveller,
+    TravellerProfile,
     TripPlan,
 )
 from tripcortex.domain.planner.gazetteer import read_table
-from tripcortex.domain.planner.ports import DAYS_AHEAD_MAX, PARTS, REFUSAL_CODES
+from tripcortex.domain.planner.ports import MAX_DAYS_AHEAD, PARTS, REFUSAL_CODES
 from tripcortex.model.entities import BookingPlan, Cabin
 
 EVERY = tuple(said for said, _ in (*SENTENCES, *HOLD_OUT, *SECOND_HOLD_OUT, *FOUND))
@@ -77,7 +77,8 @@ MOMENTS = st.datetimes(datetime(2026, 1, 1), datetime(2030, 12, 31), timezones=s
 
 
 def read(text: str, now: datetime, zone: str = "America/New_York", **more: str) -> PlanOutcome:
-    traveller = Traveller("emp-1", zone, "BOS", **more)  # type: ignore[arg-type]
+    """Plan the text for an employee in Boston."""
+    traveller = TravellerProfile("emp-1", zone, "BOS", **more)  # type: ignore[arg-type]
     return asyncio.run(SentencePlanner().plan(PlanRequest(text, traveller, now)))
 
 
@@ -90,7 +91,7 @@ def test_no_plan_departs_in_the_past_or_returns_before_it_departs(
     if isinstance(outcome, TripPlan):
         today = now.astimezone(ZoneInfo(zone)).date()
         leave, home = outcome.parameters.departure_date, outcome.parameters.return_date
-        assert today <= leave <= today + timedelta(days=DAYS_AHEAD_MAX)
+        assert today <= leave <= today + timedelta(days=MAX_DAYS_AHEAD)
         assert home is None or leave <= home
 
 
@@ -125,6 +126,7 @@ def test_case_and_spaces_change_nothing(said: Request, case: object, space: str)
 )
 @settings(max_examples=200, deadline=None)
 def test_accepts_the_planners_internal_markers_in_a_sentence(words: list[str]) -> None:
+    """Any outcome will do, but no error."""
     assert read(" ".join(words), datetime(2026, 3, 10, 14, tzinfo=UTC)) is not None
 
 
@@ -324,7 +326,8 @@ def test_questions_and_refusals_use_declared_codes_only() -> None:
     "words",
     ["return to a on ", "from to ", "for a week ", "not to fly ", "sometime in ", "a , or ", "3/4 - "],
 )
-def test_reads_a_long_repetitive_text(words: str) -> None:
+def test_a_long_repetitive_text_gets_an_outcome(words: str) -> None:
+    """No pattern takes exponential time."""
     assert plan_request(Request((words * 400)[:2000])) is not None
 
 
@@ -344,7 +347,11 @@ def test_rejects_an_unknown_time_zone() -> None:
         plan_request(Request("Fly to Denver tomorrow", zone="Mars/Olympus"))
 
 
-def test_every_airport_in_the_tables_exists() -> None:
+def test_every_airport_in_the_csv_files_exists_in_its_citys_country() -> None:
+    """In `metropolitan.csv` each is also in its city's country, except Basel's.
+
+    In `airport_names.csv` only its existence is checked.
+    """
     known = airportsdata.load("IATA")
     for row in read_table("metropolitan.csv"):
         for code in row["airports"].split():

@@ -1,4 +1,4 @@
-"""Sentence sets: each request gives the plan, the question or the refusal expected of it."""
+"""Tests that the sentence planner gives each request of the sentence sets its expected outcome."""
 
 from __future__ import annotations
 
@@ -23,21 +23,23 @@ from tripcortex.domain.planner import (
     Question,
     Refusal,
     SentencePlanner,
-    Traveller,
+    TravellerProfile,
     TripPlan,
 )
 
 
 def build_request(request: Request) -> PlanRequest:
-    traveller = Traveller("emp-1", request.zone, request.home, locale=request.locale)
+    traveller = TravellerProfile("emp-1", request.zone, request.home, locale=request.locale)
     return PlanRequest(request.text, traveller, request.at, request.answers)
 
 
 def plan_request(request: Request) -> PlanOutcome:
+    """Plan the request with the sentence planner."""
     return asyncio.run(SentencePlanner().plan(build_request(request)))
 
 
 def summarize_plan(outcome: TripPlan) -> Plan:
+    """Return the plan in the form of the expected ones."""
     trip, wishes = outcome.parameters, outcome.preferences
     return Plan(
         trip.destination,
@@ -57,6 +59,7 @@ def summarize_plan(outcome: TripPlan) -> Plan:
 
 
 def check(request: Request, expected: Expected) -> None:
+    """Plan the request and compare the outcome with the expected one."""
     outcome = plan_request(request)
     if isinstance(expected, Plan):
         assert isinstance(outcome, TripPlan), outcome

@@ -1,4 +1,4 @@
-"""Bedrock embeddings, on responses of the documented shape."""
+"""Test of the Bedrock embedding with a fake client that answers in the documented shape."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from tripcortex.policies.embedding import NOVA
 
 
 class Client:
+    """A fake Bedrock client that records the purpose of each embedding."""
+
     def __init__(self) -> None:
         self.purposes: list[str] = []
 

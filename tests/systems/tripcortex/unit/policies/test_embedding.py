@@ -1,4 +1,4 @@
-"""Embeddings of the table's width, and the similarity thresholds of each model."""
+"""Tests of `Embedding` with a fake model: width and length of vectors, question model, thresholds."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_model_whose_vectors_are_wider_than_the_table_is_refused() -> None:
         Embedding(FakeModel(), "wide questions", Bounds(0.5, 0.7), question_embedder=FakeModel(3072))
 
 
-def test_question_embedder_is_separate_and_expands_words_only_if_needed() -> None:
+def test_embeds_questions_with_their_own_model_and_synonyms_if_set() -> None:
     passages, questions = FakeModel(), FakeModel()
     large = Embedding(passages, "large", Bounds(0.5, 0.7), question_embedder=questions)
     large.embed_question("Where is my cab?")

@@ -1,4 +1,4 @@
-"""Fusion of two rankings, and its spread over sections."""
+"""Tests of rank fusion, of its spread over sections, and of synonyms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Approvals: the approver, the deadline, the default decision; travellers never approve their own trips."""
+"""Tests of approvals: the approver, the deadline, the default; travellers never decide their own trip."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def make_breach(reason: Reason = Reason.late_booking, severity: str = "soft") ->
 
 
 def request_approval(*breaches: Breach, **more: Any) -> Approval:
+    """Build the approval of these breaches for emp-42, by default of a late booking."""
     return build_approval(breaches or (make_breach(),), POLICY, "emp-42", NOW, people=PEOPLE, **more)
 
 
@@ -147,7 +148,7 @@ def test_silence_refuses_when_the_role_is_vacant(people: dict[str, str]) -> None
     assert apply_deadline(approval, approval.due_at).decision == "refuse"
 
 
-def test_named_approver_must_be_a_known_employee() -> None:
+def test_silence_refuses_if_the_named_approver_is_not_a_known_employee() -> None:
     named = make_policy(approval={"approver": "emp-7", "at_deadline": "approve"})
 
     assert build_approval([make_breach()], named, "emp-42", NOW, people=PEOPLE).at_deadline == "approve"

@@ -1,4 +1,4 @@
-"""Approval of a chosen option: a role without employees, the deadline, and the message to the approver."""
+"""The approval step through the flow: a role without a person, the deadline, the message to the approver."""
 
 from __future__ import annotations
 

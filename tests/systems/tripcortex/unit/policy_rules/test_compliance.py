@@ -1,5 +1,6 @@
-"""Compliance of plans and flights: the stricter of text and rules applies, and each breach has a reason, a
-citation and a remedy.
+"""Tests of the compliance checks of plans and flights: the strictest rule applies; breaches are cited.
+
+Each breach has a reason, a citation and a remedy.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ from tripcortex.model.entities import BookingPlan, Breach, Cabin, FlightOption, 
 
 
 def get_plan_breach(trip: BookingPlan, by: TravelPolicy | None = POLICY, *passages: Passage) -> Breach:
+    """Check the plan and return its only breach; `by` is the policy."""
     (breach,) = check_plan(trip, by, passages or SILENT, TODAY).breaches
     return breach
 
 
 def get_option_breach(flight: FlightOption, trip: BookingPlan | None = None, *passages: Passage) -> Breach:
+    """Check the flight and return its only breach."""
     (breach,) = check_option(flight, trip or make_plan(), POLICY, passages or SILENT, TODAY).breaches
     return breach
 
@@ -146,7 +149,9 @@ def test_a_prohibited_airport_or_country_is_refused(airport: str) -> None:
         ({"return_date": "2026-03-11"}, Reason.return_before_departure),
     ],
 )
-def test_refuses_an_impossible_trip_under_any_policy(changes: dict[str, Any], reason: Reason) -> None:
+def test_refuses_an_impossible_trip_before_checking_the_policy(
+    changes: dict[str, Any], reason: Reason
+) -> None:
     trip = make_plan()
     trip = trip.model_copy(update={"parameters": {**trip.parameters.model_dump(), **changes}})
     assert isinstance(trip.parameters, TripParameters)
@@ -202,14 +207,14 @@ def test_prohibition_overrides_an_exception() -> None:
         ("First class is never booked, whatever the duration and whoever pays.", "hard"),
         ("First class is not permitted.", "hard"),
         ("Business class and first class are prohibited on flights under 6 hours.", "hard"),
-        # These leave a way or concern another case.
+        # These allow exceptions or concern other flights.
         ("First class is not permitted without approval of the director.", "soft"),
         ("First class is never booked to India.", "soft"),
         ("First class is not the standard.", "soft"),
         ("Business class is not permitted on flights over 6 hours.", "soft"),
     ],
 )
-def test_prohibition_in_the_text_is_a_hard_breach(said: str, severity: str) -> None:
+def test_only_an_unconditional_prohibition_in_the_text_is_a_hard_breach(said: str, severity: str) -> None:
     by, text = make_policy(hard_stops=[]), Text(said, "3 Cabins", 4)
 
     on_plan = get_plan_breach(make_plan(cabin=Cabin.first), by, text)
@@ -236,6 +241,7 @@ def test_unrelated_text_leaves_no_note() -> None:
 
 @pytest.fixture(scope="module")
 def sample() -> tuple[Text, ...]:
+    """Return the passages of the sample policy's PDF."""
     body = build_policy_pdf()
     entities = open_parser("northwind.pdf", body).parse(body, "northwind.pdf")
     return tuple(
@@ -291,7 +297,7 @@ def test_retrieval_without_confidence_counts_as_no_passages() -> None:
     )
 
 
-def test_may_refuse_without_a_relevant_passage() -> None:
+def test_refuses_without_a_relevant_passage_if_configured() -> None:
     judgement = check_plan(make_plan(), POLICY, (), TODAY, stop_without_policy=True)
 
     assert [breach.code for breach in judgement.breaches] == [Reason.no_relevant_policy]
@@ -388,7 +394,11 @@ def test_a_prohibited_country_is_cited_by_the_passage_that_names_it_or_its_city(
         assert cited is not None and (cited.file_name, cited.quote) == ("northwind.pdf", words)
 
 
-def test_notes_a_requested_but_prohibited_airline_with_a_citation() -> None:
+def test_notes_a_requested_prohibited_airline_citing_the_passage_or_the_rule() -> None:
+    """The note cites the passage that prohibits it, or else the rule.
+
+    An airline that was not requested gets no note.
+    """
     by = make_policy(prohibited={"carriers": ["NK"]})
     text = Text("Spirit is prohibited for safety reasons.", "14 Safety", 11)
 

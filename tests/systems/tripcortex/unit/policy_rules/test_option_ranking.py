@@ -1,4 +1,4 @@
-"""Ranking of flights: compliant ones first, never a hard stop, few, and always in the same order."""
+"""Tests of the ranking of flights: compliant first, never a hard stop, at most five, order-independent."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ from tripcortex.domain.policy_rules import (
     rank_options,
 )
 from tripcortex.domain.policy_rules.option_ranking import get_part_of_day
-from tripcortex.model.entities import ITEM_OPTIONS_BYTES_MAX, BookingPlan, Cabin, FlightOption
+from tripcortex.model.entities import MAX_ITEM_OPTIONS_BYTES, BookingPlan, Cabin, FlightOption
 
 
 def rank_ids(*options: FlightOption, trip: BookingPlan | None = None, count: int = 3) -> list[str]:
+    """Return the ids of the best options, best first."""
     best = pick_top_options(options, trip or make_plan(), POLICY, SILENT, count, today=TODAY)
     return [each.option_id for each in best]
 
@@ -131,7 +132,7 @@ def test_employees_preferences_decide_between_similar_fares(wishes: dict[str, An
     ("hour", "part"),
     [(4, "night"), (5, "morning"), (12, "afternoon"), (17, "evening"), (21, "night"), (23, "night")],
 )
-def test_a_day_has_four_parts(hour: int, part: str) -> None:
+def test_part_of_day_follows_the_departure_hour(hour: int, part: str) -> None:
     assert get_part_of_day(make_option(hour=hour)) == part
 
 
@@ -215,6 +216,7 @@ WISHES = st.fixed_dictionaries(
 
 
 def rank(flights: list[FlightOption], wishes: dict[str, Any], by: TravelPolicy = POLICY) -> Ranking:
+    """Rank the flights for a plan with these preferences; keep up to five."""
     return rank_options(flights, make_plan(**wishes), by, SILENT, 5, today=TODAY)
 
 
@@ -286,7 +288,7 @@ def test_a_flight_on_another_day_than_planned_is_judged_by_its_own_day() -> None
 
 
 def test_options_too_large_to_store_are_a_failure() -> None:
-    huge = make_option("a").model_copy(update={"carrier_name": "x" * ITEM_OPTIONS_BYTES_MAX})
+    huge = make_option("a").model_copy(update={"carrier_name": "x" * MAX_ITEM_OPTIONS_BYTES})
 
     ranking = rank_options([huge], make_plan(), POLICY, SILENT, today=TODAY)
     assert ranking.options == ()

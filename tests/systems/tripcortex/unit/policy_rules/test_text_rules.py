@@ -1,4 +1,4 @@
-"""Rules read from plain sentences and tables, and from nothing else."""
+"""Tests of rules extracted from plain sentences and tables, and of texts that must give none."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from tripcortex.model.entities import Cabin
 
 
 def read_single_rule(text: str, section: str | None = None) -> TextRule:
+    """Extract the rules of the text and return the only one."""
     (rule,) = extract_rules([Text(text, section)]).rules
     return rule
 
 
 def get_cabin_at(hours: str, text: str, route: Route = Route.short_haul) -> list[Cabin | None]:
+    """Return the cabins of the text's rules that apply to a flight of this many hours."""
     rules = extract_rules([Text(text)]).rules
     assert all(rule.kind is RuleKind.cabin for rule in rules)
     return [rule.cabin for rule in rules if rule.applies_to(route, Decimal(hours), 20)]

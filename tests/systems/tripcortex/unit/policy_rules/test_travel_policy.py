@@ -1,4 +1,4 @@
-"""Travel policy: read whole or rejected whole, its rows looked up; distances decide the kind of route."""
+"""Tests of the machine-readable policy: validation and look-up of its rows; distances and kinds of route."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans, flights, passages and a policy, shared by the rules' tests."""
+"""Builders of plans, flights, passages and a policy, shared by the tests of the policy rules."""
 
 from __future__ import annotations
 
@@ -75,6 +75,7 @@ SILENT = (Text("This policy holds for every employee."),)
 
 
 def make_policy(**changes: Any) -> TravelPolicy:
+    """Return the policy with some of its keys changed."""
     return TravelPolicy.parse(RULES | changes, file_name="northwind.json", policy_id="p-1")
 
 
@@ -85,6 +86,7 @@ def make_plan(
     cabin: Cabin = Cabin.economy,
     **preferences: Any,
 ) -> BookingPlan:
+    """Build a plan for a two-day trip; `preferences` are fields of `Preferences`."""
     return BookingPlan(
         confidence=0.9,
         parameters=TripParameters(

@@ -1,4 +1,4 @@
-"""Worker that books one trip and may be killed meanwhile.
+"""Worker process that books one trip once and may be killed meanwhile.
 
 python -m tests.systems.tripcortex.unit.portal.booking_process TABLES CLOCK URL KEY REFERENCE OFFER PRICE
 """
@@ -29,6 +29,7 @@ class Chosen:
 async def main(
     file: str, clock_file: str, url: str, key: str, reference: str, offer: str, price: str
 ) -> None:
+    """Book the offer once under the reference, for emp-42."""
     clock = RunClock(Path(clock_file))
     with open_tables(Path(file), clock=clock) as tables:
         async with make_client(url, key) as http:

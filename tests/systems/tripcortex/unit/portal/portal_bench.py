@@ -1,4 +1,4 @@
-"""Sandbox portal over real HTTP with its client, a manual clock, and an example trip."""
+"""Test bench: the sandbox portal over real HTTP with its client, a manual clock, and an example trip."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ TABLES: tuple[Table, ...] = (circuits, portal_calls)
 
 
 class HandClock:
+    """A manual clock."""
+
     def __init__(self, at: datetime = NOON) -> None:
         self.at = at.timestamp()
 
@@ -39,6 +41,7 @@ class HandClock:
 
 
 def make_sandbox(**settings: Any) -> PortalSandbox:
+    """Build a sandbox portal with a manual clock and the test's API key; `settings` override them."""
     return PortalSandbox(**{"clock": HandClock(), "api_key": KEY, **settings})
 
 

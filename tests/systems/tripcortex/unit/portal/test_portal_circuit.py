@@ -1,5 +1,6 @@
-"""The portal's circuit breaker on the document's table: opens at the threshold, admits one probe, closes only
-on its success.
+"""Tests of the portal's circuit breaker in memory: threshold, single probe, closing, and a model.
+
+It opens at the threshold, admits one probe, and closes only on its success.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ def make_circuit(**terms: Any) -> PortalCircuit:
 
 
 def run_story(story: Story) -> None:
+    """Run an async test with stores in memory and a manual clock."""
+
     async def run() -> None:
         clock = HandClock()
         async with open_memory_stores(clock=clock) as stores:
@@ -83,6 +86,7 @@ async def attempt(
 
 
 async def open_by_failures(stores: Stores) -> None:
+    """Fail as often as the threshold, so that the circuit opens."""
     for _ in range(THRESHOLD):
         assert await attempt(stores, fail) == "failed"
 
@@ -169,9 +173,7 @@ def test_open_circuit_refuses_until_recovery_and_says_how_long() -> None:
 
 
 class SynchronizedReads:
-    """Engine that answers the first reads when all callers have read, so that all decide on the same
-    state.
-    """
+    """An engine that answers the first reads when all callers have read, so that all see the same state."""
 
     def __init__(self, tables: Tables, callers: int) -> None:
         self._under, self._left, self._all_read = tables, callers, asyncio.Event()
@@ -371,6 +373,7 @@ class Model:
     until: float = 0.0
 
     def begin(self, caller: int, now: float) -> str:
+        """Return how the caller is admitted: call, probe or refused."""
         if self.state == "closed":
             return "call"
         if now < (self.last + RECOVERY_S if self.state == "open" else self.until):
@@ -379,6 +382,7 @@ class Model:
         return "probe"
 
     def end(self, caller: int, role: str, how: str, now: float) -> None:
+        """Apply how the caller's call ended: works, fails, cancelled or dies."""
         if how == "dies":
             return
         if role == "call":
@@ -446,6 +450,7 @@ def test_overlapping_callers_agree_with_the_model(
 
 
 async def end_call(call: AbstractAsyncContextManager[None], how: str) -> None:
+    """Leave the guarded block as if its call had ended this way."""
     kind = ENDINGS[how]
     if kind is None:
         await call.__aexit__(None, None, None)

@@ -1,6 +1,4 @@
-"""Portal client over real HTTP: its results, the meaning of each failure, and errors without personal
-data.
-"""
+"""Tests of the portal client over real HTTP: results, the meaning of each failure, no personal data."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ from tripcortex.model.entities import Preferences
 PASSPORT = "P-4711-HOPPER"
 
 
-def test_offers_are_sorted_by_price_and_repriced_before_purchase() -> None:
+def test_offers_are_sorted_by_price_then_change_price_and_expire() -> None:
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
         offers = await portal.search(TO_CHICAGO, Preferences())
         prices = [each.price_usd for each in offers]
@@ -92,7 +90,7 @@ def test_order_has_its_booking_reference_and_ticket_numbers() -> None:
     run_story(make_sandbox(), story)
 
 
-def test_a_cancelled_order_is_void_within_a_day_and_ends_once() -> None:
+def test_an_order_is_void_within_a_day_later_has_a_fee_and_is_cancelled_once() -> None:
     far = TO_CHICAGO.model_copy(
         update={
             "departure_date": TO_CHICAGO.departure_date + timedelta(days=30),
@@ -143,7 +141,7 @@ def test_failed_purchase_says_whether_it_may_have_happened(faults: Faults, may_b
     run_story(sandbox, story, answer_s=0.25)
 
 
-def test_failed_search_is_safe_to_retry_and_a_wrong_key_is_a_setting() -> None:
+def test_failed_search_is_retryable_and_a_wrong_key_says_to_fix_the_key() -> None:
     sandbox = make_sandbox(is_down=True)
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
@@ -169,7 +167,7 @@ def test_failed_search_is_safe_to_retry_and_a_wrong_key_is_a_setting() -> None:
         (TRAVELLER, Decimal("1.00"), "price_changed"),
     ],
 )
-def test_refusal_is_final_and_names_its_reason(
+def test_refused_purchase_raises_the_portals_code_and_sells_nothing(
     traveller: Traveller, price: Decimal | None, code: str
 ) -> None:
     sandbox = make_sandbox()
@@ -249,6 +247,8 @@ def test_order_omits_unknown_portal_fields() -> None:
 
 
 def _request_with_response(status: int, body: Any) -> Any:
+    """Book at a portal that always answers with this status and body."""
+
     async def answer(_: Request) -> Response:
         return JSONResponse(body, status_code=status)
 

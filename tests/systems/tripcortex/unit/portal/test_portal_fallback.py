@@ -1,4 +1,4 @@
-"""Link with which employees book on their own: it contains the trip and no personal data."""
+"""Tests of the link with which employees book on their own: it has the trip and no personal data."""
 
 from __future__ import annotations
 

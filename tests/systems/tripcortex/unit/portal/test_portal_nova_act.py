@@ -1,4 +1,4 @@
-"""Nova Act on AgentCore, tested on the shapes of `InvokeAgentRuntime`; no test calls the service."""
+"""Tests of the Nova Act portal on the shapes of `InvokeAgentRuntime`; no test calls the service."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class FakeAgentCore:
         self.asked: list[dict[str, Any]] = []
         self._answer, self._content_type = answer, content_type
 
-    def invoke_agent_runtime(self, **told: Any) -> Mapping[str, Any]:
-        self.asked.append(told)
+    def invoke_agent_runtime(self, **request: Any) -> Mapping[str, Any]:
+        self.asked.append(request)
         if isinstance(self._answer, Exception):
             raise self._answer
         body = self._answer if isinstance(self._answer, bytes) else json.dumps(self._answer).encode()
         return {
-            "runtimeSessionId": told["runtimeSessionId"],
+            "runtimeSessionId": request["runtimeSessionId"],
             "contentType": self._content_type,
             "statusCode": 200,
             "response": io.BytesIO(body),
@@ -66,6 +66,7 @@ def make_portal(client: Any) -> NovaActPortal:
 
 
 def buy(client: Any) -> Any:
+    """Book the trip with this client."""
     return asyncio.run(make_portal(client).book(REFERENCE, "OF-1", TRAVELLER, PRICE))
 
 
@@ -148,7 +149,7 @@ def test_an_order_is_looked_up_and_cancelled_by_the_reference() -> None:
     assert payload == {"task": "cancel_order", "input": {"reference": REFERENCE, "order_id": "ORD-1"}}
 
 
-def test_refusal_is_final() -> None:
+def test_refusal_keeps_the_code_but_not_the_agents_text() -> None:
     with pytest.raises(ExternalServiceRefused) as refused:
         buy(FakeAgentCore({"error": {"code": "payment_failed", "message": "card of Grace Hopper"}}))
     assert refused.value.code == "payment_failed"
@@ -180,5 +181,5 @@ def test_failure_says_whether_a_purchase_may_have_happened(answer: Any, may_be_d
     assert failed.value.may_be_done is may_be_done
 
 
-def test_waits_minutes_before_looking_up_an_open_purchase() -> None:
+def test_portal_has_at_least_five_minutes_to_complete_a_purchase() -> None:
     assert make_portal(FakeAgentCore({})).act_s >= 300

@@ -1,5 +1,6 @@
-"""A trip is bought once at a portal without deduplication, over real HTTP: lost responses, failures,
-refusals, a killed worker.
+"""Tests that a trip is bought once at a sandbox portal that does not deduplicate, over real HTTP.
+
+Lost responses, failures, refusals, a killed worker.
 """
 
 from __future__ import annotations
@@ -62,12 +63,14 @@ ROOT = Path(__file__).parents[5]
 async def book(
     stores: Stores, portal: Portal, offer: Offer, traveller: Traveller = TRAVELLER, **more: Any
 ) -> PurchasedOrder:
+    """Book the offer once under the test's reference."""
     return await book_once(stores, portal, REFERENCE, EMPLOYEE, offer, traveller, **more)
 
 
 def test_client_timeout_is_shorter_than_deadline_and_lease() -> None:
-    """Otherwise a hanging portal would be cancelled instead of counted, and another worker would take over
-    too early.
+    """Otherwise a hanging portal would be cancelled instead of counted as a failure.
+
+    Another worker would also take over too early.
     """
     assert 0.8 * ACT_S > ANSWER_S
     assert LEASE_S > ACT_S
@@ -180,6 +183,7 @@ def test_failed_payment_is_final_and_not_retried() -> None:
 
 
 async def get_fingerprint(stores: Stores) -> str:
+    """Return the fingerprint of the recorded purchase, which was refused."""
     found = await stores.run(PortalCall.of(REFERENCE).get().consistent())
     assert found is not None and found.refused == "payment_failed"
     return found.payload_sha256
@@ -223,7 +227,7 @@ def test_one_of_eight_concurrent_workers_buys() -> None:
 
 @pytest.mark.proves("TC-85")
 @pytest.mark.proves("TC-93")
-def test_outage_opens_the_circuit_and_the_purchase_follows_later() -> None:
+def test_open_circuit_refuses_a_purchase_and_a_later_attempt_buys_once() -> None:
     sandbox = make_sandbox()
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
@@ -310,7 +314,7 @@ def test_cancels_the_surplus_of_a_late_purchase(knows_keys: bool) -> None:
     assert list_sold(sandbox) == [REFERENCE] * (1 if knows_keys else 2)
 
 
-def test_look_up_with_two_orders_keeps_one_and_reports_the_other() -> None:
+def test_look_up_of_two_orders_reports_the_one_it_could_not_cancel() -> None:
     class Keeping(HttpPortal):
         async def cancel(self, order: Order) -> Any:
             raise ExternalServiceFailed("not now", may_be_done=True)
@@ -334,7 +338,7 @@ def test_look_up_with_two_orders_keeps_one_and_reports_the_other() -> None:
 
 @pytest.mark.proves("TC-96")
 @pytest.mark.parametrize(("factor", "is_bought"), [("1.01", True), ("1.06", False)])
-def test_accepts_a_late_price_change_within_the_tolerance(factor: str, is_bought: bool) -> None:
+def test_accepts_a_price_change_only_within_the_tolerance(factor: str, is_bought: bool) -> None:
     sandbox = make_sandbox(price_step_s=0.0)
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
@@ -440,6 +444,7 @@ def test_takes_over_from_a_killed_worker_without_buying_twice(
 
 
 def kill_worker_once(folder: Path, url: str, offer: Offer, has_sold: threading.Event) -> None:
+    """Start a worker process, wait until the portal has sold, and kill it."""
     module = "tests.systems.tripcortex.unit.portal.booking_process"
     files = [str(folder / "tables.db"), str(folder / "clock")]
     arguments = [url, KEY, REFERENCE, offer.offer_id, str(offer.price_usd)]

@@ -1,6 +1,4 @@
-"""Sandbox portal: flights and fares that depend only on seed and clock, and a ledger written before each
-response.
-"""
+"""Tests of the sandbox portal: flights and fares by seed and clock, refusals, faults, and its ledger."""
 
 from __future__ import annotations
 
@@ -184,7 +182,7 @@ def test_the_same_reference_twice_is_sold_twice_and_the_ledger_shows_it() -> Non
     assert list_sold(sandbox) == ["trip-1", "trip-1"]
 
 
-def test_control_endpoints_set_faults() -> None:
+def test_control_endpoints_set_outage_faults_prices_and_declined_payments() -> None:
     sandbox = make_sandbox(api_key="")
     with serve_in_thread(build_portal_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
         http.post("/sandbox/outage", json={"is_down": True}).raise_for_status()

@@ -1,8 +1,8 @@
-"""Test bench that drives bookings by hand: requests, steps, answers and deadlines in turn, each under its own
-component.
+"""Test bench that drives bookings by hand: requests, steps, answers and deadlines, one after the other.
 
-The tables, the queues and the portal over HTTP are real (embedded, in memory), as are PostgreSQL with a small
-ingested policy, the sentence planner and the circuit breaker. Tests move the clock, so nothing waits.
+Each runs under its own component. The tables, the queues and the portal over HTTP are real (embedded, in
+memory), as are PostgreSQL with a small ingested policy, the sentence planner and the circuit breaker. Tests
+move the clock, so nothing waits.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from tripcortex.policies.ingestion import ingest
 from tripcortex.policies.uploads import Upload, upload
 from tripcortex.settings import TripCortexSettings
 from tripcortex.system import SYSTEM
-from tripcortex.workers.booking_requests import Traveller, request_booking
+from tripcortex.workers.booking_requests import Requester, request_booking
 from tripcortex.workers.dependencies import Dependencies
 from tripcortex.workers.flow import BOOKING_FLOW
 
@@ -62,7 +62,7 @@ T = TypeVar("T")
 BEGAN = datetime(2026, 3, 10, 14, 30, tzinfo=UTC)
 EMPLOYEE = EmployeeId("emp-42")
 APPROVER = EmployeeId("emp-7")
-HOME = Traveller(EMPLOYEE, "America/New_York", "BOS")
+HOME = Requester(EMPLOYEE, "America/New_York", "BOS")
 SENTENCE = "Book me a flight to Chicago next Tuesday returning Thursday, prefer United"
 EARLY = "Book me a flight to Chicago on 14 April returning 16 April, prefer United"
 WEB = "https://portal.example"
@@ -119,6 +119,8 @@ COMPANIES: dict[str, tuple[tuple[str, tuple[tuple[int, str, str], ...], dict[str
 
 
 class HandClock:
+    """A manual clock."""
+
     def __init__(self, at: datetime = BEGAN) -> None:
         self.at = at.timestamp()
 
@@ -131,8 +133,9 @@ class HandClock:
 
 @dataclass
 class Bench:
-    """Stores, clock, portal and dependencies of one test. `api` and `workflow` are the stores as those
-    components see them.
+    """Stores, clock, portal and dependencies of one test.
+
+    `api` and `workflow` are the stores as those components see them.
     """
 
     stores: Stores
@@ -148,7 +151,8 @@ class Bench:
     def workflow(self) -> Stores:
         return self.stores.for_component("workflow")
 
-    async def ask(self, sentence: str = EARLY, traveller: Traveller = HOME) -> Booking:
+    async def ask(self, sentence: str = EARLY, traveller: Requester = HOME) -> Booking:
+        """Request a trip; no step runs yet."""
         return await request_booking(self.api, traveller, sentence)
 
     async def step(self) -> int:
@@ -172,18 +176,21 @@ class Bench:
         await BOOKING_FLOW.sweep(self.workflow)
         await self.work()
 
-    async def request_options(self, sentence: str = EARLY, traveller: Traveller = HOME) -> Booking:
+    async def request_options(self, sentence: str = EARLY, traveller: Requester = HOME) -> Booking:
+        """Request a trip, work until it waits or ends, and return the booking."""
         booking = await self.ask(sentence, traveller)
         await self.work()
         return await self.booking(booking)
 
     async def choose(self, booking: Booking, option_id: str = "1", token: str | None = None) -> Booking:
+        """Choose an option with the current wait's token, or with `token`."""
         booking = await self.booking(booking)
         return await self.answer(booking, "choose", {"optionId": option_id}, token)
 
     async def answer(
         self, booking: Booking, name: str, given: Mapping[str, Any], token: str | None = None
     ) -> Booking:
+        """Answer the current wait by the answer's name, with its token or with `token`."""
         meant = BOOKING_FLOW.make_token(await self.booking(booking)) if token is None else token
         return await BOOKING_FLOW.answer(self.api, booking, name, token=meant, given=given)
 
@@ -193,26 +200,31 @@ class Bench:
     # --- inspection -----------------------------------------------------------------------------------------
 
     async def booking(self, seen: Booking) -> Booking:
+        """Read the booking again."""
         found = await self.stores.run(patterns.booking(seen.employee_id, seen.booking_id))
         assert found is not None
         return found
 
     async def get_item(self, seen: Booking) -> Item:
+        """Return the booking's item as stored."""
         return await get_booking_item(self.stores, seen)
 
     async def trail(self, seen: Booking) -> tuple[AuditRecord, ...]:
         return tuple(await self.stores.all(patterns.trail(seen.booking_id)))
 
     async def list_messages(self, employee_id: EmployeeId = EMPLOYEE) -> list[Message]:
+        """Return the employee's unacknowledged messages."""
         return list(await self.stores.all(patterns.unacknowledged(employee_id)))
 
     async def marker(self, employee_id: EmployeeId = EMPLOYEE) -> ActiveBooking | None:
+        """Return the marker of the employee's active booking, or None."""
         return await self.stores.run(patterns.place_of(employee_id))
 
     async def circuit(self) -> Circuit:
         return await PortalCircuit().get_circuit(self.stores)
 
     def with_dependencies(self, **changes: Any) -> Bench:
+        """Return the same bench with some dependencies replaced."""
         return dataclasses.replace(self, dependencies=dataclasses.replace(self.dependencies, **changes))
 
 
@@ -226,8 +238,9 @@ def run_story(
     company: str = "one policy",
     **sandbox: Any,
 ) -> T:
-    """Run a story and return its result. `variables` are environment variables; `sandbox` configures the
-    portal.
+    """Run a test with a bench and return its result; `company` names its policies in `COMPANIES`.
+
+    `variables` are environment variables; `sandbox` configures the portal.
     """
     clock = HandClock()
     portal = PortalSandbox(**{"clock": clock, "price_step_s": 0, "offer_life_s": 86_400.0, **sandbox})
@@ -271,9 +284,7 @@ def _start_server() -> tuple[_PortalProxy, str]:
 
 @cache
 def _build_tls_context() -> ssl.SSLContext:
-    """Build an empty TLS context: the portal is local, and loading certificates takes longer than most
-    tests.
-    """
+    """Build an empty TLS context: loading certificates takes longer than most tests."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 

@@ -1,5 +1,6 @@
-"""Answers of people: a choice, a reply to a question, an approval. An invalid answer leaves the item
-unchanged, byte for byte.
+"""Tests of people's answers to waits: a choice, a reply to a question, an approval.
+
+An invalid answer leaves the item unchanged, byte for byte.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tests.systems.tripcortex.unit.steps.test_endings import check_ended
 from tripcortex.domain.policy_rules.approvals import MayNotDecide
 from tripcortex.model.entities import Approval, AuditEvent, Booking, BookingStatus
 from tripcortex.workers.flow import BOOKING_FLOW
-from tripcortex.workers.steps.plan import QUESTIONS_MAX
+from tripcortex.workers.steps.plan import MAX_QUESTIONS
 
 S = BookingStatus
 # Seven days ahead, where the policy requires fourteen.
@@ -31,6 +32,7 @@ CONFIDENCE: Any = Booking.policy_confidence
 async def check_refused(
     trip: Bench, booking: Booking, answer: Awaitable[Booking], kind: type[HoldfastError]
 ) -> None:
+    """Check that the answer raises this error and changes neither item, audit nor messages."""
     stored, entries, messages = (
         await trip.get_item(booking),
         await trip.trail(booking),
@@ -75,6 +77,8 @@ def test_token_is_valid_for_its_own_booking_only() -> None:
 @pytest.mark.proves("TC-95")
 @pytest.mark.proves("TC-X10")
 def test_rejects_a_late_answer_before_and_after_the_sweep() -> None:
+    """The late answer itself applies the deadline."""
+
     async def story(trip: Bench) -> None:
         booking = await trip.request_options()
         token = BOOKING_FLOW.make_token(booking)
@@ -164,7 +168,7 @@ def test_unanswered_question_ends_the_booking() -> None:
 def test_fails_after_several_unusable_answers() -> None:
     async def story(trip: Bench) -> None:
         booking = await trip.request_options("I need a flight on 14 April")
-        for _ in range(QUESTIONS_MAX):
+        for _ in range(MAX_QUESTIONS):
             assert (await trip.booking(booking)).flow_state == "asking"
             await trip.answer(booking, "answer", {"text": "well"})
             await trip.work()
@@ -193,6 +197,7 @@ def test_unreadable_request_is_refused_and_the_reason_audited() -> None:
 
 
 async def reach_approval(trip: Bench) -> Booking:
+    """Choose a flight that is booked late; return the booking that waits for the approver."""
     booking = await trip.request_options(LATE)
     assert [each.code for each in booking.flight_options[0].breaches] == ["late_booking"]
     await trip.choose(booking)
@@ -207,6 +212,7 @@ async def reach_approval(trip: Bench) -> Booking:
 
 
 def decide(trip: Bench, booking: Booking, decision: str, by: str) -> Awaitable[Booking]:
+    """Return the awaitable that answers the approval as this person."""
     return trip.answer(booking, "decide", {"decision": decision, "decidedBy": by, "reason": "a client waits"})
 
 
@@ -265,7 +271,7 @@ def test_approvers_silence_follows_the_policy_and_late_decisions_fail() -> None:
 
 @pytest.mark.proves("TC-X9")
 @pytest.mark.proves("TC-X10")
-def test_refusing_silence_ends_the_booking_at_the_deadline() -> None:
+def test_silence_refuses_at_the_deadline_if_retrieval_confidence_was_low() -> None:
     async def story(trip: Bench) -> None:
         for meets_it_by_a_decision in (False, True):
             booking = await trip.request_options(LATE)
@@ -296,7 +302,9 @@ def test_refusing_silence_ends_the_booking_at_the_deadline() -> None:
     run_story(story)
 
 
-def test_never_buys_a_refused_choice_even_in_state_booking() -> None:
+def test_never_buys_a_choice_whose_approval_was_refused() -> None:
+    """The stored approval is changed to refused after the choice."""
+
     async def story(trip: Bench) -> None:
         booking = await trip.choose(await trip.request_options())
         assert booking.flow_state == "user_selected"

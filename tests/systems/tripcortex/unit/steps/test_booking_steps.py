@@ -1,4 +1,4 @@
-"""One booking through the document's steps: the tables' contents and the audit entries after each."""
+"""One booking through all of the document's steps: the stored item and the audit entries after each."""
 
 from __future__ import annotations
 
@@ -151,9 +151,7 @@ def get_time(trip: Bench) -> datetime:
 async def check_step(
     trip: Bench, before: Booking, step: str, event: AuditEvent, status: BookingStatus
 ) -> Booking:
-    """Handle one message a second later; check the status, its time, the execution and one new audit
-    entry.
-    """
+    """Handle one message a second later; check status, time, version and one new audit entry."""
     entries = len(await trip.trail(before))
     trip.clock.move(1)
     assert await trip.step() == 1
@@ -169,6 +167,7 @@ async def check_step(
 async def check_audit(
     trip: Bench, booking: Booking, step: str, event: AuditEvent, *, is_timed: bool = False
 ) -> None:
+    """Check the last audit entry: step, event, time, expiry, and a duration if `is_timed`."""
     entry = (await trip.trail(booking))[-1]
     assert (entry.step, entry.event, entry.timestamp) == (step, event, get_time(trip))
     assert entry.expires_at == entry.timestamp.replace(year=2028)
@@ -177,6 +176,7 @@ async def check_audit(
 
 
 def _check_retrieval(booking: Booking, entry: dict[str, object]) -> None:
+    """Check inputs and outputs of the retrieval's audit entry against the booking's passages."""
     given, gave = entry["input"], entry["output"]
     assert isinstance(given, dict) and isinstance(gave, dict)
     assert given == {"user_request": EARLY, "query_embedding_dim": 1024}
@@ -191,7 +191,10 @@ def _check_retrieval(booking: Booking, entry: dict[str, object]) -> None:
 
 
 async def list_notices(stores: Stores) -> list[tuple[str, str]]:
-    """List the notices for the sender: pointers, without the messages' contents."""
+    """Relay, receive and delete the notices; return employee and message id of each.
+
+    They hold no content of the messages.
+    """
     sender = stores.for_component("sender")
     await notices.NOTICES.relay(sender)
     received = await sender.run(notices.receive(10, 0.0))
@@ -203,6 +206,8 @@ async def list_notices(stores: Stores) -> list[tuple[str, str]]:
 @pytest.mark.proves("TC-X23")
 @pytest.mark.proves("TC-64")
 def test_next_tuesday_on_a_tuesday_is_a_week_later() -> None:
+    """The stored plan has the document's shape and the policy's constraints."""
+
     async def story(trip: Bench) -> None:
         booking = await trip.request_options(SENTENCE)
         stored = await trip.get_item(booking)
@@ -263,7 +268,7 @@ def test_citations_match_the_audited_similarities() -> None:
 
 
 @pytest.mark.proves("TC-2")
-def test_masks_personal_data_in_the_audit_and_keeps_it_out_of_queues() -> None:
+def test_masks_personal_data_in_the_audit() -> None:
     async def story(trip: Bench) -> None:
         booking = await trip.ask(f"{EARLY}, mail me at jane.roe@example.com", HOME)
         await trip.work()

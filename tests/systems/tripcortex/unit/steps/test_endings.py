@@ -41,6 +41,7 @@ async def check_ended(trip: Bench, seen: Booking, status: BookingStatus, code: s
 
 
 def check_link(booking: Booking) -> None:
+    """Check that the booking has a link to the portal's page with the trip."""
     assert booking.fallback_url is not None
     link = urlsplit(booking.fallback_url)
     assert f"{link.scheme}://{link.netloc}" == WEB
@@ -130,7 +131,7 @@ def test_open_circuit_offers_the_link_without_calling_the_portal() -> None:
 
 
 @pytest.mark.proves("TC-66")
-def test_circuit_opened_after_the_choice_offers_the_link_and_buys_nothing() -> None:
+def test_portal_down_after_the_choice_offers_the_link_and_buys_nothing() -> None:
     async def story(trip: Bench) -> None:
         booking = await trip.request_options()
         await trip.choose(booking)
@@ -217,7 +218,7 @@ def test_expired_offer_without_a_replacement_is_not_bought() -> None:
 
 
 @pytest.mark.proves("TC-X9")
-def test_unavailable_model_does_not_count_against_the_portal() -> None:
+def test_unavailable_model_ends_the_booking_and_leaves_the_circuit_alone() -> None:
     class Silent:
         model_id, thinking_budget = "silent", None
 
@@ -321,6 +322,7 @@ def test_booking_can_be_cancelled_only_before_the_commitment() -> None:
 
 
 async def reach_state(trip: Bench, state: str) -> Booking:
+    """Request a trip and drive it until it is in this state."""
     booking = await trip.ask(EARLY)
     while (booking := await trip.booking(booking)).flow_state != state:
         if booking.flow_state == "options_presented":

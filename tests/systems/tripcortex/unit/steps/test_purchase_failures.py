@@ -1,4 +1,4 @@
-"""Purchases with an unknown outcome: every employee gets a result, and nothing is bought twice."""
+"""Purchases with an unknown outcome, through the flow: everyone gets a result, nothing is bought twice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tripcortex.integrations.portal.circuit import GuardedPortal, PortalCircuit
 from tripcortex.integrations.portal.client import HttpPortal, make_client
 from tripcortex.integrations.portal.purchases import SETTLED_S
 from tripcortex.model.entities import AuditEvent, Booking, BookingStatus, EmployeeId
-from tripcortex.workers.booking_requests import BookingUnderWay, Traveller
+from tripcortex.workers.booking_requests import BookingUnderWay, Requester
 from tripcortex.workers.flow import BOOKING_FLOW
 
 S = BookingStatus
@@ -36,6 +36,7 @@ async def commit_booking(trip: Bench) -> Booking:
 
 
 async def list_errors(trip: Bench, booking: Booking) -> list[str | None]:
+    """Return the error codes of the purchase step's audit entries."""
     trail = await trip.trail(booking)
     return [
         each.error_code for each in trail if each.event is AuditEvent.error and each.step == "CompleteBooking"
@@ -43,10 +44,12 @@ async def list_errors(trip: Bench, booking: Booking) -> list[str | None]:
 
 
 async def list_messages(trip: Bench) -> list[tuple[str, str | None]]:
+    """Return kind and code of each message to the employee."""
     return [(each.kind, each.body.get("code")) for each in await trip.list_messages()]
 
 
 def list_purchases(trip: Bench) -> list[str]:
+    """Return the references of the orders in the portal's ledger."""
     return [each["reference"] for each in trip.sandbox.ledger if each["what"] == "order"]
 
 
@@ -98,9 +101,7 @@ async def fail_as_down() -> None:
 def test_outage_during_a_purchase_is_reported_once_and_resolved_later(
     has_acted: bool,
 ) -> None:
-    """Where the portal never acted, the offer has expired: nothing is bought, and the employee gets the
-    link.
-    """
+    """If the portal acted, the trip is confirmed; if not, the offer has expired and there is a link."""
 
     async def story(trip: Bench) -> None:
         booking = await commit_booking(trip)
@@ -182,7 +183,7 @@ def test_interrupted_step_is_retried_and_finds_its_purchase() -> None:
 
 @contextmanager
 def limit_step(seconds: float) -> Iterator[None]:
-    """Cut off the step after so many seconds."""
+    """Cut off the purchase step after this many seconds."""
     state = BOOKING_FLOW.states["booking"]
     step: Any = state.action
     object.__setattr__(state, "action", dataclasses.replace(step, timeout_s=seconds))
@@ -193,7 +194,7 @@ def limit_step(seconds: float) -> Iterator[None]:
 
 
 @pytest.mark.proves("TC-X8")
-def test_crash_after_the_commitment_is_always_reported() -> None:
+def test_crash_during_the_purchase_is_parked_reported_and_resumable() -> None:
     class Broken(HttpPortal):
         async def book(self, *_: Any) -> Any:
             raise ZeroDivisionError("with what it was given")
@@ -239,7 +240,7 @@ def test_late_purchase_is_cancelled_and_audited() -> None:
     run_story(story)
 
 
-def test_purchase_is_confirmed_without_a_second_look_up() -> None:
+def test_purchase_is_confirmed_even_if_the_second_look_up_is_refused() -> None:
     class Forgetful(HttpPortal):
         asked = 0
 
@@ -289,7 +290,7 @@ def test_last_fare_change_is_compared_with_the_chosen_fare(begun: str, ends: str
 
 def test_employee_with_the_longest_id_can_book() -> None:
     async def story(trip: Bench) -> None:
-        somebody = Traveller(EmployeeId("a" * 128), "America/New_York", "BOS")
+        somebody = Requester(EmployeeId("a" * 128), "America/New_York", "BOS")
         booking = await trip.request_options(EARLY, somebody)
         await trip.choose(booking)
         await trip.work()

@@ -1,4 +1,4 @@
-"""ValidatePlan with two active policies: the stricter applies, and the employee learns of the difference."""
+"""Step ValidatePlan with two policies: the stricter applies, and the employee learns of the difference."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ DAYS = "on 14 April returning 16 April"
 
 
 def check_refused(booking: Booking, code: str, page: int) -> Breach:
+    """Check that the booking failed by one hard breach cited by this page; return the breach."""
     assert booking.status is BookingStatus.failed and booking.failure is not None
     [breach] = booking.failure.breaches
     assert (breach.code, breach.severity) == (code, "hard")

@@ -1,4 +1,4 @@
-"""Create the orders, the effects of their messages, the outbox and the inbox."""
+"""Migration 0001 of the SQL shop: creates the orders, the effects of messages, the outbox and the inbox."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ down_revision = None
 
 
 def upgrade() -> None:
+    """Create the four tables in the schema `shop`."""
     op.execute("CREATE TABLE shop.orders (order_id TEXT PRIMARY KEY, version INTEGER NOT NULL)")
     # Without a key, so that an effect applied twice has two rows.
     op.execute("CREATE TABLE shop.effects (id BIGSERIAL, order_id TEXT NOT NULL, version INTEGER NOT NULL)")

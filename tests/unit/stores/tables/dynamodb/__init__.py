@@ -1,1 +1,1 @@
-"""The DynamoDB engine beyond its contract: credentials, retries, unknown outcomes, and every SDK error."""
+"""Tests of the DynamoDB engine beyond its contract: credentials, retries, unknown outcomes, SDK errors."""

@@ -1,7 +1,8 @@
-"""HTTP endpoints that misbehave: fail, do not answer, answer late, leave work undone.
+"""HTTP endpoints for tests of the DynamoDB engine that fail, lose answers or answer as the test says.
 
-run_scripted_endpoint   each request is answered by the test
-run_lossy_endpoint      another endpoint, whose answers are lost on the way back when the test says so
+run_scripted_endpoint    each request is answered by the test
+run_signature_endpoint   the same, and reports each request's signature
+run_lossy_endpoint       another endpoint, whose answers are lost on the way back when the test says so
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ PREFIX = "com.amazonaws.dynamodb.v20120810#"
 
 
 class Reply(NamedTuple):
+    """The answer to one request."""
+
     status: int = 200
     body: bytes = b"{}"
     headers: Mapping[str, str] = MappingProxyType({})
@@ -33,15 +36,17 @@ Script: TypeAlias = Callable[[str, dict[str, Any]], Reply | None]
 
 
 def ok(**members: Any) -> Reply:
+    """Return a successful answer with these members."""
     return Reply(200, json.dumps(members).encode())
 
 
 def error_reply(code: str, message: str = "said", status: int = 400, **members: Any) -> Reply:
+    """Return the answer of a service error with this code."""
     return Reply(status, json.dumps({"__type": PREFIX + code, "message": message, **members}).encode())
 
 
 class ReceivedRequests(list[tuple[str, dict[str, Any]]]):
-    """The received requests, in order."""
+    """The received requests in order, each with its action."""
 
     @property
     def actions(self) -> list[str]:
@@ -64,7 +69,9 @@ def run_scripted_endpoint(script: Script) -> Iterator[tuple[str, ReceivedRequest
 
 @contextmanager
 def run_signature_endpoint(script: Script, hear: Callable[[str], None]) -> Iterator[str]:
-    """Run an endpoint that also passes each request's signature to `hear`; yield its address."""
+    """Run an endpoint that answers by the script and calls `hear` with each request's signature; yield its
+    address.
+    """
 
     def answer(action: str, body: bytes, headers: Any) -> Reply | None:
         hear(headers["Authorization"])
@@ -76,8 +83,9 @@ def run_signature_endpoint(script: Script, hear: Callable[[str], None]) -> Itera
 
 @contextmanager
 def run_lossy_endpoint(behind: str, loses: Callable[[str], bool]) -> Iterator[str]:
-    """Run a proxy of another endpoint that drops the answers to some actions after they were done; yield its
-    address.
+    """Run a proxy of the endpoint `behind` and yield its address.
+
+    It forwards every request, and drops the answers to those actions for which `loses` returns True.
     """
 
     def answer(action: str, body: bytes, headers: Any) -> Reply | None:
@@ -95,6 +103,8 @@ def run_lossy_endpoint(behind: str, loses: Callable[[str], bool]) -> Iterator[st
 
 @contextmanager
 def _serve(answer: Callable[[str, bytes, Any], Reply | None]) -> Iterator[str]:
+    """Run an HTTP server that answers every request by `answer`; yield its address."""
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -132,7 +142,10 @@ def _serve(answer: Callable[[str, bytes, Any], Reply | None]) -> Iterator[str]:
 
 
 class FakePauses(list[float]):
-    """Recorded pauses that take no time: they move the clock instead."""
+    """Recorded pauses that take no time: they move the clock instead.
+
+    `chance` is the number that every draw of the jitter returns.
+    """
 
     def __init__(self, chance: float = 1.0) -> None:
         super().__init__()
@@ -140,9 +153,11 @@ class FakePauses(list[float]):
         self._chance = chance
 
     async def sleep(self, pause_s: float) -> None:
+        """Record the pause and move the clock."""
         self.append(pause_s)
         self.time += pause_s
 
     @property
-    def waiting(self) -> RetryTiming:
+    def timing(self) -> RetryTiming:
+        """Return the timing that makes an engine use these pauses."""
         return RetryTiming(draw_random=lambda: self._chance, sleep=self.sleep, now=lambda: self.time)

@@ -1,4 +1,4 @@
-"""Access errors of the service: its own text, plus the requested action and a remedy."""
+"""Access errors of DynamoDB at a scripted endpoint: the service's own text, plus action, table and remedy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.operations.tables import (
     TransactWriteItems,
 )
 from holdfast.stores.tables.dynamodb import open_dynamodb
-from holdfast.wire.server import start_server
+from holdfast.wire.http.server import start_server
 
 from .endpoints import Reply, error_reply, run_scripted_endpoint
 
@@ -26,6 +26,8 @@ DENIED = error_reply("AccessDeniedException", "User is not authorized")
 
 
 def run_refused(operation: Operation[Any], reply: Reply = DENIED) -> AccessRefused:
+    """Run the operation at an endpoint that refuses it, and return the error."""
+
     async def send(url: str) -> None:
         async with open_dynamodb(endpoint=url, region="us-east-1") as tables:
             await tables.run(operation)

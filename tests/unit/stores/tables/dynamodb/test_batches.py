@@ -1,4 +1,4 @@
-"""Batches that the service leaves partly unprocessed: retried, and returned at the deadline."""
+"""DynamoDB batches at a scripted endpoint that leaves entries unprocessed: they are resent or returned."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ GETS = BatchGetItem(
 
 
 def run(url: str, operation: Operation[R], pauses: FakePauses, **backoff: Any) -> R:
+    """Run one operation on a new engine, which never really waits."""
+
     async def execute() -> R:
         made = open_dynamodb(
-            endpoint=url, region="us-east-1", timing=pauses.waiting, backoff=Backoff(**backoff)
+            endpoint=url, region="us-east-1", timing=pauses.timing, backoff=Backoff(**backoff)
         )
         async with made as tables:
             return await tables.run(operation)

@@ -1,4 +1,4 @@
-"""The sources of credentials, region and endpoint, and the error when one is missing."""
+"""Where the DynamoDB engine gets credentials, region and endpoint, and the error if one is missing."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from .endpoints import Reply, ok, run_scripted_endpoint, run_signature_endpoint
 
 @pytest.fixture
 def empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the credentials and the region from the environment."""
     for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(variable)
 
 
 async def list_tables(**settings: Any) -> None:
+    """Open an engine with these settings and list its tables."""
     async with open_dynamodb(**settings) as tables:
         await tables.run(ListTables())
 
@@ -48,7 +50,7 @@ def test_aws_without_credentials_is_refused_with_the_remedy(empty_environment: N
         open_dynamodb(region="eu-central-1")
 
 
-def test_another_machine_without_credentials_is_refused_too(empty_environment: None) -> None:
+def test_remote_endpoint_without_credentials_is_refused(empty_environment: None) -> None:
     with pytest.raises(SettingsError, match="tables.example"):
         open_dynamodb(endpoint="https://tables.example")
 
@@ -121,7 +123,7 @@ def test_sdk_is_imported_only_when_an_engine_is_opened() -> None:
     assert done.stdout.strip() == "False"
 
 
-def test_requests_are_sent_once_by_the_sdk_itself() -> None:
+def test_sdk_itself_never_retries() -> None:
     with (
         run_scripted_endpoint(lambda *_: Reply(500, b"{}")) as (url, requests),
         pytest.raises(Exception, match="500"),

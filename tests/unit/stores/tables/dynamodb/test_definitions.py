@@ -1,6 +1,4 @@
-"""Table requests as declared, and table descriptions as AWS sends them, with members that no other endpoint
-has.
-"""
+"""Encoding of table requests, and parsing of table and backup descriptions in the form that AWS sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items that are expired by the engine's clock and still stored by the service."""
+"""`hide_expired` on DynamoDB: items that are expired by the engine's clock and that the service still has."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from holdfast.operations.tables import (
 from holdfast.operations.values import Item
 from holdfast.stores.tables.dynamodb import DynamoDBTables, open_dynamodb
 from holdfast.stores.tables.embedded import open_tables
-from holdfast.wire.server import start_server
+from holdfast.wire.http.server import start_server
 
 from .endpoints import ReceivedRequests, Reply, ok, run_scripted_endpoint
 
@@ -57,6 +57,8 @@ BY_END = Query(
 
 
 class FakeClock:
+    """A clock that a test sets by hand, half a second after `NOW`."""
+
     def __init__(self) -> None:
         self.time = NOW + 0.5
 
@@ -65,6 +67,8 @@ class FakeClock:
 
 
 class LaterEngine:
+    """A DynamoDB engine whose clock is two hours ahead of the server's."""
+
     def __init__(self, tables: DynamoDBTables, clock: FakeClock) -> None:
         self.tables, self.clock = tables, clock
 
@@ -74,6 +78,7 @@ class LaterEngine:
 
 @pytest.fixture(scope="module")
 def later_engine() -> Iterator[LaterEngine]:
+    """Yield the engine at our server, with a table of three items of which one has expired."""
     clock = FakeClock()
     with open_tables() as behind, start_server(tables=behind) as url:
         behind.run_blocking(CreateTable(definition=TABLE))
@@ -123,7 +128,9 @@ def test_query_with_another_error_stays_refused(later_engine: LaterEngine) -> No
 
 
 def make_ttl_endpoint() -> tuple[list[str], Any]:
-    """Return an endpoint whose time-to-live attribute can change."""
+    """Return a list with the time-to-live attribute, which a test may change, and the script that answers by
+    it.
+    """
     attribute = ["ends"]
 
     def answer(action: str, request: dict[str, Any]) -> Reply:
@@ -137,6 +144,7 @@ def make_ttl_endpoint() -> tuple[list[str], Any]:
 
 
 def count_ttl_requests(requests: ReceivedRequests) -> int:
+    """Count the requests for the table's time to live."""
     return requests.actions.count("DescribeTimeToLive")
 
 

@@ -1,4 +1,4 @@
-"""Every error of the SDK and of the service has its class, its kind and a message with a remedy."""
+"""Error mapping of DynamoDB: every SDK error and service code has its class, kind and remedy."""
 
 from __future__ import annotations
 
@@ -62,6 +62,7 @@ def make_sdk_error(kind: type[Exception]) -> Exception:
 def map_client_error(
     code: str, *, status: int = 400, message: str = "said", action: str = "PutItem", **more: Any
 ) -> Failure:
+    """Map the SDK's error for a response of the service with this code."""
     response = {
         "Error": {"Code": code, "Message": message},
         "ResponseMetadata": {"HTTPStatusCode": status},

@@ -1,4 +1,4 @@
-"""The writes that may be repeated when their outcome is unknown."""
+"""Repeat policies of writes: which may be sent again after a lost response."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ VALUES: Item = {":n": 1, ":zero": 0, ":s": frozenset({"x"}), ":l": [1], ":t": "t
 
 
 def make_update(update: str, condition: str | None = None, **more: Any) -> UpdateItem:
+    """Return an UpdateItem with these expressions."""
     return UpdateItem(
         table="T",
         key=KEY,

@@ -1,4 +1,4 @@
-"""The duration of retries, and the pauses between them."""
+"""Retries with backoff, with fake pauses: their length, jitter, deadline and number."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ from .endpoints import FakePauses
 
 
 def collect_pauses(backoff: Backoff, *, chance: float = 1.0, renewed_after: int | None = None) -> list[float]:
+    """Return the pauses of an operation that always fails. Progress is reported after `renewed_after` pauses.
+
+    `chance` is the number that every draw of the jitter returns.
+    """
     taken = FakePauses(chance)
 
     async def lose_patience() -> None:
-        patience = Retries(backoff, taken.waiting)
+        patience = Retries(backoff, taken.timing)
         while await patience.pause():
             if len(taken) == renewed_after:
                 patience.reset()
@@ -55,7 +59,7 @@ def test_single_attempt_has_no_pause() -> None:
     assert collect_pauses(Backoff(max_attempts=1)) == []
 
 
-def test_rejects_an_invalid_policy() -> None:
+def test_rejects_an_invalid_backoff() -> None:
     with pytest.raises(SettingsError, match="at least one attempt"):
         Backoff(max_attempts=0)
     with pytest.raises(SettingsError, match="no negative pause"):

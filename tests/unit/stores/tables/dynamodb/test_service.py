@@ -1,4 +1,4 @@
-"""Between a request and its answer: throttling, failures, lost answers, silence."""
+"""Requests of the DynamoDB engine at failing endpoints: throttling, lost answers, timeouts and closing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from holdfast.operations.tables import (
 from holdfast.operations.values import Item
 from holdfast.stores.tables.dynamodb import Backoff, DynamoDBTables, Timeouts, open_dynamodb
 from holdfast.stores.tables.embedded import EmbeddedTables, Faults, open_tables
-from holdfast.wire.server import start_server
+from holdfast.wire.http.server import start_server
 
 from .endpoints import FakePauses, Reply, error_reply, ok, run_lossy_endpoint, run_scripted_endpoint
 
@@ -64,7 +64,7 @@ def run(url: str, operation: Operation[R], pauses: FakePauses | None = None, **s
 
     async def execute() -> R:
         async with open_dynamodb(
-            endpoint=url, region="us-east-1", timing=pauses.waiting, **settings
+            endpoint=url, region="us-east-1", timing=pauses.timing, **settings
         ) as tables:
             return await tables.run(operation)
 
@@ -111,7 +111,7 @@ def test_waits_out_throttling_by_a_real_engine() -> None:
 
         async def twenty() -> list[Any]:
             async with open_dynamodb(
-                endpoint=url, timing=FakePauses().waiting, backoff=Backoff(max_attempts=50)
+                endpoint=url, timing=FakePauses().timing, backoff=Backoff(max_attempts=50)
             ) as tables:
                 return await asyncio.gather(*(tables.run(ADD) for _ in range(20)))
 
@@ -126,7 +126,7 @@ def test_waits_out_conflicts_of_a_real_engine() -> None:
 
         async def twenty() -> None:
             async with open_dynamodb(
-                endpoint=url, timing=FakePauses().waiting, backoff=Backoff(max_attempts=50)
+                endpoint=url, timing=FakePauses().timing, backoff=Backoff(max_attempts=50)
             ) as tables:
                 for _ in range(10):
                     await tables.run(TransactWriteItems(actions=(ADD,)))
@@ -188,7 +188,7 @@ def test_permanently_refused_transaction_is_not_retried() -> None:
     ("code", "error"),
     [("ValidationException", InvalidRequest), ("ResourceNotFoundException", NotFound)],
 )
-def test_a_refusal_is_final(code: str, error: type[Exception]) -> None:
+def test_refused_request_is_not_retried(code: str, error: type[Exception]) -> None:
     with run_scripted_endpoint(reply_in_turn(error_reply(code))) as (url, requests), pytest.raises(error):
         run(url, GET)
 
@@ -213,7 +213,7 @@ def test_the_token_of_the_caller_is_the_one_that_is_sent() -> None:
     assert requests[0][1]["ClientRequestToken"] == "mine"
 
 
-def test_rejects_an_answer_with_a_wrong_checksum() -> None:
+def test_retries_after_an_answer_with_a_wrong_checksum() -> None:
     wrong = Reply(200, b'{"TableNames": ["Wrong"]}', {"x-amz-crc32": "1"})
     with run_scripted_endpoint(reply_in_turn(wrong, ok(TableNames=["Right"]))) as (url, _):
         assert run(url, ListTables()).names == ("Right",)
@@ -224,13 +224,14 @@ def test_rejects_an_answer_with_a_wrong_checksum() -> None:
 
 @pytest.fixture
 def backend() -> Iterator[EmbeddedTables]:
+    """Yield an embedded engine with the table `Tab`."""
     with open_tables() as tables:
         tables.run_blocking(CreateTable(definition=TABLE))
         yield tables
 
 
 def lose_first(first: int) -> Callable[[str], bool]:
-    """Lose the first answers, then none."""
+    """Return a function that says to lose the first answers, then none."""
     left = [first]
 
     def loses(action: str) -> bool:
@@ -243,23 +244,24 @@ def lose_first(first: int) -> Callable[[str], bool]:
 def run_with_lost_answers(
     backend: EmbeddedTables, operation: Operation[R], count: int = 1, **settings: Any
 ) -> R:
+    """Run the operation through a proxy that loses the first `count` answers of the embedded engine."""
     with start_server(tables=backend) as url, run_lossy_endpoint(url, lose_first(count)) as lossy_url:
         return run(lossy_url, operation, **settings)
 
 
-def test_retries_a_repeatable_write(backend: EmbeddedTables) -> None:
+def test_retries_a_repeatable_write_after_a_lost_answer(backend: EmbeddedTables) -> None:
     run_with_lost_answers(backend, PUT)
 
     assert backend.run_blocking(GET).item == KEY
 
 
-def test_a_transaction_has_no_second_effect(backend: EmbeddedTables) -> None:
+def test_transaction_retried_after_lost_answers_has_one_effect(backend: EmbeddedTables) -> None:
     run_with_lost_answers(backend, TransactWriteItems(actions=(ADD,)), count=3)
 
     assert backend.run_blocking(GET).item == {"pk": "a", "n": 1}
 
 
-def test_counter_is_not_retried_and_its_outcome_is_unknown(backend: EmbeddedTables) -> None:
+def test_counter_with_a_lost_answer_is_not_retried_and_is_unknown(backend: EmbeddedTables) -> None:
     with pytest.raises(OutcomeUnknown, match="Repeating it might do it twice") as unknown:
         run_with_lost_answers(backend, ADD)
 
@@ -310,7 +312,7 @@ def test_read_without_answers_is_unreachable(backend: EmbeddedTables) -> None:
         run_with_lost_answers(backend, GET, count=1000, backoff=Backoff(max_attempts=2))
 
 
-def test_create_table_is_not_retried_and_its_outcome_is_unknown() -> None:
+def test_create_table_with_a_lost_answer_is_not_retried_and_is_unknown() -> None:
     with open_tables() as backend:
         with pytest.raises(OutcomeUnknown):
             run_with_lost_answers(backend, CreateTable(definition=TABLE))
@@ -325,7 +327,7 @@ def test_service_failure_leaves_the_outcome_of_a_counter_unknown() -> None:
     assert len(requests) == 1
 
 
-def test_throttling_is_a_definite_failure() -> None:
+def test_throttled_counter_is_retried() -> None:
     with run_scripted_endpoint(reply_in_turn(error_reply("ThrottlingException"), ok())) as (url, requests):
         run(url, ADD)
 
@@ -398,7 +400,7 @@ def test_reports_an_endpoint_that_is_not_dynamodb() -> None:
         run(url, GET, backoff=Backoff(max_attempts=1))
 
 
-def test_incomplete_answer_is_a_mapped_error() -> None:
+def test_incomplete_answer_is_an_internal_error() -> None:
     with (
         run_scripted_endpoint(reply_in_turn(ok())) as (url, _),
         pytest.raises(InternalError, match="Scan failed"),

@@ -1,4 +1,4 @@
-"""Streams at the service: ARNs, shard ids and iterators in the service's own format."""
+"""Streams of DynamoDB at a scripted endpoint: ARNs, shard ids and iterators in the service's own format."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ def shard_id(number: int) -> str:
 
 
 def stream_description(*shards: int, last: str | None = None) -> Reply:
+    """Return the answer to DescribeStream with these shards; `last` says that more follow."""
     description: dict[str, Any] = {
         "StreamStatus": "ENABLED",
         "StreamViewType": "KEYS_ONLY",
@@ -49,6 +50,7 @@ def stream_description(*shards: int, last: str | None = None) -> Reply:
 
 
 def answer(action: str, request: dict[str, Any]) -> Reply:
+    """Answer as the service would for a table with one stream of three shards."""
     if action == "ListStreams":
         known = request["TableName"] == "Tab"
         return ok(
@@ -66,6 +68,8 @@ def answer(action: str, request: dict[str, Any]) -> Reply:
 
 
 def run_all(*operations: Any) -> tuple[list[Any], list[tuple[str, dict[str, Any]]]]:
+    """Run the operations in order on a new engine; return their results and the received requests."""
+
     async def execute(url: str) -> list[Any]:
         async with open_dynamodb(endpoint=url) as tables:
             return [await tables.run(operation) for operation in operations]
@@ -74,7 +78,7 @@ def run_all(*operations: Any) -> tuple[list[Any], list[tuple[str, dict[str, Any]
         return asyncio.run(execute(url)), list(requests)
 
 
-def test_account_id_is_looked_up_once() -> None:
+def test_arn_prefix_is_looked_up_once() -> None:
     _, requests = run_all(DescribeStream(stream=STREAM), DescribeStream(stream=StreamName("Other", "label")))
 
     assert [action for action, _ in requests] == ["ListStreams"] + ["DescribeStream"] * 4

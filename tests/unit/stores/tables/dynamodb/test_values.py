@@ -1,4 +1,4 @@
-"""Attribute values as the SDK has them."""
+"""Conversion of attribute values to the SDK's form and back."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_item_survives_a_round_trip(item: Item) -> None:
         ([1, {"a": "b"}], {"L": [{"N": "1"}, {"M": {"a": {"S": "b"}}}]}),
     ],
 )
-def test_a_value_has_the_form_of_its_type(value: Any, tagged: dict[str, Any]) -> None:
+def test_encodes_a_value_with_its_type_tag(value: Any, tagged: dict[str, Any]) -> None:
     assert encode_value(value) == tagged
 
 

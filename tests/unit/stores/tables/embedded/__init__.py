@@ -1,1 +1,1 @@
-"""The embedded tables engine: behaviour that the protocol cannot show."""
+"""Tests of the embedded tables engine: behaviour that the wire protocol cannot show."""

@@ -1,4 +1,4 @@
-"""An engine whose background work runs only when stepped."""
+"""A fixture: an embedded engine whose background work runs only when the test steps it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine with its background work under the test's control: a clock to move, jobs to run step by step."""
+"""An embedded engine in memory whose clock the test moves and whose jobs the test runs step by step."""
 
 from __future__ import annotations
 
@@ -47,16 +47,19 @@ class SteppedEngine:
         self.run = tables.run_blocking
 
     def pending(self) -> int:
+        """Return the number of unfinished jobs."""
         with self.tables.database.snapshot() as connection:
             return len(jobs.list_pending(connection))
 
     def step(self) -> None:
+        """Run one step of every unfinished job."""
         with self.tables.database.snapshot() as connection:
             ids = [id for id, _ in jobs.list_pending(connection)]
         for id in ids:
             self._take(id)
 
     def finish(self) -> None:
+        """Run steps until no job is left."""
         while self.pending():
             self.step()
 
@@ -71,6 +74,8 @@ class SteppedEngine:
         self.tables.database.write(unit)
 
     def _take(self, id: int) -> None:
+        """Run one step of the job with this id as a unit of work."""
+
         def unit(connection: Connection) -> None:
             writer = self._writer(connection)
             try:
@@ -87,6 +92,7 @@ class SteppedEngine:
 
 @contextmanager
 def open_stepped_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[SteppedEngine]:
+    """Open the engine with small batches and without its worker's thread."""
     monkeypatch.setattr(steps, "BACKFILL_BATCH_ITEMS", BATCH)
     monkeypatch.setattr(steps, "TRIM_BATCH_RECORDS", DROPPED_AT_ONCE)
     monkeypatch.setattr(worker, "EXPIRY_BATCH_ITEMS", BATCH)
@@ -97,6 +103,7 @@ def open_stepped_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[SteppedEngi
 
 
 def definition(*indexes: IndexDefinition, name: str = "tab") -> TableDefinition:
+    """Return a table definition with the key `pk` and these global indexes."""
     attributes = {"pk": KeyAttribute("pk", "S")}
     for index in indexes:
         for key in index.keys.names:

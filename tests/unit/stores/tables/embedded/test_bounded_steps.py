@@ -1,4 +1,4 @@
-"""Background work takes small steps: none changes more rows than a waiting writer can wait for.
+"""Background work of the embedded engine takes small steps, so that no writer waits long for one.
 
 The bounds here are independent numbers, somewhat above those of `limits.py`, which must stay this small.
 """
@@ -49,6 +49,7 @@ def resting(monkeypatch: pytest.MonkeyPatch) -> Iterator[SteppedEngine]:
 
 
 def fill(engine: SteppedEngine, version: int = 0) -> None:
+    """Put all items, with an end of life 100 seconds after the start."""
     end = int(START) + 100
     for at in range(0, ITEMS, 25):
         items = ({"pk": f"{one}", "g": "g", "n": one, "v": version, "end": end} for one in range(at, at + 25))
@@ -56,26 +57,31 @@ def fill(engine: SteppedEngine, version: int = 0) -> None:
 
 
 def start_index(engine: SteppedEngine) -> None:
+    """Fill the table and add an index to it."""
     fill(engine)
     engine.run(UpdateTable("tab", (KeyAttribute("n", "N"),), index_changes=(CreateIndex(BY_N),)))
 
 
 def start_index_drop(engine: SteppedEngine) -> None:
+    """Fill the table and delete its index."""
     fill(engine)
     engine.run(UpdateTable("tab", index_changes=(DeleteIndex("by_g"),)))
 
 
 def start_table_drop(engine: SteppedEngine) -> None:
+    """Fill the table and delete it."""
     fill(engine)
     engine.run(DeleteTable("tab"))
 
 
 def start_ttl_backfill(engine: SteppedEngine) -> None:
+    """Fill the table and then enable lifetimes."""
     fill(engine)
     engine.run(UpdateTimeToLive("tab", "end", True))
 
 
 def start_expiry(engine: SteppedEngine) -> None:
+    """Fill the table with lifetimes and let all items expire."""
     engine.run(UpdateTimeToLive("tab", "end", True))
     fill(engine)
     engine.tables.sweep()
@@ -83,6 +89,7 @@ def start_expiry(engine: SteppedEngine) -> None:
 
 
 def start_backup(engine: SteppedEngine) -> None:
+    """Fill the table and create a backup."""
     fill(engine)
     engine.run(CreateBackup("tab", "b"))
 
@@ -99,11 +106,13 @@ def start_restore(engine: SteppedEngine) -> None:
 
 
 def start_log_trim(engine: SteppedEngine) -> None:
+    """Fill the table and let all records of its log pass their retention."""
     fill(engine)
     engine.clock.moment += 2 * DAY
 
 
 def start_token_trim(engine: SteppedEngine) -> None:
+    """Use many client tokens and let all expire."""
     for at in range(ITEMS):
         engine.run(TransactWriteItems((PutItem("tab", {"pk": "a", "v": at}),), token=f"{at}"))
     engine.clock.moment += 3600
@@ -137,6 +146,7 @@ def test_no_step_changes_many_rows(
 
 
 def rows_changed_by_each_unit(engine: SteppedEngine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list to which every later unit of work adds the number of rows it changed."""
     database, changed = engine.tables.database, list[int]()
     original = database.write
 

@@ -1,4 +1,4 @@
-"""An unreadable row is reported as damage, and does not block other work."""
+"""A damaged row in a tables file: reads and writes report it, and work on other tables continues."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ NOW = 1_800_000_000.0
 
 @pytest.fixture
 def damaged_tables(tmp_path: Path) -> Iterator[EmbeddedTables]:
+    """Yield an engine on a file in which the only item of one of two tables is unreadable."""
     path = tmp_path / "tables.db"
     clock = RunClock(tmp_path / "clock", start=NOW)
     with open_tables(path, clock=clock) as tables:

@@ -1,4 +1,4 @@
-"""The engine object: refusals of invalid values, big pages, many threads, and closing."""
+"""The embedded tables engine: invalid values, large pages, threads, cancelled tasks, and closing."""
 
 from __future__ import annotations
 
@@ -81,6 +81,7 @@ def test_a_value_of_no_known_type_is_refused_and_leaves_nothing(engine: SteppedE
 
 
 def nest(levels: int) -> Any:
+    """Return a value inside this many nested lists."""
     value: Any = 1
     for _ in range(levels):
         value = [value]

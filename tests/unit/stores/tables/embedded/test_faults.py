@@ -1,4 +1,4 @@
-"""Injected failures: at the requested rate, reproducible by seed, and before any effect."""
+"""Injected faults of the embedded engine: at the requested rate, reproducible by seed, before any effect."""
 
 from __future__ import annotations
 
@@ -79,6 +79,7 @@ def name(operation: Operation[Any]) -> str:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
+    """Return a file with one table that holds one item."""
     path = tmp_path / "t.db"
     with open_tables(path) as tables:
         tables.run_blocking(CreateTable(definition()))
@@ -88,17 +89,20 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def throttled(file: Path) -> Iterator[EmbeddedTables]:
+    """Yield an engine on the file that throttles every item operation."""
     with open_tables(file, faults=Faults(throttled=1.0)) as tables:
         yield tables
 
 
 @pytest.fixture
 def conflicting(file: Path) -> Iterator[EmbeddedTables]:
+    """Yield an engine on the file in which every write and transaction conflicts."""
     with open_tables(file, faults=Faults(conflicts=1.0)) as tables:
         yield tables
 
 
 def assert_untouched(file: Path) -> None:
+    """Check that the file still holds only its first item."""
     with open_tables(file) as tables:
         assert tables.run_blocking(Scan("tab")).items == [{"pk": "a", "v": 1}]
 
@@ -164,10 +168,12 @@ def test_conflict_does_not_consume_the_token(file: Path) -> None:
 
 
 def outcomes(faults: Faults, count: int = 1000) -> list[str]:
+    """Return the outcome of this many puts: "done" or the name of the error."""
     return [_outcome(faults, PutItem("tab", {"pk": "a"})) for _ in range(count)]
 
 
 def _outcome(faults: Faults, operation: Operation[Any]) -> str:
+    """Return "done" or the name of the error that the faults raise."""
     try:
         faults.raise_for(operation)
     except HoldfastError as error:

@@ -1,4 +1,4 @@
-"""A copy of a live file: it contains every commit, and writes to it do not reach the original."""
+"""Copies of a live tables file: they contain every commit, and writes to one do not reach the original."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Global indexes that lag on request: writes become visible through them once the lag has passed, and not
-before.
-"""
+"""Injected index lag: a global index shows writes once the lag has passed, and not before."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from hypothesis import strategies as st
 
 from holdfast.cli import main
 from holdfast.core.errors import ConditionFailed, TransactionCancelled
-from holdfast.core.limits import PAGE_BYTES_MAX
+from holdfast.core.limits import MAX_PAGE_BYTES
 from holdfast.operations.expressions import Placeholders, parse_condition, parse_projection, parse_update
 from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.operations.expressions.nodes import AttributeExists
@@ -86,11 +84,13 @@ class LaggingEngine:
         self.clock.moment += LAG_S
 
     def query_index(self) -> list[Item] | None:
+        """Return the items of the partition `x` in the index `by_g`."""
         return self.run(IN_X).items
 
 
 @contextmanager
 def open_lagging_engine(path: Path | None = None) -> Iterator[LaggingEngine]:
+    """Open an engine with the lag and the table, in a file or in memory."""
     clock = FakeClock()
     with open_tables(path, clock=clock, faults=Faults(index_lag_s=LAG_S)) as tables:
         tables.run_blocking(CreateTable(TABLE))
@@ -117,6 +117,7 @@ def test_a_new_item_is_absent_until_the_lag_has_passed(engine: LaggingEngine) ->
 
 
 def _set(text: str, **values: Any) -> UpdateItem:
+    """Return an update of the item `KEY` with this expression."""
     return UpdateItem("tab", KEY, parse_update(text, _placeholders(values)))
 
 
@@ -266,7 +267,7 @@ def test_page_limit_counts_items_deleted_since(engine: LaggingEngine) -> None:
     pages = list(follow_pages(engine.run, IN_X))
     assert [len(page.items or ()) for page in pages] == [4, 4, 0]
     assert [item for page in pages for item in page.items or ()] == items
-    assert PAGE_BYTES_MAX < 4 * 300_000
+    assert MAX_PAGE_BYTES < 4 * 300_000
 
 
 @pytest.mark.parametrize("forward", [True, False])
@@ -323,6 +324,7 @@ SELECTS = st.sampled_from([None, None, "COUNT"])
 
 
 def sort_tests(name: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[KeyTest, ...]]:
+    """Return a strategy for conditions on the sort key `name`, including none."""
     one = st.builds(
         lambda operator, value: (KeyTest(name, operator, (value,)),),
         st.sampled_from(["=", "<", "<=", ">", ">="]),
@@ -377,6 +379,7 @@ class LagComparison:
         self.history: list[tuple[float, State]] = [(-math.inf, {})]
 
     def write(self, kind: str, changes: dict[tuple[str, int], Item | None]) -> None:
+        """Write the changes in one of the `WAYS`, and record the state afterwards."""
         if kind == "single":
             changes = dict([next(iter(changes.items()))])
         for operation in WAYS[kind](changes):
@@ -403,10 +406,12 @@ class LagComparison:
             assert found == expected
 
     def _past(self) -> State:
+        """Return the state as of one lag ago."""
         horizon = self.lagged.clock.moment - LAG_S
         return [state for moment, state in self.history if moment <= horizon][-1]
 
     def _show(self, state: State) -> None:
+        """Set the exact engine to this state."""
         for pk, sk in self.shown.keys() - state.keys():
             self.exact.run_blocking(DeleteItem("tab", {"pk": pk, "sk": sk}))
         for place, item in state.items():
@@ -416,16 +421,19 @@ class LagComparison:
 
 
 def _apply_changes(state: State, changes: dict[tuple[str, int], Item | None]) -> State:
+    """Return the state after the changes; None as a change deletes the item."""
     kept = {place: item for place, item in state.items() if place not in changes}
     put = {place: _item(place, rest) for place, rest in changes.items() if rest is not None}
     return kept | put
 
 
 def _item(place: tuple[str, int], rest: Item) -> Item:
+    """Return the item with this key and these other attributes."""
     return {"pk": place[0], "sk": place[1], **rest}
 
 
 def _updates(changes: dict[tuple[str, int], Item | None]) -> Iterator[Operation[Any]]:
+    """Yield the changes as updates and deletes."""
     for place, rest in changes.items():
         key = _item(place, {})
         if rest is None:
@@ -439,6 +447,7 @@ def _updates(changes: dict[tuple[str, int], Item | None]) -> Iterator[Operation[
 
 
 def _puts(changes: dict[tuple[str, int], Item | None]) -> Iterator[PutItem | DeleteItem]:
+    """Yield the changes as puts and deletes."""
     for place, rest in changes.items():
         yield DeleteItem("tab", _item(place, {})) if rest is None else PutItem("tab", _item(place, rest))
 

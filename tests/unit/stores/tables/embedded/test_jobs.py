@@ -1,4 +1,4 @@
-"""Background work in small steps, with writes between them, has the same result as at one moment."""
+"""Jobs of the embedded engine with writes between their steps: backfills, backups, restores and drops."""
 
 from __future__ import annotations
 
@@ -44,11 +44,13 @@ ADD_BY_N = UpdateTable("tab", (KeyAttribute("n", "N"),), index_changes=(CreateIn
 
 
 def fill(engine: SteppedEngine, random: Random, count: int = KEYS) -> None:
+    """Put this many random items."""
     for at in range(count):
         engine.run(PutItem("tab", item(f"{at}", random)))
 
 
 def item(key: str, random: Random) -> Item:
+    """Return a random item with this key, which may lack index keys."""
     made: Item = {"pk": key, "a": "x" * random.randrange(40)}
     if random.random() < 0.7:
         made["n"] = random.randrange(4)
@@ -58,6 +60,7 @@ def item(key: str, random: Random) -> Item:
 
 
 def write_something(engine: SteppedEngine, random: Random) -> None:
+    """Put or delete a random item, and maybe move the clock."""
     key = f"{random.randrange(KEYS + 4)}"
     engine.clock.moment += random.choice([0, 0, 0.001, 1])
     if random.random() < 0.35:
@@ -67,6 +70,7 @@ def write_something(engine: SteppedEngine, random: Random) -> None:
 
 
 def finish_amid_writes(engine: SteppedEngine, random: Random) -> None:
+    """Run all jobs to their end, with random writes between the steps, and check consistency after each."""
     while engine.pending():
         for _ in range(random.randrange(4)):
             write_something(engine, random)

@@ -1,4 +1,4 @@
-"""Time to live: expired items are removed and others stay, whatever the attribute was before."""
+"""Time to live in the embedded engine: which items are removed, hidden and kept."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ YEAR = 365 * 86400
 
 @pytest.fixture
 def ttl_engine(engine: SteppedEngine) -> SteppedEngine:
+    """Return the stepped engine with a table whose items expire by `end`."""
     engine.run(CreateTable(definition(BY_G)))
     engine.run(UpdateTimeToLive("tab", "end", True))
     engine.finish()
@@ -64,6 +65,7 @@ def test_removes_items_with_a_recent_numeric_expiry(
 
 
 def test_expiry_of_a_former_attribute_removes_nothing(ttl_engine: SteppedEngine) -> None:
+    """Ends of life stored for a former lifetime attribute are not used after it changed."""
     for at in range(20):
         ttl_engine.run(PutItem("tab", {"pk": f"{at}", "end": int(START) + 100}))
     ttl_engine.run(UpdateTimeToLive("tab", "end", False))

@@ -1,4 +1,4 @@
-"""The threads of reads, and reads of tables that another process drops meanwhile."""
+"""Reads of the embedded engine: in which thread they run, and of tables that another process drops."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ ANYWHERE = ShardIterator(StreamName("tab", "label"), "shard", 1, 0.0)
 
 
 def find_thread(monkeypatch: pytest.MonkeyPatch, operation: Operation[Any]) -> str:
+    """Run the operation from an event loop and return which thread handled it."""
     monkeypatch.setitem(engine.READ_HANDLERS, type(operation), lambda *_: threading.get_ident())
 
     async def story() -> str:

@@ -1,4 +1,4 @@
-"""Changes are kept for recovery for the whole window, and for as long as a copy still needs them."""
+"""The recovery window of the embedded engine: changes are kept as long as it, or a copy, needs them."""
 
 from __future__ import annotations
 
@@ -30,17 +30,20 @@ KEYS = 12
 
 
 def write_all(engine: SteppedEngine, version: int) -> None:
+    """Put every item with this version."""
     for at in range(KEYS):
         engine.run(PutItem("tab", {"pk": f"{at}", "v": version}))
 
 
 def restore(engine: SteppedEngine, moment: float) -> dict[str, Item]:
+    """Restore the table as it was at this moment, and return the restored items."""
     engine.run(RestoreTableToPointInTime("tab", "restored", moment))
     engine.finish()
     return read_items(engine.tables, "restored")
 
 
 def count_log_rows(engine: SteppedEngine) -> int:
+    """Count the records of the table's change log."""
     with engine.tables.database.read_connection() as connection:
         count: int = connection.execute("SELECT count(*) FROM changes_1").get
     return count
@@ -60,6 +63,7 @@ def trim(engine: SteppedEngine) -> None:
 
 @pytest.fixture
 def recoverable(engine: SteppedEngine) -> SteppedEngine:
+    """Return the stepped engine with a table that has recovery and its first version of items."""
     engine.run(CreateTable(definition()))
     engine.run(UpdateContinuousBackups("tab", True))
     write_all(engine, 1)

@@ -1,4 +1,4 @@
-"""Invalid operations built by hand are refused by name, before anything is read or stored."""
+"""Invalid operations built in Python are refused by the embedded engine before anything is read or stored."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ wrong: Any = lambda value: value  # noqa: E731 - hides a wrong type from the che
 
 @pytest.fixture
 def tables(tmp_path: Path) -> Iterator[EmbeddedTables]:
+    """Yield an engine on a file with the table `Orders` that holds one item."""
     with open_tables(tmp_path / "tables.db") as opened:
         opened.run_blocking(CreateTable(TableDefinition("Orders", ID, KEYS)))
         opened.run_blocking(PutItem("Orders", {"id": "precious"}))
@@ -87,7 +88,7 @@ DEFINITIONS = {
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=DEFINITIONS)
-def test_rejects_a_definition_that_could_not_be_read_back(
+def test_rejects_an_invalid_definition_and_stores_nothing(
     tables: EmbeddedTables, definition: TableDefinition
 ) -> None:
     with pytest.raises(InvalidRequest):
@@ -143,7 +144,7 @@ def test_an_operation_with_a_wrong_part_is_refused_and_changes_nothing(
     assert tables.run_blocking(Scan("Orders")).items == [{"id": "precious"}]
 
 
-def test_excessive_nesting_is_refused_as_over_the_wire(tables: EmbeddedTables) -> None:
+def test_rejects_a_value_inside_more_than_31_nested_lists(tables: EmbeddedTables) -> None:
     value: Any = 1
     for _ in range(31):
         value = [value]
@@ -174,7 +175,7 @@ def test_a_token_used_for_another_transaction_is_refused_without_a_fingerprint(
     assert tables.run_blocking(GetItem("Orders", {"id": "a"})).item == {"id": "a", "n": 1}
 
 
-def test_every_operation_has_a_repr() -> None:
+def test_every_operation_has_a_signature() -> None:
     for name in ops.__all__:
         thing = getattr(ops, name)
         if inspect.isclass(thing):

@@ -1,4 +1,4 @@
-"""Operations that a restoring table refuses, and the properties of a restored one."""
+"""Restores in the embedded engine: what a table refuses while it is restored, and its settings afterwards."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ SOURCE = TableDefinition(
 
 @pytest.fixture
 def tables() -> Iterator[EmbeddedTables]:
+    """Yield an engine with a provisioned table of ten items that has recovery."""
     with open_tables() as opened:
         opened.run_blocking(CreateTable(SOURCE))
         opened.run_blocking(UpdateContinuousBackups("Source", True))

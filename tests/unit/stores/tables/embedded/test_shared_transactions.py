@@ -1,4 +1,4 @@
-"""Operations that share one transaction act as if each had run alone, one after the other.
+"""Property test: operations that share one transaction act as if each had run alone, one after the other.
 
 The same random operations, some refused, some changing tables, go to two engines: all at once to one whose
 committer is held until they are queued, one by one to the other. Answers and files must be the same.
@@ -78,6 +78,9 @@ def test_shared_and_separate_transactions_have_the_same_outcome(
 
 
 def _run_together(tables: EmbeddedTables, operations: list[Operation[Any]]) -> list[Any]:
+    """Queue all operations while the committer is blocked, so that they share a transaction; return their
+    outcomes.
+    """
     queued = threading.Event()
     tables.database.submit(lambda connection: queued.wait(10) and None)
     receipts = [tables._submit(operation) for operation in operations]
@@ -88,6 +91,7 @@ def _run_together(tables: EmbeddedTables, operations: list[Operation[Any]]) -> l
 
 
 def _operations(random: Random) -> list[Operation[Any]]:
+    """Return random writes of items, some of them invalid, with changes of tables between them."""
     operations: list[Operation[Any]] = []
     for step in make_random_steps(random, OPERATIONS * 3):
         if step.kind not in WRITES_OF_ITEMS:

@@ -1,4 +1,4 @@
-"""Streams: records in order, closed streams that end, and trimmed records."""
+"""Streams of the embedded engine: which writes make records, closed streams, trimming and iterators."""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ DAY = 86400
 
 @pytest.fixture
 def streaming(engine: SteppedEngine) -> SteppedEngine:
+    """Return the stepped engine with a table that has a stream."""
     engine.run(CreateTable(msgspec.structs.replace(definition(), stream_view="NEW_AND_OLD_IMAGES")))
     return engine
 
 
 def name_of(engine: SteppedEngine) -> StreamName:
+    """Return the name of the table's latest stream."""
     label = engine.run(DescribeTable("tab")).stream_label
     assert label is not None
     return StreamName("tab", label)
@@ -44,11 +46,13 @@ def name_of(engine: SteppedEngine) -> StreamName:
 def iterator(
     engine: SteppedEngine, name: StreamName, kind: Any = "TRIM_HORIZON", number: int | None = None
 ) -> Any:
+    """Return an iterator of the stream's only shard."""
     [shard] = engine.run(DescribeStream(name)).shards
     return engine.run(GetShardIterator(name, shard.id, kind, number))
 
 
 def read_to_the_end(engine: SteppedEngine, place: Any, limit: int = 2) -> list[Any]:
+    """Read pages until the stream ends; fail if it does not."""
     records: list[Any] = []
     for _ in range(100):
         page = engine.run(GetRecords(place, limit=limit))

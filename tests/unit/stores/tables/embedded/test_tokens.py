@@ -1,4 +1,4 @@
-"""Client tokens: a transaction repeated within ten minutes has no second effect, in any process."""
+"""Client tokens of the embedded engine: a transaction repeated within ten minutes has no second effect."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ TRANSACTION = TransactWriteItems((ONE_MORE,), token="token", fingerprint=b"one m
 
 
 def count(engine: SteppedEngine) -> object:
+    """Return the counter that the transaction increments, or None before its first."""
     item = engine.run(GetItem("tab", {"pk": "a"})).item
     return None if item is None else item["n"]
 

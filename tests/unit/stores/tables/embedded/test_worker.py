@@ -1,6 +1,4 @@
-"""The background worker: it stops when it loses its lease, renews it during long work, and wakes for new
-jobs.
-"""
+"""The embedded engine's background worker: lost and renewed leases, and wake-ups for new jobs."""
 
 from __future__ import annotations
 
@@ -35,6 +33,7 @@ ADD_BY_N = UpdateTable("tab", (KeyAttribute("n", "N"),), index_changes=(CreateIn
 
 
 def begin_long_work(engine: SteppedEngine) -> None:
+    """Fill a table and start the backfill of an index, which takes many steps."""
     engine.run(CreateTable(definition()))
     for at in range(ITEMS):
         engine.run(PutItem("tab", {"pk": f"{at}", "n": at}))
@@ -46,7 +45,7 @@ def count_indexed_items(engine: SteppedEngine) -> int:
 
 
 def before_each_round(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> None:
-    """Call `act` with the number of finished rounds between units, where another process may interfere."""
+    """Call `act` before each of the worker's rounds, with the number of rounds done so far."""
     original, rounds = Worker._run_round, iter(range(1000))
 
     def count_round(self: Worker, *arguments: object) -> None:
@@ -80,7 +79,7 @@ def test_worker_that_lost_its_lease_stops(
     assert holder.owner == theirs.owner
 
 
-def test_each_unit_of_a_round_asks_for_the_lease_again(engine: SteppedEngine) -> None:
+def test_unit_under_a_lost_lease_is_refused(engine: SteppedEngine) -> None:
     begin_long_work(engine)
     lost = engine.tables._worker._leases.take(LEASE)
     assert lost is not None
@@ -96,7 +95,7 @@ def test_each_unit_of_a_round_asks_for_the_lease_again(engine: SteppedEngine) ->
 
 
 def total_changes(tables: EmbeddedTables) -> int:
-    """Count all rows ever changed; in memory one connection does all writes."""
+    """Return how many rows were ever changed; in memory one connection does all writes."""
     with tables.database.read_connection() as connection:
         return connection.total_changes()
 

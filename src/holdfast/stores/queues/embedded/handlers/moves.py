@@ -18,8 +18,9 @@ from holdfast.stores.queues.embedded.storage.messages import MessageRow
 
 
 class RedriveProgress(NamedTuple):
-    """The result of one batch of a redrive. `resume_after` is the position where the next batch begins, None
-    after the last one.
+    """The result of one batch of a redrive.
+
+    `resume_after` is the position where the next batch begins, None after the last one.
     """
 
     moved: int

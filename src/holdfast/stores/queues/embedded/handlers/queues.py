@@ -1,6 +1,4 @@
-"""Handlers of the embedded engine that create, change, delete, purge, sweep, list, describe and browse
-queues.
-"""
+"""Handlers of the embedded engine that create, change, delete, purge, sweep, list and describe queues."""
 
 from __future__ import annotations
 
@@ -25,8 +23,9 @@ from holdfast.stores.sqlite import Connection
 
 
 def create_queue(operation: CreateQueue, context: WriteContext) -> None:
-    """Create the queue; do nothing if it exists with the same definition. Raise `AlreadyExists` if it
-    differs.
+    """Create the queue; do nothing if it exists with the same definition.
+
+    Raise `AlreadyExists` if it differs.
     """
     wanted = canonicalize(operation.definition)
     existing = catalog.find_queue(context.connection, wanted.name)
@@ -41,8 +40,9 @@ def create_queue(operation: CreateQueue, context: WriteContext) -> None:
 
 
 def update_queue(operation: UpdateQueue, context: WriteContext) -> None:
-    """Replace the queue's definition. Raise `NotFound`, or `InvalidRequest` if its kind (FIFO or standard)
-    would change.
+    """Replace the queue's definition.
+
+    Raise `NotFound`, or `InvalidRequest` if its kind (FIFO or standard) would change.
     """
     wanted = canonicalize(operation.definition)
     existing = catalog.get_queue(context.connection, wanted.name)
@@ -57,7 +57,9 @@ def update_queue(operation: UpdateQueue, context: WriteContext) -> None:
 
 
 def delete_queue(operation: DeleteQueue, context: WriteContext) -> None:
-    """Delete the queue from the catalog; `clear_dropped` removes its messages. Raise `NotFound` without it.
+    """Delete the queue from the catalog; `clear_dropped` removes its messages.
+
+    Raise `NotFound` without it.
     """
     catalog.delete(context.connection, catalog.get_queue(context.connection, operation.queue))
     # Wake the waiting receives: their queue no longer exists.
@@ -65,8 +67,9 @@ def delete_queue(operation: DeleteQueue, context: WriteContext) -> None:
 
 
 def purge_queue(operation: PurgeQueue, context: WriteContext) -> None:
-    """Give the queue an empty lot; `clear_dropped` removes the old messages. Raise `NotFound` without the
-    queue.
+    """Give the queue an empty lot; `clear_dropped` removes the old messages.
+
+    Raise `NotFound` without the queue.
     """
     catalog.purge(context.connection, catalog.get_queue(context.connection, operation.queue))
 
@@ -92,6 +95,7 @@ def list_queues(operation: ListQueues, connection: Connection, now: float) -> tu
 
 
 def describe_queue(operation: DescribeQueue, connection: Connection, now: float) -> QueueDescription:
+    """Return the definition, the counts of messages not past retention, and the age of the oldest."""
     queue = catalog.get_queue(connection, operation.queue)
     found = messages.count(connection, queue.lot, now, now - queue.definition.retention_s)
     first = found.oldest_sent_at

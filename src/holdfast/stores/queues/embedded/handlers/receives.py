@@ -9,7 +9,7 @@ from __future__ import annotations
 from secrets import token_hex
 from typing import Final, NamedTuple
 
-from holdfast.core.limits import QUEUE_BATCH_MAX, QUEUE_STEP_MESSAGES
+from holdfast.core.limits import MAX_QUEUE_BATCH, QUEUE_STEP_MESSAGES
 from holdfast.operations.queues import ChangeVisibility, DeleteMessages, IncomingMessage, ReceiveMessages
 from holdfast.stores.queues.embedded.handlers.moves import move
 from holdfast.stores.queues.embedded.handlers.write_context import WriteContext
@@ -20,12 +20,13 @@ from holdfast.stores.sqlite import Connection
 
 RECEIPT_TOKEN_BYTES: Final = 8
 # In batches of up to ten messages: the most that one unit of work may move or remove before others can write.
-ROUNDS_MAX: Final = QUEUE_STEP_MESSAGES // QUEUE_BATCH_MAX
+MAX_ROUNDS: Final = QUEUE_STEP_MESSAGES // MAX_QUEUE_BATCH
 
 
 class ReceiveResult(NamedTuple):
-    """The result of one unit of work. `has_more` says that it ended early: more messages may follow those it
-    moved or removed.
+    """The result of one unit of work.
+
+    `has_more` says that it ended early: more messages may follow those it moved or removed.
     """
 
     messages: tuple[IncomingMessage, ...]
@@ -48,12 +49,12 @@ def receive_messages(operation: ReceiveMessages, context: WriteContext) -> Recei
     visibility_s = operation.visibility_s
     until = context.now + (queue.definition.visibility_s if visibility_s is None else visibility_s)
     taken: dict[int, IncomingMessage] = {}
-    for _ in range(ROUNDS_MAX):
+    for _ in range(MAX_ROUNDS):
         fresh = _find_untaken(queue, taken, operation.count, context)
         for row in fresh:
             if sweeper.is_expired(row, queue, context.now):
                 messages.remove(context.connection, row)
-            elif dead is not None and row.receives >= queue.definition.receives_max:
+            elif dead is not None and row.receives >= queue.definition.max_receives:
                 move(row, queue, dead, context, died_in=queue.name)
             else:
                 taken[row.place] = _hold_message(row, until, context)

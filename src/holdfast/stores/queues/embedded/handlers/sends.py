@@ -14,8 +14,9 @@ from holdfast.stores.queues.embedded.storage.catalog import QueueRow
 
 
 def send_messages(operation: SendMessages, context: WriteContext) -> tuple[SentMessage, ...]:
-    """Insert the messages and return their ids. A FIFO message that repeats a deduplication id returns the
-    first one's.
+    """Insert the messages and return their ids.
+
+    A FIFO message that repeats a deduplication id returns the first one's.
     """
     queue = context.get_queue(operation.queue)
     check_messages(operation.messages, queue.definition)

@@ -1,5 +1,4 @@
-"""The context of one unit of work of the embedded queues: connection, time, and queues to wake after the
-commit.
+"""The context of one unit of work of the embedded queues: connection, time, and queues to wake afterwards.
 
 Units that share a transaction share a cache of rows (`TransactionCache`), because nothing else writes
 meanwhile.
@@ -60,8 +59,9 @@ class WriteContext:
         return queues[name]
 
     def get_sent_at(self, queue: QueueRow) -> float:
-        """Return the send time for a message sent now. After the clock was set back, it is still not older
-        than the previous message's.
+        """Return the send time for a message sent now.
+
+        After the clock was set back, it is still not older than the previous message's.
         """
         newest = self.cache.newest_sent_at
         before = newest.get(queue.lot)

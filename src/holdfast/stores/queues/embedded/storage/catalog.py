@@ -62,6 +62,7 @@ def create(connection: apsw.Connection, definition: QueueDefinition) -> None:
 
 
 def update_definition(connection: apsw.Connection, queue: QueueRow, definition: QueueDefinition) -> None:
+    """Replace the definition in the queue's row."""
     connection.execute(
         "UPDATE queues SET definition = ? WHERE number = ?", (_encode(definition), queue.number)
     )

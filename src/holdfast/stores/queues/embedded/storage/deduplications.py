@@ -25,8 +25,9 @@ def find_first(
 def record(
     connection: apsw.Connection, queue: int, deduplication: str, now: float, sent: tuple[str, int]
 ) -> None:
-    """Remember that the queue with this number has seen the deduplication id now. `sent` is the message's id
-    and place.
+    """Remember that the queue with this number has seen the deduplication id now.
+
+    `sent` is the message's id and place.
     """
     connection.execute(
         "INSERT OR REPLACE INTO deduplications (queue, deduplication, at, id, place) VALUES (?, ?, ?, ?, ?)",

@@ -1,4 +1,6 @@
-"""The messages of a lot: insert, find due ones, hold, remove and count. A non-empty FIFO group has one head.
+"""The messages of a lot: insert, find due ones, hold, remove and count.
+
+A FIFO group that is not empty has exactly one head, the message that may be received next.
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ LIMIT ?2"""
 
 
 def sweep(connection: apsw.Connection, now: float) -> bool:
-    """Remove some expired messages, old deduplication ids and messages of dropped lots. Return False if there
-    were none.
+    """Remove some expired messages, old deduplication ids and messages of dropped lots.
+
+    Return False if there were none.
     """
     connection.execute(
         "DELETE FROM deduplications WHERE (queue, deduplication) IN "
@@ -56,8 +57,9 @@ def is_expired(row: messages.MessageRow, queue: QueueRow, now: float) -> bool:
 
 
 def clear_dropped(connection: apsw.Connection, limit: int) -> bool:
-    """Remove up to `limit` messages of one dropped lot, or the lot itself if it is empty. Return False when
-    no dropped lot is left.
+    """Remove up to `limit` messages of one dropped lot, or the lot itself if it is empty.
+
+    Return False when no dropped lot is left.
     """
     dropped = connection.execute("SELECT lot, messages FROM lots WHERE dropped = 1 LIMIT 1").fetchone()
     if dropped is None:

@@ -13,7 +13,7 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from holdfast.core.errors import HoldfastError, ReceiptLost, RequestRefused, SendIncomplete, StoreFailed
-from holdfast.core.limits import QUEUE_BATCH_MAX
+from holdfast.core.limits import MAX_QUEUE_BATCH
 from holdfast.operations.queues import (
     Browse,
     ChangeVisibility,
@@ -34,8 +34,9 @@ BROWSE_VISIBILITY_S: Final = 30
 
 
 async def send_messages(operation: SendMessages, service: Service) -> tuple[SentMessage, ...]:
-    """Send a batch. Raise the error of the first message if SQS accepts none, `SendIncomplete` if it accepts
-    some.
+    """Send a batch.
+
+    Raise the error of the first message if SQS accepts none, `SendIncomplete` if it accepts some.
     """
     fifo = operation.queue.endswith(FIFO_SUFFIX)
     # SQS itself reports whether the queue deduplicates by content.
@@ -55,8 +56,9 @@ async def send_messages(operation: SendMessages, service: Service) -> tuple[Sent
 
 
 async def receive_messages(operation: ReceiveMessages, service: Service) -> tuple[IncomingMessage, ...]:
-    """Receive up to `count` messages. SQS takes whole seconds: the wait and the visibility timeout are
-    rounded up.
+    """Receive up to `count` messages.
+
+    SQS takes whole seconds: the wait and the visibility timeout are rounded up.
     """
     request: dict[str, Any] = {
         "QueueUrl": await service.get_url(operation.queue),
@@ -100,7 +102,7 @@ async def browse(operation: Browse, service: Service) -> tuple[IncomingMessage, 
     found: list[IncomingMessage] = []
     try:
         while len(found) < operation.count:
-            count = min(QUEUE_BATCH_MAX, operation.count - len(found))
+            count = min(MAX_QUEUE_BATCH, operation.count - len(found))
             received = await receive_messages(
                 ReceiveMessages(operation.queue, count, visibility_s=BROWSE_VISIBILITY_S), service
             )
@@ -108,8 +110,8 @@ async def browse(operation: Browse, service: Service) -> tuple[IncomingMessage, 
                 break
             found += received
     finally:
-        for start in range(0, len(found), QUEUE_BATCH_MAX):
-            await make_visible(operation.queue, found[start : start + QUEUE_BATCH_MAX], service)
+        for start in range(0, len(found), MAX_QUEUE_BATCH):
+            await make_visible(operation.queue, found[start : start + MAX_QUEUE_BATCH], service)
     return tuple(_clear_receipt(each) for each in found)
 
 
@@ -125,10 +127,9 @@ async def make_visible(queue: str, messages: Sequence[IncomingMessage], service:
 async def _send_receipts(
     action: str, queue: str, receipts: Sequence[str], service: Service, **more: Any
 ) -> None:
-    """Send one batch request about these receipts. Raise `ReceiptLost` only if no entry failed for another
-    reason.
+    """Send one batch request about these receipts.
 
-    `more` is added to each entry.
+    Raise `ReceiptLost` only if no entry failed for another reason. `more` is added to each entry.
     """
     unique = list(dict.fromkeys(receipts))
     entries = [{"Id": str(number), "ReceiptHandle": each, **more} for number, each in enumerate(unique)]
@@ -170,9 +171,11 @@ def _map_entry_error(entry: dict[str, Any]) -> HoldfastError:
 
 
 def _to_sent(entry: dict[str, Any], *, fifo: bool) -> SentMessage:
+    """Return id and, for a FIFO queue, sequence number of an accepted entry."""
     sequence = entry.get("SequenceNumber")
     return SentMessage(id=entry["MessageId"], sequence=int(sequence) if fifo and sequence else None)
 
 
 def _clear_receipt(message: IncomingMessage) -> IncomingMessage:
+    """Return the message without its receipt."""
     return replace(message, receipt="")

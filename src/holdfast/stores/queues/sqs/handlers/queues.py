@@ -23,8 +23,9 @@ LIST_PAGE: Final = 1000
 
 
 async def create_queue(operation: CreateQueue, service: Service) -> None:
-    """Create the queue; do nothing if it exists with the same definition. Raise `AlreadyExists` if it
-    differs.
+    """Create the queue; do nothing if it exists with the same definition.
+
+    Raise `AlreadyExists` if it differs.
     """
     wanted = canonicalize(operation.definition)
     attributes = to_new_queue_attributes(wanted, await _get_dead_letter_queue_arn(wanted, service))
@@ -39,6 +40,7 @@ async def create_queue(operation: CreateQueue, service: Service) -> None:
 
 
 async def update_queue(operation: UpdateQueue, service: Service) -> None:
+    """Replace the queue's attributes by those of the definition. Raise `NotFound` without the queue."""
     wanted = canonicalize(operation.definition)
     attributes = to_attributes(wanted, await _get_dead_letter_queue_arn(wanted, service))
     await service.send(
@@ -53,6 +55,7 @@ async def delete_queue(operation: DeleteQueue, service: Service) -> None:
 
 
 async def purge_queue(operation: PurgeQueue, service: Service) -> None:
+    """Delete all messages of the queue. Raise `RetryLater` if SQS purged it within the last minute."""
     await service.send("PurgeQueue", QueueUrl=await service.get_url(operation.queue))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core.errors import NotFound, SendIncomplete
-from holdfast.core.limits import QUEUE_BATCH_MAX
+from holdfast.core.limits import MAX_QUEUE_BATCH
 from holdfast.operations.queues import (
     DeleteMessages,
     IncomingMessage,
@@ -39,9 +39,9 @@ async def redrive(operation: Redrive, service: Service) -> int:
     await _require_target(operation, service)
     moved = 0
     while operation.count is None or moved < operation.count:
-        wanted = QUEUE_BATCH_MAX if operation.count is None else operation.count - moved
+        wanted = MAX_QUEUE_BATCH if operation.count is None else operation.count - moved
         receive = ReceiveMessages(
-            operation.source, min(QUEUE_BATCH_MAX, wanted), RECEIVE_WAIT_S, REDRIVE_VISIBILITY_S
+            operation.source, min(MAX_QUEUE_BATCH, wanted), RECEIVE_WAIT_S, REDRIVE_VISIBILITY_S
         )
         dead = await receive_messages(receive, service)
         if not dead:
@@ -61,7 +61,8 @@ async def _require_target(operation: Redrive, service: Service) -> None:
 
 
 async def _move(operation: Redrive, dead: tuple[IncomingMessage, ...], service: Service) -> None:
-    """Send one batch to the target and delete what was sent; make visible again what was not sent, and raise.
+    """Send one batch to the target and delete what was sent; make visible again what was not sent, and
+    raise.
     """
     sent, unsent = dead, tuple[IncomingMessage, ...]()
     try:

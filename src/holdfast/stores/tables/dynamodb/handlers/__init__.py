@@ -1,1 +1,1 @@
-"""Handlers: each turns an operation into requests to the service, and the responses into its result."""
+"""The handlers of the DynamoDB engine: each runs one operation as requests to the service."""

@@ -1,7 +1,8 @@
-"""BatchGetItem and BatchWriteItem: unprocessed entries are retried until all are done or the retries run out.
+"""Handlers of BatchGetItem and BatchWriteItem on DynamoDB, which retry unprocessed entries.
 
-Entries that are still left are returned as unprocessed. Each put, delete and key is independent, so the
-result of a completed part is kept: a retryable failure is raised only if the very first request fails.
+Entries that are still left when the retries run out are returned as unprocessed. Each put, delete and key is
+independent, so the result of a completed part is kept: a retryable failure is raised only if the very first
+request fails.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from holdfast.stores.tables.throttle_counts import report_throttles
 
 
 async def batch_get_item(operation: BatchGetItem, service: Service) -> BatchGetItemResult:
+    """Read the items of several tables. Raise `InvalidRequest` if two requests name the same table."""
     requests = {request.table: request for request in operation.requests}
     if len(requests) < len(operation.requests):
         raise InvalidRequest(
@@ -55,6 +57,9 @@ async def batch_get_item(operation: BatchGetItem, service: Service) -> BatchGetI
 
 
 def _encode_keys(request: KeysAndAttributes, expiry: Expiry | None) -> Request:
+    """Return the request for one table, with the lifetime attribute in its projection if expired items are
+    hidden.
+    """
     projection = request.projection if expiry is None else expiry.widen_projection(request.projection)
     return {
         "Keys": [encode_item(key) for key in request.keys],
@@ -64,6 +69,7 @@ def _encode_keys(request: KeysAndAttributes, expiry: Expiry | None) -> Request:
 
 
 def _decode_items(responses: list[Response], request: KeysAndAttributes, expiry: Expiry | None) -> list[Item]:
+    """Return the items of the request's table from all responses, without expired ones."""
     items = [
         decode_item(item)
         for response in responses
@@ -76,6 +82,7 @@ def _decode_items(responses: list[Response], request: KeysAndAttributes, expiry:
 
 
 async def batch_write_item(operation: BatchWriteItem, service: Service) -> BatchWriteItemResult:
+    """Put and delete items of several tables; writes that stay unprocessed are returned."""
     wanted: dict[str, Any] = {}
     for write in operation.writes:
         wanted.setdefault(write.table, []).append(_encode_write(write))
@@ -94,6 +101,7 @@ def _encode_write(write: BatchWrite) -> Request:
 
 
 def _decode_write(table: str, request: Request) -> BatchWrite:
+    """Return the put or delete of an unprocessed entry."""
     if "PutRequest" in request:
         return Put(table, decode_item(request["PutRequest"]["Item"]))
     return Delete(table, decode_item(request["DeleteRequest"]["Key"]))
@@ -107,9 +115,10 @@ async def _send_until_done(
     repeat: RepeatPolicy,
     service: Service,
 ) -> tuple[list[Response], dict[str, Any]]:
-    """Send the entries until none is unprocessed. Return all responses and the unprocessed entries.
+    """Send the entries until none is unprocessed or the retries run out.
 
-    `unprocessed_member` is the response member with the entries to send again.
+    Return all responses and the unprocessed entries. `wanted` has the entries by table, `common` the other
+    members of each request. `unprocessed_member` is the response member with the entries to send again.
     """
     retries = service.start_retries()
     responses: list[Response] = []
@@ -135,4 +144,5 @@ async def _send_until_done(
 
 
 def _count_entries(wanted: dict[str, Any]) -> int:
+    """Count the keys or writes over all tables."""
     return sum(len(each["Keys"]) if isinstance(each, dict) else len(each) for each in wanted.values())

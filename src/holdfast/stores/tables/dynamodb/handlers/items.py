@@ -1,4 +1,4 @@
-"""GetItem, PutItem, UpdateItem and DeleteItem."""
+"""Handlers of GetItem, PutItem, UpdateItem and DeleteItem on DynamoDB."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from holdfast.stores.tables.dynamodb.values import decode_item, encode_item
 
 
 async def get_item(operation: GetItem, service: Service) -> GetItemResult:
+    """Read one item; None if it is absent, or expired and hidden."""
     expiry = await load_expiry(operation.table, service) if operation.hide_expired else None
     projection = operation.projection if expiry is None else expiry.widen_projection(operation.projection)
     response = await service.send(
@@ -33,6 +34,7 @@ async def get_item(operation: GetItem, service: Service) -> GetItemResult:
 
 
 async def put_item(operation: PutItem, service: Service) -> WriteResult:
+    """Put one item. Raise `ConditionFailed` if its condition does not hold."""
     request = {
         "TableName": operation.table,
         "Item": encode_item(operation.item),
@@ -42,6 +44,7 @@ async def put_item(operation: PutItem, service: Service) -> WriteResult:
 
 
 async def update_item(operation: UpdateItem, service: Service) -> WriteResult:
+    """Update one item. Raise `ConditionFailed` if its condition does not hold."""
     request = {
         "TableName": operation.table,
         "Key": encode_item(operation.key),
@@ -51,6 +54,7 @@ async def update_item(operation: UpdateItem, service: Service) -> WriteResult:
 
 
 async def delete_item(operation: DeleteItem, service: Service) -> WriteResult:
+    """Delete one item. Raise `ConditionFailed` if its condition does not hold."""
     request = {
         "TableName": operation.table,
         "Key": encode_item(operation.key),
@@ -62,6 +66,7 @@ async def delete_item(operation: DeleteItem, service: Service) -> WriteResult:
 async def _send_write(
     action: str, request: Request, operation: PutItem | UpdateItem | DeleteItem, service: Service
 ) -> WriteResult:
+    """Add the members that all three writes share, send the request and return its result."""
     request |= {
         "ReturnValues": operation.returns,
         **_encode_returns_on_failure(operation),
@@ -74,10 +79,12 @@ async def _send_write(
 
 
 def _encode_returns_on_failure(operation: Any) -> Request:
+    """Return the request member that asks for the item if the condition fails, or nothing."""
     if operation.returns_on_failure == "NONE":
         return {}
     return {"ReturnValuesOnConditionCheckFailure": operation.returns_on_failure}
 
 
 def _decode_attributes(response: Response) -> Any:
+    """Return the attributes in the response of a write, or None."""
     return decode_item(response["Attributes"]) if "Attributes" in response else None

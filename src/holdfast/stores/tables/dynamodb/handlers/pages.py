@@ -1,4 +1,4 @@
-"""Query and Scan: one page."""
+"""Handlers of Query and Scan on DynamoDB: each call reads one page."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ async def query(operation: Query, service: Service) -> PageResult:
 
 
 async def scan(operation: Scan, service: Service) -> PageResult:
+    """Read one page of a scan. The filter hides expired items."""
     expiry = await load_expiry(operation.table, service) if operation.hide_expired else None
     page_filter = operation.filter if expiry is None else expiry.build_filter(operation.filter)
     request = {
@@ -51,6 +52,7 @@ async def scan(operation: Scan, service: Service) -> PageResult:
 
 
 async def _send_query(operation: Query, service: Service) -> PageResult:
+    """Send one Query request and return its page."""
     request = {
         **_encode_page_request(operation),
         "ScanIndexForward": operation.forward,
@@ -75,6 +77,7 @@ async def _query_and_filter(operation: Query, expiry: Expiry, service: Service) 
 
 
 def _encode_page_request(operation: Query | Scan) -> Request:
+    """Return the request members that Query and Scan have in common."""
     request: Request = {
         "TableName": operation.table,
         "ConsistentRead": operation.consistent,
@@ -92,6 +95,7 @@ def _encode_page_request(operation: Query | Scan) -> Request:
 
 
 async def _send_page(action: str, request: Request, operation: Query | Scan, service: Service) -> PageResult:
+    """Send the request and return the page; a count has no items."""
     response = await service.send(action, request)
     is_count = operation.select == "COUNT"
     return PageResult(

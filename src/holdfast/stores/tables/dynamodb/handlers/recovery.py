@@ -1,4 +1,4 @@
-"""Continuous backups, on-demand backups, and the tables restored from them.
+"""Handlers of continuous backups, on-demand backups and restores on DynamoDB.
 
 SDK versions differ in whether they send fractions of a second, and the service returns milliseconds. Time
 bounds are therefore sent slightly too wide and applied exactly here. A restore uses the time that the SDK
@@ -39,6 +39,7 @@ from holdfast.stores.tables.dynamodb.service import Request, Service
 async def describe_continuous_backups(
     operation: DescribeContinuousBackups, service: Service
 ) -> ContinuousBackups:
+    """Return whether point-in-time recovery is enabled, and its window."""
     return parse_continuous_backups(
         await service.send("DescribeContinuousBackups", {"TableName": operation.table})
     )
@@ -47,6 +48,7 @@ async def describe_continuous_backups(
 async def update_continuous_backups(
     operation: UpdateContinuousBackups, service: Service
 ) -> ContinuousBackups:
+    """Enable or disable point-in-time recovery, or change its window."""
     wanted: Request = {"PointInTimeRecoveryEnabled": operation.enabled}
     if operation.recovery_days is not None:
         wanted["RecoveryPeriodInDays"] = operation.recovery_days
@@ -57,6 +59,7 @@ async def update_continuous_backups(
 async def restore_table_to_point_in_time(
     operation: RestoreTableToPointInTime, service: Service
 ) -> TableDescription:
+    """Start the restore of a table as it was at a time, or at the latest possible one."""
     request: Request = {
         "SourceTableName": operation.source,
         "TargetTableName": operation.target,
@@ -71,7 +74,7 @@ async def restore_table_to_point_in_time(
 
 
 async def create_backup(operation: CreateBackup, service: Service) -> BackupSummary:
-    """Create a backup.
+    """Create a backup and return its summary. Raise `TableNotFound` without the table.
 
     The response lacks the table's id, so that is read first: a failure then leaves no backup that the caller
     does not know of.
@@ -87,17 +90,20 @@ async def create_backup(operation: CreateBackup, service: Service) -> BackupSumm
 
 
 async def describe_backup(operation: DescribeBackup, service: Service) -> BackupDescription:
+    """Return the backup's description. Raise `BackupNotFound` without it."""
     request = {"BackupArn": await arns.get_backup_arn(operation.backup, service)}
     return parse_backup_description((await service.send("DescribeBackup", request))["BackupDescription"])
 
 
 async def delete_backup(operation: DeleteBackup, service: Service) -> BackupDescription:
+    """Delete the backup and return its last description."""
     request = {"BackupArn": await arns.get_backup_arn(operation.backup, service)}
     response = await service.send("DeleteBackup", request, repeat="once")
     return parse_backup_description(response["BackupDescription"])
 
 
 async def list_backups(operation: ListBackups, service: Service) -> ListBackupsResult:
+    """Return one page of backups; time bounds are applied again here, exactly."""
     request: Request = {"Limit": operation.limit, "BackupType": operation.type}
     if operation.table is not None:
         request["TableName"] = operation.table
@@ -122,11 +128,13 @@ async def list_backups(operation: ListBackups, service: Service) -> ListBackupsR
 
 
 def _is_within(backup: BackupSummary, operation: ListBackups) -> bool:
+    """Return whether the backup was created within the operation's time bounds."""
     since, before = operation.since, operation.before
     return (since is None or backup.created_at >= since) and (before is None or backup.created_at < before)
 
 
 async def restore_table_from_backup(operation: RestoreTableFromBackup, service: Service) -> TableDescription:
+    """Start the restore of a backup into a new table."""
     request: Request = {
         "BackupArn": await arns.get_backup_arn(operation.backup, service),
         "TargetTableName": operation.target,

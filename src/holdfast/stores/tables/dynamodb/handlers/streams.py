@@ -1,4 +1,4 @@
-"""ListStreams, DescribeStream, GetShardIterator and GetRecords."""
+"""Handlers of ListStreams, DescribeStream, GetShardIterator and GetRecords on DynamoDB."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ SEQUENCE_NUMBER_DIGITS = 21
 
 
 class ServiceIterator(ShardIterator, frozen=True):
-    """A position in a shard as the service names it.
+    """A position in a shard, with the service's own iterator.
 
-    `text` is opaque; `position` is a number at or before it.
+    `text` is that iterator, opaque; `position` is a sequence number at or before it.
     """
 
     text: str = ""
 
 
 async def list_streams(operation: ListStreams, service: Service) -> ListStreamsResult:
+    """Return one page of stream names, of one table or of all."""
     request: Request = {"Limit": operation.limit}
     if operation.table is not None:
         request["TableName"] = operation.table
@@ -90,6 +91,7 @@ def _parse_shard(members: Response) -> Shard:
 
 
 async def get_shard_iterator(operation: GetShardIterator, service: Service) -> ShardIterator:
+    """Return an iterator for a position in the shard."""
     request: Request = {
         "StreamArn": await arns.get_stream_arn(operation.stream, service),
         "ShardId": operation.shard,
@@ -105,6 +107,7 @@ async def get_shard_iterator(operation: GetShardIterator, service: Service) -> S
 
 
 async def get_records(operation: GetRecords, service: Service) -> GetRecordsResult:
+    """Read one page of records. Raise `InvalidRequest` for an iterator of another engine."""
     iterator = operation.iterator
     if not isinstance(iterator, ServiceIterator):
         raise InvalidRequest("Invalid ShardIterator: expected one from this store's GetShardIterator")
@@ -121,6 +124,7 @@ async def get_records(operation: GetRecords, service: Service) -> GetRecordsResu
 
 
 def _parse_record(members: Response) -> StreamRecord:
+    """Return the record of one change from the service's members."""
     change = members["dynamodb"]
     return StreamRecord(
         int(change["SequenceNumber"]),
@@ -136,4 +140,5 @@ def _parse_record(members: Response) -> StreamRecord:
 
 
 def _decode_image(change: Response, member: str) -> Any:
+    """Return the item in this member (OldImage or NewImage), or None."""
     return decode_item(change[member]) if member in change else None

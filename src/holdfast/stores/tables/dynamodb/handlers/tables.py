@@ -1,4 +1,4 @@
-"""CreateTable, DescribeTable, UpdateTable, DeleteTable, ListTables and DescribeLimits."""
+"""Handlers of Create-, Describe-, Update- and DeleteTable, ListTables and DescribeLimits on DynamoDB."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from holdfast.stores.tables.dynamodb.service import Request, Service
 
 
 async def create_table(operation: CreateTable, service: Service) -> TableDescription:
+    """Start the creation of a table and return its description."""
     service.lifetimes.pop(operation.definition.name, None)
     request = definitions.encode_table(operation.definition)
     response = await service.send("CreateTable", request, repeat="once")
@@ -26,11 +27,13 @@ async def create_table(operation: CreateTable, service: Service) -> TableDescrip
 
 
 async def describe_table(operation: DescribeTable, service: Service) -> TableDescription:
+    """Return the table's description. Raise `NotFound` without it."""
     response = await service.send("DescribeTable", {"TableName": operation.table})
     return parse_table_description(response["Table"])
 
 
 async def update_table(operation: UpdateTable, service: Service) -> TableDescription:
+    """Start the changes to a table and return its description."""
     response = await service.send("UpdateTable", definitions.encode_changes(operation), repeat="once")
     return parse_table_description(response["TableDescription"])
 
@@ -48,6 +51,7 @@ async def delete_table(operation: DeleteTable, service: Service) -> TableDescrip
 
 
 async def list_tables(operation: ListTables, service: Service) -> ListTablesResult:
+    """Return one page of table names."""
     request: Request = {"Limit": operation.limit}
     if operation.after is not None:
         request["ExclusiveStartTableName"] = operation.after
@@ -56,6 +60,7 @@ async def list_tables(operation: ListTables, service: Service) -> ListTablesResu
 
 
 async def describe_limits(operation: DescribeLimits, service: Service) -> DescribeLimitsResult:
+    """Return the account's and a table's maximum capacity units."""
     limits = await service.send("DescribeLimits", {})
     return DescribeLimitsResult(
         limits["AccountMaxReadCapacityUnits"],

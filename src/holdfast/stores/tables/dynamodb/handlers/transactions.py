@@ -1,4 +1,4 @@
-"""TransactWriteItems and TransactGetItems.
+"""Handlers of TransactWriteItems and TransactGetItems on DynamoDB.
 
 A write transaction always carries a client token, the caller's or a generated one: sent again after a lost
 response, it has no second effect. `fingerprint` is not sent, because the service compares the requests
@@ -37,6 +37,7 @@ _MEMBER_NAMES: Final[dict[type, str]] = {
 
 
 async def transact_write_items(operation: TransactWriteItems, service: Service) -> TransactWriteItemsResult:
+    """Write all items or none. Raise `TransactionCancelled` with a reason per action."""
     request = {
         "TransactItems": [
             {_MEMBER_NAMES[type(action)]: _encode_action(action)} for action in operation.actions
@@ -49,6 +50,7 @@ async def transact_write_items(operation: TransactWriteItems, service: Service) 
 
 
 def _encode_action(action: TransactWrite) -> Request:
+    """Return the request members of one put, update, delete or condition check."""
     update = action.update if isinstance(action, UpdateItem) else None
     request: Request = {
         "TableName": action.table,
@@ -64,6 +66,7 @@ def _encode_action(action: TransactWrite) -> Request:
 
 
 async def transact_get_items(operation: TransactGetItems, service: Service) -> TransactGetItemsResult:
+    """Read items at one moment, in the order of the request; None for absent ones."""
     request = {
         "TransactItems": [{"Get": _encode_get(get)} for get in operation.gets],
         **capacity.encode_detail(operation.capacity),
@@ -84,4 +87,5 @@ def _encode_get(get: TransactGet) -> Request:
 def _parse_capacity(
     response: Response, kind: capacity.Kind, operation: TransactWriteItems | TransactGetItems
 ) -> tuple[ConsumedCapacity, ...]:
+    """Return the capacity that the response reports, one entry per table."""
     return capacity.sum_by_table([response], kind, operation.capacity, transactional=True)

@@ -1,1 +1,1 @@
-"""Handlers: each module takes its operations through validate, plan and storage."""
+"""The handlers of the embedded engine: each takes its operations through validate, plan and storage."""

@@ -1,4 +1,4 @@
-"""Copies for backups and restores: a job copies a table's items while writes continue."""
+"""Helpers for backups: the id and summary of one, the backup of a deleted table, the start of a copy job."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import secrets
 
 import msgspec
 
-from holdfast.core.limits import RECOVERY_DAYS_MAX
+from holdfast.core.limits import MAX_RECOVERY_DAYS
 from holdfast.operations.tables import BackupSummary
 from holdfast.operations.tables.recovery import BackupType
 from holdfast.stores.tables.embedded.records import BackupRecord, CopyJob, DropJob, TableRecord
@@ -35,7 +35,7 @@ def build_summary(table: Table, name: str, kind: BackupType, writer: Writer) -> 
         kind,
         writer.now,
         size,
-        writer.now + RECOVERY_DAYS_MAX * 86400 if is_system else None,
+        writer.now + MAX_RECOVERY_DAYS * 86400 if is_system else None,
     )
 
 
@@ -49,6 +49,9 @@ def keep_system_backup(table: Table, writer: Writer) -> None:
 
 
 def start_copy(source: TableRecord, job: CopyJob, writer: Writer) -> None:
-    """Start a copy. From now on the source logs old images, so that the copy can undo later changes."""
+    """Add the job that copies `source`.
+
+    From now on the source logs old images, so that the copy can undo later changes.
+    """
     catalog.save_table(writer, replace(source, copies=source.copies + 1))
     jobs.add(writer.connection, job)

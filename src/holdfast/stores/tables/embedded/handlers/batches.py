@@ -1,11 +1,11 @@
-"""BatchGetItem and BatchWriteItem."""
+"""Handlers of BatchGetItem and BatchWriteItem in the embedded engine."""
 
 from __future__ import annotations
 
 import msgspec
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import BATCH_READ_BYTES_MAX
+from holdfast.core.limits import MAX_BATCH_READ_BYTES
 from holdfast.operations.expressions import project
 from holdfast.operations.tables import (
     BatchGetItem,
@@ -31,9 +31,9 @@ DUPLICATES = "Provided list of item keys contains duplicates"
 
 
 def batch_get_item(operation: BatchGetItem, reader: Reader) -> BatchGetItemResult:
-    """Read several items, after checking all keys. Keys past 16 MB are returned as unprocessed."""
+    """Read several items, after checking all keys. Keys past 16 MB of items are returned as unprocessed."""
     planned = [(request, *_validate_keys(request, reader)) for request in operation.requests]
-    bytes_left = BATCH_READ_BYTES_MAX
+    bytes_left = MAX_BATCH_READ_BYTES
     items_by_table: dict[str, list[Item]] = {}
     unprocessed: list[KeysAndAttributes] = []
     consumed: list[ConsumedCapacity] = []
@@ -70,6 +70,10 @@ def _read_items(
 
 
 def _validate_keys(request: KeysAndAttributes, reader: Reader) -> tuple[Table, list[KeyBytes]]:
+    """Return the request's table and its keys as bytes.
+
+    Raise `InvalidRequest` if a key is invalid or occurs twice.
+    """
     table = reader.get_table(request.table)
     keys = [validate_key(table, key) for key in request.keys]
     if len(set(keys)) != len(keys):
@@ -99,6 +103,10 @@ def batch_write_item(operation: BatchWriteItem, writer: Writer) -> BatchWriteIte
 def _validate_writes(
     batch: tuple[BatchWrite, ...], writer: Writer
 ) -> list[tuple[BatchWrite, Table, KeyBytes]]:
+    """Return each write with its table and key.
+
+    Raise `InvalidRequest` if one is invalid or a key occurs twice.
+    """
     planned: list[tuple[BatchWrite, Table, KeyBytes]] = []
     tables: dict[str, Table] = {}
     seen: set[tuple[int, KeyBytes]] = set()
@@ -115,6 +123,7 @@ def _validate_writes(
 
 
 def _validate_write(table: Table, write: BatchWrite) -> KeyBytes:
+    """Return the key of the write as bytes, or raise `InvalidRequest`."""
     if not isinstance(write, Put):
         return validate_key(table, write.key)
     # DynamoDB refuses a put with a missing or mistyped key with a shorter text in a batch than in PutItem.

@@ -1,4 +1,4 @@
-"""GetItem, PutItem, UpdateItem and DeleteItem."""
+"""Handlers of GetItem, PutItem, UpdateItem and DeleteItem in the embedded engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holdfast.stores.tables.embedded.validate.updates import check_nested_paths,
 
 
 def get_item(operation: GetItem, reader: Reader) -> GetItemResult:
-    """Read one item.
+    """Read one item; None if it is absent, or expired and hidden.
 
     One statement reads the item and the catalog's generation; a changed catalog costs a second statement.
     """
@@ -60,6 +60,7 @@ def get_item(operation: GetItem, reader: Reader) -> GetItemResult:
 
 
 def put_item(operation: PutItem, writer: Writer) -> WriteResult:
+    """Create or replace an item. Raise `ConditionFailed` if its condition does not hold."""
     table = writer.get_table(operation.table)
     key_bytes = validate_item_key(table, operation.item)
     old = writer.read(table, key_bytes)
@@ -73,6 +74,7 @@ def put_item(operation: PutItem, writer: Writer) -> WriteResult:
 
 
 def update_item(operation: UpdateItem, writer: Writer) -> WriteResult:
+    """Update or create an item. Raise `ConditionFailed` if its condition does not hold."""
     table = writer.get_table(operation.table)
     key_bytes = validate_key(table, operation.key)
     if operation.update is not None:
@@ -89,6 +91,7 @@ def update_item(operation: UpdateItem, writer: Writer) -> WriteResult:
 
 
 def delete_item(operation: DeleteItem, writer: Writer) -> WriteResult:
+    """Delete an item; do nothing if there is none. Raise `ConditionFailed` if its condition does not hold."""
     table = writer.get_table(operation.table)
     key_bytes = validate_key(table, operation.key)
     old = writer.read(table, key_bytes)

@@ -1,10 +1,10 @@
-"""Query and Scan: read a span until the page is full."""
+"""Handlers of Query and Scan in the embedded engine: each call reads one page of a span of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.core.limits import PAGE_BYTES_MAX
+from holdfast.core.limits import MAX_PAGE_BYTES
 from holdfast.operations.expressions import evaluate_condition, project
 from holdfast.operations.tables import ConsumedCapacity, PageResult, Query, Scan, Units
 from holdfast.operations.values import Item
@@ -17,12 +17,14 @@ from holdfast.stores.tables.embedded.validate.pages import Selection
 
 
 def query(operation: Query, reader: Reader) -> PageResult:
+    """Validate a query and read one page."""
     table = reader.get_table(operation.table)
     span, selection = pages.validate_query(table, operation)
     return _read_page(operation, span, selection, reader)
 
 
 def scan(operation: Scan, reader: Reader) -> PageResult:
+    """Validate a scan and read one page."""
     table = reader.get_table(operation.table)
     span, selection = pages.validate_scan(table, operation)
     return _read_page(operation, span, selection, reader)
@@ -32,7 +34,7 @@ def _read_page(operation: Query | Scan, span: Span, selection: Selection, reader
     """Return one page. It ends with the item that reaches its limit or 1 MB; filters do not extend it."""
     is_match = _build_filter(operation, span, reader)
     project_item = _build_projector(span, selection)
-    decode, bytes_max, limit = codec.decode, PAGE_BYTES_MAX, operation.limit
+    decode, bytes_max, limit = codec.decode, MAX_PAGE_BYTES, operation.limit
     items: list[Item] = []
     scanned = count = size = fetched = 0
     last: Item | None = None
@@ -84,6 +86,7 @@ def _build_projector(span: Span, selection: Selection) -> Callable[[Item], Item]
 
 
 def _extract_last_key(span: Span, item: Item) -> Item:
+    """Return the item's key attributes in this span: the start key of the next page."""
     names = span.index.start_key_names if span.index else span.table.keys.names
     return {name: item[name] for name in names}
 
@@ -91,6 +94,9 @@ def _extract_last_key(span: Span, item: Item) -> Item:
 def _measure_page(
     operation: Query | Scan, span: Span, selection: Selection, size: int, fetched: int
 ) -> ConsumedCapacity:
+    """Return the capacity of a page: `size` bytes read from the table or index, `fetched` bytes of whole
+    items.
+    """
     units = Units(read=capacity.count_page_units(size, consistent=operation.consistent))
     index = span.index
     if index is None:

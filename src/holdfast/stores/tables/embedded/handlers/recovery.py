@@ -1,4 +1,4 @@
-"""Continuous backups, on-demand backups, and the tables restored from them."""
+"""Handlers of continuous backups, on-demand backups and restores in the embedded engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.core.errors import (
     TableInUse,
     TableNotFound,
 )
-from holdfast.core.limits import RECOVERY_DAYS_MAX
+from holdfast.core.limits import MAX_RECOVERY_DAYS
 from holdfast.operations.tables import (
     BackupDescription,
     BackupName,
@@ -51,11 +51,12 @@ replace = msgspec.structs.replace
 
 
 def describe_continuous_backups(operation: DescribeContinuousBackups, reader: Reader) -> ContinuousBackups:
+    """Return whether point-in-time recovery is enabled, and its window. Raise `TableNotFound`."""
     return _build_continuous_backups(_require_table(reader.catalog, operation.table).record, reader.now)
 
 
 def _require_table(from_catalog: Catalog, name: str) -> Table:
-    """Return the table. Backup operations have their own error for a missing one."""
+    """Return the table. Raise `TableNotFound`, the error of backup operations, without one."""
     table = from_catalog.tables.get(name)
     if table is None:
         raise TableNotFound(f"Table not found: {name}")
@@ -63,7 +64,7 @@ def _require_table(from_catalog: Catalog, name: str) -> Table:
 
 
 def _require_active_table(from_catalog: Catalog, name: str) -> Table:
-    """Return the table. Raise `TableInUse` if it is still being restored."""
+    """Return the table. Raise `TableInUse` while it is being restored."""
     table = _require_table(from_catalog, name)
     if table.record.status == "CREATING":
         raise TableInUse(f"Table is being created: {name}")
@@ -71,20 +72,26 @@ def _require_active_table(from_catalog: Catalog, name: str) -> Table:
 
 
 def _build_continuous_backups(record: TableRecord, now: float) -> ContinuousBackups:
+    """Return the state of point-in-time recovery; its window ends now."""
     if record.recovery_since is None:
         return ContinuousBackups(enabled=False)
     return ContinuousBackups(True, record.recovery_days, _find_earliest(record, now), now)
 
 
 def _find_earliest(record: TableRecord, now: float) -> float:
+    """Return the earliest time that the table can be restored to."""
     assert record.recovery_since is not None
     return max(record.recovery_since, now - record.recovery_days * 86400)
 
 
 def update_continuous_backups(operation: UpdateContinuousBackups, writer: Writer) -> ContinuousBackups:
+    """Enable or disable point-in-time recovery, or change its window.
+
+    It reaches back to when it was enabled.
+    """
     record = _require_active_table(writer.catalog, operation.table).record
     if not operation.enabled:
-        record = replace(record, recovery_since=None, recovery_days=RECOVERY_DAYS_MAX)
+        record = replace(record, recovery_since=None, recovery_days=MAX_RECOVERY_DAYS)
     elif record.recovery_since is None:
         record = replace(
             record, recovery_since=writer.now, recovery_from=writer.get_last_sequence(record.number) + 1
@@ -100,6 +107,10 @@ def update_continuous_backups(operation: UpdateContinuousBackups, writer: Writer
 
 
 def restore_table_to_point_in_time(operation: RestoreTableToPointInTime, writer: Writer) -> TableDescription:
+    """Create the target table and start the job that copies the source as it was at that time.
+
+    Raise `InvalidRestoreTime` outside the recovery window, `RecoveryUnavailable` without recovery.
+    """
     source = _require_active_table(writer.catalog, operation.source).record
     if source.recovery_since is None:
         raise RecoveryUnavailable(f"Point in time recovery is not enabled for table '{operation.source}'")
@@ -120,6 +131,7 @@ def restore_table_to_point_in_time(operation: RestoreTableToPointInTime, writer:
 
 
 def _format_time(moment: float) -> str:
+    """Return the time in UTC with milliseconds, as DynamoDB's error texts have it."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
@@ -148,6 +160,9 @@ def _create_target(
 
 
 def _build_definition(source: TableDefinition, name: str, overrides: RestoreOverrides) -> TableDefinition:
+    """Return the target's definition: the source's with the overrides, without stream and deletion
+    protection.
+    """
     _check_overrides(source, overrides)
     global_indexes = source.global_indexes if overrides.global_indexes is None else overrides.global_indexes
     local_indexes = source.local_indexes if overrides.local_indexes is None else overrides.local_indexes
@@ -176,7 +191,9 @@ def _build_definition(source: TableDefinition, name: str, overrides: RestoreOver
 
 
 def _check_overrides(source: TableDefinition, overrides: RestoreOverrides) -> None:
-    """Raise if a restore adds or changes indexes. It may only leave some out."""
+    """Raise `InvalidRequest` if a restore adds or changes indexes, of which it may only leave some out, or
+    gives throughput to an on-demand table.
+    """
     if overrides.throughput is not None and overrides.billing_mode == "PAY_PER_REQUEST":
         raise InvalidRequest("Cannot override ProvisionedThroughput unless BillingMode is PROVISIONED")
     known = {index.name: index for index in source.global_indexes + source.local_indexes}
@@ -190,6 +207,7 @@ def _check_overrides(source: TableDefinition, overrides: RestoreOverrides) -> No
 
 
 def create_backup(operation: CreateBackup, writer: Writer) -> BackupSummary:
+    """Create the backup, CREATING until the job that copies the table's items is done."""
     table = _require_active_table(writer.catalog, operation.table)
     number = catalog.allocate_number(writer.connection)
     writer.connection.execute(schema.build_items_ddl(number))
@@ -201,22 +219,26 @@ def create_backup(operation: CreateBackup, writer: Writer) -> BackupSummary:
 
 
 def describe_backup(operation: DescribeBackup, reader: Reader) -> BackupDescription:
+    """Return the backup's description. Raise `BackupNotFound` without it."""
     return _build_backup_description(
         _require_backup(backups.find(reader.connection, *_get_names(operation.backup)), operation.backup)
     )
 
 
 def _get_names(name: BackupName) -> tuple[str, str]:
+    """Return the backup's table and id."""
     return name.table, name.id
 
 
 def _require_backup(backup: BackupRecord | None, name: BackupName) -> BackupRecord:
+    """Return the backup. Raise `BackupNotFound` if it is None."""
     if backup is None:
         raise BackupNotFound(f"Backup not found: {name}")
     return backup
 
 
 def _build_backup_description(backup: BackupRecord) -> BackupDescription:
+    """Return the backup's description, with its source table as it was then."""
     counts = {0: (backup.item_count, backup.summary.size_bytes)}
     return BackupDescription(
         backup.summary,
@@ -226,6 +248,7 @@ def _build_backup_description(backup: BackupRecord) -> BackupDescription:
 
 
 def delete_backup(operation: DeleteBackup, writer: Writer) -> BackupDescription:
+    """Delete the backup; a job drops its rows. Raise `BackupInUse` while it is being created or restored."""
     backup = _require_backup(backups.find(writer.connection, *_get_names(operation.backup)), operation.backup)
     if backup.summary.status == "CREATING" or _is_being_restored(backup, writer):
         raise BackupInUse("There is another ongoing conflicting backup control plane operation on the table.")
@@ -235,6 +258,7 @@ def delete_backup(operation: DeleteBackup, writer: Writer) -> BackupDescription:
 
 
 def _is_being_restored(backup: BackupRecord, writer: Writer) -> bool:
+    """Return whether a copy job still reads the backup."""
     return any(
         isinstance(job, CopyJob) and job.source == backup.number
         for _, job in jobs.list_pending(writer.connection)
@@ -242,6 +266,7 @@ def _is_being_restored(backup: BackupRecord, writer: Writer) -> bool:
 
 
 def list_backups(operation: ListBackups, reader: Reader) -> ListBackupsResult:
+    """Return one page of the wanted backups, sorted by id, which is by time."""
     wanted = [
         backup.summary for backup in backups.list_all(reader.connection) if _is_wanted(backup, operation)
     ]
@@ -255,6 +280,7 @@ def list_backups(operation: ListBackups, reader: Reader) -> ListBackupsResult:
 
 
 def _is_wanted(backup: BackupRecord, operation: ListBackups) -> bool:
+    """Return whether the backup matches the operation's table, type and time bounds."""
     one = backup.summary
     return (
         operation.table in (None, one.table)
@@ -265,6 +291,10 @@ def _is_wanted(backup: BackupRecord, operation: ListBackups) -> bool:
 
 
 def restore_table_from_backup(operation: RestoreTableFromBackup, writer: Writer) -> TableDescription:
+    """Create the target table and start the job that copies the backup.
+
+    Raise `BackupInUse` while the backup is being created.
+    """
     backup = _require_backup(backups.find(writer.connection, *_get_names(operation.backup)), operation.backup)
     if backup.summary.status != "AVAILABLE":
         raise BackupInUse("Backup is being created: " + backup.summary.name)

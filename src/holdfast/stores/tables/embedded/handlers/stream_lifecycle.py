@@ -1,4 +1,4 @@
-"""Start and end of a table's streams. A stream is a range of the table's change log."""
+"""Opening and closing of a table's stream, which is a range of the table's change log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ replace = msgspec.structs.replace
 
 
 def open_stream(record: TableRecord, view: StreamView, writer: Writer) -> TableRecord:
-    """Open a stream from the next change on. Return the table's new record."""
+    """Open a stream that begins with the next change.
+
+    Return the table's new record, which the caller saves.
+    """
     label = _format_label(writer.now)
     name = record.definition.name
     while streams.find(writer.connection, name, label) is not None:
@@ -29,11 +32,12 @@ def open_stream(record: TableRecord, view: StreamView, writer: Writer) -> TableR
 
 
 def _format_label(moment: float) -> str:
+    """Return a stream label: the time in UTC with milliseconds."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
 
 
 def close_stream(record: TableRecord, writer: Writer) -> TableRecord:
-    """Close the table's stream and return the table's new record.
+    """Close the table's stream, if it is open, and return the table's new record, which the caller saves.
 
     The stream's records stay readable for a day; the table keeps the label of its latest stream.
     """

@@ -1,11 +1,11 @@
-"""ListStreams, DescribeStream, GetShardIterator and GetRecords."""
+"""Handlers of ListStreams, DescribeStream, GetShardIterator and GetRecords in the embedded engine."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from holdfast.core.errors import InvalidRequest, IteratorExpired, NotFound, TrimmedData
-from holdfast.core.limits import STREAM_ITERATOR_LIFETIME_S, STREAM_PAGE_BYTES_MAX, STREAM_RETENTION_S
+from holdfast.core.limits import MAX_STREAM_PAGE_BYTES, STREAM_ITERATOR_LIFETIME_S, STREAM_RETENTION_S
 from holdfast.operations.tables import (
     DescribeStream,
     GetRecords,
@@ -29,6 +29,7 @@ _EVENTS: Final[tuple[EventName, ...]] = ("INSERT", "MODIFY", "REMOVE")
 
 
 def list_streams(operation: ListStreams, reader: Reader) -> ListStreamsResult:
+    """Return one page of stream names, of one table or of all, sorted by table and label."""
     after = None if operation.after is None else (operation.after.table, operation.after.label)
     found = streams.list_page(reader.connection, operation.table, after, operation.limit + 1)
     names = tuple(StreamName(stream.table, stream.label) for stream in found[: operation.limit])
@@ -36,6 +37,7 @@ def list_streams(operation: ListStreams, reader: Reader) -> ListStreamsResult:
 
 
 def describe_stream(operation: DescribeStream, reader: Reader) -> StreamDescription:
+    """Return the stream's description, with its only shard unless `after_shard` is at or behind it."""
     stream = _require_stream(operation.stream, reader)
     shard = Shard(build_shard_id(stream), stream.first_seq, stream.last_seq)
     after = operation.after_shard
@@ -50,6 +52,7 @@ def describe_stream(operation: DescribeStream, reader: Reader) -> StreamDescript
 
 
 def _require_stream(name: StreamName, reader: Reader) -> records.StreamRecord:
+    """Return the stream's record. Raise `NotFound` without it."""
     stream = streams.find(reader.connection, name.table, name.label)
     if stream is None:
         raise NotFound(f"Requested resource not found: Stream: {name} not found")
@@ -66,6 +69,7 @@ def build_shard_id(stream: records.StreamRecord) -> str:
 
 
 def get_shard_iterator(operation: GetShardIterator, reader: Reader) -> ShardIterator:
+    """Return an iterator for a position in the stream's only shard. Raise `NotFound` for another shard."""
     stream = _require_stream(operation.stream, reader)
     if operation.shard != build_shard_id(stream):
         raise NotFound(f"Requested resource not found: Shard does not exist: {operation.shard}")
@@ -75,6 +79,10 @@ def get_shard_iterator(operation: GetShardIterator, reader: Reader) -> ShardIter
 
 
 def _find_position(operation: GetShardIterator, stream: records.StreamRecord, reader: Reader) -> int:
+    """Return the sequence number from which the iterator reads.
+
+    Raise `TrimmedData` if its record is no longer kept.
+    """
     last = stream.last_seq
     if last is None:
         last = counts.read_last_sequence(reader.connection, stream.number)
@@ -97,17 +105,19 @@ def _find_position(operation: GetShardIterator, stream: records.StreamRecord, re
 
 
 def _find_oldest(stream: records.StreamRecord, reader: Reader, last: int) -> int:
-    """Return the number of the first record still kept, or the one after the last if none is."""
+    """Return the sequence number of the first record still kept, or the one after `last` if none is."""
     return streams.find_first_after(
         reader.connection, stream.number, _get_horizon_ms(reader), last, stream.first_seq
     )
 
 
 def _get_horizon_ms(reader: Reader) -> int:
+    """Return the time, in milliseconds, before which stream records are no longer readable."""
     return int((reader.now - STREAM_RETENTION_S) * 1000)
 
 
 def get_records(operation: GetRecords, reader: Reader) -> GetRecordsResult:
+    """Read records until the limit or 1 MB. Raise `IteratorExpired` for an iterator older than 15 minutes."""
     iterator = operation.iterator
     if reader.now - iterator.issued_at > STREAM_ITERATOR_LIFETIME_S:
         raise IteratorExpired("Iterator expired. The iterator was created more than 15 minutes ago.")
@@ -121,9 +131,9 @@ def get_records(operation: GetRecords, reader: Reader) -> GetRecordsResult:
         page.append(record)
         position = record.sequence_number + 1
         size += record.size_bytes
-        if size >= STREAM_PAGE_BYTES_MAX:
+        if size >= MAX_STREAM_PAGE_BYTES:
             break
-    at_end = len(page) < operation.limit and size < STREAM_PAGE_BYTES_MAX
+    at_end = len(page) < operation.limit and size < MAX_STREAM_PAGE_BYTES
     return GetRecordsResult(
         tuple(page), _build_next_iterator(stream, iterator, position, reader, at_end=at_end)
     )
@@ -143,6 +153,7 @@ def _build_next_iterator(
 
 
 def _build_record(stream: records.StreamRecord, row: streams.LogRow) -> StreamRecord:
+    """Build a stream record from a row of the log, with the images that the stream's view includes."""
     seq, at_ms, event, by_service, key, old, new = row
     view = stream.view
     before = None if old is None else codec.decode(old)
@@ -156,4 +167,5 @@ def _build_record(stream: records.StreamRecord, row: streams.LogRow) -> StreamRe
 
 
 def _extract_key(stream: records.StreamRecord, image: Item) -> Item:
+    """Return the key attributes of an image."""
     return {name: image[name] for name in stream.definition.keys.names}

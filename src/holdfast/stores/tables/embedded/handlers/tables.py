@@ -1,4 +1,4 @@
-"""CreateTable, DescribeTable, ListTables, DeleteTable and DescribeLimits."""
+"""Handlers of Create-, Describe- and DeleteTable, ListTables and DescribeLimits in the embedded engine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import uuid
 import msgspec
 
 from holdfast.core.errors import AlreadyExists, InvalidRequest, LimitExceeded, NotFound
-from holdfast.core.limits import ACCOUNT_UNITS_MAX, TABLE_UNITS_MAX, TABLES_MAX
+from holdfast.core.limits import MAX_ACCOUNT_UNITS, MAX_TABLE_UNITS, MAX_TABLES
 from holdfast.operations.tables import (
     CreateTable,
     DeleteTable,
@@ -36,8 +36,8 @@ def create_table(operation: CreateTable, writer: Writer) -> TableDescription:
     definition = operation.definition
     if definition.name in known:
         raise AlreadyExists(f"Table already exists: {definition.name}")
-    if len(known) >= TABLES_MAX:
-        raise LimitExceeded(f"Subscriber limit exceeded: Only {TABLES_MAX} tables can exist at a time")
+    if len(known) >= MAX_TABLES:
+        raise LimitExceeded(f"Subscriber limit exceeded: Only {MAX_TABLES} tables can exist at a time")
     record = build_record(catalog.allocate_number(writer.connection), definition, writer.now)
     if definition.stream_view is not None:
         record = stream_lifecycle.open_stream(record, definition.stream_view, writer)
@@ -46,7 +46,10 @@ def create_table(operation: CreateTable, writer: Writer) -> TableDescription:
 
 
 def build_record(number: int, definition: TableDefinition, now: float) -> TableRecord:
-    """Build the record of a new table."""
+    """Build the record of a new table; `number` names its rows in the file.
+
+    Every index gets a slot from 1 on.
+    """
     names = [index.name for index in definition.global_indexes + definition.local_indexes]
     return TableRecord(
         number,
@@ -68,12 +71,13 @@ def mark_creating(record: TableRecord) -> TableRecord:
 
 
 def describe_table(operation: DescribeTable, reader: Reader) -> TableDescription:
+    """Return the table's description in any state. Raise `NotFound` without it."""
     table = require_table(reader.catalog, operation.table)
     return build_description(table.record, counts.read_counts(reader.connection, table.number), reader.now)
 
 
 def require_table(from_catalog: Catalog, name: str) -> Table:
-    """Return the table in any state. Table operations name the table in their error."""
+    """Return the table in any state. Raise `NotFound`, with the table's name, without one."""
     table = from_catalog.tables.get(name)
     if table is None:
         raise NotFound(f"Requested resource not found: Table: {name} not found")
@@ -81,7 +85,7 @@ def require_table(from_catalog: Catalog, name: str) -> Table:
 
 
 def require_active_table(from_catalog: Catalog, name: str) -> Table:
-    """Return the table. Raise if it is still being restored."""
+    """Return the table. Raise `AlreadyExists`, as DynamoDB does, while it is being restored."""
     table = require_table(from_catalog, name)
     if table.record.status == "CREATING":
         raise AlreadyExists(
@@ -91,6 +95,7 @@ def require_active_table(from_catalog: Catalog, name: str) -> Table:
 
 
 def list_tables(operation: ListTables, reader: Reader) -> ListTablesResult:
+    """Return one page of table names, sorted."""
     names = sorted(reader.catalog.tables)
     if operation.after is not None:
         names = [name for name in names if name > operation.after]
@@ -128,4 +133,5 @@ def delete_table(operation: DeleteTable, writer: Writer) -> TableDescription:
 
 
 def describe_limits(operation: DescribeLimits, reader: Reader) -> DescribeLimitsResult:
-    return DescribeLimitsResult(ACCOUNT_UNITS_MAX, ACCOUNT_UNITS_MAX, TABLE_UNITS_MAX, TABLE_UNITS_MAX)
+    """Return DynamoDB's default limits; the engine itself has none."""
+    return DescribeLimitsResult(MAX_ACCOUNT_UNITS, MAX_ACCOUNT_UNITS, MAX_TABLE_UNITS, MAX_TABLE_UNITS)

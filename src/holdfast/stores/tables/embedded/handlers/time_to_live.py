@@ -1,4 +1,4 @@
-"""UpdateTimeToLive and DescribeTimeToLive."""
+"""Handlers of UpdateTimeToLive and DescribeTimeToLive in the embedded engine."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from holdfast.stores.tables.embedded.storage.writer import Writer
 
 
 def update_time_to_live(operation: UpdateTimeToLive, writer: Writer) -> TimeToLiveSpecification:
-    """Set the lifetime attribute.
+    """Enable or disable the lifetime attribute.
 
-    Items written from now on store their end of life; a job adds it to older items.
+    Raise `InvalidRequest` if that changes nothing or names another one. Items written from now on store their
+    end of life; a job adds it to older items.
     """
     record = require_active_table(writer.catalog, operation.table).record
     current = record.lifetime_attribute
@@ -46,5 +47,6 @@ def update_time_to_live(operation: UpdateTimeToLive, writer: Writer) -> TimeToLi
 
 
 def describe_time_to_live(operation: DescribeTimeToLive, reader: Reader) -> DescribeTimeToLiveResult:
+    """Return whether the table has lifetimes, and their attribute. Raise `NotFound` without the table."""
     attribute = require_table(reader.catalog, operation.table).record.lifetime_attribute
     return DescribeTimeToLiveResult("DISABLED" if attribute is None else "ENABLED", attribute)

@@ -1,4 +1,4 @@
-"""TransactWriteItems and TransactGetItems.
+"""Handlers of TransactWriteItems and TransactGetItems in the embedded engine.
 
 The engine is serial, so isolation costs nothing: a transaction is one unit of work. Each action is checked
 against the current items. Either all pass and all are applied, or none is applied and each reports its
@@ -20,7 +20,7 @@ from holdfast.core.errors import (
     InvalidRequest,
     TransactionCancelled,
 )
-from holdfast.core.limits import TRANSACTION_BYTES_MAX, TRANSACTION_TOKEN_LIFETIME_S
+from holdfast.core.limits import MAX_TRANSACTION_BYTES, TRANSACTION_TOKEN_LIFETIME_S
 from holdfast.operations.expressions import project
 from holdfast.operations.tables import (
     ConditionCheck,
@@ -72,7 +72,7 @@ def transact_write_items(operation: TransactWriteItems, writer: Writer) -> Trans
     _check_distinct([(table.number, key_bytes) for _, table, key_bytes in planned])
     olds = [writer.read(table, key_bytes) for _, table, key_bytes in planned]
     changes = _plan_changes(planned, olds)
-    if sum(change.new_size for change in changes if change) > TRANSACTION_BYTES_MAX:
+    if sum(change.new_size for change in changes if change) > MAX_TRANSACTION_BYTES:
         raise InvalidRequest("Transaction size has exceeded the maximum allowed size")
     for change in changes:
         if change is not None:
@@ -89,7 +89,10 @@ def transact_write_items(operation: TransactWriteItems, writer: Writer) -> Trans
 
 
 def _is_repeat(operation: TransactWriteItems, token: str, writer: Writer) -> bool:
-    """Return whether the token was used for this request before; otherwise store it."""
+    """Return whether the token was used for this request before; otherwise store it.
+
+    Raise `IdempotencyMismatch` if the token was used for another request.
+    """
     fingerprint = operation.fingerprint or _build_fingerprint(operation)
     known = tokens.find(writer.connection, token, writer.now - TRANSACTION_TOKEN_LIFETIME_S)
     if known is None:
@@ -122,6 +125,10 @@ def _build_repeat_result(operation: TransactWriteItems, writer: Writer) -> Trans
 def _validate_or_cancel(
     action: TransactWrite, position: int, count: int, writer: Writer
 ) -> tuple[Table, KeyBytes]:
+    """Return the action's table and key bytes.
+
+    Raise `TransactionCancelled` with the reason at its `position`.
+    """
     try:
         return _validate_action(action, writer)
     except EmptyKeyValue:
@@ -138,6 +145,7 @@ def _build_cancellation(position: int, count: int, refusal: InvalidRequest) -> T
 
 
 def _validate_action(action: TransactWrite, writer: Writer) -> tuple[Table, KeyBytes]:
+    """Return the action's table and key bytes, or raise `InvalidRequest`."""
     table = writer.get_table(action.table)
     if isinstance(action, PutItem):
         return table, validate_item_key(table, action.item)
@@ -148,6 +156,7 @@ def _validate_action(action: TransactWrite, writer: Writer) -> tuple[Table, KeyB
 
 
 def _check_distinct(keys: list[tuple[int, KeyBytes]]) -> None:
+    """Raise `InvalidRequest` if a key, with its table's number, occurs twice."""
     if len(set(keys)) != len(keys):
         raise InvalidRequest(ONE_ITEM_TWICE)
 
@@ -178,6 +187,7 @@ def _plan_changes(
 def _plan_change(
     action: TransactWrite, table: Table, key_bytes: KeyBytes, old: StoredItem | None
 ) -> Change | None:
+    """Check the action's condition and plan its change; None if it changes nothing."""
     writes.require_condition(action.condition, old, action.returns_on_failure)
     match action:
         case PutItem():
@@ -191,7 +201,11 @@ def _plan_change(
 
 
 def transact_get_items(operation: TransactGetItems, reader: Reader) -> TransactGetItemsResult:
-    """Read all items from one state: the reader's connection is in a snapshot."""
+    """Read all items from one state: the reader's connection is in a snapshot.
+
+    Raise `TransactionCancelled` for a key that does not fit its table, `InvalidRequest` if the items have
+    more than 4 MB together or one is requested twice.
+    """
     planned: list[tuple[Table, KeyBytes]] = []
     for number, get in enumerate(operation.gets):
         table = reader.get_table(get.table)
@@ -214,7 +228,7 @@ def transact_get_items(operation: TransactGetItems, reader: Reader) -> TransactG
         units = capacity.count_read_units(size or 0, consistent=True) * TRANSACTION_FACTOR
         consumed.append(ConsumedCapacity(table.name, Units(read=units)))
         items.append(item if item is None or get.projection is None else project(get.projection, item))
-    if size_bytes > TRANSACTION_BYTES_MAX:
+    if size_bytes > MAX_TRANSACTION_BYTES:
         raise InvalidRequest("Transaction size has exceeded the maximum allowed size")
     return TransactGetItemsResult(
         tuple(items),

@@ -1,11 +1,11 @@
-"""UpdateTable: each kind of change is one small function from record to record."""
+"""The embedded engine's handler of UpdateTable: each kind of change is one function from record to record."""
 
 from __future__ import annotations
 
 import msgspec
 
 from holdfast.core.errors import AlreadyExists, InvalidRequest, LimitExceeded, NotFound
-from holdfast.core.limits import GLOBAL_INDEXES_MAX, INDEX_UNITS_MAX
+from holdfast.core.limits import MAX_GLOBAL_INDEXES, MAX_INDEX_UNITS
 from holdfast.operations.tables import (
     CreateIndex,
     DeleteIndex,
@@ -28,7 +28,10 @@ replace = msgspec.structs.replace
 
 
 def update_table(operation: UpdateTable, writer: Writer) -> TableDescription:
-    """Change a table. The result says UPDATING, as the service's does."""
+    """Change a table and return its description, which says UPDATING, as the service's does.
+
+    Raise `AlreadyExists`, as the service does, if the table is not ACTIVE.
+    """
     record = former = require_table(writer.catalog, operation.table).record
     if record.status != "ACTIVE":
         raise AlreadyExists(
@@ -76,6 +79,10 @@ def _show_former_throughput(record: TableRecord, former: TableRecord, now: float
 
 
 def _update_billing(record: TableRecord, operation: UpdateTable, writer: Writer) -> TableRecord:
+    """Return the record with the billing mode and throughput of the operation.
+
+    On-demand tables have no throughput.
+    """
     definition, mode, throughput = record.definition, operation.billing_mode, operation.throughput
     if mode is not None and mode != definition.billing_mode:
         definition = replace(definition, billing_mode=mode)
@@ -103,6 +110,7 @@ def _update_billing(record: TableRecord, operation: UpdateTable, writer: Writer)
 
 
 def _check_every_index_has_throughput(definition: TableDefinition, operation: UpdateTable) -> None:
+    """Raise `InvalidRequest` if a provisioned table would have a global index without throughput."""
     given = {change.name for change in operation.index_changes if isinstance(change, UpdateIndex)}
     for index in definition.global_indexes:
         if index.throughput is None and index.name not in given:
@@ -113,6 +121,7 @@ def _check_every_index_has_throughput(definition: TableDefinition, operation: Up
 
 
 def _update_throughput(record: TableRecord, wanted: Throughput, writer: Writer) -> TableRecord:
+    """Return the record with the time of the change. Raise `InvalidRequest` if nothing changes."""
     former = record.definition.throughput
     if wanted == former:
         raise InvalidRequest(
@@ -132,6 +141,7 @@ def _update_throughput(record: TableRecord, wanted: Throughput, writer: Writer) 
 
 
 def _update_stream(record: TableRecord, operation: UpdateTable, writer: Writer) -> TableRecord:
+    """Open or close the stream and return the new record. Raise `InvalidRequest` if that changes nothing."""
     assert operation.stream is not None
     view, is_enabled = operation.stream.view, record.definition.stream_view is not None
     if view is None:
@@ -146,7 +156,11 @@ def _update_stream(record: TableRecord, operation: UpdateTable, writer: Writer) 
 def _create_index(
     record: TableRecord, index: IndexDefinition, attributes: tuple[KeyAttribute, ...], writer: Writer
 ) -> TableRecord:
-    """Add an index. Writes maintain it from now on; a job backfills the existing items."""
+    """Return the record with a new global index.
+
+    Writes maintain it from now on; a job backfills the existing items. Raise `InvalidRequest` if the name
+    exists, `LimitExceeded` beyond 20 indexes or while another index is created.
+    """
     definition = record.definition
     if index.name in record.indexes:
         raise InvalidRequest("Attempting to create an index which already exists")
@@ -155,10 +169,10 @@ def _create_index(
             "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously"
             " per table"
         )
-    if len(definition.global_indexes) >= GLOBAL_INDEXES_MAX:
+    if len(definition.global_indexes) >= MAX_GLOBAL_INDEXES:
         raise LimitExceeded(
             "One or more parameter values were invalid: GlobalSecondaryIndex count exceeds the per-table"
-            f" limit of {GLOBAL_INDEXES_MAX}"
+            f" limit of {MAX_GLOBAL_INDEXES}"
         )
     if definition.billing_mode == "PAY_PER_REQUEST" and index.throughput is not None:
         raise _build_on_demand_error(index.name)
@@ -180,9 +194,9 @@ def _create_index(
 def _merge_attributes(
     record: TableRecord, index: IndexDefinition, given: tuple[KeyAttribute, ...]
 ) -> tuple[KeyAttribute, ...]:
-    """Return the table's attributes plus those of the new index.
+    """Return the table's key attributes plus those of the new index.
 
-    An attribute that is already known keeps its type.
+    Raise `InvalidRequest` if a known attribute gets another type, or if one of the index is not defined.
     """
     known = {attribute.name: attribute for attribute in record.definition.attributes}
     for attribute in given:
@@ -208,6 +222,7 @@ def _merge_attributes(
 
 
 def _delete_index(record: TableRecord, name: str, writer: Writer) -> TableRecord:
+    """Return the record without the global index; a job drops its rows. Raise `NotFound` without it."""
     index = record.indexes.get(name)
     definition = record.definition
     if index is None:
@@ -230,8 +245,9 @@ def _delete_index(record: TableRecord, name: str, writer: Writer) -> TableRecord
 
 
 def _update_index(record: TableRecord, change: UpdateIndex) -> TableRecord:
+    """Return the record with the index's new throughput. Raise `NotFound` without the index."""
     definition = record.definition
-    if max(change.throughput.read, change.throughput.write) > INDEX_UNITS_MAX:
+    if max(change.throughput.read, change.throughput.write) > MAX_INDEX_UNITS:
         raise InvalidRequest(
             "This operation cannot be performed with given input values. Please contact DynamoDB service team"
             " for more info: Action Blocked: IndexUpdate"
@@ -253,6 +269,7 @@ def _update_index(record: TableRecord, change: UpdateIndex) -> TableRecord:
 
 
 def _build_on_demand_error(index: str) -> InvalidRequest:
+    """Return the error for throughput given to an index of an on-demand table."""
     return InvalidRequest(
         "One or more parameter values were invalid: Neither ReadCapacityUnits nor WriteCapacityUnits can"
         f" be specified for index: {index} when BillingMode is PAY_PER_REQUEST"

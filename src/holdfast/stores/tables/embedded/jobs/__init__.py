@@ -1,1 +1,1 @@
-"""Background work, in steps of a few milliseconds each, so that a writer never waits long for it."""
+"""Background work of the embedded tables, in steps of a few milliseconds, so that no writer waits long."""

@@ -1,4 +1,4 @@
-"""Erasure from change logs and backups: removes the traces of deleted items, in committed steps.
+"""Erasure: removes the traces of deleted items from a table's change logs and backups, in committed steps.
 
 The engine calls this, not the worker, because the caller waits for it. If a stream of the table can still be
 read, a record of the log keeps its number and its key, so that a reader of the stream learns that the item is
@@ -43,6 +43,7 @@ class _Targets:
     texts: tuple[bytes, ...]
 
     def has_text_in(self, *blobs: bytes | None) -> bool:
+        """Return whether one of the blobs contains one of the texts."""
         return any(text in blob for text in self.texts for blob in blobs if blob)
 
 
@@ -86,6 +87,7 @@ class _LogWalk:
         self._after: dict[int, int] = {}
 
     def step(self, writer: Writer, table: Table, targets: _Targets) -> int | None:
+        """Erase in the next batch of records. Return its log's number, or None when all logs are done."""
         stream_numbers = {
             stream.number for stream in streams.list_page(writer.connection, table.name, None, 1000)
         }
@@ -108,6 +110,10 @@ class _LogWalk:
         targets: _Targets,
         keep_key: bool,
     ) -> None:
+        """Erase one record if it belongs to a target: remove it, or only its images if `keep_key`.
+
+        A record that contains a text, of an item that still exists, is counted as a mention and left.
+        """
         key_bytes = (record.pk, record.sk)
         if key_bytes not in targets.keys:
             if not targets.has_text_in(record.old, record.new, record.key, record.pk, record.sk):
@@ -136,6 +142,10 @@ class _BackupWalk:
         self._done: set[str] = set()
 
     def step(self, writer: Writer, table: Table, targets: _Targets) -> int | None:
+        """Erase in the next batch of items.
+
+        Return the number of its backup, or None when all backups are done.
+        """
         for backup in backups.list_all(writer.connection):
             id = backup.summary.id
             if backup.summary.table != table.name or id in self._done:
@@ -149,6 +159,7 @@ class _BackupWalk:
         return None
 
     def _erase_batch(self, writer: Writer, table: Table, backup: BackupRecord, targets: _Targets) -> None:
+        """Delete the targets among the next items of the backup; after the last, correct its counts."""
         id, number = backup.summary.id, backup.number
         after = self._after.get(id, 0)
         batch = rows.read_after(
@@ -176,6 +187,7 @@ class _BackupWalk:
 
 
 def _recount(writer: Writer, backup: BackupRecord) -> None:
+    """Store the backup's item count and size again after deletions."""
     items, size = writer.read_counts(backup.number).get(0, (0, 0))
     summary = msgspec.structs.replace(backup.summary, size_bytes=size)
     backups.save(writer.connection, msgspec.structs.replace(backup, summary=summary, item_count=items))

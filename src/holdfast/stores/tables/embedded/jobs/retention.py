@@ -1,4 +1,4 @@
-"""Retention: removal of old change log records, closed streams, client tokens and system backups."""
+"""Retention: removal of old change log records, closed streams, client tokens and expired backups."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ def is_due(connection: Connection, catalog: Catalog, now: float) -> bool:
 
 
 def trim(writer: Writer) -> None:
-    """Remove a bounded part of the data that is past its retention."""
+    """Remove at most one batch of tokens and of each table's log records, and all outdated streams and
+    backups.
+
+    The log of a table that is being copied is left alone.
+    """
     now, connection = writer.now, writer.connection
     tokens.trim(connection, now - TRANSACTION_TOKEN_LIFETIME_S, TRIM_BATCH_RECORDS)
     for stream in streams.list_all(connection):
@@ -44,14 +48,20 @@ def trim(writer: Writer) -> None:
 
 
 def _is_past(moment: float | None, now: float) -> bool:
+    """Return whether the moment is set and not after `now`."""
     return moment is not None and moment <= now
 
 
 def _is_outdated(stream: StreamRecord, now: float) -> bool:
+    """Return whether the stream was closed more than a day ago."""
     return stream.closed_at is not None and stream.closed_at <= now - STREAM_RETENTION_S
 
 
 def _remove_stream(stream: StreamRecord, writer: Writer) -> None:
+    """Remove the stream's record.
+
+    Add a job that drops its log if no table, stream or backup uses it any more.
+    """
     connection = writer.connection
     streams.remove(connection, stream)
     is_orphaned = stream.number not in writer.catalog.tables_by_number and not streams.find_by_number(

@@ -1,7 +1,7 @@
-"""Steps of the jobs. A step is a unit of work: it does a bounded part and returns the job that remains.
+"""The steps of background jobs: each does a bounded part of a job and returns the job that remains.
 
-A step gets the job as it is stored, so that a process that takes over after a crash resumes where the last
-committed step ended. Doing a part twice changes nothing.
+A step is a unit of work. It gets the job as it is stored, so that a process that takes over after a crash
+resumes where the last committed step ended. Doing a part twice changes nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def run_step(job: Job, writer: Writer) -> Job | None:
 
 
 def _read_next_rows(job: WalkJob, number: int, writer: Writer) -> tuple[WalkJob, list[rows.ItemRow]]:
-    """Return the next rows to process, and the job as it is once they are done.
+    """Return the job as it is once the next rows are done, and these rows of the table with this `number`.
 
     Only rows that existed when the job began are processed. Later rows were handled when they were written;
     following them might never end.
@@ -58,7 +58,7 @@ def _read_next_rows(job: WalkJob, number: int, writer: Writer) -> tuple[WalkJob,
 
 
 def _backfill(job: BackfillJob, writer: Writer) -> Job | None:
-    """Add the next items to the index.
+    """Add the next items to the index; after the last, make the index ACTIVE.
 
     Items that do not fit it (an attribute missing, mistyped, empty or too large) are left out.
     """
@@ -87,6 +87,7 @@ def _backfill(job: BackfillJob, writer: Writer) -> Job | None:
 
 
 def _record_lifetimes(job: LifetimesJob, writer: Writer) -> Job | None:
+    """Store the end of life of the next items."""
     table = writer.catalog.tables_by_number.get(job.number)
     if table is None or table.lifetime_attribute != job.attribute:
         return None
@@ -102,6 +103,10 @@ def _record_lifetimes(job: LifetimesJob, writer: Writer) -> Job | None:
 
 
 def _drop(job: DropJob, writer: Writer) -> Job | None:
+    """Delete the next rows of a dropped index, or of a dropped table and its log.
+
+    Wait while a copy still reads the table.
+    """
     if job.slot is not None:
         return (
             job
@@ -139,6 +144,7 @@ def _copy(job: CopyJob, writer: Writer) -> Job | None:
 
 
 def _copy_items(job: CopyJob, target: Table | None, writer: Writer) -> Job | None:
+    """Copy the next items; after the last, start to undo changes, or finish if there are none to undo."""
     job, batch = _read_next_rows(job, job.source, writer)
     for row in batch:
         _put_into_copy(job, target, (row.pk, row.sk), row.item, row.size, writer)
@@ -151,6 +157,7 @@ def _copy_items(job: CopyJob, target: Table | None, writer: Writer) -> Job | Non
 
 
 def _undo_changes(job: CopyJob, target: Table | None, writer: Writer) -> Job | None:
+    """Undo the next changes, newest first; after the last, finish the copy."""
     assert job.log_from is not None
     assert job.undo_from is not None
     batch = rows.read_changes_back(
@@ -188,6 +195,7 @@ def _put_into_copy(
 
 
 def _finish_copy(job: CopyJob, target: Table | None, writer: Writer) -> None:
+    """Make the restored table ACTIVE or the backup AVAILABLE, and release the source."""
     if target is not None:
         record = target.record
         origin = None if record.restore is None else replace(record.restore, in_progress=False)
@@ -198,6 +206,7 @@ def _finish_copy(job: CopyJob, target: Table | None, writer: Writer) -> None:
 
 
 def _mark_backup_available(job: CopyJob, writer: Writer) -> None:
+    """Make the backup AVAILABLE, with its item count and size."""
     items, size = writer.read_counts(job.target).get(0, (0, 0))
     for backup in backups.list_all(writer.connection):
         if backup.summary.id == job.backup_id:
@@ -206,6 +215,7 @@ def _mark_backup_available(job: CopyJob, writer: Writer) -> None:
 
 
 def _release_source(job: CopyJob, writer: Writer) -> None:
+    """Count one running copy less for the source table, which may then stop logging old images."""
     source = writer.catalog.tables_by_number.get(job.source)
     if source is not None and job.log_from is not None:
         record: TableRecord = source.record
@@ -213,7 +223,10 @@ def _release_source(job: CopyJob, writer: Writer) -> None:
 
 
 def expire(table: Table, limit: int, writer: Writer) -> int:
-    """Remove expired items, recorded as removed by the service. Return how many items were processed."""
+    """Remove up to `limit` expired items, recorded as removed by the service.
+
+    Return how many items were processed.
+    """
     found = rows.find_expired(writer.connection, table.number, int(writer.now), limit)
     for row in found:
         stored = StoredItem(row.id, codec.decode(row.item), row.size)

@@ -1,4 +1,4 @@
-"""The background worker: one thread per process, active in one process at a time.
+"""The background worker of the embedded tables: one thread per process, active in one process at a time.
 
 Every second, and whenever it is woken, it checks for work: unfinished jobs, expired items, log records past
 their retention. The check is a read. Only when there is work does it take the lease in the file, and it
@@ -50,6 +50,7 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name="holdfast-tables-worker", daemon=True)
 
     def start(self) -> None:
+        """Start the thread."""
         self._thread.start()
 
     def wake(self) -> None:
@@ -57,6 +58,7 @@ class Worker:
         self._wake.set()
 
     def close(self) -> None:
+        """Stop after the current unit of work and wait for the thread."""
         self._closed = True
         self._wake.set()
         if self._thread.is_alive():
@@ -78,6 +80,7 @@ class Worker:
                 self._leases.release(lease)
 
     def _run(self) -> None:
+        """Sweep every second, or when woken, until closed. Runs in the thread; errors are logged."""
         while not self._closed:
             try:
                 self.sweep()
@@ -90,12 +93,14 @@ class Worker:
             self._wake.clear()
 
     def _work_until_idle(self, lease: Lease) -> None:
+        """Run rounds until nothing is left, and renew the lease meanwhile."""
         while not self._closed and self._has_work():
             if lease.expires_at - SYSTEM_CLOCK.now() < LEASE_S / 2:
                 lease = self._leases.renew(lease)
             self._run_round(lease)
 
     def _has_work(self) -> bool:
+        """Return whether there is an unfinished job, an expired item or something past its retention."""
         with self._database.snapshot() as connection:
             if jobs.list_pending(connection):
                 return True
@@ -108,7 +113,7 @@ class Worker:
             )
 
     def _run_round(self, lease: Lease) -> None:
-        """Run one bounded step of each piece of work."""
+        """Run one bounded step of each piece of work, then raise the first error among them."""
         with self._database.snapshot() as connection:
             pending = [id for id, _ in jobs.list_pending(connection)]
             tables = Reader(connection, self._cache, self._clock).catalog.tables
@@ -123,7 +128,8 @@ class Worker:
     def _try(self, lease: Lease, work: Callable[[Writer], None]) -> Exception | None:
         """Run one unit and return its error, so that a failure does not delay the other units.
 
-        The caller raises the error after all units had their turn.
+        The caller raises the error after all units had their turn. `LeaseLost` and `StoreClosed` are raised
+        at once.
         """
         try:
             self._run_unit(lease, work)
@@ -134,6 +140,7 @@ class Worker:
         return None
 
     def _run_unit(self, lease: Lease, work: Callable[[Writer], None]) -> None:
+        """Run the work as one unit under the lease. Do nothing if the worker is closed."""
         if self._closed:
             return
 
@@ -150,6 +157,7 @@ class Worker:
 
 
 def _step(id: int, writer: Writer) -> None:
+    """Run one step of the job with this id and store the job that remains, or remove it when it is done."""
     job = jobs.find(writer.connection, id)
     if job is None:
         return
@@ -161,6 +169,7 @@ def _step(id: int, writer: Writer) -> None:
 
 
 def _expire(name: str, writer: Writer) -> None:
+    """Remove some expired items of the table, if it still exists and has a lifetime attribute."""
     table = writer.catalog.tables.get(name)
     if table is not None and table.lifetime_attribute is not None:
         steps.expire(table, EXPIRY_BATCH_ITEMS, writer)

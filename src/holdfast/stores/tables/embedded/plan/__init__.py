@@ -1,1 +1,1 @@
-"""Pure decisions about the changes to make, without a store: values in, values out."""
+"""Planning of the embedded engine: pure decisions about changes, spans and capacity, without a store."""

@@ -1,4 +1,4 @@
-"""Consumed capacity, by DynamoDB's arithmetic.
+"""Consumed capacity of the embedded engine, computed by DynamoDB's arithmetic.
 
 Reads: one unit per 4 KiB, half if eventually consistent, twice if transactional. A page sums its items before
 it rounds; a batch rounds each item. Writes: one unit per 1 KiB of the larger of the item before and after,
@@ -26,6 +26,7 @@ def count_page_units(size_bytes: int, *, consistent: bool) -> float:
 
 
 def _count_blocks(size_bytes: int, unit: int) -> int:
+    """Return how many units of `unit` bytes the size takes, at least one."""
     return max(1, -(-size_bytes // unit))
 
 
@@ -45,7 +46,7 @@ def measure_write(change: Change | None, detail: CapacityDetail, table: str) -> 
 def measure_change(
     change: Change | None, table: str, *, factor: float = 1.0, checked_bytes: int = 0
 ) -> ConsumedCapacity:
-    """Return the capacity of a write.
+    """Return the capacity of a write; `factor` multiplies all of its units.
 
     Without a change (a condition check, a delete of a missing item) it is charged for `checked_bytes`.
     """
@@ -98,6 +99,7 @@ def sum_by_table(
 
 
 def _merge(left: dict[str, Units], right: dict[str, Units]) -> dict[str, Units]:
+    """Return the sums of the units by index name."""
     merged = dict(left)
     for name, units in right.items():
         merged[name] = merged[name] + units if name in merged else units

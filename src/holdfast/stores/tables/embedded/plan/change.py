@@ -1,4 +1,4 @@
-"""A change of one item: its state before and after, and the effect on each index."""
+"""A planned change of one item: the item before and after, and its key in each index before and after."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.stores.tables.embedded.table import Index, KeyBytes, Table
 
 
 class StoredItem(msgspec.Struct, frozen=True):
-    """An item as stored in its row."""
+    """An item as stored in its row. `id` is the row's id, `size` the item's bytes as DynamoDB counts them."""
 
     id: int
     item: Item
@@ -29,7 +29,8 @@ class IndexEdit(msgspec.Struct, frozen=True):
 class Change(msgspec.Struct, frozen=True):
     """A change of one item. `old` or `new` is None if the item does not exist before or after.
 
-    `is_logged` says whether the change goes to the log.
+    `is_logged` says whether the change goes to the log, `by_service` that it is the removal of an expired
+    item.
     """
 
     table: Table
@@ -74,6 +75,7 @@ def build_removal(table: Table, key_bytes: KeyBytes, old: StoredItem, *, by_serv
 def _build_edits(
     table: Table, old: StoredItem | None, new: Item | None, new_size: int
 ) -> tuple[IndexEdit, ...]:
+    """Return the edits of all indexes that hold the item before or after."""
     edits = []
     for index in table.indexes:
         before = None if old is None else index.encode_key(old.item)
@@ -93,4 +95,5 @@ def _build_edits(
 
 
 def _get_size_in_index(index: Index, item: Item, size: int) -> int:
+    """Return the size of the index's copy of the item."""
     return size if index.projected is None else item_size(index.project(item))

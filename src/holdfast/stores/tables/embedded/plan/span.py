@@ -1,4 +1,4 @@
-"""Spans: ranges of rows to read in one direction.
+"""Spans: the range of rows that a query or scan reads, in one direction.
 
 A span is a pure value; storage turns it into one SELECT. Positions are tuples of bytes in the order of the
 rows: (pk, sk) of a table, (ipk, isk, pk, sk) of an index.

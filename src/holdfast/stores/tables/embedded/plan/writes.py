@@ -1,4 +1,4 @@
-"""Writes of one item: check the condition, build the new item, decide the change.
+"""Planning of writes: check the condition, build the new item, decide the change of one item.
 
 Each function takes the current item and returns the `Change`, or raises the error that DynamoDB would return.
 """
@@ -6,7 +6,7 @@ Each function takes the current item and returns the `Change`, or raises the err
 from __future__ import annotations
 
 from holdfast.core.errors import ConditionFailed, InvalidRequest
-from holdfast.core.limits import ITEM_BYTES_MAX, NESTING_CONTAINERS_MAX
+from holdfast.core.limits import MAX_ITEM_BYTES, MAX_NESTING_CONTAINERS
 from holdfast.operations.expressions import (
     apply_update,
     evaluate_condition,
@@ -24,7 +24,7 @@ from holdfast.stores.tables.embedded.validate.updates import check_updated_index
 def plan_put(table: Table, key_bytes: KeyBytes, old: StoredItem | None, item: Item) -> Change:
     """Build the change of a put. Raise `InvalidRequest` if the item is too large or too deeply nested."""
     size = item_size(item)
-    if size > ITEM_BYTES_MAX:
+    if size > MAX_ITEM_BYTES:
         raise InvalidRequest("Item size has exceeded the maximum allowed size")
     _check_nesting(item)
     return build_replacement(table, key_bytes, old, item, size)
@@ -47,7 +47,7 @@ def plan_update(
         item = apply_update(operation.update, before, operation.key)
         check_updated_index_keys(table, operation.update, item)
     size = item_size(item)
-    if size > ITEM_BYTES_MAX:
+    if size > MAX_ITEM_BYTES:
         raise InvalidRequest("Item size to update has exceeded the maximum allowed size")
     if operation.update is not None:
         _check_nesting(item)
@@ -55,7 +55,8 @@ def plan_update(
 
 
 def _check_nesting(item: Item) -> None:
-    if get_nesting_depth(item) > NESTING_CONTAINERS_MAX:
+    """Raise `InvalidRequest` if the item is nested deeper than DynamoDB allows."""
+    if get_nesting_depth(item) > MAX_NESTING_CONTAINERS:
         raise InvalidRequest(
             "Nesting Levels have exceeded supported limits: Attributes in the item have nested levels beyond"
             " supported limit"

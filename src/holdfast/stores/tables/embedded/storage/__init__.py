@@ -1,1 +1,1 @@
-"""Storage: rows in, rows out. The only package of the tables engine that contains SQL."""
+"""Storage of the embedded tables: rows in, rows out, and the only SQL of this engine."""

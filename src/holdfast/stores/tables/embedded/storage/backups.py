@@ -1,4 +1,4 @@
-"""Backup records, in the order they were taken."""
+"""Storage of backup records: save, find, list and remove."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalog: the records of all tables, cached in compiled form.
+"""The catalog: the stored records of all tables, and a cache of them in compiled form.
 
 Each transaction checks the cache against the generation in the file.
 """
@@ -22,7 +22,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(TableRecord)
 
 
 class Catalog:
-    """The tables as of one generation."""
+    """The tables as of one generation, by name and by number."""
 
     __slots__ = ("generation", "tables_by_number", "tables")
 
@@ -48,8 +48,8 @@ class CatalogCache:
         self.catalog = Catalog(-1, {})
 
     def get_current(self, connection: apsw.Connection) -> Catalog:
-        # Read once: another thread, with another state of the database, may replace it between two reads.
         """Return the catalog as this connection sees it."""
+        # Read once: another thread, with another state of the database, may replace it between two reads.
         catalog = self.catalog
         return catalog if read_generation(connection) == catalog.generation else self.load(connection)
 
@@ -60,6 +60,7 @@ class CatalogCache:
         return catalog
 
     def _read_catalog(self, connection: apsw.Connection) -> Catalog:
+        """Read all records and compile those that changed."""
         generation = read_generation(connection)
         compiled: dict[int, tuple[bytes, Table]] = {}
         tables: dict[str, Table] = {}
@@ -99,6 +100,7 @@ def inspect_tables(connection: apsw.Connection, path: str) -> dict[str, frozense
 
 
 def read_generation(connection: apsw.Connection) -> int:
+    """Return the number that changes with every change of the catalog."""
     return connection.execute("SELECT generation FROM meta").get  # type: ignore[no-any-return]
 
 
@@ -114,7 +116,9 @@ class CatalogWriter(Protocol):
 
     connection: apsw.Connection
 
-    def invalidate_catalog(self) -> None: ...
+    def invalidate_catalog(self) -> None:
+        """Make the unit of work load the catalog again at the next access."""
+        ...
 
 
 def insert_table(writer: CatalogWriter, record: TableRecord) -> None:
@@ -145,10 +149,11 @@ def remove_table(writer: CatalogWriter, number: int) -> None:
 
 
 def create_index(connection: apsw.Connection, number: int, slot: int) -> None:
-    """Create the rows of an index, empty."""
+    """Create the rows of an index, empty; `number` is the table's number, `slot` the index's."""
     connection.execute(schema.build_index_ddl(number, slot))
 
 
 def _change_generation(writer: CatalogWriter) -> None:
+    """Give the catalog a new random generation, so that every process reloads it."""
     writer.connection.execute("UPDATE meta SET generation = ?", (secrets.randbits(62),))
     writer.invalidate_catalog()

@@ -1,4 +1,4 @@
-"""The stored form of items: MessagePack of their plain values.
+"""Encoding and decoding of stored items: MessagePack of their plain values.
 
 Strings, binaries, integers of up to 64 bits, booleans, lists and maps are MessagePack's own types, so that
 decoding an item to plain Python values is one call into C. Types that MessagePack lacks (other numbers, sets)
@@ -19,8 +19,8 @@ from holdfast.operations.values import Item, Value, get_type_tag, sort_elements
 _NUMBER_CODE: Final = 1
 _SET_CODE: Final = 2
 _AS_IS: Final = frozenset({str, int, bool, bytes, type(None)})
-_INT_MIN: Final = -(2**63)
-_INT_MAX: Final = 2**64 - 1
+_MIN_INT: Final = -(2**63)
+_MAX_INT: Final = 2**64 - 1
 
 
 def encode(item: Item) -> bytes:
@@ -68,7 +68,7 @@ def _to_storable(value: Value) -> Any:
 def _wrap_wide_integers(value: Any) -> Any:
     """Return the value with each integer of more than 64 bits as an extension."""
     if type(value) is int:
-        return value if _INT_MIN <= value <= _INT_MAX else _encode_number(value)
+        return value if _MIN_INT <= value <= _MAX_INT else _encode_number(value)
     if type(value) is dict:
         return {name: _wrap_wide_integers(inner) for name, inner in value.items()}
     if type(value) is list:
@@ -77,10 +77,12 @@ def _wrap_wide_integers(value: Any) -> Any:
 
 
 def _encode_number(number: int | Decimal) -> msgspec.msgpack.Ext:
+    """Return a number that MessagePack lacks as an extension with its text."""
     return msgspec.msgpack.Ext(_NUMBER_CODE, str(number).encode())
 
 
 def _decode_extension(code: int, data: memoryview) -> Any:
+    """Return the number or the set that an extension holds."""
     if code == _NUMBER_CODE:
         text = bytes(data).decode()
         return int(text) if text.lstrip("-").isdigit() else Decimal(text)

@@ -1,4 +1,4 @@
-"""Copies of a live file at one point in time, made without disturbing its users.
+"""Copy of a live tables file to a new file, at one point in time, without disturbing its users.
 
 Experiments on the copy leave the original unchanged.
 """

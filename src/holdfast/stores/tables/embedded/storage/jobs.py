@@ -1,4 +1,4 @@
-"""Job records: background work that survives the process that started it.
+"""Storage of job records: background work that survives the process that started it.
 
 Each job has one row, which holds its progress.
 """
@@ -17,6 +17,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(Job)
 
 
 def add(connection: apsw.Connection, job: Job) -> None:
+    """Insert a new job, which the worker finds at its next check."""
     connection.execute("INSERT INTO jobs (record) VALUES (?)", (_ENCODER.encode(job),))
 
 
@@ -27,11 +28,13 @@ def list_pending(connection: apsw.Connection) -> list[tuple[int, Job]]:
 
 
 def find(connection: apsw.Connection, id: int) -> Job | None:
+    """Return the job with this id, or None."""
     row = connection.execute("SELECT record FROM jobs WHERE id = ?", (id,)).fetchone()
     return None if row is None else _DECODER.decode(row[0])
 
 
 def save(connection: apsw.Connection, id: int, job: Job) -> None:
+    """Store the job's progress."""
     connection.execute("UPDATE jobs SET record = ? WHERE id = ?", (_ENCODER.encode(job), id))
 
 

@@ -1,4 +1,7 @@
-"""Single records of a change log, for erasure. `streams.py` reads the records of streams."""
+"""Single records of a change log, read, removed and cleared for erasure.
+
+`streams.py` reads the records of streams.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ class LogRecord(NamedTuple):
 
 
 def read_after(connection: apsw.Connection, number: int, seq: int, limit: int) -> list[LogRecord]:
-    """Return the records after `seq`, as many as one step may process."""
+    """Return records after `seq` from the log of the table with this number: up to `limit`, or until a step's
+    bytes are used.
+    """
     found = connection.execute(
         f"SELECT seq, pk, sk, key, old, new FROM changes_{number} WHERE seq > ? ORDER BY seq LIMIT ?",
         (seq, limit),
@@ -32,6 +37,7 @@ def read_after(connection: apsw.Connection, number: int, seq: int, limit: int) -
 
 
 def remove(connection: apsw.Connection, number: int, seq: int) -> None:
+    """Delete the record with this sequence number from the log of the table with this number."""
     connection.execute(f"DELETE FROM changes_{number} WHERE seq = ?", (seq,))
 
 

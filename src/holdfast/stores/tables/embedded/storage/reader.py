@@ -1,4 +1,4 @@
-"""The reader: a connection, the catalog as this connection sees it, and the time."""
+"""The reader of one read operation: its connection, the catalog as that connection sees it, and the time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.stores.tables.embedded.table import KeyBytes, Table
 
 
 class Reader:
-    """The access of one read operation to the store."""
+    """The access of one read operation to the storage."""
 
     __slots__ = ("_clock", "cache", "connection")
 
@@ -30,6 +30,7 @@ class Reader:
 
     @property
     def catalog(self) -> Catalog:
+        """Return the catalog as this connection sees it; checks its generation on every access."""
         return self.cache.get_current(self.connection)
 
     def get_table(self, name: str) -> Table:

@@ -1,4 +1,7 @@
-"""Rows of tables, indexes and logs in bulk, for background work: one bounded batch at a time."""
+"""Rows of tables, indexes and logs in bulk, for background work: one bounded batch at a time.
+
+`number` is always the number of a table or backup, which names its rows in the file.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 import apsw
 
-from holdfast.core.limits import EXPIRED_AGE_S_MAX, STEP_BYTES_MAX
+from holdfast.core.limits import MAX_EXPIRED_AGE_S, MAX_STEP_BYTES
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import KeyBytes
 
@@ -34,12 +37,12 @@ class ChangeRow(NamedTuple):
 
 
 def limit_to_step(candidates: Iterable[T], measure: Callable[[T], int]) -> list[T]:
-    """Return the first rows that fit into one step, at least one if there is any.
+    """Return the first rows until `MAX_STEP_BYTES` bytes are reached, at least one if there is any.
 
     `measure` returns the bytes of a row.
     """
     batch: list[T] = []
-    bytes_left = STEP_BYTES_MAX
+    bytes_left = MAX_STEP_BYTES
     for one in candidates:
         batch.append(one)
         bytes_left -= measure(one)
@@ -51,7 +54,10 @@ def limit_to_step(candidates: Iterable[T], measure: Callable[[T], int]) -> list[
 def read_after(
     connection: apsw.Connection, number: int, after_id: int, until: int, limit: int
 ) -> list[ItemRow]:
-    """Return the next items in row order, with ids above `after_id` and up to `until`."""
+    """Return the next items in row order, with ids above `after_id` and up to `until`.
+
+    Stop after `limit` items, or when a step's bytes are used.
+    """
     found = connection.execute(
         f"SELECT id, pk, sk, size, item FROM items_{number} WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
         (after_id, until, limit),
@@ -65,11 +71,15 @@ def read_last_id(connection: apsw.Connection, number: int) -> int:
 
 
 def find_expired(connection: apsw.Connection, number: int, now: int, limit: int) -> list[ItemRow]:
-    """Return items past their end of life. As in DynamoDB, an end more than five years ago is ignored."""
+    """Return items past their end of life, earliest end first.
+
+    An end more than five years ago is ignored, as in DynamoDB. Stop after `limit` items, or when a step's
+    bytes are used.
+    """
     found = connection.execute(
         f"SELECT id, pk, sk, size, item FROM items_{number}"
         " WHERE expires > ? AND expires <= ? ORDER BY expires LIMIT ?",
-        (now - EXPIRED_AGE_S_MAX, now, limit),
+        (now - MAX_EXPIRED_AGE_S, now, limit),
     )
     return limit_to_step((ItemRow(*one) for one in found), lambda one: one.size)
 
@@ -94,13 +104,18 @@ def add_index_row(
 
 
 def set_expiry(connection: apsw.Connection, number: int, row_id: int, expires: int | None) -> None:
+    """Store the item's end of life in its row; None if it has none."""
     connection.execute(f"UPDATE items_{number} SET expires = ? WHERE id = ?", (expires, row_id))
 
 
 def read_changes_back(
     connection: apsw.Connection, number: int, newest: int, oldest: int, limit: int
 ) -> list[ChangeRow]:
-    """Return changes from `newest` back to `oldest`, both included."""
+    """Return logged changes of the table with this number, from sequence number `newest` back to `oldest`,
+    both included.
+
+    Stop after `limit` changes, or when a step's bytes are used; at least one if there is any.
+    """
     found = connection.execute(
         f"SELECT seq, pk, sk, old FROM changes_{number} WHERE seq <= ? AND seq >= ? ORDER BY seq DESC LIMIT "
         "?",
@@ -110,7 +125,7 @@ def read_changes_back(
 
 
 def put_row(writer: Writer, number: int, key_bytes: KeyBytes, blob: bytes | None, size: int) -> None:
-    """Write one item of a backup, or delete it if `blob` is None.
+    """Write one item of the backup with this number, or delete it if `blob` is None.
 
     A backup has no indexes, log or lifetimes.
     """
@@ -129,9 +144,9 @@ def put_row(writer: Writer, number: int, key_bytes: KeyBytes, blob: bytes | None
 
 
 def delete_index_rows(connection: apsw.Connection, number: int, slot: int, limit: int) -> bool:
-    """Delete some rows of an unused index. Return whether rows may be left.
+    """Delete up to `limit` rows of an unused index. Return whether rows may be left.
 
-    If the index is empty, drop it.
+    If the index is empty, drop it and its counts.
     """
     name = f"index_{number}_{slot}"
     if not _table_exists(connection, name):
@@ -148,9 +163,10 @@ def delete_index_rows(connection: apsw.Connection, number: int, slot: int, limit
 
 
 def delete_table_rows(connection: apsw.Connection, number: int, limit: int) -> bool:
-    """Delete some rows of a table and its indexes. Return whether rows may be left.
+    """Delete up to `limit` rows of a table or of its indexes. Return whether rows may be left.
 
-    The table's counts stay until `delete_log_rows`, because they hold the log's sequence number.
+    If they are empty, drop them. The table's counts stay until `delete_log_rows`, because they hold the log's
+    sequence number.
     """
     slots: list[tuple[int]] = connection.execute(  # type: ignore[assignment]
         "SELECT slot FROM counts WHERE number = ? AND slot > 0", (number,)
@@ -166,7 +182,7 @@ def delete_table_rows(connection: apsw.Connection, number: int, limit: int) -> b
 
 
 def delete_log_rows(connection: apsw.Connection, number: int, limit: int) -> bool:
-    """Delete some records of a change log. Return whether records may be left.
+    """Delete up to `limit` records of a change log. Return whether records may be left.
 
     If the log is empty, drop it and the table's counts.
     """
@@ -180,7 +196,10 @@ def delete_log_rows(connection: apsw.Connection, number: int, limit: int) -> boo
 
 
 def _delete_first(connection: apsw.Connection, name: str, column: str, size: str, limit: int) -> bool:
-    """Delete the first rows of a table, as many as one step may. Return whether there were any."""
+    """Delete the first rows of the table `name`, as many as one step may. Return whether there were any.
+
+    `column` is its key, `size` the SQL expression for a row's bytes.
+    """
     found: list[tuple[int, int]] = connection.execute(  # type: ignore[assignment]
         f"SELECT {column}, {size} FROM {name} ORDER BY {column} LIMIT ?", (limit,)
     ).fetchall()

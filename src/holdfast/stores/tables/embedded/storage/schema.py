@@ -1,4 +1,4 @@
-"""The tables of the database file, and the migrations of older files.
+"""The SQLite schema of the embedded tables, and its migrations.
 
 meta       one row; `generation` changes with every change of the catalog, so that each transaction can
            see whether the definitions cached in this process are still valid
@@ -38,7 +38,7 @@ SCHEMA: Final = Schema(APPLICATION_ID, (Migration(1, INITIAL + CREATE_LEASES),))
 
 
 def build_items_ddl(number: int) -> str:
-    """Return the SQL that creates the rows and the change log of a table."""
+    """Return the SQL that creates the rows, the change log and the counts of a table or backup."""
     return f"""
 CREATE TABLE items_{number} (id INTEGER PRIMARY KEY, pk BLOB NOT NULL, sk BLOB NOT NULL,
                              size INTEGER NOT NULL, expires INTEGER, item BLOB NOT NULL);
@@ -52,7 +52,7 @@ INSERT INTO counts (number, slot) VALUES ({number}, 0);
 
 
 def build_index_ddl(number: int, slot: int) -> str:
-    """Return the SQL that creates the rows of an index.
+    """Return the SQL that creates the rows and the counts of an index.
 
     Their `size` is that of the index's copy of the item; NULL if the index holds whole items.
     """

@@ -1,4 +1,4 @@
-"""SQL for the rows of one table or index, built once per table or index.
+"""The texts of the SQL statements for the rows of one table or index, built once and cached.
 
 The driver caches prepared statements by their text.
 """

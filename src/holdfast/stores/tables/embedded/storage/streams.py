@@ -1,4 +1,7 @@
-"""Streams, and the change logs whose ranges they are."""
+"""Storage of stream records, and reads and trims of the change logs whose ranges streams are.
+
+`number` is always a table's number, which names its change log.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ def save(connection: apsw.Connection, stream: StreamRecord) -> None:
 
 
 def find(connection: apsw.Connection, table: str, label: str) -> StreamRecord | None:
+    """Return the stream of this table with this label, or None."""
     row = connection.execute(
         "SELECT record FROM streams WHERE name = ? AND label = ?", (table, label)
     ).fetchone()
@@ -35,7 +39,9 @@ def find(connection: apsw.Connection, table: str, label: str) -> StreamRecord | 
 def list_page(
     connection: apsw.Connection, table: str | None, after: tuple[str, str] | None, limit: int
 ) -> list[StreamRecord]:
-    """Return streams in the order of table and label, after the given pair."""
+    """Return up to `limit` streams, of one table or of all, in the order of table and label, after the given
+    pair.
+    """
     sql, bindings = "SELECT record FROM streams WHERE (name, label) > (?, ?)", list[Any](after or ("", ""))
     if table is not None:
         sql += " AND name = ?"
@@ -51,6 +57,7 @@ def find_by_number(connection: apsw.Connection, number: int) -> list[StreamRecor
 
 
 def list_all(connection: apsw.Connection) -> list[StreamRecord]:
+    """Return the streams of all tables, in no fixed order."""
     return [_DECODER.decode(record) for (record,) in connection.execute("SELECT record FROM streams")]
 
 
@@ -61,7 +68,9 @@ def remove(connection: apsw.Connection, stream: StreamRecord) -> None:
 def read_changes(
     connection: apsw.Connection, number: int, first: int, last: int | None, since_ms: int, limit: int
 ) -> Iterator[LogRow]:
-    """Iterate over the changes from `first` to `last` that are newer than `since_ms`."""
+    """Iterate over up to `limit` changes with sequence numbers from `first` to `last` (None: no end), logged
+    after `since_ms`.
+    """
     return connection.execute(
         f"SELECT seq, at_ms, event, by_service, key, old, new FROM changes_{number}"
         " WHERE seq >= ? AND seq <= ? AND at_ms > ? ORDER BY seq LIMIT ?",
@@ -70,7 +79,7 @@ def read_changes(
 
 
 def trim(connection: apsw.Connection, number: int, before_ms: int, limit: int) -> None:
-    """Delete the oldest changes up to a time, at most `limit` of them."""
+    """Delete those of the oldest `limit` changes that were logged up to `before_ms`."""
     connection.execute(
         f"DELETE FROM changes_{number} WHERE seq IN (SELECT seq FROM"
         f" (SELECT seq, at_ms FROM changes_{number} ORDER BY seq LIMIT ?) WHERE at_ms <= ?)",
@@ -79,13 +88,14 @@ def trim(connection: apsw.Connection, number: int, before_ms: int, limit: int) -
 
 
 def has_older(connection: apsw.Connection, number: int, before_ms: int) -> bool:
-    """Return whether the log has records from before the time. The first record is the oldest."""
+    """Return whether the log has records from up to `before_ms`. The first record is the oldest."""
     row = connection.execute(f"SELECT at_ms FROM changes_{number} ORDER BY seq LIMIT 1").fetchone()
     return row is not None and row[0] <= before_ms
 
 
 def find_first_after(connection: apsw.Connection, number: int, at_ms: int, last: int, first: int = 1) -> int:
-    """Return the number of the first change after a time, from `first` on, or `last + 1` if there is none.
+    """Return the sequence number of the first change after `at_ms`, from `first` on, or `last + 1` if there
+    is none.
 
     This is a binary search: the log is in time order. Trimmed records are older than any time requested.
     """
@@ -102,6 +112,7 @@ def find_first_after(connection: apsw.Connection, number: int, at_ms: int, last:
 
 
 def _find_at_or_after(connection: apsw.Connection, number: int, seq: int) -> tuple[int, int] | None:
+    """Return sequence number and time of the first record from `seq` on, or None."""
     return connection.execute(
         f"SELECT seq, at_ms FROM changes_{number} WHERE seq >= ? ORDER BY seq LIMIT 1", (seq,)
     ).fetchone()

@@ -1,4 +1,4 @@
-"""Client request tokens of transactions, each with the fingerprint of its request."""
+"""Storage of the client request tokens of transactions, each with the fingerprint of its request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def save(connection: apsw.Connection, token: str, fingerprint: bytes, now: float
 
 
 def trim(connection: apsw.Connection, before: float, limit: int) -> int:
-    """Delete tokens used up to a time, oldest first. Return how many."""
+    """Delete up to `limit` tokens used up to a time, oldest first. Return how many."""
     connection.execute(
         "DELETE FROM tokens WHERE token IN (SELECT token FROM tokens WHERE at <= ? ORDER BY at LIMIT ?)",
         (before, limit),

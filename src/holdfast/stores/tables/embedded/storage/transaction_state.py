@@ -1,4 +1,4 @@
-"""State that the writes of one transaction share: the catalog, the counts and the log's sequence numbers.
+"""State that the units of work of one transaction share: the catalog, counts and sequence numbers.
 
 Counts and sequence numbers stay in memory while the transaction runs and are written once before the commit,
 however many writes it contains. A refused write leaves nothing here.
@@ -58,7 +58,7 @@ class TransactionState:
                 known[1] += size
 
     def flush(self) -> None:
-        """Write the counts and sequence numbers to the file."""
+        """Write the counts and sequence numbers to the file, before the commit."""
         for (number, slot), (items, size) in self.tallies.items():
             self._connection.execute(_UPDATE_COUNTS, (items, size, number, slot))
         for number, seq in self._sequences.items():

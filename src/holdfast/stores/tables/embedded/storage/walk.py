@@ -1,4 +1,4 @@
-"""The walk over a span: one SELECT, whose rows are read as needed.
+"""Reads the rows of a span with one SELECT, row by row as they are needed.
 
 A segmented scan walks only the keys, which are all in one index of the file, and fetches only the items of
 its segment.
@@ -17,7 +17,10 @@ SpanRow = tuple[bytes, int, int]
 
 
 def select_rows(connection: apsw.Connection, span: Span, limit: int | None) -> Iterator[SpanRow]:
-    """Iterate over the rows of a span, in its order."""
+    """Iterate over the rows of a span, in its order, at most `limit`.
+
+    The limit is ignored for a segment of a scan.
+    """
     number, index = span.table.number, span.index
     if span.segment is not None:
         return _select_segment_rows(connection, span, span.segment)
@@ -37,6 +40,7 @@ def select_rows(connection: apsw.Connection, span: Span, limit: int | None) -> I
 
 
 def _select_segment_rows(connection: apsw.Connection, span: Span, segment: Segment) -> Iterator[SpanRow]:
+    """Iterate over the rows whose partition belongs to the segment."""
     number, index = span.table.number, span.index
     if index is None:
         sql, bindings = _build_select(span, f"SELECT pk, id, NULL FROM items_{number}")
@@ -62,6 +66,7 @@ def _build_select(span: Span, sql: str) -> tuple[str, list[bytes | int]]:
 
 
 def _build_conditions(span: Span, columns: tuple[str, ...]) -> tuple[list[str], list[bytes | int]]:
+    """Return the WHERE conditions of a span and their bindings; `columns` are its key columns in order."""
     conditions: list[str] = []
     bindings: list[bytes | int] = []
 

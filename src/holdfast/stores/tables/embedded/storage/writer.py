@@ -1,4 +1,4 @@
-"""The writer: one unit of work inside the committer's transaction. It reads items and applies changes."""
+"""The writer of one unit of work in the committer's transaction: reads items and applies changes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Writer:
         return None if row is None else StoredItem(row[0], codec.decode(row[1]), row[2])
 
     def apply(self, change: Change) -> None:
-        """Write a change: the item, its index rows and the log."""
+        """Write a change: the item, its index rows, the counts and the log."""
         blob = None if change.new is None else codec.encode(change.new)
         row = self._apply_item(change, blob)
         for edit in change.edits:
@@ -65,6 +65,7 @@ class Writer:
             self._log(change, blob)
 
     def _apply_item(self, change: Change, blob: bytes | None) -> int:
+        """Insert, update or delete the item's row and return its id."""
         table, old, new = change.table, change.old, change.new
         sql = statements.get_item_statements(table.number)
         if new is None:
@@ -82,6 +83,7 @@ class Writer:
         return self.connection.last_insert_rowid()
 
     def _apply_edit(self, edit: IndexEdit, change: Change, row: int) -> None:
+        """Update the item's row in one index. `row` is the id of the item's row."""
         number, slot = change.table.number, edit.index.slot
         sql = statements.get_index_statements(number, slot)
         if (
@@ -101,6 +103,7 @@ class Writer:
         self.tally(number, slot, items, edit.new_size - edit.old_size)
 
     def _has_index_row(self, sql: statements.IndexStatements, key_bytes: KeyBytes, change: Change) -> bool:
+        """Return whether the index holds the item under this key."""
         return self.connection.execute(sql.has, key_bytes + change.key_bytes).fetchone() is not None
 
     def _log(self, change: Change, blob: bytes | None) -> None:
@@ -144,6 +147,7 @@ class Writer:
         }
 
     def _add_tallies(self, number: int, slot: int, items: int, size: int) -> tuple[int, int]:
+        """Return the counts plus what this transaction and this unit have added."""
         for tallies in (self._shared.tallies, self._tallies):
             more = tallies.get((number, slot), (0, 0))
             items, size = items + more[0], size + more[1]

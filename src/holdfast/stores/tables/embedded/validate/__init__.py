@@ -1,1 +1,1 @@
-"""Checks that need the table but read no items: keys, indexes, selections."""
+"""Validation in the embedded engine: checks that need the table but read no items."""

@@ -1,4 +1,4 @@
-"""Key validation against a table's schema: returns the encoded key, or raises DynamoDB's error."""
+"""Validation of keys against a table's schema: returns the encoded key, or raises DynamoDB's error."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def validate_key(table: Table, key: Item, *, prefix: str = NOT_VALID) -> KeyByte
 
 
 def _encode_key_part(part: KeyPart, key: Item, prefix: str) -> bytes:
+    """Return the bytes of one attribute of a key. Raise if it is missing, mistyped, empty or too large."""
     value = key.get(part.name)
     if type(value) not in part.types:
         raise InvalidRequest(SCHEMA_MISMATCH)
@@ -49,16 +50,18 @@ def check_key_size(part: KeyPart, encoded: bytes) -> bytes:
 
 
 def format_empty_key_error(part: KeyPart, *, prefix: str = NOT_VALID) -> str:
+    """Return DynamoDB's text for an empty value of a key of the table."""
     return f"{prefix}{format_empty_value_error(part)} Key: {part.name}"
 
 
 def format_empty_value_error(part: KeyPart) -> str:
+    """Return DynamoDB's sentence about an empty string or binary value."""
     noun = "string" if part.tag == "S" else "binary"
     return f"The AttributeValue for a key attribute cannot contain an empty {noun} value."
 
 
 def validate_item_key(table: Table, item: Item) -> KeyBytes:
-    """Return the key of a whole item as bytes. Its index keys must have their types."""
+    """Return the key of a whole item as bytes. Its index keys, where present, must be valid."""
     keys = table.keys
     partition = _encode_item_key_part(keys.partition, item)
     sort = b"" if keys.sort is None else _encode_item_key_part(keys.sort, item)
@@ -67,6 +70,7 @@ def validate_item_key(table: Table, item: Item) -> KeyBytes:
 
 
 def _encode_item_key_part(part: KeyPart, item: Item) -> bytes:
+    """Return the bytes of an item's key attribute. Raise if it is missing, mistyped, empty or too large."""
     if part.name not in item:
         raise InvalidRequest(f"{INVALID}Missing the key {part.name} in the item")
     value = item[part.name]
@@ -80,7 +84,7 @@ def _encode_item_key_part(part: KeyPart, item: Item) -> bytes:
 
 
 def check_index_keys(table: Table, item: Item) -> None:
-    """Raise if an index key attribute has the wrong type. It may be absent."""
+    """Raise if an index key attribute has the wrong type, is empty or is too large. It may be absent."""
     for index in table.indexes:
         for part in index.keys.parts:
             if part.name in item:

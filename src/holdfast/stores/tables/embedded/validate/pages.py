@@ -1,4 +1,4 @@
-"""Query and Scan validation against the table: the index, the key condition, the starting key, the selection.
+"""Validation of Query and Scan against the table: index, key condition, starting key and selection.
 
 The result is the `Span` to read and the `Selection` of each item's parts. The checks run in the service's
 order.
@@ -85,7 +85,10 @@ def validate_scan(table: Table, operation: Scan) -> tuple[Span, Selection]:
 
 
 def find_index(table: Table, name: str | None, *, consistent: bool) -> Index | None:
-    """Return the index to read, or None for the table. Raise if it cannot be read in this way."""
+    """Return the index to read, or None for the table.
+
+    Raise `InvalidRequest` if it does not exist, is being backfilled, or is global and the read consistent.
+    """
     if name is None:
         return None
     index = table.indexes_by_name.get(name)
@@ -118,6 +121,9 @@ def encode_position(table: Table, index: Index | None, start: Item) -> Position:
 
 
 def _check_test(part: KeyPart, keys: Keys, tests: dict[str, KeyTest]) -> None:
+    """Raise unless the key condition tests this key attribute validly: `=` on the partition key, values of
+    the right type.
+    """
     if keys.sort is None and len(tests) > 1:
         raise InvalidRequest("Query key condition not supported")
     test = tests.get(part.name)
@@ -139,6 +145,7 @@ def _check_test(part: KeyPart, keys: Keys, tests: dict[str, KeyTest]) -> None:
 
 
 def _check_start_part(part: KeyPart, start: Item) -> None:
+    """Raise unless the starting key has a valid value for this key attribute."""
     if part.name not in start:
         raise InvalidRequest(START_KEY_INVALID)
     value = start[part.name]
@@ -152,6 +159,7 @@ def _check_start_part(part: KeyPart, start: Item) -> None:
 def _check_start_of_query(
     table: Table, keys: Keys, start: Item, tests: dict[str, KeyTest], sort_test: KeyTest | None
 ) -> None:
+    """Raise if the starting key is outside what the query's condition selects."""
     _check_table_key_of_start(table, start)
     same_partition = start[keys.partition.name] == tests[keys.partition.name].values[0]
     if keys.sort is None or sort_test is None:
@@ -167,6 +175,7 @@ def _check_start_of_query(
 
 
 def _is_within(sort: KeyPart, start: Item, test: KeyTest) -> bool:
+    """Return whether the starting key's sort value fulfils the condition on the sort key."""
     bounds: dict[str, Any] = build_sort_bounds(sort, test)
     sort_bytes, low, high = sort.encode(start[sort.name]), bounds.get("low"), bounds.get("high")
     if low is not None and (sort_bytes <= low if bounds.get("low_open") else sort_bytes < low):
@@ -190,6 +199,7 @@ def _validate_start_of_scan(table: Table, index: Index | None, operation: Scan, 
 
 
 def _check_table_key_of_start(table: Table, start: Item) -> None:
+    """Raise unless the starting key contains a valid key of the table."""
     key = {name: start[name] for name in table.keys.names if name in start}
     try:
         validate_key(table, key, prefix=INVALID)
@@ -226,6 +236,7 @@ def _validate_selection(
 
 
 def _check_filter_is_projected(index: Index | None, condition: Condition) -> None:
+    """Raise if the filter uses an attribute that the index does not hold."""
     if index is None or index.projected is None:
         return
     projected = index.projected

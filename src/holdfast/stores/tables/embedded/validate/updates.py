@@ -1,4 +1,4 @@
-"""Update validation against a table's schema: attributes that an update must not change."""
+"""Validation of updates against a table's schema: keys must not change, index keys must stay valid."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.stores.tables.embedded.validate.keys import NOT_VALID, check_index
 
 
 def check_update(table: Table, update: Update) -> None:
-    """Raise if the update changes a key, or an index key to a wrong type."""
+    """Raise if the update changes a key, sets an index key to a wrong type, or leads into a key."""
     roots = {action.path.root for action in update.actions}
     for name in table.keys.names:
         if name in roots:
@@ -38,6 +38,9 @@ def _check_index_types(table: Table, update: Update) -> None:
 
 
 def _check_action(index: Index, part: KeyPart, action: SetAction | AddAction) -> None:
+    """Raise if the action certainly gives an index key a wrong type; other operands are checked in the
+    result.
+    """
     if isinstance(action, AddAction):
         value = action.value
     elif isinstance(action.operand, Literal):

@@ -1,4 +1,4 @@
-"""The paths that a condition mentions."""
+"""`find_paths` and `find_root_attributes`: the paths that a condition contains."""
 
 from __future__ import annotations
 

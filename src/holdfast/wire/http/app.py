@@ -27,8 +27,8 @@ from holdfast.security.hosts import is_local_host
 from holdfast.security.sigv4 import SignedRequest, Verifier, read_claim
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.arns import DEFAULT_LOCATION, AwsLocation
-from holdfast.wire.compression import MIN_COMPRESSIBLE_BYTES, choose_encoding, compress
 from holdfast.wire.dispatch import decode, encode, encode_error
+from holdfast.wire.http.compression import MIN_COMPRESSIBLE_BYTES, choose_encoding, compress
 from holdfast.wire.operations import CODECS
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -44,7 +44,7 @@ DESCRIBE_ENDPOINTS: Final = "DynamoDB_20120810.DescribeEndpoints"
 ENDPOINT_MINUTES: Final = 1440
 # The bytes of a rejected body to read and discard, so that a client that sends before it reads receives the
 # error instead of a broken connection.
-MAX_DISCARDED_BYTES: Final = 4 * limits.REQUEST_BODY_BYTES_MAX
+MAX_DISCARDED_BYTES: Final = 4 * limits.MAX_REQUEST_BODY_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -71,8 +71,8 @@ class App:
         credentials: Mapping[str, str] | None = None,
         location: AwsLocation = DEFAULT_LOCATION,
         clock: Clock = SYSTEM_CLOCK,
-        max_body_bytes: int = limits.REQUEST_BODY_BYTES_MAX,
-        max_total_body_bytes: int = limits.REQUEST_BODIES_BYTES_MAX,
+        max_body_bytes: int = limits.MAX_REQUEST_BODY_BYTES,
+        max_total_body_bytes: int = limits.MAX_REQUEST_BODIES_BYTES,
     ) -> None:
         self._tables = tables
         self._verifier = Verifier(credentials, clock=clock) if credentials else None
@@ -121,7 +121,8 @@ class App:
     async def _respond_to_chunks(
         self, scope: Scope, headers: HeaderMap, first: bytes, receive: Receive, request_id: bytes
     ) -> HttpResponse:
-        """Read the rest of a body that arrived in pieces, within the memory budget, and return the response.
+        """Read the rest of a body that arrived in pieces, within the memory budget, and return the
+        response.
         """
         with self._body_budget.reserve() as grow:
             body = await _read_rest(receive, bytearray(first), self._max_body_bytes, grow)
@@ -219,11 +220,13 @@ class App:
         return self._location_cache.get(credential) if b", Signature=" in rest else None
 
     def _cache_location(self, credential: bytes, location: AwsLocation) -> None:
+        """Cache the location of a credential; a full cache is cleared first."""
         if len(self._location_cache) >= _MAX_CACHED_LOCATIONS:
             self._location_cache.clear()
         self._location_cache[credential] = location
 
     def _get_location(self, region: str | None) -> AwsLocation:
+        """Return the location with this region, or the default one if None."""
         return (
             self._default_location if region is None else AwsLocation(region, self._default_location.account)
         )
@@ -366,6 +369,7 @@ def _decompress(encoding: bytes, body: bytes, max_bytes: int) -> bytes:
 
 def _build_body_error(reason: str) -> MalformedRequest:
     # DynamoDB answers 500 here. The client sent an unreadable body, so this server answers 400.
+    """Return the error for a body that cannot be decompressed."""
     return MalformedRequest(f"The request body cannot be decompressed: {reason}")
 
 
@@ -412,6 +416,7 @@ async def _refuse_body(
 
 
 def _build_preflight_response(headers: HeaderMap) -> HttpResponse:
+    """Answer a CORS preflight: allow the requested method and headers."""
     allowed = (
         (b"access-control-allow-headers", headers.get(b"access-control-request-headers")),
         (b"access-control-allow-methods", headers.get(b"access-control-request-method")),
@@ -424,7 +429,8 @@ def _build_preflight_response(headers: HeaderMap) -> HttpResponse:
 
 
 async def _compress_response(response: HttpResponse, accept_encoding: bytes) -> HttpResponse:
-    """Return the response compressed with an encoding that the client accepts, or unchanged if there is none.
+    """Return the response compressed with an encoding that the client accepts, or unchanged if there is
+    none.
     """
     encoding = choose_encoding(accept_encoding)
     if encoding is None:
@@ -457,6 +463,7 @@ async def _send(scope: Scope, send: Send, response: HttpResponse, request_id: by
 
 
 def _build_response_start(response: HttpResponse, request_id: bytes) -> MutableMapping[str, Any]:
+    """Return the ASGI message with the status and the headers of a response."""
     headers = build_response_headers(response.body, request_id)
     if response.content_type is not None:
         headers.append((b"content-type", response.content_type))
@@ -475,7 +482,7 @@ _NOT_FOUND: Final = HttpResponse(404, b"<UnknownOperationException/>\n", None)
 _TOO_LARGE: Final = HttpResponse(
     413,
     b'{"__type":"com.amazon.coral.service#RequestTooLargeException",'
-    b'"message":"Request size exceeded %d bytes"}' % limits.REQUEST_BODY_BYTES_MAX,
+    b'"message":"Request size exceeded %d bytes"}' % limits.MAX_REQUEST_BODY_BYTES,
     AMZ_JSON,
     ((b"connection", b"close"),),
 )

@@ -1,11 +1,10 @@
-"""Executor in its own process that ends itself by SIGKILL at one of its requests: for
-`test_hold_queue_killed.py`.
+"""A process that executes due delayed actions and kills itself at one of its store requests.
 
     python -m tests.faults.guarantees.hold_queue_process TABLES SERVICE SEED REQUESTS
 
-It executes due records until nothing waits. REQUESTS is the number of requests to the store that it lives
-for; 0 means without limit. Letters with an even number are looked up before they are repeated; for the others
-the service takes the key.
+For `test_hold_queue_killed.py`. It executes due records until nothing waits. REQUESTS is the number of
+requests to the store that it lives for; 0 means without limit. Letters with an even number are looked up
+before they are repeated; for the others the service takes the key.
 """
 
 from __future__ import annotations
@@ -44,6 +43,7 @@ def main(path: str, service_url: str, seed: str, requests: str) -> None:
 
 
 async def _execute_all(stores: Stores, service_url: str) -> None:
+    """Execute due records, several at a time, until none is waiting."""
     async with ServiceClient(service_url) as client:
         office, turns = Office(client), asyncio.Semaphore(AT_ONCE)
         while await _list_due(stores, LATER):
@@ -53,6 +53,7 @@ async def _execute_all(stores: Stores, service_url: str) -> None:
 
 
 async def _list_due(stores: Stores, ahead: timedelta) -> list[Letter]:
+    """Return the records that are due now, or will be within `ahead`."""
     now, found, after = datetime.fromtimestamp(stores.clock.now(), UTC) + ahead, list[Letter](), None
     while True:
         page = await stores.run(queue.due(now, PAGE, after))
@@ -62,6 +63,7 @@ async def _list_due(stores: Stores, ahead: timedelta) -> list[Letter]:
 
 
 async def _try_execute(stores: Stores, office: Office, record: Letter, turns: asyncio.Semaphore) -> None:
+    """Execute the record when it is its turn; a conflict or a retryable failure is left for a later round."""
     is_looked_up = int(record.id.removeprefix("l-")) % 2 == 0
     ways: dict[str, Any] = {"look_up": office.look_up} if is_looked_up else {"takes_key": True}
     try:

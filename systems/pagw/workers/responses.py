@@ -37,7 +37,7 @@ class ResponseReader:
     stores: Stores
 
     async def wait_for_answer(self, tenant: str, pagw_id: str, wait_s: float) -> RequestRow:
-        """Return the request as soon as it has an answer, or its current state after `wait_s`."""
+        """Return the request as soon as it has an answer, or its current state after `wait_s` seconds."""
         ends = asyncio.get_running_loop().time() + wait_s
         async with self.stores.listen(patterns.ANSWERED_CHANNEL) as notices:
             while True:
@@ -50,7 +50,9 @@ class ResponseReader:
     async def read_response(
         self, request: RequestRow, actor: Actor, *, inquiry: bool = False
     ) -> dict[str, Any]:
-        """Return the request's ClaimResponse Bundle and audit the read."""
+        """Return the request's ClaimResponse Bundle and audit the read. `inquiry` returns it as a response of
+        `$inquire`.
+        """
         answer = await self._load_response(request, inquiry=inquiry)
         await record_event(self.stores, build_read_event(request, actor, "ClaimResponse"))
         return answer
@@ -93,6 +95,7 @@ class ResponseReader:
         )
 
     async def _build_error_response(self, request: RequestRow, *, inquiry: bool) -> dict[str, Any]:
+        """Build the response of a failed request, the same on every read."""
         issue = build_error("processing", f"{request.error_code}: {request.error_message}")
         # Use the time at which it ended, so that every read returns the same bundle.
         at = request.completed_at or request.updated_at
@@ -106,6 +109,7 @@ class ResponseReader:
         return bundle
 
     async def _get_request(self, tenant: str, pagw_id: str) -> RequestRow:
+        """Return the tenant's request. Raise `NotFound`."""
         found = await self.stores.run(patterns.request(tenant, pagw_id))
         if found is None:
             raise NotFound("Request not found: this tenant has no request with this id.")
@@ -113,7 +117,7 @@ class ResponseReader:
 
 
 def is_answered(request: RequestRow) -> bool:
-    """Return True if the request has a response: a decision, a pended response, or an end."""
+    """Return whether the request has a response: a decision, a pended response, or an end."""
     return request.s3_response_key is not None or request.completed_at is not None
 
 

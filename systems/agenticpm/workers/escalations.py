@@ -1,4 +1,4 @@
-"""Escalations: questions to a person with options. Create, decide, expire or supersede them.
+"""Escalations, which are questions to a person with options: create, decide, expire or supersede them.
 
 A decision, its entry in the decision log and the events are one transaction. An escalation past its expiry
 cannot be decided, even before the sweep (`expire_due`) has run.
@@ -23,7 +23,7 @@ from agenticpm.model.artefacts import build_update, load_content
 from agenticpm.model.entities import Escalation, EscalationStatus, EventType, Option, ProjectId, Severity
 from agenticpm.model.events import build_event_writes, get_now
 from agenticpm.model.transactions import CONFLICTS, commit
-from agenticpm.workers.actions import hold_approved
+from agenticpm.workers.actions import build_approved_hold
 from holdfast import Stores, Write
 from holdfast.core.errors import Conflict, InvalidRequest, NotFound, RetryLater
 
@@ -32,7 +32,7 @@ RELATED_KEY: Final = "related_raid_items"
 
 MAX_ATTEMPTS: Final = 8
 MAX_PAUSE_S: Final = 0.05
-CONTEXT_CHARS_MAX: Final = 2000
+MAX_CONTEXT_CHARS: Final = 2000
 
 
 # --- create -------------------------------------------------------------------------------------------------
@@ -53,9 +53,8 @@ async def build_escalation(  # noqa: PLR0913 - an escalation has this many field
 ) -> list[Write[Any]]:
     """Build the writes of a new escalation, for the caller's transaction.
 
-    They supersede a pending one with the same `subject`.
-
-    `known` are the project's escalations, if the caller has read them already.
+    They also supersede a pending one with the same `subject`. `known` are the project's escalations, if the
+    caller has read them already. Raise InvalidRequest if the question is invalid.
     """
     at = get_now(stores.clock)
     _check_question(title, expires_at, at)
@@ -91,6 +90,7 @@ async def build_escalation(  # noqa: PLR0913 - an escalation has this many field
 
 
 def _check_question(title: str, expires_at: datetime | None, at: datetime) -> None:
+    """Raise InvalidRequest without a title, or if the expiry is not in the future."""
     if not title.strip():
         raise InvalidRequest("An escalation needs a title. Say what is to be decided.")
     if expires_at is not None and expires_at <= at:
@@ -100,6 +100,7 @@ def _check_question(title: str, expires_at: datetime | None, at: datetime) -> No
 
 
 def _parse_option(given: Option | Mapping[str, Any]) -> Option:
+    """Return the option. Raise InvalidRequest if it has no name."""
     option = given if isinstance(given, Option) else Option.model_validate(dict(given))
     if not option.option.strip():
         raise InvalidRequest("An option of the escalation has no name. Say what would be done.")
@@ -107,12 +108,14 @@ def _parse_option(given: Option | Mapping[str, Any]) -> Option:
 
 
 def find_pending(known: Sequence[Escalation], subject: str) -> list[Escalation]:
+    """Return the pending escalations with this subject."""
     return [each for each in known if each.subject == subject and each.status is EscalationStatus.pending]
 
 
 def _build_created_event(
     stores: Stores, escalation: Escalation, replaced: Sequence[Escalation]
 ) -> tuple[Write[Any], ...]:
+    """Build the writes of the event; `replaced` are the superseded escalations."""
     detail: dict[str, Any] = {
         "escalationId": escalation.id,
         "options": [format_value(each.option) for each in escalation.options],
@@ -137,12 +140,11 @@ def _build_created_event(
 async def decide(
     stores: Stores, project_id: ProjectId, id: str, decision: str, notes: str | None = None, by: str = "user"
 ) -> Escalation:
-    """Decide a pending escalation and update the decision log in one transaction.
-
-    Retry if another writer changed the log.
+    """Decide a pending escalation and update the decision log in one transaction. Return the escalation.
 
     If the escalation asked for permission and the decision is yes, the same transaction puts the action into
-    the queue.
+    the queue. Retry if another writer changed the log. Raise Conflict if it can no longer be decided,
+    NotFound, InvalidRequest, or RetryLater after eight conflicts.
     """
     if not by.strip():
         raise InvalidRequest("A decision needs `by`: the person who made it.")
@@ -174,6 +176,10 @@ async def decide(
 async def _load_decidable(
     stores: Stores, project_id: ProjectId, id: str, decision: str, at: datetime
 ) -> Escalation:
+    """Load a pending escalation that has this option and has not expired.
+
+    Raise NotFound, Conflict or InvalidRequest otherwise.
+    """
     escalation = await stores.run(patterns.escalation(project_id, _parse_uuid(id)))
     if escalation is None:
         raise NotFound(f"Escalation {id} of project {project_id} not found. List the project's escalations.")
@@ -196,7 +202,7 @@ async def _load_decidable(
 
 
 async def _check_permission(stores: Stores, escalation: Escalation, decision: str) -> None:
-    """Raise Conflict if the project's status or level forbids the approved action."""
+    """Raise Conflict if "Do it" was chosen and the project's status or level forbids the action."""
     proposal = escalation.context.get("proposal")
     if decision != DO_IT or not isinstance(proposal, Mapping):
         return
@@ -210,6 +216,7 @@ async def _check_permission(stores: Stores, escalation: Escalation, decision: st
 
 
 def _parse_uuid(id: str) -> str:
+    """Return the escalation id in its canonical form. Raise InvalidRequest if it is not a UUID."""
     try:
         return str(UUID(id))
     except ValueError:
@@ -217,6 +224,7 @@ def _parse_uuid(id: str) -> str:
 
 
 def _format_ending(escalation: Escalation) -> str:
+    """Format how the escalation ended, for the end of an error message; empty if it expired."""
     if escalation.status is EscalationStatus.decided and escalation.decided_at is not None:
         return f": {escalation.user_decision!r} was chosen at {format_time(escalation.decided_at)}"
     if escalation.superseded_by is not None:
@@ -227,6 +235,7 @@ def _format_ending(escalation: Escalation) -> str:
 async def _build_decision_writes(
     stores: Stores, ended: Escalation, by: str, at: datetime
 ) -> list[Write[Any]]:
+    """Build the writes of a decision: escalation, log, event, check of the RAID log, hold of its action."""
     log = await stores.run(patterns.artefact(ended.project_id, ArtefactType.decision_log))
     decisions = [] if log is None else (await load_content(stores, log))["decisions"]
     related, unchanged = await _load_related_items(stores, ended)
@@ -239,10 +248,17 @@ async def _build_decision_writes(
     summary = f"Decided: {format_value(ended.title, 120)}: {format_value(ended.user_decision, 120)}"
     detail = {"escalationId": ended.id, "decisionId": decision.id, "decision": ended.user_decision, "by": by}
     event = build_event_writes(stores, ended.project_id, EventType.escalation_decided, summary, detail, at=at)
-    return [patterns.end_escalation(ended), *log_writes, *unchanged, *event, *hold_approved(stores, ended)]
+    return [
+        patterns.end_escalation(ended),
+        *log_writes,
+        *unchanged,
+        *event,
+        *build_approved_hold(stores, ended),
+    ]
 
 
 def _build_decision(ended: Escalation, id: str, related: Sequence[str], by: str, at: datetime) -> Decision:
+    """Build the entry of the decision log. The rationale is the person's, or the agent's if they agree."""
     chosen = str(ended.user_decision)
     agrees = chosen == ended.agent_recommendation
     return Decision.model_validate(
@@ -268,18 +284,19 @@ def _get_next_decision_id(decisions: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _format_context(context: Mapping[str, Any]) -> str:
-    """Format the context as a text: its summary if it has one."""
+    """Format the context as one line: its summary if it has one, otherwise all its values."""
     if isinstance(context.get("summary"), str):
-        return format_value(context["summary"], CONTEXT_CHARS_MAX)
+        return format_value(context["summary"], MAX_CONTEXT_CHARS)
     text = "; ".join(
         f"{name}: {format_value(value)}" for name, value in context.items() if name != RELATED_KEY
     )
-    return format_value(text, CONTEXT_CHARS_MAX)
+    return format_value(text, MAX_CONTEXT_CHARS)
 
 
 async def _load_related_items(stores: Stores, ended: Escalation) -> tuple[list[str], tuple[Write[Any], ...]]:
-    """Load the RAID items that the escalation names, and the check that the RAID log stays unchanged until
-    the commit.
+    """Return the ids of the RAID items that the escalation names and the RAID log has.
+
+    Also return the check that the RAID log stays unchanged until the commit.
     """
     named = ended.context.get(RELATED_KEY)
     if not isinstance(named, list) or not named:
@@ -303,6 +320,7 @@ async def expire_due(stores: Stores) -> int:
 
 
 async def _expire(stores: Stores, escalation: Escalation, at: datetime) -> bool:
+    """Expire one escalation with its event. Return False if it was decided or superseded meanwhile."""
     summary = f"Expired without a decision: {format_value(escalation.title, 200)}"
     event = build_event_writes(
         stores,

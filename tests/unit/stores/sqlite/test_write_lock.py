@@ -1,4 +1,4 @@
-"""The turn between processes: one holder at a time, fair waiting, and no turn kept by dead processes."""
+"""The write lock between processes: one holder at a time, timeouts, fairness, and dead processes."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def path(tmp_path: Path) -> str:
 
 
 def start_holder(path: str) -> subprocess.Popen[bytes]:
+    """Start a process that holds the lock until its standard input closes."""
     command = [sys.executable, "-c", HOLDER, path]
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
@@ -43,7 +44,7 @@ def start_holder(path: str) -> subprocess.Popen[bytes]:
     return process
 
 
-def test_only_one_holder_has_the_turn(path: str) -> None:
+def test_only_one_holder_has_the_lock(path: str) -> None:
     inside: list[int] = []
 
     def take_turns() -> None:
@@ -65,6 +66,8 @@ def test_only_one_holder_has_the_turn(path: str) -> None:
 
 
 def _collect_failures(action: Callable[[], None], failures: list[BaseException]) -> Callable[[], None]:
+    """Return the action as a thread's target that collects its errors."""
+
     def run() -> None:
         try:
             action()
@@ -83,7 +86,7 @@ def test_long_wait_for_another_process_is_reported(path: str) -> None:
     turn.close()
 
 
-def test_waiter_that_gave_up_neither_keeps_nor_loses_the_turn(path: str) -> None:
+def test_waiter_that_gave_up_does_not_keep_the_lock_and_can_retry(path: str) -> None:
     turn = WriteLock(path, wait_s_max=0.05)
     with start_holder(path) as holder:
         with pytest.raises(StoreBusy), turn:
@@ -98,7 +101,7 @@ def test_waiter_that_gave_up_neither_keeps_nor_loses_the_turn(path: str) -> None
     other.close()
 
 
-def test_a_turn_can_be_closed_while_it_is_waited_for(path: str) -> None:
+def test_a_lock_can_be_closed_while_its_helper_thread_waits(path: str) -> None:
     turn = WriteLock(path, wait_s_max=0.05)
     with start_holder(path) as holder:
         with pytest.raises(StoreBusy), turn:
@@ -111,7 +114,7 @@ def test_a_turn_can_be_closed_while_it_is_waited_for(path: str) -> None:
     other.close()
 
 
-def test_killed_process_releases_its_turn(path: str) -> None:
+def test_killed_process_releases_its_lock(path: str) -> None:
     with start_holder(path) as holder:
         holder.send_signal(signal.SIGKILL)
         turn = WriteLock(path, wait_s_max=30)
@@ -120,7 +123,7 @@ def test_killed_process_releases_its_turn(path: str) -> None:
         turn.close()
 
 
-def test_a_forked_child_does_not_keep_its_dead_parents_turn(path: str) -> None:
+def test_a_forked_child_does_not_keep_its_dead_parents_lock(path: str) -> None:
     script = HOLDER.replace(
         "    print", "    import os, time\n    if os.fork() == 0:\n        time.sleep(60)\n    print"
     )
@@ -160,9 +163,7 @@ def test_no_process_gets_less_than_half_its_fair_share(path: str) -> None:
 
 
 def _measure_shares(path: str) -> list[int]:
-    """Return the shares of processes that write until they have PAIRS together, which takes longer on a slow
-    machine.
-    """
+    """Return how many pairs each of four processes wrote while they wrote `PAIRS` together."""
     shares, enough = [0] * PROCESSES, threading.Event()
 
     def count(place: int, process: subprocess.Popen[bytes]) -> None:
@@ -192,6 +193,7 @@ def _measure_shares(path: str) -> list[int]:
 
 
 def _writer(path: str, first: int) -> subprocess.Popen[bytes]:
+    """Start a process that writes pairs with two threads, numbered from `first`."""
     command = [
         sys.executable,
         "-m",

@@ -81,7 +81,8 @@ def _build_event_changes(facts: Facts) -> dict[str, Any]:
 
 
 def _build_routing_changes(facts: Facts, seen: ConversationState, decision: Decision) -> dict[str, Any]:
-    """Build the changes of a routed event: team, confidence, intent and risks. Empty if nothing was assigned.
+    """Build the changes of a routed event: team, confidence, intent and risks. Empty if nothing was
+    assigned.
     """
     assigned = [each.target for each in decision.actions if each.type in ASSIGNMENT_ACTIONS]
     # An attempt follows the plan of the first attempt, which may have had nothing to do.

@@ -1,4 +1,4 @@
-"""Values as error messages show them."""
+"""`format_value`: attribute values as expression errors show them."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ from holdfast.operations.values import Value
         ({"a": "b"}, "{M:{a={S:b}}}"),
     ],
 )
-def test_each_type_of_value_has_its_form(value: Value, text: str) -> None:
+def test_format_value_formats_each_type(value: Value, text: str) -> None:
     assert format_value(value) == text

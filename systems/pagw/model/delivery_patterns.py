@@ -1,4 +1,4 @@
-"""Access patterns of notifications: clients' subscriptions, and deliveries to clients."""
+"""Access patterns of the SQL rows of clients' subscriptions and of webhook deliveries to clients."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ _TENANT: Final = "acme"
 
 
 def _build_subscription_example() -> tuple[SubscriptionRow]:
+    """Build the example arguments of `create_subscription`."""
     return (
         SubscriptionRow(
             subscription_id="sub-1",
@@ -79,6 +80,7 @@ def subscriptions_of(
     "S46", "Number of a tenant's subscriptions that are not off", rate=PER_OPERATOR_CHANGE, example=(_TENANT,)
 )
 def live_subscriptions(tenant: str) -> SqlOne[Total]:
+    """Count the tenant's subscriptions whose status is not `off`."""
     return pagw.one(
         Total,
         "SELECT count(*) AS count FROM pagw.subscriptions WHERE tenant = %(tenant)s AND status <> 'off'",
@@ -128,6 +130,7 @@ def set_subscription(
 
 @pattern("S45", "Increment the event number of a subscription", rate=PER_NOTICE, example=("sub-1",))
 def count_event(subscription_id: str) -> SqlReturning[SubscriptionRow]:
+    """Increment the subscription's event number and return the row."""
     return pagw.returning(
         SubscriptionRow,
         """UPDATE pagw.subscriptions SET events = events + 1
@@ -137,6 +140,7 @@ def count_event(subscription_id: str) -> SqlReturning[SubscriptionRow]:
 
 
 def _build_delivery_example() -> dict[str, Any]:
+    """Build the example arguments of `create_delivery`."""
     return {
         "delivery_id": f"{_ID}#sub-1",
         "tenant": _TENANT,
@@ -163,6 +167,7 @@ def create_delivery(
     at: datetime,
     told: dict[str, Any] | None = None,
 ) -> SqlChange:
+    """Insert a waiting delivery, unless it exists. `told` is the announced end of the request."""
     return pagw.change(
         """INSERT INTO pagw.deliveries (delivery_id, tenant, pagw_id, subscription_id, target, secret_name,
                event_number,

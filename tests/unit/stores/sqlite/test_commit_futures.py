@@ -1,4 +1,4 @@
-"""Waiting for a write: in threads, in event loops, with a timeout, and after cancellation."""
+"""Commit futures: waiting for a write in threads and event loops, timeouts, and cancelled tasks."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from holdfast.stores.sqlite.commit_futures import complete_all
 from tests.unit.stores.sqlite.pairs import half_a_pair, numbers_in, pair
 
 
-def settle(receipt: CommitFuture[int], value: int | None = None, error: BaseException | None = None) -> None:
+def complete(
+    receipt: CommitFuture[int], value: int | None = None, error: BaseException | None = None
+) -> None:
+    """Set the outcome and publish it."""
     receipt.set_outcome(value, error)
     complete_all([receipt])
 
 
-def test_outcome_is_unknown_until_announced() -> None:
+def test_outcome_is_hidden_until_it_is_published() -> None:
     receipt: CommitFuture[int] = CommitFuture()
     receipt.set_outcome(1, None)
     assert not receipt.done()
@@ -30,13 +33,13 @@ def test_outcome_is_unknown_until_announced() -> None:
     assert receipt.result() == 1
 
 
-def test_many_threads_can_wait_for_one_receipt() -> None:
+def test_many_threads_can_wait_for_one_future() -> None:
     receipt: CommitFuture[int] = CommitFuture()
     results: list[int] = []
     threads = [threading.Thread(target=lambda: results.append(receipt.result(30))) for _ in range(5)]
     for thread in threads:
         thread.start()
-    settle(receipt, 7)
+    complete(receipt, 7)
     for thread in threads:
         thread.join(30)
     assert results == [7] * 5
@@ -69,7 +72,7 @@ def test_many_tasks_await_their_writes_together(file_database: Database) -> None
     assert file_database.committer.commits < 50
 
 
-def test_an_event_loop_is_woken_once_for_all_receipts_of_a_transaction() -> None:
+def test_an_event_loop_is_woken_once_for_all_futures_of_a_transaction() -> None:
     async def wait_for_all() -> int:
         loop = asyncio.get_running_loop()
         wake_ups = 0

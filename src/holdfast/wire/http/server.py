@@ -30,7 +30,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from holdfast.core import limits
 from holdfast.core.errors import SettingsError
 from holdfast.stores.tables.port import Tables
-from holdfast.wire.app import WHOLE_RESPONSE, App, Receive, Scope, Send, create_request_id
+from holdfast.wire.http.app import WHOLE_RESPONSE, App, Receive, Scope, Send, create_request_id
 
 if TYPE_CHECKING:
     from holdfast.stores.tables.embedded import Faults
@@ -50,9 +50,9 @@ class Bounds(msgspec.Struct, frozen=True):
     write_timeout_s: float = limits.REQUEST_BODY_TIMEOUT_S
     keep_alive_s: float = limits.KEEP_ALIVE_TIMEOUT_S
     grace_s: float = limits.SHUTDOWN_GRACE_S
-    max_body_bytes: int = limits.REQUEST_BODY_BYTES_MAX
+    max_body_bytes: int = limits.MAX_REQUEST_BODY_BYTES
     # For all clients together.
-    max_total_body_bytes: int = limits.REQUEST_BODIES_BYTES_MAX
+    max_total_body_bytes: int = limits.MAX_REQUEST_BODIES_BYTES
     # SDKs send about 1 KiB; presigned requests with a session token send a few KiB.
     max_head_bytes: int = 64 * limits.KIB
     max_headers: int = 200
@@ -69,10 +69,11 @@ def serve(
     credentials: Mapping[str, str] | None,
     faults: Faults | None = None,
 ) -> None:
-    """Listen until a signal arrives; print one line when ready. Raise `SettingsError` for an unusable
-    setting.
+    """Listen until a signal arrives; print one line with the address when ready. Raise `SettingsError` for an
+    unusable setting.
 
-    `faults` makes a share of the operations fail as DynamoDB does under load.
+    `data` is the folder of the tables, `memory` keeps them in memory instead. Without `credentials` only a
+    loopback address is allowed. `faults` makes a share of the operations fail as DynamoDB does under load.
     """
     path = _resolve_data_file(data, memory=memory)
     with contextlib.ExitStack() as stack:
@@ -127,6 +128,9 @@ def start_app_server(app: Application, bounds: Bounds) -> Iterator[str]:
 
 
 def _resolve_data_file(data: Path | None, *, memory: bool) -> Path | None:
+    """Return the tables file in the data folder, or None for memory. Raise `SettingsError` for an unusable
+    folder.
+    """
     if memory:
         return None
     if data is None:
@@ -149,6 +153,7 @@ def _resolve_data_file(data: Path | None, *, memory: bool) -> Path | None:
 @contextlib.contextmanager
 def _open_store(path: Path | None, faults: Faults | None = None) -> Iterator[Tables]:
     # Imported when needed: the app can serve any store, and the embedded one is only the default.
+    """Open the embedded tables on a file, or in memory if `path` is None; close them at the end."""
     from holdfast.stores.tables.embedded import open_tables
 
     tables = open_tables(path, faults=faults)
@@ -176,7 +181,9 @@ def _write_line(line: str) -> None:
 
 
 def _listen(host: str, port: int, *, may_be_remote: bool) -> list[socket.socket]:
-    """Return sockets that listen on every address of the host name, on one port."""
+    """Return sockets that listen on every address of the host name, on one port. Raise `SettingsError` if
+    that fails, or if an address is reachable from other machines and `may_be_remote` is False.
+    """
     addresses = _resolve_addresses(host, port)
     if not may_be_remote:
         _check_loopback(host, addresses)
@@ -196,6 +203,7 @@ def _listen(host: str, port: int, *, may_be_remote: bool) -> list[socket.socket]
 
 
 def _check_loopback(host: str, addresses: list[tuple[int, tuple[Any, ...]]]) -> None:
+    """Raise `SettingsError` unless every address is a loopback address."""
     if all(ipaddress.ip_address(address[0].partition("%")[0]).is_loopback for _, address in addresses):
         return
     raise SettingsError(
@@ -206,6 +214,9 @@ def _check_loopback(host: str, addresses: list[tuple[int, tuple[Any, ...]]]) -> 
 
 
 def _resolve_addresses(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
+    """Return the (family, address) pairs of a host name, IPv4 first. Raise `SettingsError` if there are
+    none.
+    """
     if not 0 <= port <= _MAX_PORT:
         raise SettingsError(f"Invalid port {port}: expected 1 to {_MAX_PORT}, or 0 for any free port.")
     try:
@@ -221,6 +232,7 @@ def _resolve_addresses(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]
 
 
 def _bind_socket(family: int, address: tuple[Any, ...]) -> socket.socket:
+    """Return a socket that listens on the address; IPv6 sockets accept IPv6 only."""
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -235,6 +247,7 @@ def _bind_socket(family: int, address: tuple[Any, ...]) -> socket.socket:
 
 
 def _build_listen_error(host: str, port: int, error: OSError) -> SettingsError:
+    """Return an error that explains a failed bind and says how to fix it."""
     if error.errno == errno.EADDRINUSE:
         return SettingsError(
             f"Port {port} on {host} is in use. Stop the process that listens there, or choose another port "
@@ -250,6 +263,7 @@ def _build_listen_error(host: str, port: int, error: OSError) -> SettingsError:
 
 
 def _format_url(listening: socket.socket, host: str) -> str:
+    """Return the URL of a listening socket under this host name."""
     port = listening.getsockname()[1]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -258,6 +272,8 @@ def _format_url(listening: socket.socket, host: str) -> str:
 
 
 class _Config(uvicorn.Config):
+    """uvicorn's configuration for this server: HTTP/1.1 only, no access log, timeouts from `bounds`."""
+
     def __init__(self, app: Application, bounds: Bounds) -> None:
         super().__init__(
             app,
@@ -297,18 +313,21 @@ class _Server(uvicorn.Server):
         self._on_started = on_started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start listening, then call `on_started`."""
         await super().startup(sockets)
         if self._on_started is not None:
             self._on_started()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # uvicorn would raise the signal again after closing, so a clean shutdown would look like a crash.
+        """Finish accepted requests on the first signal; stop at once on the second."""
         self.force_exit = self.should_exit
         self.should_exit = True
 
 
 @contextlib.contextmanager
 def _run_in_thread(server: _Server, sockets: list[socket.socket]) -> Iterator[None]:
+    """Run the server in a thread for the length of the context; raise the thread's error at the end."""
     failures: list[BaseException] = []
 
     def run() -> None:
@@ -350,6 +369,7 @@ class Connection(HttpToolsProtocol):
     _write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the timer for the first request, or refuse the connection if there are too many."""
         super().connection_made(transport)
         self.headers = []
         if len(self.connections) > self.config.bounds.max_connections:
@@ -358,11 +378,13 @@ class Connection(HttpToolsProtocol):
             self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the timers of the connection."""
         self._stop_timer()
         self._cancel_write_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        """Pass bytes to the parser; refuse a head that is too large, and time what is still incomplete."""
         super().data_received(data)
         if self.transport.is_closing():
             return
@@ -381,10 +403,12 @@ class Connection(HttpToolsProtocol):
     # --- parser callbacks -----------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
+        """Note that the head of a request has begun."""
         super().on_message_begin()
         self._expected_part = _HEAD
 
     def on_headers_complete(self) -> None:
+        """Start a request, or refuse one that asks for a protocol upgrade."""
         self._stop_timer()
         if self.parser.should_upgrade():
             # The parser accepts no body after such a head, so there is no request to answer.
@@ -400,18 +424,21 @@ class Connection(HttpToolsProtocol):
         self._head_bytes = 0
 
     def on_message_complete(self) -> None:
+        """Note that the whole request has arrived."""
         self._stop_timer()
         self._expected_part = None
         if not self.transport.is_closing():
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
+        """Resume reading; keep no idle timer if the next request has already begun."""
         super().on_response_complete()
         if self._timer is not None:
             # The next request has begun: the connection is not idle and has its own timer.
             self._unset_keepalive_if_required()
 
     def send_400_response(self, msg: str) -> None:
+        """Refuse bytes that are not HTTP. A response in progress is finished first."""
         if self._is_responding() and self._expected_part is not _BODY:
             # The request before the invalid bytes still gets its response; then the connection closes.
             self.cycle.keep_alive = False
@@ -446,6 +473,7 @@ class Connection(HttpToolsProtocol):
     # --- slow clients ---------------------------------------------------------------------------------------
 
     def pause_writing(self) -> None:
+        """Start the timer after which a client that does not read its response is disconnected."""
         super().pause_writing()
         self._cancel_write_timer()
         self._write_timer = self.loop.call_later(self.config.bounds.write_timeout_s, self.transport.abort)
@@ -455,6 +483,7 @@ class Connection(HttpToolsProtocol):
         super().resume_writing()
 
     def _start_timer(self) -> None:
+        """Start the timeout of the expected head or body, unless one is running."""
         if self._timer is None:
             bounds = self.config.bounds
             timeout_s = bounds.body_timeout_s if self._expected_part is _BODY else bounds.head_timeout_s
@@ -466,6 +495,9 @@ class Connection(HttpToolsProtocol):
             self._timer = None
 
     def _on_timeout(self) -> None:
+        """End a slow client: answer 408 to an incomplete request, or close the connection if it is idle or
+        already being answered. Wait longer if the server is the slow side.
+        """
         self._timer = None
         if self.flow.read_paused or (self._expected_part is not _BODY and self._is_responding()):
             # The server is the slow side: the client cannot continue before it does.
@@ -485,6 +517,7 @@ class Connection(HttpToolsProtocol):
     # --- invalid requests -----------------------------------------------------------------------------------
 
     def _is_responding(self) -> bool:
+        """Return whether a request has not been answered completely yet."""
         return self._has_request and not self.cycle.response_complete
 
     def _has_too_many_headers(self) -> bool:
@@ -492,6 +525,7 @@ class Connection(HttpToolsProtocol):
         return len(self.headers) > self.config.bounds.max_headers
 
     def _refuse(self, status: int, code: str, message: str) -> None:
+        """Send an error response and close the connection; the app sees a disconnect."""
         body = msgspec.json.encode({"__type": f"com.amazon.coral.service#{code}", "message": message})
         self.transport.write(
             b"HTTP/1.1 %d %s\r\nx-amzn-requestid: %s\r\ncontent-type: application/x-amz-json-1.0\r\n"

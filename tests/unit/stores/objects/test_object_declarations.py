@@ -1,6 +1,4 @@
-"""Object keys: built from the record's own time and ids, never from the current time, and safe from
-escapes.
-"""
+"""Declarations of buckets and object keys: keys from a record's own time and ids, and lifecycle rules."""
 
 from __future__ import annotations
 
@@ -21,19 +19,21 @@ TEMPLATE = "replay/{created_at:%Y/%m/%d}/{conversation_id}/{event_id}.json"
 IDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 
 
-def shelf(template: str = TEMPLATE, **options: Any) -> ObjectKind:
+def make_object_kind(template: str = TEMPLATE, **options: Any) -> ObjectKind:
+    """Return a kind of object with this key template, in a bucket with legal holds."""
     return Bucket("archive", legal_holds=True).objects(template, content_type="application/json", **options)
 
 
 def test_key_contains_the_creation_time_and_the_ids() -> None:
-    key = shelf().build_key(created_at=CREATED, conversation_id="c-1", event_id=42)
+    key = make_object_kind().build_key(created_at=CREATED, conversation_id="c-1", event_id=42)
     assert key == "replay/2026/11/15/c-1/42.json"
 
 
-def test_a_key_is_the_same_in_every_time_zone_and_at_every_time_of_reading() -> None:
+def test_a_key_is_the_same_in_every_time_zone() -> None:
     elsewhere = CREATED.astimezone(timezone(timedelta(hours=9)))
     keys = {
-        shelf().build_key(created_at=each, conversation_id="c", event_id="e") for each in (CREATED, elsewhere)
+        make_object_kind().build_key(created_at=each, conversation_id="c", event_id="e")
+        for each in (CREATED, elsewhere)
     }
     assert keys == {"replay/2026/11/15/c/e.json"}
 
@@ -41,12 +41,16 @@ def test_a_key_is_the_same_in_every_time_zone_and_at_every_time_of_reading() -> 
 @pytest.mark.parametrize("created_at", [datetime(2026, 11, 15), "2026-11-15", 1_763_200_000])
 def test_a_time_without_its_zone_is_refused(created_at: Any) -> None:
     with pytest.raises(InvalidRequest, match="time zone"):
-        shelf().build_key(created_at=created_at, conversation_id="c", event_id="e")
+        make_object_kind().build_key(created_at=created_at, conversation_id="c", event_id="e")
 
 
 @given(conversation=IDS, event=IDS)
 def test_id_cannot_escape_its_key_segment(conversation: str, event: str) -> None:
-    steps = shelf().build_key(created_at=CREATED, conversation_id=conversation, event_id=event).split("/")
+    steps = (
+        make_object_kind()
+        .build_key(created_at=CREATED, conversation_id=conversation, event_id=event)
+        .split("/")
+    )
     assert len(steps) == 6
     assert not {"", ".", ".."} & set(steps)
 
@@ -54,7 +58,7 @@ def test_id_cannot_escape_its_key_segment(conversation: str, event: str) -> None
 @given(one=st.tuples(IDS, IDS), other=st.tuples(IDS, IDS))
 def test_two_records_never_share_a_key(one: tuple[str, str], other: tuple[str, str]) -> None:
     keys = {
-        shelf("{conversation_id}/{event_id}").build_key(conversation_id=ids[0], event_id=ids[1])
+        make_object_kind("{conversation_id}/{event_id}").build_key(conversation_id=ids[0], event_id=ids[1])
         for ids in (one, other)
     }
     assert len(keys) == len({one, other})
@@ -64,13 +68,15 @@ def test_two_records_never_share_a_key(one: tuple[str, str], other: tuple[str, s
 def test_two_records_never_share_a_key_with_any_separator(
     one: tuple[str, str], other: tuple[str, str], divider: str
 ) -> None:
-    made = shelf(f"{{service}}{divider}{{event_id}}.json")
+    made = make_object_kind(f"{{service}}{divider}{{event_id}}.json")
     keys = {made.build_key(service=ids[0], event_id=ids[1]) for ids in (one, other)}
     assert len(keys) == len({one, other})
 
 
 def test_creation_time_may_appear_several_times() -> None:
-    trail = shelf("{created_at:%Y%m}/{created_at:%Y%m%d}/{service}/{created_at:%H}/{id}_{uuid}.json")
+    trail = make_object_kind(
+        "{created_at:%Y%m}/{created_at:%Y%m%d}/{service}/{created_at:%H}/{id}_{uuid}.json"
+    )
     key = trail.build_key(created_at=CREATED, service="passparser", id="PAGW-01_X", uuid="6f1a-2b")
     assert key == "202611/20261115/passparser/23/PAGW-01%5FX_6f1a-2b.json"
     assert trail.prefix == ""
@@ -80,27 +86,27 @@ def test_creation_time_may_appear_several_times() -> None:
 @pytest.mark.parametrize("value", ["", True, None, 1.5, CREATED, "\ud800"])
 def test_rejects_an_invalid_id(value: Any) -> None:
     with pytest.raises(InvalidRequest, match="event_id"):
-        shelf().build_key(created_at=CREATED, conversation_id="c", event_id=value)
+        make_object_kind().build_key(created_at=CREATED, conversation_id="c", event_id=value)
 
 
 def test_missing_and_unknown_fields_are_refused_by_name() -> None:
     with pytest.raises(InvalidRequest, match="created_at, event_id"):
-        shelf().build_key(conversation_id="c")
+        make_object_kind().build_key(conversation_id="c")
     with pytest.raises(InvalidRequest, match="event. Expected created_at, conversation_id, event_id"):
-        shelf().get(created_at=CREATED, conversation_id="c", event="e")
+        make_object_kind().get(created_at=CREATED, conversation_id="c", event="e")
 
 
 def test_a_key_that_is_too_long_for_s3_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="1024"):
-        shelf().build_key(created_at=CREATED, conversation_id="c", event_id="ü" * 200)
+        make_object_kind().build_key(created_at=CREATED, conversation_id="c", event_id="ü" * 200)
 
 
 def test_listing_uses_the_first_fields_as_prefix() -> None:
-    assert shelf().build_prefix() == "replay/"
-    assert shelf().build_prefix(created_at=CREATED) == "replay/2026/11/15/"
-    assert shelf().build_prefix(created_at=CREATED, conversation_id="c") == "replay/2026/11/15/c/"
+    assert make_object_kind().build_prefix() == "replay/"
+    assert make_object_kind().build_prefix(created_at=CREATED) == "replay/2026/11/15/"
+    assert make_object_kind().build_prefix(created_at=CREATED, conversation_id="c") == "replay/2026/11/15/c/"
     with pytest.raises(InvalidRequest, match="event_id requires created_at, conversation_id"):
-        shelf().list_objects(event_id="e")
+        make_object_kind().list_objects(event_id="e")
 
 
 @pytest.mark.parametrize(
@@ -128,11 +134,11 @@ def test_listing_uses_the_first_fields_as_prefix() -> None:
 )
 def test_rejects_an_ambiguous_template(template: str) -> None:
     with pytest.raises(DeclarationError):
-        shelf(template)
+        make_object_kind(template)
 
 
 def test_the_field_of_the_creation_time_may_have_another_name() -> None:
-    made = shelf("a/{sent_at:%Y}/{id}", created_field="sent_at")
+    made = make_object_kind("a/{sent_at:%Y}/{id}", created_field="sent_at")
     assert made.build_key(sent_at=CREATED, id="x") == "a/2026/x"
 
 
@@ -152,7 +158,7 @@ def test_lifetime_becomes_a_lifecycle_rule_for_the_key_prefix() -> None:
     )
 
 
-def test_shelves_of_one_lifetime_that_begin_with_the_time_have_one_rule() -> None:
+def test_kinds_of_one_lifetime_whose_keys_begin_with_the_time_share_a_rule() -> None:
     bucket = Bucket("requests", legal_holds=True)
     for name in ("original", "parsed"):
         bucket.objects(
@@ -163,6 +169,7 @@ def test_shelves_of_one_lifetime_that_begin_with_the_time_have_one_rule() -> Non
 
 
 def _name_by_region(environment: str) -> str:
+    """Return the bucket's name in this environment."""
     return f"acme-{environment}-phi-useast{1 if environment in ('preprod', 'prod') else 2}"
 
 
@@ -186,7 +193,7 @@ def test_rejects_a_bucket_name_that_s3_refuses() -> None:
 
 
 @pytest.mark.parametrize("other", ["replay/{id}", "replay/kept/{id}", "{id}"])
-def test_shelves_that_may_share_a_key_must_share_a_lifetime(other: str) -> None:
+def test_kinds_that_may_share_a_key_must_share_a_lifetime(other: str) -> None:
     bucket = Bucket("archive")
     bucket.objects(TEMPLATE, content_type="application/json", lifetime_days=30)
     with pytest.raises(DeclarationError, match="same lifetime"):
@@ -206,7 +213,7 @@ def test_rejects_an_environment_that_s3_refuses(environment: str) -> None:
         Bucket("archive").physical_name(environment)
 
 
-def test_a_key_of_kms_needs_its_encryption() -> None:
+def test_rejects_a_kms_key_without_kms_and_an_unknown_encryption() -> None:
     with pytest.raises(DeclarationError, match="kms"):
         Bucket("archive", kms_key="alias/x")
     with pytest.raises(DeclarationError, match="encryption"):
@@ -221,7 +228,7 @@ def test_legal_hold_needs_a_bucket_with_holds() -> None:
 
 def test_rejects_a_lifetime_of_zero_days() -> None:
     with pytest.raises(DeclarationError, match="1 or more"):
-        shelf(lifetime_days=0)
+        make_object_kind(lifetime_days=0)
 
 
 # --- patterns -----------------------------------------------------------------------------------------------
@@ -240,6 +247,7 @@ def test_pattern_puts_once_and_finds_its_object() -> None:
 
 
 async def _keep_note() -> None:
+    """Put, get, adopt, list and delete a note by its patterns, in memory."""
     async with open_memory_stores() as stores:
         await stores.engines.get("objects").run(CreateBucket(archive.definition("")))
         operation = keep("n-1", b"private")

@@ -1,4 +1,4 @@
-"""Paths that were not parsed are checked like parsed ones."""
+"""`check_no_overlap`: overlapping paths of nodes that were not parsed are refused like parsed ones."""
 
 from __future__ import annotations
 

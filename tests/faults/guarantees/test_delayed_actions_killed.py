@@ -1,6 +1,8 @@
-"""Executors are killed at random requests, and by the service between effect and response, while a person
-approves, edits and cancels: a cancelled letter is never sent, every other exactly once, as last edited and
-not before its time.
+"""Executors of delayed actions are killed at random: each letter is sent once, a cancelled one never.
+
+Executors are killed at random requests, and by the service between effect and response, while a person
+approves, edits and cancels. Every letter that is not cancelled is sent exactly once, as last edited and not
+before its time.
 
 The service is an HTTP server with a ledger. Half of the letters it sends on every request; for the others it
 knows the keys. Some calls fail after the letter was sent: with an error, a closed connection, or the death of
@@ -32,13 +34,13 @@ from tests.faults.killed_processes import Process, fail_after_effect, run_until_
 from tests.unit.guarantees.delayed_actions.delayed_letters import letters, make_letter
 from tests.unit.guarantees.idempotency.once_records import counters, read_counter
 
-from .hold_queue_process import queue
+from .delayed_action_process import queue
 
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
 LETTERS = 400 if SOAK else 40
 KILLS = 50 if SOAK else 5
 EXECUTORS = 3
-HOLD_S_MAX = 4.0
+MAX_HOLD_S = 4.0
 REVIEW_PAUSE_S = 0.02
 REFUSED_SHARE = 0.1
 FAILING_SHARE = 0.15
@@ -46,6 +48,8 @@ FAILING_SHARE = 0.15
 
 @dataclass(frozen=True)
 class SentLetter:
+    """A letter in the ledger, with the time it was sent."""
+
     id: str
     text: str
     at: float
@@ -61,6 +65,7 @@ class FakeService:
         self._random, self._turn = random, threading.Lock()
 
     def handle_post(self, body: dict[str, str], worker: int) -> tuple[int, Any] | None:
+        """Send the letter, unless its key is known; refuse some requests, and fail after some effects."""
         with self._turn:
             if self._random.random() < REFUSED_SHARE:
                 return 429, {}
@@ -72,11 +77,13 @@ class FakeService:
             return 200, self._answers[body["key"]]
 
     def handle_get(self, key: str) -> tuple[int, Any]:
+        """Return the outcome for a key, or 404."""
         with self._turn:
             return (200, self._answers[key]) if key in self._answers else (404, {})
 
 
 def accepts_key(id: str) -> bool:
+    """Return True if the service sends a letter with this id only once for each key."""
     return int(id.removeprefix("l-")) % 2 == 1
 
 
@@ -97,12 +104,13 @@ def test_killed_executors_send_each_letter_once_and_no_cancelled_one(tmp_path: P
 
 
 async def hold_letters(path: Path, random: Random) -> None:
+    """Create the tables and delay every letter by a random time."""
     with open_tables(path) as tables:
         stores = Stores(tables)
         await create_tables(stores, [letters, counters])
         for number in range(LETTERS):
             await stores.run(
-                queue.delay(stores, make_letter(f"l-{number}"), for_s=random.uniform(0, HOLD_S_MAX))
+                queue.delay(stores, make_letter(f"l-{number}"), for_s=random.uniform(0, MAX_HOLD_S))
             )
 
 
@@ -129,6 +137,7 @@ def review(path: Path, random: Random) -> Iterator[Tally[str]]:
 
 
 async def decide(stores: Stores, id: str, random: Random) -> str:
+    """Approve, edit or cancel the letter at random; return the decision, or "too late" on a conflict."""
     how = random.choice(["approve", "approve", "edit", "edit", "edit", "cancel"])
     seen = await stores.run(queue.patterns.one(make_letter(id)))
     assert seen is not None
@@ -149,13 +158,14 @@ def run_executors(path: Path, url: str, random: Random) -> int:
 
     def start_executor(lives: int) -> Process:
         return start_process(
-            "tests.faults.guarantees.hold_queue_process", path, url, random.randrange(2**32), lives
+            "tests.faults.guarantees.delayed_action_process", path, url, random.randrange(2**32), lives
         )
 
     return run_until_done(start_executor, random, several=EXECUTORS, kills_max=KILLS)
 
 
 async def check_letters(path: Path, service: FakeService, reviews: Tally[str]) -> None:
+    """Check status, ledger, text, time and result of every letter."""
     cancelled = 0
     with open_tables(path) as tables:
         stores = Stores(tables)

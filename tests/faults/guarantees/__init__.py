@@ -1,0 +1,1 @@
+"""Guarantees whose processes are killed: each promise holds afterwards."""
