@@ -81,6 +81,7 @@ $(VENV)/.runtime-ready: $(VENV)/.python locks/runtime.txt pyproject.toml Makefil
 	@# With two roots an editable install is a hook in the import system, which no type checker follows: name the roots.
 	@printf '%s\n' '$(CURDIR)/src' '$(CURDIR)/systems' > "$$($(SITE_PACKAGES))/holdfast-source.pth"
 	@touch $@
+	@echo 'Ready: $(BIN)/holdfast --help'
 
 $(VENV)/.dev-ready: $(VENV)/.runtime-ready locks/dev.txt
 	@echo 'Installing the packages of locks/dev.txt'

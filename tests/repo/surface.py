@@ -21,7 +21,8 @@ from tests.repo import data_lists, folder_lists, operator_lists, web_lists
 GOLDEN: Final = Path(__file__).parent / "golden"
 MAX_LINES_SHOWN: Final = 40
 HOW_TO_ACCEPT: Final = (
-    "If this is on purpose, run `python -m tests.repo.surface --write` and add a line to CHANGELOG.md."
+    "If this is on purpose, run `.venv/bin/python -m tests.repo.surface --write` "
+    "and add a line to CHANGELOG.md."
 )
 
 LISTS: Final[dict[str, Callable[[], Iterable[str]]]] = {
@@ -66,14 +67,19 @@ def read_golden(name: str) -> list[str]:
     return lines
 
 
-def write_golden() -> None:
-    """Write every list to its file, and delete the files of lists that are gone."""
+def write_golden() -> list[str]:
+    """Write every list to its file, delete the files of lists that are gone, and return the changed lists."""
+    changed = []
     for file in GOLDEN.glob("*.json"):
         if file.stem not in LISTS:
             file.unlink()
     for name in LISTS:
-        text = json.dumps(collect(name), indent=0, ensure_ascii=False)
-        _find_file(name).write_text(f"{text}\n", encoding="utf-8")
+        text = f"{json.dumps(collect(name), indent=0, ensure_ascii=False)}\n"
+        file = _find_file(name)
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.write_text(text, encoding="utf-8")
+            changed.append(name)
+    return changed
 
 
 def describe_difference(name: str) -> str | None:
@@ -105,7 +111,8 @@ def _find_file(name: str) -> Path:
 def main(arguments: list[str]) -> int:
     """Write the lists, or print the differences and return 1 if there are any."""
     if arguments == ["--write"]:
-        write_golden()
+        changed = write_golden()
+        sys.stdout.write(f"Changed lists: {', '.join(changed) or 'none'}\n")
         return 0
     differences = [text for name in LISTS if (text := describe_difference(name))]
     sys.stdout.writelines(f"{text}\n\n" for text in differences)

@@ -110,8 +110,8 @@ class DemoProcesses:
             if request is None or request.completed_at is None:
                 return None
             found = await load_trail(self.stores, tenant, pagw_id)
-            told = all(each.status != "waiting" for each in found.deliveries)
-            return found if told and not found.unsent and found.archived == len(found.audit) else None
+            is_delivered = all(each.status != "waiting" for each in found.deliveries)
+            return found if is_delivered and not found.unsent and found.archived == len(found.audit) else None
 
         found: RequestTrail = await wait_until(ended, f"the end of {pagw_id}")
         return found

@@ -328,6 +328,7 @@ async def _show_unsent(story: Story) -> None:
         )
         async with demo.run_workers(PUBLISHER):
             found = await demo.wait_until_ended(TENANT, pagw_id)
+            await _wait_until_archived(story)
     _expect((found.request.status, found.unsent), ("COMPLETED", 0))
     console.print("Another publisher starts, finds the messages and sends them in order. Nothing was lost.")
     _show_trail(story, found)
@@ -402,6 +403,19 @@ async def _submit(story: Story, name: str, bundle: Mapping[str, Any]) -> tuple[d
     pagw_id = answer.headers["x-pagw-id"]
     story.requests[name] = (pagw_id, bundle)
     return _get_claim_response(answer), await story.demo.wait_until_ended(TENANT, pagw_id)
+
+
+async def _wait_until_archived(story: Story) -> None:
+    """Wait until the audit of every request of this run is sent and archived."""
+    demo = story.demo
+
+    async def is_archived() -> bool:
+        requests = await demo.stores.run(patterns.requests_of(TENANT, limit=1000))
+        own = [each for each in requests if f":{story.name}-" in each.metadata.get("idempotencyKey", "")]
+        trails = [await demo.load_trail(TENANT, each.pagw_id) for each in own]
+        return all(not each.unsent and each.archived == len(each.audit) for each in trails)
+
+    await wait_until(is_archived, "the audit archive")
 
 
 async def _submit_native(story: Story, name: str) -> str:

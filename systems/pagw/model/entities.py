@@ -314,6 +314,8 @@ class DeliveryMessage(BaseModel):
 
 # With pauses up to five minutes, a payer may be down for about two hours. Then an operator decides.
 MAX_RECEIVES: Final = 30
+# A webhook is tried this often, with growing pauses; then its delivery is given up.
+MAX_DELIVERY_ATTEMPTS: Final = 12
 VISIBILITY_S: Final = 30
 
 
@@ -361,7 +363,7 @@ notifications = Queue(
     group=lambda message: message.delivery_id,
     deduplication=lambda message: message.delivery_id,
     visibility_s=VISIBILITY_S,
-    max_receives=12,
+    max_receives=MAX_DELIVERY_ATTEMPTS,
     purpose="Webhooks to clients, retried until accepted or given up",
 )
 audit_events = Queue(

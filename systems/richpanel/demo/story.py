@@ -253,7 +253,7 @@ async def _show_explanation(stage: DemoProcesses, console: Any) -> None:
     console.rule("Why was this routed here?")
     asked = stage.list_messages("t-ask")[2]
     event = build_event_key("t-ask", asked.id, received_at=datetime.fromtimestamp(stage.clock.now(), UTC)).key
-    console.print(f"[dim]holdfast why richpanel {event}[/]")
+    console.print(f"[dim]In a running system: holdfast why richpanel {event}[/]")
     found = await explain.explain_routing(stage.stores.for_component("api"), event)
     _expect(len(found.lines), 3)
     for line in found.lines:

@@ -53,7 +53,7 @@ async def _show_queries(stores: Stores, console: Any) -> None:
         + " → ".join(f"flight {leg.flight_id} ({leg.status.value})" for leg in route)
         + "."
     )
-    console.print(f"Work order WO-10193 has {len(staff)} staff.")
+    console.print(f"Work order WO-10193 has {len(staff)} staff over all shifts.")
     console.print(
         f"[dim]{_format_cost(meter.items_read, meter.units.read)} by patterns {', '.join(meter.patterns)}.[/]"
     )
@@ -98,7 +98,7 @@ def _show_ground_impact(report: Report, console: Any) -> None:
     """Print the cargo, the open work orders and the aircraft's next flights."""
     cargo = report.cargo
     console.print(
-        f"{cargo.count} lots of cargo, {cargo.weight_kg:,.0f} kg: "
+        f"{cargo.count} lots of cargo, {cargo.weight_kg:,.0f} kg; by handling code (a lot may have several): "
         f"{_format_counts(cargo.by_special_handling)}."
     )
     for order in report.maintenance.open:
@@ -106,7 +106,7 @@ def _show_ground_impact(report: Report, console: Any) -> None:
         status = order.status.lower().replace("_", " ")
         console.print(
             f"Work order {order.workorder_id} ({order.task}) is {status}{due}: "
-            f"{order.staff_on_shift} of {order.staff_required} staff are on shift."
+            f"{order.staff_on_shift} of the {order.staff_required} required staff are on shift."
         )
     for each in report.rotation.flights:
         late = f"leaves {each.late_minutes} minutes late" if each.late_minutes else "can leave on time"

@@ -236,11 +236,16 @@ class Clients:
             await asyncio.sleep(RETRY_S)
 
     def _check_retryable(self, answer: httpx2.Response | None) -> None:
-        """Check that the failure is retryable: no answer, a copy in progress, or a server error."""
+        """Check that the failure is retryable: no answer, a server error, a copy in progress, or a conflict.
+
+        A copy in progress says when to retry. A conflict arises if the call was slower than its lease.
+        """
         if answer is None or answer.status_code >= 500:
             return
         assert answer.status_code == 409, (answer.status_code, answer.text)
-        assert int(answer.headers["retry-after"]) >= 0
+        (issue,) = answer.json()["issue"]
+        if issue["code"] != "conflict":
+            assert issue["code"] == "duplicate" and int(answer.headers["retry-after"]) >= 0, answer.text
 
     async def _request(self, request: ClientRequest, body: bytes) -> httpx2.Response | None:
         """Submit the request with this body. Return the response, or None without one."""

