@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -65,36 +65,49 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-# To add a command, write its module, register it here and describe it in docs/reference/commands.md.
-app.command("backup")(backup.backup)
-app.command("bench")(bench.bench)
-app.command("check")(check.check)
-app.command("cost")(cost.cost)
-app.command("demo")(demo.demo)
-app.command("docs")(docs.docs)
-app.command("doctor")(doctor.doctor)
-app.command("erase")(erase.erase)
-app.command("export")(export_table.export_table)
-app.command("flows")(flows.flows)
-app.command("iac")(iac.iac)
-app.command("iam")(iam.iam)
-app.command("import")(import_table.import_table)
-app.command("indexes")(indexes.indexes)
-app.command("mcp")(mcp.mcp)
-app.command("migrate")(migrate.migrate)
-app.command("outbox")(outbox.outbox)
-app.command("patterns")(patterns.patterns)
-app.command("queues")(queues.queues)
-app.command("restore")(restore.restore)
-app.command("retention")(retention.retention)
-app.command("run")(run.run)
-app.command("sample")(sample.sample)
-app.command("scan")(scan.scan)
-app.command("serve")(serve.serve)
-app.command("systems")(systems.systems)
-app.command("tables")(tables.tables)
-app.command("up")(up.up)
-app.command("why")(why.why)
+# To add a command, write its module, register it in its group and describe it in docs/reference/commands.md.
+GROUPS: Final[Mapping[str, Mapping[str, Callable[..., None]]]] = {
+    "Design": {
+        "systems": systems.systems,
+        "tables": tables.tables,
+        "patterns": patterns.patterns,
+        "check": check.check,
+        "cost": cost.cost,
+        "docs": docs.docs,
+        "iac": iac.iac,
+        "iam": iam.iam,
+    },
+    "Run": {
+        "demo": demo.demo,
+        "sample": sample.sample,
+        "up": up.up,
+        "run": run.run,
+        "serve": serve.serve,
+        "mcp": mcp.mcp,
+    },
+    "Data": {
+        "import": import_table.import_table,
+        "export": export_table.export_table,
+        "indexes": indexes.indexes,
+        "migrate": migrate.migrate,
+        "backup": backup.backup,
+        "restore": restore.restore,
+        "scan": scan.scan,
+        "retention": retention.retention,
+        "erase": erase.erase,
+    },
+    "Operate": {
+        "doctor": doctor.doctor,
+        "queues": queues.queues,
+        "outbox": outbox.outbox,
+        "flows": flows.flows,
+        "why": why.why,
+        "bench": bench.bench,
+    },
+}
+for group, commands in GROUPS.items():
+    for name, command in commands.items():
+        app.command(name, rich_help_panel=group)(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -87,3 +87,17 @@ def test_python_dash_m_runs_the_same_command() -> None:
     )
 
     assert done.stdout == f"holdfast {__version__}\n"
+
+
+def test_help_lists_the_commands_in_groups(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+
+    words = [line.strip(" │╭─╮").split(" ")[0] for line in capsys.readouterr().out.splitlines()]
+    listed = [word for word in words if word]
+    for group, commands in cli.GROUPS.items():
+        start = listed.index(group) + 1
+        assert listed[start : start + len(commands)] == list(commands)
