@@ -104,8 +104,7 @@ class TripCortexSettings:
         if not values["bedrock"].startswith(("bedrock://", "bedrock+http://", "bedrock+https://")):
             raise SettingsError(
                 f"Invalid {get_variable_name('bedrock')}={values['bedrock']!r}: expected bedrock://REGION, "
-                "such as "
-                "bedrock://us-east-1, or bedrock+https:// and an endpoint."
+                "such as bedrock://us-east-1, or bedrock+https:// and an endpoint."
             )
         for name in ADDRESSES:
             if values[name]:

@@ -127,11 +127,9 @@ def test_invalid_table_name_is_reported_with_the_whole_request(raw: Raw) -> None
     text = (
         '2 validation errors detected: Value \'{"bad!":{"Keys":[{"pk":{"S":"a"}}]}}\' at \'requestItems\' failed '  # noqa: E501
         "to satisfy constraint: Map keys must satisfy constraint: [Member must have length less than or "
-        "equal to "
-        "255, Member must have length greater than or equal to 3, Member must satisfy regular expression "
-        "pattern: "
-        "[a-zA-Z0-9_.-]+]; Value 'SOME' at 'returnConsumedCapacity' failed to satisfy constraint: "
-        "Member must satisfy enum value set: [INDEXES, TOTAL, NONE]"
+        "equal to 255, Member must have length greater than or equal to 3, Member must satisfy regular "
+        "expression pattern: [a-zA-Z0-9_.-]+]; Value 'SOME' at 'returnConsumedCapacity' failed to satisfy "
+        "constraint: Member must satisfy enum value set: [INDEXES, TOTAL, NONE]"
     )
     assert raw.refusal("BatchGetItem", body) == ("ValidationException", text)
 
@@ -210,8 +208,7 @@ def test_rejects_an_invalid_request_before_looking_up_tables(
             "an empty key value": (
                 [{"pk": {"S": ""}}],
                 "One or more parameter values are not valid. The AttributeValue for a key attribute cannot "
-                "contain "
-                "an empty string value. Key: pk",
+                "contain an empty string value. Key: pk",
             ),
         }
     ),

@@ -145,8 +145,7 @@ def test_rejects_0_or_more_than_25_requests_of_one_table(raw: Raw, count: int) -
     assert code == "ValidationException"
     ending = (
         "' at 'requestItems' failed to satisfy constraint: Map value must satisfy constraint: [Member must "
-        "have "
-        "length less than or equal to 25, Member must have length greater than or equal to 1]"
+        "have length less than or equal to 25, Member must have length greater than or equal to 1]"
     )
     assert re.match(r"1 validation error detected: Value '\{abc=\[", str(text))
     assert str(text).endswith(ending)

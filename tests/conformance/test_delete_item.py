@@ -154,8 +154,7 @@ def test_reports_a_missing_table_before_checking_the_key(raw: Raw) -> None:
             "an empty key value": (
                 {"pk": {"S": ""}},
                 "One or more parameter values are not valid. The AttributeValue for a key attribute cannot "
-                "contain "
-                "an empty string value. Key: pk",
+                "contain an empty string value. Key: pk",
             ),
             "a key too long": (
                 {"pk": {"S": "a" * 2049}},

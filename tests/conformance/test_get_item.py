@@ -146,8 +146,7 @@ def test_constraints_of_members_are_reported_together(
             "one attribute as a map and a list": (
                 {"ProjectionExpression": "a.b, a[0]"},
                 "Invalid ProjectionExpression: Two document paths conflict with each other; must remove or "
-                "rewrite "
-                "one of these paths; path one: [a, b], path two: [a, [0]]",
+                "rewrite one of these paths; path one: [a, b], path two: [a, [0]]",
             ),
         }
     ),

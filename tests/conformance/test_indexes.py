@@ -286,8 +286,7 @@ def test_an_empty_key_is_refused_at_the_write(raw: Raw, small: str) -> None:
     body = {"TableName": small, "Item": {"pk": {"S": "p"}, "kind": {"S": ""}}}
     text = (
         "One or more parameter values are not valid. A value specified for a secondary index key is not "
-        "supported. "
-        "The AttributeValue for a key attribute cannot contain an empty string value. "
+        "supported. The AttributeValue for a key attribute cannot contain an empty string value. "
         "IndexName: global_some, IndexKey: kind"
     )
     assert raw.refusal("PutItem", body) == ("ValidationException", text)

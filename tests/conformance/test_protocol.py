@@ -434,7 +434,7 @@ def test_boto3_sees_the_error_by_its_name(dynamodb: Any) -> None:
 def test_unimplemented_operation_says_so(raw: Raw) -> None:
     if os.environ.get("HOLDFAST_CONFORMANCE_ENDPOINT"):
         pytest.skip(
-            "HOLDFAST_CONFORMANCE_ENDPOINT names another endpoint, which may serve it: the sentence is ours"
+            "HOLDFAST_CONFORMANCE_ENDPOINT names another endpoint, which may implement this operation"
         )
     status, answer = raw.call("ExecuteStatement", {"Statement": "SELECT * FROM t"})
     assert (status, answer["__type"]) == (400, FRAMEWORK_ERROR + "UnknownOperationException")

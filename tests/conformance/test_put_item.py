@@ -197,14 +197,12 @@ def test_only_all_old_and_none_may_be_returned_when_a_condition_fails(raw: Raw, 
             "a name not defined": (
                 {"ConditionExpression": "attribute_exists(#a)"},
                 "Invalid ConditionExpression: An expression attribute name used in the document path is not "
-                "defined; "
-                "attribute name: #a",
+                "defined; attribute name: #a",
             ),
             "a value not defined": (
                 {"ConditionExpression": "a = :a"},
                 "Invalid ConditionExpression: An expression attribute value used in expression is not "
-                "defined; "
-                "attribute value: :a",
+                "defined; attribute value: :a",
             ),
             "a reserved word": (
                 {"ConditionExpression": "attribute_exists(abort)"},

@@ -26,8 +26,8 @@ from .protocol import (
 Body = dict[str, Any]
 
 SELECT_ENUM = (
-    "Member must satisfy enum value set: "
-    "[SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES]"
+    "Member must satisfy enum value set: [SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES, "
+    "ALL_PROJECTED_ATTRIBUTES]"
 )
 MIXED = "Can not use both expression and non-expression parameters in the same request: "
 SCALARS = "Key attributes must be scalars; list random access '[]' and map lookup '.' are not allowed: "
@@ -189,8 +189,7 @@ def test_a_limit_is_at_least_one(raw: Raw, limit: int) -> None:
             "a filter with a name not given": (
                 KEY_CONDITION | {"FilterExpression": "#x = :p"},
                 "Invalid FilterExpression: An expression attribute name used in the document path is not "
-                "defined; "
-                "attribute name: #x",
+                "defined; attribute name: #x",
             ),
         }
     ),

@@ -22,8 +22,8 @@ from .protocol import (
 Body = dict[str, Any]
 
 SELECT_ENUM = (
-    "Member must satisfy enum value set: "
-    "[SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES]"
+    "Member must satisfy enum value set: [SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES, "
+    "ALL_PROJECTED_ATTRIBUTES]"
 )
 MIXED = "Can not use both expression and non-expression parameters in the same request: "
 SCALARS = "Key attributes must be scalars; list random access '[]' and map lookup '.' are not allowed: "

@@ -661,7 +661,7 @@ def expire_now(dynamodb: Any) -> Callable[[str], None]:
     """
     if os.environ.get(ENDPOINT_VARIABLE):
         pytest.skip(
-            "HOLDFAST_CONFORMANCE_ENDPOINT names another endpoint, which may take days to remove what ended"
+            "HOLDFAST_CONFORMANCE_ENDPOINT names another endpoint, which may keep expired items for days"
         )
 
     def wait(table: str) -> None:

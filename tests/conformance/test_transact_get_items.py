@@ -129,8 +129,7 @@ def test_more_than_100_gets_are_refused(raw: Raw) -> None:
             "an empty key value": (
                 {"Key": key("")},
                 "One or more parameter values are not valid. The AttributeValue for a key attribute cannot "
-                "contain "
-                "an empty string value. Key: pk",
+                "contain an empty string value. Key: pk",
             ),
         }
     ),

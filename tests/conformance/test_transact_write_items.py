@@ -267,14 +267,12 @@ def test_return_values_on_failure_is_checked_for_the_whole_request(raw: Raw, val
             "a name not defined": (
                 put(TABLE, key("a"), ConditionExpression="attribute_exists(#x)"),
                 "Invalid ConditionExpression: An expression attribute name used in the document path is not "
-                "defined; "
-                "attribute name: #x",
+                "defined; attribute name: #x",
             ),
             "a value not defined": (
                 delete(TABLE, key("a"), ConditionExpression="a = :x"),
                 "Invalid ConditionExpression: An expression attribute value used in expression is not "
-                "defined; "
-                "attribute value: :x",
+                "defined; attribute value: :x",
             ),
             "a name not used": (
                 put(TABLE, key("a"), ConditionExpression=PRESENT, ExpressionAttributeNames={"#x": "x"}),

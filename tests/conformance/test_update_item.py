@@ -124,9 +124,8 @@ def operand_type(operator: str, kind: str) -> str:
                     "ConditionExpression": "",
                 },
                 "Can not use both expression and non-expression parameters in the same request: "
-                "Non-expression "
-                "parameters: {AttributeUpdates, Expected} Expression parameters: {UpdateExpression, "
-                "ConditionExpression}",
+                "Non-expression parameters: {AttributeUpdates, Expected} Expression parameters: "
+                "{UpdateExpression, ConditionExpression}",
             ),
             "names without an expression": (
                 {"ExpressionAttributeNames": {}, "ExpressionAttributeValues": {}},
@@ -152,8 +151,7 @@ def operand_type(operator: str, kind: str) -> str:
             "a value of an empty set": (
                 {"UpdateExpression": "SET a = :a", "ExpressionAttributeValues": {":a": {"SS": []}}},
                 "ExpressionAttributeValues contains invalid value: One or more parameter values were "
-                "invalid: "
-                "An string set  may not be empty for key :a",
+                "invalid: An string set  may not be empty for key :a",
             ),
             "a value that is no number": (
                 {"UpdateExpression": "SET a = :a", "ExpressionAttributeValues": {":a": {"N": "x"}}},
@@ -175,8 +173,7 @@ def operand_type(operator: str, kind: str) -> str:
             "a name not defined": (
                 {"UpdateExpression": "REMOVE #a"},
                 "Invalid UpdateExpression: An expression attribute name used in the document path is not "
-                "defined; "
-                "attribute name: #a",
+                "defined; attribute name: #a",
             ),
             "a value not defined": (
                 {"UpdateExpression": "SET a = :a"},

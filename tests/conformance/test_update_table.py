@@ -239,8 +239,7 @@ def on_demand(make_shared_table: MakeTable) -> str:
 def test_rejects_unchanged_throughput(raw: Raw, provisioned: str) -> None:
     text = (
         "The provisioned throughput for the table will not change. The requested value equals the current "
-        "value. "
-        "Current ReadCapacityUnits provisioned for the table: 5. Requested ReadCapacityUnits: 5. "
+        "value. Current ReadCapacityUnits provisioned for the table: 5. Requested ReadCapacityUnits: 5. "
         "Current WriteCapacityUnits provisioned for the table: 5. Requested WriteCapacityUnits: 5. "
         "Refer to the Amazon DynamoDB Developer Guide for current limits and how to request higher limits."
     )
@@ -255,8 +254,7 @@ def test_blocks_excessive_throughput_for_existing_and_missing_indexes(
     update = {"Update": {"IndexName": name, "ProvisionedThroughput": units(1, 10**12 + 1)}}
     text = (
         "This operation cannot be performed with given input values. Please contact DynamoDB service team "
-        "for "
-        "more info: Action Blocked: IndexUpdate"
+        "for more info: Action Blocked: IndexUpdate"
     )
     body = {"TableName": provisioned, "GlobalSecondaryIndexUpdates": [update]}
     assert raw.refusal("UpdateTable", body) == ("ValidationException", text)

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-NOT_ISOLATED = (
-    "needs transactions that are isolated: in moto, one that fails takes back what others wrote meanwhile"
-)
+NOT_ISOLATED = "needs isolated transactions: in moto, a failed transaction undoes concurrent writes"
 
-NOT_ATOMIC = "needs updates of one item that are atomic: in moto, of two at once one is lost"
+NOT_ATOMIC = "needs atomic updates: moto loses one of two concurrent updates of an item"
 
 
 @contextmanager

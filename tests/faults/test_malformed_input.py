@@ -172,12 +172,10 @@ def test_wrong_types_never_cause_a_server_error(send: Send, tables: EmbeddedTabl
 MEMBERS = (
     "TableName Key Item RequestItems TransactItems KeyConditionExpression FilterExpression UpdateExpression "
     "ConditionExpression ProjectionExpression ExpressionAttributeNames ExpressionAttributeValues Limit "
-    "Select "
-    "ExclusiveStartKey IndexName ReturnValues ReturnConsumedCapacity Segment TotalSegments StreamArn "
-    "ShardIterator "
-    "ShardId BackupArn BackupName AttributeDefinitions KeySchema BillingMode GlobalSecondaryIndexUpdates "
-    "TimeToLiveSpecification SourceTableName TargetTableName RestoreDateTime S N B SS NS BS L M NULL BOOL pk "
-    "sk"
+    "Select ExclusiveStartKey IndexName ReturnValues ReturnConsumedCapacity Segment TotalSegments StreamArn "
+    "ShardIterator ShardId BackupArn BackupName AttributeDefinitions KeySchema BillingMode "
+    "GlobalSecondaryIndexUpdates TimeToLiveSpecification SourceTableName TargetTableName RestoreDateTime S "
+    "N B SS NS BS L M NULL BOOL pk sk"
 ).split()
 
 

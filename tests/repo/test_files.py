@@ -112,7 +112,7 @@ def _list_versioned_files() -> list[Path]:
     """List the files in version control, and new files that are not ignored."""
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
-        pytest.skip("not a git checkout, so nothing says which files belong to the project")
+        pytest.skip("needs a git checkout: git lists the files of the project")
     listed = subprocess.run(
         [git, "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT,

@@ -61,9 +61,7 @@ def require_sdk(feature: str) -> None:
     if importlib.util.find_spec("botocore") is None:
         raise SettingsError(
             f"{feature} needs boto3, which this installation does not have: pip install '.[aws]' in the "
-            "clone "
-            "of "
-            "Holdfast, or make setup"
+            "clone of Holdfast, or make setup"
         )
 
 

@@ -237,8 +237,7 @@ class Settings:
         if not SQL_DATABASE_NAME.fullmatch(self.sql_database):
             raise SettingsError(
                 f"Invalid sql_database={self.sql_database!r}: expected at most 63 lower-case letters, "
-                "digits, "
-                "'_' and '-'."
+                "digits, '_' and '-'."
             )
         if not 0 <= self.sql_pool_min <= self.sql_pool_max or self.sql_pool_max < 1:
             raise SettingsError(
@@ -255,8 +254,7 @@ class Settings:
         if self.cache != MEMORY_CACHE and not is_redis:
             raise SettingsError(
                 f"Invalid cache: expected {MEMORY_CACHE!r} for one in each process, 'redis://host:6379/0', "
-                "or "
-                "'rediss://host:6379/0' over TLS, with the name of the password's secret in cache_secret."
+                "or 'rediss://host:6379/0' over TLS, with the name of the password's secret in cache_secret."
             )
         if "@" in self.cache and not self.cache_secret:
             raise SettingsError(
@@ -273,8 +271,7 @@ class Settings:
         if not SAFE_URL.match(self.reasoner_url):
             raise SettingsError(
                 f"Invalid reasoner_url={self.reasoner_url!r}: it would send the key unencrypted. Use an "
-                "https "
-                "address, or an http one of this machine."
+                "https address, or an http one of this machine."
             )
 
     def _check_schemes(self) -> None:

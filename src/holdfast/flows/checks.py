@@ -63,8 +63,7 @@ def _check_shown(flow: Flow[Any], state: State) -> None:
     if state.shown_as is None:
         raise DeclarationError(
             f"The flow {flow.name} shows its states as {flow.shown_attribute!r}, but {state.name} has no "
-            "value for it: "
-            "set shown_as=…."
+            "value for it: set shown_as=…."
         )
     try:
         flow.shown_attribute.attribute.encode(state.shown_as)

@@ -185,12 +185,12 @@ class FlowPatterns(Generic[I]):
                 Execution.version == seen.version, Execution.revision == seen.revision
             )
 
-        def seen_and_noted() -> tuple[Execution, Execution]:
+        def build_example() -> tuple[Execution, Execution]:
             seen = self._build_example_execution()
             return seen.model_copy(update={"revision": seen.revision + 1, "attempts": 1}), seen
 
         purpose = "Record a failed attempt, a resent message or the parking of an execution"
-        return self._build_pattern(7, "note", purpose, record, rate=self._rare, example=seen_and_noted)
+        return self._build_pattern(7, "note", purpose, record, rate=self._rare, example=build_example)
 
     def _build_due(self) -> Pattern[[int, datetime], Query[Execution]]:
         """Build the query of a shard's executions that are due at a time, oldest first."""

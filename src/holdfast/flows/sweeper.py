@@ -106,8 +106,7 @@ async def _resume_one(flow: Flow[Any], stores: Stores, key: str) -> int:
     if flow.find_state(item.flow_state) is None or flow.get_state(item.flow_state).is_end:
         raise InvalidRequest(
             f"{key} is in {item.flow_state or 'no state'}, where there is nothing to do: it has ended, or "
-            "its flow "
-            "is unknown to this code."
+            "its flow is unknown to this code."
         )
     execution = build_execution(flow, item, utc_now(stores.clock))
     await stores.run(flow.pattern_set.begin(execution))

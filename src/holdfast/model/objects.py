@@ -204,8 +204,7 @@ class ObjectKind:
             wanted = self.fields[: self.fields.index(skipped[0])]
             raise InvalidRequest(
                 f"Invalid fields to list {self}: {_join_names(skipped)} requires {_join_names(wanted)}, "
-                "which come "
-                "first in the key."
+                "which come first in the key."
             )
         return prefix
 
@@ -499,8 +498,7 @@ def _check_time_format(object_kind: ObjectKind, name: str, spec: str) -> None:
     if spec and not _TIME_FORMAT.fullmatch(spec):
         raise DeclarationError(
             f"Invalid time format {spec!r} in key template {object_kind}: use %Y, %m, %d, %H, %M, %S and %j, "
-            "which "
-            "do not depend on the locale."
+            "which do not depend on the locale."
         )
 
 
@@ -511,8 +509,7 @@ def _check_parts(object_kind: ObjectKind) -> None:
         if _UNRESERVED.fullmatch(following.before) and following.before[:1] not in tuple(_DIVIDERS):
             raise DeclarationError(
                 f"Ambiguous key template {object_kind}: expected a separator before {{{following.name}}}. "
-                "Use '/', "
-                "which no value contains, or one of _ . ~ -, which is encoded in the value before."
+                "Use '/', which no value contains, or one of _ . ~ -, which is encoded in the value before."
             )
     literal = "".join(part.before + (part.time_format or part.name or "") for part in object_kind.parts)
     if (
@@ -522,8 +519,7 @@ def _check_parts(object_kind: ObjectKind) -> None:
     ):
         raise DeclarationError(
             f"Invalid key template {object_kind}: it must not begin or end with '/', nor contain an empty "
-            "segment, "
-            "'.' or '..'."
+            "segment, '.' or '..'."
         )
 
 
@@ -533,8 +529,7 @@ def _refuse_conflicting_lifetimes(object_kind: ObjectKind, other: ObjectKind) ->
     if meet and object_kind.lifetime_days != other.lifetime_days:
         raise DeclarationError(
             f"Conflicting lifetimes of {object_kind} and {other}: their prefixes overlap, and a lifetime "
-            "applies "
-            "to a prefix. Give both the same lifetime, or begin one with another word."
+            "applies to a prefix. Give both the same lifetime, or begin one with another word."
         )
 
 

@@ -10,7 +10,7 @@ from holdfast.core.errors import SettingsError, StoreClosed
 
 
 class Engine(Protocol):
-    """What every engine can do: run its store's requests, and close."""
+    """The interface of every engine: run its store's operations, and close."""
 
     async def run(self, operation: Any) -> Any: ...
 

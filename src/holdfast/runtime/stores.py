@@ -337,8 +337,7 @@ class Stores:
                 return items
         raise RetryLater(
             f"{len(keys)} keys of {table} stayed unprocessed after {MAX_BATCH_ATTEMPTS} attempts. Retry "
-            "later, "
-            "with fewer keys."
+            "later, with fewer keys."
         )
 
     async def _batch_put(self, operation: BatchPut[Any]) -> int:

@@ -90,10 +90,8 @@ def _to_direct_route(route: APIRoute) -> DirectRoute:
     if not takes_request_alone:
         raise DeclarationError(
             f"{route.path} is a route of a self-authenticating component, whose endpoints are coroutines "
-            "with one "
-            "argument, "
-            "`request: Request`, and without dependencies: read its input from the request, and "
-            "return a response."
+            "with one argument, `request: Request`, and without dependencies: read its input from the "
+            "request, and return a response."
         )
     path, _, convertors = compile_path(route.path)
     return DirectRoute(path, convertors, frozenset(route.methods or ()), route.endpoint)

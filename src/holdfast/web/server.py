@@ -94,8 +94,7 @@ def _listen(host: str, port: int, *, may_be_remote: bool) -> socket.socket:
         made.close()
         raise SettingsError(
             f"Cannot listen on port {port} of {host}: {error.strerror}. Stop what listens there, or choose "
-            "another "
-            "port (0 takes a free one)."
+            "another port (0 takes a free one)."
         ) from error
     return made
 

@@ -180,15 +180,13 @@ def _describe(
             turn = "first turn" if beat is None else "next turn"
             return (
                 f"The agent waits for its {turn} (since {_format_time(first)}); {last}. It checks every half "
-                "minute "
-                "while `holdfast up agenticpm` or `holdfast run agenticpm` runs."
+                "minute while `holdfast up agenticpm` or `holdfast run agenticpm` runs."
             )
         case Liveness.dead:
             return (
                 f"The agent is dead: {last}, and a project has waited for more than {MAX_INTERVALS} "
                 f"intervals of {format_count(settings.polling_interval_minutes, 'minute')}. Start it "
-                "(`holdfast run "
-                "agenticpm`), and read its log."
+                "(`holdfast run agenticpm`), and read its log."
             )
     trouble = [f"{each.failed} of {each.name}" for each in cycles if each.failed is not None]
     failed = f" Failed in the last cycle: {', '.join(trouble)}; `events list` shows why." if trouble else ""

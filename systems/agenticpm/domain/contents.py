@@ -221,8 +221,7 @@ class RaidItem(Part):
         if self.is_finished != (self.resolved_date is not None):
             raise ValueError(
                 f"status {self.status} {'needs a' if self.is_finished else 'allows no'} resolved_date: give "
-                "it "
-                "only for a resolved or closed item"
+                "it only for a resolved or closed item"
             )
         if self.is_finished and not (self.resolution or "").strip():
             raise ValueError(f"status {self.status} needs a resolution: say how it ended")

@@ -190,8 +190,7 @@ async def _load_decidable(
     if escalation.expires_at is not None and escalation.expires_at <= at:
         raise Conflict(
             f"Escalation {id} expired at {format_time(escalation.expires_at)} and cannot be decided. The "
-            "agent "
-            "asks again within a day if it still matters."
+            "agent asks again within a day if it still matters."
         )
     names = [each.option for each in escalation.options]
     if decision not in names:

@@ -99,8 +99,7 @@ async def _read_pages(
         if page.has_more and page.checkpoint == position:
             raise ExternalServiceFailed(
                 f"Invalid response of {context.project.source}: it reports more pages but the checkpoint did "
-                "not "
-                "change.",
+                "not change.",
                 may_be_done=False,
             )
         after = apply_page(after, page, plan, get_now(context.stores.clock))

@@ -80,7 +80,6 @@ def _build_conflict_error(request: RequestRow) -> FhirRefused:
     """Build the 409 for a request that its payer may already have."""
     wrong = (
         f"The request is {request.status}, and its payer may already have it. To cancel it, $submit a Claim "
-        "that "
-        "names it in Claim.related, with certificationType 3."
+        "that names it in Claim.related, with certificationType 3."
     )
     return FhirRefused([build_error("conflict", wrong)], CONFLICT)

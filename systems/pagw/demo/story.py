@@ -117,8 +117,8 @@ def _print_opening(console: Any) -> None:
     console.rule("[bold]PAGW: prior authorisation without lost or repeated requests")
     console.print(
         "A sandbox payer, a token issuer and a client's server answer over HTTP. The gateway connects them; "
-        "each of its "
-        "stages has its own queue. Clinics of the tenant [bold]acme[/] request prior authorisations."
+        "each of its stages has its own queue. Clinics of the tenant [bold]acme[/] request prior "
+        "authorisations."
     )
 
 
@@ -198,9 +198,8 @@ async def _show_pended(story: Story) -> None:
     hours = (waiting.due_at - waiting.created_at).total_seconds() / 3600
     console.print(
         f"The payer pends the request. The clinic gets “queued” at once; the payer has [bold]{hours:g} "
-        "hours[/], because the "
-        "request is expedited. A minute passes (the clock is moved), the payer decides and sends a signed "
-        "callback."
+        "hours[/], because the request is expedited. A minute passes (the clock is moved), the payer "
+        "decides and sends a signed callback."
     )
     demo.clock.advance(demo.payer.decide_after_s + 1)
     found = await demo.wait_until_ended(TENANT, pagw_id)
@@ -294,8 +293,8 @@ async def _show_interrupted(story: Story) -> None:
         _expect((await _get_request(story, pagw_id)).status, "CONVERTED")
         console.print(
             "The payer has decided, and the connector stops before the answer arrives. The gateway does not "
-            "know what the "
-            "payer did. (The story stops a task in this process. The tests kill real processes.)"
+            "know what the payer did. (The story stops a task in this process. The tests kill real "
+            "processes.)"
         )
         # A killed process releases nothing, so its claim must expire.
         demo.clock.advance(CALL_LEASE_S + 1)
@@ -305,8 +304,7 @@ async def _show_interrupted(story: Story) -> None:
     _expect((found.request.status, call.attempts, demo.count_authorizations()[pagw_id]), ("COMPLETED", 2, 1))
     console.print(
         "Another connector takes the message, finds the recorded intent of the first, and queries the payer "
-        "before it "
-        "submits: the payer has the request. Two attempts, [bold]one[/] authorisation."
+        "before it submits: the payer has the request. Two attempts, [bold]one[/] authorisation."
     )
     _show_trail(story, found)
 
@@ -379,8 +377,7 @@ async def _scan_for_patients(story: Story, folder: Path) -> None:
     _expect("needle" in found, True)
     story.console.print(
         f"Searched {len(TABLES)} SQL tables, the keys and the queues for all patients' names, member ids and "
-        "addresses: "
-        "[bold]nothing found[/]. A planted value is found."
+        "addresses: [bold]nothing found[/]. A planted value is found."
     )
 
 

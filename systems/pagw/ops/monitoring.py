@@ -258,8 +258,7 @@ def format_status(gateway: GatewayStatus, stuck_minutes: int) -> list[str]:
         f"{'outbox, waiting':<24}{gateway.outbox_waiting:>7,}{oldest}",
         f"{'outbox, dead':<24}{gateway.outbox_dead:>7,}   `holdfast outbox list pagw`",
         f"duration of a request   {_format_seconds(gateway.average_s):>7} on average; last day without waits "
-        "for "
-        "payers: "
+        "for payers: "
         f"median {_format_seconds(gateway.median_s)}, 95 % within {_format_seconds(gateway.p95_s)}",
     ]
 

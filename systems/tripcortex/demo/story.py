@@ -88,8 +88,7 @@ def _print_introduction(console: Any) -> None:
     console.rule("[bold]Trip Cortex: from a sentence to a trip inside policy")
     console.print(
         "Sandboxes of a travel portal and a token issuer answer over HTTP. Employees connect over "
-        "WebSockets, and "
-        "a workflow drives each booking from state to state."
+        "WebSockets, and a workflow drives each booking from state to state."
     )
 
 
@@ -279,8 +278,7 @@ async def _take_portal_down(run: StoryRun) -> None:
             message = await _wait_with_clock(run, phone, booking_id, "failed")
         run.console.print(
             "After some more failures its circuit is [bold]open[/]: requests get the link at once, and the "
-            "portal is "
-            "not called until the recovery time has passed."
+            "portal is not called until the recovery time has passed."
         )
     processes.portal.is_down = False
     processes.clock.advance(TripCortexSettings.load().circuit_recovery_s + 1)
@@ -429,8 +427,7 @@ async def _check_ledger(run: StoryRun) -> None:
     run.console.rule()
     run.console.print(
         f"{len(confirmed)} trips are confirmed, and the portal's ledger has {len(ordered)} orders of these "
-        "travellers: "
-        "the same trips, each once."
+        "travellers: the same trips, each once."
     )
     _expect(sorted(ordered), sorted(each.booking_id for each in confirmed))
 

@@ -177,8 +177,7 @@ class IngestionRun:
         if None in vectors and unnamed is None:
             raise InvalidRequest(
                 f"{self._embedding.model_id} knows no word of part of {self._policy.file_name}: its language "
-                "or script "
-                "differs from the model's. Upload a translation."
+                "or script differs from the model's. Upload a translation."
             )
         return [(each, vector or unnamed or "") for each, vector in zip(batch, vectors, strict=True)]
 

@@ -85,16 +85,14 @@ def _check_upload(file: Upload, max_bytes: int) -> None:
     if PurePath(file.file_name).suffix.lower() not in SUFFIXES:
         raise InvalidRequest(
             f"Invalid file name {file.file_name!r:.80}: expected one that ends with {', '.join(SUFFIXES)} "
-            "(the "
-            "content decides how it is parsed). Save it as PDF or Markdown and upload that."
+            "(the content decides how it is parsed). Save it as PDF or Markdown and upload that."
         )
     if not file.body:
         raise InvalidRequest("The file is empty. Upload the policy document itself.")
     if len(file.body) > max_bytes:
         raise InvalidRequest(
             f"The file has {len(file.body):,} bytes: expected at most {max_bytes:,} bytes. Upload it in "
-            "parts, each "
-            "as a separate policy."
+            "parts, each as a separate policy."
         )
 
 

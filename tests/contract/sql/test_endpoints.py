@@ -208,8 +208,7 @@ def test_reader_timeout_is_not_retried_on_the_writer() -> None:
         with postgres.connect(writer) as connection:
             (count,) = connection.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE "
-                "'%pg_sleep%' "
-                "AND pid <> pg_backend_pid()"
+                "'%pg_sleep%' AND pid <> pg_backend_pid()"
             ).fetchone() or (None,)
         assert count == 0
 

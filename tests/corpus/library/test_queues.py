@@ -159,7 +159,7 @@ async def test_numbering_of_an_aggregate_continues(library: Library) -> None:
 
 async def test_refusals_are_still_stored_under_the_name_of_their_error(library: Library) -> None:
     if not library.is_latest:
-        pytest.skip("an earlier version may have had another name for it")
+        pytest.skip("only for the latest archive: an older version may have stored another error label")
     stored = {
         aggregate: reason
         for _, aggregate, _, _, _, _, reason in library.notes["news"]["outbox"]["waiting"]

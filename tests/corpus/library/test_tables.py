@@ -99,7 +99,9 @@ async def _read_votes(library: Library, table: str) -> dict[Any, Any]:
 
 async def test_does_not_repeat_a_transaction_with_a_known_token(library: Library) -> None:
     if not library.is_latest:
-        pytest.skip("a token is valid for ten minutes, less than an upgrade takes")
+        pytest.skip(
+            "only for the latest archive: a client token is valid for ten minutes, shorter than an upgrade"
+        )
     before = await _read_ballot(library, "b-3")
 
     await library.stores.run(raw.build_transaction())

@@ -126,8 +126,7 @@ def drugs() -> SqlRows[Drugs]:
     return surgery.rows(
         Drugs,
         "SELECT p.drug, count(*) AS count FROM surgery.prescriptions p JOIN surgery.visits v ON v.id = "
-        "p.visit "
-        "GROUP BY p.drug",
+        "p.visit GROUP BY p.drug",
     )
 
 

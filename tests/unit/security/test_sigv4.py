@@ -30,8 +30,7 @@ KEY, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 TARGET = "DynamoDB_20120810.ListTables"
 WRONG_SIGNATURE = (
     "The request signature we calculated does not match the signature you provided. Check your AWS Secret "
-    "Access "
-    "Key and signing method. Consult the service documentation for details."
+    "Access Key and signing method. Consult the service documentation for details."
 )
 
 
@@ -258,10 +257,8 @@ def test_error_names_every_missing_part_of_the_header() -> None:
     assert get_refusal(empty) == (
         "IncompleteSignatureException",
         "Authorization header requires 'Credential' parameter. Authorization header requires 'Signature' "
-        "parameter. "
-        "Authorization header requires 'SignedHeaders' parameter. Authorization header requires existence of "
-        "either "
-        "a 'X-Amz-Date' or a 'Date' header. Authorization=AWS4-",
+        "parameter. Authorization header requires 'SignedHeaders' parameter. Authorization header requires "
+        "existence of either a 'X-Amz-Date' or a 'Date' header. Authorization=AWS4-",
     )
     partly = [(b"authorization", b"AWS4- Signature=b, Credential=a"), (b"date", b"a")]
     assert get_refusal(empty._replace(headers=partly)) == (
@@ -355,9 +352,8 @@ def test_reports_all_errors_of_the_scope_at_once() -> None:
     assert get_refusal(with_authorization(signed, scope, "b/c?/d/e")) == (
         "InvalidSignatureException",
         "Credential should be scoped to a valid region, not 'c?'. Credential should be scoped to correct "
-        "service: "
-        "'dynamodb'. Credential should be scoped with a valid terminator: 'aws4_request', not 'e'. Date in "
-        "Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: "
+        "service: 'dynamodb'. Credential should be scoped with a valid terminator: 'aws4_request', not "
+        "'e'. Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: "
         f"'b' != '{stamp[:8]}', from '{stamp}'.",
     )
 

@@ -188,8 +188,7 @@ REFUSED: list[tuple[str, Callable[[], str], str]] = [
     ("by a short key", lambda: make_token_by_short_key(), "TokenForged"),
     ("by a key for encryption", lambda: make_token(OTHER_EC_KEY, kid="for-encryption"), "TokenForged"),
     ((
-        "by a key whose private half is "
-        "published"
+        "by a key whose private half is published"
     ), lambda: make_token(OTHER_EC_KEY, kid="leaked"), "TokenForged"),
     ("by a shared secret", lambda: make_token_by_shared_secret(), "TokenForged"),
     ("unsigned", lambda: make_token(None, algorithm="none"), "TokenForged"),
@@ -202,8 +201,7 @@ REFUSED: list[tuple[str, Callable[[], str], str]] = [
     ("without its signature", lambda: make_token().rpartition(".")[0] + ".", "TokenForged"),
     ("that names no key", lambda: make_token(kid=None), "TokenMalformed"),
     ((
-        "that names a number as "
-        "key"
+        "that names a number as key"
     ), lambda: make_raw_token({"alg": "ES256", "kid": 1}, b"{}"), "TokenMalformed"),
     (
         "that demands more",

@@ -249,8 +249,7 @@ REFUSED: list[tuple[str, Body, str]] = [
         "RestoreTableToPointInTime",
         to_moment(UseLatestRestorableTime=False),
         "Invalid Request: Either one of RestoreDateTime or UseLatestRestorableTime must be specified, but "
-        "not "
-        "both",
+        "not both",
     ),
     (
         "RestoreTableToPointInTime",

@@ -151,8 +151,8 @@ def test_an_item_that_is_too_big_refuses_the_batch() -> None:
 def test_errors_name_the_position_in_the_batch() -> None:
     text = refusal("BatchWriteItem", {"aa;": [{"PutRequest": {}, "DeleteRequest": {}}]})
     assert text.startswith(
-        "3 validation errors detected: Value "
-        "'{aa;=[WriteRequest(deleteRequest=DeleteRequest(), putRequest=PutRequest())]}'"
+        "3 validation errors detected: Value '{aa;=[WriteRequest(deleteRequest=DeleteRequest(), "
+        "putRequest=PutRequest())]}'"
     )
     assert "Value null at 'requestItems.aa;.member.1.member.deleteRequest.key' failed" in text
     assert "Value null at 'requestItems.aa;.member.1.member.putRequest.item' failed" in text

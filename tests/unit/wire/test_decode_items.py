@@ -190,8 +190,7 @@ def test_put_errors_come_in_the_order_of_the_service() -> None:
         ReturnValues="hi",
     )
     assert text == (
-        "5 validation errors detected: "
-        "Value 'hi' at 'returnConsumedCapacity' failed to satisfy constraint: "
+        "5 validation errors detected: Value 'hi' at 'returnConsumedCapacity' failed to satisfy constraint: "
         "Member must satisfy enum value set: [INDEXES, TOTAL, NONE]; "
         "Value 'abc;' at 'tableName' failed to satisfy constraint: "
         "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+; "

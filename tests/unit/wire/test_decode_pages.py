@@ -134,8 +134,8 @@ def test_reports_an_invalid_start_key_before_the_expressions(
 ) -> None:
     text = refusal(operation, **request_, ExclusiveStartKey={"a": {}}, FilterExpression="!")
     assert text == (
-        "The provided starting key is invalid: "
-        "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes"
+        "The provided starting key is invalid: Supplied AttributeValue is empty, must contain exactly one "
+        "of the supported datatypes"
     )
 
 

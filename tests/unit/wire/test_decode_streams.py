@@ -131,8 +131,7 @@ REFUSED: list[tuple[str, Body, str]] = [
         "DescribeStream",
         {},
         "1 validation error detected: Value null at 'streamArn' failed to satisfy constraint: Member must "
-        "not "
-        "be null",
+        "not be null",
     ),
     (
         "DescribeStream",

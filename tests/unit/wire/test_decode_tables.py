@@ -222,8 +222,7 @@ CONSTRAINTS: dict[str, tuple[Body, list[str]]] = {
             "Value '-1' at 'provisionedThroughput.writeCapacityUnits' failed to satisfy constraint: Member "
             "must have value greater than or equal to 1",
             "Value '0' at 'provisionedThroughput.readCapacityUnits' failed to satisfy constraint: Member "
-            "must "
-            "have value greater than or equal to 1",
+            "must have value greater than or equal to 1",
             "Value '[]' at 'keySchema' failed to satisfy constraint: Member must have length greater than or "
             "equal to 1",
         ],
@@ -237,8 +236,7 @@ CONSTRAINTS: dict[str, tuple[Body, list[str]]] = {
         ),
         [
             "Value 'SS' at 'attributeDefinitions.1.member.attributeType' failed to satisfy constraint: "
-            "Member "
-            "must satisfy enum value set: [B, N, S]",
+            "Member must satisfy enum value set: [B, N, S]",
             "Value 'FREE' at 'billingMode' failed to satisfy constraint: Member must satisfy enum value set: "
             "[PROVISIONED, PAY_PER_REQUEST]",
             "Value 'Woop' at 'keySchema.1.member.keyType' failed to satisfy constraint: Member must satisfy "
@@ -748,8 +746,7 @@ def test_the_other_operations_are_decoded(name: str, request_: Body, operation: 
             "UpdateTimeToLive",
             {"TableName": "orders", "TimeToLiveSpecification": {"AttributeName": "", "Enabled": True}},
             "1 validation error detected: Value '' at 'timeToLiveSpecification.attributeName' failed to "
-            "satisfy "
-            "constraint: Member must have length greater than or equal to 1",
+            "satisfy constraint: Member must have length greater than or equal to 1",
         ),
         (
             "DescribeTimeToLive",

@@ -157,9 +157,8 @@ def test_errors_follow_the_order_of_the_shape_and_are_counted() -> None:
     with pytest.raises(InvalidRequest) as refused:
         shape.check(request, shape.read(request))
     assert refused.value.message == (
-        "4 validation errors detected: "
-        "Value 'hi' at 'first' failed to satisfy constraint: Member must satisfy enum value set: [A, B]; "
-        "Value 'a;' at 'second' failed to satisfy constraint: "
+        "4 validation errors detected: Value 'hi' at 'first' failed to satisfy constraint: Member must "
+        "satisfy enum value set: [A, B]; Value 'a;' at 'second' failed to satisfy constraint: "
         "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+; "
         "Value 'a;' at 'second' failed to satisfy constraint: "
         "Member must have length greater than or equal to 3; "

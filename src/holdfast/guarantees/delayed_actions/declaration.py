@@ -74,12 +74,14 @@ class DelayedActions(Generic[H]):
     ) -> None:
         made: Any = example if callable(example) else lambda: example
 
-        def queued() -> H:
+        def build_queued_example() -> H:
             record: H = made()
             return record.model_copy(update={"queue": DELAYED_ACTIONS, "held_until": EXAMPLE_TIME})
 
         self.entity = entity
-        self._once = Once(entity, prefix, rate=rate, example=queued, lease_s=lease_s, lifetime_s=lifetime_s)
+        self._once = Once(
+            entity, prefix, rate=rate, example=build_queued_example, lease_s=lease_s, lifetime_s=lifetime_s
+        )
         self.patterns: DelayedActionPatterns[H] = build_patterns(
             entity, prefix, rate, read_rate or rate, made, self._once.patterns
         )

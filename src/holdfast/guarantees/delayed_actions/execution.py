@@ -111,8 +111,7 @@ def _check_due(seen: DelayedAction, now: float) -> None:
             f"{seen.describe()} was refused permanently ({seen.refused}); the external service was not "
             "called "
             f"again.{MAY_BE_DONE_NOTE if seen.asked_since is not None else ''} Call reopen once the reason "
-            "is "
-            "gone.",
+            "is gone.",
         )
     if seen.can_be_replaced(now):
         raise build_gone(seen)
@@ -125,8 +124,7 @@ def _check_due(seen: DelayedAction, now: float) -> None:
     if seen.status is OnceStatus.HELD and seen.get_seconds_until_due(now) > 0:
         raise InProgress(
             f"{seen.describe()} is delayed for another {seen.get_seconds_until_due(now):.1f} s. Retry then, "
-            "or have it "
-            "approved.",
+            "or have it approved.",
             retry_after_s=seen.get_seconds_until_due(now),
         )
 
@@ -189,8 +187,7 @@ async def _give_up(claim: DelayedActionClaim[H], effect: Effect[H, T]) -> None:
         late_s = claim.stores.clock.now() - claim.record.get_undone_at()
         why = (
             f"{claim.record.describe()} is overdue by {late_s:.0f} s and may have been done before: the "
-            "worker "
-            "was down, or the table was restored to a time before it was done"
+            "worker was down, or the table was restored to a time before it was done"
         )
         reason = "long overdue, outcome unknown"
     error = ExternalServiceRefused(

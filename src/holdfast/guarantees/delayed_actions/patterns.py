@@ -105,16 +105,16 @@ def build_patterns(
     def one(record: H) -> Get[H]:
         return Get[H](get_declaration(entity), tuple(get_key(record).items())).consistent()
 
-    def held() -> H:
+    def build_held_example() -> H:
         return example().model_copy(update=_EXAMPLE)
 
-    def following() -> H:
-        return held().model_copy(update={"revision": 2})
+    def build_next_example() -> H:
+        return build_held_example().model_copy(update={"revision": 2})
 
-    def taking() -> tuple[H, str, int]:
+    def get_take_example() -> tuple[H, str, int]:
         return once.retake.example_arguments  # type: ignore[return-value]
 
-    def made(number: int, name: str, function: Any, purpose: str, rate: Rate, example: Any) -> Any:
+    def build_one(number: int, name: str, function: Any, purpose: str, rate: Rate, example: Any) -> Any:
         takes = {name: entity for name in ("record", "seen") if name in function.__annotations__}
         return build_pattern(
             function,
@@ -128,20 +128,22 @@ def build_patterns(
 
     rare = Rate(rate.per, rate.times * REVIEW_SHARE)
     return DelayedActionPatterns(
-        hold=made(1, "hold", hold, f"Delay a new {what}", rate, lambda: (held(),)),
-        take=made(2, "take", take, f"Take a due {what}, to run it", rate, taking),
+        hold=build_one(1, "hold", hold, f"Delay a new {what}", rate, lambda: (build_held_example(),)),
+        take=build_one(2, "take", take, f"Take a due {what}, to run it", rate, get_take_example),
         change=once.change,
         complete=once.complete,
-        review=made(
+        review=build_one(
             5,
             "review",
             review,
             f"Approve, edit or cancel a waiting {what}",
             rare,
-            lambda: (following(), held()),
+            lambda: (build_next_example(), build_held_example()),
         ),
-        due=made(6, "due", due, f"Due records of {what}, oldest first", read_rate, (EXAMPLE_TIME,)),
-        one=made(7, "one", one, f"Read the current {what} before it runs", rate, lambda: (held(),)),
+        due=build_one(6, "due", due, f"Due records of {what}, oldest first", read_rate, (EXAMPLE_TIME,)),
+        one=build_one(
+            7, "one", one, f"Read the current {what} before it runs", rate, lambda: (build_held_example(),)
+        ),
     )
 
 

@@ -136,7 +136,7 @@ class Once(Generic[R]):
         arguments.
         """
 
-        def decorated(
+        def decorate(
             function: Callable[Concatenate[Stores, Claim[R], P], Awaitable[object]],
         ) -> Callable[Concatenate[Stores, P], Awaitable[Completion[R]]]:
             @functools.wraps(function)
@@ -147,7 +147,7 @@ class Once(Generic[R]):
 
             return once
 
-        return decorated
+        return decorate
 
     async def call_external(
         self,

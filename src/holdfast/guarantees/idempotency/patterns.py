@@ -75,35 +75,41 @@ def build_patterns(entity: type[R], prefix: str, rate: Rate, example: Callable[[
         of_mine = (entity.owner == record.owner) & (entity.status == OnceStatus.PROCESSING)
         return ConditionCheck[R](get_declaration(entity), tuple(get_key(record).items())).when(of_mine)
 
-    def begun() -> R:
+    def build_example() -> R:
         return example().model_copy(update=_EXAMPLE)
 
-    def next_one() -> tuple[R, str, int]:
-        return begun().model_copy(update={"revision": 2}), EXAMPLE_OWNER, 1
+    def build_change_example() -> tuple[R, str, int]:
+        return build_example().model_copy(update={"revision": 2}), EXAMPLE_OWNER, 1
 
-    def made(number: int, name: str, purpose: str, function: Any, rate: Rate, example: Any) -> Any:
+    def build_one(number: int, name: str, purpose: str, function: Any, rate: Rate, example: Any) -> Any:
         return Pattern(_copy_as(function, name, entity), f"{prefix}{number}", purpose, rate, example)
 
     what = entity.__name__
     return OncePatterns(
-        claim=made(1, "claim", f"Claim an unclaimed {what}", claim, rate, lambda: (begun(), EXAMPLE_TIME)),
-        retake=made(2, "retake", f"Take over the {what} of a dead or failed worker", over, rare, next_one),
-        change=made(
+        claim=build_one(
+            1, "claim", f"Claim an unclaimed {what}", claim, rate, lambda: (build_example(), EXAMPLE_TIME)
+        ),
+        retake=build_one(
+            2, "retake", f"Take over the {what} of a dead or failed worker", over, rare, build_change_example
+        ),
+        change=build_one(
             3,
             "change",
             f"Renew, release or fail the {what}, or record an intent, as its owner",
             under,
             rate,
-            next_one,
+            build_change_example,
         ),
-        complete=made(4, "complete", f"Complete the {what}, as its owner", under, rate, next_one),
-        check=made(
+        complete=build_one(
+            4, "complete", f"Complete the {what}, as its owner", under, rate, build_change_example
+        ),
+        check=build_one(
             5,
             "check",
             f"Check that a worker still owns the {what}, in a transaction with other writes",
             check,
             rare,
-            lambda: (begun(),),
+            lambda: (build_example(),),
         ),
     )
 
@@ -127,10 +133,10 @@ def build_pattern_name(name: str, entity: type[OnceRecord]) -> str:
 def _copy_as(function: Callable[..., Any], name: str, entity: type[OnceRecord]) -> Callable[..., Any]:
     """Return a wrapper of the function under the pattern's name, with the entity as the type of `record`."""
 
-    def named(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    named.__name__ = build_pattern_name(name, entity)
-    named.__wrapped__ = function  # type: ignore[attr-defined]
-    named.__annotations__ = function.__annotations__ | {"record": entity}
-    return named
+    wrapper.__name__ = build_pattern_name(name, entity)
+    wrapper.__wrapped__ = function  # type: ignore[attr-defined]
+    wrapper.__annotations__ = function.__annotations__ | {"record": entity}
+    return wrapper

@@ -109,8 +109,7 @@ class Copier(Generic[S, T]):
                 await asyncio.sleep(random.uniform(0, MAX_PAUSE_SECONDS))
         raise Conflict(
             f"The row {format_row_key(key)} keeps changing while it is copied. Run the migration again at a "
-            "quieter "
-            "time."
+            "quieter time."
         )
 
     async def _read_row(self, key: RowKey) -> SourceRow[S, T] | None:

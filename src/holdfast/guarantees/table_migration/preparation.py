@@ -42,8 +42,7 @@ async def enable_stream(migration: Migration[Any, Any], stores: Stores) -> None:
     if description.stream_view not in (None, STREAM_VIEW):
         raise DeclarationError(
             f"The stream of {name} shows {description.stream_view}, and a migration needs {STREAM_VIEW}. "
-            "Disable it "
-            "and enable it with that view, once its other readers can use that view."
+            "Disable it and enable it with that view, once its other readers can use that view."
         )
     if description.stream_view is None:
         await stores.tables.run(requests.UpdateTable(name, stream=requests.StreamChange(STREAM_VIEW)))

@@ -337,8 +337,7 @@ class Declaration:
         if missing := [name for name in fields if fields[name].is_required() and name not in given]:
             raise InvalidRequest(
                 f"Missing {join_words(missing)}: this update may create a {self.entity.__name__}, which "
-                "requires "
-                "them. Set every attribute without a default, or leave out or_create()."
+                "requires them. Set every attribute without a default, or leave out or_create()."
             )
 
     def _explain_missing(self, key: KeyDeclaration, changed: frozenset[str], missing: list[str]) -> str:

@@ -167,8 +167,7 @@ def list_pattern_grants(pattern: Pattern[..., Any]) -> list[Grant]:
     if not found:
         raise DeclarationError(
             f"The example of the pattern {pattern.id} ({pattern.name}) builds an operation on no table, so "
-            "its "
-            "permissions are unknown. Give it an example with at least one key or item."
+            "its permissions are unknown. Give it an example with at least one key or item."
         )
     return found
 

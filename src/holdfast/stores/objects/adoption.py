@@ -37,6 +37,5 @@ async def adopt_object(run: Callable[[Any], Awaitable[Any]], put: PutObject) -> 
             continue
     raise RetryLater(
         f"The object {put.key} in {put.bucket} existed at the put and was gone at the get, {MAX_ATTEMPTS} "
-        "times. "
-        "Retry later."
+        "times. Retry later."
     )

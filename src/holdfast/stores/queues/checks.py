@@ -64,8 +64,7 @@ def check_messages(messages: Sequence[OutgoingMessage], definition: QueueDefinit
         elif message.group is not None or message.deduplication is not None:
             raise InvalidRequest(
                 f"Invalid message for the queue {definition.name}, which is not FIFO: give it neither a "
-                "group "
-                "nor a deduplication id."
+                "group nor a deduplication id."
             )
 
 
@@ -83,8 +82,7 @@ def _check_fifo_message(message: OutgoingMessage, definition: QueueDefinition) -
     if message.delay_s is not None:
         raise InvalidRequest(
             f"Invalid message for the queue {definition.name}, which is FIFO: set the delay for the queue, "
-            "not "
-            "for a message."
+            "not for a message."
         )
 
 
@@ -104,8 +102,7 @@ def _check_definition(operation: ops.CreateQueue | ops.UpdateQueue) -> None:
     if definition.content_deduplication and not definition.fifo:
         raise InvalidRequest(
             f"Invalid content_deduplication for the queue {definition.name}: only a FIFO queue deduplicates "
-            "by "
-            "content."
+            "by content."
         )
     _check_integer("visibility_s", definition.visibility_s, 0, MAX_VISIBILITY_S)
     _check_integer("delay_s", definition.delay_s, 0, MAX_MESSAGE_DELAY_S)
@@ -172,8 +169,7 @@ def _check_message(message: OutgoingMessage) -> None:
         if token is not None and not (_is_text(token) and TOKEN.fullmatch(token)):
             raise InvalidRequest(
                 f"Invalid {label} {token!r}: expected 1 to {MAX_MESSAGE_TOKEN_CHARS} printable ASCII "
-                "characters "
-                "without spaces. Use a hash of a longer one."
+                "characters without spaces. Use a hash of a longer one."
             )
     if message.delay_s is not None:
         _check_integer("delay_s", message.delay_s, 0, MAX_MESSAGE_DELAY_S)
@@ -237,8 +233,7 @@ def _check_redrive(operation: ops.Redrive) -> None:
     if operation.source.endswith(FIFO_SUFFIX) != operation.target.endswith(FIFO_SUFFIX):
         raise InvalidRequest(
             f"Invalid redrive from {operation.source} to {operation.target}: both queues must be FIFO, or "
-            "both "
-            "standard."
+            "both standard."
         )
     if operation.count is not None:
         _check_integer("count", operation.count, 1, None)

@@ -42,8 +42,7 @@ class WriteLock:
         if not (self._try_acquire() or self._wait_to_acquire()):
             raise StoreBusy(
                 f"Another process has held the write lock of {self._path} for more than {self._wait_s_max:g} "
-                "s. "
-                "Retry; if this persists, look for a process that hangs."
+                "s. Retry; if this persists, look for a process that hangs."
             )
 
     def __exit__(

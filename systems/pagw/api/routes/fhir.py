@@ -69,8 +69,7 @@ def build_claim_routes(gate: Gate, intake: Intake) -> APIRouter:
         **describe_route(
             "inquireClaim",
             "Find requests matching the example. The caller must supply the member id and be a provider on "
-            "the "
-            "request.",
+            "the request.",
             takes="Bundle",
             gives="Parameters",
         ),

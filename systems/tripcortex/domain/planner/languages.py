@@ -16,16 +16,15 @@ MIN_WORDS: Final = 2
 
 ENGLISH: Final = frozenset(
     "a the to from on in at for i me my need want would like please book flight flights fly flying next this "
-    "returning "
-    "return back one way round trip tomorrow today and with prefer under of is am leaving going get "
+    "returning return back one way round trip tomorrow today and with prefer under of is am leaving going "
+    "get "
     "go".split()
 )
 OTHERS: Final = {
     "German": frozenset(
         "ich bitte einen eine nach mochte moechte fliegen flug und zuruck zurueck nachsten naechsten morgen "
-        "ubermorgen "
-        "brauche buchen am von der den montag dienstag mittwoch donnerstag freitag samstag sonntag fur mit "
-        "hin hinflug "
+        "ubermorgen brauche buchen am von der den montag dienstag mittwoch donnerstag freitag samstag "
+        "sonntag fur mit hin hinflug "
         "ruckflug einfach nur heute woche".split()
     ),
     "French": frozenset(

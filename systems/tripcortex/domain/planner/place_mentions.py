@@ -48,17 +48,14 @@ _AMBIGUOUS_NAMES: Final = frozenset(
 )
 _AMBIGUOUS_CODES: Final = frozenset(
     "the and for see get fly buy can may any all one two our out set put let has had his her its you are was "
-    "ask bed big bus "
-    "but day did due end far few fit fun gym had how job key law lot low man map mad met new not now off old "
-    "own pay per pin "
-    "pop red run sat sun mon tue wed thu fri say sea she sit six sky son tax ten top try use via war way who "
-    "why win yes yet "
-    "jan feb mar apr jun jul aug sep oct nov dec ham bud dub pit fat lit pie rap cow ant bar bag car cut dad "
-    "mum mom den del "
-    "min max per los las san rio add age ago aid air bad bet bit box boy eat ear egg eye fan fee gap gas god "
-    "guy hat hit hot "
-    "ice ill kid leg lie lip log mix mud net nor nut odd oil pan pet pot raw rid row sad saw sex ski tea tie "
-    "tip toe too toy "
+    "ask bed big bus but day did due end far few fit fun gym had how job key law lot low man map mad met "
+    "new not now off old own pay per pin pop red run sat sun mon tue wed thu fri say sea she sit six sky "
+    "son tax ten top try use via war way who "
+    "why win yes yet jan feb mar apr jun jul aug sep oct nov dec ham bud dub pit fat lit pie rap cow ant "
+    "bar bag car cut dad mum mom den del min max per los las san rio add age ago aid air bad bet bit box "
+    "boy eat ear egg eye fan fee gap gas god "
+    "guy hat hit hot ice ill kid leg lie lip log mix mud net nor nut odd oil pan pet pot raw rid row sad "
+    "saw sex ski tea tie tip toe too toy "
     "van vet via wet win won work pal cat dog ceo usd eur biz hub hey him ist cab mid pre".split()
 )
 # After these a word above is a code if airlines serve the airport: "to SEA".
@@ -66,13 +63,11 @@ _CODE_LEADS: Final = frozenset("to from into via destination origin - /".split()
 # Words after "to" and "from" that are neither a place nor a code.
 _NOT_PLACES: Final = frozenset(
     "fly go get book travel be visit attend see meet have leave return returning come arrive depart reserve "
-    "find make take "
-    "plan arrange stay work the a an my our his her their this that your do give give present speak talk "
-    "help know ask buy "
-    "and then me you it them there here everyone arrange schedule catch reach join discuss check show tell "
-    "say keep save use "
-    "spend pay try look start begin end finish celebrate relax watch learn train set print approve skip "
-    "ignore "
+    "find make take plan arrange stay work the a an my our his her their this that your do give give "
+    "present speak talk help know ask buy and then me you it them there here everyone arrange schedule "
+    "catch reach join discuss check show tell "
+    "say keep save use spend pay try look start begin end finish celebrate relax watch learn train set "
+    "print approve skip ignore "
     "can may any all for one economy business first which where when by no more than avoid prefer".split()
 )
 _MAX_UNKNOWN_WORDS: Final = 3

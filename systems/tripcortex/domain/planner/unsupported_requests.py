@@ -60,8 +60,7 @@ def find_unsupported(plain: str) -> Refusal | None:
         return Refusal(
             "unsupported",
             "I plan new trips only. Use the action “cancel” to end an open booking; your travel desk changes "
-            "or cancels a "
-            "confirmed one.",
+            "or cancels a confirmed one.",
         )
     if _MULTI_CITY.search(plain):
         return refuse_multi_city()
@@ -71,8 +70,7 @@ def find_unsupported(plain: str) -> Refusal | None:
         return Refusal(
             "unsupported",
             "I book flights only, no hotels, cars or trains. For a flight say where to and when, for "
-            "instance: "
-            "“Flight to Denver on Friday, returning Sunday.”",
+            "instance: “Flight to Denver on Friday, returning Sunday.”",
         )
     return None
 
@@ -82,8 +80,7 @@ def refuse_other_traveller(words: str) -> Refusal:
     return Refusal(
         "unsupported",
         f"“{words}” looks like another traveller, and I book for you only. {_ONE_REQUEST_EACH} If it is not "
-        "a traveller, "
-        "leave it out.",
+        "a traveller, leave it out.",
     )
 
 

@@ -95,8 +95,7 @@ def build_approval(
         raise RequestRefused(
             "NobodyMayApprove",
             "The only approver is the traveller, who may not approve their own trip. Add another approver to "
-            "the "
-            "policy, or choose a flight that complies.",
+            "the policy, or choose a flight that complies.",
         )
     rules = _get_approval_rules(policies)
     is_expressly = any(breach.code in rules.must_be_given for breach in breaches)

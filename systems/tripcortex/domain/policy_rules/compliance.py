@@ -354,8 +354,7 @@ def _check_fare(price: Decimal, limit: Limit[Decimal] | None, rules: ApplicableR
             severity=_to_severity(rules.is_hard(Reason.fare_above_cap)),
             text=(
                 f"A fare of {format_usd(price)} is above the cap of {format_usd(limit.value)} for this route "
-                "and "
-                "notice."
+                "and notice."
             ),
             remedy=f"a fare of at most {format_usd(limit.value)}",
             citation=limit.citation,

@@ -318,9 +318,8 @@ PERCENTS = {
 }
 MADE_OF = (
     "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'library.books'::regclass UNION "
-    "ALL "
-    "SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'library.books'::regclass UNION ALL "
-    "SELECT pg_get_functiondef('library.rest'::regproc) UNION ALL SELECT version_num FROM "
+    "ALL SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'library.books'::regclass "
+    "UNION ALL SELECT pg_get_functiondef('library.rest'::regproc) UNION ALL SELECT version_num FROM "
     "library.alembic_version"
 )
 

@@ -165,8 +165,7 @@ class Gateway:
         """Wait until all accepted requests have ended or are pended, and count what is stored."""
         moving = (
             "SELECT (SELECT count(*) FROM pagw.request_tracker WHERE completed_at IS NULL AND status <> "
-            "'PENDED') + "
-            "(SELECT count(*) FROM pagw.outbox WHERE NOT processed) + "
+            "'PENDED') + (SELECT count(*) FROM pagw.outbox WHERE NOT processed) + "
             "(SELECT count(*) FROM pagw.deliveries WHERE status = 'waiting')"
         )
         self.wait_until(lambda: self.rows(moving) == [(0,)])

@@ -191,8 +191,8 @@ def test_database_refuses_invalid_actors_statuses_npis_and_times(
         "INSERT INTO pagw.request_tracker (pagw_id, tenant, status, due_at, decided_at) "
         "VALUES ('P', 'acme', 'COMPLETED', '2026-01-01', '9999-12-31T23:59:59-14:00')",
         "INSERT INTO pagw.subscriptions (subscription_id, tenant, status, endpoint, content, created_at, "
-        "updated_at, ends_at) "
-        "VALUES ('s', 'acme', 'active', 'x', 'x', '2026-01-01', '2026-01-01', '9999-12-31T23:59:59-14:00')",
+        "updated_at, ends_at) VALUES ('s', 'acme', 'active', 'x', 'x', '2026-01-01', '2026-01-01', "
+        "'9999-12-31T23:59:59-14:00')",
     ):
         with pytest.raises(psycopg.errors.CheckViolation):
             catalogue.execute(statement)

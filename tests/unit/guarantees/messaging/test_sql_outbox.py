@@ -568,10 +568,9 @@ def test_finds_pending_rows_by_a_partial_index() -> None:
         await publish_changes(stores, "o-1", 1)
         outside.execute(
             "INSERT INTO shop.outbox (queue_name, message_body, processed, processed_at, created_at, "
-            "next_attempt_at, "
-            "aggregate, sequence_number) SELECT 'shop-changes', '{}', TRUE, created_at, created_at, "
-            "created_at, "
-            "'old-' || number, 1 FROM shop.outbox, generate_series(1, 20000) AS number"
+            "next_attempt_at, aggregate, sequence_number) SELECT 'shop-changes', '{}', TRUE, created_at, "
+            "created_at, created_at, 'old-' || number, 1 FROM shop.outbox, generate_series(1, 20000) AS "
+            "number"
         )
         outside.execute("VACUUM ANALYZE shop.outbox")
         found = outside.execute("SELECT indexdef FROM pg_indexes WHERE indexname = 'outbox_unprocessed'")

@@ -55,10 +55,9 @@ def test_commit_wakes_the_publisher_and_the_declared_poll_finds_the_rest(tmp_pat
                 with connect(url) as outside:
                     outside.execute(
                         "INSERT INTO shop.outbox (queue_name, message_body, aggregate, sequence_number, "
-                        "created_at, "
-                        "next_attempt_at) SELECT queue_name, replace(message_body, ':2', ':3'), aggregate, "
-                        "3, created_at, "
-                        "created_at FROM shop.outbox WHERE sequence_number = 2"
+                        "created_at, next_attempt_at) SELECT queue_name, replace(message_body, ':2', "
+                        "':3'), aggregate, 3, created_at, created_at FROM shop.outbox WHERE "
+                        "sequence_number = 2"
                     )
                 clock.advance(OUTBOX.poll_s)
                 assert await receive_versions(stores) == [3]

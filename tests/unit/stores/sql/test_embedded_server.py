@@ -187,8 +187,7 @@ def test_memory_stores_start_the_server_on_first_use_and_leave_no_files() -> Non
 def test_removes_the_temporary_server_of_a_killed_process() -> None:
     code = (
         "import sys, time; from holdfast.stores.sql.postgres import EmbeddedServer; server = "
-        "EmbeddedServer(None); "
-        "server.use(); print(server.folder, flush=True); time.sleep(600)"
+        "EmbeddedServer(None); server.use(); print(server.folder, flush=True); time.sleep(600)"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -222,8 +221,7 @@ def test_killed_server_and_server_without_data_leave_no_socket() -> None:
 def test_process_exit_without_closing_stops_the_server(stopped_folder: Path) -> None:
     code = (
         "import asyncio; from pathlib import Path; from holdfast.stores.sql.postgres import "
-        "open_embedded_postgres; "
-        "from holdfast.operations.sql import Statement; "
+        "open_embedded_postgres; from holdfast.operations.sql import Statement; "
         f"engine = open_embedded_postgres(Path({str(stopped_folder)!r})); "
         "print(asyncio.run(engine.run(Statement(text='SELECT 1 AS one'))).rows)"
     )

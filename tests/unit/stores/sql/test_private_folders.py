@@ -268,8 +268,8 @@ def test_command_line_reports_that_root_may_not_change_user(
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == (
         "holdfast: PostgreSQL does not run as root, and root may not become its user pgserver (Operation not "
-        "permitted): run "
-        "this as an ordinary user, or give root the capabilities CHOWN, DAC_OVERRIDE, KILL, SETGID and "
+        "permitted): run this as an ordinary user, or give root the capabilities CHOWN, DAC_OVERRIDE, "
+        "KILL, SETGID and "
         "SETUID.\n"
     )
 

@@ -278,8 +278,7 @@ def _check_declaration(outbox: SqlOutbox) -> None:
     if outbox.batch < 1 or outbox.max_attempts < 1:
         raise DeclarationError(
             f"Invalid outbox {outbox.name}: batch={outbox.batch}, max_attempts={outbox.max_attempts}. Both "
-            "must "
-            "be at least 1."
+            "must be at least 1."
         )
     if not (outbox.poll_s > 0 and outbox.lease_s > 0 and 0 < outbox.pause_s <= outbox.max_pause_s):
         raise DeclarationError(

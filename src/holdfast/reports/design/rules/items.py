@@ -122,8 +122,7 @@ def find_reserved_words(design: Design) -> Iterator[Finding]:
                 table.name,
                 f"{join_words(reserved)} {verb} of DynamoDB's expressions.",
                 "No action in Holdfast, which uses a placeholder for every name. In expressions written by "
-                "hand "
-                "use #name, or store the attribute under another name with attr('…').",
+                "hand use #name, or store the attribute under another name with attr('…').",
             )
 
 

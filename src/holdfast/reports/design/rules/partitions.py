@@ -24,8 +24,7 @@ UNMEASURED_WRITE: Final = Units(write=1.0)
 
 SPREAD_WRITES: Final = (
     "Spread the writes: add a shard number to the partition key (key#0 … key#9) and read all shards, or send "
-    "the "
-    "changes to a queue and combine several in one write."
+    "the changes to a queue and combine several in one write."
 )
 SPREAD_READS: Final = (
     "Cache the items, read fewer items per call (one page, or a stored count), or spread the partition over "

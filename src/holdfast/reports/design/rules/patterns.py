@@ -107,8 +107,7 @@ def find_invalid_quantities(design: Design) -> Iterator[Finding]:
             subject,
             f"It is declared with the invalid value {value}.",
             "Rates and volumes are at least 0, a share is above 0 and at most 1, a number of keys or bytes "
-            "is at "
-            "least 1.",
+            "is at least 1.",
         )
 
 

@@ -76,8 +76,7 @@ def find_conflicting_retentions(design: Design) -> Iterator[Finding]:
             yield design.warning(
                 queue.name,
                 f"Its dead letters are kept {queue.dead_retention_s} s, no longer than its messages; on a "
-                "standard "
-                "queue this period starts when the message is first sent.",
+                "standard queue this period starts when the message is first sent.",
                 "Increase dead_retention_s, so that an operator has time to handle them.",
             )
 
@@ -150,8 +149,7 @@ def find_receivers_without_delete(design: Design) -> Iterator[Finding]:
                 yield design.error(
                     f"{component.name}, {queue}",
                     "The component receives messages but declares no pattern that deletes them: each message "
-                    "is "
-                    "redelivered until it expires or goes to the dead letters.",
+                    "is redelivered until it expires or goes to the dead letters.",
                     "Declare a pattern with delete(…) and add it to the component's writes.",
                 )
 

@@ -71,7 +71,6 @@ def find_long_cache_lifetimes(design: Design) -> Iterator[Finding]:
             yield design.info(
                 format_pattern(pattern),
                 f"It caches {put.resource} for {put.lifetime_s / LONG_CACHE_S:.0f} days, but a cache can "
-                "lose an "
-                "entry at any time.",
+                "lose an entry at any time.",
                 "Store data that must not be lost in a table or in SQL.",
             )

@@ -70,8 +70,7 @@ def _warn_near_limit(name: str, design: Design, scope: KeyLoadScope, key_load: K
             yield design.warning(
                 str(scope.target),
                 f"At {name}: {_format_scope(scope)} would take {_format_rate(rate)} of {most:,} {kind} units "
-                "a "
-                "second "
+                "a second "
                 f"at the peak, {how} (by {join_words(key_load.patterns)}).",
                 remedy,
             )

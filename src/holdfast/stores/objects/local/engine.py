@@ -185,8 +185,7 @@ class LocalObjects:
         if not self._load_definition(hold.bucket).holds:
             raise InvalidRequest(
                 f"The bucket {hold.bucket} does not allow legal holds. Declare it with "
-                "legal_holds=True and create "
-                "it again."
+                "legal_holds=True and create it again."
             )
         with self._storage.lock_bucket(hold.bucket):
             self._write_file(hold.bucket, self._read_file(hold.bucket, hold.key).with_hold(hold.held))

@@ -69,8 +69,7 @@ class Service:
                 if in_doubt and not is_repeatable:
                     raise OutcomeUnknown(
                         f"The outcome of this {action} is unknown. {error.message} Repeating it might send "
-                        "the "
-                        "message twice, which a receiver of a standard queue must tolerate.",
+                        "the message twice, which a receiver of a standard queue must tolerate.",
                         safe_to_repeat=False,
                     ) from cause
                 raise error from cause

@@ -456,9 +456,7 @@ def _make_socket_folder(data: Path) -> Path:
     raise SettingsError(
         f"PostgreSQL runs as the user {accounts.SERVER_USER_NAME}, who cannot enter "
         f"{' or '.join(map(str, _list_socket_roots()))} for its socket: set TMPDIR to a folder that every "
-        "user "
-        "may "
-        "enter, or run this as an ordinary user."
+        "user may enter, or run this as an ordinary user."
     )
 
 

@@ -193,8 +193,7 @@ class PostgresSql:
         if os.getpid() != self._process:
             raise SettingsError(
                 "This SQL store was opened before the process was forked, and is unusable here: open it "
-                "after "
-                "the fork."
+                "after the fork."
             )
 
     async def _run_in_thread(self, work: Work[T], statements: Sequence[Statement]) -> T:
@@ -325,8 +324,7 @@ def build_outcome_unknown(lost: ConnectionLost, *, is_repeatable: bool) -> Holdf
     """
     return OutcomeUnknown(
         f"The connection to PostgreSQL was lost before it confirmed the write ({lost.reason}): read the "
-        "rows, "
-        "and repeat the write if it was not done.",
+        "rows, and repeat the write if it was not done.",
         safe_to_repeat=is_repeatable,
     )
 

@@ -152,9 +152,7 @@ def _map_unique_violation(error: psycopg.Error, subject: str) -> HoldfastError:
     """Return `RowAlreadyExists` with the name of the constraint."""
     return RowAlreadyExists(
         f"{subject} would insert a row that already exists{_format_declared_names(error)}: read it, or add "
-        "ON CONFLICT to "
-        "the "
-        "statement.",
+        "ON CONFLICT to the statement.",
         constraint=error.diag.constraint_name or "",
     )
 
@@ -171,8 +169,7 @@ def _map_missing_table(error: psycopg.Error, subject: str) -> HoldfastError:
     """Return `NotFound` for a table or schema that does not exist."""
     return NotFound(
         f"{subject} uses a table or a schema that does not exist: {error.diag.message_primary}. Create it "
-        "with "
-        "`holdfast migrate SYSTEM`."
+        "with `holdfast migrate SYSTEM`."
     )
 
 
@@ -210,8 +207,7 @@ def _map_conflict(error: psycopg.Error, subject: str) -> HoldfastError:
     """Return `TransactionConflict`, which the caller may retry after it reads again."""
     return TransactionConflict(
         f"Another transaction used the same rows ({_format_condition(error)}): {subject} and its whole "
-        "transaction "
-        "were rolled back. Read again, decide again, retry."
+        "transaction were rolled back. Read again, decide again, retry."
     )
 
 

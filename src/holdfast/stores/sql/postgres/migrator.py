@@ -112,8 +112,7 @@ def _acquire_lock(connection: psycopg.Connection[Any], schema: str, wait_s: floa
         if time.monotonic() >= deadline:
             raise StoreBusy(
                 f"Another process has been migrating the schema {schema} for more than {wait_s:g} s: wait "
-                "until "
-                "it has ended, then retry.",
+                "until it has ended, then retry.",
             )
         time.sleep(LOCK_POLL_S)
 

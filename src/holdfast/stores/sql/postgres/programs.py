@@ -59,9 +59,8 @@ def find_programs() -> Path:
         f"PostgreSQL runs as the user {accounts.SERVER_USER_NAME}, who can neither enter {installed} nor run "
         "a copy of "
         f"its programs from {' or '.join(map(str, list_copy_folders()))}: install the environment where "
-        "every user may "
-        "enter, set TMPDIR to a folder of root's that every user may enter and run programs from, or run "
-        "this as an ordinary user."
+        "every user may enter, set TMPDIR to a folder of root's that every user may enter and run programs "
+        "from, or run this as an ordinary user."
     )
 
 

@@ -177,7 +177,6 @@ def _build_outcome_unknown(lost: ConnectionLost) -> HoldfastError:
     """Return `OutcomeUnknown`: the transaction may have been committed, and is not safe to repeat."""
     return OutcomeUnknown(
         f"The connection to PostgreSQL was lost before it confirmed the commit ({lost.reason}): read the "
-        "rows "
-        "to find out whether the transaction was committed.",
+        "rows to find out whether the transaction was committed.",
         safe_to_repeat=False,
     )

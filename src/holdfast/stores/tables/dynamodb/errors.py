@@ -278,8 +278,8 @@ def _map_region_error(cause: Exception, action: str, endpoint: str) -> Failure:
     return Failure(
         errors.SettingsError(
             f"No usable AWS region: {_format_cause(cause)} Set one in the settings "
-            "(`dynamodb://eu-central-1`), "
-            "in AWS_DEFAULT_REGION or in the profile; or set an endpoint (`dynamodb+http://127.0.0.1:8000`)."
+            "(`dynamodb://eu-central-1`), in AWS_DEFAULT_REGION or in the profile; or set an endpoint "
+            "(`dynamodb+http://127.0.0.1:8000`)."
         ),
         "final",
     )

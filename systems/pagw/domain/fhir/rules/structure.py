@@ -31,8 +31,7 @@ _DEFAULT_ERROR: Final[tuple[Code, str]] = (
 
 _COMMON_RESOURCES: Final = (
     "Bundle Claim ClaimResponse Coverage DocumentReference Organization Patient Practitioner "
-    "PractitionerRole "
-    "ServiceRequest Subscription"
+    "PractitionerRole ServiceRequest Subscription"
 ).split()
 
 

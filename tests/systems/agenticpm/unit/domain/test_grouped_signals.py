@@ -95,8 +95,7 @@ def test_many_stale_tickets_at_the_first_read_are_one_signal() -> None:
     assert get_keys(signals) == ["stale:MCU"]
     assert signals[0].summary == (
         "40 tickets are in progress and have not been updated for a long time: MCU-00, MCU-01, MCU-02, "
-        "MCU-03, "
-        "MCU-04, MCU-05, MCU-06, MCU-07, MCU-08, MCU-09 and 30 more"
+        "MCU-03, MCU-04, MCU-05, MCU-06, MCU-07, MCU-08, MCU-09 and 30 more"
     )
     assert [each.ticket for each in signals[0].evidence] == [*(f"MCU-{n:02}" for n in range(10)), None]
     assert (signals[0].evidence[-1].field, signals[0].evidence[-1].after) == ("tickets", "40")

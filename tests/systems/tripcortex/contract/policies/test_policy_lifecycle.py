@@ -191,8 +191,8 @@ def test_entity_row_has_its_position_and_a_figure_its_stored_picture(
     new = base.add_policy(GIVEN, FakeParser([figure], pages=4), AXES)
     [row] = base.rows(
         "SELECT content_type, content_text, source_page, section_title, reading_order, bda_entity_id, "
-        "bda_entity_subtype, "
-        "metadata, vector_norm(embedding), created_at FROM tripcortex.policy_chunks WHERE policy_id = %s",
+        "bda_entity_subtype, metadata, vector_norm(embedding), created_at FROM tripcortex.policy_chunks "
+        "WHERE policy_id = %s",
         new.id,
     )
     assert row[:7] == ("figure", "Taxi or train by distance", 3, "Ground", 9, "e.9", "CHART")

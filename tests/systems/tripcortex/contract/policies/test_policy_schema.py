@@ -235,8 +235,7 @@ def test_migration_gives_existing_chunks_an_active_policy(
                 for page, policy_id in enumerate([policies[0], policies[0], policies[1]], start=1):
                     connection.execute(
                         "INSERT INTO tripcortex.policy_chunks (policy_id, content_type, source_page, "
-                        "embedding, created_at) "
-                        "VALUES (%s, 'text', %s, %s, '2025-01-01Z')",
+                        "embedding, created_at) VALUES (%s, 'text', %s, %s, '2025-01-01Z')",
                         (policy_id, page, make_vector(1)),
                     )
             with caplog.at_level(logging.WARNING):
@@ -249,8 +248,7 @@ def test_migration_gives_existing_chunks_an_active_policy(
     with connect(url) as connection:
         found = connection.execute(
             "SELECT id, status, total_chunks, total_pages, serves, document_id, extract(year from "
-            "created_at)::int "
-            "FROM tripcortex.policies ORDER BY total_chunks DESC"
+            "created_at)::int FROM tripcortex.policies ORDER BY total_chunks DESC"
         ).fetchall()
         assert found == [
             (policies[0], "ready", 2, 2, True, policies[0], 2025),

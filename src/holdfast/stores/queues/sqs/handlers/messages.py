@@ -141,8 +141,8 @@ async def _send_receipts(
     if errors:
         raise ReceiptLost(
             f"{len(errors)} of {len(receipts)} receipts on {queue} are no longer valid: the visibility "
-            "timeout "
-            "expired and another receiver got the message, or it was deleted. The others were processed."
+            "timeout expired and another receiver got the message, or it was deleted. The others were "
+            "processed."
         )
 
 
