@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 import unittest
 from collections.abc import Iterator
@@ -259,3 +261,22 @@ def test_both_decorators_answer_each_its_services() -> None:
 @moto_aws
 def test_both_decorators_work_in_the_other_order() -> None:
     use_both()
+
+
+def test_moto_answers_a_client_from_between_the_two_imports() -> None:
+    program = (
+        "import os; os.environ |= dict(AWS_ACCESS_KEY_ID='any', AWS_SECRET_ACCESS_KEY='any')\n"
+        "from moto import mock_aws as moto_aws; import boto3\n"
+        "between = boto3.client('dynamodb', region_name='us-east-1')\n"
+        "from holdfast.boto3 import mock_aws\n"
+        "keys = [{'AttributeName': 'pk', 'KeyType': 'HASH'}]\n"
+        "types = [{'AttributeName': 'pk', 'AttributeType': 'S'}]\n"
+        "table = dict(TableName='orders', KeySchema=keys, AttributeDefinitions=types)\n"
+        "for mocks in ([mock_aws()], [mock_aws(), moto_aws()]):\n"
+        "    for mock in mocks: mock.start()\n"
+        "    made = between.create_table(**table, BillingMode='PAY_PER_REQUEST')\n"
+        "    print(made['TableDescription']['TableArn'].split(':')[4])\n"
+        "    for mock in reversed(mocks): mock.stop()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["000000000000", "123456789012"]
