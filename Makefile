@@ -5,19 +5,21 @@ UV_VERSION := 0.13.7
 
 VENV := .venv
 BIN := $(VENV)/bin
-CHECKED := $(wildcard src systems tests benchmarks examples)
+CHECKED := $(wildcard src systems demo tests benchmarks examples)
 # One test process more than there are cores, because some tests wait for processes that they killed. PYTEST_FLAGS= runs
 # the tests one after the other.
 PYTEST_FLAGS ?= -n $(shell expr $$(nproc) + 1) --dist worksteal
 # Tests of one file share an expensive fixture (a tutorial followed, a data folder filled), so they stay in one process.
 BY_FILE_FLAGS = $(PYTEST_FLAGS:worksteal=loadfile)
 
+# The projects of the workspace: the library, the demo and the systems.
+PROJECTS := . demo $(patsubst %/,%,$(dir $(wildcard systems/*/pyproject.toml)))
+
 # Tests and demos start hundreds of processes: without cached bytecode, each of them compiles everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
 # Wheels only, and only those whose hash is in the lock. The lock is complete, so pip resolves nothing.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-SITE_PACKAGES := $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 
 .PHONY: help setup setup-dev demo test up bench soak lock clean
 .DEFAULT_GOAL := help
@@ -65,7 +67,7 @@ UV_COMPILE = build/uv-$(UV_VERSION)/bin/uv pip compile pyproject.toml --all-extr
 	--custom-compile-command 'make lock' --override locks/left-out.txt
 
 clean: ## remove everything the other targets created
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist src/*.egg-info systems/*.egg-info demo/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -74,12 +76,10 @@ $(VENV)/.python:
 	@[ -x $(BIN)/python ] || { echo 'Creating $(VENV)'; $(PYTHON) -m venv $(VENV); }
 	@touch $@
 
-$(VENV)/.runtime-ready: $(VENV)/.python locks/runtime.txt pyproject.toml Makefile
+$(VENV)/.runtime-ready: $(VENV)/.python locks/runtime.txt $(PROJECTS:%=%/pyproject.toml) Makefile
 	@echo 'Installing the packages of locks/runtime.txt'
 	@$(INSTALL) --require-hashes --no-deps --only-binary :all: -r locks/runtime.txt
-	@$(INSTALL) --no-index --no-deps --no-build-isolation --editable .
-	@# With two roots an editable install is a hook in the import system, which no type checker follows: name the roots.
-	@printf '%s\n' '$(CURDIR)/src' '$(CURDIR)/systems' > "$$($(SITE_PACKAGES))/holdfast-source.pth"
+	@$(INSTALL) --no-index --no-deps --no-build-isolation $(PROJECTS:%=--editable ./%)
 	@touch $@
 	@echo 'Ready: $(BIN)/holdfast --help'
 

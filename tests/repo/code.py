@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 import holdfast
+import holdfast_demo
 from holdfast.model import System, system
 from holdfast.model.system import list_system_names
 from holdfast.runtime import Stores, open_memory_stores
@@ -28,9 +29,13 @@ def load_systems() -> dict[str, System]:
 
 @cache
 def import_modules() -> tuple[ModuleType, ...]:
-    """Import every module of the library and of the systems."""
+    """Import every module of the library, of the systems and of their demos."""
     found: list[ModuleType] = []
-    for package in [holdfast, *(importlib.import_module(name) for name in list_system_names())]:
+    for package in [
+        holdfast,
+        holdfast_demo,
+        *(importlib.import_module(name) for name in list_system_names()),
+    ]:
         names = (each.name for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."))
         # A `__main__` runs when it is imported.
         found += [importlib.import_module(name) for name in names if not name.endswith(".__main__")]
