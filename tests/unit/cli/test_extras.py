@@ -119,7 +119,8 @@ def test_system_without_its_extra_does_not_block_the_others(tmp_path: Path, word
 
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
     left_out = "".join(
-        f"{name} is skipped: it needs httpx2, which is not installed: run pip install 'holdfast-state[http]'\n"
+        f"{name} is skipped: it needs httpx2, which is not installed: "
+        "run pip install 'holdfast-state[http]'\n"
         for name in ("agenticpm", "pagw", "richpanel", "tripcortex")
     )
     assert done.stderr == ("" if words == ["doctor"] else left_out)
