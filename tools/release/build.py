@@ -46,7 +46,7 @@ def build_release(root: Path, output: Path) -> list[Path]:
         built.mkdir()
         for pattern in PROJECTS:
             for project in sorted(source.glob(pattern)):
-                _build_wheel(project.parent, built, release)
+                _build_wheel(source, project, built, release)
         _write_sbom(source, built, release)
         _write_checksums(built)
         shutil.rmtree(output, ignore_errors=True)
@@ -104,7 +104,7 @@ def _export_source(root: Path, source: Path) -> None:
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def _build_wheel(project: Path, built: Path, release: Release) -> None:
+def _build_wheel(source: Path, project: Path, built: Path, release: Release) -> None:
     """Build the wheel of a project with the installed setuptools, in an environment with fixed values."""
     midnight = datetime(release.date.year, release.date.month, release.date.day, tzinfo=UTC)
     environment = {
@@ -119,7 +119,7 @@ def _build_wheel(project: Path, built: Path, release: Release) -> None:
     before = set(built.iterdir())
     result = subprocess.run(
         [sys.executable, "-P", "-c", BUILD_WHEEL, str(built)],
-        cwd=project,
+        cwd=project.parent,
         env=environment,
         umask=0o022,
         stdout=subprocess.PIPE,
@@ -128,7 +128,7 @@ def _build_wheel(project: Path, built: Path, release: Release) -> None:
         check=False,
     )
     if result.returncode:
-        raise ReleaseRefused(f"setuptools cannot build {project.name}/pyproject.toml:\n{result.stdout}")
+        raise ReleaseRefused(f"setuptools cannot build {project.relative_to(source)}:\n{result.stdout}")
     (wheel,) = set(built.iterdir()) - before
     package = read_wheel(wheel)
     if package.version != release.version:
