@@ -19,12 +19,13 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.spdx import is_expression
 from cyclonedx.validation.json import JsonStrictValidator
+from packaging.requirements import Requirement
 
 import holdfast
 from tests.repo.test_dependencies import PROJECT, read_pins
 from tools.release.build import ReleaseRefused, build_release
 from tools.release.changelog import parse_changelog
-from tools.release.sbom import Package, build_sbom, read_lock, read_metadata, read_wheel
+from tools.release.sbom import Package, build_sbom, find_needs, read_lock, read_metadata, read_wheels
 
 ROOT = Path(__file__).parents[2]
 PACKAGE_ROOTS = ("src", "systems", "demo")
@@ -147,7 +148,7 @@ def test_every_project_has_a_wheel_of_the_same_version(wheels: list[Path]) -> No
     projects = [path for root in ("", "systems/*/", "demo/") for path in ROOT.glob(f"{root}pyproject.toml")]
 
     assert len(wheels) == len(projects)
-    assert {read_wheel(wheel).version for wheel in wheels} == {holdfast.__version__}
+    assert {read_metadata(wheel)["Version"] for wheel in wheels} == {holdfast.__version__}
 
 
 def test_sha256sum_accepts_the_checksums_of_all_files(first: Path) -> None:
@@ -192,7 +193,7 @@ def test_every_wheel_has_exactly_the_versioned_files_of_its_package(wheels: list
 
 
 def test_the_wheel_of_the_library_contains_holdfast_alone(wheels: list[Path]) -> None:
-    (library,) = [wheel for wheel in wheels if read_wheel(wheel).name == PROJECT["project"]["name"]]
+    (library,) = [wheel for wheel in wheels if read_metadata(wheel)["Name"] == PROJECT["project"]["name"]]
 
     assert {name.partition("/")[0] for name in _list_packaged_files(library)} == {"holdfast"}
 
@@ -204,11 +205,11 @@ def test_the_wheels_share_no_file(wheels: list[Path]) -> None:
 
 
 def test_command_module_and_metadata_have_the_same_version(wheels: list[Path], tmp_path: Path) -> None:
-    (library,) = [wheel for wheel in wheels if read_wheel(wheel).name == PROJECT["project"]["name"]]
+    (library,) = [wheel for wheel in wheels if read_metadata(wheel)["Name"] == PROJECT["project"]["name"]]
     zipfile.ZipFile(library).extractall(tmp_path)
     script = (
         "import importlib.metadata, holdfast\n"
-        f"print(holdfast.__file__, importlib.metadata.version({read_wheel(library).name!r}))"
+        f"print(holdfast.__file__, importlib.metadata.version({PROJECT['project']['name']!r}))"
     )
 
     assert _run_python(tmp_path, "-m", "holdfast", "--version") == f"holdfast {holdfast.__version__}\n"
@@ -245,7 +246,7 @@ def test_the_sbom_lists_the_wheels_and_every_locked_package(sbom: dict[str, Any]
     build = {requirement.partition(">")[0] for requirement in PROJECT["dependency-groups"]["build"]}
     locked = {name: version for name, version in read_pins("runtime").items() if name not in build}
 
-    assert listed == locked | {read_wheel(wheel).name: holdfast.__version__ for wheel in wheels}
+    assert listed == locked | {package.name: holdfast.__version__ for package in read_wheels(wheels)}
 
 
 def test_every_component_of_the_sbom_has_hashes_and_a_licence(sbom: dict[str, Any]) -> None:
@@ -259,7 +260,7 @@ def test_the_sbom_has_the_hash_of_each_wheel(sbom: dict[str, Any], wheels: list[
     hashes = {each["name"]: [entry["content"] for entry in each["hashes"]] for each in sbom["components"]}
 
     for wheel in wheels:
-        assert hashes[read_wheel(wheel).name] == [sha256(wheel.read_bytes()).hexdigest()]
+        assert hashes[read_metadata(wheel)["Name"]] == [sha256(wheel.read_bytes()).hexdigest()]
 
 
 def test_the_dependencies_of_the_sbom_name_its_components(sbom: dict[str, Any]) -> None:
@@ -291,6 +292,20 @@ def test_sbom_follows_the_requirements_of_packages_and_extras() -> None:
     assert document["components"][3]["licenses"] == [{"expression": "MIT OR 0BSD"}]
     assert {"ref": "pkg:pypi/base@1.0", "dependsOn": ["pkg:pypi/deep@2.0"]} in document["dependencies"]
     assert document["metadata"]["timestamp"] == "2026-01-02T00:00:00Z"
+
+
+def test_needs_include_the_extras_that_one_distribution_asks_of_another() -> None:
+    texts = {
+        "library": ["base", "web>=1; extra == 'api'", "more; extra == 'api' and sys_platform == 'win32'"],
+        "system": ["library[api]==1", "old; python_version < '3'", "demo; extra == 'demo'"],
+        "demo": ["library==1"],
+    }
+    requirements = {name: [Requirement(line) for line in lines] for name, lines in texts.items()}
+
+    assert find_needs(requirements, "library", ()) == {"base"}
+    assert find_needs(requirements, "library", ["api"]) == {"base", "web"}
+    assert find_needs(requirements, "system", ()) == {"library", "web"}
+    assert find_needs(requirements, "system", ["demo"]) == {"library", "web", "demo"}
 
 
 def test_sbom_refuses_a_requirement_without_a_pin() -> None:

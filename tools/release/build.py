@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from tools.release.changelog import Release, parse_changelog
-from tools.release.sbom import build_sbom, read_licences, read_lock, read_wheel
+from tools.release.sbom import build_sbom, read_licences, read_lock, read_metadata, read_wheels
 
 ROOT: Final = Path(__file__).parents[2]
 PROJECTS: Final = ("pyproject.toml", "systems/*/pyproject.toml", "demo/pyproject.toml")
@@ -130,19 +130,18 @@ def _build_wheel(source: Path, project: Path, built: Path, release: Release) -> 
     if result.returncode:
         raise ReleaseRefused(f"setuptools cannot build {project.relative_to(source)}:\n{result.stdout}")
     (wheel,) = set(built.iterdir()) - before
-    package = read_wheel(wheel)
-    if package.version != release.version:
+    metadata = read_metadata(wheel)
+    if metadata["Version"] != release.version:
         raise ReleaseRefused(
-            f"{package.name} has the version {package.version}, and the release is {release.version}. "
-            "Give both the same version."
+            f"{metadata['Name']} has the version {metadata['Version']}, and the release is "
+            f"{release.version}. Give both the same version."
         )
 
 
 def _write_sbom(source: Path, built: Path, release: Release) -> None:
     licences = read_licences((source / "docs" / "internals" / "dependencies.md").read_text(encoding="utf-8"))
     locked = read_lock((source / "locks" / "runtime.txt").read_text(encoding="utf-8"), licences)
-    own = [read_wheel(wheel) for wheel in built.glob("*.whl")]
-    text = build_sbom(release.date, own, locked)
+    text = build_sbom(release.date, read_wheels(built.glob("*.whl")), locked)
     (built / f"holdfast-{release.version}.cdx.json").write_text(text, encoding="utf-8")
 
 

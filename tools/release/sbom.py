@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from email.message import Message
@@ -28,6 +28,20 @@ PIN: Final = re.compile(r"(?P<name>[a-z0-9][a-z0-9-]*)==(?P<version>[^\s\\;]+)")
 HASH: Final = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 # A package that needs another follows `via` or has its own line; options and projects contain a space.
 NEEDED_BY: Final = re.compile(r"^    #(?: via|  ) +([a-z0-9][a-z0-9-]*)$", re.MULTILINE)
+# The platform that `make lock` makes the locks for.
+LOCKED_PLATFORM: Final = {
+    "implementation_name": "cpython",
+    "implementation_version": "3.11.0",
+    "os_name": "posix",
+    "platform_machine": "x86_64",
+    "platform_python_implementation": "CPython",
+    "platform_release": "",
+    "platform_system": "Linux",
+    "platform_version": "",
+    "python_full_version": "3.11.0",
+    "python_version": "3.11",
+    "sys_platform": "linux",
+}
 LICENCE_ROW: Final = re.compile(r"^\| `([a-z0-9-]+)` \| ([^|]+?) \|", re.MULTILINE)
 LICENCE_ID: Final = re.compile(r"[A-Za-z0-9.+-]+")
 LICENCE_EXPRESSION: Final = re.compile(rf"{LICENCE_ID.pattern}(?: (?:AND|OR|WITH) {LICENCE_ID.pattern})+")
@@ -50,21 +64,43 @@ class Package:
         return f"pkg:pypi/{self.name}@{quote(self.version, safe='.-_~')}"
 
 
-def read_wheel(wheel: Path) -> Package:
-    """Return the distribution in a wheel with its requirements, those of its extras included."""
-    metadata = read_metadata(wheel)
-    package = Package(
-        canonicalize_name(metadata["Name"]),
-        metadata["Version"],
-        (sha256(wheel.read_bytes()).hexdigest(),),
-        metadata["License-Expression"],
-    )
-    for line in metadata.get_all("Requires-Dist", []):
-        requirement = Requirement(line)
-        for_extra = requirement.marker is not None and "extra" in str(requirement.marker)
-        needs = package.needs_for_extras if for_extra else package.needs
-        needs.add(canonicalize_name(requirement.name))
-    return package
+def read_wheels(wheels: Iterable[Path]) -> list[Package]:
+    """Return the distributions in the wheels with their needs, sorted by name."""
+    files: dict[str, Path] = {canonicalize_name(read_metadata(wheel)["Name"]): wheel for wheel in wheels}
+    metadata = {name: read_metadata(wheel) for name, wheel in sorted(files.items())}
+    requirements = {
+        name: [Requirement(line) for line in each.get_all("Requires-Dist", [])]
+        for name, each in metadata.items()
+    }
+    packages = []
+    for name, each in metadata.items():
+        needs = find_needs(requirements, name, ())
+        all_needs = find_needs(requirements, name, each.get_all("Provides-Extra", []))
+        digest = sha256(files[name].read_bytes()).hexdigest()
+        packages.append(
+            Package(name, each["Version"], (digest,), each["License-Expression"], needs, all_needs - needs)
+        )
+    return packages
+
+
+def find_needs(
+    requirements: Mapping[str, Sequence[Requirement]], name: str, extras: Iterable[str]
+) -> set[str]:
+    """Return the packages that a distribution needs with these extras.
+
+    `requirements` are those of all distributions of the release: if one of them asks another for an extra, it
+    needs the packages of that extra.
+    """
+    needs: set[str] = set()
+    for requirement in requirements[name]:
+        marker = requirement.marker
+        if marker and not any(marker.evaluate(LOCKED_PLATFORM | {"extra": extra}) for extra in ("", *extras)):
+            continue
+        other = canonicalize_name(requirement.name)
+        needs.add(other)
+        if other in requirements:
+            needs |= find_needs(requirements, other, requirement.extras) - find_needs(requirements, other, ())
+    return needs
 
 
 def read_metadata(wheel: Path) -> Message:
@@ -95,9 +131,8 @@ def read_licences(page: str) -> dict[str, str]:
     return dict(LICENCE_ROW.findall(page))
 
 
-def build_sbom(released: date, own: Iterable[Package], locked: Iterable[Package]) -> str:
+def build_sbom(released: date, own: Sequence[Package], locked: Iterable[Package]) -> str:
     """Return the document. Raise `ValueError` if a distribution needs a package without a pin."""
-    own = sorted(own, key=lambda package: package.name)
     packages = {package.name: package for package in [*locked, *own]}
     for package in own:
         if missing := sorted((package.needs | package.needs_for_extras) - packages.keys()):
