@@ -198,6 +198,15 @@ def test_the_wheel_of_the_library_contains_holdfast_alone(wheels: list[Path]) ->
     assert {name.partition("/")[0] for name in _list_packaged_files(library)} == {"holdfast"}
 
 
+def test_systems_and_demo_need_the_same_version_of_the_library(wheels: list[Path]) -> None:
+    for wheel in wheels:
+        lines = [Requirement(line) for line in read_metadata(wheel).get_all("Requires-Dist", [])]
+        own = [each for each in lines if each.name.startswith("holdfast-")]
+        assert {str(each.specifier) for each in own} <= {f"=={holdfast.__version__}"}, wheel.name
+        is_library = read_metadata(wheel)["Name"] == PROJECT["project"]["name"]
+        assert is_library or PROJECT["project"]["name"] in {each.name for each in own}, wheel.name
+
+
 def test_the_wheels_share_no_file(wheels: list[Path]) -> None:
     names = [name for wheel in wheels for name in _list_packaged_files(wheel)]
 
@@ -384,6 +393,42 @@ def test_refuses_a_version_that_the_changelog_does_not_release(
     (project / "CHANGELOG.md").write_text(changelog, encoding="utf-8")
 
     with pytest.raises(ReleaseRefused, match=sentence):
+        build_release(project, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        (["a", "b", "c"], None),
+        (["a", "c"], r"removes or changes 1 lines of .*names\.json\. Release it as 1\.3\.0\. First line: b"),
+        (None, "removes or changes 2 lines"),
+    ],
+)
+def test_refuses_a_patch_version_that_removes_a_public_line(
+    project: Path, tmp_path: Path, lines: list[str] | None, sentence: str | None
+) -> None:
+    golden = project / "tests" / "repo" / "golden" / "names.json"
+    golden.parent.mkdir(parents=True)
+    golden.write_text(json.dumps(["a", "b"]), encoding="utf-8")
+    _commit(project, "2026-01-01T00:00:00Z")
+    subprocess.run([*GIT, "tag", "v1.2.2"], cwd=project, check=True)
+    if lines is None:
+        golden.unlink()
+    else:
+        golden.write_text(json.dumps(lines), encoding="utf-8")
+    _commit(project, "2026-02-01T00:00:00Z")
+
+    if sentence is None:
+        assert build_release(project, tmp_path / "out")
+    else:
+        with pytest.raises(ReleaseRefused, match=sentence):
+            build_release(project, tmp_path / "out")
+
+
+def test_refuses_a_patch_version_without_the_tag_of_the_version_before(project: Path, tmp_path: Path) -> None:
+    _commit(project, "2026-02-01T00:00:00Z")
+
+    with pytest.raises(ReleaseRefused, match=r"The tag v1\.2\.2 is missing"):
         build_release(project, tmp_path / "out")
 
 

@@ -21,7 +21,7 @@ from tools.release.changelog import parse_changelog
 
 PUBLIC = list_public_modules()
 TEXT = PAGE.read_text(encoding="utf-8")
-SYSTEMS = sorted(path for path in (pages.ROOT / "systems").rglob("*.py"))
+SYSTEMS = sorted(path for folder in ("systems", "demo") for path in (pages.ROOT / folder).rglob("*.py"))
 
 
 def _find_imports(source: str) -> Iterator[tuple[str, str]]:
@@ -48,7 +48,7 @@ def test_the_page_imports_only_public_names(page: Path) -> None:
     assert {each for each in imported if not _is_public(*each)} == set()
 
 
-def test_systems_import_only_public_names() -> None:
+def test_systems_and_demo_import_only_public_names() -> None:
     imported = {each for path in SYSTEMS for each in _find_imports(path.read_text(encoding="utf-8"))}
 
     assert imported

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -22,6 +23,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from packaging.version import Version
+
 from tools.release.changelog import Release, parse_changelog
 from tools.release.sbom import build_sbom, read_licences, read_lock, read_metadata, read_wheels
 
@@ -29,6 +32,7 @@ ROOT: Final = Path(__file__).parents[2]
 PROJECTS: Final = ("pyproject.toml", "systems/*/pyproject.toml", "demo/pyproject.toml")
 # Left by builds and by Python; only seen outside a git checkout.
 NO_SOURCE: Final = (".*", "build", "dist", "*.egg-info", "__pycache__", "*.py[cod]")
+GOLDEN: Final = "tests/repo/golden/"
 BUILD_WHEEL: Final = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 
 
@@ -40,6 +44,7 @@ def build_release(root: Path, output: Path) -> list[Path]:
     """Build the release of the project in `root`, replace the folder `output`, and return the files."""
     _require_clean_tree(root)
     release = _find_release(root)
+    _require_public_surface_of_patch(root, release)
     with tempfile.TemporaryDirectory() as folder:
         source, built = Path(folder, "source"), Path(folder, "built")
         _export_source(root, source)
@@ -91,6 +96,28 @@ def read_version(root: Path) -> str:
             case ast.Assign(targets=[ast.Name(id="__version__")], value=ast.Constant(value=str(version))):
                 return version
     raise ReleaseRefused('src/holdfast/__init__.py has no line such as: __version__ = "1.2.3"')
+
+
+def _require_public_surface_of_patch(root: Path, release: Release) -> None:
+    """Refuse a patch version that removes or changes a line of a golden list of the version before it."""
+    version = Version(release.version)
+    if version.micro == 0 or not (root / ".git").exists():
+        return
+    tag = f"v{version.major}.{version.minor}.{version.micro - 1}"
+    if not _run_git(root, "tag", "--list", tag):
+        raise ReleaseRefused(
+            f"The tag {tag} is missing: {release.version} is compared with it. Run `git fetch --tags`."
+        )
+    for name in _run_git(root, "ls-tree", "--name-only", tag, GOLDEN).decode().splitlines():
+        earlier = set(json.loads(_run_git(root, "show", f"{tag}:{name}")))
+        current = (
+            set(json.loads((root / name).read_text(encoding="utf-8"))) if (root / name).exists() else set()
+        )
+        if gone := sorted(earlier - current):
+            raise ReleaseRefused(
+                f"A patch version keeps what is public, and {release.version} removes or changes {len(gone)} "
+                f"lines of {name}. Release it as {version.major}.{version.minor + 1}.0. First line: {gone[0]}"
+            )
 
 
 def _export_source(root: Path, source: Path) -> None:
