@@ -100,7 +100,7 @@ def _commit(folder: Path, moment: str) -> None:
 
 def _leave_traces(folder: Path) -> None:
     """Change the modes of files, and leave the remains of an earlier build."""
-    for path in folder.rglob("*.py"):
+    for path in folder.rglob("*"):
         path.chmod(0o700)
     stale = folder / "build" / "lib" / "holdfast" / "stale.py"
     stale.parent.mkdir(parents=True)
