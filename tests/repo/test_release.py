@@ -198,15 +198,6 @@ def test_the_wheel_of_the_library_contains_holdfast_alone(wheels: list[Path]) ->
     assert {name.partition("/")[0] for name in _list_packaged_files(library)} == {"holdfast"}
 
 
-def test_systems_and_demo_need_the_same_version_of_the_library(wheels: list[Path]) -> None:
-    for wheel in wheels:
-        lines = [Requirement(line) for line in read_metadata(wheel).get_all("Requires-Dist", [])]
-        own = [each for each in lines if each.name.startswith("holdfast-")]
-        assert {str(each.specifier) for each in own} <= {f"=={holdfast.__version__}"}, wheel.name
-        is_library = read_metadata(wheel)["Name"] == PROJECT["project"]["name"]
-        assert is_library or PROJECT["project"]["name"] in {each.name for each in own}, wheel.name
-
-
 def test_the_wheels_share_no_file(wheels: list[Path]) -> None:
     names = [name for wheel in wheels for name in _list_packaged_files(wheel)]
 
