@@ -83,7 +83,7 @@ def test_its_tests_pass_before_it_is_installed(system: Path) -> None:
     done = run_module(system, "pytest", "-q")
 
     assert done.returncode == 0, done.stdout
-    assert "5 passed" in done.stdout
+    assert "6 passed" in done.stdout
 
 
 def test_its_tests_fail_if_a_rule_is_broken(tmp_path: Path) -> None:
