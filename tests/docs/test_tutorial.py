@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+from itertools import takewhile
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -29,6 +30,15 @@ def test_every_block_of_the_page_is_a_file_or_is_typed() -> None:
         assert is_file or block.language in {"console", "json"}, (
             f"{PAGE.name}:{block.line}: nothing tries this block"
         )
+
+
+def test_the_text_before_a_block_names_its_file() -> None:
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    for block in BLOCKS:
+        if named := FILE_OF_BLOCK.fullmatch(block.note) or QUOTED_FILE.fullmatch(block.note):
+            # The fence is the line before the block, and an empty line comes before the fence.
+            before = " ".join(takewhile(bool, reversed(lines[: block.line - 3])))
+            assert f"`{named[1]}`" in before, f"{PAGE.name}:{block.line}: name the file before the block"
 
 
 def test_the_page_can_be_followed_from_an_empty_folder_to_its_end(reader: Reader) -> None:
