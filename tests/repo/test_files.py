@@ -34,7 +34,8 @@ THIRD_PARTY_TEXTS = {"LICENSE"}
 # A request to pip, or a requirement, that means the unrelated project of that name on the public index.
 BARE_NAME = re.compile(
     r"""pip3?\ install\b[^\n`]*?(?<![\w./=-])holdfast(?![\w./-])   # pip install 'holdfast[aws]'
-    |(?<![\w./-])holdfast(?:\[[\w,\ -]+\]|\s*[=~><!]=)""",  # "holdfast[aws]", "holdfast>=0.2"
+    |(?<![\w./-])holdfast(?:\[[\w,\ -]+\]|\s*[=~><!]=)         # "holdfast[aws]", "holdfast>=0.2"
+    |(?:dependencies|requires)\b[^\n]*["']holdfast["']""",
     re.VERBOSE,
 )
 
@@ -116,6 +117,7 @@ def test_no_file_asks_pip_for_the_name_of_an_unrelated_project() -> None:
         ("pip install -U holdfast==1.0 rich", True),
         ('dependencies = ["holdfast[api]"]', True),
         ('"holdfast >= 0.2"', True),
+        ('dependencies = ["holdfast"]', True),
         ("pip install 'holdfast-state[aws]'", False),
         ("pip install holdfast-pagw", False),
         ("pip install -e ./holdfast-clone", False),
