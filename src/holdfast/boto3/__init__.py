@@ -126,7 +126,7 @@ class InProcess:
 
     def _copy(self) -> InProcess:
         """Return a context of its own for one call or one test."""
-        return type(self)(self._tables)
+        return InProcess(self._tables)
 
     def _decorate_generator(self, decorated: Any) -> Any:
         """Wrap a generator function so that the context is open until the generator ends."""
@@ -182,8 +182,11 @@ class MockAws(InProcess):
 
     _name = "mock_aws"
 
-    def __init__(self, tables: None = None) -> None:
-        super().__init__(tables)
+    def __init__(self) -> None:
+        super().__init__()
+
+    def _copy(self) -> InProcess:
+        return MockAws()
 
     def _enter(self, stack: contextlib.ExitStack) -> BlockingTables:
         """Open the shared engine, and refuse the requests to other services."""

@@ -27,8 +27,10 @@ try:
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] not in {"boto3", "botocore"}:
         raise
+    from holdfast.core.distribution import format_install_command
+
     raise ImportError(
-        "holdfast.boto3 needs boto3, which is not installed. Run pip install 'holdfast-state[aws]'"
+        f"holdfast.boto3 needs boto3, which is not installed. Run {format_install_command('aws')}"
     ) from missing
 
 from holdfast.core.errors import HoldfastError

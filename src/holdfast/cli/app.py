@@ -32,6 +32,7 @@ from holdfast.cli.commands import (
     indexes,
     mcp,
     migrate,
+    new,
     outbox,
     patterns,
     queues,
@@ -68,6 +69,7 @@ app = typer.Typer(
 # To add a command, write its module, register it in its group and describe it in docs/reference/commands.md.
 GROUPS: Final[Mapping[str, Mapping[str, Callable[..., None]]]] = {
     "Design": {
+        "new": new.new,
         "systems": systems.systems,
         "tables": tables.tables,
         "patterns": patterns.patterns,

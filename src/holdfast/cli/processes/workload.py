@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.core.errors import SettingsError
+from holdfast.model.demo import find_demo
 from holdfast.model.system import Component, System
 
 # The system's own routes run as this component, if the system declares it.
@@ -114,7 +115,9 @@ def get_address_variable(system: System, sandbox: str) -> str:
 
 def list_needed_sandboxes(system: System) -> list[str]:
     """Return the sandboxes to start: those of the external services whose address is not set."""
-    return [name for name in system.sandboxes if not os.environ.get(get_address_variable(system, name))]
+    return [
+        name for name in find_demo(system).sandboxes if not os.environ.get(get_address_variable(system, name))
+    ]
 
 
 def _build_component_workload(system: System, component: Component) -> Workload:
