@@ -19,12 +19,12 @@ import threading
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import Final, Protocol
 
 import msgspec
 
+from holdfast.core.disk import lock, require_posix, sync, sync_path
 from holdfast.core.distribution import format_install_command
 from holdfast.core.errors import InvalidRequest, KeyUnavailable, SettingsError
 
@@ -117,6 +117,7 @@ def open_file_cipher(path: Path) -> FileCipher:
     Raise `SettingsError` if the file is invalid, or readable by other users.
     """
     require_cryptography()
+    require_posix("A key file", "a KMS key in the setting `keys`")
     if not path.exists():
         _create_key_file(path)
     cipher = FileCipher(path)
@@ -249,7 +250,7 @@ def _write_key_file(path: Path, keys: KeyFile, *, replace: bool) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(keys), indent=2) + b"\n")
             file.flush()
-            os.fsync(file.fileno())
+            sync(file.fileno())
         if replace:
             fresh.replace(path)
         else:
@@ -258,16 +259,7 @@ def _write_key_file(path: Path, keys: KeyFile, *, replace: bool) -> None:
         pass
     finally:
         fresh.unlink(missing_ok=True)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Flush the folder to disk, so that a renamed file survives a crash."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_path(path.parent)
 
 
 @contextmanager
@@ -275,7 +267,7 @@ def _lock_key_file(path: Path) -> Iterator[None]:
     """Hold the lock that lets one process at a time change the file."""
     descriptor = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, OWNER_ONLY_MODE)
     try:
-        flock(descriptor, LOCK_EX)
+        lock(descriptor)
         yield
     finally:
         os.close(descriptor)

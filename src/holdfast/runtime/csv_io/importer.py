@@ -11,12 +11,12 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeAlias
 
+from holdfast.core.disk import sync
 from holdfast.core.errors import ConditionFailed, DeclarationError, InvalidRequest, SettingsError
 from holdfast.core.limits import MAX_BATCH_WRITES
 from holdfast.model.entities.entity import Entity, get_declaration
@@ -178,7 +178,7 @@ class Checkpoint:
             with temporary.open("w", encoding="utf-8") as file:
                 json.dump(state, file)
                 file.flush()
-                os.fsync(file.fileno())
+                sync(file.fileno())
             temporary.replace(self.file)
         except OSError as error:
             raise SettingsError(

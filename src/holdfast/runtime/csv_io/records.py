@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import fcntl
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from holdfast.core.disk import HAS_LOCKS, try_lock
 from holdfast.core.errors import InvalidRequest, RetryLater
 
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
@@ -174,16 +174,16 @@ class _LineReader:
 def _refuse_second_reader(file: BinaryIO, path: Path) -> None:
     """Lock the file, or raise `RetryLater`: two imports would overwrite each other's rejects and checkpoint.
 
-    Closing the file releases the lock. On file systems without locks the import continues.
+    Closing the file releases the lock. On Windows and on file systems without locks the import continues.
     """
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+        is_free = not HAS_LOCKS or try_lock(file.fileno())
+    except OSError:
+        return
+    if not is_free:
         raise RetryLater(
             f"Another import of {path} is running. Wait for it, and import the file again if it failed."
-        ) from error
-    except OSError:
-        pass
+        )
 
 
 def _split_cells(text: str, delimiter: str) -> list[str]:

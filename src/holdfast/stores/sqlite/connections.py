@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -57,7 +58,18 @@ def open_writer(path: str, tuning: Tuning) -> apsw.Connection:
     connection.pragma("secure_delete", tuning.secure_delete)
     # Savepoints keep the old pages of each unit. Keep them in memory rather than in a temporary file.
     connection.pragma("temp_store", "memory")
+    sync_to_disk(connection, sys.platform)
     return connection
+
+
+def sync_to_disk(connection: apsw.Connection, platform: str) -> None:
+    """Make each sync of the connection reach the disk. `platform` is named as in `sys.platform`.
+
+    On macOS, fsync leaves the bytes in the drive's cache, and SQLite must be told to write that too.
+    """
+    if platform == "darwin":
+        connection.pragma("fullfsync", True)
+        connection.pragma("checkpoint_fullfsync", True)
 
 
 def use_wal(connection: apsw.Connection, tuning: Tuning) -> None:

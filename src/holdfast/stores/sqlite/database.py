@@ -17,6 +17,7 @@ from typing import TypeVar
 
 import apsw
 
+from holdfast.core.disk import require_posix
 from holdfast.core.errors import SettingsError, StoreBusy, StoreFileError
 from holdfast.stores.sqlite import forks
 from holdfast.stores.sqlite.batch import Batch, Work
@@ -186,6 +187,10 @@ class Database:
     @classmethod
     def _open_file(cls, path: str, schema: Schema, tuning: Tuning) -> Database:
         """Check the path, the file and its log, migrate the file, and start its committer."""
+        require_posix(
+            "A file of tables or queues",
+            "DynamoDB (`dynamodb://REGION`) and SQS (`sqs://REGION`), or memory (`sqlite::memory:`)",
+        )
         forks.refuse_inherited(path)
         _check_path(Path(path))
         refuse_lost_database(path)

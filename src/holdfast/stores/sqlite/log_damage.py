@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import apsw
 
+from holdfast.core.disk import sync
 from holdfast.core.errors import StoreFileError
 
 WAL_SUFFIX = "-wal"
@@ -68,7 +69,7 @@ def refuse_damaged_log(connection: apsw.Connection, path: str) -> None:
     with open(log, "rb", buffering=0) as file:
         # A killed process may have left a transaction that is not on disk yet. Ours would be written on top
         # of it, and a power failure could then tear two.
-        os.fsync(file.fileno())
+        sync(file.fileno())
         if not _WriteAheadLog(file.fileno(), page_bytes).is_damaged_after(valid):
             return
     raise StoreFileError(

@@ -11,13 +11,13 @@ The kernel releases both when a process dies. If the lock files are removed, onl
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from types import TracebackType
 
 import apsw
 
+from holdfast.core.disk import lock, try_lock, unlock
 from holdfast.core.errors import SettingsError, StoreBusy
 from holdfast.stores.sqlite import forks
 
@@ -48,7 +48,7 @@ class WriteLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+        unlock(self._lock_file)
 
     def close(self) -> None:
         """Close the lock files; if a helper thread still waits for the lock, it closes them."""
@@ -70,11 +70,11 @@ class WriteLock:
 
     def _try_acquire(self) -> bool:
         """Acquire both locks if they are free, without waiting. Return whether that succeeded."""
-        if self._is_queueing or not _try_flock(self._queue_file):
+        if self._is_queueing or not try_lock(self._queue_file):
             return False
-        if not _try_flock(self._lock_file):
+        if not try_lock(self._lock_file):
             return False
-        fcntl.flock(self._queue_file, fcntl.LOCK_UN)
+        unlock(self._queue_file)
         return True
 
     def _wait_to_acquire(self) -> bool:
@@ -99,9 +99,9 @@ class WriteLock:
 
     def _acquire_in_thread(self) -> None:
         """Wait for the lock in the helper thread. Release it again if the waiting thread has given up."""
-        fcntl.flock(self._queue_file, fcntl.LOCK_EX)
-        fcntl.flock(self._lock_file, fcntl.LOCK_EX)
-        fcntl.flock(self._queue_file, fcntl.LOCK_UN)
+        lock(self._queue_file)
+        lock(self._lock_file)
+        unlock(self._queue_file)
         with self._state_lock:
             self._is_queueing = False
             if self._is_wanted and not self._is_closed:
@@ -109,7 +109,7 @@ class WriteLock:
             elif self._is_closed:
                 self._close_files()
             else:
-                fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+                unlock(self._lock_file)
 
     def _close_files(self) -> None:
         os.close(self._queue_file)
@@ -122,12 +122,3 @@ def _open_lock_file(path: str) -> int:
         return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise SettingsError(f"Cannot create or open the lock file {path} ({error.strerror}).") from error
-
-
-def _try_flock(file: int) -> bool:
-    """Lock the file exclusively without waiting. Return whether that succeeded."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

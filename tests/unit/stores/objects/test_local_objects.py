@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import pytest
 
+from holdfast.core import disk
 from holdfast.core.errors import NotFound, ObjectDamaged, ObjectHeld, SettingsError, StoreFull
 from holdfast.operations.objects import (
     BucketDefinition,
@@ -185,7 +186,7 @@ def test_a_body_is_on_the_disk_before_its_name_and_its_name_before_the_answer(
     objects_folder: ObjectsFolder, monkeypatch: pytest.MonkeyPatch, create_only: bool
 ) -> None:
     synced: list[tuple[str, bool]] = []
-    sync = file_storage._sync
+    sync = disk.sync_path
 
     def listening(path: Path) -> None:
         sync(path)
@@ -193,7 +194,7 @@ def test_a_body_is_on_the_disk_before_its_name_and_its_name_before_the_answer(
             (str(path.relative_to(objects_folder.folder)), objects_folder.find_file("new/a").exists())
         )
 
-    monkeypatch.setattr(file_storage, "_sync", listening)
+    monkeypatch.setattr(file_storage, "sync_path", listening)
     objects_folder.run(PutObject(BUCKET, "new/a", BODY, create_only=create_only))
     staged, *folders = synced
     assert staged[0].startswith(f"{BUCKET}/{STAGING_FOLDER}/") and not staged[1]
@@ -208,7 +209,7 @@ def test_a_deletion_is_on_the_disk_before_the_answer(
 ) -> None:
     objects_folder.run(PutObject(BUCKET, "a", BODY))
     synced: list[Path] = []
-    monkeypatch.setattr(file_storage, "_sync", synced.append)
+    monkeypatch.setattr(file_storage, "sync_path", synced.append)
     objects_folder.run(DeleteObject(BUCKET, "a"))
     assert synced == [objects_folder.find_file("a").parent]
 
@@ -217,7 +218,7 @@ def test_failed_put_leaves_no_files(objects_folder: ObjectsFolder, monkeypatch: 
     def failing(path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(file_storage, "_sync", failing)
+    monkeypatch.setattr(file_storage, "sync_path", failing)
     with pytest.raises(StoreFull):
         objects_folder.run(PutObject(BUCKET, "a", BODY))
     monkeypatch.undo()
@@ -309,14 +310,14 @@ def test_interleaved_puts_of_two_engines_use_different_staged_files(
     objects_folder: ObjectsFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, other = objects_folder.objects, objects_folder.open()
-    sync = file_storage._sync
+    sync = disk.sync_path
 
     def interrupt(path: Path) -> None:
-        monkeypatch.setattr(file_storage, "_sync", sync)
+        monkeypatch.setattr(file_storage, "sync_path", sync)
         asyncio.run(other.run(PutObject(BUCKET, "theirs", b"theirs", create_only=True)))
         sync(path)
 
-    monkeypatch.setattr(file_storage, "_sync", interrupt)
+    monkeypatch.setattr(file_storage, "sync_path", interrupt)
     mine._execute(PutObject(BUCKET, "mine", b"mine", create_only=True))
 
     assert [objects_folder.run(GetObject(BUCKET, key)).body for key in ("mine", "theirs")] == [

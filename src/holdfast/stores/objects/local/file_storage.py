@@ -12,7 +12,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from fcntl import LOCK_EX, flock
 from pathlib import Path
 from secrets import token_hex
 from typing import Final, Protocol
@@ -22,6 +21,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, MemoryStore
 
 from holdfast.core.clock import Clock
+from holdfast.core.disk import lock, require_posix, sync_path
 from holdfast.core.errors import (
     AlreadyExists,
     HoldfastError,
@@ -113,6 +113,7 @@ class FolderFileStorage:
     """Files in a folder, durable when `put` returns, shared by any number of threads and processes."""
 
     def __init__(self, folder: Path, *, clock: Clock) -> None:
+        require_posix("An objects folder", "S3 in the setting `objects`")
         folder = folder.absolute()
         try:
             _make_folder(folder)
@@ -135,7 +136,7 @@ class FolderFileStorage:
         with map_errors(path):
             _run_with_folder(staged, lambda: _write(staged, file))
             try:
-                _sync(Path(staged))
+                sync_path(Path(staged))
                 # A link fails if the file exists; a rename replaces it.
                 _run_with_folder(target, lambda: (os.link if create_only else os.replace)(staged, target))
                 self._sync_folders(os.path.dirname(target))
@@ -155,7 +156,7 @@ class FolderFileStorage:
         """Remove the file and sync its folder."""
         with map_errors(path):
             obstore.delete(self._store, path)
-            _sync((self._folder / path).parent)
+            sync_path((self._folder / path).parent)
 
     def list_paths(self, folder: str) -> list[str]:
         return _list_paths(self._store, folder)
@@ -167,7 +168,7 @@ class FolderFileStorage:
             (self._folder / bucket).mkdir(mode=0o700, exist_ok=True)
             descriptor = os.open(self._folder / bucket / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            flock(descriptor, LOCK_EX)
+            lock(descriptor)
             yield
         finally:
             os.close(descriptor)
@@ -181,12 +182,12 @@ class FolderFileStorage:
 
     def _sync_folders(self, folder: str) -> None:
         """Sync the file's folder always, and each folder above it once: only a new folder changes those."""
-        _sync(Path(folder))
+        sync_path(Path(folder))
         new: list[str] = []
         while folder != str(self._folder) and folder not in self._synced_folders:
             new.append(folder)
             folder = os.path.dirname(folder)
-            _sync(Path(folder))
+            sync_path(Path(folder))
         if len(self._synced_folders) > MAX_SYNCED_FOLDERS:
             self._synced_folders.clear()
         # Only now, so that no caller relies on a path that is not yet on the disk.
@@ -237,7 +238,7 @@ def _make_folder(folder: Path) -> None:
         return
     _make_folder(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
-    _sync(folder.parent)
+    sync_path(folder.parent)
 
 
 def _run_with_folder(path: str, action: Callable[[], None]) -> None:
@@ -262,14 +263,5 @@ def _write(path: str, file: bytes) -> None:
     except BaseException:
         os.unlink(path)
         raise
-    finally:
-        os.close(descriptor)
-
-
-def _sync(path: Path) -> None:
-    """Call fsync on a file or a folder."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)

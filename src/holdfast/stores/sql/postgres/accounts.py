@@ -9,14 +9,18 @@ it as `/proc/self/cwd`: the kernel then does not check the folders above.
 from __future__ import annotations
 
 import os
-import pwd
 import signal
 import subprocess
+import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from holdfast.core.errors import SettingsError
+
+with suppress(ModuleNotFoundError):  # on Windows, where this engine does not run
+    import pwd
 
 SERVER_USER_NAME: Final = "pgserver"
 WORKING_DIRECTORY: Final = "/proc/self/cwd"
@@ -120,6 +124,8 @@ def _run_as_server_user(*command: str) -> bool:
 @cache
 def _find_or_add_account() -> pwd.struct_passwd:
     """Return the account `pgserver`, added at the first call if it is missing."""
+    if sys.platform != "linux":
+        raise SettingsError("PostgreSQL does not run as root: run this as an ordinary user.")
     try:
         return pwd.getpwnam(SERVER_USER_NAME)
     except KeyError:

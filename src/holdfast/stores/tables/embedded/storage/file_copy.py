@@ -6,10 +6,11 @@ Experiments on the copy leave the original unchanged.
 from __future__ import annotations
 
 import os
+import sys
 
 import apsw
 
-from holdfast.stores.sqlite.connections import Tuning, open_reader
+from holdfast.stores.sqlite.connections import Tuning, open_reader, sync_to_disk
 from holdfast.stores.sqlite.errors import map_error
 from holdfast.stores.sqlite.log_damage import refuse_lost_database
 from holdfast.stores.sqlite.schema import check_identity
@@ -38,6 +39,7 @@ def _copy_at_once(reader: apsw.Connection, target: str) -> None:
     """Copy in one step: a copy in several steps restarts whenever another process writes in between."""
     writer = apsw.Connection(target)
     try:
+        sync_to_disk(writer, sys.platform)
         with writer.backup("main", reader, "main") as backup:
             backup.step(-1)
     finally:

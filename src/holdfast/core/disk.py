@@ -1,0 +1,71 @@
+"""Sync of files to the disk and locks on files, on each operating system.
+
+On macOS, fsync leaves the bytes in the drive's own cache, and a power failure loses them. `F_FULLFSYNC`
+writes that cache too. Windows has no `fcntl`: code that needs locks or a synced folder calls `require_posix`
+first.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Final
+
+from holdfast.core.errors import SettingsError
+
+try:
+    import fcntl
+except ModuleNotFoundError:
+    fcntl = None  # type: ignore[assignment]
+
+HAS_LOCKS: Final = fcntl is not None
+# None where fsync already reaches the disk.
+FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+
+
+def require_posix(subject: str, instead: str) -> None:
+    """Raise `SettingsError` on Windows: `subject` does not work there, `instead` does."""
+    if not HAS_LOCKS:
+        raise SettingsError(f"{subject} needs Linux or macOS; on Windows, use {instead}.")
+
+
+def sync(descriptor: int) -> None:
+    """Return when the bytes of an open file or folder are on the disk and not only in the drive's cache."""
+    if FULL_SYNC is not None:
+        try:
+            fcntl.fcntl(descriptor, FULL_SYNC)
+        except OSError as error:
+            if error.errno == errno.EIO:
+                raise
+            # A network or FUSE file system does not know the command: sync as SQLite does there.
+        else:
+            return
+    os.fsync(descriptor)
+
+
+def sync_path(path: str | os.PathLike[str]) -> None:
+    """Sync the file or the folder at this path."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def lock(descriptor: int, *, shared: bool = False) -> None:
+    """Lock the open file; wait until it is free. Closing the file releases the lock."""
+    fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock the open file exclusively without waiting. Return whether that succeeded."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def unlock(descriptor: int) -> None:
+    """Release the lock on the open file."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
