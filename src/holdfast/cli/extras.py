@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
 
 Extra = Literal["serve", "aws", "api", "mcp", "objects", "sql", "cache"]
 
+# A server without uvloop uses the event loop of Python. There is none for Windows.
+_SERVER_MODULES: Final = ("uvicorn", "httptools", *(() if sys.platform == "win32" else ("uvloop",)))
 # Keys are the names of the extras in pyproject.toml.
 MODULES_BY_EXTRA: Final[dict[str, tuple[str, ...]]] = {
-    "serve": ("uvicorn", "httptools", "uvloop"),
+    "serve": _SERVER_MODULES,
     "aws": ("boto3",),
-    "api": ("fastapi", "uvicorn", "httptools", "uvloop"),
+    "api": ("fastapi", *_SERVER_MODULES),
     "mcp": ("mcp",),
     "http": ("httpx2",),
     "objects": ("obstore", "cryptography"),

@@ -11,5 +11,6 @@ from random import Random
 from typing import Final
 
 RNG: Final = Random(os.urandom(32))
-# A forked child would draw the same numbers.
-os.register_at_fork(after_in_child=lambda: RNG.seed(os.urandom(32)))
+# A forked child would draw the same numbers. Windows does not fork.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: RNG.seed(os.urandom(32)))

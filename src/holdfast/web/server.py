@@ -161,7 +161,7 @@ def _build_config(app: Starlette) -> uvicorn.Config:
     """
     return uvicorn.Config(
         app,
-        loop="uvloop",
+        loop="auto",  # uvloop if it is installed, which has no wheel for Windows
         http="httptools",
         # Without the package there are no WebSockets: a request for one is answered as any other.
         ws="websockets-sansio" if importlib.util.find_spec("websockets") else "none",

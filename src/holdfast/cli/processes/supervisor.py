@@ -23,7 +23,8 @@ from typing import Final
 from holdfast.core.limits import SHUTDOWN_GRACE_S
 from holdfast.runtime.workers import RECEIVE_WAIT_S, WORKER_GRACE_S
 
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Windows has no SIGHUP.
+SIGNALS: Final = tuple(each for each in signal.Signals if each.name in ("SIGINT", "SIGTERM", "SIGHUP"))
 # Longer than a server needs for its open requests and its workers for their current messages.
 STOP_TIMEOUT_S: Final = SHUTDOWN_GRACE_S + RECEIVE_WAIT_S + WORKER_GRACE_S + 5
 

@@ -78,6 +78,7 @@ def _after_fork_in_child() -> None:
         holder.after_fork_in_child()
 
 
-os.register_at_fork(
-    before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
-)
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+    )

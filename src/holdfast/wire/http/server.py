@@ -277,7 +277,7 @@ class _Config(uvicorn.Config):
     def __init__(self, app: Application, bounds: Bounds) -> None:
         super().__init__(
             app,
-            loop="uvloop",
+            loop="auto",  # uvloop if it is installed, which has no wheel for Windows
             http=Connection,
             ws="none",
             lifespan="off",

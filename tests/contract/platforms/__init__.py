@@ -1,0 +1,1 @@
+"""Contract tests of what works on each operating system."""
