@@ -59,8 +59,13 @@ def main() -> None:
 
 
 def _limit_memory(memory_bytes: int) -> None:
-    """Limit the address space of this process, and disable core dumps."""
+    """Limit the address space of this process, and disable core dumps.
+
+    macOS refuses such a limit: there only the CPU time is limited.
+    """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "darwin":
+        return
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     limit = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

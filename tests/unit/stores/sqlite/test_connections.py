@@ -1,40 +1,72 @@
-"""The settings of a SQLite connection that depend on the operating system."""
+"""How SQLite syncs its files: on macOS, each sync must write the drive's cache too."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
 import pytest
 
-from holdfast.stores.sqlite.connections import Tuning, open_writer, sync_to_disk
-from holdfast.stores.tables.embedded.storage import file_copy
+from holdfast.stores.tables.embedded import open_tables
+from holdfast.stores.tables.embedded.storage.file_copy import copy_tables
+from tests.unit.stores.sqlite.pairs import open_pairs, pair
+
+NORMAL, FULL = apsw.SQLITE_SYNC_NORMAL, apsw.SQLITE_SYNC_FULL
+KIND_MASK = 0x0F
 
 
-def read_sync_pragmas(connection: apsw.Connection) -> tuple[int, int]:
-    return connection.pragma("fullfsync"), connection.pragma("checkpoint_fullfsync")
+class RecordingDisk(apsw.VFS):
+    """A VFS that records for each sync whether SQLite asked for a normal or a full one, and of which file."""
+
+    def __init__(self) -> None:
+        super().__init__("recording", "unix", makedefault=True)
+        self.syncs: set[tuple[str, int]] = set()
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+        return _File(self, name, flags)
 
 
-@pytest.mark.parametrize(("platform", "expected"), [("darwin", (1, 1)), ("linux", (0, 0)), ("win32", (0, 0))])
-def test_only_macos_needs_the_drive_to_write_its_cache(platform: str, expected: tuple[int, int]) -> None:
-    connection = apsw.Connection(":memory:")
-    sync_to_disk(connection, platform)
-    assert read_sync_pragmas(connection) == expected
+class _File(apsw.VFSFile):
+    def __init__(self, disk: RecordingDisk, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+        super().__init__("unix", name, flags)
+        self._disk = disk
+        self._name = Path(name.filename() if isinstance(name, apsw.URIFilename) else name or "").name
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        self._disk.syncs.add((self._name, flags & KIND_MASK))
+        super().xSync(flags)
 
 
-def test_the_writer_of_a_file_syncs_as_its_platform_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def disk() -> Iterator[RecordingDisk]:
+    """Record the syncs of every file that SQLite opens."""
+    made = RecordingDisk()
+    yield made
+    made.unregister()
+
+
+@pytest.mark.parametrize(("platform", "kind"), [("darwin", FULL), ("linux", NORMAL)])
+def test_commits_and_checkpoints_sync_as_the_platform_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: RecordingDisk, platform: str, kind: int
 ) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    connection = open_writer(str(tmp_path / "a.db"), Tuning())
-    assert read_sync_pragmas(connection) == (1, 1)
-    connection.close()
+    monkeypatch.setattr(sys, "platform", platform)
+    with open_pairs(tmp_path / "pairs.db") as database:
+        database.write(pair(1))
+    assert {name: found for name, found in disk.syncs if name != "pairs.db-journal"} == {
+        "pairs.db-wal": kind,
+        "pairs.db": kind,
+    }
+    assert {found for _, found in disk.syncs} == {kind}
 
 
-def test_a_copy_syncs_as_its_platform_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    platforms: list[str] = []
-    monkeypatch.setattr(sys, "platform", "darwin")
-    monkeypatch.setattr(file_copy, "sync_to_disk", lambda connection, platform: platforms.append(platform))
-    file_copy._copy_at_once(apsw.Connection(":memory:"), str(tmp_path / "copy.db"))
-    assert platforms == ["darwin"]
+@pytest.mark.parametrize(("platform", "kind"), [("darwin", FULL), ("linux", NORMAL)])
+def test_a_copy_syncs_as_the_platform_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: RecordingDisk, platform: str, kind: int
+) -> None:
+    open_tables(tmp_path / "tables.db").close()
+    disk.syncs.clear()
+    monkeypatch.setattr(sys, "platform", platform)
+    assert copy_tables(tmp_path / "tables.db", tmp_path / "copy.db")
+    assert ("copy.db", kind) in disk.syncs and {found for _, found in disk.syncs} == {kind}
