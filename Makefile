@@ -84,6 +84,13 @@ check-locks: $(UV) ## install the locks for every platform and Python into a fol
 		echo "$$lock.txt on $$platform, Python $$python: $$(ls -d build/wheels/*.dist-info | wc -l) wheels"; \
 	done; done; done; rm -rf build/wheels
 
+test-pythons: ## run the unit tests with each Python of this machine, in an environment of its own
+	@for python in $(LOCKED_PYTHONS); do \
+		python$$python -c '' 2> /dev/null || { echo "Python $$python: skipped, because python$$python does not run here"; continue; }; \
+		$(MAKE) --no-print-directory VENV=build/python$$python PYTHON=python$$python setup-dev && \
+		build/python$$python/bin/pytest -q $(PYTEST_FLAGS) tests/unit || exit 1; \
+	done
+
 release: build/release-tools/.ready ## build the wheels, an SBOM and checksums into dist/, reproducibly
 	@build/release-tools/bin/python -m tools.release.build
 
