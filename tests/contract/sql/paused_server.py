@@ -6,7 +6,8 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+
+import psutil
 
 from holdfast.stores.sql.postgres import EmbeddedServer
 
@@ -16,7 +17,7 @@ def paused(server: EmbeddedServer) -> Iterator[None]:
     """Stop all processes of the server for the time of the context."""
     running = server.find_running()
     assert running is not None
-    processes = [running.pid, *_child_processes(running.pid)]
+    processes = [running.pid, *(each.pid for each in psutil.Process(running.pid).children())]
     try:
         for each in processes:
             os.kill(each, signal.SIGSTOP)
@@ -24,18 +25,3 @@ def paused(server: EmbeddedServer) -> Iterator[None]:
     finally:
         for each in reversed(processes):
             os.kill(each, signal.SIGCONT)
-
-
-def _child_processes(pid: int) -> list[int]:
-    """Return the ids of the direct child processes."""
-    return [
-        int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit() and _parent(each) == pid
-    ]
-
-
-def _parent(process: Path) -> int | None:
-    """Return the parent's id of a process, given by its folder in /proc, or None if it has ended."""
-    try:
-        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return None

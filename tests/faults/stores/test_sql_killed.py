@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
+import psutil
 import psycopg
 import pytest
 
@@ -104,10 +105,10 @@ def is_gone(folder: Path) -> bool:
 
 
 def has_ended(pid: int) -> bool:
-    """Return True if a process has ended: it has no command line, even before its parent waited for it."""
+    """Return True if a process has ended, even before its parent waited for it."""
     try:
-        return not Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
         return True
 
 

@@ -27,7 +27,10 @@ from holdfast.stores.sql.postgres.embedded import (
 )
 
 IS_ROOT = os.geteuid() == 0
-for_root = pytest.mark.skipif(not IS_ROOT, reason="only for root does the server run as another user")
+for_root = pytest.mark.skipif(
+    not IS_ROOT or sys.platform != "linux",
+    reason="only for root on Linux does the server run as another user",
+)
 
 # Capabilities (linux/capability.h). Root in a container lacks the second one.
 SETUID, SYS_PTRACE = 7, 19

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from tripcortex.documents import (
     ports,
 )
 from tripcortex.documents.markdown import MAX_IN_PROCESS_BYTES, MarkdownReader
-from tripcortex.documents.parser_process import MEMORY_BYTES
+from tripcortex.documents.parser_process import MEMORY_BYTES, _limit_memory
 from tripcortex.documents.pdf import page
 from tripcortex.documents.pdf.reader import PdfReader
 from tripcortex.documents.sections import MAX_DEPTH, Sections
@@ -49,6 +50,7 @@ ODD = ("scattered_letters", "fine_grid", "deep_pages")
 DAILY = ("huge_page", "many_letters", "strokes")
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS refuses a limit of memory")
 @pytest.mark.parametrize("names", [DAILY, pytest.param(tuple(bombs.BOMBS), marks=pytest.mark.soak)])
 def test_document_bombs_stay_within_the_memory_limit(names: tuple[str, ...]) -> None:
     # A separate process measures the memory of its children.
@@ -81,6 +83,17 @@ def test_refuses_a_text_that_takes_quadratic_time() -> None:
     unclosed = b"```a\n" * 20_000
     with pytest.raises(DocumentTooLarge, match="more time than the limit"):
         list(MarkdownParser(seconds=0.5).parse(unclosed, "policy.md"))
+
+
+def test_macos_gets_no_limit_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """macOS refuses such a limit with an error, so the parser must not ask for one."""
+    limited: list[int] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, limits: limited.append(kind))
+    _limit_memory(MEMORY_BYTES)
+    assert limited == [resource.RLIMIT_CORE, resource.RLIMIT_AS]
+    monkeypatch.setattr(sys, "platform", "darwin")
+    _limit_memory(MEMORY_BYTES)
+    assert limited[2:] == [resource.RLIMIT_CORE]
 
 
 def test_parser_process_reads_the_same_as_the_reader_in_process() -> None:
