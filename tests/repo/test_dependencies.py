@@ -13,14 +13,15 @@ from packaging.markers import Marker
 
 ROOT = Path(__file__).parents[2]
 LOCKS = {name: ROOT / "locks" / f"{name}.txt" for name in ("runtime", "dev", "release")}
-PROJECTS = [
+PROJECT, *OTHER_PROJECTS = (
     tomllib.loads(path.read_text(encoding="utf-8"))
     for path in (
         ROOT / "pyproject.toml",
-        *ROOT.glob("demo/pyproject.toml"),
+        ROOT / "demo/pyproject.toml",
         *ROOT.glob("systems/*/pyproject.toml"),
     )
-]
+)
+PROJECTS = [PROJECT, *OTHER_PROJECTS]
 PROJECT_NAMES = {each["project"]["name"] for each in PROJECTS}
 
 PINNED = re.compile(r"^([a-z0-9][a-z0-9-]*)==([0-9][0-9A-Za-z.+!]*)(?: ; (.+))? \\$", re.M)
@@ -72,7 +73,7 @@ def describe_environment(system: str, machine: str, minor: int) -> dict[str, str
 
 def read_direct_dependencies(lock: str) -> set[str]:
     """Return the packages that the projects of the workspace name, without these projects themselves."""
-    groups = PROJECTS[0]["dependency-groups"]
+    groups = PROJECT["dependency-groups"]
     wanted = groups["build"] + groups.get(lock, [])
     for project in (each["project"] for each in PROJECTS if lock != "release"):
         wanted = wanted + project["dependencies"]
