@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from typing import Final
 LOCKS: Final = Path(__file__).parents[2] / "locks"
 OSV_URL: Final = "https://api.osv.dev/v1/query"
 TIMEOUT_S: Final = 15
+MARKER: Final = re.compile(r" ;[^\\\n]*(?= \\$)", re.MULTILINE)
 
 
 def audit(locks: Sequence[Path], osv_url: str) -> int:
@@ -29,7 +31,7 @@ def audit(locks: Sequence[Path], osv_url: str) -> int:
         print(f"Not checked: the vulnerability database at {osv_url} cannot be reached ({failure}).")
         return 0
     with tempfile.TemporaryDirectory() as cache:
-        files = [part for lock in locks for part in ("--requirement", str(lock))]
+        files = [part for lock in locks for part in ("--requirement", str(_copy_unmarked(lock, Path(cache))))]
         options = [
             "--disable-pip",
             "--progress-spinner",
@@ -43,6 +45,13 @@ def audit(locks: Sequence[Path], osv_url: str) -> int:
         return subprocess.run(
             [sys.executable, "-m", "pip_audit", *files, *options, *service], check=False
         ).returncode
+
+
+def _copy_unmarked(lock: Path, folder: Path) -> Path:
+    """Copy a lock without its markers: packages of other platforms are looked up too."""
+    copy = folder / lock.name
+    copy.write_text(MARKER.sub("", lock.read_text(encoding="utf-8")), encoding="utf-8")
+    return copy
 
 
 def _ask(osv_url: str) -> str:
