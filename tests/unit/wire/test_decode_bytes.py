@@ -49,7 +49,7 @@ def test_a_request_becomes_an_operation() -> None:
         GOOD + b" x",
         GOOD[:-1],
         b'{"TableName": "abc", "Key": ' + b'{"a":' * 100_000,
-        b'{"Key": ' + b'{"M":{"a":' * 3000 + b"1" + b"}}" * 3000 + b"}",
+        b'{"Key": ' + b'{"M":{"a":' * 100_000 + b"1" + b"}}" * 100_000 + b"}",
         b"[" * 100_000,
     ],
 )
