@@ -16,10 +16,11 @@ from typer.core import TyperGroup
 from benchmarks import report
 from holdfast import pytest_plugin
 from holdfast.cli.app import app
+from holdfast.cli.deferred_command import DeferredCommand
 from holdfast.cli.processes.workload import get_address_variable
 from holdfast.config.settings import FILE_NAME, FILE_VARIABLE, Settings, get_variable_name, list_setting_names
+from holdfast.core.installed_systems import ENTRY_POINT_GROUP
 from holdfast.model import System
-from holdfast.model.system import ENTRY_POINT_GROUP
 from holdfast.reports.cost.price_lists import list_price_lists
 from holdfast.reports.pattern_list import build_pattern_rows
 from holdfast.runtime import Stores, provision
@@ -65,7 +66,10 @@ def _walk_group(group: Any, words: tuple[str, ...]) -> Iterator[tuple[str, Any]]
         if isinstance(command, TyperGroup):
             yield from _walk_group(command, (*words, name))
         else:
-            yield " ".join((*words, name)), command
+            yield (
+                " ".join((*words, name)),
+                command.loaded if isinstance(command, DeferredCommand) else command,
+            )
 
 
 def _describe_parameters(parameters: Iterable[Any]) -> Iterator[str]:

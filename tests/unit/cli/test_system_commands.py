@@ -18,13 +18,13 @@ from holdfast import Command
 from holdfast.cli import main
 from holdfast.cli.system_commands.parameters import build_parameters
 from holdfast.cli.system_commands.results import print_result
+from holdfast.core import installed_systems
 from holdfast.core.errors import DeclarationError
-from holdfast.model import system as systems
 from tests.unit.cli import reading_room
 
-ROOM = EntryPoint("readingroom", "tests.unit.cli.reading_room:SYSTEM", systems.ENTRY_POINT_GROUP)
-SILENT = EntryPoint("shop", "tests.unit.reports.shop:SYSTEM", systems.ENTRY_POINT_GROUP)
-BROKEN = EntryPoint("broken", "tests.unit.cli.no_such_module:SYSTEM", systems.ENTRY_POINT_GROUP)
+ROOM = EntryPoint("readingroom", "tests.unit.cli.reading_room:SYSTEM", installed_systems.ENTRY_POINT_GROUP)
+SILENT = EntryPoint("shop", "tests.unit.reports.shop:SYSTEM", installed_systems.ENTRY_POINT_GROUP)
+BROKEN = EntryPoint("broken", "tests.unit.cli.no_such_module:SYSTEM", installed_systems.ENTRY_POINT_GROUP)
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "150")
     points = {each.name: each for each in (ROOM, SILENT, BROKEN)}
-    monkeypatch.setattr(systems, "_entry_points", lambda: points)
+    monkeypatch.setattr(installed_systems, "find_entry_points", lambda: points)
 
 
 def run_command(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
@@ -287,8 +287,8 @@ def test_a_system_that_cannot_be_loaded_says_why(capsys: pytest.CaptureFixture[s
 def test_system_named_like_a_command_does_not_replace_it_and_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    point = EntryPoint("check", "tests.unit.cli.reading_room:SYSTEM", systems.ENTRY_POINT_GROUP)
-    monkeypatch.setattr(systems, "_entry_points", lambda: {"check": point})
+    point = EntryPoint("check", "tests.unit.cli.reading_room:SYSTEM", installed_systems.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {"check": point})
 
     assert run_command(capsys, "--help").count("Check the design of a system") == 1
     assert "The commands of the system check cannot be called" in run_command(capsys, "systems")

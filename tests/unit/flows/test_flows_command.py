@@ -11,9 +11,9 @@ import pytest
 
 from holdfast import open_stores
 from holdfast.cli.app import main
+from holdfast.core import installed_systems
 from holdfast.core.clock import SYSTEM_CLOCK
 from holdfast.flows import Next
-from holdfast.model import system as systems
 from tests.unit.flows.errands import ERRANDS, SYSTEM, Bench, HandClock, create_stores
 
 
@@ -30,7 +30,7 @@ class FakeEntryPoint:
 def waiting_and_parked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the errand system in an empty folder, with `e-1` waiting and `e-2` parked."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(systems, "_entry_points", lambda: {SYSTEM.name: FakeEntryPoint()})
+    monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {SYSTEM.name: FakeEntryPoint()})
 
     async def fill() -> None:
         async with open_stores(SYSTEM) as stores:

@@ -36,7 +36,10 @@ def flows(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List executions, running and parked (given up); draw flows; resume parked executions."""
+    """List executions, draw flows, or resume parked executions.
+
+    An execution is parked when its workers have given it up.
+    """
     from holdfast.model.system import load_system
 
     found = load_system(system)

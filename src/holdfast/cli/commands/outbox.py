@@ -61,7 +61,10 @@ def outbox(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List messages that are pending or were given up (dead); send dead ones again, or discard them."""
+    """List unsent messages; send dead ones again, or discard them.
+
+    A message is dead when its publisher has given it up.
+    """
     from holdfast.model.system import load_system
 
     found, message_filter = load_system(system), MessageFilter(aggregate, queue, frozenset(ids or ()))

@@ -13,11 +13,11 @@ import typer
 from holdfast.cli.usage_error import UsageError
 from holdfast.config.settings import Settings
 from holdfast.core.errors import DeclarationError, NotFound
-from holdfast.operations.queues import Browse, DescribeQueue, IncomingMessage, Redrive
 
 if TYPE_CHECKING:
     from holdfast.model.queues import Queue
     from holdfast.model.system import System
+    from holdfast.operations.queues import IncomingMessage
     from holdfast.runtime import Stores
 
 MESSAGES_SHOWN: Final = 10
@@ -63,7 +63,7 @@ def queues(
     dead: Annotated[bool, typer.Option("--dead", help="Show the queue's dead letters.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List queues with their backlog, show the messages of a queue, or move its dead letters back."""
+    """List queues, show messages, or move dead letters back."""
     from holdfast.cli.arguments.system_names import select_systems
 
     if action is Subcommand.LIST:
@@ -119,6 +119,8 @@ async def _read_states(system: System) -> list[QueueState]:
 
 async def _read_state(system: System, queue: Queue[Any], stores: Stores, *, dead: bool) -> QueueState:
     """Describe the queue, or its dead-letter queue if `dead`; a queue that does not exist has no counts."""
+    from holdfast.operations.queues import DescribeQueue
+
     name = queue.physical_name(stores.environment, dead_letter=dead)
     try:
         described = await stores.engines.get("queues").run(DescribeQueue(name))
@@ -179,6 +181,7 @@ async def _browse(
     system: System, queue: Queue[Any], count: int, *, dead: bool
 ) -> tuple[str, tuple[IncomingMessage, ...]]:
     """Return the queue's physical name and its oldest messages, at most `count`, without receiving them."""
+    from holdfast.operations.queues import Browse
     from holdfast.runtime import open_stores
 
     async with open_stores(system, Settings.load()) as stores:
@@ -222,6 +225,7 @@ async def _redrive(system: System, queue: Queue[Any], count: int | None) -> tupl
 
     Raise `UsageError` if the queue has no dead-letter queue.
     """
+    from holdfast.operations.queues import Redrive
     from holdfast.runtime import open_stores
 
     if queue.max_receives is None:

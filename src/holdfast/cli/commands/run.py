@@ -297,7 +297,7 @@ def _list_own_tables(system: System, workload: Workload) -> Sequence[Table]:
 
 def _get_version(system: System) -> str:
     """Return the version of the distribution that provides the system, or Holdfast's if none does."""
-    from holdfast.model.system import ENTRY_POINT_GROUP
+    from holdfast.core.installed_systems import ENTRY_POINT_GROUP
 
     found = [point.dist for point in entry_points(group=ENTRY_POINT_GROUP, name=system.name)]
     return found[0].version if found and found[0] is not None else __version__

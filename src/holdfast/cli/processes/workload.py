@@ -10,10 +10,12 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.errors import SettingsError
-from holdfast.model.system import Component, System
+
+if TYPE_CHECKING:
+    from holdfast.model.system import Component, System
 
 # The system's own routes run as this component, if the system declares it.
 API_COMPONENT: Final = "api"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +10,7 @@ import typer
 import typer.main
 from typer.core import TyperGroup
 
+from holdfast.core import installed_systems
 from holdfast.core.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -25,14 +26,19 @@ class HoldfastGroup(TyperGroup):
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        own = super().list_commands(ctx)
-        return [*own, *(name for name in _list_system_names() if name not in own)]
+        self._add_systems()
+        return super().list_commands(ctx)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        own = super().get_command(ctx, cmd_name)
-        if own is None and cmd_name in _list_system_names():
-            return SystemGroup(cmd_name)
-        return own
+        if cmd_name not in self.commands:
+            self._add_systems()
+        return super().get_command(ctx, cmd_name)
+
+    def _add_systems(self) -> None:
+        """Add a group for each installed system. Their names are looked up only if they are needed."""
+        for name in installed_systems.find_entry_points():
+            if name not in self.commands:
+                self.add_command(SystemGroup(name))
 
 
 class SystemGroup(TyperGroup):
@@ -73,15 +79,10 @@ class SystemGroup(TyperGroup):
         return typer.main.get_group(_build_app(system))
 
 
-def find_shadowed_systems(own_commands: Collection[str]) -> list[str]:
+def find_shadowed_systems(commands: Mapping[str, Any]) -> list[str]:
     """Return the installed systems that cannot be called because a Holdfast command has their name."""
-    return [name for name in _list_system_names() if name in own_commands]
-
-
-def _list_system_names() -> tuple[str, ...]:
-    from holdfast.model.system import list_system_names
-
-    return list_system_names()
+    installed = installed_systems.find_entry_points()
+    return [name for name in installed if name in commands and not isinstance(commands[name], SystemGroup)]
 
 
 def _build_app(system: System) -> typer.Typer:

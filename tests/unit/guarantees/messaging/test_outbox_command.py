@@ -11,8 +11,8 @@ import pytest
 
 from holdfast import open_stores
 from holdfast.cli.app import main
+from holdfast.core import installed_systems
 from holdfast.core.errors import InvalidRequest
-from holdfast.model import system as systems
 from tests.unit.guarantees.messaging.order_outbox import (
     OUTBOX_OF_ORDERS,
     SYSTEM,
@@ -35,7 +35,7 @@ class FakeEntryPoint:
 def one_dead_and_one_pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the order system in an empty folder, with a dead item of `o-1` and a pending one of `o-2`."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(systems, "_entry_points", lambda: {SYSTEM.name: FakeEntryPoint()})
+    monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {SYSTEM.name: FakeEntryPoint()})
 
     async def fill() -> None:
         async with open_stores(SYSTEM) as stores:

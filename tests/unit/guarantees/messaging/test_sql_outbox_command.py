@@ -11,8 +11,8 @@ import pytest
 
 from holdfast import open_stores
 from holdfast.cli.app import main
+from holdfast.core import installed_systems
 from holdfast.core.errors import InvalidRequest
-from holdfast.model import system as systems
 from holdfast.operations.queues import SendMessages
 from tests.postgres import create_database
 from tests.unit.guarantees.messaging.sql_shop import (
@@ -38,7 +38,7 @@ class FakeEntryPoint:
 def one_dead_and_one_pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the shop with a new database, a dead row of `o-1` and a pending one of `o-2`."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(systems, "_entry_points", lambda: {SYSTEM.name: FakeEntryPoint()})
+    monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {SYSTEM.name: FakeEntryPoint()})
     monkeypatch.setenv("HOLDFAST_SQL", create_database(SHOP))
 
     async def refuse(_: SendMessages) -> None:
