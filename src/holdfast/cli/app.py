@@ -16,10 +16,10 @@ import typer
 
 from holdfast import __version__
 from holdfast.cli.deferred_command import DeferredCommand
+from holdfast.cli.output.error_lines import format_error
 from holdfast.cli.system_commands import HoldfastGroup
 from holdfast.cli.usage_error import UsageError
 from holdfast.core.errors import HoldfastError
-from holdfast.core.terminal import escape_control_chars
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -110,15 +110,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except HoldfastError as error:
         if os.environ.get("HOLDFAST_DEBUG"):
             raise
-        sys.stderr.write(f"holdfast: {_format_error(error)}\n")
+        sys.stderr.write(f"holdfast: {format_error(error)}\n")
         sys.exit(EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
-
-
-def _format_error(error: HoldfastError) -> str:
-    """Return the error's message and notes on one line, with control characters escaped."""
-    return escape_control_chars(" ".join(" ".join([error.message, *getattr(error, "__notes__", [])]).split()))
 
 
 def _print_version(requested: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +92,32 @@ def test_rejects_an_unknown_flow_and_key(capsys: pytest.CaptureFixture[str]) -> 
     assert "it has errand" in capsys.readouterr().err
     assert run_flows_command("resume", "errands", "--key", "o-1#e-9") == 1
     assert "Errand 'o-1#e-9' not found" in capsys.readouterr().err
+
+
+def test_without_arguments_lists_the_executions_of_every_system(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The second system has flows too, but nothing of it was created here.
+    absent = replace(SYSTEM, name="absent", needs_environment=True)
+    monkeypatch.setattr("holdfast.cli.system_rows.select_systems", lambda _: [SYSTEM, absent])
+
+    assert run_flows_command("--json") == 0
+
+    output = capsys.readouterr()
+    assert [(each["system"], each["key"]) for each in json.loads(output.out)] == [
+        ("errands", "o-1#e-1"),
+        ("errands", "o-1#e-2"),
+    ]
+    assert output.err.startswith("absent is skipped: Missing environment")
+    assert run_flows_command() == 0
+    table = capsys.readouterr().out.splitlines()
+    assert table[0].split()[:3] == ["system", "flow", "key"]
+    assert table[1].split()[:3] == ["errands", "errand", "o-1#e-1"]
+
+
+@pytest.mark.parametrize("words", [("resume",), ("diagram",), ("asl",), ("list", "--flow", "errand")])
+def test_all_but_a_whole_list_need_the_system(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_flows_command(*words) == 2
+    assert "needs SYSTEM" in capsys.readouterr().err

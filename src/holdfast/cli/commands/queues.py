@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from holdfast.cli.system_rows import read_rows
 from holdfast.cli.usage_error import UsageError
 from holdfast.config.settings import Settings
-from holdfast.core.errors import DeclarationError, NotFound
+from holdfast.core.errors import NotFound
 
 if TYPE_CHECKING:
     from holdfast.model.queues import Queue
@@ -48,7 +48,9 @@ class QueueState:
 
 
 def queues(
-    action: Annotated[Subcommand, typer.Argument(metavar="ACTION", help="list, show or redrive.")],
+    action: Annotated[
+        Subcommand, typer.Argument(metavar="ACTION", help="list, show or redrive.")
+    ] = Subcommand.LIST,
     system: Annotated[
         str | None,
         typer.Argument(metavar="SYSTEM", help="The system. Default for list: every installed system."),
@@ -67,7 +69,7 @@ def queues(
     from holdfast.cli.arguments.system_names import select_systems
 
     if action is Subcommand.LIST:
-        _print_states(_list_queues(select_systems(system), is_named=system is not None), as_json)
+        _print_states(read_rows(system, _read_states), as_json)
         return
     if system is None or queue is None:
         raise UsageError(f"`holdfast queues {action.value}` needs SYSTEM and QUEUE.")
@@ -81,22 +83,6 @@ def queues(
 
 
 # --- list ---------------------------------------------------------------------------------------------------
-
-
-def _list_queues(systems: Sequence[System], *, is_named: bool) -> list[QueueState]:
-    """Return the state of every queue. Unless `is_named`, skip a system whose stores cannot be opened.
-
-    The skipped system is reported on standard error.
-    """
-    states: list[QueueState] = []
-    for each in systems:
-        try:
-            states += asyncio.run(_read_states(each))
-        except DeclarationError as error:
-            if is_named:
-                raise
-            typer.echo(f"{each.name} is skipped: {error.message}", err=True)
-    return states
 
 
 async def _read_states(system: System) -> list[QueueState]:

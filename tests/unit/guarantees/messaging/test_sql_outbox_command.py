@@ -98,3 +98,14 @@ def test_redrives_by_queue_or_id_and_discards_only_the_named_row(
     discarded = list_rows("discard", "shop", "--id", dead["id"], "--id", pending["id"])
     assert discarded == [{"system": "shop", "outbox": "shop.outbox", "discarded": 1}]
     assert [each["id"] for each in list_rows("list", "shop")] == [pending["id"]]
+
+
+def test_list_does_not_create_an_embedded_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOLDFAST_SQL", "postgres:never-started")
+
+    assert run_outbox() == 0
+
+    assert capsys.readouterr().out == "0 pending, 0 dead.\n"
+    assert not (tmp_path / "never-started").exists()
