@@ -10,6 +10,8 @@ import typer
 import typer.main
 from typer.core import TyperCommand
 
+from holdfast.cli.plain_help import PlainCommand
+
 
 class DeferredCommand(TyperCommand):
     """A command that is listed by its name, help and panel. Its function has the name of its module."""
@@ -27,5 +29,5 @@ class DeferredCommand(TyperCommand):
         """The command itself, with its parameters."""
         function = getattr(importlib.import_module(self._module), self._module.rpartition(".")[2])
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        app.command(self.name)(function)
+        app.command(self.name, cls=PlainCommand)(function)
         return typer.main.get_command(app)

@@ -7,15 +7,19 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from pydantic import BaseModel
 
 from holdfast import Command
 from holdfast.cli import main
+from holdfast.cli.app import GROUPS
+from holdfast.cli.system_commands.groups import build_system_app
 from holdfast.cli.system_commands.parameters import build_parameters
 from holdfast.cli.system_commands.results import print_result
 from holdfast.core import installed_systems
@@ -257,6 +261,50 @@ def test_help_shows_commands_first_docstring_lines_and_parameter_help(
     assert "The books of a shelf." in shown
     assert "This line is not" not in shown
     assert "Which shelf." in run_room(capsys, "books", "list", "--help")
+
+
+def test_help_shows_flags_without_a_type_and_values_by_what_is_typed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def close(
+        stores: Any,
+        days: list[date],
+        at: datetime | None = None,
+        fee: Decimal | None = None,
+        notes: dict[str, str] | None = None,
+        force: Annotated[bool, "At once."] = False,
+        wait: bool = True,
+        lock: bool | None = None,
+        *,
+        lights: bool,
+    ) -> None:
+        """Close the room."""
+
+    system = replace(reading_room.SYSTEM, commands={"room close": close})
+
+    with pytest.raises(SystemExit):
+        build_system_app(system)(["room", "close", "--help"], prog_name="holdfast readingroom")
+
+    shown = capsys.readouterr().out
+    lines = [line.strip("│* ").split() for line in shown.splitlines()]
+    by_name = {line[0]: line[1:] for line in lines if line}
+    assert by_name["DAYS..."] == ["<date>", "[required]"]
+    assert by_name["--at"] == ["<datetime>"]
+    assert by_name["--fee"] == ["<float>"]
+    assert by_name["--notes"] == ["<JSON>"]
+    assert by_name["--force"] == ["At", "once."]
+    assert by_name["--wait"] == ["--no-wait", "[default:", "wait]"]
+    assert by_name["--lock"] == ["--no-lock"]
+    assert by_name["--lights"] == ["--no-lights", "[required]"]
+    assert by_name["--json"] == ["Print", "JSON."]
+    assert by_name["--help"] == ["Show", "this", "message", "and", "exit."]
+
+
+def test_no_help_shows_the_type_of_a_flag_or_an_internal_type(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], *([name] for commands in GROUPS.values() for name in commands)):
+        shown = run_command(capsys, *words, "--help")
+        assert not {"<bool>", "<Any>"} & set(shown.split()), words
+        assert "<list[" not in shown, words
 
 
 def test_holdfast_commands_load_no_system() -> None:

@@ -39,7 +39,7 @@ class ListedExecution:
 def flows(
     action: Annotated[
         Subcommand,
-        typer.Argument(metavar="ACTION", help="list, diagram, asl (Amazon States Language) or resume."),
+        typer.Argument(metavar="ACTION", help="What to do; asl is Amazon States Language."),
     ] = Subcommand.LIST,
     system: Annotated[
         str | None,

@@ -28,7 +28,7 @@ class Subcommand(StrEnum):
 
 
 def indexes(
-    action: Annotated[Subcommand, typer.Argument(metavar="ACTION", help="add or status.")],
+    action: Annotated[Subcommand, typer.Argument(metavar="ACTION", help="What to do.")],
     system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system that declares the indexes.")],
     table: Annotated[
         str | None, typer.Option("--table", metavar="NAME", help="Only the indexes of this table.")

@@ -57,9 +57,7 @@ class ListedMessage:
 
 
 def outbox(
-    action: Annotated[
-        Subcommand, typer.Argument(metavar="ACTION", help="list, redrive or discard.")
-    ] = Subcommand.LIST,
+    action: Annotated[Subcommand, typer.Argument(metavar="ACTION", help="What to do.")] = Subcommand.LIST,
     system: Annotated[
         str | None,
         typer.Argument(metavar="SYSTEM", help="The system. Default for list: every installed system."),

@@ -48,9 +48,7 @@ class QueueState:
 
 
 def queues(
-    action: Annotated[
-        Subcommand, typer.Argument(metavar="ACTION", help="list, show or redrive.")
-    ] = Subcommand.LIST,
+    action: Annotated[Subcommand, typer.Argument(metavar="ACTION", help="What to do.")] = Subcommand.LIST,
     system: Annotated[
         str | None,
         typer.Argument(metavar="SYSTEM", help="The system. Default for list: every installed system."),

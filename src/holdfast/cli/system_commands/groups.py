@@ -10,6 +10,7 @@ import typer
 import typer.main
 from typer.core import TyperGroup
 
+from holdfast.cli.plain_help import PlainCommand, PlainGroup
 from holdfast.core import installed_systems
 from holdfast.core.errors import SettingsError
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 SYSTEMS_PANEL: Final = "Systems"
 
 
-class HoldfastGroup(TyperGroup):
+class HoldfastGroup(PlainGroup):
     """Holdfast's own commands, then one group per installed system.
 
     An own command wins over a system of the same name.
@@ -41,7 +42,7 @@ class HoldfastGroup(TyperGroup):
                 self.add_command(SystemGroup(name))
 
 
-class SystemGroup(TyperGroup):
+class SystemGroup(PlainGroup):
     """The commands of one system. The system is loaded when the group is called, not when it is listed."""
 
     def __init__(self, system: str) -> None:
@@ -76,7 +77,7 @@ class SystemGroup(TyperGroup):
                 f"The system {system.name} declares no commands: `holdfast --help` lists the commands that "
                 "every system has."
             )
-        return typer.main.get_group(_build_app(system))
+        return typer.main.get_group(build_system_app(system))
 
 
 def find_shadowed_systems(commands: Mapping[str, Any]) -> list[str]:
@@ -85,7 +86,7 @@ def find_shadowed_systems(commands: Mapping[str, Any]) -> list[str]:
     return [name for name in installed if name in commands and not isinstance(commands[name], SystemGroup)]
 
 
-def _build_app(system: System) -> typer.Typer:
+def build_system_app(system: System) -> typer.Typer:
     """Build the Typer app: a group for all words of a command name but the last, and the commands in them."""
     from holdfast.cli.system_commands.callbacks import build_callback
 
@@ -96,18 +97,22 @@ def _build_app(system: System) -> typer.Typer:
             path = tuple(words[:depth])
             if path not in groups:
                 groups[path] = _new_app()
-                groups[path[:-1]].add_typer(groups[path], name=path[-1], help=_describe_group(system, path))
+                groups[path[:-1]].add_typer(
+                    groups[path], name=path[-1], short_help=_describe_group(system, path)
+                )
         callback, about = build_callback(system, name, command)
-        groups[tuple(words)].command(last, help=about)(callback)
+        groups[tuple(words)].command(last, help=about, cls=PlainCommand)(callback)
     return groups[()]
 
 
 def _new_app() -> typer.Typer:
-    return typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    return typer.Typer(
+        cls=PlainGroup, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+    )
 
 
 def _describe_group(system: System, path: tuple[str, ...]) -> str:
-    """Return the names of the commands in a group as its help: `list, show, create`."""
+    """Return the names of the commands in a group, for the list of groups: `list, show, create`."""
     start = f"{' '.join(path)} "
     below = [name.removeprefix(start).split(" ")[0] for name in system.commands if name.startswith(start)]
     return ", ".join(dict.fromkeys(below))
