@@ -15,16 +15,20 @@ from typing import Annotated, Any
 
 import pytest
 from pydantic import BaseModel
+from typer.main import get_command
 
 from holdfast import Command
 from holdfast.cli import main
-from holdfast.cli.app import GROUPS
+from holdfast.cli.app import GROUPS, app
+from holdfast.cli.system_commands.general_commands import list_general_commands
 from holdfast.cli.system_commands.groups import build_system_app
 from holdfast.cli.system_commands.parameters import build_parameters
 from holdfast.cli.system_commands.results import print_result
 from holdfast.core import installed_systems
 from holdfast.core.errors import DeclarationError
+from holdfast.model.system import load_system
 from tests.unit.cli import reading_room
+from tests.unit.reports import shop
 
 ROOM = EntryPoint("readingroom", "tests.unit.cli.reading_room:SYSTEM", installed_systems.ENTRY_POINT_GROUP)
 SILENT = EntryPoint("shop", "tests.unit.reports.shop:SYSTEM", installed_systems.ENTRY_POINT_GROUP)
@@ -249,8 +253,8 @@ def test_command_runs_as_its_component(capsys: pytest.CaptureFixture[str]) -> No
 def test_help_lists_the_systems_without_loading_them(capsys: pytest.CaptureFixture[str]) -> None:
     shown = run_command(capsys, "--help")
 
-    assert "Run a command of the system readingroom." in shown
-    assert "Run a command of the system broken." in shown  # the system that cannot be loaded
+    assert "Show the system readingroom" in shown
+    assert "Show the system broken" in shown  # the system that cannot be loaded
 
 
 def test_help_shows_commands_first_docstring_lines_and_parameter_help(
@@ -323,9 +327,43 @@ def test_holdfast_commands_load_no_system() -> None:
     assert done.returncode == 0
 
 
-def test_a_system_without_commands_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "shop declares no commands" in run_command(capsys, "shop", code=1)
-    assert "shop declares no commands" in run_command(capsys, "shop", "orders", "list", code=1)
+def test_help_of_a_system_without_commands_shows_what_it_is_and_the_general_commands_for_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shown = run_command(capsys, "shop", "--help")
+
+    assert f"shop: {shop.SYSTEM.purpose}" in shown
+    assert "holdfast tables shop " in shown
+    # It declares none of these.
+    assert all(f"holdfast {words}" not in shown for words in ("queues list", "flows list", "why", "migrate"))
+    assert shown.strip() == run_command(capsys, "shop", code=2).strip()
+
+
+def test_help_of_a_system_lists_its_own_commands_before_the_general_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shown = run_room(capsys, "--help")
+
+    assert shown.index("list, show, add, steal") < shown.index("holdfast tables readingroom")
+
+
+def test_general_commands_follow_from_what_the_system_declares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # the systems that are really installed
+    commands = list_general_commands(load_system("tripcortex"), get_command(app))
+
+    words = {str(each.name) for each in commands}
+    assert {"holdfast run tripcortex", "holdfast migrate tripcortex", "holdfast why tripcortex ID"} <= words
+    assert {f"holdfast {each} list tripcortex" for each in ("queues", "outbox", "flows")} <= words
+
+
+def test_command_of_a_system_without_commands_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "shop declares no commands" in run_command(capsys, "shop", "orders", "list", code=2)
+
+
+def test_suggests_the_name_of_a_system_and_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Did you mean 'readingroom'?" in run_command(capsys, "readingrom", "--help", code=2)
+    assert "Did you mean 'books'?" in run_room(capsys, "boks", code=2)
+    assert "No such command 'nothing'" in run_command(capsys, "nothing", code=2)
 
 
 def test_a_system_that_cannot_be_loaded_says_why(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 import typer.main
-from typer.core import TyperGroup
 
 from holdfast.cli.plain_help import PlainCommand, PlainGroup
+from holdfast.cli.usage_error import UsageError
 from holdfast.core import installed_systems
-from holdfast.core.errors import SettingsError
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
@@ -48,36 +47,54 @@ class SystemGroup(PlainGroup):
     def __init__(self, system: str) -> None:
         super().__init__(
             name=system,
-            help=f"Run a command of the system {system}.",
+            help=f"Show the system {system}, or run one of its commands.",
             no_args_is_help=True,
             rich_help_panel=SYSTEMS_PANEL,
         )
         self._system_name = system
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        # The group is called: report a system that fails to load before any help.
         """Load the system before any help is printed, so that a load error is reported; then parse."""
-        _ = self._loaded_group
+        self._add_commands()
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return self._loaded_group.list_commands(ctx)
+        self._add_commands()
+        return super().list_commands(ctx)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return self._loaded_group.get_command(ctx, cmd_name)
+        self._add_commands()
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if not self._system.commands:
+            raise UsageError(
+                f"The system {self.name} declares no commands: `holdfast {self.name} --help` lists the "
+                "general commands that apply to it."
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Format the system's description, its own commands, and the general commands that apply to it."""
+        from holdfast.cli.system_commands.general_commands import list_general_commands
+
+        general = list_general_commands(self._system, ctx.find_root().command)
+        commands: dict[Any, Any] = {**self.commands, **{each.name: each for each in general}}
+        text = f"{self._system.title or self._system.name}: {self._system.purpose.rstrip('.')}."
+        PlainGroup(name=self.name, help=text, commands=commands).format_help(ctx, formatter)
 
     @cached_property
-    def _loaded_group(self) -> TyperGroup:
-        """The system's commands. Raise `SettingsError` if the system declares none or lacks an extra."""
+    def _system(self) -> System:
+        """The system. Raise `SettingsError` if it lacks an extra."""
         from holdfast.cli.arguments.system_names import select_systems
 
         (system,) = select_systems(self._system_name)
-        if not system.commands:
-            raise SettingsError(
-                f"The system {system.name} declares no commands: `holdfast --help` lists the commands that "
-                "every system has."
-            )
-        return typer.main.get_group(build_system_app(system))
+        return system
+
+    def _add_commands(self) -> None:
+        """Load the system and add its commands."""
+        if not self.commands and self._system.commands:
+            self.commands.update(typer.main.get_group(build_system_app(self._system)).commands)
 
 
 def find_shadowed_systems(commands: Mapping[str, Any]) -> list[str]:
