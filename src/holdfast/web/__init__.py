@@ -59,9 +59,12 @@ _EXPORTING_MODULES: Final = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Import an exported name on first use. Raise `AttributeError` if there is none."""
-    for path, names in _EXPORTING_MODULES.items():
-        if name in names:
-            return getattr(import_module(path), name)
-    raise AttributeError(f"module 'holdfast.web' has no attribute {name!r}")
+# Hidden from the type checker, which would accept every name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Import an exported name on first use. Raise `AttributeError` if there is none."""
+        for path, names in _EXPORTING_MODULES.items():
+            if name in names:
+                return getattr(import_module(path), name)
+        raise AttributeError(f"module 'holdfast.web' has no attribute {name!r}")
