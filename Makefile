@@ -5,21 +5,23 @@ UV_VERSION := 0.13.7
 
 VENV := .venv
 BIN := $(VENV)/bin
-CHECKED := $(wildcard src systems tests benchmarks examples)
+CHECKED := $(wildcard src systems demo tests benchmarks examples tools)
 # One test process more than there are cores, because some tests wait for processes that they killed. PYTEST_FLAGS= runs
 # the tests one after the other.
 PYTEST_FLAGS ?= -n $(shell expr $$(nproc) + 1) --dist worksteal
 # Tests of one file share an expensive fixture (a tutorial followed, a data folder filled), so they stay in one process.
 BY_FILE_FLAGS = $(PYTEST_FLAGS:worksteal=loadfile)
 
+# The projects of the workspace: the library, the demo and the systems.
+PROJECTS := . demo $(patsubst %/,%,$(dir $(wildcard systems/*/pyproject.toml)))
+
 # Tests and demos start hundreds of processes: without cached bytecode, each of them compiles everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
 # Wheels only, and only those whose hash is in the lock. The lock is complete, so pip resolves nothing.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-SITE_PACKAGES := $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 
-.PHONY: help setup setup-dev demo test up bench soak lock clean
+.PHONY: help setup setup-dev demo test up bench soak lock release audit clean
 .DEFAULT_GOAL := help
 
 help: ## list these targets
@@ -59,13 +61,21 @@ lock: build/uv-$(UV_VERSION)/bin/uv ## update locks/ from pyproject.toml
 	@mkdir -p locks
 	$(UV_COMPILE) --upgrade --override locks/left-out-of-runtime.txt --output-file locks/runtime.txt
 	$(UV_COMPILE) --upgrade --group dev --constraint locks/runtime.txt --output-file locks/dev.txt
+	$(UV_COMPILE_GROUPS) --upgrade --group release --constraint locks/dev.txt --output-file locks/release.txt
 
-UV_COMPILE = build/uv-$(UV_VERSION)/bin/uv pip compile pyproject.toml --all-extras --group build --quiet --generate-hashes \
+UV_COMPILE = $(UV_COMPILE_GROUPS) pyproject.toml --all-extras
+UV_COMPILE_GROUPS = build/uv-$(UV_VERSION)/bin/uv pip compile --group build --quiet --generate-hashes \
 	--only-binary :all: --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
 	--custom-compile-command 'make lock' --override locks/left-out.txt
 
+release: build/release-tools/.ready ## build the wheels, an SBOM and checksums into dist/, reproducibly
+	@build/release-tools/bin/python -m tools.release.build
+
+audit: build/release-tools/.ready ## look up the locked packages in a vulnerability database
+	@build/release-tools/bin/python -m tools.release.audit
+
 clean: ## remove everything the other targets created
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist src/*.egg-info systems/*.egg-info demo/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -74,18 +84,23 @@ $(VENV)/.python:
 	@[ -x $(BIN)/python ] || { echo 'Creating $(VENV)'; $(PYTHON) -m venv $(VENV); }
 	@touch $@
 
-$(VENV)/.runtime-ready: $(VENV)/.python locks/runtime.txt pyproject.toml Makefile
+$(VENV)/.runtime-ready: $(VENV)/.python locks/runtime.txt $(PROJECTS:%=%/pyproject.toml) Makefile
 	@echo 'Installing the packages of locks/runtime.txt'
 	@$(INSTALL) --require-hashes --no-deps --only-binary :all: -r locks/runtime.txt
-	@$(INSTALL) --no-index --no-deps --no-build-isolation --editable .
-	@# With two roots an editable install is a hook in the import system, which no type checker follows: name the roots.
-	@printf '%s\n' '$(CURDIR)/src' '$(CURDIR)/systems' > "$$($(SITE_PACKAGES))/holdfast-source.pth"
+	@$(INSTALL) --no-index --no-deps --no-build-isolation $(PROJECTS:%=--editable ./%)
 	@touch $@
 	@echo 'Ready: $(BIN)/holdfast --help'
 
-$(VENV)/.dev-ready: $(VENV)/.runtime-ready locks/dev.txt
-	@echo 'Installing the packages of locks/dev.txt'
+$(VENV)/.dev-ready: $(VENV)/.runtime-ready locks/dev.txt locks/release.txt
+	@echo 'Installing the packages of locks/dev.txt and locks/release.txt'
 	@$(INSTALL) --require-hashes --no-deps --only-binary :all: -r locks/dev.txt
+	@$(INSTALL) --require-hashes --no-deps --only-binary :all: -r locks/release.txt
+	@touch $@
+
+build/release-tools/.ready: locks/release.txt
+	@$(PYTHON) -m venv --clear build/release-tools
+	@build/release-tools/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+		--only-binary :all: -r locks/release.txt
 	@touch $@
 
 build/uv-$(UV_VERSION)/bin/uv:

@@ -17,9 +17,9 @@ import msgspec
 from benchmarks.harness.http_client import build_post
 from holdfast.config.settings import Settings
 from holdfast.stores.sql.postgres import EmbeddedServer
-from pagw.demo.sample.bundles import build_request_bundle
-from pagw.demo.sandbox import PAYER_VARIABLE, build_variables
-from pagw.demo.sandbox.issuer import AUDIENCE, ISSUER, IssuerSandbox
+from holdfast_demo.pagw.sample.bundles import build_request_bundle
+from holdfast_demo.pagw.sandbox import PAYER_VARIABLE, build_variables
+from holdfast_demo.pagw.sandbox.issuer import AUDIENCE, ISSUER, IssuerSandbox
 
 TENANT: Final = "acme"
 ENVIRONMENT: Final = "bench"

@@ -26,7 +26,7 @@ from benchmarks.harness.measurement import Figure, build_figure, report_progress
 from benchmarks.harness.processes import HOLDFAST, run_process, run_server
 from benchmarks.pagw import gateway
 from holdfast import Stores, open_stores, provision
-from pagw.demo.sandbox import register
+from holdfast_demo.pagw.sandbox import register
 from pagw.model.lookup import RequestLookup
 from pagw.settings import PagwSettings
 from pagw.system import PIPELINE, SYSTEM

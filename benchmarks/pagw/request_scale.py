@@ -25,8 +25,8 @@ from benchmarks.harness.measurement import Figure, build_figure, report_progress
 from benchmarks.pagw import gateway
 from holdfast import Pattern, Stores, open_secrets, open_stores, provision
 from holdfast.stores.sql.postgres.values import register_types
-from pagw.demo import sandbox
-from pagw.demo.sandbox.payer import PayerSandbox, build_payer_app
+from holdfast_demo.pagw import sandbox
+from holdfast_demo.pagw.sandbox.payer import PayerSandbox, build_payer_app
 from pagw.domain.statuses import Stage
 from pagw.model import delivery_patterns, patterns
 from pagw.model.entities import RequestRow, StageMessage

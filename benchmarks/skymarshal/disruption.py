@@ -18,7 +18,7 @@ from typing import Final
 from benchmarks.harness.measurement import ROUNDS, Figure
 from holdfast import Stores, meter_usage, open_stores
 from holdfast.config.settings import Settings
-from skymarshal.demo.sample.loader import load_sample
+from holdfast_demo.skymarshal.sample.loader import load_sample
 from skymarshal.disruptions.assessment import assess
 from skymarshal.disruptions.report import DisruptionRequest
 from skymarshal.domain.statuses import DisruptionKind

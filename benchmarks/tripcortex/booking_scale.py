@@ -24,7 +24,7 @@ from typing import Final
 from benchmarks.harness.measurement import ROUNDS, Figure, build_figure, report_progress
 from holdfast import Stores, Ulid, open_stores, provision
 from holdfast.config.settings import IN_MEMORY, MEMORY_OBJECTS, SQLITE_SCHEME, TEMPORARY_SQL, Settings
-from tripcortex.demo.sample.loader import EMPLOYEES, FIRST_EMPLOYEE, load_sample
+from holdfast_demo.tripcortex.sample.loader import EMPLOYEES, FIRST_EMPLOYEE, load_sample
 from tripcortex.model import patterns
 from tripcortex.model.entities import EmployeeId
 from tripcortex.model.policies import patterns as policies

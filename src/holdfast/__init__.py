@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.model import *  # noqa: F403
     from holdfast.runtime import *  # noqa: F403
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0"
 
 _EXPORTING_MODULES = ("holdfast.model", "holdfast.runtime")
 

@@ -1,14 +1,13 @@
-"""The declaration of the AgenticPM system: its components, access rights, schedules, sandboxes and commands.
+"""The declaration of the AgenticPM system: its components, access rights, schedules and commands.
 
 The loop runs every polling interval: it reads the trackers and mailboxes, detects signals, decides by the
 project's autonomy level, holds actions, asks people and writes artefacts. The executor performs held actions
 that are due, each once. `model` has the entities and access patterns, `api` the HTTP routes, commands and MCP
-tools, `integrations` the clients of the external services, and `demo.sandbox` simulates those services.
+tools, `integrations` the clients of the external services.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 from agenticpm.api.commands import COMMANDS
@@ -20,7 +19,6 @@ from agenticpm.model.load import LOAD, STATED_COSTS, WHAT_IF
 from agenticpm.model.patterns import ACTION_QUEUE, LEASE
 from agenticpm.workers import schedules
 from holdfast import Component, Pattern, Schedule, Stores, System, collect_patterns
-from holdfast.core.clock import Clock, RunClock
 from holdfast.guarantees import Period, redact
 
 COMMON_READS: Final[tuple[Pattern[..., Any], ...]] = (
@@ -53,47 +51,6 @@ def _build_routes(stores: Stores) -> Any:
     from agenticpm.api.routes import build_routes
 
     return build_routes(stores)
-
-
-async def _run_story(stores: Stores, console: Any, clock: RunClock, folder: Path) -> None:
-    """Run the demo story. The import is local: only the demo needs it."""
-    from agenticpm.demo.story import run_story
-
-    await run_story(stores, console, clock, folder)
-
-
-async def _load_sample(stores: Stores, **options: Any) -> int:
-    """Load the sample data and return the number of rows written.
-
-    The import is local: only `sample` needs it.
-    """
-    from agenticpm.demo.sample import load_sample
-
-    return await load_sample(stores, **options)
-
-
-def _build_jira_sandbox(clock: Clock, folder: Path) -> Any:
-    from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
-
-    return build_jira_app(JiraSandbox(clock=clock, folder=folder))
-
-
-def _build_asana_sandbox(clock: Clock, folder: Path) -> Any:
-    from agenticpm.demo.sandbox.asana import AsanaSandbox, build_asana_app
-
-    return build_asana_app(AsanaSandbox(clock=clock, folder=folder))
-
-
-def _build_outlook_sandbox(clock: Clock) -> Any:
-    from agenticpm.demo.sandbox.outlook import OutlookSandbox, build_outlook_app
-
-    return build_outlook_app(OutlookSandbox(clock=clock))
-
-
-def _build_resend_sandbox(clock: Clock, folder: Path) -> Any:
-    from agenticpm.demo.sandbox.resend import ResendSandbox, build_resend_app
-
-    return build_resend_app(ResendSandbox(clock=clock, folder=folder))
 
 
 SYSTEM = System(
@@ -202,16 +159,8 @@ SYSTEM = System(
     routes=_build_routes,
     commands=COMMANDS,
     why=explain,
-    sample=_load_sample,
-    story=_run_story,
     tools=TOOLS,
-    sandboxes={
-        "jira": _build_jira_sandbox,
-        "asana": _build_asana_sandbox,
-        "outlook": _build_outlook_sandbox,
-        "resend": _build_resend_sandbox,
-    },
     redact_logs=redact,
     retention={contents.name: Period(None, "artefact contents are kept forever; snapshots expire")},
-    extras=("objects", "agenticpm"),
+    extras=("objects", "redaction", "http"),
 )

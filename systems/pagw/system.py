@@ -1,21 +1,18 @@
-"""SYSTEM of PAGW, the prior-authorisation gateway: its stores, patterns, components and sandboxes.
+"""SYSTEM of PAGW, the prior-authorisation gateway: its stores, patterns and components.
 
 A request passes the API, the intake (orchestrator, parser, validator), the outbox, seven stages with a queue
 each, and the payer. The answer returns by the synchronous wait, by subscriptions or by callbacks. `model`
 declares the data in four stores, `domain` holds the rules (FHIR among them), `integrations.payers` calls
-payers, `ops` and `api.commands` serve operators, `demo` has sandboxes, sample and story.
+payers, and `ops` and `api.commands` serve operators.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, Final
 
 from holdfast import Component, Consumer, Handler, Pattern, Stores, System, collect_patterns
-from holdfast.core.clock import Clock, RunClock
 from pagw.api import explain
 from pagw.api.commands import COMMANDS
 from pagw.api.mcp_tools import TOOLS
@@ -92,55 +89,6 @@ def _configure_app(app: Any) -> None:
     from pagw.api.routes import configure_outcomes
 
     configure_outcomes(app)
-
-
-async def _load_sample(
-    stores: Stores, *, scale: float = 1, progress: Callable[[str, int, int], None] | None = None
-) -> int:
-    from pagw.demo.sample.loader import load_sample
-
-    return await load_sample(stores, scale=scale, progress=progress)
-
-
-async def _run_story(stores: Stores, console: Any, clock: RunClock, folder: Path) -> None:
-    from pagw.demo.story import run_story
-
-    await run_story(stores, console, clock, folder)
-
-
-def _build_payer_sandbox(clock: Clock, folder: Path) -> Any:
-    from pagw.demo import sandbox
-
-    return sandbox.make_payer(clock, folder)
-
-
-def _build_issuer_sandbox(clock: Clock, folder: Path) -> Any:
-    from pagw.demo import sandbox
-
-    return sandbox.make_issuer(clock, folder)
-
-
-def _build_client_sandbox(clock: Clock, folder: Path) -> Any:
-    from pagw.demo import sandbox
-
-    return sandbox.make_client(clock, folder)
-
-
-def _build_sandbox_variables(services: Mapping[str, str], gateway_url: str) -> Mapping[str, str]:
-    """Return the environment variables of a gateway at `gateway_url` that uses the sandboxes in `services`
-    (name to address).
-    """
-    from pagw.demo import sandbox
-
-    return sandbox.build_variables(services, gateway_url)
-
-
-async def _register_sandbox_payer(stores: Stores) -> None:
-    """Register the sandbox payer if PAGW_PAYER_URL says where it is."""
-    if url := os.environ.get("PAGW_PAYER_URL"):
-        from pagw.demo import sandbox
-
-        await sandbox.register(stores, url)
 
 
 @asynccontextmanager
@@ -510,15 +458,6 @@ SYSTEM = System(
     configure_app=_configure_app,
     max_body_bytes=RANGES["bundle_bytes_max"][2],
     outboxes=(OUTBOX,),
-    sample=_load_sample,
-    story=_run_story,
-    sandboxes={
-        "payer": _build_payer_sandbox,
-        "issuer": _build_issuer_sandbox,
-        "client": _build_client_sandbox,
-    },
-    sandbox_variables=_build_sandbox_variables,
-    on_startup=_register_sandbox_payer,
     needs_environment=True,
-    extras=("objects", "sql", "cache", "pagw"),
+    extras=("objects", "sql", "cache", "http"),
 )

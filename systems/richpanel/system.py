@@ -4,20 +4,17 @@
 `workers.actions` → the help desk. `domain.idempotency_keys`, `domain.inbound_events` and
 `domain.webhook_formats` define events; `model` defines what is stored; `api.explain` answers why something
 was done; `workers.erasure` finds what to delete for a person. `integrations` holds the clients of the help
-desk and the shop; `demo.sandbox` simulates both.
+desk and the shop.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from holdfast import Component, Consumer, Load, Schedule, Stores, System, Volume, collect_patterns
-from holdfast.core.clock import Clock, RunClock
 from holdfast.guarantees import RATE_LIMITS, Period, redact
 from richpanel.api.explain import explain_routing
 from richpanel.api.mcp_tools import TOOLS
-from richpanel.demo.sample import load_sample
 from richpanel.domain.feature_flags import LIFETIME
 from richpanel.model import patterns, replay_archive
 from richpanel.model.entities import TABLES, events
@@ -41,20 +38,6 @@ def _build_api_routes(stores: Stores) -> Any:
     from richpanel.api.routes import build_api_routes
 
     return build_api_routes(stores)
-
-
-def _build_sandbox(clock: Clock) -> Any:
-    """Build the sandbox of the help desk and the shop."""
-    from richpanel.demo.sandbox import Sandbox, build_sandbox_app
-
-    return build_sandbox_app(Sandbox(clock=clock))
-
-
-async def _run_story(stores: Stores, console: Any, clock: RunClock, folder: Path) -> None:
-    """Run the demo story."""
-    from richpanel.demo.story import run_story
-
-    await run_story(stores, console, clock, folder)
 
 
 WORKER = Component(
@@ -167,10 +150,7 @@ SYSTEM = System(
     ),
     routes=_build_api_routes,
     why=explain_routing,
-    sample=load_sample,
-    story=_run_story,
     tools=TOOLS,
-    sandboxes={"helpdesk": _build_sandbox},
     redact_logs=redact,
     retention={
         "rp_mw_idempotency": Period(SETTINGS.idempotency_days * DAY_S, "as long as a copy may arrive"),
@@ -185,5 +165,5 @@ SYSTEM = System(
     },
     subjects={"conversation": erasure.collect_conversation, "customer": erasure.collect_customer},
     needs_environment=True,
-    extras=("objects", "richpanel"),
+    extras=("objects", "redaction", "ai", "http"),
 )

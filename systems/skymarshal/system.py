@@ -1,8 +1,8 @@
 """The declaration of SkyMarshal as a Holdfast system: tables, patterns, components, load and entry points.
 
 `domain` holds the pure rules of the trade, `model` the tables, access patterns and queries, `disruptions` the
-assessment of one disruption and the decision on it, `api` the HTTP routes, the agent's tools and the CSV
-imports, `demo` the sample data and the story.
+assessment of one disruption and the decision on it, and `api` the HTTP routes, the agent's tools and the CSV
+imports.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from holdfast import Component, Load, Stores, System, Volume, collect_patterns
 from holdfast.guarantees import MIGRATIONS
 from skymarshal.api.csv_imports import IMPORTS
 from skymarshal.api.mcp_tools import TOOLS
-from skymarshal.demo.sample.loader import load_sample
-from skymarshal.demo.story import run_story
 from skymarshal.model import patterns, roster
 from skymarshal.model.entities import TABLES
 
@@ -97,9 +95,7 @@ SYSTEM = System(
         peak_factor=10,
     ),
     routes=_build_routes,
-    sample=load_sample,
     imports=IMPORTS,
-    story=run_story,
     tools=TOOLS,
     migrations={roster.MIGRATION_NAME: roster.CREW_ROSTER_V2},
 )

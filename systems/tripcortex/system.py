@@ -1,22 +1,18 @@
-"""The declaration of the system Trip Cortex: SYSTEM with its tables, components, routes, flow and demo.
+"""The declaration of the system Trip Cortex: SYSTEM with its tables, components, routes and flow.
 
 A request comes in through `api` (HTTP and WebSocket), starts a booking in `workers.booking_requests`, and the
 flow in `workers.flow` drives it: retrieve the policy, plan, validate, search, choose, buy.
 `workers.message_sender` delivers messages to employees.
 
-`model` declares what the tables store and how it is read; policies are stored in SQL. `demo.sandbox` replaces
-the travel portal and the token issuer in demos and tests.
+`model` declares what the tables store and how it is read; policies are stored in SQL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Any, Final
 
 from holdfast import Component, Pattern, Schedule, Stores, System, collect_patterns
-from holdfast.core.clock import Clock, RunClock
 from holdfast.flows import FLOWS
 from holdfast.guarantees import OUTBOX, Period, redact
 from tripcortex.api import explain
@@ -72,45 +68,6 @@ async def _ingest_policies(stores: Stores) -> None:
     from tripcortex.workers.policy_ingestion import ingest_waiting_policies
 
     await ingest_waiting_policies(stores)
-
-
-async def _load_sample(
-    stores: Stores, *, scale: float = 1, progress: Callable[[str, int, int], None] | None = None
-) -> int:
-    """Write the sample data; return the number of rows written. Imported here: only demos need it."""
-    from tripcortex.demo.sample.loader import load_sample
-
-    return await load_sample(stores, scale=scale, progress=progress)
-
-
-async def _run_story(
-    stores: Stores, console: Any, clock: RunClock, folder: Path, variables: Mapping[str, str]
-) -> None:
-    """Run the demo story. Imported here: only demos need it."""
-    from tripcortex.demo.story import run_story
-
-    await run_story(stores, console, clock, folder, variables)
-
-
-def _build_portal_sandbox(clock: Clock, folder: Path) -> Any:
-    """Return the ASGI app of the portal's sandbox. Imported here: only demos need it."""
-    from tripcortex.demo import sandbox
-
-    return sandbox.make_portal(clock, folder)
-
-
-def _build_issuer_sandbox(clock: Clock, folder: Path) -> Any:
-    """Return the ASGI app of the token issuer's sandbox. Imported here: only demos need it."""
-    from tripcortex.demo import sandbox
-
-    return sandbox.make_issuer(clock, folder)
-
-
-def _build_sandbox_variables(sandbox_urls: Mapping[str, str], own_url: str) -> Mapping[str, str]:
-    """Return the environment variables of a system that uses the sandboxes at these URLs."""
-    from tripcortex.demo import sandbox
-
-    return sandbox.build_variables(sandbox_urls, own_url)
 
 
 def _merge_patterns(*several: Patterns) -> Patterns:
@@ -238,10 +195,6 @@ SYSTEM: Final = System(
     retention={tripcortex.name: Period(None, "until the policy is removed")},
     configure_app=_configure_app,
     max_body_bytes=MAX_BODY_BYTES,
-    sample=_load_sample,
-    story=_run_story,
-    sandboxes={"portal": _build_portal_sandbox, "issuer": _build_issuer_sandbox},
-    sandbox_variables=_build_sandbox_variables,
     needs_environment=True,
-    extras=("objects", "sql", "tripcortex"),
+    extras=("objects", "sql", "redaction", "ai", "http"),
 )

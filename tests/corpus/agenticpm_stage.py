@@ -19,9 +19,6 @@ import httpx2
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Host, Mount
 
-from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
-from agenticpm.demo.sandbox.outlook import OutlookSandbox, build_outlook_app
-from agenticpm.demo.sandbox.resend import ResendSandbox, build_resend_app
 from agenticpm.system import SYSTEM
 from holdfast import Stores, open_stores, provision
 from holdfast.cli.commands.run import build_system_app
@@ -29,6 +26,9 @@ from holdfast.config.settings import Settings
 from holdfast.core.clock import RunClock
 from holdfast.web import serve_in_thread
 from holdfast.web.demo_env import patch_environ, silence_loggers
+from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox, build_jira_app
+from holdfast_demo.agenticpm.sandbox.outlook import OutlookSandbox, build_outlook_app
+from holdfast_demo.agenticpm.sandbox.resend import ResendSandbox, build_resend_app
 
 NAME: Final = "agenticpm"
 JIRA: Final = {

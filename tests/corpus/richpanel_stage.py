@@ -17,7 +17,7 @@ from holdfast.config.settings import Settings
 from holdfast.operations.queues import Redrive
 from holdfast.web import serve_in_thread
 from holdfast.web.demo_env import patch_environ, silence_loggers
-from richpanel.demo.sandbox import Sandbox, build_sandbox_app
+from holdfast_demo.richpanel.sandbox import Sandbox, build_sandbox_app
 from richpanel.domain.orders import hash_email
 from richpanel.integrations.clients import make_client
 from richpanel.model import patterns

@@ -19,10 +19,10 @@ from holdfast import Stores, open_stores, provision
 from holdfast.core.errors import ObjectHeld
 from holdfast.guarantees import OnceStatus
 from holdfast.operations.queues import Redrive
+from holdfast_demo.pagw import sandbox
+from holdfast_demo.pagw.demo_processes import DemoProcesses, open_demo
+from holdfast_demo.pagw.sandbox.payer_state import AUTHORIZATION
 from pagw.api import explain
-from pagw.demo import sandbox
-from pagw.demo.demo_processes import DemoProcesses, open_demo
-from pagw.demo.sandbox.payer_state import AUTHORIZATION
 from pagw.domain.statuses import Stage as PipelineStage
 from pagw.model import delivery_patterns, patterns
 from pagw.model.audit import Actor

@@ -20,6 +20,9 @@ import pytest
 from holdfast import Stores, open_stores, provision
 from holdfast.core.errors import CircuitOpen
 from holdfast.guarantees import OnceStatus
+from holdfast_demo.tripcortex import sandbox
+from holdfast_demo.tripcortex.demo_processes import DemoProcesses, open_demo_processes
+from holdfast_demo.tripcortex.sandbox.portal_ledger import ORDER
 from tests.corpus import database
 from tests.corpus.archive import SUFFIX, list_releases_with, load_notes, unpack
 from tests.corpus.idle_workers import settle
@@ -35,9 +38,6 @@ from tests.corpus.write_tripcortex import (
     list_unsent,
 )
 from tripcortex.api import explain
-from tripcortex.demo import sandbox
-from tripcortex.demo.demo_processes import DemoProcesses, open_demo_processes
-from tripcortex.demo.sandbox.portal_ledger import ORDER
 from tripcortex.integrations.portal.circuit import PortalCircuit
 from tripcortex.integrations.portal.purchases import LEASE_S
 from tripcortex.model import patterns

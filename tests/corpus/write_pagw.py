@@ -29,8 +29,8 @@ from holdfast.operations.queues import DeleteQueue, ReceiveMessages
 from holdfast.runtime.system_provisioner import get_queue_reports
 from holdfast.web.demo_env import wait_until
 from holdfast.web.sandbox_faults import Faults
-from pagw.demo.demo_processes import DemoProcesses, open_demo
-from pagw.demo.sample.bundles import (
+from holdfast_demo.pagw.demo_processes import DemoProcesses, open_demo
+from holdfast_demo.pagw.sample.bundles import (
     PEOPLE,
     PROVIDER_NPIS,
     SampleAttachment,
@@ -38,8 +38,8 @@ from pagw.demo.sample.bundles import (
     build_inquiry_bundle,
     build_request_bundle,
 )
-from pagw.demo.sandbox.payer_rules import PENDED_APPROVED, PENDED_DENIED
-from pagw.demo.sandbox.payer_state import PayerState
+from holdfast_demo.pagw.sandbox.payer_rules import PENDED_APPROVED, PENDED_DENIED
+from holdfast_demo.pagw.sandbox.payer_state import PayerState
 from pagw.domain.fhir import urls
 from pagw.domain.statuses import Stage as PipelineStage
 from pagw.domain.statuses import Status

@@ -27,11 +27,11 @@ from holdfast.operations.queues import DeleteQueue
 from holdfast.runtime.system_provisioner import get_queue_reports
 from holdfast.web.demo_env import wait_until
 from holdfast.web.sandbox_faults import Faults
+from holdfast_demo.tripcortex.demo_processes import DemoProcesses, open_demo_processes
+from holdfast_demo.tripcortex.sample.policy_document import build_policy_rules
 from tests.corpus.archive import SUFFIX, pack, save_notes
 from tests.corpus.snapshot import ENVIRONMENT, SERVICES, build_settings, copy_folder, open_clock, read_secrets
 from tests.postgres import create_database
-from tripcortex.demo.demo_processes import DemoProcesses, open_demo_processes
-from tripcortex.demo.sample.policy_document import build_policy_rules
 from tripcortex.integrations.portal.circuit import PortalCircuit
 from tripcortex.model import patterns
 from tripcortex.model.entities import Booking, EmployeeId

@@ -31,8 +31,9 @@ class Block:
 
 
 def list_pages() -> list[Path]:
-    """List every page: of the root folder, of docs, and the systems' READMEs."""
-    return sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("systems/*/README.md")])
+    """List every page: of the root folder, of docs, of examples, and the systems' READMEs."""
+    folders = ("*.md", "docs/**/*.md", "examples/*.md", "systems/*/README.md")
+    return sorted(page for folder in folders for page in ROOT.glob(folder))
 
 
 def format_path(page: Path) -> str:

@@ -1,8 +1,8 @@
 """Follow a tutorial as a reader does: write its files, type its commands, compare the output with the page.
 
 Only what needs a network is left out: the virtual environment is the one the tests run in, and `pip install
--e .` becomes a record of the entry point that the page's own `pyproject.toml` declares. A line of output on
-the page must come out of its command; an ellipsis matches any text.
+-e` becomes a record of the entry point that the project's `pyproject.toml` declares. A line of output on the
+page must come out of its command; an ellipsis matches any text. A quoted block must be in its file.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import tomllib
 from itertools import takewhile
 from pathlib import Path
@@ -22,6 +23,7 @@ import httpx
 from tests.docs import pages
 
 FILE_OF_BLOCK = re.compile(r"(?:no-run: )?the file (\S+)")
+QUOTED_FILE = re.compile(r"no-run: from the file (\S+)")
 # They need a package index, or make what the test has already.
 NOT_TYPED_HERE = ("pip install", "python3 -m venv")
 SERVERS = ("holdfast run", "holdfast serve", "holdfast up")
@@ -36,6 +38,8 @@ def follow(page: Path, folder: Path) -> Reader:
         for block in pages.parse_blocks(page):
             if named := FILE_OF_BLOCK.fullmatch(block.note):
                 reader.write(named[1], block)
+            elif quoted := QUOTED_FILE.fullmatch(block.note):
+                reader.compare(quoted[1], block)
             elif block.language == "console":
                 reader.type_in(block)
     finally:
@@ -55,7 +59,8 @@ class Reader:
         }
         self.env |= {"HOLDFAST_API_PORT": "0", "HOLDFAST_SERVE_PORT": "0", "COLUMNS": "200"}
         self.env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self._servers: list[subprocess.Popen[str]] = []
+        # The running servers by their command: a reader stops `holdfast run` before running it again.
+        self._servers: dict[str, subprocess.Popen[str]] = {}
         # Where the page says that a server answers, and where it does: any free port will do.
         self._addresses: dict[str, str] = {}
 
@@ -73,6 +78,11 @@ class Reader:
             )
             text = text.replace(before, after)
         path.write_text(text, encoding="utf-8")
+
+    def compare(self, name: str, block: pages.Block) -> None:
+        """Fail if the file does not contain the text of the block."""
+        text = (self.folder / name).read_text(encoding="utf-8")
+        assert block.text in text, f"{_describe_location(block)}: {name} does not contain these lines"
 
     def type_in(self, block: pages.Block) -> None:
         """Type each command of a console block and check the output that follows it on the page."""
@@ -100,7 +110,7 @@ class Reader:
             done = self.run(line)
             assert done.returncode == 0, f"{place}\n{done.stdout}{done.stderr}"
             _assert_shown(shown, done.stdout, place)
-            if changed := re.search(r"&& cd (\S+)$", line):
+            if changed := re.search(r"(?:^|&& )cd (\S+)$", line):
                 self.folder /= changed[1]
 
     def run(self, line: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -135,11 +145,14 @@ class Reader:
             f"[{group}]\n" + "".join(f"{n} = {v}\n" for n, v in named.items()) for group, named in groups
         ]
         (record / "entry_points.txt").write_text("\n".join(points), encoding="utf-8")
-        self.env["PYTHONPATH"] = os.pathsep.join([str(record.parent), str(self.folder)])
+        code = self.folder / "src" if (self.folder / "src").is_dir() else self.folder
+        paths = [str(record.parent), str(code), os.environ.get("PYTHONPATH", "")]
+        self.env["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
     def _start(self, line: str, shown: list[str], place: str) -> None:
         """Start a server, wait until it has printed the lines of the page, and note its real addresses."""
-        self.stop()
+        command = " ".join(line.split()[:2])
+        self.stop(command)
         process = subprocess.Popen(
             shlex.split(line),
             cwd=self.folder,
@@ -148,9 +161,12 @@ class Reader:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self._servers.append(process)
+        self._servers[command] = process
         assert process.stdout is not None
         said = ""
+        # A server that stays silent is killed, so that the read below ends.
+        limit = threading.Timer(MAX_SECONDS, process.kill)
+        limit.start()
         for each in shown:
             wanted = _make_pattern(ADDRESS.sub("ADDRESS", each)).replace("ADDRESS", f"({ADDRESS.pattern})")
             while not (found := re.search(wanted, said)):
@@ -158,14 +174,16 @@ class Reader:
                 assert heard, f"{place}\nended before it said {each!r}:\n{said}"
                 said += heard
             self._addresses |= dict(zip(ADDRESS.findall(each), found.groups(), strict=True))
+        limit.cancel()
 
-    def stop(self) -> None:
-        """Interrupt the running servers; fail if one does not exit with 0."""
-        while self._servers:
-            with self._servers.pop() as process:
-                process.send_signal(signal.SIGINT)
-                said = process.communicate(timeout=MAX_SECONDS)[0]
-                assert process.returncode == 0, said
+    def stop(self, *commands: str) -> None:
+        """Interrupt these servers, or all without an argument; fail if one does not exit with 0."""
+        for command in commands or list(self._servers):
+            if process := self._servers.pop(command, None):
+                with process:
+                    process.send_signal(signal.SIGINT)
+                    said = process.communicate(timeout=MAX_SECONDS)[0]
+                    assert process.returncode == 0, said
 
 
 def _split_hunk(hunk: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from dataclasses import fields
 
 import pytest
 
-from holdfast import Bucket, Component, Consumer, Explanation, ObjectKind, Queue, Schedule, System
+from holdfast import Bucket, Component, Consumer, Demo, Explanation, ObjectKind, Queue, Schedule, System
 from holdfast.config.settings import Settings, get_variable_name, list_setting_names
 from holdfast.core import errors
 from tests.docs import pages
@@ -90,7 +90,7 @@ def _read_code(found: type[errors.HoldfastError]) -> str:
 
 # --- declarations -------------------------------------------------------------------------------------------
 
-DECLARATIONS = (Queue, Bucket, ObjectKind, Component, Consumer, Schedule, Explanation, System)
+DECLARATIONS = (Demo, Queue, Bucket, ObjectKind, Component, Consumer, Schedule, Explanation, System)
 
 
 @pytest.mark.parametrize("declaration", DECLARATIONS, ids=lambda each: each.__name__)

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 import holdfast
+import holdfast_demo
 from holdfast.model import System, system
 from holdfast.model.system import list_system_names
 from holdfast.runtime import Stores, open_memory_stores
@@ -28,9 +29,9 @@ def load_systems() -> dict[str, System]:
 
 @cache
 def import_modules() -> tuple[ModuleType, ...]:
-    """Import every module of the library and of the systems."""
+    """Import every module of the library, of the systems and of their demos."""
     found: list[ModuleType] = []
-    for package in [holdfast, *(importlib.import_module(name) for name in list_system_names())]:
+    for package in map(importlib.import_module, _get_package_names()):
         names = (each.name for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."))
         # A `__main__` runs when it is imported.
         found += [importlib.import_module(name) for name in names if not name.endswith(".__main__")]
@@ -60,13 +61,13 @@ def find_subclasses(base: type[T]) -> list[type[T]]:
 
 
 def is_ours(kind: type[Any]) -> bool:
-    """Return True if the library or a system defines the class, rather than a test."""
+    """Return True if the library, a system or a demo defines the class, rather than a test."""
     return kind.__module__.partition(".")[0] in _get_package_names()
 
 
 @cache
-def _get_package_names() -> frozenset[str]:
-    return frozenset((holdfast.__name__, *list_system_names()))
+def _get_package_names() -> tuple[str, ...]:
+    return (holdfast.__name__, holdfast_demo.__name__, *list_system_names())
 
 
 def _walk_subclasses(base: type[T]) -> Iterator[type[T]]:

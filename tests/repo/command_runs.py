@@ -163,6 +163,7 @@ def _run_declarations(shell: Shell) -> None:
     for words in ("systems", "tables", "patterns", "retention", "doctor"):
         shell.run(words)
     shell.run("tables --create")
+    shell.run("new", "help_desk", "--path", str(shell.folder))
 
 
 def _run_reports(shell: Shell) -> None:

@@ -19,8 +19,9 @@ from holdfast.cli.app import app
 from holdfast.cli.deferred_command import DeferredCommand
 from holdfast.cli.processes.workload import get_address_variable
 from holdfast.config.settings import FILE_NAME, FILE_VARIABLE, Settings, get_variable_name, list_setting_names
-from holdfast.core.installed_systems import ENTRY_POINT_GROUP
-from holdfast.model import System
+from holdfast.core import installed_systems
+from holdfast.model import System, find_demo
+from holdfast.model import demo as demo_module
 from holdfast.reports.cost.price_lists import list_price_lists
 from holdfast.reports.pattern_list import build_pattern_rows
 from holdfast.runtime import Stores, provision
@@ -143,10 +144,11 @@ class _RecordingEnvironment(Mapping[str, str]):
 
 def _list_sandbox_variables(system: System) -> Iterator[str]:
     """Yield the variables that `holdfast up` sets for the system's sandboxes."""
-    addresses = dict.fromkeys(system.sandboxes, ADDRESS)
+    demo = find_demo(system)
+    addresses = dict.fromkeys(demo.sandboxes, ADDRESS)
     yield from (get_address_variable(system, name) for name in addresses)
-    if system.sandbox_variables is not None:
-        yield from system.sandbox_variables(addresses, ADDRESS)
+    if demo.sandbox_variables is not None:
+        yield from demo.sandbox_variables(addresses, ADDRESS)
 
 
 # --- metrics ------------------------------------------------------------------------------------------------
@@ -212,7 +214,7 @@ def list_system_parts() -> Iterator[str]:
 
 def _list_named_parts(system: System) -> dict[str, Iterable[str]]:
     return {
-        "sandbox": system.sandboxes,
+        "sandbox": find_demo(system).sandboxes,
         "subject": system.subjects,
         "import": system.imports,
         "migration": system.migrations,
@@ -224,14 +226,21 @@ def _list_named_parts(system: System) -> dict[str, Iterable[str]]:
 
 
 def list_distribution() -> Iterator[str]:
-    """List what an installation offers: extras, scripts, entry points, pytest fixtures."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    yield f"distribution {project['name']}"
-    yield from (f"extra {name}" for name in project["optional-dependencies"])
-    yield from (f"script {name}" for name in project["scripts"])
-    for group, points in project["entry-points"].items():
-        yield from (f"entry point {name} of {group}" for name in points)
-    yield f"entry point group {ENTRY_POINT_GROUP}"
+    """List what the distributions offer: extras, scripts, entry points, pytest fixtures."""
+    for file in (
+        ROOT / "pyproject.toml",
+        ROOT / "demo/pyproject.toml",
+        *ROOT.glob("systems/*/pyproject.toml"),
+    ):
+        project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
+        name = project["name"]
+        yield f"distribution {name}"
+        yield from (f"{name}: extra {each}" for each in project.get("optional-dependencies", ()))
+        yield from (f"{name}: script {each}" for each in project.get("scripts", ()))
+        for group, points in project["entry-points"].items():
+            yield from (f"{name}: entry point {each} of {group}" for each in points)
+    yield f"entry point group {installed_systems.ENTRY_POINT_GROUP}"
+    yield f"entry point group {demo_module.ENTRY_POINT_GROUP}"
     fixture = type(pytest.fixture(lambda: None))
     yield from (
         f"fixture {name}" for name, value in vars(pytest_plugin).items() if isinstance(value, fixture)

@@ -11,7 +11,7 @@ from typing import Final
 from holdfast.runtime import Stores
 
 ROOT: Final = Path(__file__).parents[2]
-FOLDERS: Final = ("src", "systems")
+FOLDERS: Final = ("src", "systems", "demo")
 # The methods that count and measure, by their current names.
 COUNTING: Final = {Stores.count.__name__: "counter", Stores.measure.__name__: "distribution"}
 METRIC: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")

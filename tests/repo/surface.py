@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from tests.repo import data_lists, folder_lists, operator_lists, web_lists
+from tests.repo import data_lists, folder_lists, operator_lists, python_lists, web_lists
 
 GOLDEN: Final = Path(__file__).parent / "golden"
 MAX_LINES_SHOWN: Final = 40
@@ -30,6 +30,7 @@ LISTS: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "distribution": operator_lists.list_distribution,
     "metrics": operator_lists.list_metrics,
     "patterns": operator_lists.list_patterns,
+    "python_names": python_lists.list_python_names,
     "settings": operator_lists.list_settings,
     "systems": operator_lists.list_system_parts,
     "errors": web_lists.list_errors,

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LOCKS = {name: ROOT / "locks" / f"{name}.txt" for name in ("runtime", "dev")}
+LOCKS = {name: ROOT / "locks" / f"{name}.txt" for name in ("runtime", "dev", "release")}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 PINNED = re.compile(r"([a-z0-9][a-z0-9-]*)==([0-9][0-9A-Za-z.+!]*) \\")
 HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
 VIA = re.compile(r" *#.*")
 
-PERMISSIVE = re.compile(r"\b(MIT|MIT-0|BSD|Apache|ISC|PSF|0BSD|Zlib|Unlicense|any-OSI)\b", re.IGNORECASE)
+PERMISSIVE = re.compile(r"\b(MIT|MIT-0|BSD|Apache|ISC|PSFL?|0BSD|Zlib|Unlicense|any-OSI)\b", re.IGNORECASE)
 # Weak copyleft, in tools that check the code and are no part of what we ship: see
 # docs/internals/dependencies.md.
 MOZILLA_TOOLS = {"certifi", "hypothesis", "pathspec"}
@@ -32,12 +32,14 @@ def read_pins(lock: str) -> dict[str, str]:
 
 def read_direct_dependencies(lock: str) -> set[str]:
     """Return the packages that pyproject.toml names."""
-    wanted = PROJECT["project"]["dependencies"] + PROJECT["dependency-groups"]["build"]
-    wanted = wanted + [
-        name for extra in PROJECT["project"]["optional-dependencies"].values() for name in extra
-    ]
-    if lock == "dev":
-        wanted = wanted + PROJECT["dependency-groups"]["dev"]
+    wanted = PROJECT["dependency-groups"]["build"]
+    if lock != "release":
+        wanted = wanted + PROJECT["project"]["dependencies"]
+        wanted = wanted + [
+            name for extra in PROJECT["project"]["optional-dependencies"].values() for name in extra
+        ]
+    if lock != "runtime":
+        wanted = wanted + PROJECT["dependency-groups"][lock]
     return {re.split(r"[^A-Za-z0-9_.-]", requirement)[0].lower() for requirement in wanted}
 
 
@@ -58,7 +60,15 @@ def test_the_dev_lock_pins_the_same_versions_as_the_runtime_lock() -> None:
     assert read_pins("runtime").items() <= read_pins("dev").items()
 
 
-@pytest.mark.parametrize("name", sorted(read_pins("dev")))
+def test_the_release_lock_pins_the_same_versions_as_the_dev_lock() -> None:
+    shared = read_pins("release").keys() & read_pins("dev").keys()
+
+    assert {name: read_pins("release")[name] for name in shared} == {
+        name: read_pins("dev")[name] for name in shared
+    }
+
+
+@pytest.mark.parametrize("name", sorted(read_pins("dev") | read_pins("release")))
 def test_the_licence_is_permissive(name: str) -> None:
     """Exceptions are MPL for tools that are not shipped, and LGPL for the PostgreSQL driver."""
     if name in MOZILLA_TOOLS:
@@ -70,11 +80,12 @@ def test_the_licence_is_permissive(name: str) -> None:
         assert PERMISSIVE.search(_read_licence(name)), _read_licence(name)
 
 
-def test_dependencies_page_gives_a_reason_for_runtime_and_direct_dev_packages() -> None:
+def test_dependencies_page_gives_a_reason_for_runtime_packages_and_direct_tools() -> None:
     page = (ROOT / "docs" / "internals" / "dependencies.md").read_text(encoding="utf-8")
     reasons = dict(re.findall(r"^\| `([a-z0-9-]+)` \|.*\| ([^|]+) \|$", page, re.M))
 
-    assert set(reasons) == read_pins("runtime").keys() | read_direct_dependencies("dev")
+    direct = read_direct_dependencies("dev") | read_direct_dependencies("release")
+    assert set(reasons) == read_pins("runtime").keys() | direct
     assert all(len(reason.split()) > 2 for reason in reasons.values())
 
 

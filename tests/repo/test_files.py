@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MODULES = sorted(path for folder in ("src", "systems") for path in (ROOT / folder).rglob("*.py"))
+MODULES = sorted(path for folder in ("src", "systems", "demo") for path in (ROOT / folder).rglob("*.py"))
 
 MAX_LINES = 600
 # Lists by nature: one short class per error, one short function per access pattern or query.
@@ -31,6 +31,13 @@ PACKAGE_INDEXES = re.compile(
     "|".join(["pypi" + r"\.org", "python" + r"hosted\.org", "--(extra-)?" + "index-url"])
 )
 THIRD_PARTY_TEXTS = {"LICENSE"}
+# A request to pip, or a requirement, that means the unrelated project of that name on the public index.
+BARE_NAME = re.compile(
+    r"""pip3?\ install\b[^\n`]*?(?<![\w./=-])holdfast(?![\w./-])   # pip install 'holdfast[aws]'
+    |(?<![\w./-])holdfast(?:\[[\w,\ -]+\]|\s*[=~><!]=)         # "holdfast[aws]", "holdfast>=0.2"
+    |(?:dependencies|requires)\b[^\n]*["']holdfast["']""",
+    re.VERBOSE,
+)
 
 
 def format_path(path: Path) -> str:
@@ -75,7 +82,7 @@ def test_the_module_parses_in_the_oldest_supported_python(module: Path) -> None:
 
 def test_every_source_folder_is_a_package() -> None:
     # A folder without __init__.py can be imported, but the import contracts would not see it.
-    folders = {module.parent for module in MODULES} - {ROOT / "src", ROOT / "systems"}
+    folders = {module.parent for module in MODULES} - {ROOT / "src", ROOT / "systems", ROOT / "demo"}
 
     assert [format_path(folder) for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
 
@@ -93,6 +100,33 @@ def test_no_file_contains_a_package_index_address() -> None:
 )
 def test_the_check_finds_a_machine_path(path: str) -> None:
     assert MACHINE_PATHS.search(path)
+
+
+def test_no_file_asks_pip_for_the_name_of_an_unrelated_project() -> None:
+    examples = f"{format_path(Path(__file__))}:"
+    found = [each for each in _find_lines(BARE_NAME) if not each.startswith(examples)]
+
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("line", "is_bare"),
+    [
+        ("$ pip install holdfast", True),
+        ("pip install 'holdfast[aws]'", True),
+        ("pip install -U holdfast==1.0 rich", True),
+        ('dependencies = ["holdfast[api]"]', True),
+        ('"holdfast >= 0.2"', True),
+        ('dependencies = ["holdfast"]', True),
+        ("pip install 'holdfast-state[aws]'", False),
+        ("pip install holdfast-pagw", False),
+        ("pip install -e ./holdfast-clone", False),
+        ("Run pip install holdfast-state, then `holdfast up`", False),
+        ("holdfast up [SYSTEM]", False),
+    ],
+)
+def test_bare_name_is_recognised(line: str, is_bare: bool) -> None:
+    assert bool(BARE_NAME.search(line)) is is_bare
 
 
 def _find_lines(pattern: re.Pattern[str]) -> list[str]:

@@ -40,8 +40,10 @@ def test_every_system_is_found_by_hosts_and_bound_by_the_contracts() -> None:
     systems = {path.parent.name for path in (ROOT / "systems").glob("*/__init__.py")}
     linted = project["tool"]["importlinter"]
 
-    assert project["project"]["entry-points"]["holdfast.systems"].keys() == systems
-    assert set(linted["root_packages"]) == systems | {"holdfast"}
+    for name in systems:
+        own = tomllib.loads((ROOT / "systems" / name / "pyproject.toml").read_text(encoding="utf-8"))
+        assert own["project"]["entry-points"]["holdfast.systems"] == {name: f"{name}.system:SYSTEM"}
+    assert set(linted["root_packages"]) == systems | {"holdfast", "holdfast_demo"}
     for contract in linted["contracts"]:
         named = {
             name

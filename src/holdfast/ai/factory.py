@@ -16,6 +16,7 @@ from holdfast.ai.accuracy import Accuracy
 from holdfast.ai.ports import Classifier, Embedder, Example, PrepareText
 from holdfast.ai.reasoner import Reasoner
 from holdfast.config.settings import RULES, Settings
+from holdfast.core.distribution import format_install_command
 from holdfast.core.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ async def open_reasoner(settings: Settings | None = None) -> AsyncIterator[Reaso
     if settings.reasoner == RULES:
         yield None
         return
-    _require_packages("Claude", CLIENT_PACKAGES, "agenticpm")
+    _require_packages("Claude", CLIENT_PACKAGES, "http")
     from holdfast.ai.claude import ClaudeReasoner
     from holdfast.ai.models import load_models, load_shipped_models
 
@@ -120,5 +121,5 @@ def _require_packages(feature: str, packages: Sequence[str] = LOCAL_PACKAGES, ex
     if missing:
         raise SettingsError(
             f"{feature[0].upper()}{feature[1:]} needs {', '.join(missing)}, which is not installed. "
-            f"Run pip install '.[{extra}]' in the clone of Holdfast, or make setup."
+            f"Run {format_install_command(extra)}."
         )

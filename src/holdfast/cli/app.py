@@ -32,6 +32,7 @@ COMMANDS_PACKAGE: Final = "holdfast.cli.commands"
 # list it here and describe it in docs/reference/commands.md.
 GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Design": {
+        "new": ("new", "Create a new system from a template, with tests."),
         "systems": ("systems", "List the installed systems and what each declares."),
         "tables": ("tables", "List the declared tables: keys, indexes, TTL, stream and stored name."),
         "patterns": ("patterns", "List the access patterns; exit 1 if a measured one fails."),

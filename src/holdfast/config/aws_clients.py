@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from holdfast.core.distribution import format_install_command
 from holdfast.core.errors import SettingsError
 
 # For an endpoint outside AWS, the region is only a word in the signature.
@@ -60,8 +61,7 @@ def require_sdk(feature: str) -> None:
     """Raise `SettingsError` if the AWS SDK, which `feature` needs, is not installed."""
     if importlib.util.find_spec("botocore") is None:
         raise SettingsError(
-            f"{feature} needs boto3, which this installation does not have: pip install '.[aws]' in the "
-            "clone of Holdfast, or make setup"
+            f"{feature} needs boto3, which this installation does not have: {format_install_command('aws')}"
         )
 
 

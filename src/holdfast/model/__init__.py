@@ -18,6 +18,7 @@ from holdfast.model.cache import (
     ReadWindow,
     WindowCounter,
 )
+from holdfast.model.demo import Demo, find_demo
 from holdfast.model.entities.attributes import Attr, OptionalRef, Ref, attr
 from holdfast.model.entities.conditions import Condition
 from holdfast.model.entities.encoders import EpochSeconds, TimestampMillis, TimestampSeconds, format_timestamp
@@ -113,6 +114,7 @@ __all__ = [
     "DeleteCached",
     "DeleteMessages",
     "DeleteObject",
+    "Demo",
     "Document",
     "Entity",
     "EpochSeconds",
@@ -182,6 +184,7 @@ __all__ = [
     "batch_get",
     "batch_put",
     "collect_patterns",
+    "find_demo",
     "format_timestamp",
     "get_declaration",
     "include",

@@ -11,11 +11,12 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import EntryPoint
+from importlib.metadata import Distribution, EntryPoint
 from typing import Any, Final, Protocol
 
 from holdfast.core import installed_systems
 from holdfast.core.errors import DeclarationError, NotFound
+from holdfast.model.demo import Demo
 from holdfast.model.operations import Page
 from holdfast.model.patterns import Pattern
 from holdfast.model.queues import Queue, ReceivedMessage
@@ -211,11 +212,6 @@ class System:
     # The costs that the design document states, which `holdfast cost` compares with the computed ones.
     stated_costs: StatedCosts | None = None
     title: str = ""
-    # Writes the sample data and returns the number of rows: called with stores, scale= and progress=, a
-    # callback that takes a label, the rows written and the total.
-    sample: Callable[..., Awaitable[Any]] | None = None
-    # Runs the demo story: called with stores and a console to print to.
-    story: Callable[..., Awaitable[Any]] | None = None
     # Builds the HTTP routes: called with stores, returns routers.
     routes: Callable[..., Any] | None = None
     # Customises the HTTP app, such as its error responses: called with the app after everything else is set
@@ -242,12 +238,9 @@ class System:
     flows: Sequence[Any] = ()
     # Explains why something happened: called with stores and an id.
     why: Callable[..., Awaitable[Explanation]] | None = None
-    # Local stand-ins for external services, by service name: each builds an HTTP app. A parameter `clock`
-    # receives the clock of the settings, a parameter `folder` a directory for the ledger.
-    sandboxes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    # Environment variables for the system's processes while sandboxes run, unless already set: called with
-    # each sandbox's address by service name, and with the system's own address.
-    sandbox_variables: Callable[[Mapping[str, str], str], Mapping[str, str]] | None = None
+    # The demo, if it is distributed with the system; others are registered by the entry point
+    # `holdfast.demos`. Hosts call `find_demo`.
+    demo: Demo | None = None
     # Runs first in each process, on provisioned stores. Must be idempotent and safe to run concurrently.
     on_startup: Callable[..., Awaitable[None]] | None = None
     # Removes personal data from every text that the system's processes log.
@@ -347,6 +340,12 @@ def load_system(name: str) -> System:
     if name not in points:
         raise NotFound(f"System {name!r} is not installed. Installed: {', '.join(points) or 'none'}.")
     return _load_entry_point(points[name])
+
+
+def find_distribution(name: str) -> Distribution | None:
+    """Return the distribution that provides the system; None if none does."""
+    point = installed_systems.find_entry_points().get(name)
+    return point.dist if point is not None else None
 
 
 def _load_entry_point(point: EntryPoint) -> System:

@@ -25,6 +25,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from holdfast.core.distribution import format_install_command
 from holdfast.core.errors import InvalidRequest, KeyUnavailable, SettingsError
 
 MAGIC: Final = b"HFC1"
@@ -208,8 +209,7 @@ def require_cryptography() -> None:
     """Raise `SettingsError` if the package cryptography is not installed."""
     if importlib.util.find_spec("cryptography") is None:
         raise SettingsError(
-            "A cipher needs cryptography, which is not installed. Run pip install '.[objects]' in the "
-            "clone of Holdfast, or make setup."
+            f"A cipher needs cryptography, which is not installed. Run {format_install_command('objects')}."
         )
 
 

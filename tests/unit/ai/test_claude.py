@@ -13,16 +13,6 @@ from typing import Any
 import httpx2
 import pytest
 
-from agenticpm.demo.sandbox.claude import (
-    ClaudeSandbox,
-    ResponseBuilder,
-    build_claude_app,
-    build_error,
-    build_invalid_body,
-    build_refusal,
-    build_text,
-    build_tool_call,
-)
 from holdfast.ai import (
     ClaudeReasoner,
     DataBlock,
@@ -37,6 +27,16 @@ from holdfast.ai.claude import INPUT_TOKENS_OVERHEAD
 from holdfast.config.settings import Settings
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, SecretMissing, SettingsError
 from holdfast.web import serve_in_thread
+from holdfast_demo.agenticpm.sandbox.claude import (
+    ClaudeSandbox,
+    ResponseBuilder,
+    build_claude_app,
+    build_error,
+    build_invalid_body,
+    build_refusal,
+    build_text,
+    build_tool_call,
+)
 
 MODEL = "claude-haiku-5-5"
 TOOL = Tool("note", "Takes a note.", {"type": "object", "properties": {"text": {"type": "string"}}})
@@ -318,4 +318,4 @@ def test_missing_client_names_the_extra_to_install() -> None:
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
     assert ran.stdout.startswith("SettingsError Claude needs httpx2")
-    assert "'.[agenticpm]'" in ran.stdout
+    assert "'holdfast-state[http]'" in ran.stdout

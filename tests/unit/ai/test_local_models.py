@@ -74,7 +74,7 @@ def test_names_a_missing_package_and_the_extra_that_brings_it(
         return None if name == "tokenizers" else found(name, *rest)
 
     monkeypatch.setattr(importlib.util, "find_spec", without)
-    with pytest.raises(SettingsError, match=r"needs tokenizers.*pip install '\.\[ai\]'"):
+    with pytest.raises(SettingsError, match=r"needs tokenizers.*pip install 'holdfast-state\[ai\]'"):
         train_local_classifier(EXAMPLES)
 
 

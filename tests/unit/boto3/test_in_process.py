@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 import threading
 import unittest
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -249,11 +250,28 @@ def test_a_decorated_function_keeps_its_name_arguments_and_result() -> None:
     assert listed("more") == ["orders", "more"]
 
 
-def test_rejects_a_coroutine_as_decorated_function() -> None:
-    async def asynchronous() -> None: ...
+def test_decorated_coroutine_is_intercepted_until_it_ends(unreachable: None) -> None:
+    dynamodb = make_client()
 
-    with pytest.raises(TypeError, match="boto3 is synchronous"):
-        in_process()(asynchronous)
+    @in_process(NamedTables("orders"))
+    async def listed() -> list[str]:
+        await asyncio.sleep(0)
+        return list_names(dynamodb)
+
+    called = listed()
+    with pytest.raises(EndpointConnectionError):
+        list_names(dynamodb)
+    assert asyncio.run(called) == ["orders"]
+    with pytest.raises(EndpointConnectionError):
+        list_names(dynamodb)
+
+
+def test_rejects_an_async_generator_as_decorated_function() -> None:
+    async def listing() -> AsyncIterator[list[str]]:
+        yield list_names()
+
+    with pytest.raises(TypeError, match=r"use `with in_process\(\)` inside"):
+        in_process()(listing)
 
 
 def create_table() -> list[str]:
@@ -368,6 +386,52 @@ class TestDecoratedWithoutParentheses:
         assert create_table() == ["made"]
 
 
+@in_process
+class TestDecoratedWithSetupMethod:
+    def setup_method(self) -> None:
+        self.made = create_table()
+
+    def test_shares_the_engine_of_its_setup_method(self) -> None:
+        assert self.made == list_names() == ["made"]
+
+    def test_has_an_engine_of_its_own(self) -> None:
+        assert self.made == list_names() == ["made"]
+
+
+@in_process
+class TestDecoratedWithTeardownMethod:
+    names: list[str]
+
+    def setup_method(self, method: Any) -> None:
+        assert method.__name__ == "test_makes_a_table"
+
+    def teardown_method(self, method: Any) -> None:
+        assert list_names() == self.names
+
+    def test_makes_a_table(self) -> None:
+        self.names = create_table()
+
+
+def test_setup_method_that_raises_leaves_the_context() -> None:
+    @in_process
+    class Failing:
+        def setup_method(self) -> None:
+            raise RuntimeError("no table")
+
+    failing: Any = Failing()
+    send = URLLib3Session.send
+    with pytest.raises(RuntimeError, match="no table"):
+        failing.setup_method(None)
+    assert URLLib3Session.send is send
+
+
+@in_process
+class TestDecoratedWithAnInnerClass:
+    class TestInside:
+        def test_makes_a_table(self) -> None:
+            assert create_table() == ["made"]
+
+
 @in_process(NamedTables("orders"))
 class DecoratedCase(unittest.TestCase):
     """A unittest case with the decorator: its tables exist before `setUp` runs."""
@@ -444,5 +508,6 @@ def test_missing_boto3_names_the_extra() -> None:
     program = "import sys; sys.modules['boto3'] = None; import holdfast.boto3"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1] == (
-        "ImportError: holdfast.boto3 needs boto3, which is not installed. Run pip install 'holdfast[aws]'"
+        "ImportError: holdfast.boto3 needs boto3, which is not installed. "
+        "Run pip install 'holdfast-state[aws]'"
     )

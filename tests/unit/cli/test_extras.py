@@ -48,7 +48,7 @@ def test_command_without_its_extra_ends_in_one_line_and_changes_nothing(
     assert (done.returncode, done.stderr) == (
         1,
         f"holdfast: `holdfast {command}` needs {missing}, which is not installed: "
-        f"run pip install '.[{EXTRAS[command]}]' in the clone of Holdfast, or make setup\n",
+        f"run pip install 'holdfast-state[{EXTRAS[command]}]'\n",
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -97,7 +97,7 @@ def test_skips_a_system_without_its_extra_with_a_line(tmp_path: Path, words: lis
     assert "Traceback" not in done.stderr
     assert (
         "richpanel is skipped: it needs obstore, which is not installed: "
-        "run pip install '.[objects]' in the clone of Holdfast, or make setup\n"
+        "run pip install 'holdfast-state[objects]'\n"
     ) in done.stderr
     assert (done.returncode, "richpanel" in done.stdout, "skymarshal" in done.stdout) == (0, False, True)
 
@@ -109,7 +109,7 @@ def test_rejects_a_named_system_without_its_extra(tmp_path: Path, words: list[st
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "holdfast: The system richpanel needs obstore, which is not installed: "
-        "run pip install '.[objects]' in the clone of Holdfast, or make setup\n"
+        "run pip install 'holdfast-state[objects]'\n"
     )
 
 
@@ -120,19 +120,18 @@ def test_system_without_its_extra_does_not_block_the_others(tmp_path: Path, word
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
     left_out = "".join(
         f"{name} is skipped: it needs httpx2, which is not installed: "
-        f"run pip install '.[{name}]' in the clone of Holdfast, or make setup\n"
+        "run pip install 'holdfast-state[http]'\n"
         for name in ("agenticpm", "pagw", "richpanel", "tripcortex")
     )
     assert done.stderr == ("" if words == ["doctor"] else left_out)
 
 
-def test_list_of_systems_names_a_missing_extra(tmp_path: Path) -> None:
-    done = run_without(["httpx2"], tmp_path, "systems")
+def test_list_of_systems_names_a_missing_package_of_a_system(tmp_path: Path) -> None:
+    done = run_without(["airportsdata"], tmp_path, "systems")
 
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
     assert (
-        "pagw needs httpx2, which is not installed: "
-        "run pip install '.[pagw]' in the clone of Holdfast, or make setup\n"
+        "tripcortex needs airportsdata, which is not installed: run pip install holdfast-tripcortex\n"
     ) in done.stdout
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from holdfast import ReceivedMessage, Stores, get_queue_reports
+from holdfast import Demo, ReceivedMessage, Stores, get_queue_reports
 from holdfast.cli.stories.system_stories import build_story_settings, run_story
 from holdfast.core.clock import RunClock, SystemClock
 from tests.unit.runtime import post_office as office
@@ -19,7 +19,7 @@ from tests.unit.runtime.post_office import SYSTEM, Letter
 def run_and_capture(story: Any, **more: Any) -> str:
     """Run the post office's system with this story and return what it prints."""
     said = io.StringIO()
-    run_story(replace(SYSTEM, story=story, **more), Console(file=said, width=200))
+    run_story(replace(SYSTEM, demo=Demo(story=story), **more), Console(file=said, width=200))
     return said.getvalue()
 
 

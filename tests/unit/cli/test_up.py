@@ -141,13 +141,13 @@ def test_skips_a_system_without_its_extra_and_prints_how_to_install_it(
     assert {child.command[4] for child in found if child.command[3] == "run"} == {"skymarshal"}
     assert capsys.readouterr().err == (
         "agenticpm is skipped: it needs obstore, which is not installed: "
-        "run pip install '.[objects,agenticpm]' in the clone of Holdfast, or make setup\n"
+        "run pip install 'holdfast-state[objects]'\n"
         "pagw is skipped: it needs obstore, which is not installed: "
-        "run pip install '.[objects,pagw]' in the clone of Holdfast, or make setup\n"
+        "run pip install 'holdfast-state[objects]'\n"
         "richpanel is skipped: it needs obstore, wordllama, which is not installed: "
-        "run pip install '.[objects,richpanel]' in the clone of Holdfast, or make setup\n"
+        "run pip install 'holdfast-state[objects,ai]'\n"
         "tripcortex is skipped: it needs obstore, wordllama, which is not installed: "
-        "run pip install '.[objects,tripcortex]' in the clone of Holdfast, or make setup\n"
+        "run pip install 'holdfast-state[objects,ai]'\n"
     )
 
 
@@ -159,7 +159,7 @@ def test_rejects_a_named_system_without_its_extra_before_anything_starts(
     assert capture_children(tmp_path, monkeypatch, "richpanel") == []
     assert capsys.readouterr().err == (
         "holdfast: The system richpanel needs wordllama, which is not installed: "
-        "run pip install '.[richpanel]' in the clone of Holdfast, or make setup\n"
+        "run pip install 'holdfast-state[ai]'\n"
     )
 
 

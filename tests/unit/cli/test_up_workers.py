@@ -15,12 +15,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from holdfast import Demo
 from holdfast.cli.commands.up import _build_children
 from holdfast.cli.processes.supervisor import MAX_RESTARTS, ChildProcess, supervise
 from holdfast.config.settings import Settings
 from tests.unit.mcp import harbour
 from tests.unit.mcp.installed_system import install_system
-from tests.unit.runtime.post_office import CARRIER, SYSTEM
+from tests.unit.runtime.post_office import CARRIER, SYSTEM, railway
 
 OFFICE = "tests.unit.runtime.post_office:SYSTEM"
 
@@ -90,7 +91,8 @@ def test_starts_no_sandbox_for_a_service_with_a_configured_address(monkeypatch: 
 
 
 def test_sandboxes_get_distinct_known_ports_if_ports_are_free_ones() -> None:
-    children = _build_children(Settings(api_port=0), [replace(SYSTEM, sandboxes={"a": None, "b": None})])  # type: ignore[dict-item]
+    demo = Demo(sandboxes={"a": railway, "b": railway})
+    children = _build_children(Settings(api_port=0), [replace(SYSTEM, demo=demo)])
 
     ports = [child.command[-1] for child in children if "--sandbox" in child.command]
     assert "0" not in ports

@@ -16,8 +16,9 @@ def install_system(folder: Path, name: str = "harbour", value: str = HARBOUR) ->
     """
     place = folder / "installed"
     _write_dist_info(place, name, f"[holdfast.systems]\n{name} = {value}\n")
-    # The first distribution of a name on the path wins: this one hides ours, and with it our systems.
-    _write_dist_info(place, "holdfast", "")
+    # The first distribution of a name on the path wins: these hide the repository's systems and demos.
+    for project in (ROOT / "demo", *(each.parent for each in ROOT.glob("systems/*/pyproject.toml"))):
+        _write_dist_info(place, f"holdfast_{project.name}", "")
     return dict(os.environ) | {"PYTHONPATH": os.pathsep.join([str(place), str(ROOT)])}
 
 

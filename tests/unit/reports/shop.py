@@ -10,6 +10,7 @@ from holdfast import (
     Attr,
     Component,
     CountQuery,
+    Demo,
     Entity,
     Get,
     IndexKey,
@@ -147,5 +148,5 @@ SYSTEM = System(
         },
         peak_factor=5,
     ),
-    sample=sample,
+    demo=Demo(sample=sample),
 )

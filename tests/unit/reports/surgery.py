@@ -11,6 +11,7 @@ from holdfast import (
     Bucket,
     CachedValue,
     Component,
+    Demo,
     GetOrPutObject,
     Load,
     Queue,
@@ -193,7 +194,7 @@ SYSTEM = System(
         Component("archive", "Forgets.", writes=(forget, drop_scan)),
     ),
     load=Load(volumes={"visit": Volume(per_month=1_000)}),
-    sample=sample,
+    demo=Demo(sample=sample),
     environments={"dev": "us-east-2", "prod": "us-east-1"},
     needs_environment=True,
 )

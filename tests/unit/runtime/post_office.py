@@ -18,6 +18,7 @@ from holdfast import (
     Component,
     Consumer,
     DeleteMessages,
+    Demo,
     Entity,
     Explanation,
     Get,
@@ -200,7 +201,7 @@ SYSTEM = System(
     title="Post office",
     routes=routes,
     why=why,
-    sandboxes={"railway": railway},
+    demo=Demo(sandboxes={"railway": railway}),
 )
 
 

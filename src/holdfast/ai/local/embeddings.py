@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
+from holdfast.core.distribution import format_install_command
 from holdfast.core.errors import SettingsError
 
 PACKAGE: Final = "wordllama"
@@ -65,6 +66,6 @@ def _find_package_folder() -> Path:
         if (Path(place) / WEIGHTS).is_file() and (Path(place) / TOKENIZER).is_file():
             return Path(place)
     raise SettingsError(
-        f"The installed {PACKAGE} lacks {WEIGHTS} or {TOKENIZER}. Run pip install '.[ai]' in the clone "
-        "of Holdfast, or make setup, to install a version that has them."
+        f"The installed {PACKAGE} lacks {WEIGHTS} or {TOKENIZER}. Run {format_install_command('ai')} to "
+        "install a version that has them."
     )

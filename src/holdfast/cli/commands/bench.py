@@ -39,9 +39,14 @@ def bench(
         raise SettingsError(
             "The benchmarks are not part of the installed package: run this command in a clone of the source."
         )
-    require_extras("bench", "serve", "api", "objects", "sql", "cache", "pagw")
+    require_extras("bench", "serve", "api", "objects", "sql", "cache")
     sys.path.insert(0, str(root))
-    report = importlib.import_module("benchmarks.report")
+    try:
+        report = importlib.import_module("benchmarks.report")
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"The benchmarks need {error.name}, which is not installed: run make setup in the clone."
+        ) from error
     known = [*report.BENCHMARKS, *report.SCALE]
     unknown = [name for name in names or [] if name not in known]
     if unknown:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.cli.arguments.system_names import select_systems
-from holdfast.cli.extras import get_scratch_extras, require_extras
+from holdfast.cli.extras import describe_missing_demo, get_scratch_extras, require_extras
 from holdfast.cli.usage_error import UsageError
 
 if TYPE_CHECKING:
@@ -47,8 +47,12 @@ def _run_tables_story(console: Console) -> None:
 
 
 def _run_system_stories(console: Console, name: str | None) -> None:
-    """Run the story of the named system, or of every system whose extras are installed."""
+    """Run the story of the named system, or of every system whose extras and demo are installed."""
     from holdfast.cli.stories.system_stories import run_story
+    from holdfast.model.demo import find_demo
 
     for system in select_systems(name, lambda each: (*get_scratch_extras(each), *each.extras)):
-        run_story(system, console)
+        if name is None and find_demo(system).story is None:
+            typer.echo(f"{system.name} is skipped: {describe_missing_demo(system)}", err=True)
+        else:
+            run_story(system, console)

@@ -13,14 +13,13 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast import __version__
 from holdfast.cli.commands.serve import parse_port
-from holdfast.cli.extras import get_engine_extras, require_extras
+from holdfast.cli.extras import describe_missing_demo, get_engine_extras, require_extras
 from holdfast.config.settings import Settings
 from holdfast.core.errors import AccessRefused, NotFound
 from holdfast.core.logs import set_component, setup_logs
@@ -226,15 +225,17 @@ def _wrap_endpoint(component: str, endpoint: Callable[..., Any]) -> Callable[...
 
 
 async def _provision(system: System, stores: Stores) -> None:
-    """Create missing resources, log a warning for each that could not be changed, and run the system's
-    `on_startup`.
+    """Create missing resources, log a warning for each that could not be changed, and run the `on_startup`
+    of the system and of its demo.
     """
+    from holdfast.model.demo import find_demo
     from holdfast.runtime import provision
 
     for name, refused in (await provision(stores, system)).items():
         log.warning("The %s is used unchanged: %s", name, refused)
-    if system.on_startup is not None:
-        await system.on_startup(stores)
+    for on_startup in (system.on_startup, find_demo(system).on_startup):
+        if on_startup is not None:
+            await on_startup(stores)
 
 
 @asynccontextmanager
@@ -297,10 +298,10 @@ def _list_own_tables(system: System, workload: Workload) -> Sequence[Table]:
 
 def _get_version(system: System) -> str:
     """Return the version of the distribution that provides the system, or Holdfast's if none does."""
-    from holdfast.core.installed_systems import ENTRY_POINT_GROUP
+    from holdfast.model.system import find_distribution
 
-    found = [point.dist for point in entry_points(group=ENTRY_POINT_GROUP, name=system.name)]
-    return found[0].version if found and found[0] is not None else __version__
+    found = find_distribution(system.name)
+    return found.version if found is not None else __version__
 
 
 def _describe_components(workload: Workload) -> str:
@@ -358,9 +359,12 @@ def _serve_sandbox(system: System, name: str, settings: Settings, port: int) -> 
 
     Raise `NotFound` if the system has no sandbox of this name.
     """
-    if name not in system.sandboxes:
-        known = ", ".join(system.sandboxes) or "none"
-        raise NotFound(f"{system.name} has no sandbox {name!r}: it has {known}.")
+    from holdfast.model.demo import find_demo
+
+    sandboxes = find_demo(system).sandboxes
+    if name not in sandboxes:
+        known = f"it has {', '.join(sandboxes)}." if sandboxes else describe_missing_demo(system)
+        raise NotFound(f"{system.name} has no sandbox {name!r}: {known}")
     require_extras("run", "api")
     from holdfast.web import serve
     from holdfast.web.server import LOOPBACK
@@ -381,7 +385,9 @@ def build_sandbox_app(system: System, name: str, settings: Settings) -> Any:
 
     Its factory may have parameters `clock`, and `folder` to keep its ledger in; the folder is created.
     """
-    make = system.sandboxes[name]
+    from holdfast.model.demo import find_demo
+
+    make = find_demo(system).sandboxes[name]
     parameters = inspect.signature(make).parameters
     arguments: dict[str, Any] = {}
     if "clock" in parameters:

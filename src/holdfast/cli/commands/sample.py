@@ -22,12 +22,13 @@ def sample(
     ] = 1.0,
 ) -> None:
     """Write a system's sample data into the configured stores. Every run writes the same data."""
+    from holdfast.cli.extras import describe_missing_demo
     from holdfast.cli.output.console import SafeConsole
-    from holdfast.model import load_system
+    from holdfast.model import find_demo, load_system
 
     found = load_system(system)
-    if found.sample is None:
-        raise NotFound(f"{found.name} has no sample data.")
+    if find_demo(found).sample is None:
+        raise NotFound(f"{found.name} has no sample data: {describe_missing_demo(found)}")
     asyncio.run(_write_sample(found, scale, SafeConsole(highlight=False)))
 
 

@@ -116,7 +116,11 @@ def get_address_variable(system: System, sandbox: str) -> str:
 
 def list_needed_sandboxes(system: System) -> list[str]:
     """Return the sandboxes to start: those of the external services whose address is not set."""
-    return [name for name in system.sandboxes if not os.environ.get(get_address_variable(system, name))]
+    from holdfast.model.demo import find_demo
+
+    return [
+        name for name in find_demo(system).sandboxes if not os.environ.get(get_address_variable(system, name))
+    ]
 
 
 def _build_component_workload(system: System, component: Component) -> Workload:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from holdfast.cli.extras import describe_missing_demo
 from holdfast.config.settings import (
     FILE_SCHEME,
     QUEUES_FILE_NAME,
@@ -27,7 +28,7 @@ from holdfast.config.settings import (
 )
 from holdfast.core.clock import SYSTEM_CLOCK, RunClock
 from holdfast.core.errors import NotFound
-from holdfast.model import System
+from holdfast.model import System, find_demo
 from holdfast.runtime import Stores, meter_usage, open_stores, provision
 
 ENVIRONMENT: Final = "demo"
@@ -39,8 +40,8 @@ def run_story(system: System, console: Console) -> None:
     """Run one system's story in a temporary folder and print the units it used. Raise `NotFound` if it has
     none.
     """
-    if system.story is None:
-        raise NotFound(f"{system.name} has no story.")
+    if find_demo(system).story is None:
+        raise NotFound(f"{system.name} has no story: {describe_missing_demo(system)}")
     with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:
         asyncio.run(_run_story(system, Path(folder), console))
 
@@ -69,7 +70,8 @@ def build_story_settings(system: System, folder: Path) -> Settings:
 
 def _has_parameter(system: System, name: str) -> bool:
     """Return True if the system's story function has a parameter of this name."""
-    return system.story is not None and name in inspect.signature(system.story).parameters
+    story = find_demo(system).story
+    return story is not None and name in inspect.signature(story).parameters
 
 
 async def _run_story(system: System, folder: Path, console: Console) -> None:
@@ -87,8 +89,9 @@ async def _run_story(system: System, folder: Path, console: Console) -> None:
         }
         more = {name: value for name, value in offered.items() if _has_parameter(system, name)}
         with meter_usage() as meter:
-            assert system.story is not None
-            await system.story(stores, console, **more)
+            story = find_demo(system).story
+            assert story is not None
+            await story(stores, console, **more)
         console.print(
             f"[dim]The story used {len(meter.usages):,} requests, {meter.units.read:,.1f} read units and "
             f"{meter.units.write:,.1f} write units.[/]"
@@ -97,7 +100,8 @@ async def _run_story(system: System, folder: Path, console: Console) -> None:
 
 async def write_sample(system: System, stores: Stores, console: Console, scale: float = 1) -> int:
     """Write the sample data with a progress bar. Return the number of rows; 0 if the system has no sample."""
-    if system.sample is None:
+    sample = find_demo(system).sample
+    if sample is None:
         return 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
@@ -106,5 +110,5 @@ async def write_sample(system: System, stores: Stores, console: Console, scale: 
         def update(what: str, done: int, total: int) -> None:
             progress.update(task, description=what, completed=done, total=total)
 
-        rows = await system.sample(stores, scale=scale, progress=update)
+        rows = await sample(stores, scale=scale, progress=update)
     return int(rows)

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from holdfast.core.distribution import format_install_command
 from holdfast.core.errors import AccessRefused, ConditionFailed, HoldfastError, NotFound, Throttled
 from holdfast.model.queues import Queue
 from holdfast.model.tables import Table
@@ -71,9 +72,7 @@ LATENCY_MS_BOUNDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500
 # Systems mostly measure seconds, from milliseconds to an hour.
 MEASURE_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
 MAX_REFRESH_SECONDS: Final = 5.0
-INSTALL_HINT: Final = (
-    "# Metrics are not installed: run pip install '.[metrics]' in the Holdfast clone, or make setup.\n"
-)
+INSTALL_HINT: Final = f"# Metrics are not installed: run {format_install_command('metrics')}.\n"
 
 _MODULES: Final = ("opentelemetry.sdk", "opentelemetry.exporter.prometheus", "prometheus_client")
 _READS: Final = frozenset({"GetItem", "Query", "Scan", "BatchGetItem"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
+from holdfast.core.distribution import format_install_command
 from holdfast.core.errors import SettingsError
 
 
@@ -11,6 +12,6 @@ def require_obstore() -> None:
     """Raise `SettingsError` unless obstore is installed."""
     if importlib.util.find_spec("obstore") is None:
         raise SettingsError(
-            "An objects store needs obstore, which is not installed. Run pip install '.[objects]' in the "
-            "Holdfast clone, or make setup."
+            "An objects store needs obstore, which is not installed. Run "
+            f"{format_install_command('objects')}."
         )

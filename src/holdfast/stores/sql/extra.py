@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
+from holdfast.core.distribution import format_install_command
 from holdfast.core.errors import SettingsError
 
 
@@ -12,6 +13,6 @@ def require_packages(*packages: str) -> None:
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
         raise SettingsError(
-            f"A SQL store needs {' and '.join(missing)}, which this installation does not have: pip install "
-            "'.[sql]' in the clone of Holdfast, or make setup"
+            f"A SQL store needs {' and '.join(missing)}, which this installation does not have: "
+            f"{format_install_command('sql')}"
         )

@@ -18,7 +18,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from agenticpm.demo.demo_processes import DemoProcesses, start_demo
 from agenticpm.model.entities import table
 from agenticpm.system import SYSTEM
 from holdfast import Stores, open_stores, provision
@@ -28,6 +27,7 @@ from holdfast.operations.tables import Scan
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.wire.http.server import start_server
+from holdfast_demo.agenticpm.demo_processes import DemoProcesses, start_demo
 from tests.contract.moto import moto_endpoint
 
 ENGINES = ("memory", "serve", "moto")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agenticpm.demo.demo_processes import DemoProcesses, onboard_project
-from agenticpm.demo.sandbox.asana import AsanaSandbox, build_asana_app
-from agenticpm.demo.sandbox.asana_data import SEED
 from agenticpm.integrations.factory import build_sandbox_credentials
 from agenticpm.model import patterns
 from agenticpm.model.entities import Integration, ProjectId
 from holdfast.web import serve_in_thread
 from holdfast.web.sandbox_faults import Faults
+from holdfast_demo.agenticpm.demo_processes import DemoProcesses, onboard_project
+from holdfast_demo.agenticpm.sandbox.asana import AsanaSandbox, build_asana_app
+from holdfast_demo.agenticpm.sandbox.asana_data import SEED
 from tests.systems.agenticpm.acceptance.engines import run_story
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agenticpm.demo.demo_processes import DemoProcesses, onboard_project
 from agenticpm.model import patterns
 from agenticpm.model.entities import Option, ProjectId
 from agenticpm.workers import escalations
+from holdfast_demo.agenticpm.demo_processes import DemoProcesses, onboard_project
 from tests.systems.agenticpm.acceptance.engines import ENGINES, run_story, scan_table
 from tests.systems.agenticpm.unit.samples import make_raid_log, make_risk
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from agenticpm.demo.demo_processes import DemoProcesses, onboard_project
 from agenticpm.domain.autonomy import DO_IT
 from agenticpm.domain.contents import ArtefactType, validate_content
 from agenticpm.model import patterns
 from agenticpm.model.entities import ProjectId
 from agenticpm.workers.cycle import CycleReport
 from holdfast.web.sandbox_faults import Faults
+from holdfast_demo.agenticpm.demo_processes import DemoProcesses, onboard_project
 from tests.systems.agenticpm.acceptance.engines import ENGINES, run_story
 
 BLOCKED = 5

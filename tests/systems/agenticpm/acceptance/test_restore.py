@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from agenticpm.demo.sample import load_sample
 from agenticpm.model.entities import table
 from agenticpm.system import SYSTEM
 from holdfast import Stores, create_backup, get_recovery_window, open_stores, restore_in_place, restore_table
@@ -26,6 +25,7 @@ from holdfast.operations import tables as requests
 from holdfast.operations.tables import BackupName
 from holdfast.operations.values import Item
 from holdfast.stores.tables.embedded import EmbeddedTables
+from holdfast_demo.agenticpm.sample import load_sample
 
 START = 1_770_166_815.0  # 2026-02-04T01:00:15Z
 DAY = 86400

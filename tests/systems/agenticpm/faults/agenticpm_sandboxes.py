@@ -13,11 +13,11 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
-from agenticpm.demo.sandbox.outlook import OutlookSandbox, build_outlook_app
-from agenticpm.demo.sandbox.resend import ResendSandbox, build_resend_app
 from holdfast.core.clock import RunClock
 from holdfast.web import serve_in_thread
+from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox, build_jira_app
+from holdfast_demo.agenticpm.sandbox.outlook import OutlookSandbox, build_outlook_app
+from holdfast_demo.agenticpm.sandbox.resend import ResendSandbox, build_resend_app
 
 
 def main(folder: str, clock_file: str) -> None:

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import pytest
 
-from agenticpm.demo.sample import PROJECTS, load_sample
 from agenticpm.domain.contents import ArtefactType, validate_content
 from agenticpm.model import artefacts, patterns
 from agenticpm.model.entities import ProjectStatus, table
@@ -20,6 +19,7 @@ from holdfast import Stores, open_memory_stores
 from holdfast.core.errors import InvalidRequest
 from holdfast.operations.tables import Scan
 from holdfast.reports.design.design_check import check_design
+from holdfast_demo.agenticpm.sample import PROJECTS, load_sample
 
 R = TypeVar("R")
 SMALL = 0.25

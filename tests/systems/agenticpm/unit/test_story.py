@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from agenticpm.demo.sandbox.resend import ResendSandbox
 from agenticpm.integrations.jira.tracker import JiraTracker
 from agenticpm.system import SYSTEM
 from holdfast.cli.stories.system_stories import run_story
+from holdfast_demo.agenticpm.demo import DEMO
+from holdfast_demo.agenticpm.sandbox.resend import ResendSandbox
 
 
 def render_story(*, with_sample: bool = False) -> str:
     """Run the story and return its output. Without the sample data it is faster."""
     output = io.StringIO()
-    system = SYSTEM if with_sample else replace(SYSTEM, sample=None)
+    system = SYSTEM if with_sample else replace(SYSTEM, demo=replace(DEMO, sample=None))
     run_story(system, Console(file=output, width=400))
     return output.getvalue()
 

@@ -24,10 +24,10 @@ from holdfast.cli.processes.workload import build_workload
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast.web import serve_in_thread
 from holdfast.web.demo_env import patch_environ
-from pagw.demo.sample.bundles import DEFAULT_PAYER, PROVIDER_NPIS, build_request_bundle
-from pagw.demo.sandbox.client import SECRET, ClientSandbox, build_client_app
-from pagw.demo.sandbox.issuer import AUDIENCE, ISSUER, IssuerSandbox, build_issuer_app
-from pagw.demo.sandbox.payer import CALLBACK_SECRET, PayerSandbox, build_payer_app
+from holdfast_demo.pagw.sample.bundles import DEFAULT_PAYER, PROVIDER_NPIS, build_request_bundle
+from holdfast_demo.pagw.sandbox.client import SECRET, ClientSandbox, build_client_app
+from holdfast_demo.pagw.sandbox.issuer import AUDIENCE, ISSUER, IssuerSandbox, build_issuer_app
+from holdfast_demo.pagw.sandbox.payer import CALLBACK_SECRET, PayerSandbox, build_payer_app
 from pagw.model import patterns
 from pagw.model.entities import IdempotencyRecord, PayerRow, Provider, original_bundle, pagw
 from pagw.system import SYSTEM

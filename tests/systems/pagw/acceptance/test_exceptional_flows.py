@@ -17,8 +17,8 @@ import pytest
 
 from holdfast import open_secrets
 from holdfast.core.errors import InvalidRequest, RetryLater
-from pagw.demo.sample.bundles import DEFAULT_PAYER, build_request_bundle, build_update_bundle
-from pagw.demo.sandbox.payer_rules import PENDED_APPROVED
+from holdfast_demo.pagw.sample.bundles import DEFAULT_PAYER, build_request_bundle, build_update_bundle
+from holdfast_demo.pagw.sandbox.payer_rules import PENDED_APPROVED
 from pagw.domain.statuses import Stage, Status
 from pagw.integrations.payers.config import parse_payer_config
 from pagw.model import delivery_patterns, files, patterns

@@ -14,10 +14,10 @@ from holdfast import open_stores
 from holdfast.cli.stories.system_stories import build_story_settings
 from holdfast.config.settings import Settings
 from holdfast.core.errors import InvalidRequest
-from pagw.demo import sandbox
-from pagw.demo.request_trail import load_trail
-from pagw.demo.sample.bundles import PROVIDER_NPIS
-from pagw.demo.sample.loader import PAYER_URL, load_sample
+from holdfast_demo.pagw import sandbox
+from holdfast_demo.pagw.request_trail import load_trail
+from holdfast_demo.pagw.sample.bundles import PROVIDER_NPIS
+from holdfast_demo.pagw.sample.loader import PAYER_URL, load_sample
 from pagw.model import patterns
 from pagw.model.entities import pagw
 from pagw.system import SYSTEM

@@ -19,9 +19,10 @@ from rich.console import Console
 from holdfast import Stores, open_stores
 from holdfast.cli.stories.system_stories import build_story_settings
 from holdfast.core.clock import RunClock
-from pagw.demo import story
-from pagw.demo.demo_processes import DemoProcesses, open_demo
-from pagw.demo.request_trail import RequestTrail, load_trail
+from holdfast_demo.pagw import story
+from holdfast_demo.pagw.demo import DEMO
+from holdfast_demo.pagw.demo_processes import DemoProcesses, open_demo
+from holdfast_demo.pagw.request_trail import RequestTrail, load_trail
 from pagw.model import files, patterns
 from pagw.model.entities import RequestRow, pagw
 from pagw.system import SYSTEM
@@ -68,8 +69,8 @@ class StoryRuns:
         """Load the sample, run the story twice, and read what the tests check."""
         settings = replace(build_story_settings(SYSTEM, folder), sql=sql)
         async with open_stores(SYSTEM, settings) as stores:
-            assert SYSTEM.sample is not None
-            self.sampled = await SYSTEM.sample(stores, scale=0.5)
+            assert DEMO.sample is not None
+            self.sampled = await DEMO.sample(stores, scale=0.5)
             for _ in range(2):
                 self.runs.append(await _run_once(stores, folder, watch, self._list_known_ids()))
             denied = self.runs[1].get_trail("denied").request

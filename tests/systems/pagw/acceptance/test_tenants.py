@@ -9,7 +9,12 @@ from typing import Any
 import httpx2
 import pytest
 
-from pagw.demo.sample.bundles import PEOPLE, SampleAttachment, build_cancel_bundle, build_request_bundle
+from holdfast_demo.pagw.sample.bundles import (
+    PEOPLE,
+    SampleAttachment,
+    build_cancel_bundle,
+    build_request_bundle,
+)
 from pagw.model.patterns import submission
 from pagw.workers.intake import build_idempotency_key
 from tests.systems.pagw.acceptance.fhir.test_fhir import build_subscription

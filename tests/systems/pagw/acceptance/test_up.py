@@ -19,9 +19,9 @@ import pytest
 import pagw
 from holdfast.cli.commands.up import _build_children
 from holdfast.config.settings import Settings
-from pagw.demo.sample.bundles import build_request_bundle
-from pagw.demo.sandbox.issuer import get_secret
-from pagw.demo.sandbox.payer_rules import PENDED_APPROVED
+from holdfast_demo.pagw.sample.bundles import build_request_bundle
+from holdfast_demo.pagw.sandbox.issuer import get_secret
+from holdfast_demo.pagw.sandbox.payer_rules import PENDED_APPROVED
 from pagw.system import SYSTEM
 
 WAIT_S = 60.0

@@ -19,8 +19,8 @@ from holdfast import Stores, open_secrets, open_stores, provision
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast.web import serve_in_thread, sign
 from holdfast.web.demo_env import patch_environ
-from pagw.demo.sample.bundles import DEFAULT_PAYER, build_request_bundle
-from pagw.demo.sandbox.payer import CALLBACK_SECRET, PayerSandbox, build_payer_app
+from holdfast_demo.pagw.sample.bundles import DEFAULT_PAYER, build_request_bundle
+from holdfast_demo.pagw.sandbox.payer import CALLBACK_SECRET, PayerSandbox, build_payer_app
 from pagw.domain.statuses import Stage
 from pagw.integrations.payers.client import make_client
 from pagw.model import files

@@ -18,11 +18,11 @@ from typing import Any, Final
 
 from holdfast.core.clock import RunClock
 from holdfast.web import serve_in_thread
-from pagw.demo.sandbox import CLIENT_ID, CLIENT_SECRET
-from pagw.demo.sandbox.client import Behaviour, ClientSandbox, build_client_app
-from pagw.demo.sandbox.issuer import IssuerSandbox, build_issuer_app
-from pagw.demo.sandbox.payer import PayerSandbox, build_payer_app
-from pagw.demo.sandbox.payer_state import Authorization, AuthorizationRequest, PayerState
+from holdfast_demo.pagw.sandbox import CLIENT_ID, CLIENT_SECRET
+from holdfast_demo.pagw.sandbox.client import Behaviour, ClientSandbox, build_client_app
+from holdfast_demo.pagw.sandbox.issuer import IssuerSandbox, build_issuer_app
+from holdfast_demo.pagw.sandbox.payer import PayerSandbox, build_payer_app
+from holdfast_demo.pagw.sandbox.payer_state import Authorization, AuthorizationRequest, PayerState
 
 REPEATED: Final = "repeated"
 # By the run clock: short enough that a callback may arrive before the first answer is recorded.

@@ -18,9 +18,9 @@ from typing import Any, Final
 from holdfast import Stores
 from holdfast.guarantees import OnceStatus, scan_files
 from holdfast.operations.objects import GetObject, ListObjects
-from pagw.demo.sample.bundles import PEOPLE, get_person
-from pagw.demo.sandbox.client import ReceivedCall
-from pagw.demo.sandbox.payer_state import AUTHORIZATION, CALLBACK, DECISION
+from holdfast_demo.pagw.sample.bundles import PEOPLE, get_person
+from holdfast_demo.pagw.sandbox.client import ReceivedCall
+from holdfast_demo.pagw.sandbox.payer_state import AUTHORIZATION, CALLBACK, DECISION
 from pagw.model.entities import IdempotencyRecord, audit_events_bucket, requests_bucket
 
 from .pagw_external_services import REPEATED

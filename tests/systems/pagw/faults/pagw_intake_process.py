@@ -18,7 +18,7 @@ from typing import Any
 
 from holdfast import open_stores
 from holdfast.core.errors import IdempotencyMismatch, InProgress
-from pagw.demo.sample.bundles import build_request_bundle
+from holdfast_demo.pagw.sample.bundles import build_request_bundle
 from pagw.domain.fhir.claims import parse_claim
 from pagw.domain.fhir.parser import parse_bundle
 from pagw.domain.fhir.rules.pas_rules import check_request

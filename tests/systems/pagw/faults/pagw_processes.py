@@ -23,8 +23,8 @@ from psycopg.rows import dict_row
 
 from holdfast.core.clock import RunClock
 from holdfast.stores.sql.postgres.embedded import find_running_server
-from pagw.demo.sandbox import build_variables
-from pagw.demo.sandbox.issuer import IssuerSandbox
+from holdfast_demo.pagw.sandbox import build_variables
+from holdfast_demo.pagw.sandbox.issuer import IssuerSandbox
 from pagw.system import PIPELINE, SYSTEM
 from tests.faults.system_stage import Process, SystemStage
 from tests.postgres import new_folder

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 
 import httpx2
 
-from pagw.demo.sample.bundles import (
+from holdfast_demo.pagw.sample.bundles import (
     PROVIDER_NPIS,
     SampleAttachment,
     SampleItem,
@@ -27,7 +27,7 @@ from pagw.demo.sample.bundles import (
     build_update_bundle,
     get_person,
 )
-from pagw.demo.sandbox import TENANTS, payer_rules
+from holdfast_demo.pagw.sandbox import TENANTS, payer_rules
 from pagw.domain.fhir.subscriptions import SubscriptionRequest, build_subscription_resource
 from pagw.domain.fhir.urls import TOPIC
 

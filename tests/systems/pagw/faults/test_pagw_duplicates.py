@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from pagw.demo.sample.bundles import build_request_bundle
-from pagw.demo.sandbox.payer_rules import DENIED
+from holdfast_demo.pagw.sample.bundles import build_request_bundle
+from holdfast_demo.pagw.sandbox.payer_rules import DENIED
 
 from .pagw_processes import PagwProcesses
 

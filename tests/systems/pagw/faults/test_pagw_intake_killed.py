@@ -25,7 +25,7 @@ from holdfast.config.settings import Settings
 from holdfast.core.clock import RunClock
 from holdfast.guarantees import OnceStatus
 from holdfast.operations.objects import ListObjects
-from pagw.demo import sandbox
+from holdfast_demo.pagw import sandbox
 from pagw.model import patterns
 from pagw.model.entities import IdempotencyRecord, pagw, requests_bucket
 from pagw.model.patterns import SUBMISSION_LEASE_S

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from holdfast.core.logs import setup_logs
-from pagw.demo.sample.bundles import PEOPLE, build_request_bundle
+from holdfast_demo.pagw.sample.bundles import PEOPLE, build_request_bundle
 from pagw.domain.fhir.claims import ParsedClaim
 from pagw.domain.redaction import redact
 from pagw.model.entities import RequestRow

@@ -15,7 +15,7 @@ from holdfast.core.clock import RunClock
 from holdfast.web import serve_in_thread, sign
 from holdfast.web.sandbox_faults import Faults
 from holdfast.web.webhook_targets import DeliveryAttempt, check_target, deliver, open_target_client
-from pagw.demo.sandbox.client import (
+from holdfast_demo.pagw.sandbox.client import (
     DELIVERY_HEADER,
     SECRET,
     SIGNATURE_HEADER,

@@ -14,7 +14,14 @@ from holdfast.core.clock import RunClock
 from holdfast.core.errors import TokenRefused
 from holdfast.web import serve_in_thread
 from holdfast.web.tokens import open_token_verifier
-from pagw.demo.sandbox.issuer import AUDIENCE, ISSUER, KEYS_FILE, IssuerSandbox, build_issuer_app, get_secret
+from holdfast_demo.pagw.sandbox.issuer import (
+    AUDIENCE,
+    ISSUER,
+    KEYS_FILE,
+    IssuerSandbox,
+    build_issuer_app,
+    get_secret,
+)
 
 NOW = 1_700_000_000.0
 FORM = {

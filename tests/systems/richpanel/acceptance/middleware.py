@@ -24,8 +24,8 @@ from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast.runtime.system_provisioner import QueueReport
 from holdfast.runtime.workers.in_flight_message import InFlightMessage
 from holdfast.web import serve_in_thread, sign
-from richpanel.demo.sandbox import Faults, LedgerEntry, Sandbox, build_sandbox_app
-from richpanel.demo.sandbox.shop import SandboxOrder
+from holdfast_demo.richpanel.sandbox import Faults, LedgerEntry, Sandbox, build_sandbox_app
+from holdfast_demo.richpanel.sandbox.shop import SandboxOrder
 from richpanel.domain.inbound_events import EventMessage
 from richpanel.domain.intents import get_intent_classifier
 from richpanel.integrations.clients import HelpDeskClient, ShopClient, make_client

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from richpanel.demo.sandbox.help_desk import Message
+from holdfast_demo.richpanel.sandbox.help_desk import Message
 from richpanel.domain.templates import get_template
 from tests.systems.richpanel.acceptance.middleware import Middleware, run, start_middleware
 

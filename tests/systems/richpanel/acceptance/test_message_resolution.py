@@ -12,8 +12,8 @@ import pytest
 from holdfast.core.errors import ExternalServiceFailed
 from holdfast.guarantees import OnceStatus
 from holdfast.operations.queues import Redrive
+from holdfast_demo.richpanel.sandbox.help_desk import Message
 from richpanel.api.explain import explain_routing
-from richpanel.demo.sandbox.help_desk import Message
 from richpanel.domain.templates import load_templates
 from richpanel.integrations.clients import HelpDeskClient, make_client
 from richpanel.model.entities import ActionType, events

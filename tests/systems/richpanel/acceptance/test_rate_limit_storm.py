@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import WorkerGroup, get_queue_reports
 from holdfast.web import serve_in_thread
-from richpanel.demo.sandbox import Faults, Sandbox, build_sandbox_app
+from holdfast_demo.richpanel.sandbox import Faults, Sandbox, build_sandbox_app
 from richpanel.system import SYSTEM
 from tests.systems.richpanel.acceptance.middleware import run, start_middleware
 

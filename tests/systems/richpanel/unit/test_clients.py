@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, NotFound, RequestRefused
 from holdfast.web import serve_in_thread
-from richpanel.demo.sandbox import Faults, Sandbox, build_sandbox_app
+from holdfast_demo.richpanel.sandbox import Faults, Sandbox, build_sandbox_app
 from richpanel.integrations.clients import HelpDeskClient, ShopClient, make_client
 
 T = TypeVar("T")

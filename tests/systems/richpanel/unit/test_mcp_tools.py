@@ -13,7 +13,7 @@ from mcp import Client
 from holdfast import Stores, open_memory_stores, provision
 from holdfast.core.errors import ComponentRefused
 from holdfast.mcp import build_server
-from richpanel.demo.sample import load_sample
+from holdfast_demo.richpanel.sample import load_sample
 from richpanel.model import patterns
 from richpanel.model.entities import ConversationState, PendingFlow
 from richpanel.system import SYSTEM

@@ -15,8 +15,8 @@ from holdfast.config.settings import Settings
 from holdfast.core.errors import InvalidRequest
 from holdfast.guarantees import scan_files
 from holdfast.reports.design.design_check import check_design
+from holdfast_demo.richpanel.sample import CONVERSATIONS, load_sample
 from richpanel.api.explain import explain_routing
-from richpanel.demo.sample import CONVERSATIONS, load_sample
 from richpanel.domain.feature_flags import FeatureFlags
 from richpanel.domain.intents import load_examples
 from richpanel.model import patterns

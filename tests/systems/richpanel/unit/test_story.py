@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from holdfast.cli.stories.system_stories import run_story
+from holdfast_demo.richpanel.demo import DEMO
 from richpanel.integrations.clients import HelpDeskClient
 from richpanel.system import SYSTEM
 from richpanel.workers import actions
@@ -21,7 +22,7 @@ def run_and_capture() -> str:
     """Run the story without the sample, and return its output."""
     said = io.StringIO()
     # The sample data does not affect the story.
-    run_story(replace(SYSTEM, sample=None), Console(file=said, width=400))
+    run_story(replace(SYSTEM, demo=replace(DEMO, sample=None)), Console(file=said, width=400))
     return said.getvalue()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast import Stores, add_indexes, open_memory_stores
-from skymarshal.demo.sample.loader import load_sample
+from holdfast_demo.skymarshal.sample.loader import load_sample
 from skymarshal.system import SYSTEM
 
 

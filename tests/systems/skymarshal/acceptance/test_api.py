@@ -12,8 +12,8 @@ import pytest
 
 from holdfast import open_memory_stores
 from holdfast.web import make_app, serve_in_thread
+from holdfast_demo.skymarshal.sample.loader import load_sample
 from skymarshal.api.routes import MAX_PASSENGERS, build_routes
-from skymarshal.demo.sample.loader import load_sample
 from skymarshal.system import SYSTEM
 from tests.systems.skymarshal.acceptance.small_airline import DAY
 

@@ -15,10 +15,10 @@ from holdfast.cli import main
 from holdfast.config.settings import Settings
 from holdfast.core.errors import NotFound, RetryLater
 from holdfast.operations import tables as requests
-from skymarshal.demo.sample.bags import build_bags, count_bags, count_paid_bags
-from skymarshal.demo.sample.journeys import build_bookings as planned_bookings
-from skymarshal.demo.sample.journeys import build_journeys
-from skymarshal.demo.sample.schedule import Block
+from holdfast_demo.skymarshal.sample.bags import build_bags, count_bags, count_paid_bags
+from holdfast_demo.skymarshal.sample.journeys import build_bookings as planned_bookings
+from holdfast_demo.skymarshal.sample.journeys import build_journeys
+from holdfast_demo.skymarshal.sample.schedule import Block
 from skymarshal.model import patterns
 from skymarshal.model.entities import (
     BookingId,

@@ -31,9 +31,9 @@ from holdfast.stores.tables.embedded import open_tables
 from holdfast.stores.tables.embedded.faults import Faults
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.http.server import start_server
+from holdfast_demo.skymarshal.sample.crew import build_crew_assignments
+from holdfast_demo.skymarshal.sample.schedule import Block
 from skymarshal.api.csv_imports import IMPORTS
-from skymarshal.demo.sample.crew import build_crew_assignments
-from skymarshal.demo.sample.schedule import Block
 from skymarshal.model import patterns, queries, roster
 from skymarshal.model.entities import CrewAssignment, CrewDuty, RosterId, crew_roster, crew_roster_v2
 from skymarshal.model.roster import CREW_ROSTER_V2

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast import ALL, Entity, Query, Stores, System, describe_table, open_memory_stores
+from holdfast import ALL, Entity, Query, Stores, describe_table, open_memory_stores
 from holdfast.core.errors import InvalidRequest
 from holdfast.guarantees.table_migration import Phase, get_status, migrate, remove_source
 from holdfast.operations.values import item_size
-from skymarshal.demo.sample.loader import load_sample
+from holdfast_demo.skymarshal.sample.loader import load_sample
 from skymarshal.domain.aircraft_types import check_crew
 from skymarshal.domain.connections import FlightDisruption, Leg, find_missed_connections
 from skymarshal.domain.duty_limits import Duty, check_duties, get_rules
@@ -399,8 +399,8 @@ def test_unknown_attributes_are_copied_to_the_new_roster() -> None:
 
 def build_assignments_of_flight_1() -> list[CrewAssignment]:
     """Generate the sample's roster rows of flight 1."""
-    from skymarshal.demo.sample.crew import build_crew_assignments
-    from skymarshal.demo.sample.schedule import Block
+    from holdfast_demo.skymarshal.sample.crew import build_crew_assignments
+    from holdfast_demo.skymarshal.sample.schedule import Block
 
     return [each for each in build_crew_assignments(Block(0)) if each.flight_id == "1"]
 
@@ -557,8 +557,3 @@ def test_reports_progress_up_to_the_last_row() -> None:
     assert reports[-1][1] == rows
     assert {"flights", "passengers", "bookings", "bags", "crew", "cargo"} <= {what for what, *_ in reports}
     assert all(0 < done_rows <= total for _, done_rows, total in reports)
-
-
-def test_system_declares_its_sample() -> None:
-    assert isinstance(SYSTEM, System)
-    assert SYSTEM.sample is load_sample

@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from holdfast import open_memory_stores
-from skymarshal.demo.sample.loader import load_sample
+from holdfast_demo.skymarshal.demo import DEMO
+from holdfast_demo.skymarshal.sample.loader import load_sample
 from skymarshal.system import SYSTEM
 
 
@@ -21,8 +22,8 @@ def test_story_prints_the_documented_numbers_and_costs() -> None:
     async def run() -> None:
         async with open_memory_stores(SYSTEM) as stores:
             await load_sample(stores)
-            assert SYSTEM.story is not None
-            await SYSTEM.story(stores, Console(file=written, width=200))
+            assert DEMO.story is not None
+            await DEMO.story(stores, Console(file=written, width=200))
 
     asyncio.run(run())
     text = written.getvalue()

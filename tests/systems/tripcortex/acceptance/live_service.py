@@ -30,11 +30,11 @@ from holdfast.guarantees import OUTBOX
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast.web import serve_in_thread
 from holdfast.web.demo_env import patch_environ
+from holdfast_demo.tripcortex.sandbox.issuer import IssuerSandbox, build_issuer_app
+from holdfast_demo.tripcortex.sandbox.issuer import build_issuer_variables as issuer_variables
 from tests.postgres import create_database
 from tripcortex.api import trips
 from tripcortex.api.routes import add_security_schemes, build_api_routes
-from tripcortex.demo.sandbox.issuer import IssuerSandbox, build_issuer_app
-from tripcortex.demo.sandbox.issuer import build_issuer_variables as issuer_variables
 from tripcortex.model import notices, pattern_sets, patterns
 from tripcortex.model.entities import (
     TABLES,

@@ -19,9 +19,9 @@ import pytest
 
 from holdfast import UlidGenerator
 from holdfast.web import PROBLEM_JSON
+from holdfast_demo.tripcortex.sample.policy_document import build_policy_rules
 from tests.systems.tripcortex.acceptance.live_service import APPROVER, Service, start_service
 from tripcortex.api.routes.connections import MAX_FRAME_BYTES
-from tripcortex.demo.sample.policy_document import build_policy_rules
 from tripcortex.model import patterns
 from tripcortex.model.entities import AuditEvent, AuditRecord, Booking, EmployeeId, compute_audit_expiry
 from tripcortex.model.policies import patterns as knowledge

@@ -18,8 +18,8 @@ from rich.console import Console
 from holdfast import Ulid, open_stores, provision
 from holdfast.cli.stories.system_stories import STORE_SETTINGS, build_story_settings, write_sample
 from holdfast.core.clock import RunClock
-from tripcortex.demo.sandbox.portal_ledger import FILE_NAME
-from tripcortex.demo.story import ADA, BEN, CYD, DEE, EVE, FAY, GUS, run_story
+from holdfast_demo.tripcortex.sandbox.portal_ledger import FILE_NAME
+from holdfast_demo.tripcortex.story import ADA, BEN, CYD, DEE, EVE, FAY, GUS, run_story
 from tripcortex.model import patterns
 from tripcortex.model.entities import AuditRecord, Booking, BookingStatus, EmployeeId
 from tripcortex.system import SYSTEM

@@ -22,8 +22,8 @@ import pytest
 from holdfast import Stores, get_queue_reports, provision
 from holdfast.core.errors import RetryLater
 from holdfast.flows import Wait
+from holdfast_demo.tripcortex.sample.policy_document import FILE_NAME, build_policy_pdf, build_policy_rules
 from tests.conftest import SOAK
-from tripcortex.demo.sample.policy_document import FILE_NAME, build_policy_pdf, build_policy_rules
 from tripcortex.model import patterns
 from tripcortex.model.entities import EmployeeId, Message
 from tripcortex.model.notices import NOTICES

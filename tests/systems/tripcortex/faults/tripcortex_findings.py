@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from holdfast import Entity, Stores
 from holdfast.flows import Execution
 from holdfast.guarantees import OnceStatus
-from tripcortex.demo.sandbox.portal_ledger import ORDER
+from holdfast_demo.tripcortex.sandbox.portal_ledger import ORDER
 from tripcortex.model.entities import (
     ActiveBooking,
     AuditEvent,

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from holdfast.core.clock import RunClock
 from holdfast.web import serve_in_thread
-from tripcortex.demo.sandbox import PORTAL_KEY
-from tripcortex.demo.sandbox.issuer import IssuerSandbox, build_issuer_app
-from tripcortex.demo.sandbox.portal import PortalSandbox, build_portal_app
+from holdfast_demo.tripcortex.sandbox import PORTAL_KEY
+from holdfast_demo.tripcortex.sandbox.issuer import IssuerSandbox, build_issuer_app
+from holdfast_demo.tripcortex.sandbox.portal import PortalSandbox, build_portal_app
 
 
 def main(folder: str, clock_file: str) -> None:

@@ -24,10 +24,10 @@ import httpx2
 
 from holdfast.core.clock import RunClock
 from holdfast.stores.sql.postgres.embedded import find_running_server
+from holdfast_demo.tripcortex import sandbox
+from holdfast_demo.tripcortex.sandbox.issuer import IssuerSandbox
 from tests.faults.system_stage import MovingClock, Process, SystemStage
 from tests.postgres import new_folder
-from tripcortex.demo import sandbox
-from tripcortex.demo.sandbox.issuer import IssuerSandbox
 from tripcortex.system import SYSTEM
 
 from .tripcortex_kill_points import CALLS_VARIABLE, KILL_POINTS_VARIABLE

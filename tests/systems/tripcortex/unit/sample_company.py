@@ -21,9 +21,9 @@ from holdfast.reports.cost.system_cost import SystemCost, estimate_cost
 from holdfast.reports.measurement.data_sources import open_sample_data
 from holdfast.reports.measurement.pattern_measures import Measure, measure_patterns
 from holdfast.web.demo_env import patch_environ
-from tripcortex.demo import sandbox
-from tripcortex.demo.sample.loader import load_sample
-from tripcortex.demo.sample.policies import write_handbooks
+from holdfast_demo.tripcortex import sandbox
+from holdfast_demo.tripcortex.sample.loader import load_sample
+from holdfast_demo.tripcortex.sample.policies import write_handbooks
 from tripcortex.model.entities import (
     ActiveBooking,
     AuditRecord,

@@ -20,9 +20,9 @@ from holdfast.core.clock import SYSTEM_CLOCK
 from holdfast.core.errors import ExternalServiceFailed, SettingsError
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.web.demo_env import patch_environ
+from holdfast_demo.tripcortex.sandbox import PORTAL_KEY
 from tripcortex.api.commands import policies_try, policies_upload
 from tripcortex.api.mcp_tools import policy_says
-from tripcortex.demo.sandbox import PORTAL_KEY
 from tripcortex.domain.planner.ports import PlanRequest, TravellerProfile, TripPlan
 from tripcortex.integrations import ai_models
 from tripcortex.integrations.planner_models.model_planner import TOOL_NAME

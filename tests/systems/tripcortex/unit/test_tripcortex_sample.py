@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from holdfast.flows import Wait
+from holdfast_demo.tripcortex.sample.policy_document import FILE_NAME
 from tests.systems.tripcortex.unit.sample_company import Company, get_item_size, load_company
-from tripcortex.demo.sample.policy_document import FILE_NAME
 from tripcortex.model.entities import CONNECTION_S, Booking, BookingStatus, CircuitState, compute_audit_expiry
 from tripcortex.model.load_profile import AUDIT_ENTRIES_A_BOOKING, BOOKINGS_A_YEAR, MAX_BOOKING_BYTES
 from tripcortex.workers.flow import BOOKING_FLOW

@@ -13,6 +13,7 @@ import pytest
 
 from holdfast import (
     Attr,
+    Demo,
     Entity,
     Key,
     Put,
@@ -58,7 +59,7 @@ async def sample(stores: Stores, *, scale: int = 1, progress: Any = None) -> Non
     await stores.run(take_in(Letter(id="l9", to="bo")))
 
 
-SAMPLED = replace(SYSTEM, sample=sample)
+SAMPLED = replace(SYSTEM, demo=Demo(sample=sample))
 
 
 def run_on_data_source(
@@ -184,7 +185,9 @@ async def create_empty_jobs(stores: Stores, *, scale: int = 1, progress: Any = N
     await create_tables(stores, (jobs,))
 
 
-CLAIMS = System("claims", "Claims.", (jobs,), (hand_on, is_hers, claim, unheard_of), sample=create_empty_jobs)
+CLAIMS = System(
+    "claims", "Claims.", (jobs,), (hand_on, is_hers, claim, unheard_of), demo=Demo(sample=create_empty_jobs)
+)
 
 
 def test_measures_a_dependent_pattern_after_the_one_it_needs() -> None:

@@ -17,6 +17,7 @@ from holdfast import (
     KEYS_ONLY,
     Attr,
     Component,
+    Demo,
     Entity,
     IndexKey,
     Key,
@@ -239,7 +240,7 @@ class TestExamples:
             purpose="",
             tables=shop.SYSTEM.tables,
             patterns=(taken, shop.place),
-            sample=shop.sample,
+            demo=Demo(sample=shop.sample),
         )
         found_here = apply_rule(patterns.find_failing_examples, asyncio.run(build_design(with_sample)))
 

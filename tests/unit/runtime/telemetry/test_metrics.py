@@ -287,7 +287,7 @@ def test_stores_work_without_the_extra_and_the_text_says_what_to_install() -> No
     )
 
     assert done.stdout == INSTALL_HINT == NoMetrics().render()
-    assert "pip install '.[metrics]'" in done.stdout
+    assert "pip install 'holdfast-state[metrics]'" in done.stdout
 
 
 def test_renders_metrics_if_the_extra_is_installed() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.distribution import format_install_command
 from holdfast.core.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -157,6 +158,6 @@ def _import_phonenumbers() -> ModuleType | Any:
     except ImportError as error:
         raise SettingsError(
             "Redaction of phone numbers needs the package phonenumbers, which is not installed. Run "
-            "pip install '.[redaction]' in the Holdfast checkout, or make setup."
+            f"{format_install_command('redaction')}."
         ) from error
     return phonenumbers

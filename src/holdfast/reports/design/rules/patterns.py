@@ -67,7 +67,8 @@ def find_missing_sample(design: Design) -> Iterator[Finding]:
     yield design.info(
         design.system.name,
         "It has no sample data, so nothing was measured: a read counts with the minimum units.",
-        "Declare System(sample=…), a function that writes realistic data.",
+        "Install the system's demo, or declare System(demo=Demo(sample=…)), a function that writes "
+        "realistic data.",
     )
     refused = [
         format_pattern(each.pattern)
@@ -79,7 +80,7 @@ def find_missing_sample(design: Design) -> Iterator[Finding]:
             design.system.name,
             f"On empty tables the conditions of {join_words(refused)} fail, so these patterns were never "
             "run.",
-            "Declare System(sample=…) with the items that their examples refer to.",
+            "Declare System(demo=Demo(sample=…)) with the items that their examples refer to.",
         )
 
 

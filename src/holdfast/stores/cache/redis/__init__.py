@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import importlib.util
 
+from holdfast.core.distribution import format_install_command
 from holdfast.core.errors import SettingsError
 
 # Check before the first import of the dependency, whose own error says less.
 if importlib.util.find_spec("redis") is None:
     raise SettingsError(
-        "A cache on Redis needs redis-py, which is not installed. Run pip install '.[cache]' in the Holdfast "
-        "clone, or make setup."
+        f"A cache on Redis needs redis-py, which is not installed. Run {format_install_command('cache')}."
     )
 
 from holdfast.stores.cache.redis.engine import RedisCache, open_redis

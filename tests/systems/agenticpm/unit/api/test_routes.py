@@ -14,12 +14,12 @@ import httpx
 import pytest
 
 from agenticpm.api.routes import build_routes
-from agenticpm.demo.sandbox.resend import ResendSandbox, build_resend_app
 from agenticpm.model import agent_settings, patterns, projects
 from agenticpm.model.entities import Action, Escalation, Project
 from agenticpm.system import SYSTEM
 from holdfast import Stores, open_memory_stores, provision
 from holdfast.web import make_app, serve_in_thread
+from holdfast_demo.agenticpm.sandbox.resend import ResendSandbox, build_resend_app
 from tests.systems.agenticpm.unit.samples import (
     NOON,
     ManualClock,

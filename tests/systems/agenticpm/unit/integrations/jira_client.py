@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
 from agenticpm.domain.tickets import SyncPage
 from agenticpm.integrations.jira.tracker import JiraTracker
 from holdfast.web import serve_in_thread
+from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox, build_jira_app
 
 T = TypeVar("T")
 NOW = datetime(2026, 2, 4, 10, 30, tzinfo=UTC)

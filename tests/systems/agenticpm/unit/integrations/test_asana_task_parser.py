@@ -19,7 +19,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from agenticpm.demo.sandbox.asana import AsanaSandbox, build_asana_app
 from agenticpm.domain.tickets import Snapshot, TicketStage, apply_page
 from agenticpm.integrations.asana.task_parser import (
     NamedResource,
@@ -30,6 +29,7 @@ from agenticpm.integrations.asana.task_parser import (
 )
 from agenticpm.integrations.asana.tracker import AsanaTracker
 from holdfast.core.errors import ExternalServiceFailed
+from holdfast_demo.agenticpm.sandbox.asana import AsanaSandbox, build_asana_app
 
 # Address of a sandbox that is called without a socket.
 HERE = "http://127.0.0.1"

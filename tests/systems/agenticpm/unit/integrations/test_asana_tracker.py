@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 import httpx2
 import pytest
 
-from agenticpm.demo.sandbox.asana import AsanaSandbox, build_asana_app
-from agenticpm.demo.sandbox.asana_data import ME, PERSON, PROJECT
 from agenticpm.domain.tickets import Plan, Priority, Snapshot, SyncPage, Ticket, TicketStage, apply_page
 from agenticpm.integrations.asana.tracker import AsanaTracker
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, InvalidRequest, NotFound
 from holdfast.web import serve_in_thread
 from holdfast.web.sandbox_faults import Faults
+from holdfast_demo.agenticpm.sandbox.asana import AsanaSandbox, build_asana_app
+from holdfast_demo.agenticpm.sandbox.asana_data import ME, PERSON, PROJECT
 
 T = TypeVar("T")
 TOKEN = "1/of-the-test"

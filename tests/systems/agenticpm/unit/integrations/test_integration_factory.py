@@ -11,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from agenticpm.demo.sandbox.asana import AsanaSandbox, build_asana_app
-from agenticpm.demo.sandbox.outlook import OutlookSandbox, build_outlook_app
-from agenticpm.demo.sandbox.resend import ResendSandbox, build_resend_app
 from agenticpm.domain.tickets import Health
 from agenticpm.integrations.factory import build_sandbox_credentials, open_client
 from agenticpm.model.entities import Integration
 from holdfast.core.errors import InvalidRequest
 from holdfast.web import serve_in_thread
+from holdfast_demo.agenticpm.sandbox.asana import AsanaSandbox, build_asana_app
+from holdfast_demo.agenticpm.sandbox.outlook import OutlookSandbox, build_outlook_app
+from holdfast_demo.agenticpm.sandbox.resend import ResendSandbox, build_resend_app
 
 SECRET = "s3cr3t-of-the-test"
 

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import httpx2
 import pytest
 
-from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
 from agenticpm.domain.tickets import SyncPage
 from agenticpm.integrations.jira.read_position import MAX_SEEN, ReadPosition, parse_position
 from agenticpm.integrations.jira.tracker import JiraTracker
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, NotFound
+from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox, build_jira_app
 from tests.systems.agenticpm.unit.integrations.jira_client import (
     EMAIL,
     TOKEN,

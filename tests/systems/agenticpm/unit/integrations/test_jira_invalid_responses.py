@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agenticpm.demo.sandbox.jira import build_jira_app
 from agenticpm.integrations.jira import tracker
 from agenticpm.integrations.jira.tracker import JiraTracker
 from holdfast.core.errors import ExternalServiceFailed, NotFound, RequestRefused
+from holdfast_demo.agenticpm.sandbox.jira import build_jira_app
 from tests.systems.agenticpm.unit.integrations.jira_client import EMAIL, TOKEN, make_sandbox
 
 Ask = Callable[[JiraTracker], Awaitable[Any]]

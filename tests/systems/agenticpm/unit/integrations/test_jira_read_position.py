@@ -13,8 +13,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
-from agenticpm.demo.sandbox.jira_data import get_sort_key
 from agenticpm.domain.tickets import Snapshot, SyncPage, apply_page
 from agenticpm.integrations.jira.read_position import (
     ReadPosition,
@@ -24,6 +22,8 @@ from agenticpm.integrations.jira.read_position import (
 )
 from agenticpm.integrations.jira.tracker import JiraTracker
 from holdfast.core.errors import ExternalServiceFailed
+from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox, build_jira_app
+from holdfast_demo.agenticpm.sandbox.jira_data import get_sort_key
 from tests.systems.agenticpm.unit.integrations.jira_client import (
     EMAIL,
     NOW,

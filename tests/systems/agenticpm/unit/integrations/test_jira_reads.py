@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from agenticpm.demo.sandbox.jira import JiraSandbox
 from agenticpm.domain.tickets import Priority, SyncPage, Ticket, TicketStage
 from agenticpm.integrations.jira.tracker import JiraTracker
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused
 from holdfast.web.sandbox_faults import Faults
+from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox
 from tests.systems.agenticpm.unit.integrations.jira_client import (
     ManualClock,
     call_over_http,

@@ -12,10 +12,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
 from agenticpm.domain.tickets import Plan, SyncPage
 from agenticpm.integrations.jira.tracker import JiraTracker
 from holdfast.web import serve_in_thread
+from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox, build_jira_app
 from tests.systems.agenticpm.unit.integrations.jira_client import (
     EMAIL,
     TOKEN,

@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agenticpm.demo.sandbox.outlook import MAILBOX, TOKEN_S, OutlookSandbox, build_outlook_app
 from agenticpm.domain.tickets import MailMessage, MailPage
 from agenticpm.integrations.credentials import OutlookCredentials
 from agenticpm.integrations.outlook.mailbox import GraphTokens, OutlookMailbox
@@ -24,6 +23,7 @@ from holdfast.core.clock import SYSTEM_CLOCK, Clock, RunClock
 from holdfast.core.errors import ExternalServiceFailed, NotFound
 from holdfast.web import external_client, serve_in_thread
 from holdfast.web.sandbox_faults import Faults
+from holdfast_demo.agenticpm.sandbox.outlook import MAILBOX, TOKEN_S, OutlookSandbox, build_outlook_app
 
 T = TypeVar("T")
 SECRET = "app-secret-of-the-test"

@@ -17,13 +17,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agenticpm.demo.sandbox.resend import ResendSandbox, build_resend_app
 from agenticpm.domain.tickets import Health, OutgoingMail
 from agenticpm.integrations.resend.mailer import KEY_LIFETIME_S, ResendMailer
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, HoldfastError
 from holdfast.web import serve_in_thread
 from holdfast.web.sandbox_faults import Faults
+from holdfast_demo.agenticpm.sandbox.resend import ResendSandbox, build_resend_app
 
 T = TypeVar("T")
 KEY = "re_of_the_test"

@@ -11,7 +11,7 @@ from agenticpm.model import load
 from agenticpm.model.agent_settings import AgentSettings
 from agenticpm.model.load import DEFAULT, KB, LOAD, MB, STATED_COSTS, WHAT_IF, build_load, build_stated_costs
 from agenticpm.system import SYSTEM
-from holdfast import Load
+from holdfast import Demo, Load
 from holdfast.reports.cost.price_lists import load_price_list
 from holdfast.reports.cost.stated_costs import ComparedCost, StatedCostComparison, compare_stated_costs
 from holdfast.reports.design.design_check import check_design
@@ -30,7 +30,7 @@ def comparison() -> StatedCostComparison:
 @pytest.fixture(scope="module")
 def found() -> list[Finding]:
     """Run the design check on empty tables: the cost of a write is the same there."""
-    return asyncio.run(check_design(replace(SYSTEM, sample=None)))
+    return asyncio.run(check_design(replace(SYSTEM, demo=Demo())))
 
 
 def find_cost(comparison: StatedCostComparison, name: str) -> ComparedCost:

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 
 from agenticpm.api.serializers import format_outcome
-from agenticpm.demo.sandbox.jira import JiraSandbox, build_jira_app
-from agenticpm.demo.sandbox.resend import ResendSandbox, build_resend_app
 from agenticpm.domain.autonomy import COMMENT, MAIL
 from agenticpm.integrations.clients import IntegrationClients
 from agenticpm.integrations.factory import build_sandbox_credentials
@@ -23,6 +21,8 @@ from agenticpm.model.entities import Action, ActionType, Integration, Project
 from agenticpm.system import SYSTEM
 from agenticpm.workers import actions, escalations
 from holdfast import Stores, open_cipher, open_memory_stores, provision, web
+from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox, build_jira_app
+from holdfast_demo.agenticpm.sandbox.resend import ResendSandbox, build_resend_app
 from tests.systems.agenticpm.unit.workers.loop_harness import Harness, ManualClock, run_story
 
 COMMENT_DETAIL: dict[str, Any] = {"kind": COMMENT, "ticket": "MCU-122", "text": "Any news?"}

@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx2
 
-from agenticpm.demo.sandbox.claude import ClaudeSandbox, ResponseBuilder, build_claude_app
 from agenticpm.domain.contents import ArtefactType
 from agenticpm.domain.tickets import (
     Draft,
@@ -26,6 +25,7 @@ from agenticpm.domain.writers.rules import RulesWriter
 from agenticpm.integrations.claude.writer import ClaudeWriter
 from holdfast.ai import ClaudeReasoner
 from holdfast.web import serve_in_thread
+from holdfast_demo.agenticpm.sandbox.claude import ClaudeSandbox, ResponseBuilder, build_claude_app
 
 NOW = datetime(2026, 2, 4, 1, tzinfo=UTC)
 MODEL = "claude-haiku-5-5"

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from agenticpm.demo.sandbox.claude import (
+from agenticpm.domain.contents import ArtefactType, validate_content
+from agenticpm.integrations.claude.wording import WORDINGS, build_form, build_tool
+from holdfast_demo.agenticpm.sandbox.claude import (
     ClaudeSandbox,
     ResponseBuilder,
     build_error,
@@ -18,8 +20,6 @@ from agenticpm.demo.sandbox.claude import (
     build_text,
     build_tool_call,
 )
-from agenticpm.domain.contents import ArtefactType, validate_content
-from agenticpm.integrations.claude.wording import WORDINGS, build_form, build_tool
 from tests.systems.agenticpm.unit.writers.claude_drafts import (
     BACKLOG,
     BLOCKED,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agenticpm.demo.sandbox.claude import ClaudeSandbox, build_tool_call
 from agenticpm.domain.contents import ArtefactType
 from agenticpm.integrations.claude import prompt_data, wording, writer
+from holdfast_demo.agenticpm.sandbox.claude import ClaudeSandbox, build_tool_call
 from tests.systems.agenticpm.unit.writers.claude_drafts import (
     BACKLOG,
     RAID,

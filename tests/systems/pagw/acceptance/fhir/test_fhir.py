@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pagw.demo.sample.bundles import (
+from holdfast_demo.pagw.sample.bundles import (
     PEOPLE,
     PROVIDER_NPIS,
     build_cancel_bundle,

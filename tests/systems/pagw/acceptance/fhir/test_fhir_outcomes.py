@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pagw.demo.sample.bundles import (
+from holdfast_demo.pagw.sample.bundles import (
     PROVIDER_NPIS,
     SampleAttachment,
     build_inquiry_bundle,

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from holdfast.web import sign
-from pagw.demo.sample.bundles import PEOPLE, SampleAttachment, build_request_bundle
-from pagw.demo.sandbox.payer import CALLBACK_SECRET
+from holdfast_demo.pagw.sample.bundles import PEOPLE, SampleAttachment, build_request_bundle
+from holdfast_demo.pagw.sandbox.payer import CALLBACK_SECRET
 from pagw.domain.fhir.outcomes import select_errors
 from pagw.domain.fhir.rules.pas_rules import check_response
 from pagw.model.entities import IdempotencyRecord

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from holdfast.core.errors import InProgress
+from holdfast_demo.pagw.sample.bundles import build_request_bundle
 from pagw.api import subscriptions
-from pagw.demo.sample.bundles import build_request_bundle
 from pagw.model import patterns
 from tests.systems.pagw.acceptance.fhir.test_fhir import build_subscription
 from tests.systems.pagw.acceptance.gateway import (

@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 
 from holdfast.core.errors import InvalidRequest, NotFound
-from pagw.demo.sample.bundles import DEFAULT_PAYER
-from pagw.demo.sandbox.payer_rules import DENIED, MODIFIED, PENDED_APPROVED, RequestedItem
-from pagw.demo.sandbox.payer_state import AuthorizationRequest
+from holdfast_demo.pagw.sample.bundles import DEFAULT_PAYER
+from holdfast_demo.pagw.sandbox.payer_rules import DENIED, MODIFIED, PENDED_APPROVED, RequestedItem
+from holdfast_demo.pagw.sandbox.payer_state import AuthorizationRequest
 from pagw.domain.statuses import Stage, Status
 from pagw.model import files
 from pagw.model.audit import Actor

@@ -10,8 +10,8 @@ import pytest
 
 from holdfast.core.errors import ConditionFailed, HoldfastError, InvalidRequest, NotFound
 from holdfast.guarantees import build_retention_report, erase
+from holdfast_demo.pagw.sandbox.payer_rules import PENDED_APPROVED
 from pagw.api.explain import file_info
-from pagw.demo.sandbox.payer_rules import PENDED_APPROVED
 from pagw.domain.statuses import Status
 from pagw.model import files
 from pagw.model.audit import Actor

@@ -10,9 +10,9 @@ import pytest
 from holdfast import Explanation
 from holdfast.cli.system_commands.results import to_json
 from holdfast.core.errors import ComponentRefused, InvalidRequest, NotFound, SettingsError
+from holdfast_demo.pagw.sample.bundles import DEFAULT_PAYER, PEOPLE, PROVIDER_NPIS
+from holdfast_demo.pagw.sandbox.payer_rules import PENDED_APPROVED
 from pagw.api import commands, explain, mcp_tools
-from pagw.demo.sample.bundles import DEFAULT_PAYER, PEOPLE, PROVIDER_NPIS
-from pagw.demo.sandbox.payer_rules import PENDED_APPROVED
 from pagw.domain.statuses import Stage, Status
 from pagw.model import delivery_patterns, files
 from pagw.model.registries import get_payer, get_provider

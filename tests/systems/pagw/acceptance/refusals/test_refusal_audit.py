@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from holdfast.web import sign
+from holdfast_demo.pagw.sample.bundles import build_request_bundle
+from holdfast_demo.pagw.sandbox.payer import CALLBACK_SECRET
 from pagw.api.routes import refusal_audit
-from pagw.demo.sample.bundles import build_request_bundle
-from pagw.demo.sandbox.payer import CALLBACK_SECRET
 from tests.systems.pagw.acceptance.gateway import (
     FHIR,
     ExternalServices,

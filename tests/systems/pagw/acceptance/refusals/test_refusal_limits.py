@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from holdfast.guarantees import fingerprint
+from holdfast_demo.pagw.sample.bundles import PEOPLE, build_request_bundle
 from pagw.api.routes import parameters
 from pagw.api.subscriptions import MAX_ERROR_CHARS
-from pagw.demo.sample.bundles import PEOPLE, build_request_bundle
 from pagw.domain.fhir.subscriptions import MAX_ORGANIZATION_CHARS
 from pagw.domain.fhir.urls import FILTER_CRITERIA
 from pagw.domain.webhook_addresses import MAX_ADDRESS_CHARS

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pagw.demo.sample.bundles import PEOPLE, SampleAttachment, build_request_bundle
-from pagw.demo.sandbox.issuer import Flaw
+from holdfast_demo.pagw.sample.bundles import PEOPLE, SampleAttachment, build_request_bundle
+from holdfast_demo.pagw.sandbox.issuer import Flaw
 from tests.postgres import build_url, connect
 from tests.systems.pagw.acceptance.gateway import (
     FHIR,

@@ -16,7 +16,7 @@ import pytest
 
 from holdfast import open_stores
 from holdfast.runtime.factory import MEMORY_SETTINGS
-from pagw.demo.sandbox.issuer import AUDIENCE, ISSUER
+from holdfast_demo.pagw.sandbox.issuer import AUDIENCE, ISSUER
 from pagw.system import SYSTEM
 from tests.systems.pagw.acceptance.gateway import ExternalServices, Gateway, register, start_external_services
 

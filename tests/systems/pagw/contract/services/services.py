@@ -19,8 +19,8 @@ from typing import Any
 import boto3
 from redis import Redis
 
-from pagw.demo.sandbox.client import SECRET
-from pagw.demo.sandbox.payer import CALLBACK_SECRET
+from holdfast_demo.pagw.sandbox.client import SECRET
+from holdfast_demo.pagw.sandbox.payer import CALLBACK_SECRET
 from tests.contract.moto import moto_endpoint
 from tests.contract.redis_server import RedisServer, run_redis
 from tests.contract.sql.secured_server import USER, SecuredServer, start_secured_server

@@ -27,9 +27,9 @@ from typer.testing import CliRunner
 from holdfast.cli.app import app
 from holdfast.config.settings import Settings
 from holdfast.web.demo_env import patch_environ
-from pagw.demo.sample.bundles import PEOPLE, SampleAttachment, build_request_bundle
-from pagw.demo.sandbox.payer_rules import DENIED, PENDED_APPROVED
-from pagw.demo.sandbox.payer_state import AUTHORIZATION
+from holdfast_demo.pagw.sample.bundles import PEOPLE, SampleAttachment, build_request_bundle
+from holdfast_demo.pagw.sandbox.payer_rules import DENIED, PENDED_APPROVED
+from holdfast_demo.pagw.sandbox.payer_state import AUTHORIZATION
 from pagw.settings import PagwSettings
 from tests.systems.pagw.acceptance.gateway import FHIR, Gateway, expect_outcome, make_unique
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pagw.demo.sample.bundles import build_cancel_bundle, build_request_bundle, build_update_bundle
+from holdfast_demo.pagw.sample.bundles import build_cancel_bundle, build_request_bundle, build_update_bundle
 from pagw.domain.fhir.rules.fast_structure import is_certainly_valid
 from pagw.domain.fhir.rules.structure import _find_empty_elements, _get_model, _validate
 from tests.systems.pagw.unit.fhir.corruption import corrupt_copy

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pagw.demo.sample.bundles import CREATED
+from holdfast_demo.pagw.sample.bundles import CREATED
 from pagw.domain.fhir.claims import parse_claim
 from pagw.domain.fhir.decisions import Decision, Outcome
 from pagw.domain.fhir.inquiries import parse_inquiry

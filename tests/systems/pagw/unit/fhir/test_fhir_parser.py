@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pagw.demo.sample.bundles import build_request_bundle
+from holdfast_demo.pagw.sample.bundles import build_request_bundle
 from pagw.domain.fhir.outcomes import FhirRefused, Issue, build_outcome
 from pagw.domain.fhir.parser import MAX_DEPTH, MAX_ENTRIES, check_media_type, parse_bundle, parse_resource
 from pagw.domain.fhir.rules.pas_rules import check_request

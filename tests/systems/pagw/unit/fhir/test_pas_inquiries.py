@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pagw.demo.sample.bundles import (
+from holdfast_demo.pagw.sample.bundles import (
     PEOPLE,
     PRACTITIONER_NPIS,
     PROVIDER_NPIS,

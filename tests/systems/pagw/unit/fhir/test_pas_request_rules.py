@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pagw.demo.sample.bundles import (
+from holdfast_demo.pagw.sample.bundles import (
     CREATED,
     PEOPLE,
     SampleAttachment,

@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pagw.demo.sample.bundles import PEOPLE, SampleAttachment, build_request_bundle, build_update_bundle
+from holdfast_demo.pagw.sample.bundles import (
+    PEOPLE,
+    SampleAttachment,
+    build_request_bundle,
+    build_update_bundle,
+)
 from pagw.domain.fhir.decisions import AuthorizedService, Decision, ItemDecision, Outcome, ReviewAction
 from pagw.domain.fhir.outcomes import build_error, select_errors
 from pagw.domain.fhir.references import find_extension

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pagw.demo.sample.bundles import build_request_bundle
+from holdfast_demo.pagw.sample.bundles import build_request_bundle
 from pagw.domain.fhir.decisions import Decision, Outcome
 from pagw.domain.fhir.outcomes import FhirRefused, select_errors
 from pagw.domain.fhir.responses.capability_statement import build_capability_statement

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pagw.demo.sample.bundles import (
+from holdfast_demo.pagw.sample.bundles import (
     PEOPLE,
     SampleAttachment,
     build_cancel_bundle,

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from holdfast import Secret
 from holdfast.web import serve_in_thread, verify
-from pagw.demo.sandbox.payer import PayerSandbox, build_payer_app
+from holdfast_demo.pagw.sandbox.payer import PayerSandbox, build_payer_app
 from pagw.integrations.payers.client import PayerClient, make_client
 from pagw.integrations.payers.config import PayerConfig, parse_payer_config
 from pagw.integrations.payers.formats import JsonFormat

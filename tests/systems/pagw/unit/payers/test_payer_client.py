@@ -26,7 +26,7 @@ from holdfast.core.errors import (
 )
 from holdfast.web import serve_in_thread
 from holdfast.web.sandbox_faults import Faults
-from pagw.demo.sandbox.payer import build_payer_app
+from holdfast_demo.pagw.sandbox.payer import build_payer_app
 from pagw.domain.fhir.decisions import Outcome
 from pagw.integrations.payers.client import PayerClient, PayerResponse, make_client
 from pagw.integrations.payers.formats import JsonFormat

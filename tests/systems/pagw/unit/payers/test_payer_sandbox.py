@@ -17,8 +17,8 @@ import pytest
 
 from holdfast.core.clock import RunClock
 from holdfast.web import serve_in_thread
-from pagw.demo.sandbox.payer import PayerSandbox, build_payer_app
-from pagw.demo.sandbox.payer_ledger import FILE
+from holdfast_demo.pagw.sandbox.payer import PayerSandbox, build_payer_app
+from holdfast_demo.pagw.sandbox.payer_ledger import FILE
 from pagw.domain.fhir.decisions import Outcome
 from pagw.integrations.payers.client import PayerClient, PayerResponse
 from pagw.integrations.payers.formats import JsonFormat
@@ -39,7 +39,7 @@ import sys
 from pathlib import Path
 from holdfast.core.clock import RunClock
 from holdfast.web import serve
-from pagw.demo.sandbox.payer import PayerSandbox, build_payer_app
+from holdfast_demo.pagw.sandbox.payer import PayerSandbox, build_payer_app
 from tests.systems.pagw.unit.payers.payer_harness import CALLBACK_SECRET
 sandbox = PayerSandbox(RunClock(Path(sys.argv[2])), Path(sys.argv[1]), callback_secret=CALLBACK_SECRET)
 serve(build_payer_app(sandbox), host="127.0.0.1", port=0, on_ready=lambda url: print(url, flush=True))

@@ -14,6 +14,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from holdfast_demo.tripcortex import story
+from holdfast_demo.tripcortex.sample.policy_document import FILE_NAME, build_policy_pdf
 from tests.systems.tripcortex.contract.policies.handbook_questions import QUESTIONS, HandbookQuestion
 from tests.systems.tripcortex.contract.policies.held_out_questions import HELD_OUT
 from tests.systems.tripcortex.contract.policies.knowledge_base import (
@@ -23,8 +25,6 @@ from tests.systems.tripcortex.contract.policies.knowledge_base import (
     make_paragraph,
     open_base,
 )
-from tripcortex.demo import story
-from tripcortex.demo.sample.policy_document import FILE_NAME, build_policy_pdf
 from tripcortex.policies.calibration import Calibration, calibrate, find_hits, format_table, ingest_folder
 from tripcortex.policies.embedding import BOUNDS, LOCAL, build_local_embedding
 from tripcortex.policies.ingestion import Upload

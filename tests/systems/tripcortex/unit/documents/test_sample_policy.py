@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast_demo.tripcortex.sample.policy_document import FILE_NAME, build_policy_pdf, build_policy_rules
 from tests.systems.tripcortex.unit.documents.documents import filter_by_type, read
-from tripcortex.demo.sample.policy_document import FILE_NAME, build_policy_pdf, build_policy_rules
 from tripcortex.documents import ContentType, ParsedEntity
 from tripcortex.documents.__main__ import main
 from tripcortex.domain.policy_rules.travel_policy import TravelPolicy
@@ -30,7 +30,7 @@ def split_cells(table: ParsedEntity) -> list[list[str]]:
 
 def test_bytes_are_equal_in_every_process() -> None:
     program = (
-        "import hashlib, tripcortex.demo.sample.policy_document as sample;"
+        "import hashlib, holdfast_demo.tripcortex.sample.policy_document as sample;"
         "print(hashlib.sha256(sample.build_policy_pdf()).hexdigest())"
     )
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -12,8 +12,7 @@ import pytest
 
 from holdfast.core.errors import CallerForbidden, SettingsError, TokenRefused
 from holdfast.web import serve_in_thread
-from tripcortex.api.identity import Authenticator, Employee
-from tripcortex.demo.sandbox.issuer import (
+from holdfast_demo.tripcortex.sandbox.issuer import (
     AUDIENCE,
     AUTHORIZED_PARTY,
     ISSUER,
@@ -22,6 +21,7 @@ from tripcortex.demo.sandbox.issuer import (
     build_issuer_app,
     build_issuer_variables,
 )
+from tripcortex.api.identity import Authenticator, Employee
 from tripcortex.settings import TripCortexSettings
 
 

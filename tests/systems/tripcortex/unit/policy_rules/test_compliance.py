@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from holdfast_demo.tripcortex.sample.policy_document import build_policy_pdf, build_policy_rules
 from tests.systems.tripcortex.unit.policy_rules.trips import (
     POLICY,
     SILENT,
@@ -19,7 +20,6 @@ from tests.systems.tripcortex.unit.policy_rules.trips import (
     make_plan,
     make_policy,
 )
-from tripcortex.demo.sample.policy_document import build_policy_pdf, build_policy_rules
 from tripcortex.documents.factory import open_parser
 from tripcortex.domain.policy_rules import Reason, TravelPolicy, check_option, check_plan
 from tripcortex.domain.policy_rules.text_rules import Passage

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import InvalidRequest
+from holdfast_demo.tripcortex.sample.policy_document import build_policy_rules
 from tests.systems.tripcortex.unit.policy_rules.trips import POLICY, RULES
-from tripcortex.demo.sample.policy_document import build_policy_rules
 from tripcortex.domain.policy_rules import STRICTEST, Reason, TravelPolicy
 from tripcortex.domain.policy_rules.distances import (
     classify_route,

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from holdfast import Stores, Table, create_tables, open_memory_stores
 from holdfast.web import serve_in_thread
-from tripcortex.demo.sandbox.portal import PortalSandbox, build_portal_app
+from holdfast_demo.tripcortex.sandbox.portal import PortalSandbox, build_portal_app
 from tripcortex.integrations.portal.client import HttpPortal, make_client
 from tripcortex.integrations.portal.ports import Traveller
 from tripcortex.model.entities import EmployeeId, Preferences, TripParameters, circuits, portal_calls

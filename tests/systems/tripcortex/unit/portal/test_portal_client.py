@@ -17,6 +17,7 @@ from holdfast import Stores
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, HoldfastError, SettingsError
 from holdfast.web import serve_in_thread
 from holdfast.web.sandbox_faults import Faults
+from holdfast_demo.tripcortex.sandbox.portal import build_portal_app
 from tests.systems.tripcortex.unit.portal.portal_bench import (
     KEY,
     REFERENCE,
@@ -29,7 +30,6 @@ from tests.systems.tripcortex.unit.portal.portal_bench import (
     run_story,
 )
 from tripcortex.api.identity import EMPLOYEE_FORM
-from tripcortex.demo.sandbox.portal import build_portal_app
 from tripcortex.integrations.portal.client import HttpPortal, make_client, open_portal, parse_response
 from tripcortex.integrations.portal.ports import Offer, OrderStatus, Traveller
 from tripcortex.model.entities import Preferences

@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from holdfast.web import serve_in_thread
+from holdfast_demo.tripcortex.sandbox.portal import build_portal_app
 from tests.systems.tripcortex.unit.portal.portal_bench import TO_CHICAGO, make_sandbox
-from tripcortex.demo.sandbox.portal import build_portal_app
 from tripcortex.integrations.portal.fallback_link import build_fallback_url
 
 

@@ -16,6 +16,7 @@ from botocore.response import StreamingBody
 from botocore.stub import Stubber
 
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused
+from holdfast_demo.tripcortex.sandbox.portal_timetable import Timetable, TripRequest
 from tests.systems.tripcortex.unit.portal.portal_bench import (
     NOON,
     REFERENCE,
@@ -23,7 +24,6 @@ from tests.systems.tripcortex.unit.portal.portal_bench import (
     TRAVELLER,
     HandClock,
 )
-from tripcortex.demo.sandbox.portal_timetable import Timetable, TripRequest
 from tripcortex.integrations.portal.nova_act import NovaActPortal
 from tripcortex.model.entities import Cabin, Preferences
 

@@ -28,6 +28,7 @@ from holdfast.core.errors import (
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.web import serve_in_thread
 from holdfast.web.sandbox_faults import Faults
+from holdfast_demo.tripcortex.sandbox.portal import PortalSandbox, build_portal_app
 from tests.systems.tripcortex.unit.portal.portal_bench import (
     EMPLOYEE,
     KEY,
@@ -42,7 +43,6 @@ from tests.systems.tripcortex.unit.portal.portal_bench import (
     make_sandbox,
     run_story,
 )
-from tripcortex.demo.sandbox.portal import PortalSandbox, build_portal_app
 from tripcortex.integrations.portal.circuit import GuardedPortal, PortalCircuit
 from tripcortex.integrations.portal.client import ACT_S, ANSWER_S, HttpPortal, make_client
 from tripcortex.integrations.portal.ports import Offer, Order, Portal, Traveller

@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.web import serve_in_thread
-from tests.systems.tripcortex.unit.portal.portal_bench import KEY, NOON, HandClock, list_sold, make_sandbox
-from tripcortex.demo.sandbox.portal import PortalSandbox, build_portal_app
-from tripcortex.demo.sandbox.portal_ledger import FILE_NAME, PortalLedger
-from tripcortex.demo.sandbox.portal_timetable import (
+from holdfast_demo.tripcortex.sandbox.portal import PortalSandbox, build_portal_app
+from holdfast_demo.tripcortex.sandbox.portal_ledger import FILE_NAME, PortalLedger
+from holdfast_demo.tripcortex.sandbox.portal_timetable import (
     LAYOVER_MINUTES,
     NotFlown,
     Timetable,
@@ -25,6 +24,7 @@ from tripcortex.demo.sandbox.portal_timetable import (
     get_airport,
     parse_offer_id,
 )
+from tests.systems.tripcortex.unit.portal.portal_bench import KEY, NOON, HandClock, list_sold, make_sandbox
 from tripcortex.model.entities import Cabin
 
 NOW = NOON.timestamp()

@@ -29,8 +29,8 @@ from holdfast.operations.values import Item
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast.web import serve_in_thread
 from holdfast.web.demo_env import patch_environ
+from holdfast_demo.tripcortex.sandbox.portal import PortalSandbox, build_portal_app
 from tests.postgres import create_database
-from tripcortex.demo.sandbox.portal import PortalSandbox, build_portal_app
 from tripcortex.documents import ContentType, ParsedEntity
 from tripcortex.domain.planner.ports import Planner
 from tripcortex.domain.planner.sentence_planner import SentencePlanner

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from holdfast.core.errors import ExternalServiceFailed, NotCancellable
+from holdfast_demo.tripcortex.sandbox.portal_timetable import Timetable
 from tests.systems.tripcortex.unit.steps.booking_bench import (
     EARLY,
     EMPLOYEE,
@@ -17,7 +18,6 @@ from tests.systems.tripcortex.unit.steps.booking_bench import (
     Bench,
     run_story,
 )
-from tripcortex.demo.sandbox.portal_timetable import Timetable
 from tripcortex.model.entities import AuditEvent, Booking, BookingStatus, CircuitState
 from tripcortex.workers.booking_requests import BookingUnderWay
 from tripcortex.workers.flow import BOOKING_FLOW

@@ -101,7 +101,7 @@ def test_rejects_zero_threads() -> None:
 def test_without_the_sdk_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
 
-    with pytest.raises(SettingsError, match=r"pip install '\.\[aws\]'"):
+    with pytest.raises(SettingsError, match=r"pip install 'holdfast-state\[aws\]'"):
         open_dynamodb(region="eu-central-1")
 
 

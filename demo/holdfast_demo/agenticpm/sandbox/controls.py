@@ -1,0 +1,31 @@
+"""Base class with the control endpoints of every sandbox, for tests and demos: faults and ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from holdfast.web.sandbox_faults import Faults
+from holdfast_demo.agenticpm.sandbox.ledger import Entry
+
+
+class SandboxControls:
+    """Base class of sandboxes with `faults` and `ledger`."""
+
+    faults: Faults
+
+    @property
+    def ledger(self) -> list[Entry]:
+        """Every effect, oldest first."""
+        return []
+
+    async def set_faults(self, request: Request) -> Response:
+        """Replace the faults by those in the request body."""
+        values: dict[str, Any] = await request.json()
+        self.faults = Faults(**values)
+        return JSONResponse({})
+
+    async def get_ledger(self, request: Request) -> Response:
+        return JSONResponse({"ledger": self.ledger})

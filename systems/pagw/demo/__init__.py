@@ -1,1 +1,0 @@
-"""Demonstration: sandboxes of external services, sample data and the story."""

@@ -1,1 +1,0 @@
-"""The demo: sandboxes of the external services, the sample data, and the story with its processes."""
