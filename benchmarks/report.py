@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from benchmarks.cli import startup
 from benchmarks.harness.measurement import Figure, progress_listeners
 from benchmarks.pagw import intake, pipeline, request_scale, sql_statements
 from benchmarks.richpanel import events, stored_events, webhooks
@@ -44,6 +45,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "similarity": similarity.run,
     "pagw-accepted": intake.run,
     "pagw-pipeline": pipeline.run,
+    "startup": startup.run,
 }
 SCALE: Final[dict[str, Benchmark]] = {
     "scale": table_scale.run,

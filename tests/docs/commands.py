@@ -9,6 +9,7 @@ from typing import Any
 import typer.main
 
 from holdfast.cli.app import app
+from holdfast.cli.deferred_command import DeferredCommand
 from holdfast.model.system import list_system_names
 
 
@@ -20,7 +21,7 @@ def list_command_names() -> frozenset[str]:
 @cache
 def list_options(command: str) -> frozenset[str]:
     """List the options of a command, or of `holdfast` itself if the name is empty."""
-    return _get_options(_get_commands()[command] if command else typer.main.get_command(app))
+    return _get_options(_get_commands()[command].loaded if command else typer.main.get_command(app))
 
 
 def is_system_command(words: Sequence[str]) -> bool:
@@ -45,5 +46,5 @@ def _get_options(command: Any) -> frozenset[str]:
     return frozenset(option for option in every if option.startswith("-")) | {"--help"}
 
 
-def _get_commands() -> dict[str, typer.core.TyperCommand]:
+def _get_commands() -> dict[str, DeferredCommand]:
     return dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]

@@ -16,11 +16,12 @@ from typer.core import TyperGroup
 from benchmarks import report
 from holdfast import pytest_plugin
 from holdfast.cli.app import app
+from holdfast.cli.deferred_command import DeferredCommand
 from holdfast.cli.processes.workload import get_address_variable
 from holdfast.config.settings import FILE_NAME, FILE_VARIABLE, Settings, get_variable_name, list_setting_names
+from holdfast.core import installed_systems
 from holdfast.model import System, find_demo
 from holdfast.model import demo as demo_module
-from holdfast.model import system as system_module
 from holdfast.reports.cost.price_lists import list_price_lists
 from holdfast.reports.pattern_list import build_pattern_rows
 from holdfast.runtime import Stores, provision
@@ -59,14 +60,14 @@ def walk_commands() -> Iterator[tuple[str, Any]]:
 def _walk_group(group: Any, words: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     context = group.context_class(group, info_name="holdfast")
     for name in group.list_commands(context):
-        # A system without commands refuses to list them.
-        if not words and name in load_systems() and not load_systems()[name].commands:
-            continue
         command = group.get_command(context, name)
         if isinstance(command, TyperGroup):
             yield from _walk_group(command, (*words, name))
         else:
-            yield " ".join((*words, name)), command
+            yield (
+                " ".join((*words, name)),
+                command.loaded if isinstance(command, DeferredCommand) else command,
+            )
 
 
 def _describe_parameters(parameters: Iterable[Any]) -> Iterator[str]:
@@ -238,7 +239,7 @@ def list_distribution() -> Iterator[str]:
         yield from (f"{name}: script {each}" for each in project.get("scripts", ()))
         for group, points in project["entry-points"].items():
             yield from (f"{name}: entry point {each} of {group}" for each in points)
-    yield f"entry point group {system_module.ENTRY_POINT_GROUP}"
+    yield f"entry point group {installed_systems.ENTRY_POINT_GROUP}"
     yield f"entry point group {demo_module.ENTRY_POINT_GROUP}"
     fixture = type(pytest.fixture(lambda: None))
     yield from (

@@ -8,108 +8,100 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from holdfast import __version__
-from holdfast.cli.commands import (
-    backup,
-    bench,
-    check,
-    cost,
-    demo,
-    docs,
-    doctor,
-    erase,
-    export_table,
-    flows,
-    iac,
-    iam,
-    import_table,
-    indexes,
-    mcp,
-    migrate,
-    new,
-    outbox,
-    patterns,
-    queues,
-    restore,
-    retention,
-    run,
-    sample,
-    scan,
-    serve,
-    systems,
-    tables,
-    up,
-    why,
-)
+from holdfast.cli.deferred_command import DeferredCommand
+from holdfast.cli.output.error_lines import format_error
 from holdfast.cli.system_commands import HoldfastGroup
 from holdfast.cli.usage_error import UsageError
 from holdfast.core.errors import HoldfastError
-from holdfast.core.terminal import escape_control_chars
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
+COMMANDS_PACKAGE: Final = "holdfast.cli.commands"
+
+# The commands by group: the module in `cli/commands`, whose function has the same name, and the first line of
+# that function's docstring. The module is imported when the command runs. To add a command, write its module,
+# list it here and describe it in docs/reference/commands.md.
+GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "Design": {
+        "new": ("new", "Create a new system from a template, with tests."),
+        "systems": ("systems", "List the installed systems and what each declares."),
+        "tables": ("tables", "List the declared tables: keys, indexes, TTL, stream and stored name."),
+        "patterns": ("patterns", "List the access patterns; exit 1 if a measured one fails."),
+        "check": ("check", "Check the design of a system; exit 1 on an error."),
+        "cost": ("cost", "Estimate a system's monthly cost on DynamoDB, SQS and S3."),
+        "docs": ("docs", "Write a system's documentation: tables, entities, access patterns and components."),
+        "iac": ("iac", "Write a system's tables, alarms and policies for CloudFormation or Terraform."),
+        "iam": ("iam", "Write the IAM policies and database roles of a system's components."),
+    },
+    "Run": {
+        "demo": ("demo", "Run the story of the tables engine and the story of each system."),
+        "sample": (
+            "sample",
+            "Write a system's sample data into the configured stores. Every run writes the same data.",
+        ),
+        "up": (
+            "up",
+            "Start the DynamoDB endpoint and every installed system: its API, workers and sandboxes.",
+        ),
+        "run": (
+            "run",
+            "Run a system: its HTTP API, consumers and schedules. "
+            "It creates missing tables, queues and buckets.",
+        ),
+        "serve": ("serve", "Serve DynamoDB's protocol over HTTP. boto3 and the AWS CLI work unmodified."),
+        "mcp": ("mcp", "Serve the patterns of the component `agent` as MCP tools over stdio."),
+    },
+    "Data": {
+        "import": ("import_table", "Import a CSV file into a table."),
+        "export": ("export_table", "Export a whole table to a CSV file."),
+        "indexes": ("indexes", "Add missing indexes online, or report the status of each."),
+        "migrate": ("migrate", "Migrate the SQL schemas, or run the live migration NAME."),
+        "backup": ("backup", "Back up tables as they are now, or list the backups."),
+        "restore": ("restore", "Restore a table to a point in time or from a backup."),
+        "scan": ("scan", "Search files for personal data and given texts; exit 1 if one is found."),
+        "retention": ("retention", "List what is stored, where, and for how long."),
+        "erase": ("erase", "Erase the items of a person or case, also from logs and backups."),
+    },
+    "Operate": {
+        "doctor": ("doctor", "Check every configured store; exit 1 if one is unhealthy."),
+        "queues": ("queues", "List queues, show messages, or move dead letters back."),
+        "outbox": ("outbox", "List unsent messages; send dead ones again, or discard them."),
+        "flows": ("flows", "List executions, draw flows, or resume parked executions."),
+        "why": ("why", "Explain why something happened; exit 1 if nothing is known about it."),
+        "bench": ("bench", "Compare the stores with raw drivers and the servers with bare apps."),
+    },
+}
+
+
+class _Commands(HoldfastGroup):
+    """The commands of `GROUPS`, each imported when it is called, and the installed systems."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for panel, commands in GROUPS.items():
+            for name, (module, help) in commands.items():
+                self.add_command(
+                    DeferredCommand(name, module=f"{COMMANDS_PACKAGE}.{module}", help=help, panel=panel)
+                )
+
+
 app = typer.Typer(
     name="holdfast",
-    # Adds a group of commands for each installed system.
-    cls=HoldfastGroup,
+    cls=_Commands,
     help="Embedded, durable stores with DynamoDB's semantics, and the systems built on them.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-# To add a command, write its module, register it in its group and describe it in docs/reference/commands.md.
-GROUPS: Final[Mapping[str, Mapping[str, Callable[..., None]]]] = {
-    "Design": {
-        "new": new.new,
-        "systems": systems.systems,
-        "tables": tables.tables,
-        "patterns": patterns.patterns,
-        "check": check.check,
-        "cost": cost.cost,
-        "docs": docs.docs,
-        "iac": iac.iac,
-        "iam": iam.iam,
-    },
-    "Run": {
-        "demo": demo.demo,
-        "sample": sample.sample,
-        "up": up.up,
-        "run": run.run,
-        "serve": serve.serve,
-        "mcp": mcp.mcp,
-    },
-    "Data": {
-        "import": import_table.import_table,
-        "export": export_table.export_table,
-        "indexes": indexes.indexes,
-        "migrate": migrate.migrate,
-        "backup": backup.backup,
-        "restore": restore.restore,
-        "scan": scan.scan,
-        "retention": retention.retention,
-        "erase": erase.erase,
-    },
-    "Operate": {
-        "doctor": doctor.doctor,
-        "queues": queues.queues,
-        "outbox": outbox.outbox,
-        "flows": flows.flows,
-        "why": why.why,
-        "bench": bench.bench,
-    },
-}
-for group, commands in GROUPS.items():
-    for name, command in commands.items():
-        app.command(name, rich_help_panel=group)(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -119,15 +111,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except HoldfastError as error:
         if os.environ.get("HOLDFAST_DEBUG"):
             raise
-        sys.stderr.write(f"holdfast: {_format_error(error)}\n")
+        sys.stderr.write(f"holdfast: {format_error(error)}\n")
         sys.exit(EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
-
-
-def _format_error(error: HoldfastError) -> str:
-    """Return the error's message and notes on one line, with control characters escaped."""
-    return escape_control_chars(" ".join(" ".join([error.message, *getattr(error, "__notes__", [])]).split()))
 
 
 def _print_version(requested: bool) -> None:

@@ -1,1 +1,1 @@
-"""The lowest layer: errors, limits, the clock, random numbers, correlation ids, logging."""
+"""The lowest layer: errors, limits, the clock, random numbers, logging, installed systems."""

@@ -88,6 +88,12 @@ TRIM_BATCH_RECORDS: Final = 500
 # Rows are also bounded by bytes: an item may have 400 KiB, and a step of 200 of them would take a second.
 MAX_STEP_BYTES: Final = MIB
 
+# --- workers ------------------------------------------------------------------------------------------------
+# Grace period of running handlers after a stop. Then they are cancelled and their messages released.
+WORKER_GRACE_S: Final = 20.0
+# A receive is never cancelled, because received messages would stay hidden: a stop may wait this long for it.
+RECEIVE_WAIT_S: Final = 2.0
+
 # --- queues (Amazon SQS Developer Guide: Message quotas; API reference) -------------------------------------
 MAX_QUEUE_NAME_CHARS: Final = 80
 MAX_QUEUE_BATCH: Final = 10

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import Distribution, EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint
 from typing import Any, Final, Protocol
 
+from holdfast.core import installed_systems
 from holdfast.core.errors import DeclarationError, NotFound
 from holdfast.model.demo import Demo
 from holdfast.model.operations import Page
@@ -23,7 +24,6 @@ from holdfast.model.sql import Schema
 from holdfast.model.stated_costs import StatedCosts
 from holdfast.model.tables import Index, Table
 
-ENTRY_POINT_GROUP: Final = "holdfast.systems"
 _COMMAND_WORD: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
@@ -323,12 +323,12 @@ def collect_patterns(module: Any) -> tuple[Pattern[..., Any], ...]:
 
 def load_systems() -> dict[str, System]:
     """Load every installed system, by name; raise `DeclarationError` if one fails to load."""
-    return {name: _load_entry_point(point) for name, point in _entry_points().items()}
+    return {name: _load_entry_point(point) for name, point in installed_systems.find_entry_points().items()}
 
 
 def list_system_names() -> tuple[str, ...]:
     """Return the names of all installed systems, including those that fail to load."""
-    return tuple(_entry_points())
+    return tuple(installed_systems.find_entry_points())
 
 
 def load_system(name: str) -> System:
@@ -336,7 +336,7 @@ def load_system(name: str) -> System:
 
     Other systems that fail to load do not matter.
     """
-    points = _entry_points()
+    points = installed_systems.find_entry_points()
     if name not in points:
         raise NotFound(f"System {name!r} is not installed. Installed: {', '.join(points) or 'none'}.")
     return _load_entry_point(points[name])
@@ -344,15 +344,8 @@ def load_system(name: str) -> System:
 
 def find_distribution(name: str) -> Distribution | None:
     """Return the distribution that provides the system; None if none does."""
-    point = _entry_points().get(name)
+    point = installed_systems.find_entry_points().get(name)
     return point.dist if point is not None else None
-
-
-def _entry_points() -> dict[str, EntryPoint]:
-    """Return the entry points of installed systems by name, sorted."""
-    return {
-        each.name: each for each in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda each: each.name)
-    }
 
 
 def _load_entry_point(point: EntryPoint) -> System:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.model.patterns import Pattern
 from holdfast.model.system import System
 from holdfast.reports.examples import Example, list_examples
-from holdfast.reports.measurement.pattern_measures import Measure
+
+if TYPE_CHECKING:
+    from holdfast.reports.measurement.pattern_measures import Measure
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import create_tables, open_stores
 from holdfast.cli import main
-from holdfast.model import system as systems
+from holdfast.core import installed_systems
 from tests.unit.guarantees.privacy.help_desk import HELP_DESK, Note
 
 
@@ -21,9 +21,9 @@ def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_ENVIRONMENT", "dev")
     point = EntryPoint(
-        "helpdesk", "tests.unit.guarantees.privacy.help_desk:SYSTEM", systems.ENTRY_POINT_GROUP
+        "helpdesk", "tests.unit.guarantees.privacy.help_desk:SYSTEM", installed_systems.ENTRY_POINT_GROUP
     )
-    monkeypatch.setattr(systems, "_entry_points", lambda: {"helpdesk": point})
+    monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {"helpdesk": point})
 
     async def fill() -> None:
         async with open_stores(HELP_DESK) as stores:

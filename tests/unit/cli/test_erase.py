@@ -12,8 +12,8 @@ import pytest
 
 from holdfast import create_tables, open_stores
 from holdfast.cli import main
+from holdfast.core import installed_systems
 from holdfast.guarantees import is_proof_intact
-from holdfast.model import system as systems
 from tests.unit.guarantees.privacy.help_desk import HELP_DESK, Conversation, Note
 
 JOE = "conversation-joe-0001"
@@ -24,9 +24,9 @@ def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work in an empty folder with the help desk as the only system, and Joe's conversation with a note."""
     monkeypatch.chdir(tmp_path)
     point = EntryPoint(
-        "helpdesk", "tests.unit.guarantees.privacy.help_desk:SYSTEM", systems.ENTRY_POINT_GROUP
+        "helpdesk", "tests.unit.guarantees.privacy.help_desk:SYSTEM", installed_systems.ENTRY_POINT_GROUP
     )
-    monkeypatch.setattr(systems, "_entry_points", lambda: {"helpdesk": point})
+    monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {"helpdesk": point})
 
     async def fill() -> None:
         async with open_stores() as stores:

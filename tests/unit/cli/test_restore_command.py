@@ -13,8 +13,8 @@ import pytest
 
 from holdfast import Stores, create_tables, open_stores
 from holdfast.cli import main
+from holdfast.core import installed_systems
 from holdfast.core.clock import RunClock
-from holdfast.model import system as systems
 from holdfast.operations import tables as requests
 from holdfast.runtime.recovery import restore_in_place
 from holdfast.runtime.stores import gather_or_cancel
@@ -36,9 +36,9 @@ def _with_a_help_desk(tmp_path: Path, clock: RunClock, monkeypatch: pytest.Monke
     monkeypatch.setenv("HOLDFAST_ENVIRONMENT", "dev")
     monkeypatch.setenv("HOLDFAST_RUN_CLOCK", "clock")
     point = EntryPoint(
-        "helpdesk", "tests.unit.guarantees.privacy.help_desk:SYSTEM", systems.ENTRY_POINT_GROUP
+        "helpdesk", "tests.unit.guarantees.privacy.help_desk:SYSTEM", installed_systems.ENTRY_POINT_GROUP
     )
-    monkeypatch.setattr(systems, "_entry_points", lambda: {"helpdesk": point})
+    monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {"helpdesk": point})
 
     async def fill() -> None:
         async with open_stores(HELP_DESK) as stores:

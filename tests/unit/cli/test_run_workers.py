@@ -24,8 +24,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from holdfast import Component, Stores, open_memory_stores, open_stores, provision
-from holdfast.cli.commands.doctor import _check_other_stores
 from holdfast.cli.commands.run import build_system_app
+from holdfast.cli.health.stores import check_queues
 from holdfast.cli.processes.workload import (
     ProcessSpec,
     Workload,
@@ -411,13 +411,6 @@ def test_why_runs_as_api_by_default(tmp_path: Path) -> None:
 # --- doctor -------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def installed_office(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the post office the only installed system in this process."""
-    monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"postoffice": SYSTEM})
-
-
-@pytest.mark.usefixtures("installed_office")
 def test_doctor_reports_waiting_and_dead_messages_as_healthy(tmp_path: Path) -> None:
     async def let_one_die() -> None:
         async with open_stores(SYSTEM, make_settings(tmp_path)) as stores:
@@ -429,28 +422,26 @@ def test_doctor_reports_waiting_and_dead_messages_as_healthy(tmp_path: Path) -> 
     post(tmp_path, "l-1")
     asyncio.run(let_one_die())
 
-    [health] = _check_other_stores(make_settings(tmp_path), None)
+    health = check_queues(make_settings(tmp_path), [SYSTEM])
 
     assert (health.store, health.engine, health.ok) == ("queues", "sqlite", True)
     assert "; letters.fifo has 1 waiting; 1 other queue is empty; parcels has 1 dead letter" in health.detail
 
 
-@pytest.mark.usefixtures("installed_office")
 def test_doctor_creates_no_queue_file_and_reports_missing_queues(tmp_path: Path) -> None:
-    [absent] = _check_other_stores(make_settings(tmp_path), None)
+    absent = check_queues(make_settings(tmp_path), [SYSTEM])
     assert "queues.db does not exist yet" in absent.detail
     assert list(tmp_path.iterdir()) == []
 
     post(tmp_path)
-    [other] = _check_other_stores(replace(make_settings(tmp_path), environment="test"), None)
+    other = check_queues(replace(make_settings(tmp_path), environment="test"), [SYSTEM])
     assert "not created yet: letters-test.fifo, parcels-test" in other.detail
 
 
-@pytest.mark.usefixtures("installed_office")
 def test_doctor_reports_an_invalid_queue_file_as_unhealthy(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "queues.db").write_bytes(b"this is no database" * 100)
 
-    [health] = _check_other_stores(make_settings(tmp_path), None)
+    health = check_queues(make_settings(tmp_path), [SYSTEM])
 
     assert not health.ok

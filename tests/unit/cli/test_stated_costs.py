@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from holdfast.cli import main
-from holdfast.model import system as systems
+from holdfast.core import installed_systems
 
-DESK = EntryPoint("newsdesk", "tests.unit.reports.news_desk:SYSTEM", systems.ENTRY_POINT_GROUP)
-SHOP = EntryPoint("shop", "tests.unit.reports.shop:SYSTEM", systems.ENTRY_POINT_GROUP)
+DESK = EntryPoint("newsdesk", "tests.unit.reports.news_desk:SYSTEM", installed_systems.ENTRY_POINT_GROUP)
+SHOP = EntryPoint("shop", "tests.unit.reports.shop:SYSTEM", installed_systems.ENTRY_POINT_GROUP)
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install only the news desk and the shop, and work in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(systems, "_entry_points", lambda: {"newsdesk": DESK, "shop": SHOP})
+    monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {"newsdesk": DESK, "shop": SHOP})
 
 
 def run_command(capsys: pytest.CaptureFixture[str], *words: str) -> str:

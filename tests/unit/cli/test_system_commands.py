@@ -7,24 +7,32 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from pydantic import BaseModel
+from typer.main import get_command
 
 from holdfast import Command
 from holdfast.cli import main
+from holdfast.cli.app import GROUPS, app
+from holdfast.cli.system_commands.general_commands import list_general_commands
+from holdfast.cli.system_commands.groups import build_system_app
 from holdfast.cli.system_commands.parameters import build_parameters
 from holdfast.cli.system_commands.results import print_result
+from holdfast.core import installed_systems
 from holdfast.core.errors import DeclarationError
-from holdfast.model import system as systems
+from holdfast.model.system import load_system
 from tests.unit.cli import reading_room
+from tests.unit.reports import shop
 
-ROOM = EntryPoint("readingroom", "tests.unit.cli.reading_room:SYSTEM", systems.ENTRY_POINT_GROUP)
-SILENT = EntryPoint("shop", "tests.unit.reports.shop:SYSTEM", systems.ENTRY_POINT_GROUP)
-BROKEN = EntryPoint("broken", "tests.unit.cli.no_such_module:SYSTEM", systems.ENTRY_POINT_GROUP)
+ROOM = EntryPoint("readingroom", "tests.unit.cli.reading_room:SYSTEM", installed_systems.ENTRY_POINT_GROUP)
+SILENT = EntryPoint("shop", "tests.unit.reports.shop:SYSTEM", installed_systems.ENTRY_POINT_GROUP)
+BROKEN = EntryPoint("broken", "tests.unit.cli.no_such_module:SYSTEM", installed_systems.ENTRY_POINT_GROUP)
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +41,7 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "150")
     points = {each.name: each for each in (ROOM, SILENT, BROKEN)}
-    monkeypatch.setattr(systems, "_entry_points", lambda: points)
+    monkeypatch.setattr(installed_systems, "find_entry_points", lambda: points)
 
 
 def run_command(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
@@ -245,8 +253,8 @@ def test_command_runs_as_its_component(capsys: pytest.CaptureFixture[str]) -> No
 def test_help_lists_the_systems_without_loading_them(capsys: pytest.CaptureFixture[str]) -> None:
     shown = run_command(capsys, "--help")
 
-    assert "Run a command of the system readingroom." in shown
-    assert "Run a command of the system broken." in shown  # the system that cannot be loaded
+    assert "Show the system readingroom" in shown
+    assert "Show the system broken" in shown  # the system that cannot be loaded
 
 
 def test_help_shows_commands_first_docstring_lines_and_parameter_help(
@@ -257,6 +265,50 @@ def test_help_shows_commands_first_docstring_lines_and_parameter_help(
     assert "The books of a shelf." in shown
     assert "This line is not" not in shown
     assert "Which shelf." in run_room(capsys, "books", "list", "--help")
+
+
+def test_help_shows_flags_without_a_type_and_values_by_what_is_typed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def close(
+        stores: Any,
+        days: list[date],
+        at: datetime | None = None,
+        fee: Decimal | None = None,
+        notes: dict[str, str] | None = None,
+        force: Annotated[bool, "At once."] = False,
+        wait: bool = True,
+        lock: bool | None = None,
+        *,
+        lights: bool,
+    ) -> None:
+        """Close the room."""
+
+    system = replace(reading_room.SYSTEM, commands={"room close": close})
+
+    with pytest.raises(SystemExit):
+        build_system_app(system)(["room", "close", "--help"], prog_name="holdfast readingroom")
+
+    shown = capsys.readouterr().out
+    lines = [line.strip("│* ").split() for line in shown.splitlines()]
+    by_name = {line[0]: line[1:] for line in lines if line}
+    assert by_name["DAYS..."] == ["<date>", "[required]"]
+    assert by_name["--at"] == ["<datetime>"]
+    assert by_name["--fee"] == ["<float>"]
+    assert by_name["--notes"] == ["<JSON>"]
+    assert by_name["--force"] == ["At", "once."]
+    assert by_name["--wait"] == ["--no-wait", "[default:", "wait]"]
+    assert by_name["--lock"] == ["--no-lock"]
+    assert by_name["--lights"] == ["--no-lights", "[required]"]
+    assert by_name["--json"] == ["Print", "JSON."]
+    assert by_name["--help"] == ["Show", "this", "message", "and", "exit."]
+
+
+def test_no_help_shows_the_type_of_a_flag_or_an_internal_type(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], *([name] for commands in GROUPS.values() for name in commands)):
+        shown = run_command(capsys, *words, "--help")
+        assert not {"<bool>", "<Any>"} & set(shown.split()), words
+        assert "<list[" not in shown, words
 
 
 def test_holdfast_commands_load_no_system() -> None:
@@ -275,9 +327,43 @@ def test_holdfast_commands_load_no_system() -> None:
     assert done.returncode == 0
 
 
-def test_a_system_without_commands_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "shop declares no commands" in run_command(capsys, "shop", code=1)
-    assert "shop declares no commands" in run_command(capsys, "shop", "orders", "list", code=1)
+def test_help_of_a_system_without_commands_shows_what_it_is_and_the_general_commands_for_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shown = run_command(capsys, "shop", "--help")
+
+    assert f"shop: {shop.SYSTEM.purpose}" in shown
+    assert "holdfast tables shop " in shown
+    # It declares none of these.
+    assert all(f"holdfast {words}" not in shown for words in ("queues list", "flows list", "why", "migrate"))
+    assert shown.strip() == run_command(capsys, "shop", code=2).strip()
+
+
+def test_help_of_a_system_lists_its_own_commands_before_the_general_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shown = run_room(capsys, "--help")
+
+    assert shown.index("list, show, add, steal") < shown.index("holdfast tables readingroom")
+
+
+def test_general_commands_follow_from_what_the_system_declares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # the systems that are really installed
+    commands = list_general_commands(load_system("tripcortex"), get_command(app))
+
+    words = {str(each.name) for each in commands}
+    assert {"holdfast run tripcortex", "holdfast migrate tripcortex", "holdfast why tripcortex ID"} <= words
+    assert {f"holdfast {each} list tripcortex" for each in ("queues", "outbox", "flows")} <= words
+
+
+def test_command_of_a_system_without_commands_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "shop declares no commands" in run_command(capsys, "shop", "orders", "list", code=2)
+
+
+def test_suggests_the_name_of_a_system_and_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Did you mean 'readingroom'?" in run_command(capsys, "readingrom", "--help", code=2)
+    assert "Did you mean 'books'?" in run_room(capsys, "boks", code=2)
+    assert "No such command 'nothing'" in run_command(capsys, "nothing", code=2)
 
 
 def test_a_system_that_cannot_be_loaded_says_why(capsys: pytest.CaptureFixture[str]) -> None:
@@ -287,8 +373,8 @@ def test_a_system_that_cannot_be_loaded_says_why(capsys: pytest.CaptureFixture[s
 def test_system_named_like_a_command_does_not_replace_it_and_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    point = EntryPoint("check", "tests.unit.cli.reading_room:SYSTEM", systems.ENTRY_POINT_GROUP)
-    monkeypatch.setattr(systems, "_entry_points", lambda: {"check": point})
+    point = EntryPoint("check", "tests.unit.cli.reading_room:SYSTEM", installed_systems.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {"check": point})
 
     assert run_command(capsys, "--help").count("Check the design of a system") == 1
     assert "The commands of the system check cannot be called" in run_command(capsys, "systems")

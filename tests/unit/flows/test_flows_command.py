@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ import pytest
 
 from holdfast import open_stores
 from holdfast.cli.app import main
+from holdfast.core import installed_systems
 from holdfast.core.clock import SYSTEM_CLOCK
 from holdfast.flows import Next
-from holdfast.model import system as systems
 from tests.unit.flows.errands import ERRANDS, SYSTEM, Bench, HandClock, create_stores
 
 
@@ -30,7 +31,7 @@ class FakeEntryPoint:
 def waiting_and_parked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the errand system in an empty folder, with `e-1` waiting and `e-2` parked."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(systems, "_entry_points", lambda: {SYSTEM.name: FakeEntryPoint()})
+    monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {SYSTEM.name: FakeEntryPoint()})
 
     async def fill() -> None:
         async with open_stores(SYSTEM) as stores:
@@ -91,3 +92,32 @@ def test_rejects_an_unknown_flow_and_key(capsys: pytest.CaptureFixture[str]) -> 
     assert "it has errand" in capsys.readouterr().err
     assert run_flows_command("resume", "errands", "--key", "o-1#e-9") == 1
     assert "Errand 'o-1#e-9' not found" in capsys.readouterr().err
+
+
+def test_without_arguments_lists_the_executions_of_every_system(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The second system has flows too, but nothing of it was created here.
+    absent = replace(SYSTEM, name="absent", needs_environment=True)
+    monkeypatch.setattr("holdfast.cli.system_rows.select_systems", lambda _: [SYSTEM, absent])
+
+    assert run_flows_command("--json") == 0
+
+    output = capsys.readouterr()
+    assert [(each["system"], each["key"]) for each in json.loads(output.out)] == [
+        ("errands", "o-1#e-1"),
+        ("errands", "o-1#e-2"),
+    ]
+    assert output.err.startswith("absent is skipped: Missing environment")
+    assert run_flows_command() == 0
+    table = capsys.readouterr().out.splitlines()
+    assert table[0].split()[:3] == ["system", "flow", "key"]
+    assert table[1].split()[:3] == ["errands", "errand", "o-1#e-1"]
+
+
+@pytest.mark.parametrize("words", [("resume",), ("diagram",), ("asl",), ("list", "--flow", "errand")])
+def test_all_but_a_whole_list_need_the_system(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_flows_command(*words) == 2
+    assert "needs SYSTEM" in capsys.readouterr().err

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import WorkerGroup, open_stores, provision
 from holdfast.cli.app import main
-from holdfast.model import system as systems
+from holdfast.core import installed_systems
 from holdfast.reports.design.design_check import check_design
 from tests.docs import pages
 
@@ -37,7 +37,7 @@ def trips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, "trips", module)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_SECRET_TRIP_TOKEN", "long, and known to nobody")
-    monkeypatch.setattr(systems, "_entry_points", lambda: {"trips": Point()})
+    monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {"trips": Point()})
     exec(compile(MODULE, "trips.py", "exec"), module.__dict__)
     return module
 

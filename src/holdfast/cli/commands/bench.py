@@ -30,7 +30,10 @@ def bench(
         bool, typer.Option("--scale", help="Also measure at a hundred times the data (many minutes).")
     ] = False,
 ) -> None:
-    """Compare the stores with raw drivers and the servers with bare apps; exit 1 if a target is missed."""
+    """Compare the stores with raw drivers and the servers with bare apps.
+
+    Exit 1 if a target is missed.
+    """
     root = Path(holdfast.__file__).parents[2]
     if not (root / "benchmarks" / "report.py").is_file():
         raise SettingsError(

@@ -18,10 +18,10 @@ from holdfast.cli.output.stated_costs import to_json as stated_to_json
 from holdfast.config.settings import Settings
 
 if TYPE_CHECKING:
+    from holdfast.core.progress import Progress
     from holdfast.model.system import System
     from holdfast.reports.cost.price_lists import PriceList
     from holdfast.reports.cost.system_cost import PatternCost, SystemCost
-    from holdfast.reports.measurement.data_sources import Progress
 
 
 def cost(
@@ -34,7 +34,10 @@ def cost(
         ),
     ] = None,
 ) -> None:
-    """Estimate a system's monthly cost on DynamoDB, SQS and S3 from measured units and declared rates."""
+    """Estimate a system's monthly cost on DynamoDB, SQS and S3.
+
+    The estimate follows from measured units and declared rates.
+    """
     from holdfast.cli.output.console import print_json, progress_bar
     from holdfast.reports.cost.price_lists import load_price_list, read_price_list
 

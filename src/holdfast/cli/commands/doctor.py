@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
 
 import typer
 
 from holdfast.cli.arguments.system_names import try_load_system
 from holdfast.cli.extras import require_extras
+from holdfast.cli.health.environments import (
+    EnvironmentsBySystem,
+    find_environments,
+    format_environments,
+    list_table_names,
+    select_environments,
+)
 from holdfast.cli.health.sql import check_sql
 from holdfast.cli.health.stores import StoreHealth, check_cache, check_objects, check_queues
 from holdfast.config.settings import (
@@ -38,6 +45,13 @@ HEALTHY_STATUSES: Final = frozenset({"ACTIVE", "CREATING", "UPDATING"})
 IndexesByTable: TypeAlias = Mapping[str, frozenset[str]]
 
 
+class InstalledSystems(NamedTuple):
+    """The systems that load, and for each of the others the reason why it does not."""
+
+    systems: list[System]
+    problems: list[str]
+
+
 def doctor(
     data: Annotated[
         Path | None, typer.Option("--data", metavar="DIR", help="Check the embedded stores in DIR instead.")
@@ -45,8 +59,8 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check every configured store; exit 1 if one is unhealthy."""
-    settings = Settings.load()
-    healths = [_check_tables(settings, data), *_check_other_stores(settings, data)]
+    settings, installed = Settings.load(), _load_systems()
+    healths = [_check_tables(settings, data, installed), *_check_other_stores(settings, data, installed)]
     if as_json:
         _print_json(healths)
     else:
@@ -55,32 +69,32 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _check_tables(settings: Settings, data: Path | None) -> StoreHealth:
+def _check_tables(settings: Settings, data: Path | None, installed: InstalledSystems) -> StoreHealth:
     """Check the tables store: DynamoDB, memory, or the SQLite file of the settings or of the folder
     `data`.
     """
     if data is None and not settings.has_embedded_tables:
-        return _check_dynamodb(settings)
+        return _check_dynamodb(settings, installed)
     if data is None and settings.has_memory_tables:
         return StoreHealth("tables", "memory", True, "in memory: each process has its own data")
     file = settings.tables_file if data is None else _require_folder(data) / TABLES_FILE_NAME
     try:
-        return _check_tables_file(file, settings.environment)
+        return _check_tables_file(file, settings.environment, installed)
     except HoldfastError as error:
         return StoreHealth("tables", "sqlite", False, error.message)
 
 
-def _check_other_stores(settings: Settings, data: Path | None) -> list[StoreHealth]:
+def _check_other_stores(
+    settings: Settings, data: Path | None, installed: InstalledSystems
+) -> list[StoreHealth]:
     """Check the queues, objects, SQL and cache, each only if an installed system uses it."""
-    systems = _load_systems()[0]
+    systems = installed.systems
     if data is not None:
         settings = replace(settings, queues=f"{SQLITE_SCHEME}{data / QUEUES_FILE_NAME}", base=Path())
         settings = replace(settings, objects=f"{FILE_SCHEME}{data / OBJECTS_FOLDER_NAME}")
         settings = replace(settings, sql=f"{EMBEDDED_SQL_SCHEME}{data / SQL_FOLDER_NAME}", sql_reader="")
-    queues = [queue for system in systems for queue in system.queues]
-    buckets = [bucket for system in systems for bucket in system.buckets]
-    healths = [check_queues(settings, queues)] if queues else []
-    healths += [check_objects(settings, buckets)] if buckets else []
+    healths = [check_queues(settings, systems)] if any(system.queues for system in systems) else []
+    healths += [check_objects(settings, systems)] if any(system.buckets for system in systems) else []
     healths += [check_sql(settings, systems)] if any(system.schemas for system in systems) else []
     healths += [check_cache(settings)] if any(_has_pattern_on(system, "cache") for system in systems) else []
     return healths
@@ -108,7 +122,7 @@ def _require_folder(data: Path) -> Path:
 # --- the embedded engine ------------------------------------------------------------------------------------
 
 
-def _check_tables_file(file: Path, environment: str) -> StoreHealth:
+def _check_tables_file(file: Path, environment: str, installed: InstalledSystems) -> StoreHealth:
     """Check a SQLite tables file; a missing or empty file is healthy. Raise `HoldfastError` if it is
     damaged.
     """
@@ -122,8 +136,10 @@ def _check_tables_file(file: Path, environment: str) -> StoreHealth:
     if file.stat().st_size == 0:
         return StoreHealth("tables", "sqlite", True, f"{file} is empty: it has no tables yet")
     existing = _read_tables_file(file)
+    found = find_environments(existing, installed.systems, list_table_names)
     content = f"{_format_table_count(len(existing))}, {file.stat().st_size:,} bytes"
-    return StoreHealth("tables", "sqlite", True, f"{file}, {content}{_format_missing(existing, environment)}")
+    missing = _format_missing(existing, found, environment, installed)
+    return StoreHealth("tables", "sqlite", True, f"{file}, {content}{format_environments(found)}{missing}")
 
 
 def _read_tables_file(file: Path) -> IndexesByTable:
@@ -159,23 +175,25 @@ def _read_tables_file(file: Path) -> IndexesByTable:
 # --- DynamoDB -----------------------------------------------------------------------------------------------
 
 
-def _check_dynamodb(settings: Settings) -> StoreHealth:
+def _check_dynamodb(settings: Settings, installed: InstalledSystems) -> StoreHealth:
     """Check that DynamoDB answers and that no declared table is in a failed status. Few retries are made."""
     where = settings.tables_endpoint or settings.tables_region or "the region of the AWS settings"
     try:
         require_extras("doctor", "aws")
-        count, described = asyncio.run(_describe_tables(settings))
+        count, described = asyncio.run(_describe_tables(settings, installed.systems))
     except HoldfastError as error:
         return StoreHealth("tables", "dynamodb", False, f"{where}: {error.message}")
     existing = {name: frozenset(table.global_indexes) for name, table in described.items()}
     statuses = {name: table.status for name, table in described.items() if table.status != "ACTIVE"}
     inactive = "".join(f"; {name} is {status}" for name, status in statuses.items())
-    missing = _format_missing(existing, settings.environment)
+    missing = _format_missing(existing, {}, settings.environment, installed)
     detail = f"{where}, reachable, {_format_table_count(count)}{inactive}{missing}"
     return StoreHealth("tables", "dynamodb", HEALTHY_STATUSES.issuperset(statuses.values()), detail)
 
 
-async def _describe_tables(settings: Settings) -> tuple[int, dict[str, TableDescription]]:
+async def _describe_tables(
+    settings: Settings, systems: Sequence[System]
+) -> tuple[int, dict[str, TableDescription]]:
     """Return the number of tables, and the descriptions of those that installed systems declare."""
     from holdfast.operations.tables import DescribeTable, ListTables
     from holdfast.stores.tables.dynamodb import Backoff, open_dynamodb
@@ -192,7 +210,8 @@ async def _describe_tables(settings: Settings) -> tuple[int, dict[str, TableDesc
             if after is None:
                 break
         described: dict[str, TableDescription] = {}
-        for name in _list_declared_tables(settings.environment):
+        declared = [table for system in systems for table in system.tables]
+        for name in [table.physical_name(settings.environment) for table in declared]:
             try:
                 described[name] = await tables.run(DescribeTable(name))
             except NotFound:
@@ -203,12 +222,12 @@ async def _describe_tables(settings: Settings) -> tuple[int, dict[str, TableDesc
 # --- declarations -------------------------------------------------------------------------------------------
 
 
-def _load_systems() -> tuple[list[System], list[str]]:
+def _load_systems() -> InstalledSystems:
     """Return the systems that load, and a reason for each of the others, whose stores are not checked."""
     from holdfast.model.system import list_system_names, load_systems
 
     with suppress(DeclarationError):
-        return list(load_systems().values()), []
+        return InstalledSystems(list(load_systems().values()), [])
     systems: list[System] = []
     problems: list[str] = []
     for name in list_system_names():
@@ -221,27 +240,28 @@ def _load_systems() -> tuple[list[System], list[str]]:
             problems.append(f"{name} is skipped: it {missing}")
         else:
             systems.append(system)
-    return systems, problems
+    return InstalledSystems(systems, problems)
 
 
-def _list_declared_tables(environment: str) -> list[str]:
-    """Return the physical names of the tables that the installed systems declare."""
-    return [table.physical_name(environment) for system in _load_systems()[0] for table in system.tables]
-
-
-def _format_missing(existing: IndexesByTable, environment: str) -> str:
+def _format_missing(
+    existing: IndexesByTable, found: EnvironmentsBySystem, configured: str, installed: InstalledSystems
+) -> str:
     """Describe the declared tables and indexes that do not exist, and the systems that do not load.
 
-    Missing ones are healthy: systems create them when they run.
+    They are looked for in each environment with data, and in the configured one. Missing ones are healthy:
+    systems create them when they run.
     """
-    systems, problems = _load_systems()
-    missing = "".join(_format_missing_in(system, existing, environment) for system in systems)
-    return missing + "".join(f"; {each}" for each in problems)
+    missing = "".join(
+        _format_missing_in(system, existing, environment, has_run=bool(found.get(system.name)))
+        for system in installed.systems
+        for environment in select_environments(found, system, configured)
+    )
+    return missing + "".join(f"; {each}" for each in installed.problems)
 
 
-def _format_missing_in(system: System, existing: IndexesByTable, environment: str) -> str:
-    """Describe the tables and default indexes that one system has not created; empty if it has created
-    all.
+def _format_missing_in(system: System, existing: IndexesByTable, environment: str, *, has_run: bool) -> str:
+    """Describe the tables and default indexes that one system has not created in an environment; empty if it
+    has created all. `has_run` says that it has data, there or in another environment.
     """
     tables, indexes = [], []
     for table in system.tables:
@@ -255,7 +275,8 @@ def _format_missing_in(system: System, existing: IndexesByTable, environment: st
             indexes += [f"{table.physical_name(environment)}.{name}" for name in missing]
     text = ""
     if len(tables) > 1 and len(tables) == len(system.tables):
-        text += f"; {system.name}: {len(tables)} tables not created yet (it has not run here)"
+        where = f"in {environment}" if has_run else "here"
+        text += f"; {system.name}: {len(tables)} tables not created yet (it has not run {where})"
     elif tables:
         text += f"; {system.name} has not created {_join_names('table', tables)} yet"
     if indexes:

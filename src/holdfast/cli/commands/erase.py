@@ -41,7 +41,10 @@ def erase(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the proof as JSON.")] = False,
 ) -> None:
-    """Erase the items of a person or case, also from logs and backups; print a proof of what remains."""
+    """Erase the items of a person or case, also from logs and backups.
+
+    Print a proof of what was deleted and what remains.
+    """
     from holdfast.cli.output.console import print_json
     from holdfast.model.system import load_system
 

@@ -22,7 +22,10 @@ def export_table(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The CSV file to write.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Export a whole table to a CSV file. The export reads, and on DynamoDB pays for, every item."""
+    """Export a whole table to a CSV file.
+
+    The export reads, and on DynamoDB pays for, every item.
+    """
     from holdfast.cli.output.console import get_console, print_json
     from holdfast.model.system import load_system
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.cli.system_rows import read_rows
+from holdfast.cli.usage_error import UsageError
 from holdfast.config.settings import Settings
 from holdfast.core.errors import InvalidRequest, NotFound
 
@@ -24,26 +27,46 @@ class Subcommand(StrEnum):
     RESUME = "resume"
 
 
+@dataclass(frozen=True)
+class ListedExecution:
+    """An execution of a system, and the seconds that it has been in its state."""
+
+    system: str
+    execution: Execution
+    age_s: float
+
+
 def flows(
     action: Annotated[
         Subcommand,
-        typer.Argument(metavar="ACTION", help="list, diagram, asl (Amazon States Language) or resume."),
-    ],
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system that declares the flows.")],
+        typer.Argument(metavar="ACTION", help="What to do; asl is Amazon States Language."),
+    ] = Subcommand.LIST,
+    system: Annotated[
+        str | None,
+        typer.Argument(metavar="SYSTEM", help="The system. Default for list: every installed system."),
+    ] = None,
     name: Annotated[str | None, typer.Option("--flow", metavar="NAME", help="Only this flow.")] = None,
     key: Annotated[
         str | None, typer.Option("--key", metavar="KEY", help="Only the item with this key, as in list.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List executions, running and parked (given up); draw flows; resume parked executions."""
+    """List executions, draw flows, or resume parked executions.
+
+    An execution is parked when its workers have given it up.
+    """
     from holdfast.model.system import load_system
 
+    if system is None and (action is not Subcommand.LIST or name is not None):
+        option = " --flow" if action is Subcommand.LIST else ""
+        raise UsageError(f"`holdfast flows {action.value}{option}` needs SYSTEM.")
+    if action is Subcommand.LIST:
+        _print_executions(read_rows(system, lambda each: _list_executions(each, name, key)), as_json)
+        return
+    assert system is not None
     found = load_system(system)
     selected = _select_flows(found, name)
-    if action is Subcommand.LIST:
-        _print_executions(found, asyncio.run(_list_executions(found, selected, key)), as_json)
-    elif action is Subcommand.RESUME:
+    if action is Subcommand.RESUME:
         _print_resumed(found, asyncio.run(_resume(found, selected, key)), as_json)
     else:
         _print_drawings(found, selected, action, as_json)
@@ -60,16 +83,24 @@ def _select_flows(system: System, name: str | None) -> list[Flow[Any]]:
     raise NotFound(f"{system.name} has no flow {name!r}: it has {known or 'none'}.")
 
 
-async def _list_executions(
-    system: System, selected: Sequence[Flow[Any]], key: str | None
-) -> list[tuple[Execution, float]]:
-    """Return each execution, or only the one with this key, with the seconds it has been in its state."""
+async def _list_executions(system: System, name: str | None, key: str | None) -> list[ListedExecution]:
+    """Return the system's executions, or only those of this flow and with this key.
+
+    The stores of a system without flows are not opened.
+    """
     from holdfast.runtime import open_stores
 
+    selected = _select_flows(system, name)
+    if not selected:
+        return []
     async with open_stores(system, Settings.load()) as stores:
         now = stores.clock.now()
         every = [each for flow in selected for each in await flow.list_executions(stores)]
-        return [(each, max(0.0, now - each.since.timestamp())) for each in every if key in (None, each.key)]
+        return [
+            ListedExecution(system.name, each, max(0.0, now - each.since.timestamp()))
+            for each in every
+            if key in (None, each.key)
+        ]
 
 
 async def _resume(system: System, selected: Sequence[Flow[Any]], key: str | None) -> list[tuple[str, int]]:
@@ -82,25 +113,34 @@ async def _resume(system: System, selected: Sequence[Flow[Any]], key: str | None
         return [(each.name, await each.resume(stores, key)) for each in selected]
 
 
-def _print_executions(system: System, executions: Sequence[tuple[Execution, float]], as_json: bool) -> None:
+def _print_executions(listed: Sequence[ListedExecution], as_json: bool) -> None:
     """Print the executions with their ages, as a table or JSON, and how many run and are parked."""
     from rich.markup import escape
 
     from holdfast.cli.output.console import build_table, get_console, number_column, print_json
 
     if as_json:
-        print_json([_to_json(system, each, age_s) for each, age_s in executions])
+        print_json([_to_json(each) for each in listed])
         return
     table = build_table(
-        "flow", "key", "state", "step", number_column("for"), "due", number_column("attempts"), "parked"
+        "system", "flow", "key", "state", "step", number_column("for"), "due", number_column("attempts"),
+        "parked",
+    )  # fmt: skip
+    for row in listed:
+        table.add_row(*map(escape, _format_row(row)))
+    if listed:
+        get_console().print(table)
+    parked = sum(row.execution.is_parked for row in listed)
+    get_console().print(f"{len(listed) - parked} running, {parked} parked.")
+
+
+def _format_row(row: ListedExecution) -> tuple[str, ...]:
+    each = row.execution
+    due = "" if each.due is None or each.is_parked else each.due.isoformat(timespec="seconds")
+    return (
+        *(row.system, each.flow, each.key, each.state, each.step or "", f"{row.age_s:,.0f} s", due),
+        *(str(each.attempts), _format_parked(each)),
     )
-    for each, age_s in executions:
-        due = "" if each.due is None or each.is_parked else each.due.isoformat(timespec="seconds")
-        row = (each.flow, each.key, each.state, each.step or "", f"{age_s:,.0f} s", due, str(each.attempts))
-        table.add_row(*map(escape, (*row, _format_parked(each))))
-    get_console().print(table)
-    parked = sum(each.is_parked for each, _ in executions)
-    get_console().print(f"{len(executions) - parked} running, {parked} parked.")
 
 
 def _format_parked(execution: Execution) -> str:
@@ -108,15 +148,16 @@ def _format_parked(execution: Execution) -> str:
     return f"{execution.parked_for}: {execution.parked}" if execution.is_parked else ""
 
 
-def _to_json(system: System, execution: Execution, age_s: float) -> dict[str, Any]:
+def _to_json(row: ListedExecution) -> dict[str, Any]:
+    execution = row.execution
     return {
-        "system": system.name,
+        "system": row.system,
         "flow": execution.flow,
         "key": execution.key,
         "state": execution.state,
         "does": execution.step,
         "since": execution.since.isoformat(),
-        "age_s": round(age_s, 3),
+        "age_s": round(row.age_s, 3),
         "due": None if execution.due is None or execution.is_parked else execution.due.isoformat(),
         "attempts": execution.attempts,
         "error": execution.error,

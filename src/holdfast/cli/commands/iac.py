@@ -17,7 +17,7 @@ class Tool(StrEnum):
 
 
 def iac(
-    tool: Annotated[Tool, typer.Argument(metavar="TOOL", help="cloudformation or terraform.")],
+    tool: Annotated[Tool, typer.Argument(metavar="TOOL", help="The tool to write for.")],
     system: SystemName,
     out: Out,
     environment: Environment = None,

@@ -29,7 +29,10 @@ def iam(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the IAM policies and database roles that each component of a system needs, and no more."""
+    """Write the IAM policies and database roles of a system's components.
+
+    Each component gets what its access patterns need, and no more.
+    """
     _check_format("--region", region, REGION_FORMAT, "eu-central-1")
     _check_format("--account", account, ACCOUNT_FORMAT, "123456789012")
     from holdfast.model.system import load_system

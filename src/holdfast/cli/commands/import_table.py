@@ -37,7 +37,10 @@ def import_table(
     ] = "utf-8",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Import a CSV file. Repeating is safe: rows are put by key. An interrupted import resumes."""
+    """Import a CSV file into a table.
+
+    Repeating is safe: rows are put by key. An interrupted import resumes.
+    """
     from holdfast.cli.output.console import print_json
     from holdfast.model.system import load_system
 

@@ -28,7 +28,7 @@ class Subcommand(StrEnum):
 
 
 def indexes(
-    action: Annotated[Subcommand, typer.Argument(metavar="ACTION", help="add or status.")],
+    action: Annotated[Subcommand, typer.Argument(metavar="ACTION", help="What to do.")],
     system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system that declares the indexes.")],
     table: Annotated[
         str | None, typer.Option("--table", metavar="NAME", help="Only the indexes of this table.")
@@ -40,7 +40,10 @@ def indexes(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Add missing indexes online, one at a time per table; or report the status of each."""
+    """Add missing indexes online, or report the status of each.
+
+    A table gets one index at a time.
+    """
     from holdfast.model.system import load_system
 
     found = load_system(system)

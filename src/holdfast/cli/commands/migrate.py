@@ -63,9 +63,9 @@ def migrate(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Migrate the SQL schemas and list the live migrations; with NAME, run that live migration.
+    """Migrate the SQL schemas, or run the live migration NAME.
 
-    Run it again to resume after an interruption.
+    Without NAME, the live migrations are listed too. Run it again to resume after an interruption.
     """
     _check_options(name, until, force, plan=plan, remove=remove, status=status, check=check)
     from holdfast.model.system import load_system

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.cli.system_rows import read_rows
+from holdfast.cli.usage_error import UsageError
 from holdfast.config.settings import Settings
 from holdfast.core.errors import InvalidRequest, NotFound
 
@@ -45,9 +47,21 @@ class MessageFilter:
         )
 
 
+@dataclass(frozen=True)
+class ListedMessage:
+    """An unsent message of a system, and its age in seconds."""
+
+    system: str
+    message: UnsentMessage
+    age_s: float
+
+
 def outbox(
-    action: Annotated[Subcommand, typer.Argument(metavar="ACTION", help="list, redrive or discard.")],
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system that declares the outboxes.")],
+    action: Annotated[Subcommand, typer.Argument(metavar="ACTION", help="What to do.")] = Subcommand.LIST,
+    system: Annotated[
+        str | None,
+        typer.Argument(metavar="SYSTEM", help="The system. Default for list: every installed system."),
+    ] = None,
     name: Annotated[str | None, typer.Option("--outbox", metavar="NAME", help="Only this outbox.")] = None,
     aggregate: Annotated[
         str | None, typer.Option("--aggregate", metavar="ID", help="Only messages of this aggregate.")
@@ -61,14 +75,22 @@ def outbox(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List messages that are pending or were given up (dead); send dead ones again, or discard them."""
+    """List unsent messages; send dead ones again, or discard them.
+
+    A message is dead when its publisher has given it up.
+    """
     from holdfast.model.system import load_system
 
-    found, message_filter = load_system(system), MessageFilter(aggregate, queue, frozenset(ids or ()))
-    selected = _select_outboxes(found, name)
+    message_filter = MessageFilter(aggregate, queue, frozenset(ids or ()))
+    if system is None and (action is not Subcommand.LIST or name is not None):
+        option = " --outbox" if action is Subcommand.LIST else ""
+        raise UsageError(f"`holdfast outbox {action.value}{option}` needs SYSTEM.")
     if action is Subcommand.LIST:
-        _print_waiting(found, asyncio.run(_list_waiting(found, selected, message_filter)), as_json)
+        _print_waiting(read_rows(system, lambda each: _list_waiting(each, name, message_filter)), as_json)
         return
+    assert system is not None
+    found = load_system(system)
+    selected = _select_outboxes(found, name)
     if action is Subcommand.DISCARD and not message_filter.ids:
         raise InvalidRequest(
             "A discarded message is never sent: give each one with --id, as printed by `list --json`."
@@ -90,19 +112,38 @@ def _select_outboxes(system: System, name: str | None) -> list[AnyOutbox]:
 
 
 async def _list_waiting(
-    system: System, selected: Sequence[AnyOutbox], message_filter: MessageFilter
-) -> list[tuple[UnsentMessage, float]]:
-    """Return the matching unsent messages, pending and dead, each with its age in seconds."""
+    system: System, name: str | None, message_filter: MessageFilter
+) -> list[ListedMessage]:
+    """Return the matching unsent messages, pending and dead, of all outboxes or of the one of this name.
+
+    The stores are opened only if an outbox may have messages.
+    """
     from holdfast.runtime import open_stores
 
-    async with open_stores(system, Settings.load()) as stores:
+    settings = Settings.load()
+    selected = [each for each in _select_outboxes(system, name) if _may_have_messages(each, settings)]
+    if not selected:
+        return []
+    async with open_stores(system, settings) as stores:
         now = stores.clock.now()
         waiting = [each for outbox in selected for each in await outbox.list_unsent(stores)]
         return [
-            (each, max(0.0, now - each.created_at.timestamp()))
+            ListedMessage(system.name, each, max(0.0, now - each.created_at.timestamp()))
             for each in waiting
             if message_filter.matches(each)
         ]
+
+
+def _may_have_messages(outbox: AnyOutbox, settings: Settings) -> bool:
+    """Return False for an outbox in an embedded PostgreSQL that was never started here.
+
+    A list does not create its files.
+    """
+    from holdfast.guarantees.messaging.sql_outbox import SqlOutbox
+
+    if not isinstance(outbox, SqlOutbox) or not settings.has_embedded_sql:
+        return True
+    return settings.sql_directory is not None and settings.sql_directory.exists()
 
 
 async def _apply_action(
@@ -156,15 +197,16 @@ def _parse_row_ids(ids: Iterable[str]) -> list[int]:
     return [int(each) for each in ids if each.isascii() and each.isdigit()]
 
 
-def _print_waiting(system: System, waiting: Sequence[tuple[UnsentMessage, float]], as_json: bool) -> None:
+def _print_waiting(listed: Sequence[ListedMessage], as_json: bool) -> None:
     from rich.markup import escape
 
     from holdfast.cli.output.console import build_table, get_console, number_column, print_json
 
     if as_json:
-        print_json([_to_json(system, each, age_s) for each, age_s in waiting])
+        print_json([_to_json(each) for each in listed])
         return
     table = build_table(
+        "system",
         "outbox",
         "queue",
         "aggregate",
@@ -174,26 +216,27 @@ def _print_waiting(system: System, waiting: Sequence[tuple[UnsentMessage, float]
         number_column("attempts"),
         "reason",
     )
-    for each, age_s in waiting:
-        sequence = f"{each.sequence}.{each.part}" if each.part else str(each.sequence)
-        row = (
-            each.outbox,
-            each.queue,
-            each.aggregate,
-            sequence,
-            each.status,
-            f"{age_s:,.0f} s",
-            str(each.attempts),
-        )
-        table.add_row(*map(escape, (*row, each.reason or "")))
-    dead = sum(each.status == "dead" for each, _ in waiting)
-    get_console().print(table)
-    get_console().print(f"{len(waiting) - dead} pending, {dead} dead.")
+    for row in listed:
+        table.add_row(*map(escape, _format_row(row)))
+    if listed:
+        get_console().print(table)
+    dead = sum(row.message.status == "dead" for row in listed)
+    get_console().print(f"{len(listed) - dead} pending, {dead} dead.")
 
 
-def _to_json(system: System, message: UnsentMessage, age_s: float) -> dict[str, Any]:
+def _format_row(row: ListedMessage) -> tuple[str, ...]:
+    each = row.message
+    sequence = f"{each.sequence}.{each.part}" if each.part else str(each.sequence)
+    return (
+        *(row.system, each.outbox, each.queue, each.aggregate, sequence, each.status),
+        *(f"{row.age_s:,.0f} s", str(each.attempts), each.reason or ""),
+    )
+
+
+def _to_json(row: ListedMessage) -> dict[str, Any]:
+    message = row.message
     return {
-        "system": system.name,
+        "system": row.system,
         "outbox": message.outbox,
         "queue": message.queue,
         "aggregate": message.aggregate,
@@ -202,7 +245,7 @@ def _to_json(system: System, message: UnsentMessage, age_s: float) -> dict[str, 
         "id": message.id,
         "status": message.status,
         "created_at": message.created_at.isoformat(),
-        "age_s": round(age_s, 3),
+        "age_s": round(row.age_s, 3),
         "attempts": message.attempts,
         "reason": message.reason,
     }

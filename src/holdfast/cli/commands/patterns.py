@@ -14,8 +14,8 @@ from holdfast.cli.usage_error import UsageError
 from holdfast.config.settings import Settings
 
 if TYPE_CHECKING:
+    from holdfast.core.progress import Progress
     from holdfast.model.system import System
-    from holdfast.reports.measurement.data_sources import Progress
     from holdfast.reports.measurement.pattern_measures import Measure
     from holdfast.reports.pattern_list import PatternRow
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from holdfast.cli.system_rows import read_rows
 from holdfast.cli.usage_error import UsageError
 from holdfast.config.settings import Settings
-from holdfast.core.errors import DeclarationError, NotFound
-from holdfast.operations.queues import Browse, DescribeQueue, IncomingMessage, Redrive
+from holdfast.core.errors import NotFound
 
 if TYPE_CHECKING:
     from holdfast.model.queues import Queue
     from holdfast.model.system import System
+    from holdfast.operations.queues import IncomingMessage
     from holdfast.runtime import Stores
 
 MESSAGES_SHOWN: Final = 10
@@ -48,7 +48,7 @@ class QueueState:
 
 
 def queues(
-    action: Annotated[Subcommand, typer.Argument(metavar="ACTION", help="list, show or redrive.")],
+    action: Annotated[Subcommand, typer.Argument(metavar="ACTION", help="What to do.")] = Subcommand.LIST,
     system: Annotated[
         str | None,
         typer.Argument(metavar="SYSTEM", help="The system. Default for list: every installed system."),
@@ -63,11 +63,11 @@ def queues(
     dead: Annotated[bool, typer.Option("--dead", help="Show the queue's dead letters.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List queues with their backlog, show the messages of a queue, or move its dead letters back."""
+    """List queues, show messages, or move dead letters back."""
     from holdfast.cli.arguments.system_names import select_systems
 
     if action is Subcommand.LIST:
-        _print_states(_list_queues(select_systems(system), is_named=system is not None), as_json)
+        _print_states(read_rows(system, _read_states), as_json)
         return
     if system is None or queue is None:
         raise UsageError(f"`holdfast queues {action.value}` needs SYSTEM and QUEUE.")
@@ -81,22 +81,6 @@ def queues(
 
 
 # --- list ---------------------------------------------------------------------------------------------------
-
-
-def _list_queues(systems: Sequence[System], *, is_named: bool) -> list[QueueState]:
-    """Return the state of every queue. Unless `is_named`, skip a system whose stores cannot be opened.
-
-    The skipped system is reported on standard error.
-    """
-    states: list[QueueState] = []
-    for each in systems:
-        try:
-            states += asyncio.run(_read_states(each))
-        except DeclarationError as error:
-            if is_named:
-                raise
-            typer.echo(f"{each.name} is skipped: {error.message}", err=True)
-    return states
 
 
 async def _read_states(system: System) -> list[QueueState]:
@@ -119,6 +103,8 @@ async def _read_states(system: System) -> list[QueueState]:
 
 async def _read_state(system: System, queue: Queue[Any], stores: Stores, *, dead: bool) -> QueueState:
     """Describe the queue, or its dead-letter queue if `dead`; a queue that does not exist has no counts."""
+    from holdfast.operations.queues import DescribeQueue
+
     name = queue.physical_name(stores.environment, dead_letter=dead)
     try:
         described = await stores.engines.get("queues").run(DescribeQueue(name))
@@ -179,6 +165,7 @@ async def _browse(
     system: System, queue: Queue[Any], count: int, *, dead: bool
 ) -> tuple[str, tuple[IncomingMessage, ...]]:
     """Return the queue's physical name and its oldest messages, at most `count`, without receiving them."""
+    from holdfast.operations.queues import Browse
     from holdfast.runtime import open_stores
 
     async with open_stores(system, Settings.load()) as stores:
@@ -222,6 +209,7 @@ async def _redrive(system: System, queue: Queue[Any], count: int | None) -> tupl
 
     Raise `UsageError` if the queue has no dead-letter queue.
     """
+    from holdfast.operations.queues import Redrive
     from holdfast.runtime import open_stores
 
     if queue.max_receives is None:

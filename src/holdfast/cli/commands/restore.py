@@ -59,7 +59,10 @@ def restore(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a restore in place.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Restore a table to a point in time or from a backup, into a new table or in place."""
+    """Restore a table to a point in time or from a backup.
+
+    The items go into a new table, or with --in-place into the table itself.
+    """
     from holdfast.cli.arguments.table_names import resolve_table
 
     if (at is None) == (from_backup is None):

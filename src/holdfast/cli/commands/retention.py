@@ -22,7 +22,10 @@ def retention(
     system: OptionalSystemName = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List what is stored, where and for how long; exit 1 if something has no known end."""
+    """List what is stored, where, and for how long.
+
+    Exit 1 if something has no known end.
+    """
     from holdfast.cli.output.console import get_console, print_json
     from holdfast.guarantees import build_retention_report
 

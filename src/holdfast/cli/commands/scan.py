@@ -37,7 +37,10 @@ def scan(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Search files, free pages and logs for personal data and given texts; exit 1 if something is found."""
+    """Search files for personal data and given texts; exit 1 if one is found.
+
+    The free pages and logs of database files are searched too.
+    """
     from holdfast.cli.output.console import print_json, progress_bar
     from holdfast.guarantees import scan_files
 

@@ -24,7 +24,7 @@ def tables(
         bool, typer.Option("--create", help="Create the missing tables in the configured store.")
     ] = False,
 ) -> None:
-    """List the declared tables: keys, indexes, TTL, stream, and their names in the store."""
+    """List the declared tables: keys, indexes, TTL, stream and stored name."""
     from holdfast.cli.output.console import print_json
 
     settings, found = Settings.load(), select_systems(system)

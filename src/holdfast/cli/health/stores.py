@@ -6,9 +6,18 @@ import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.extras import require_extras
+from holdfast.cli.health.environments import (
+    EnvironmentsBySystem,
+    find_environments,
+    format_environments,
+    list_bucket_names,
+    list_queue_names,
+    select_environments,
+)
 from holdfast.config.settings import (
     FILE_SCHEME,
     IN_MEMORY,
@@ -20,7 +29,7 @@ from holdfast.config.settings import (
 from holdfast.core.errors import HoldfastError, NotFound, StoreFileError
 
 if TYPE_CHECKING:
-    from holdfast.model.queues import Queue
+    from holdfast.model.system import System
     from holdfast.runtime.system_provisioner import QueueReport
 
 
@@ -37,7 +46,7 @@ class StoreHealth:
 # --- queues -------------------------------------------------------------------------------------------------
 
 
-def check_queues(settings: Settings, queues: Sequence[Queue[Any]]) -> StoreHealth:
+def check_queues(settings: Settings, systems: Sequence[System]) -> StoreHealth:
     """Check the queues. Dead letters are reported but do not make the store unhealthy."""
     if settings.queues == IN_MEMORY:
         return StoreHealth("queues", "memory", True, "in memory: each process has its own data")
@@ -45,7 +54,9 @@ def check_queues(settings: Settings, queues: Sequence[Queue[Any]]) -> StoreHealt
     engine = "sqlite" if is_file else "sqs"
     try:
         detail = (
-            _inspect_queues_file(settings, queues) if is_file else asyncio.run(_inspect_sqs(settings, queues))
+            _inspect_queues_file(settings, systems)
+            if is_file
+            else asyncio.run(_inspect_sqs(settings, systems))
         )
     except HoldfastError as error:
         return StoreHealth(
@@ -54,7 +65,7 @@ def check_queues(settings: Settings, queues: Sequence[Queue[Any]]) -> StoreHealt
     return StoreHealth("queues", engine, True, detail)
 
 
-def _inspect_queues_file(settings: Settings, queues: Sequence[Queue[Any]]) -> str:
+def _inspect_queues_file(settings: Settings, systems: Sequence[System]) -> str:
     """Describe the queues file; a missing or empty file is healthy. Raise `HoldfastError` if it is
     damaged.
     """
@@ -68,21 +79,17 @@ def _inspect_queues_file(settings: Settings, queues: Sequence[Queue[Any]]) -> st
         raise StoreFileError(f"{file} is a folder, but must be a file: move it")
     if file.stat().st_size == 0:
         return f"{file} is empty: it has no queues yet"
-    reports = _read_queue_reports(str(file), settings, queues)
-    return (
-        f"{file}, {file.stat().st_size:,} bytes{_format_queue_reports(reports, queues, settings.environment)}"
-    )
+    return f"{file}, {file.stat().st_size:,} bytes{_read_queues_file(str(file), settings, systems)}"
 
 
-def _read_queue_reports(path: str, settings: Settings, queues: Sequence[Queue[Any]]) -> list[QueueReport]:
-    """Check a queues file and read its queues through a read-only connection.
+def _read_queues_file(path: str, settings: Settings, systems: Sequence[System]) -> str:
+    """Check a queues file and describe its queues, in every environment, through a read-only connection.
 
-    Raise `HoldfastError` if the file is damaged or not a queues file.
-
-    The file is not created, migrated or repaired.
+    Raise `HoldfastError` if the file is damaged or not a queues file. The file is not created, migrated or
+    repaired.
     """
-    from holdfast.runtime.system_provisioner import read_queue_reports
     from holdfast.stores.queues.embedded.handlers.queues import describe_queue
+    from holdfast.stores.queues.embedded.storage.catalog import inspect_queues
     from holdfast.stores.queues.embedded.storage.schema import SCHEMA
     from holdfast.stores.sqlite.connections import Tuning, open_reader
     from holdfast.stores.sqlite.errors import map_error
@@ -97,39 +104,61 @@ def _read_queue_reports(path: str, settings: Settings, queues: Sequence[Queue[An
             found = [str(line) for (line,) in connection.execute("PRAGMA quick_check")]
             if found != ["ok"]:
                 raise StoreFileError(f"{path} is damaged: {'; '.join(found)}")
-            if connection.execute("SELECT count(*) FROM sqlite_schema").get == 0:
-                return []
+            is_blank = connection.execute("SELECT count(*) FROM sqlite_schema").get == 0
+            names = () if is_blank else inspect_queues(connection, path)
 
             async def run(operation: Any) -> Any:
+                if is_blank:
+                    raise NotFound("The file has no queues.")
                 return describe_queue(operation, connection, settings.clock.now())
 
-            return asyncio.run(read_queue_reports(run, settings.environment, queues))
+            environments = find_environments(names, systems, list_queue_names)
+            reports = asyncio.run(_describe_queues(run, environments, settings.environment, systems))
+            return format_environments(environments) + reports
         finally:
             connection.close()
     except Exception as error:
         raise map_error(error, path) from error
 
 
-async def _inspect_sqs(settings: Settings, queues: Sequence[Queue[Any]]) -> str:
-    """Describe the queues in SQS. Raise `HoldfastError` if it does not answer."""
+async def _inspect_sqs(settings: Settings, systems: Sequence[System]) -> str:
+    """Describe the queues in SQS, in the configured environment. Raise `HoldfastError` if it does not
+    answer.
+    """
     require_extras("doctor", "aws")
     from holdfast.runtime.factory import open_queues_engine
-    from holdfast.runtime.system_provisioner import read_queue_reports
 
     engine = open_queues_engine(settings, settings.clock)
     try:
-        reports = await read_queue_reports(engine.run, settings.environment, queues)
+        reports = await _describe_queues(engine.run, {}, settings.environment, systems)
     finally:
         engine.close()
-    return f"{settings.queues}, reachable{_format_queue_reports(reports, queues, settings.environment)}"
+    return f"{settings.queues}, reachable{reports}"
 
 
-def _format_queue_reports(
-    reports: Sequence[QueueReport], queues: Sequence[Queue[Any]], environment: str
+async def _describe_queues(
+    run: Any, environments: EnvironmentsBySystem, configured: str, systems: Sequence[System]
 ) -> str:
+    """Describe the queues in each environment with data, and in the configured one.
+
+    `run` sends a request to the queue engine.
+    """
+    from holdfast.runtime.system_provisioner import read_queue_reports
+
+    reports: list[QueueReport] = []
+    missing: list[str] = []
+    for system in systems:
+        for environment in select_environments(environments, system, configured):
+            existing = await read_queue_reports(run, environment, system.queues)
+            names = {each.physical for each in existing}
+            expected = [queue.physical_name(environment) for queue in system.queues]
+            reports += existing
+            missing += [name for name in expected if name not in names]
+    return _format_queue_reports(reports, missing)
+
+
+def _format_queue_reports(reports: Sequence[QueueReport], missing: Sequence[str]) -> str:
     """Describe backlogs, dead letters and queues that are not created yet, each after a semicolon."""
-    existing = {each.physical for each in reports}
-    missing = [name for each in queues if (name := each.physical_name(environment)) not in existing]
     waiting = [each for each in reports if each.waiting.backlog]
     text = "".join(f"; {each.physical} has {each.waiting.backlog:,} waiting" for each in waiting)
     if empty := len(reports) - len(waiting):
@@ -146,20 +175,23 @@ def _format_queue_reports(
 # --- objects ------------------------------------------------------------------------------------------------
 
 
-def check_objects(settings: Settings, buckets: Sequence[Any]) -> StoreHealth:
+def check_objects(settings: Settings, systems: Sequence[System]) -> StoreHealth:
     """Check the objects store: memory, a local folder, or S3. Missing buckets are healthy."""
     if settings.objects == MEMORY_OBJECTS:
         return StoreHealth("objects", "memory", True, "in memory: each process has its own data")
     if settings.objects.startswith(FILE_SCHEME):
-        return _check_objects_folder(settings)
+        return _check_objects_folder(settings, systems)
+    buckets = [bucket for system in systems for bucket in system.buckets]
     try:
         return StoreHealth("objects", "s3", True, asyncio.run(_inspect_s3(settings, buckets)))
     except HoldfastError as error:
         return StoreHealth("objects", "s3", False, f"{settings.objects}: {error.message}")
 
 
-def _check_objects_folder(settings: Settings) -> StoreHealth:
-    """Check that the folder is readable and writable, and that the keys of its objects exist."""
+def _check_objects_folder(settings: Settings, systems: Sequence[System]) -> StoreHealth:
+    """Check that the folder is readable and writable, that the keys of its objects exist, and that each
+    bucket has a definition.
+    """
     folder = settings.objects_directory
     if not folder.exists():
         return StoreHealth(
@@ -179,7 +211,19 @@ def _check_objects_folder(settings: Settings) -> StoreHealth:
             False,
             f"{folder} has encrypted objects, but the key file {settings.keys_file} does not exist",
         )
-    return StoreHealth("objects", "local", True, f"{folder} is readable and writable")
+    try:
+        environments = _inspect_buckets(folder, systems)
+    except HoldfastError as error:
+        return StoreHealth("objects", "local", False, error.message)
+    return StoreHealth("objects", "local", True, f"{folder} is readable and writable{environments}")
+
+
+def _inspect_buckets(folder: Path, systems: Sequence[System]) -> str:
+    """Return the environments that have buckets in the folder. Raise `HoldfastError` if one is damaged."""
+    require_extras("doctor", "objects")
+    from holdfast.stores.objects.local.inspection import inspect_buckets
+
+    return format_environments(find_environments(inspect_buckets(folder), systems, list_bucket_names))
 
 
 async def _inspect_s3(settings: Settings, buckets: Sequence[Any]) -> str:

@@ -9,13 +9,11 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Column, Table
 from rich.text import Text
 
+from holdfast.core.progress import Progress, ignore_progress
 from holdfast.core.terminal import escape_control_chars
-from holdfast.reports.measurement.data_sources import Progress as ShowProgress
-from holdfast.reports.measurement.data_sources import ignore_progress
 
 NON_TERMINAL_WIDTH = 150
 # A narrower column folds names until they are unreadable.
@@ -68,7 +66,7 @@ def number_column(header: str) -> Column:
 
 
 @contextmanager
-def progress_bar(*, enabled: bool) -> Iterator[ShowProgress]:
+def progress_bar(*, enabled: bool) -> Iterator[Progress]:
     """Show a bar on standard error while the block runs, if `enabled` and standard error is a terminal.
 
     Yield the function to call with the task, the number of steps done, and the total.
@@ -77,8 +75,15 @@ def progress_bar(*, enabled: bool) -> Iterator[ShowProgress]:
     if not enabled or not terminal.is_terminal:
         yield ignore_progress
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=terminal, transient=True) as bars:
+    from rich import progress as bar
+
+    columns = (
+        bar.TextColumn("{task.description}"),
+        bar.BarColumn(),
+        bar.TaskProgressColumn(),
+        bar.MofNCompleteColumn(),
+    )
+    with bar.Progress(*columns, console=terminal, transient=True) as bars:
         task = bars.add_task("getting ready", total=None)
 
         def show(what: str, done: int, total: int) -> None:

@@ -20,8 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from holdfast.core.limits import SHUTDOWN_GRACE_S
-from holdfast.runtime.workers import RECEIVE_WAIT_S, WORKER_GRACE_S
+from holdfast.core.limits import RECEIVE_WAIT_S, SHUTDOWN_GRACE_S, WORKER_GRACE_S
 
 # Windows has no SIGHUP.
 SIGNALS: Final = tuple(each for each in signal.Signals if each.name in ("SIGINT", "SIGTERM", "SIGHUP"))

@@ -10,11 +10,12 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.errors import SettingsError
-from holdfast.model.demo import find_demo
-from holdfast.model.system import Component, System
+
+if TYPE_CHECKING:
+    from holdfast.model.system import Component, System
 
 # The system's own routes run as this component, if the system declares it.
 API_COMPONENT: Final = "api"
@@ -115,6 +116,8 @@ def get_address_variable(system: System, sandbox: str) -> str:
 
 def list_needed_sandboxes(system: System) -> list[str]:
     """Return the sandboxes to start: those of the external services whose address is not set."""
+    from holdfast.model.demo import find_demo
+
     return [
         name for name in find_demo(system).sandboxes if not os.environ.get(get_address_variable(system, name))
     ]

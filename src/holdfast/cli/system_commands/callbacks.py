@@ -23,8 +23,8 @@ from holdfast.model.entities.declaration import format_error
 from holdfast.model.system import Command
 
 if TYPE_CHECKING:
+    from holdfast.core.progress import Progress
     from holdfast.model.system import System
-    from holdfast.reports.measurement.data_sources import Progress
 
 Function = Callable[..., Awaitable[Any]]
 

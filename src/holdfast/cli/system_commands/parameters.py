@@ -1,9 +1,9 @@
 """Build the arguments and options of a system command from the function's signature.
 
 A parameter without a default becomes an argument. A parameter with a default, or a keyword-only one, becomes
-an option. `Annotated[str, "help text"]` provides the help. Typer parses strings, integers, floats, booleans,
-enums, literals, paths, UUIDs, dates, times and lists of these; any other type is parsed as JSON and
-validated.
+an option, and a boolean becomes a flag. `Annotated[str, "help text"]` provides the help. Typer parses
+strings, integers, floats, booleans, enums, literals, paths, UUIDs, dates, times and lists of these; any other
+type is parsed as JSON and validated.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ PROGRESS: Final = "progress"
 AS_JSON: Final = "as_json"
 # Typer parses these itself.
 NATIVE_TYPES: Final = (str, int, float, bool, Path, UUID)
+
+
+class JSON:
+    """The type that help shows for a value that is parsed as JSON."""
 
 
 def build_parameters(name: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -61,14 +65,14 @@ def has_progress_parameter(function: Callable[..., Any]) -> bool:
 
 
 def _build_parameter(declared: inspect.Parameter, hint: Any) -> inspect.Parameter:
-    """Return the parameter as Typer reads it: an option if it has a default or is keyword-only, else an
-    argument.
+    """Return the parameter as Typer reads it: an option if it is boolean, keyword-only or has a default, else
+    an argument.
     """
     kind, about = _split_annotated(hint)
     has_default = declared.default is not inspect.Parameter.empty
     parsed_type, parser = _choose_parser(kind)
     info: Any
-    if has_default or declared.kind is inspect.Parameter.KEYWORD_ONLY:
+    if has_default or declared.kind is inspect.Parameter.KEYWORD_ONLY or _unwrap_type(kind) is bool:
         info = typer.Option(_format_flag(declared, kind), help=about, parser=parser)
     else:
         info = typer.Argument(help=about, parser=parser, metavar=_format_metavar(declared.name, kind))
@@ -96,9 +100,12 @@ def _split_annotated(hint: Any) -> tuple[Any, str | None]:
 
 
 def _format_flag(declared: inspect.Parameter, kind: Any) -> str:
-    """Return the option's name: `--dry-run`, or `--wait/--no-wait` for a boolean that is True by default."""
+    """Return the option's name: `--dry-run`, or `--wait/--no-wait` for a boolean that is not False by
+    default.
+    """
     flag = f"--{declared.name.replace('_', '-')}"
-    return f"{flag}/--no-{flag[2:]}" if kind is bool and declared.default is True else flag
+    is_switch = _unwrap_type(kind) is bool and declared.default is not False
+    return f"{flag}/--no-{flag[2:]}" if is_switch else flag
 
 
 def _format_metavar(name: str, kind: Any) -> str:
@@ -108,7 +115,7 @@ def _format_metavar(name: str, kind: Any) -> str:
 
 
 def _choose_parser(kind: Any) -> tuple[Any, Callable[[str], Any] | None]:
-    """Return the type for Typer, and a parser if Typer has none for it."""
+    """Return the type for Typer, which its help shows, and a parser if Typer has none for it."""
     bare = _unwrap_type(kind)
     if get_origin(bare) is list:
         (element,) = get_args(bare)
@@ -117,8 +124,11 @@ def _choose_parser(kind: Any) -> tuple[Any, Callable[[str], Any] | None]:
     is_native = bare in NATIVE_TYPES or get_origin(bare) is Literal
     if is_native or (isinstance(bare, type) and issubclass(bare, Enum)):
         return (bare | None if bare is not kind and _is_optional(kind) else bare), None
-    parser = {date: _parse_date, datetime: _parse_datetime}.get(bare) or _build_json_parser(bare)
-    return Any, parser
+    if bare is date:
+        return date, _parse_date
+    if bare is datetime:
+        return datetime, _parse_datetime
+    return float if bare is Decimal else JSON, _build_json_parser(bare)
 
 
 def _unwrap_type(kind: Any) -> Any:

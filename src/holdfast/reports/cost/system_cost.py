@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.core.progress import Progress, ignore_progress
 from holdfast.model.operations import EngineOperation
 from holdfast.model.patterns import Pattern
 from holdfast.model.system import System
@@ -32,7 +33,7 @@ from holdfast.reports.cost.request_cost import (
 from holdfast.reports.cost.stated_costs import StatedCostComparison, compare_stated_costs
 from holdfast.reports.cost.transaction_weights import apply_transaction_weights
 from holdfast.reports.examples import build_example
-from holdfast.reports.measurement.data_sources import DataSource, Progress, ignore_progress, open_sample_data
+from holdfast.reports.measurement.data_sources import DataSource, open_sample_data
 from holdfast.reports.measurement.pattern_measures import Measure, Target, measure_patterns
 from holdfast.reports.pattern_list import compute_calls_per_month
 from holdfast.runtime import describe_table

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from holdfast.core.progress import Progress, ignore_progress
 from holdfast.model.system import System
 from holdfast.model.tables import Table
 from holdfast.operations import tables as requests
@@ -17,7 +18,7 @@ from holdfast.operations.values import Item
 from holdfast.reports.cost.transaction_weights import apply_transaction_weights
 from holdfast.reports.design.rules import indexes, items, partitions, patterns, queues, sql_and_cache, what_if
 from holdfast.reports.design.rules.base import Design, Finding, Rule
-from holdfast.reports.measurement.data_sources import Progress, ignore_progress, open_sample_data
+from holdfast.reports.measurement.data_sources import open_sample_data
 from holdfast.reports.measurement.pattern_measures import Target, measure_patterns
 from holdfast.runtime import Stores
 

@@ -10,12 +10,12 @@ a real queue. The objects of a configured folder are only counted.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from holdfast.config.settings import (
     FILE_SCHEME,
@@ -27,13 +27,13 @@ from holdfast.config.settings import (
     TEMPORARY_SQL,
     Settings,
 )
+from holdfast.core.progress import Progress, ignore_progress
 from holdfast.model.demo import find_demo
 from holdfast.model.system import System
 from holdfast.runtime import Stores, create_buckets, create_queues, create_tables, describe_table, open_stores
 from holdfast.runtime.engines import Engine
 from holdfast.runtime.factory import open_objects_engine
 from holdfast.runtime.system_provisioner import migrate_schemas
-from holdfast.stores.tables.embedded.storage.file_copy import copy_tables
 
 SCRATCH_ENVIRONMENT: Final = "scratch"
 SCRATCH_SETTINGS: Final[Mapping[str, Any]] = {
@@ -45,13 +45,6 @@ SCRATCH_SETTINGS: Final[Mapping[str, Any]] = {
     "cache": MEMORY_CACHE,
     "cache_secret": "",
 }
-
-# Called with the current task, the number of steps done, and the total.
-Progress: TypeAlias = Callable[[str, int, int], None]
-
-
-def ignore_progress(task: str, done: int, total: int) -> None:
-    """Ignore progress."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +76,8 @@ async def open_data_source(
             with _open_configured_objects(settings) as objects:
                 yield DataSource(stores, settings.tables, is_scratch=False, objects=objects)
         return
+    from holdfast.stores.tables.embedded.storage.file_copy import copy_tables
+
     with TemporaryDirectory(prefix="holdfast-") as folder:
         file = Path(folder) / TABLES_FILE_NAME
         is_copy = not settings.has_memory_tables and copy_tables(settings.tables_file, file)

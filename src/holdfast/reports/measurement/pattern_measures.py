@@ -22,6 +22,7 @@ from itertools import chain, permutations
 from typing import Any, Final, TypeAlias
 
 from holdfast.core.errors import ConditionFailed, HoldfastError, StoreUnreachable, TransactionCancelled
+from holdfast.core.progress import Progress, ignore_progress
 from holdfast.model.entities.reads import BaseQuery, PagedRead, Scan
 from holdfast.model.entities.writes import ConditionalWrite, ConditionCheck, Delete, Put, Update, transact
 from holdfast.model.operations import EngineOperation, Operation
@@ -33,7 +34,7 @@ from holdfast.operations.expressions import nodes
 from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.operations.tables import Units
 from holdfast.reports.examples import Example, build_example, format_error, iter_parts
-from holdfast.reports.measurement.data_sources import DataSource, Progress, ignore_progress
+from holdfast.reports.measurement.data_sources import DataSource
 from holdfast.reports.measurement.fixtures import prepare_operation
 from holdfast.reports.measurement.sql_rollback import Run, list_sql_tables, run_and_roll_back
 from holdfast.runtime import Stores, Usage, add_indexes, describe_table

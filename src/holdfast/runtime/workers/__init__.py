@@ -7,6 +7,6 @@ failure. `scheduler` runs recurring tasks.
 
 from __future__ import annotations
 
-from holdfast.runtime.workers.worker import RECEIVE_WAIT_S, WORKER_GRACE_S, WorkerGroup, run_worker
+from holdfast.runtime.workers.worker import WorkerGroup, run_worker
 
-__all__ = ["RECEIVE_WAIT_S", "WORKER_GRACE_S", "WorkerGroup", "run_worker"]
+__all__ = ["WorkerGroup", "run_worker"]

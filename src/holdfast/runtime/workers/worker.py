@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from holdfast.core.errors import InvalidRequest
+from holdfast.core.limits import RECEIVE_WAIT_S, WORKER_GRACE_S
 from holdfast.core.logs import bind_component
 from holdfast.model.system import Component
 from holdfast.runtime.stores import Stores
 from holdfast.runtime.workers.consumer import QueueConsumer
 from holdfast.runtime.workers.scheduler import run_schedule
-
-# Grace period of running handlers after a stop. Then they are cancelled and their messages released.
-WORKER_GRACE_S: Final = 20.0
-# A receive is never cancelled, because received messages would stay hidden: a stop may wait this long for it.
-RECEIVE_WAIT_S: Final = 2.0
 
 
 async def run_worker(

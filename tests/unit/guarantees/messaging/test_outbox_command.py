@@ -11,8 +11,8 @@ import pytest
 
 from holdfast import open_stores
 from holdfast.cli.app import main
+from holdfast.core import installed_systems
 from holdfast.core.errors import InvalidRequest
-from holdfast.model import system as systems
 from tests.unit.guarantees.messaging.order_outbox import (
     OUTBOX_OF_ORDERS,
     SYSTEM,
@@ -35,7 +35,7 @@ class FakeEntryPoint:
 def one_dead_and_one_pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the order system in an empty folder, with a dead item of `o-1` and a pending one of `o-2`."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(systems, "_entry_points", lambda: {SYSTEM.name: FakeEntryPoint()})
+    monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {SYSTEM.name: FakeEntryPoint()})
 
     async def fill() -> None:
         async with open_stores(SYSTEM) as stores:
@@ -86,3 +86,26 @@ def test_redrive_makes_dead_items_pending(capsys: pytest.CaptureFixture[str]) ->
 def test_rejects_an_unknown_outbox_and_lists_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_outbox("list", "orders", "--outbox", "nobody") == 1
     assert "it has order-changes" in capsys.readouterr().err
+
+
+def test_without_arguments_lists_the_messages_of_every_system(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_outbox("--json") == 0
+    assert [(each["system"], each["aggregate"]) for each in json.loads(capsys.readouterr().out)] == [
+        ("orders", "o-1"),
+        ("orders", "o-2"),
+    ]
+    assert run_outbox() == 0
+    table = capsys.readouterr().out.splitlines()
+    assert table[0].split()[:2] == ["system", "outbox"]
+    assert table[1].split()[:2] == ["orders", "order-changes"]
+    assert table[-1] == "1 pending, 1 dead."
+
+
+@pytest.mark.parametrize(
+    "words", [("redrive",), ("discard", "--id", "1"), ("list", "--outbox", "order-changes")]
+)
+def test_all_but_a_whole_list_need_the_system(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_outbox(*words) == 2
+    assert "needs SYSTEM" in capsys.readouterr().err

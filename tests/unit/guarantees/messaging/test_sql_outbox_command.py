@@ -11,8 +11,8 @@ import pytest
 
 from holdfast import open_stores
 from holdfast.cli.app import main
+from holdfast.core import installed_systems
 from holdfast.core.errors import InvalidRequest
-from holdfast.model import system as systems
 from holdfast.operations.queues import SendMessages
 from tests.postgres import create_database
 from tests.unit.guarantees.messaging.sql_shop import (
@@ -38,7 +38,7 @@ class FakeEntryPoint:
 def one_dead_and_one_pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the shop with a new database, a dead row of `o-1` and a pending one of `o-2`."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(systems, "_entry_points", lambda: {SYSTEM.name: FakeEntryPoint()})
+    monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {SYSTEM.name: FakeEntryPoint()})
     monkeypatch.setenv("HOLDFAST_SQL", create_database(SHOP))
 
     async def refuse(_: SendMessages) -> None:
@@ -98,3 +98,14 @@ def test_redrives_by_queue_or_id_and_discards_only_the_named_row(
     discarded = list_rows("discard", "shop", "--id", dead["id"], "--id", pending["id"])
     assert discarded == [{"system": "shop", "outbox": "shop.outbox", "discarded": 1}]
     assert [each["id"] for each in list_rows("list", "shop")] == [pending["id"]]
+
+
+def test_list_does_not_create_an_embedded_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOLDFAST_SQL", "postgres:never-started")
+
+    assert run_outbox() == 0
+
+    assert capsys.readouterr().out == "0 pending, 0 dead.\n"
+    assert not (tmp_path / "never-started").exists()

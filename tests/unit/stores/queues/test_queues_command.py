@@ -110,6 +110,15 @@ def test_a_system_that_is_not_set_up_does_not_hide_the_queues_of_the_others(
 
 
 @pytest.mark.usefixtures("dead_letter_queue")
+def test_without_arguments_lists_the_queues_of_every_system(capsys: pytest.CaptureFixture[str]) -> None:
+    bare, listed = _run_json(capsys), _run_json(capsys, "list")
+
+    names = [(each["system"], each["physical_name"]) for each in bare]
+    assert ("desk", "tickets-dead-test.fifo") in names
+    assert names == [(each["system"], each["physical_name"]) for each in listed]
+
+
+@pytest.mark.usefixtures("dead_letter_queue")
 def test_prints_a_table_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     output = _run(capsys, "list", "desk")
 

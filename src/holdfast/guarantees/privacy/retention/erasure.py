@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.errors import HoldfastError, InvalidRequest, NotFound, ObjectHeld, SettingsError
 from holdfast.core.limits import STREAM_RETENTION_S
@@ -35,9 +35,11 @@ from holdfast.model.system import System
 from holdfast.model.tables import Table
 from holdfast.operations.values import Item
 from holdfast.runtime import Stores
-from holdfast.stores.queues.embedded import EmbeddedQueues
-from holdfast.stores.sqlite.connections import MEMORY
-from holdfast.stores.tables.embedded import EmbeddedTables
+
+# The engines are imported when data is erased: every system imports this module.
+if TYPE_CHECKING:
+    from holdfast.stores.queues.embedded import EmbeddedQueues
+    from holdfast.stores.tables.embedded import EmbeddedTables
 
 # A worker may write during the erasure; one that still does after this many rounds must be stopped first.
 MAX_ROUNDS: Final = 5
@@ -183,11 +185,10 @@ class _ErasureRun:
         """On embedded engines, remove traces from change logs and backups, compact the files and scan
         them.
         """
-        engine = self.stores.tables
-        if isinstance(engine, EmbeddedTables):
+        if (tables := self._get_embedded_tables()) is not None:
             for table in self.system.tables:
-                await self._forget_in_table(table, engine)
-            await asyncio.to_thread(self._scan_file, engine, compact, "remaining items")
+                await self._forget_in_table(table, tables)
+            await asyncio.to_thread(self._scan_file, tables, compact, "remaining items")
         if (queues := self._get_embedded_queues()) is not None:
             await asyncio.to_thread(self._scan_file, queues, compact, "messages that are not processed yet")
 
@@ -225,8 +226,17 @@ class _ErasureRun:
                 )
             )
 
+    def _get_embedded_tables(self) -> EmbeddedTables | None:
+        """Return the embedded tables engine, or None if the tables are in another engine."""
+        from holdfast.stores.tables.embedded import EmbeddedTables
+
+        engine = self.stores.tables
+        return engine if isinstance(engine, EmbeddedTables) else None
+
     def _get_embedded_queues(self) -> EmbeddedQueues | None:
         """Return the embedded queue engine, or None if the system has no queues or another engine."""
+        from holdfast.stores.queues.embedded import EmbeddedQueues
+
         try:
             engine = self.stores.engines.get("queues") if self.system.queues else None
         except SettingsError:
@@ -238,6 +248,8 @@ class _ErasureRun:
 
         `living` describes current data.
         """
+        from holdfast.stores.sqlite.connections import MEMORY
+
         path = Path(engine.database.path)
         if engine.database.path == MEMORY:
             return
@@ -260,7 +272,7 @@ class _ErasureRun:
     async def list_remainders(self) -> None:
         """Note what a service, queues, buckets and legal holds keep."""
         now = self.stores.clock.now()
-        if not isinstance(self.stores.tables, EmbeddedTables):
+        if self._get_embedded_tables() is None:
             for table in self.system.tables:
                 self.remains += [each async for each in list_service_remainders(table, self.stores, now)]
         self.remains += list_queue_remainders(self.system, now)

@@ -4,6 +4,7 @@ engine.py         runs operations
 object_file.py    an object as one self-describing file, encrypted
 file_storage.py   stores files: in a folder, durable when a put returns, or in memory
 paths.py          keys to paths, and back
+inspection.py     reads the buckets of a folder for `holdfast doctor`
 """
 
 from __future__ import annotations

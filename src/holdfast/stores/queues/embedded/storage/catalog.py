@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import apsw
 import msgspec
 
-from holdfast.core.errors import NotFound
+from holdfast.core.errors import NotFound, StoreFileError
 from holdfast.operations.queues import QueueDefinition
 
 QUEUE_NOT_FOUND: Final = "The queue {name} does not exist: create it with CreateQueue, or correct the name."
@@ -51,6 +51,23 @@ def list_names(connection: apsw.Connection, prefix: str) -> tuple[str, ...]:
         "SELECT name FROM queues WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name", (prefix,)
     )
     return tuple(name for (name,) in rows)
+
+
+def inspect_queues(connection: apsw.Connection, path: str) -> tuple[str, ...]:
+    """Return the names of the file's queues, for `holdfast doctor`.
+
+    Raise `StoreFileError` if a definition is unreadable.
+    """
+    names = list_names(connection, "")
+    for name in names:
+        try:
+            find_queue(connection, name)
+        except (msgspec.MsgspecError, TypeError) as error:
+            raise StoreFileError(
+                f"{path} is damaged: the definition of queue {name} is unreadable."
+                " Restore the file from a backup."
+            ) from error
+    return names
 
 
 def create(connection: apsw.Connection, definition: QueueDefinition) -> None:
