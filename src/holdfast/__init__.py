@@ -22,17 +22,19 @@ __version__ = "0.2.0"
 _EXPORTING_MODULES = ("holdfast.model", "holdfast.runtime")
 
 
-def __getattr__(name: str) -> Any:
-    """Import an exported name on first use. Raise `AttributeError` if no exporting module has it."""
-    if name == "__all__":  # used by `from holdfast import *`
-        return [each for path in _EXPORTING_MODULES for each in import_module(path).__all__]
-    if not name.startswith("_"):
-        for path in _EXPORTING_MODULES:
-            module = import_module(path)
-            if name in module.__all__:
-                return getattr(module, name)
-    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+# Hidden from the type checker, which would accept every name.
+if not TYPE_CHECKING:
 
+    def __getattr__(name: str) -> Any:
+        """Import an exported name on first use. Raise `AttributeError` if no exporting module has it."""
+        if name == "__all__":  # used by `from holdfast import *`
+            return [each for path in _EXPORTING_MODULES for each in import_module(path).__all__]
+        if not name.startswith("_"):
+            for path in _EXPORTING_MODULES:
+                module = import_module(path)
+                if name in module.__all__:
+                    return getattr(module, name)
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
 
-def __dir__() -> list[str]:
-    return sorted({"__version__", *__getattr__("__all__")})
+    def __dir__() -> list[str]:
+        return sorted({"__version__", *__getattr__("__all__")})

@@ -5,5 +5,6 @@ next to it contains what a client of that version kept: cursors, tokens, ids, an
 was written.
 
 Never rewrite the files of a released version. For a new version, run every generator once into a new folder:
-`python -m tests.corpus.write_library tests/corpus/v0_2`. Then freeze the folder: `sha256sum *.* > SHA256SUMS`.
+`python -m tests.corpus.write_library tests/corpus/v0_2`. Then freeze the folder:
+`sha256sum *.* > SHA256SUMS`.
 """

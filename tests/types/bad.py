@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+import holdfast
 from holdfast import (
     Attr,
     Component,
@@ -248,3 +249,6 @@ System("s", "p", [Booking], [])  # BAD 132 an entity where a table is wanted
 Volume("many")  # BAD 133 a volume in words
 create_booking(b).build_item().status  # BAD 134 an item is not an entity
 Decimal(b.price) + 1.5  # BAD 135 a float added to an attribute's value
+
+
+holdfast.Tabel("Seats", partition="flight")  # BAD a misspelt public name

@@ -119,7 +119,7 @@ def _check_is_free(name: str, commands: Collection[str]) -> None:
 
     `commands` are the names of all commands, the installed systems among them.
     """
-    installed = {re.sub(r"[-_.]+", "_", each.name).lower() for each in distributions()}
+    installed = {re.sub(r"[-_.]+", "_", each.name).lower() for each in distributions() if each.name}
     if name in commands:
         taken_by = f"`holdfast {name}` is a command or an installed system"
     elif importlib.util.find_spec(name) is not None:
