@@ -6,7 +6,7 @@ UV := build/uv-$(UV_VERSION)/bin/uv
 
 VENV := .venv
 BIN := $(VENV)/bin
-CHECKED := $(wildcard src systems demo tests benchmarks examples tools)
+CHECKED := $(wildcard src systems demo tests benchmarks examples tools docs/conf.py docs/_extensions)
 # One test process more than there are cores, because some tests wait for processes that they killed. PYTEST_FLAGS= runs
 # the tests one after the other.
 PYTEST_FLAGS ?= -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Wheels only, and only those whose hash is in the lock. The lock is complete, so pip resolves nothing.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup setup-dev demo test up bench soak lock check-locks test-pythons release audit clean
+.PHONY: help setup setup-dev demo test up bench docs soak lock check-locks test-pythons release audit clean
 .DEFAULT_GOAL := help
 
 help: ## list these targets
@@ -40,6 +40,11 @@ up: setup ## start the APIs, workers and the DynamoDB endpoint; print the addres
 
 bench: setup ## run the benchmarks, each figure next to its raw floor
 	@$(BIN)/holdfast bench
+
+docs: $(VENV)/.docs-ready ## build the documentation as a site with a search, in build/site
+	@rm -rf build/site
+	@$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --jobs auto --conf-dir docs --doctree-dir build/doctrees . build/site
+	@echo 'Open build/site/index.html'
 
 # One part of `make test`: $(call part,name,command). Prints its name and duration; stops at a failure.
 part = @printf -- '-- %s\n' '$(1)'; start=$$(date +%s); \
@@ -60,13 +65,14 @@ soak: setup-dev ## run the fault tests at full size: hundreds of kills instead o
 
 # One lock for every platform and Python below: a package that one of them lacks has a marker. Versions stay as they are
 # unless a requirement changed; LOCK_FLAGS=--upgrade takes the newest.
-LOCKS := runtime dev release
+LOCKS := runtime dev docs release
 LOCKED_PLATFORMS := x86_64-manylinux_2_28 aarch64-manylinux_2_28 aarch64-apple-darwin
 LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
 
 lock: $(UV) ## update locks/ from the projects' requirements
 	$(UV_COMPILE) --excludes locks/left-out-of-runtime.txt --output-file locks/runtime.txt
 	$(UV_COMPILE) --group dev --constraint locks/runtime.txt --output-file locks/dev.txt
+	$(UV_COMPILE_GROUPS) --group docs --constraint locks/dev.txt --output-file locks/docs.txt
 	$(UV_COMPILE_GROUPS) --group release --constraint locks/dev.txt --output-file locks/release.txt
 	@$(MAKE) --no-print-directory check-locks
 
@@ -124,6 +130,11 @@ build/release-tools/.ready: locks/release.txt
 	@$(PYTHON) -m venv --clear build/release-tools
 	@build/release-tools/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
 		--only-binary :all: -r locks/release.txt
+	@touch $@
+
+$(VENV)/.docs-ready: $(VENV)/.runtime-ready locks/docs.txt
+	@echo 'Installing the packages of locks/docs.txt'
+	@$(INSTALL) --require-hashes --no-deps --only-binary :all: -r locks/docs.txt
 	@touch $@
 
 $(UV):

@@ -1,4 +1,4 @@
-"""Pages of the documentation: links have targets, the README maps every package, decisions are numbered."""
+"""Pages of the documentation: links have targets, the map has every package, decisions are numbered."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 from tests.docs import pages
 
 LIBRARY = pages.ROOT / "src" / "holdfast"
+MAX_README_LINES = 80
+MAX_PROGRAM_LINES = 16
 
 
 @pytest.mark.parametrize("page", pages.list_pages(), ids=pages.format_path)
@@ -37,14 +39,22 @@ def test_every_test_named_by_the_page_exists(page: Path) -> None:
     assert named - _list_test_names() - written == set()
 
 
-def test_the_readme_maps_every_package() -> None:
+def test_the_readme_fits_on_a_screen_with_one_short_program() -> None:
+    readme = pages.ROOT / "README.md"
+    (program,) = (block.text for block in pages.parse_blocks(readme) if block.language == "python")
+
+    assert len(readme.read_text(encoding="utf-8").splitlines()) <= MAX_README_LINES
+    assert len(program.replace("\n\n", "\n").splitlines()) <= MAX_PROGRAM_LINES
+
+
+def test_the_start_page_maps_every_package() -> None:
     mapped = [name for name, depth in _read_map() if depth == 1]
     there = {path.parent.name for path in LIBRARY.glob("*/*.py")}
 
     assert sorted(mapped) == sorted(there)
 
 
-def test_the_readme_maps_only_existing_subpackages() -> None:
+def test_the_start_page_maps_only_existing_subpackages() -> None:
     package = ""
     for name, depth in _read_map():
         if depth == 1:
@@ -85,11 +95,10 @@ def _list_test_names() -> frozenset[str]:
 
 
 def _read_map() -> list[tuple[str, int]]:
-    """Return the directories below `src/holdfast/` in the README's map, each with its depth."""
-    maps = [
-        block.text for block in pages.parse_blocks(pages.ROOT / "README.md") if "src/holdfast/" in block.text
-    ]
-    assert len(maps) == 1, "the README has one map that begins at src/holdfast/"
+    """Return the directories below `src/holdfast/` in the start page's map, each with its depth."""
+    blocks = pages.parse_blocks(pages.DOCS / "index.md")
+    maps = [block.text for block in blocks if "src/holdfast/\n" in block.text]
+    assert len(maps) == 1, "docs/index.md has one map that begins at src/holdfast/"
     below = maps[0].split("src/holdfast/", 1)[1].splitlines()[1:]
     found: list[tuple[str, int]] = []
     for line in below:

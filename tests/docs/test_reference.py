@@ -6,12 +6,14 @@ import inspect
 import re
 import tomllib
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
 from holdfast import Bucket, Component, Consumer, Demo, Explanation, ObjectKind, Queue, Schedule, System
 from holdfast.config.settings import Settings, get_variable_name, list_setting_names
 from holdfast.core import errors
+from holdfast.model.system import list_system_names
 from tests.docs import pages
 from tests.docs.commands import list_command_names, list_options
 
@@ -19,7 +21,7 @@ COMMANDS = pages.DOCS / "reference" / "commands.md"
 SETTINGS = pages.DOCS / "reference" / "settings.md"
 ERRORS = pages.DOCS / "reference" / "errors.md"
 MODEL = pages.DOCS / "reference" / "model.md"
-README = pages.ROOT / "README.md"
+INSTALLATION = pages.DOCS / "reference" / "installation.md"
 
 WITH_A_CODE_OF_THEIR_OWN = (errors.AccessRefused, errors.CallerRefused, errors.ExternalServiceRefused)
 ERROR_CLASSES = {
@@ -103,8 +105,27 @@ def test_the_reference_documents_every_parameter_of_a_declaration(declaration: t
     assert taken - named == set()
 
 
-def test_the_readme_describes_every_extra() -> None:
-    project = tomllib.loads((pages.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    named = {row[0].strip("`") for row in pages.parse_rows(pages.split_sections(README, 2)["Thirty lines"])}
+# --- installation -------------------------------------------------------------------------------------------
 
-    assert named == set(project["optional-dependencies"])
+
+def test_the_installation_page_describes_every_extra() -> None:
+    project = tomllib.loads((pages.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    rows = pages.parse_rows(pages.split_sections(INSTALLATION, 2)["The library"])
+
+    assert {row[0].strip("`") for row in rows} == set(project["optional-dependencies"])
+
+
+@pytest.mark.parametrize("page", [pages.ROOT / "README.md", INSTALLATION], ids=pages.format_path)
+def test_the_page_names_the_python_versions_of_the_metadata(page: Path) -> None:
+    metadata = (pages.ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    versions = re.findall(r"Python :: (3\.\d+)", metadata)
+
+    assert f"Python {versions[0]} to {versions[-1]}" in page.read_text(encoding="utf-8")
+
+
+def test_the_installation_page_names_the_distribution_of_every_system() -> None:
+    rows = pages.parse_rows(pages.split_sections(INSTALLATION, 2)["The systems"])
+
+    assert sorted(row[0] for row in rows) == sorted(
+        f"`pip install 'holdfast-{name}[demo]'`" for name in list_system_names()
+    )

@@ -12,7 +12,7 @@ import pytest
 from packaging.markers import Marker
 
 ROOT = Path(__file__).parents[2]
-LOCKS = {name: ROOT / "locks" / f"{name}.txt" for name in ("runtime", "dev", "release")}
+LOCKS = {name: ROOT / "locks" / f"{name}.txt" for name in ("runtime", "dev", "docs", "release")}
 PROJECT, *OTHER_PROJECTS = (
     tomllib.loads(path.read_text(encoding="utf-8"))
     for path in (
@@ -74,8 +74,8 @@ def describe_environment(system: str, machine: str, minor: int) -> dict[str, str
 def read_direct_dependencies(lock: str) -> set[str]:
     """Return the packages that the projects of the workspace name, without these projects themselves."""
     groups = PROJECT["dependency-groups"]
-    wanted = groups["build"] + groups.get(lock, [])
-    for project in (each["project"] for each in PROJECTS if lock != "release"):
+    wanted = groups["build"] + [each for each in groups.get(lock, []) if isinstance(each, str)]
+    for project in (each["project"] for each in PROJECTS if lock in {"runtime", "dev"}):
         wanted = wanted + project["dependencies"]
         wanted = wanted + [
             name for extra in project.get("optional-dependencies", {}).values() for name in extra
@@ -118,6 +118,10 @@ def test_the_dev_lock_pins_the_same_versions_as_the_runtime_lock() -> None:
     assert read_pins("runtime").items() <= read_pins("dev").items()
 
 
+def test_the_dev_lock_has_the_tools_of_the_docs_lock() -> None:
+    assert read_pins("docs").items() <= read_pins("dev").items()
+
+
 def test_the_release_lock_pins_the_same_versions_as_the_dev_lock() -> None:
     shared = read_pins("release").keys() & read_pins("dev").keys()
 
@@ -145,7 +149,7 @@ def test_dependencies_page_gives_a_reason_for_runtime_packages_and_direct_tools(
     page = (ROOT / "docs" / "internals" / "dependencies.md").read_text(encoding="utf-8")
     reasons = dict(re.findall(r"^\| `([a-z0-9-]+)` \|.*\| ([^|]+) \|$", page, re.M))
 
-    direct = read_direct_dependencies("dev") | read_direct_dependencies("release")
+    direct = {name for lock in ("dev", "docs", "release") for name in read_direct_dependencies(lock)}
     assert set(reasons) == read_pins("runtime").keys() | direct
     assert all(len(reason.split()) > 2 for reason in reasons.values())
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     # One row per text, normalised to length 1; all zeros for a text without a known token.
     Vectors: TypeAlias = NDArray[np.float32]
 
-# The label of a text that the classifier is not sure enough about.
 UNKNOWN: Final = "unknown"
+"""The label of a text that the classifier is not sure enough about."""
 
 # A transformation of every text before a model sees it.
 PrepareText: TypeAlias = Callable[[str], str]

@@ -13,12 +13,16 @@ from typing import Protocol
 
 
 class Clock(Protocol):
+    """Tells the time."""
+
     def now(self) -> float:
         """Return the seconds since 1970-01-01 UTC."""
         ...
 
 
 class SystemClock:
+    """The clock of the machine."""
+
     def now(self) -> float:
         return time.time()
 

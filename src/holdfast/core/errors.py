@@ -336,10 +336,14 @@ class ObjectHeld(RequestError, label="ObjectHeld"):
 
 
 class TableNotFound(NotFound, label="TableNotFound"):
+    """The table does not exist."""
+
     code = "TableNotFoundException"
 
 
 class BackupNotFound(NotFound, label="BackupNotFound"):
+    """The backup does not exist."""
+
     code = "BackupNotFoundException"
 
 
@@ -356,14 +360,20 @@ class AlreadyExists(RequestError, label="AlreadyThere"):
 
 
 class TableAlreadyExists(AlreadyExists, label="TableAlreadyExists"):
+    """The target table of a restore exists already."""
+
     code = "TableAlreadyExistsException"
 
 
 class TableInUse(AlreadyExists, label="TableInUse"):
+    """The table is being created, changed or deleted."""
+
     code = "TableInUseException"
 
 
 class BackupInUse(AlreadyExists, label="BackupInUse"):
+    """The backup is being created, restored or deleted."""
+
     code = "BackupInUseException"
 
 
@@ -378,6 +388,8 @@ class RowAlreadyExists(AlreadyExists, label="RowAlreadyThere"):
 
 
 class InvalidRestoreTime(RequestError, label="InvalidRestoreTime"):
+    """The time is outside the times to which the table can be restored."""
+
     code = "InvalidRestoreTimeException"
 
 

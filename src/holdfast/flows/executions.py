@@ -25,6 +25,7 @@ FLOWS: Final = Table(
     point_in_time_recovery=True,
     purpose="Executions of flows that have not ended, and when each is due",
 )
+"""The table of executions. Add it to the tables of a system that has flows."""
 DUE: Final = FLOWS.global_index("due", "lane_shard", "due_key", purpose="Executions that are due, or parked")
 SHARD_DIGITS: Final = 3
 

@@ -35,6 +35,7 @@ from holdfast.reports.sql_statements import split_words
 from holdfast.runtime.stores import Stores
 
 AGENT: Final = "agent"
+"""The name of the component whose patterns are the tools of agents."""
 
 Call = Callable[[Mapping[str, Any]], Coroutine[Any, Any, dict[str, Any]]]
 

@@ -65,8 +65,8 @@ class Load:
     item_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
-# Handles one message: the message is deleted when it returns, and retried when it raises.
 Handler = Callable[[ReceivedMessage[Any]], Awaitable[None]]
+"""Handles one message: the message is deleted when it returns, and retried when it raises."""
 
 
 @dataclass(frozen=True)

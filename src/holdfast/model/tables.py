@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
 ALL: Final = IndexProjection("ALL")
+"""Projection of an index: all attributes of the item."""
 KEYS_ONLY: Final = IndexProjection("KEYS_ONLY")
+"""Projection of an index: the keys of the table and of the index."""
 
 IndexScope = Literal["global", "local"]
 

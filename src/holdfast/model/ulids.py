@@ -25,6 +25,7 @@ _SHIFTS: Final = tuple(range(5 * (LENGTH - 2), -1, -10))
 PATTERN: Final = re.compile(rf"[0-7][{ALPHABET}]{{{LENGTH - 1}}}")
 
 Ulid = NewType("Ulid", str)
+"""A ULID as text."""
 # Pydantic validates a NewType by its supertype: here, text of the right form.
 _ulid: Any = Ulid
 _ulid.__supertype__ = Annotated[str, StringConstraints(pattern=rf"^{PATTERN.pattern}$")]

@@ -54,6 +54,7 @@ MAX_BATCH_ATTEMPTS: Final = 10
 NO_INDEX_MESSAGE: Final = "does not have the specified index"
 
 Observer = Callable[[Usage], None]
+"""Is called with the usage of each operation."""
 
 
 class Stores:

@@ -54,5 +54,5 @@ def _parse_page_request(
     return PageRequest(limit, cursor)
 
 
-# A route takes both parameters as one: `async def bookings(page: RequestedPage) -> PageOf[Booking]`.
 RequestedPage = Annotated[PageRequest, Depends(_parse_page_request)]
+"""A route takes both parameters as one: `async def bookings(page: RequestedPage) -> PageOf[Booking]`."""

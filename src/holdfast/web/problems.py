@@ -30,6 +30,7 @@ from holdfast.core.errors import HoldfastError, error_label
 from holdfast.web.tokens import get_refusal_headers
 
 PROBLEM_JSON: Final = "application/problem+json"
+"""The content type of an error (RFC 9457)."""
 TYPE_PREFIX: Final = "urn:holdfast:error:"
 # The status says all there is to say (RFC 9457, section 4.2.1).
 STATUS_TYPE: Final = "about:blank"

@@ -103,6 +103,8 @@ class Caller:
 
 
 class Verifier(Protocol):
+    """Verifies bearer tokens. Raise `TokenRefused` for a token that is not valid."""
+
     async def verify(self, token: str) -> VerifiedToken: ...
 
 

@@ -17,8 +17,8 @@ from holdfast.model import Write
 
 H = TypeVar("H", bound=DelayedAction)
 
-# Our own refusal code: the action may have been done, the library cannot find out, and a person must check.
 OUTCOME_UNKNOWN: Final = "OutcomeUnknown"
+"""Refusal code: the action may have been done, the library cannot find out, and a person must check."""
 
 # Attributes cleared when a record has left the queue and no outcome is open.
 OFF_QUEUE: Final[dict[str, Any]] = dict.fromkeys(("queue", "asked_since", "not_done_at", "ends_at"))

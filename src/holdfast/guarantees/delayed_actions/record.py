@@ -9,6 +9,7 @@ from holdfast.guarantees.idempotency.record import OnceRecord
 from holdfast.model import Attr, EpochSeconds, attr
 
 DELAYED_ACTIONS: Final = "held"
+"""The value of the attribute `queue` while an action waits."""
 
 
 class DelayedAction(OnceRecord):

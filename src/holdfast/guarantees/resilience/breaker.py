@@ -59,6 +59,7 @@ BREAKERS: Final = Table(
     naming=keep_names,
     purpose="Failures of external services, and the caller that may probe their recovery",
 )
+"""The table of circuit breakers. Add it to the tables of a system that uses `Breaker`."""
 MAX_ATTEMPTS: Final = 100
 # Time that the record of a closed circuit is kept after its last failure.
 CLOSED_LIFETIME: Final = timedelta(days=1)

@@ -60,6 +60,7 @@ RENEWALS_PER_LEASE: Final = 3
 LEASES: Final = Table(
     "Leases", "name", naming=keep_names, purpose="Holder, end and fencing token of each lease"
 )
+"""The table of leases. Add it to the tables of a system that uses `Lease`."""
 
 
 class LeaseRecord(Entity):

@@ -46,6 +46,7 @@ RATE_LIMITS: Final = Table(
     naming=keep_names,
     purpose="Counts of each rate limit, by subject and window",
 )
+"""The table of rate limits. Add it to the tables of a system that uses `RateLimit`."""
 # Between the name of a limit and the subject.
 SEPARATOR: Final = "#"
 MAX_ATTEMPTS: Final = 200

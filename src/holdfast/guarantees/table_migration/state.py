@@ -20,6 +20,7 @@ MIGRATIONS: Final = Table(
     point_in_time_recovery=True,
     purpose="Progress and owner of each live migration",
 )
+"""The table of migrations. Add it to the tables of a system that migrates a table."""
 
 
 class Phase(StrEnum):

@@ -71,8 +71,11 @@ def _parse_epoch(value: Any) -> Any:
 
 
 TimestampMillis = Annotated[datetime, PlainSerializer(format_timestamp_millis)]
+"""A `datetime` that is stored as ISO 8601 text in UTC with milliseconds."""
 TimestampSeconds = Annotated[datetime, PlainSerializer(format_timestamp_seconds)]
+"""A `datetime` that is stored as ISO 8601 text in UTC with seconds."""
 EpochSeconds = Annotated[datetime, BeforeValidator(_parse_epoch), PlainSerializer(to_epoch_seconds)]
+"""A `datetime` that is stored as a number, in seconds since 1970: the form of a time-to-live attribute."""
 
 
 def can_hold_expiry(annotation: Any) -> bool:

@@ -10,6 +10,7 @@ from holdfast.operations.values import Value, get_type_tag, sort_elements
 
 
 def format_value(value: Value) -> str:
+    """Format a value with its type, as the service shows it in an error."""
     return f"{{{get_type_tag(value)}:{_format_content(value)}}}"
 
 

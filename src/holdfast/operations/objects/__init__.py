@@ -79,6 +79,8 @@ class ObjectSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredObject(msgspec.Struct, frozen=True, kw_only=True):
+    """An object: its description and its bytes."""
+
     info: ObjectInfo
     body: bytes
 

@@ -112,6 +112,8 @@ class UpdateQueue(Operation[None], frozen=True):
 
 
 class DeleteQueue(Operation[None], frozen=True):
+    """Delete a queue and its messages."""
+
     queue: str
 
 
@@ -122,10 +124,14 @@ class PurgeQueue(Operation[None], frozen=True):
 
 
 class ListQueues(Operation[tuple[str, ...]], frozen=True):
+    """List the queues."""
+
     prefix: str = ""
 
 
 class DescribeQueue(Operation[QueueDescription], frozen=True):
+    """Return a queue's definition and the numbers of its messages."""
+
     queue: str
 
 

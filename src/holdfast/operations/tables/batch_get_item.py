@@ -33,5 +33,7 @@ class BatchGetItemResult(msgspec.Struct, frozen=True):
 
 
 class BatchGetItem(ItemOperation[BatchGetItemResult], frozen=True):
+    """Read up to a hundred items by their keys. `hide_expired` treats an expired item as absent."""
+
     requests: tuple[KeysAndAttributes, ...]
     hide_expired: bool = False

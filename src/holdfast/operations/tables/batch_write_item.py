@@ -15,16 +15,21 @@ from holdfast.operations.values import Item
 
 
 class Put(msgspec.Struct, frozen=True):
+    """Write an item, as part of a batch."""
+
     table: str
     item: Item
 
 
 class Delete(msgspec.Struct, frozen=True):
+    """Delete the item with a key, as part of a batch."""
+
     table: str
     key: Item
 
 
 BatchWrite: TypeAlias = Put | Delete
+"""One write of a batch."""
 
 
 class BatchWriteItemResult(msgspec.Struct, frozen=True):
@@ -35,4 +40,6 @@ class BatchWriteItemResult(msgspec.Struct, frozen=True):
 
 
 class BatchWriteItem(ItemOperation[BatchWriteItemResult], frozen=True):
+    """Write up to 25 puts and deletes, each independent of the others."""
+
     writes: tuple[BatchWrite, ...]

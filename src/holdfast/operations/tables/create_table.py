@@ -7,4 +7,6 @@ from holdfast.operations.tables.schema import TableDefinition, TableDescription
 
 
 class CreateTable(Operation[TableDescription], frozen=True):
+    """Create a table with its keys and indexes."""
+
     definition: TableDefinition

@@ -9,6 +9,8 @@ from holdfast.operations.values import Item
 
 
 class DeleteItem(ItemOperation[WriteResult], frozen=True):
+    """Delete the item with a key; an absent item is not an error."""
+
     table: str
     key: Item
     condition: Condition | None = None

@@ -7,4 +7,6 @@ from holdfast.operations.tables.schema import TableDescription
 
 
 class DeleteTable(Operation[TableDescription], frozen=True):
+    """Delete a table and its items."""
+
     table: str

@@ -8,6 +8,8 @@ from holdfast.operations.tables.operation import Operation
 
 
 class DescribeLimitsResult(msgspec.Struct, frozen=True):
+    """The capacity units per second that an account and a table may have."""
+
     account_read: int
     account_write: int
     table_read: int
@@ -15,4 +17,4 @@ class DescribeLimitsResult(msgspec.Struct, frozen=True):
 
 
 class DescribeLimits(Operation[DescribeLimitsResult], frozen=True):
-    pass
+    """Return the capacity quotas of the account."""

@@ -7,4 +7,6 @@ from holdfast.operations.tables.schema import TableDescription
 
 
 class DescribeTable(Operation[TableDescription], frozen=True):
+    """Return the current description of a table."""
+
     table: str

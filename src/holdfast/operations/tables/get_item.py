@@ -11,6 +11,8 @@ from holdfast.operations.values import Item
 
 
 class GetItemResult(msgspec.Struct, frozen=True):
+    """The item, or None if it is absent."""
+
     item: Item | None
     capacity: ConsumedCapacity | None = None
 

@@ -9,6 +9,7 @@ import msgspec
 R_co = TypeVar("R_co", covariant=True)
 
 CapacityDetail: TypeAlias = Literal["NONE", "TOTAL", "INDEXES"]
+"""How much an operation reports of the capacity that it consumed."""
 
 
 class Operation(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):

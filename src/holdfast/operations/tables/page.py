@@ -10,6 +10,7 @@ from holdfast.operations.tables.capacity import ConsumedCapacity
 from holdfast.operations.values import Item
 
 Select: TypeAlias = Literal["ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES", "SPECIFIC_ATTRIBUTES", "COUNT"]
+"""Which attributes a query or a scan returns."""
 
 
 class PageResult(msgspec.Struct, frozen=True):

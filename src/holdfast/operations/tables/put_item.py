@@ -9,6 +9,8 @@ from holdfast.operations.values import Item
 
 
 class PutItem(ItemOperation[WriteResult], frozen=True):
+    """Write a whole item, replacing any item with the same key."""
+
     table: str
     item: Item
     condition: Condition | None = None

@@ -26,10 +26,14 @@ class ContinuousBackups(msgspec.Struct, frozen=True):
 
 
 class DescribeContinuousBackups(Operation[ContinuousBackups], frozen=True):
+    """Return the state of point-in-time recovery of a table."""
+
     table: str
 
 
 class UpdateContinuousBackups(Operation[ContinuousBackups], frozen=True):
+    """Turn point-in-time recovery of a table on or off."""
+
     table: str
     enabled: bool
     recovery_days: int | None = None
@@ -76,6 +80,8 @@ class BackupDescription(msgspec.Struct, frozen=True):
 
 
 class CreateBackup(Operation[BackupSummary], frozen=True):
+    """Back up a table under a name."""
+
     table: str
     name: str
 
@@ -93,10 +99,14 @@ class BackupName(msgspec.Struct, frozen=True):
 
 
 class DescribeBackup(Operation[BackupDescription], frozen=True):
+    """Return a backup, and the table as it was."""
+
     backup: BackupName
 
 
 class DeleteBackup(Operation[BackupDescription], frozen=True):
+    """Delete a backup and return what it was."""
+
     backup: BackupName
 
 
@@ -121,6 +131,8 @@ class ListBackups(Operation[ListBackupsResult], frozen=True):
 
 
 class RestoreTableFromBackup(Operation[TableDescription], frozen=True):
+    """Restore a backup into a new table, `target`."""
+
     backup: BackupName
     target: str
     overrides: RestoreOverrides = RestoreOverrides()

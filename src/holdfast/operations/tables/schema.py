@@ -7,11 +7,16 @@ from typing import Literal, TypeAlias
 import msgspec
 
 KeyTag: TypeAlias = Literal["S", "N", "B"]
+"""The type of a key attribute: text, number or binary."""
 ProjectionKind: TypeAlias = Literal["ALL", "KEYS_ONLY", "INCLUDE"]
 BillingMode: TypeAlias = Literal["PROVISIONED", "PAY_PER_REQUEST"]
+"""How the capacity of a table is paid."""
 TableClass: TypeAlias = Literal["STANDARD", "STANDARD_INFREQUENT_ACCESS"]
+"""The storage class of a table."""
 TableStatus: TypeAlias = Literal["CREATING", "UPDATING", "DELETING", "ACTIVE"]
+"""What the service is doing with a table or an index."""
 StreamView: TypeAlias = Literal["KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES"]
+"""What a stream record contains."""
 
 
 class KeyAttribute(msgspec.Struct, frozen=True):
@@ -34,6 +39,8 @@ class KeySchema(msgspec.Struct, frozen=True):
 
 
 class IndexProjection(msgspec.Struct, frozen=True):
+    """The attributes that an index has; `attributes` names them for the kind INCLUDE."""
+
     kind: ProjectionKind = "ALL"
     attributes: tuple[str, ...] = ()
 
@@ -46,6 +53,8 @@ class Throughput(msgspec.Struct, frozen=True):
 
 
 class IndexDefinition(msgspec.Struct, frozen=True):
+    """An index: its name, its keys and its attributes."""
+
     name: str
     keys: KeySchema
     projection: IndexProjection

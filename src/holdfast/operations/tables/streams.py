@@ -41,6 +41,8 @@ class ListStreamsResult(msgspec.Struct, frozen=True):
 
 
 class ListStreams(Operation[ListStreamsResult], frozen=True):
+    """List the streams of one table or of all. `after` continues a page."""
+
     table: str | None = None
     after: StreamName | None = None
     limit: int = 100
@@ -58,6 +60,8 @@ class Shard(msgspec.Struct, frozen=True):
 
 
 class StreamDescription(msgspec.Struct, frozen=True):
+    """A stream and its shards."""
+
     stream: StreamName
     status: StreamStatus
     view: StreamView
@@ -67,6 +71,8 @@ class StreamDescription(msgspec.Struct, frozen=True):
 
 
 class DescribeStream(Operation[StreamDescription], frozen=True):
+    """Return a stream and its shards. `after_shard` continues a page."""
+
     stream: StreamName
     after_shard: str | None = None
     limit: int = 100
@@ -82,6 +88,8 @@ class ShardIterator(msgspec.Struct, frozen=True):
 
 
 class GetShardIterator(Operation[ShardIterator], frozen=True):
+    """Return a position in a shard from which to read records."""
+
     stream: StreamName
     shard: str
     kind: IteratorKind
@@ -110,5 +118,7 @@ class GetRecordsResult(msgspec.Struct, frozen=True):
 
 
 class GetRecords(Operation[GetRecordsResult], frozen=True):
+    """Read records from a position on."""
+
     iterator: ShardIterator
     limit: int = 1000

@@ -12,20 +12,28 @@ TimeToLiveStatus: TypeAlias = Literal["ENABLING", "DISABLING", "ENABLED", "DISAB
 
 
 class TimeToLiveSpecification(msgspec.Struct, frozen=True):
+    """The attribute that holds an item's expiry time, and whether it is in use."""
+
     attribute: str
     enabled: bool
 
 
 class UpdateTimeToLive(Operation[TimeToLiveSpecification], frozen=True):
+    """Turn expiry by an attribute on or off."""
+
     table: str
     attribute: str
     enabled: bool
 
 
 class DescribeTimeToLiveResult(msgspec.Struct, frozen=True):
+    """Whether items expire, and by which attribute."""
+
     status: TimeToLiveStatus
     attribute: str | None = None
 
 
 class DescribeTimeToLive(Operation[DescribeTimeToLiveResult], frozen=True):
+    """Return whether the items of a table expire."""
+
     table: str

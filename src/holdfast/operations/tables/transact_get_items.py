@@ -11,6 +11,8 @@ from holdfast.operations.values import Item
 
 
 class TransactGet(msgspec.Struct, frozen=True):
+    """One item to read."""
+
     table: str
     key: Item
     projection: Projection | None = None
@@ -24,4 +26,6 @@ class TransactGetItemsResult(msgspec.Struct, frozen=True):
 
 
 class TransactGetItems(ItemOperation[TransactGetItemsResult], frozen=True):
+    """Read up to a hundred items in one consistent snapshot."""
+
     gets: tuple[TransactGet, ...]

@@ -26,9 +26,12 @@ class ConditionCheck(msgspec.Struct, frozen=True):
 
 
 TransactWrite: TypeAlias = PutItem | UpdateItem | DeleteItem | ConditionCheck
+"""One action of a transaction."""
 
 
 class TransactWriteItemsResult(msgspec.Struct, frozen=True):
+    """The capacity that the transaction consumed."""
+
     capacity: tuple[ConsumedCapacity, ...] = ()
 
 

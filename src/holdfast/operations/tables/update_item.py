@@ -9,6 +9,8 @@ from holdfast.operations.values import Item
 
 
 class UpdateItem(ItemOperation[WriteResult], frozen=True):
+    """Change an item in place, or create it if its key is absent."""
+
     table: str
     key: Item
     update: Update | None = None

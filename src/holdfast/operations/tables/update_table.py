@@ -19,19 +19,26 @@ from holdfast.operations.tables.schema import (
 
 
 class CreateIndex(msgspec.Struct, frozen=True, tag="CreateIndex"):
+    """Add a global index to the table."""
+
     index: IndexDefinition
 
 
 class UpdateIndex(msgspec.Struct, frozen=True, tag="UpdateIndex"):
+    """Change the throughput of a global index."""
+
     name: str
     throughput: Throughput
 
 
 class DeleteIndex(msgspec.Struct, frozen=True, tag="DeleteIndex"):
+    """Remove a global index from the table."""
+
     name: str
 
 
 IndexChange: TypeAlias = CreateIndex | UpdateIndex | DeleteIndex
+"""One change of a table's global indexes."""
 
 
 class StreamChange(msgspec.Struct, frozen=True):

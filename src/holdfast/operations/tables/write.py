@@ -10,7 +10,9 @@ from holdfast.operations.tables.capacity import ConsumedCapacity
 from holdfast.operations.values import Item
 
 ReturnOldValues: TypeAlias = Literal["NONE", "ALL_OLD"]
+"""Which attributes a put or a delete returns."""
 ReturnValues: TypeAlias = Literal["NONE", "ALL_OLD", "UPDATED_OLD", "ALL_NEW", "UPDATED_NEW"]
+"""Which attributes an update returns."""
 
 
 class WriteResult(msgspec.Struct, frozen=True):

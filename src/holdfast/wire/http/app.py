@@ -50,6 +50,8 @@ log = logging.getLogger(__name__)
 
 
 class HttpResponse(NamedTuple):
+    """One response: its status, its body, and the headers in addition to the usual ones."""
+
     status: int
     body: bytes
     content_type: bytes | None = AMZ_JSON

@@ -16,13 +16,13 @@ from typing import Any
 import httpx
 import pytest
 
-import pagw
 from holdfast.cli.commands.up import _build_children
 from holdfast.config.settings import Settings
 from holdfast_demo.pagw.sample.bundles import build_request_bundle
 from holdfast_demo.pagw.sandbox.issuer import get_secret
 from holdfast_demo.pagw.sandbox.payer_rules import PENDED_APPROVED
 from pagw.system import SYSTEM
+from tests.docs import pages
 
 WAIT_S = 60.0
 LOOK_S = 0.1
@@ -87,12 +87,12 @@ def test_request_completes_end_to_end_and_the_readme_commands_work(tmp_path: Pat
         _wait_until(http, f"{request}/deliveries", lambda body: body["items"][0]["status"] == "delivered")
         received = http.get(f"{at['client']}/sandbox/received").json()["received"]
         assert [(each["pagw_id"], each["kind"]) for each in received] == [(pagw_id, "callback")]
-        _run_readme_commands(tmp_path, at)
+        _run_page_commands(tmp_path, at)
 
 
-def _run_readme_commands(folder: Path, at: dict[str, str]) -> None:
-    """Run every shell line of the README in one shell, from top to bottom."""
-    page = Path(pagw.__file__).with_name("README.md").read_text(encoding="utf-8")
+def _run_page_commands(folder: Path, at: dict[str, str]) -> None:
+    """Run every shell line of the page in one shell, from top to bottom."""
+    page = (pages.DOCS / "systems" / "pagw" / "index.md").read_text(encoding="utf-8")
     typed = "\n".join(re.findall(r"^```sh\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE))
     typed = typed.replace(". .venv/bin/activate", "")
     for port, party in {8080: "PAGW", 8082: "payer", 8083: "issuer", 8084: "client"}.items():

@@ -19,7 +19,7 @@ from pagw.system import SYSTEM
 
 ID = "PAGW-01JBX0000000000000000000AA"
 NOVEMBER = datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC)
-README = Path(__file__).parents[4] / "systems" / "pagw" / "README.md"
+PAGE = Path(__file__).parents[4] / "docs" / "systems" / "pagw" / "index.md"
 
 
 @pytest.mark.proves("PG-48")
@@ -153,8 +153,8 @@ def test_retention_is_at_least_six_years_and_seven_by_default() -> None:
 @pytest.mark.proves("PG-51")
 @pytest.mark.proves("PG-50")
 @pytest.mark.proves("PG-X19")
-def test_readme_covers_the_documented_operator_commands() -> None:
-    text = README.read_text()
+def test_the_page_covers_the_documented_operator_commands() -> None:
+    text = PAGE.read_text()
     for command in (
         "aws secretsmanager get-secret-value --secret-id pagw/aurora/",
         "aws dynamodb describe-table --table-name pagw-idempotency-",

@@ -28,6 +28,7 @@ OUTBOX: Final = Table(
     point_in_time_recovery=True,
     purpose="Messages written with the state that they announce, until they are sent to their queue",
 )
+"""The table of outbox items. Add it to the tables of a system that uses `Outbox`."""
 WAITING: Final = OUTBOX.global_index(
     "waiting",
     "waiting_shard",
@@ -54,6 +55,8 @@ TURN_LIFETIME: Final = timedelta(hours=1)
 
 
 class OutboxStatus(StrEnum):
+    """The state of an outbox item that is not published yet."""
+
     PENDING = "pending"
     DEAD = "dead"  # no more attempts; it blocks its aggregate until it is redriven
 

@@ -10,11 +10,14 @@ from enum import StrEnum
 from typing import Final, Literal
 
 MaskStyle = Literal["stars", "tokens"]
+"""`stars` keeps the last digits behind stars, `tokens` replaces an identifier by its kind."""
 
 KEPT_DIGITS: Final = 4
 
 
 class IdentifierKind(StrEnum):
+    """The kinds of identifiers that redaction finds."""
+
     email = "email"
     tracking = "tracking"
     phone = "phone"

@@ -1,15 +1,16 @@
-"""systems/richpanel/README.md: its settings, files and answers to the document's open points are accurate."""
+"""docs/systems/richpanel/index.md: its settings, files and answers to open points are accurate."""
 
 from __future__ import annotations
 
 from richpanel.settings import RANGES, SWITCHES, get_variable_name
 from tests.docs import pages
 
-PAGE = pages.ROOT / "systems" / "richpanel" / "README.md"
+PAGE = pages.DOCS / "systems" / "richpanel" / "index.md"
+FOLDER = pages.ROOT / "systems" / "richpanel"
 
 
 def get_table_cells(heading: str) -> list[list[str]]:
-    """Return the cells of the table under a heading of the README."""
+    """Return the cells of the table under a heading of the page."""
     return [
         [cell.strip("`") for cell in row] for row in pages.parse_rows(pages.split_sections(PAGE, 2)[heading])
     ]
@@ -39,14 +40,14 @@ def test_names_every_file_of_the_system() -> None:
         for row in pages.parse_rows(pages.split_sections(PAGE, 2)["Layout"])
         for span in pages.find_code_spans(row[0])
     }
-    assert sorted(each for each in named if not (PAGE.parent / each).exists()) == []
+    assert sorted(each for each in named if not (FOLDER / each).exists()) == []
 
     files = {
-        each.relative_to(PAGE.parent)
-        for each in PAGE.parent.rglob("*")
+        each.relative_to(FOLDER)
+        for each in FOLDER.rglob("*")
         if each.is_file()
         and each.suffix != ".pyc"
-        and each.name not in ("README.md", "__init__.py", "py.typed")
+        and each.name not in ("LICENSE", "README.md", "__init__.py", "py.typed", "pyproject.toml")
     }
     covered = {each for each in files if named & {str(each), *map(str, each.parents)}}
     assert files - covered == set()
