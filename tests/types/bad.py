@@ -251,4 +251,4 @@ create_booking(b).build_item().status  # BAD 134 an item is not an entity
 Decimal(b.price) + 1.5  # BAD 135 a float added to an attribute's value
 
 
-holdfast.Tabel("Seats", partition="flight")  # BAD a misspelt public name
+holdfast.Tabel("Seats", partition="flight")  # BAD 136 a misspelt public name
