@@ -129,6 +129,21 @@ def test_bare_name_is_recognised(line: str, is_bare: bool) -> None:
     assert bool(BARE_NAME.search(line)) is is_bare
 
 
+def test_no_file_is_empty_except_markers_of_packages() -> None:
+    empty = {format_path(path) for path in _list_versioned_files() if not path.stat().st_size}
+
+    assert {
+        name for name in empty if not name.endswith(("/py.typed", "/__init__.py", "py.typed.txt"))
+    } == set()
+
+
+def test_continuous_integration_runs_the_one_test_command() -> None:
+    script = ROOT / ".ci" / "run"
+
+    assert script.stat().st_mode & 0o111
+    assert script.read_text(encoding="utf-8").splitlines()[-1] == "exec make test"
+
+
 def _find_lines(pattern: re.Pattern[str]) -> list[str]:
     """Return `path:number: line` of each line of the project's files that matches."""
     return [
