@@ -94,7 +94,6 @@ def _run_page_commands(folder: Path, at: dict[str, str]) -> None:
     """Run every shell line of the page in one shell, from top to bottom."""
     page = (pages.DOCS / "systems" / "pagw" / "index.md").read_text(encoding="utf-8")
     typed = "\n".join(re.findall(r"^```sh\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE))
-    typed = typed.replace(". .venv/bin/activate", "")
     for port, party in {8080: "PAGW", 8082: "payer", 8083: "issuer", 8084: "client"}.items():
         typed = typed.replace(f"http://127.0.0.1:{port}", at[party])
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
