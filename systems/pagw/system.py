@@ -459,5 +459,5 @@ SYSTEM = System(
     max_body_bytes=RANGES["bundle_bytes_max"][2],
     outboxes=(OUTBOX,),
     needs_environment=True,
-    extras=("objects", "sql", "cache", "http"),
+    extras=("objects", "sql", "cache", "http", "tokens"),
 )

@@ -196,5 +196,5 @@ SYSTEM: Final = System(
     configure_app=_configure_app,
     max_body_bytes=MAX_BODY_BYTES,
     needs_environment=True,
-    extras=("objects", "sql", "redaction", "ai", "http"),
+    extras=("objects", "sql", "redaction", "ai", "http", "tokens"),
 )

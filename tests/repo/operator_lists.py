@@ -21,7 +21,6 @@ from holdfast.cli.processes.workload import get_address_variable
 from holdfast.config.settings import FILE_NAME, FILE_VARIABLE, Settings, get_variable_name, list_setting_names
 from holdfast.core import installed_systems
 from holdfast.model import System, find_demo
-from holdfast.model import demo as demo_module
 from holdfast.reports.cost.price_lists import list_price_lists
 from holdfast.reports.pattern_list import build_pattern_rows
 from holdfast.runtime import Stores, provision
@@ -240,7 +239,7 @@ def list_distribution() -> Iterator[str]:
         for group, points in project["entry-points"].items():
             yield from (f"{name}: entry point {each} of {group}" for each in points)
     yield f"entry point group {installed_systems.ENTRY_POINT_GROUP}"
-    yield f"entry point group {demo_module.ENTRY_POINT_GROUP}"
+    yield f"entry point group {installed_systems.DEMO_ENTRY_POINT_GROUP}"
     fixture = type(pytest.fixture(lambda: None))
     yield from (
         f"fixture {name}" for name, value in vars(pytest_plugin).items() if isinstance(value, fixture)

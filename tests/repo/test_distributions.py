@@ -45,6 +45,14 @@ def test_projects_have_one_version_and_require_each_other_in_it() -> None:
         assert {str(each.specifier) for each in required} == {f"=={holdfast.__version__}"}
 
 
+def test_no_project_requires_the_unrelated_project_of_that_name() -> None:
+    template = ROOT / "src/holdfast/cli/templates/system/pyproject.toml.txt"
+    for file in (*(folder / "pyproject.toml" for folder in PROJECTS), template):
+        text = file.read_text(encoding="utf-8")
+
+        assert '"holdfast"' not in [line.strip().rstrip(",") for line in text.splitlines()], file
+
+
 def test_demo_requires_no_system() -> None:
     required = {Requirement(each).name for each in read_project(ROOT / "demo")["dependencies"]}  # type: ignore[attr-defined]
 

@@ -33,8 +33,9 @@ PACKAGE_INDEXES = re.compile(
 THIRD_PARTY_TEXTS = {"LICENSE"}
 # A request to pip, or a requirement, that means the unrelated project of that name on the public index.
 BARE_NAME = re.compile(
-    r"""pip3?\ install\b[^\n`]*?(?<![\w./=-])holdfast(?![\w./-])   # pip install 'holdfast[aws]'
-    |(?<![\w./-])holdfast(?:\[[\w,\ -]+\]|\s*[=~><!]=)         # "holdfast[aws]", "holdfast>=0.2"
+    r"""(?:pip3?|pipx|uv|poetry|pdm)\ (?:install|add)\b[^\n`]*?(?<![\w./=-])holdfast(?![\w/-]|\.\w)
+    |uvx\ (?:--\S+\ )*holdfast(?![\w/-])
+    |(?<![\w./-])holdfast(?:\[[\w,\ -]+\]|\s*[=~!]=|\s*[<>]=?\s*\d|\ @\ )  # "holdfast[aws]", "holdfast>=0.2"
     |(?:dependencies|requires)\b[^\n]*["']holdfast["']""",
     re.VERBOSE,
 )
@@ -118,6 +119,11 @@ def test_no_file_asks_pip_for_the_name_of_an_unrelated_project() -> None:
         ('dependencies = ["holdfast[api]"]', True),
         ('"holdfast >= 0.2"', True),
         ('dependencies = ["holdfast"]', True),
+        ("`uv add holdfast`", True),
+        ("pipx install holdfast.", True),
+        ("uvx holdfast --help", True),
+        ("holdfast @ git+https://example.com/x.git", True),
+        ("holdfast >0.1", True),
         ("pip install 'holdfast-state[aws]'", False),
         ("pip install holdfast-pagw", False),
         ("pip install -e ./holdfast-clone", False),

@@ -45,9 +45,11 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     _commit(checkout, "2001-02-03T04:05:06Z")
     _copy_project(copy)
     _leave_traces(copy)
+    autocrlf = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.autocrlf", "GIT_CONFIG_VALUE_0": "true"}
+    settings = {"TZ": "America/Los_Angeles", "LC_ALL": "C.UTF-8", **autocrlf}
     others = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "SOURCE_DATE_EPOCH": "1", "PYTHONHASHSEED": "7"}
     with ThreadPoolExecutor() as pool:
-        first = pool.submit(_build, checkout, {"TZ": "America/Los_Angeles", "LC_ALL": "C.UTF-8"}, umask=0o022)
+        first = pool.submit(_build, checkout, settings, umask=0o022)
         second = pool.submit(_build, copy, others, umask=0o077)
         return first.result(), second.result()
 

@@ -33,6 +33,8 @@ PROJECTS: Final = ("pyproject.toml", "systems/*/pyproject.toml", "demo/pyproject
 # Left by builds and by Python; only seen outside a git checkout.
 NO_SOURCE: Final = (".*", "build", "dist", "*.egg-info", "__pycache__", "*.py[cod]")
 GOLDEN: Final = "tests/repo/golden/"
+# The user's settings must not change line ends.
+GIT_OPTIONS: Final = ("-c", "core.autocrlf=false", "-c", "core.eol=lf")
 BUILD_WHEEL: Final = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 
 
@@ -179,7 +181,9 @@ def _write_checksums(built: Path) -> None:
 
 
 def _run_git(root: Path, *arguments: str) -> bytes:
-    return subprocess.run(["git", *arguments], cwd=root, stdout=subprocess.PIPE, check=True).stdout
+    return subprocess.run(
+        ["git", *GIT_OPTIONS, *arguments], cwd=root, stdout=subprocess.PIPE, check=True
+    ).stdout
 
 
 def main() -> int:

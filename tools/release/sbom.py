@@ -28,7 +28,7 @@ PIN: Final = re.compile(r"(?P<name>[a-z0-9][a-z0-9-]*)==(?P<version>[^\s\\;]+)")
 HASH: Final = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 # A package that needs another follows `via` or has its own line; options and projects contain a space.
 NEEDED_BY: Final = re.compile(r"^    #(?: via|  ) +([a-z0-9][a-z0-9-]*)$", re.MULTILINE)
-# The platform that `make lock` makes the locks for.
+# The platform whose dependencies the bill of materials lists: the first that `make lock` locks for.
 LOCKED_PLATFORM: Final = {
     "implementation_name": "cpython",
     "implementation_version": "3.11.0",

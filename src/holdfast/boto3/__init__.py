@@ -148,6 +148,10 @@ class InProcess:
 
         return throughout
 
+    def _is_wrapped(self, method: str) -> bool:
+        """Return True if the class decorator wraps a method of this name."""
+        return method.startswith("test")
+
     def _decorate_class(self, decorated: type) -> type:
         """Wrap every test method, or what runs before it (`setUp`, `setup_method`), in place."""
         if issubclass(decorated, unittest.TestCase):
@@ -157,7 +161,7 @@ class InProcess:
         else:
             for name, member in list(vars(decorated).items()):
                 is_test_class = isinstance(member, type) and name.startswith("Test")
-                if is_test_class or (name.startswith("test") and _is_method(member)):
+                if is_test_class or (self._is_wrapped(name) and _is_method(member)):
                     setattr(decorated, name, self(member))
         return decorated
 
@@ -187,6 +191,14 @@ class MockAws(InProcess):
 
     def _copy(self) -> InProcess:
         return MockAws()
+
+    def _is_wrapped(self, method: str) -> bool:
+        """Return True for every public method, as in moto: nested calls share the engine."""
+        return not method.startswith("_")
+
+    def reset(self) -> None:
+        """Delete all tables of the open mock."""
+        _SHARED_TABLES.reset()
 
     def _enter(self, stack: contextlib.ExitStack) -> BlockingTables:
         """Open the shared engine, and refuse the requests to other services."""
@@ -311,6 +323,14 @@ class _SharedTables:
                 if not self._users:
                     self._tables = None
                     self._engine.close()
+
+    def reset(self) -> None:
+        """Delete every table of the open engine."""
+        from holdfast.operations.tables import DeleteTable, ListTables
+
+        while self._tables is not None and (names := self._tables.run_blocking(ListTables()).names):
+            for name in names:
+                self._tables.run_blocking(DeleteTable(name))
 
 
 _SHARED_TABLES: Final = _SharedTables()

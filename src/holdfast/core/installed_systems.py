@@ -1,4 +1,4 @@
-"""Find the installed systems by their entry points, without importing any of them."""
+"""Find the installed systems and demos by their entry points, without importing any of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 ENTRY_POINT_GROUP: Final = "holdfast.systems"
+DEMO_ENTRY_POINT_GROUP: Final = "holdfast.demos"
 
 
-def find_entry_points() -> dict[str, EntryPoint]:
-    """Return the entry points of the installed systems by name, sorted."""
+def find_entry_points(group: str = ENTRY_POINT_GROUP) -> dict[str, EntryPoint]:
+    """Return the entry points of the installed systems, or of another group, by name, sorted.
+
+    If two distributions have the same name in it, the first on the import path wins.
+    """
     # Imported late: most commands start without it.
     from importlib.metadata import entry_points
 
-    found = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda each: each.name)
-    return {each.name: each for each in found}
+    found = sorted(entry_points(group=group), key=lambda each: each.name)
+    first: dict[str, EntryPoint] = {}
+    for each in found:
+        first.setdefault(each.name, each)
+    return first

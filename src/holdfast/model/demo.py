@@ -7,17 +7,19 @@ may declare it directly: `System(demo=Demo(…))`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core import installed_systems
 from holdfast.core.errors import DeclarationError
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
 
-ENTRY_POINT_GROUP: Final = "holdfast.demos"
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -50,15 +52,27 @@ def find_demo(system: System) -> Demo:
     """
     if system.demo is not None:
         return system.demo
-    points = entry_points(group=ENTRY_POINT_GROUP, name=system.name)
-    return _load_entry_point(next(iter(points))) if points else NO_DEMO
+    point = installed_systems.find_entry_points(installed_systems.DEMO_ENTRY_POINT_GROUP).get(system.name)
+    return _load_entry_point(point) if point is not None else NO_DEMO
+
+
+def find_working_demo(system: System) -> Demo:
+    """Return the system's demo; log a warning and return an empty one if it fails to load.
+
+    For hosts that do their work without a demo too: a broken one must not stop them.
+    """
+    try:
+        return find_demo(system)
+    except DeclarationError as error:
+        log.warning("Continuing without the demo of %s. %s", system.name, error.message)
+        return NO_DEMO
 
 
 def _load_entry_point(point: EntryPoint) -> Demo:
     """Load the demo of an entry point; raise `DeclarationError` if that fails or it is not a `Demo`."""
     try:
         demo = point.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise DeclarationError(
             f"Loading the demo of {point.name} ({point.value}) failed: {type(error).__name__}: {error}"
         ) from error

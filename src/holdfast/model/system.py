@@ -352,7 +352,7 @@ def _load_entry_point(point: EntryPoint) -> System:
     """Load the system of an entry point; raise `DeclarationError` if that fails or it has another name."""
     try:
         system = point.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise DeclarationError(
             f"Loading the system {point.name} ({point.value}) failed: {type(error).__name__}: {error}"
         ) from error

@@ -2,7 +2,7 @@
 
 Several processes may share one folder: each reads the keys that are there. A system's issuer builds the
 claims and passes them to `SandboxKeys.sign`; `holdfast.web.tokens` verifies the token with what `jwks`
-publishes. Signing needs `pyjwt` and `cryptography`, which come with the extra of a system that has an issuer.
+publishes. Signing needs the extra `tokens`.
 """
 
 from __future__ import annotations

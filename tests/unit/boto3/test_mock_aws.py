@@ -114,6 +114,32 @@ class TestDecorated:
 
 
 @mock_aws
+class Repository:
+    """A class without tests: its public methods are answered, and nested calls share the tables."""
+
+    def create(self) -> list[str]:
+        return create_table()
+
+    def create_twice(self) -> list[str]:
+        self.create()
+        return create_table("others")
+
+
+def test_decorates_every_public_method_of_a_class() -> None:
+    assert Repository().create() == ["orders"]
+    assert Repository().create_twice() == ["orders", "others"]
+
+
+def test_reset_deletes_all_tables() -> None:
+    mock = mock_aws()
+    with mock:
+        create_table()
+        mock.reset()
+        assert list_names() == []
+    mock.reset()
+
+
+@mock_aws
 class TestDecoratedWithSetupMethod:
     def setup_method(self) -> None:
         create_table()

@@ -298,6 +298,10 @@ def test_reports_a_system_that_cannot_be_loaded_and_examines_the_others(
         "; office has not created the table Ships yet; The system harbour cannot be loaded."
     )
 
+    file.unlink()
+    _, found = run_doctor(capsys)
+    assert found[0]["detail"].endswith("created on first use; The system harbour cannot be loaded.")
+
 
 def test_reports_a_system_without_any_table_in_one_phrase(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

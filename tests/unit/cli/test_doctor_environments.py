@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,19 @@ def test_damage_in_one_environment_is_found(
     assert [name for name, row in rows.items() if not row["ok"]] == [store]
     assert harmed in rows[store]["detail"]
     assert "damaged" in rows[store]["detail"]
+
+
+@pytest.mark.usefixtures("named")
+def test_copied_folder_is_checked_with_its_own_keys(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shutil.copytree("data", tmp_path / "elsewhere" / "data")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert run_doctor(capsys)[0] == 0
+
+    Path("data", "keys.json").unlink()
+    code, rows = run_doctor(capsys)
+    assert (code, rows["objects"]["ok"]) == (1, False)
 
 
 def _run_sql(file: str, statement: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from holdfast import Demo, System, find_demo
 from holdfast.cli.extras import describe_missing_demo
 from holdfast.core.errors import DeclarationError
+from holdfast.model.demo import find_working_demo
 
 
 def write_distribution(folder: Path, points: str, *, name: str = "kiosk_demo", metadata: str = "") -> None:
@@ -77,3 +79,25 @@ def test_a_missing_demo_is_explained(installed: Path) -> None:
     assert describe_missing_demo(make_system()) == (
         "its demo is not installed. Run pip install 'kiosk-app[demo]'."
     )
+
+
+def test_a_host_continues_without_a_demo_that_fails_to_load(
+    installed: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_distribution(installed, "[holdfast.demos]\nkiosk = no_such_module:DEMO\n")
+
+    assert find_working_demo(make_system()) == Demo()
+    assert "Continuing without the demo of kiosk" in caplog.text
+
+
+def test_the_first_of_two_distributions_wins(installed: Path) -> None:
+    write_distribution(installed, "[holdfast.demos]\nkiosk = first_demo:DEMO\n", name="b_first")
+    others = installed / "others"
+    others.mkdir()
+    write_distribution(others, "[holdfast.demos]\nkiosk = nowhere:DEMO\n", name="a_second")
+    (installed / "first_demo.py").write_text("from holdfast import Demo\nDEMO = Demo()\n", encoding="utf-8")
+    sys.path.append(str(others))
+    try:
+        assert find_demo(make_system()) == Demo()
+    finally:
+        sys.path.remove(str(others))

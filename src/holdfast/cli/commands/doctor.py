@@ -79,9 +79,10 @@ def _check_tables(settings: Settings, data: Path | None, installed: InstalledSys
         return StoreHealth("tables", "memory", True, "in memory: each process has its own data")
     file = settings.tables_file if data is None else _require_folder(data) / TABLES_FILE_NAME
     try:
-        return _check_tables_file(file, settings.environment, installed)
+        health = _check_tables_file(file, settings.environment, installed)
     except HoldfastError as error:
-        return StoreHealth("tables", "sqlite", False, error.message)
+        health = StoreHealth("tables", "sqlite", False, error.message)
+    return replace(health, detail=health.detail + "".join(f"; {each}" for each in installed.problems))
 
 
 def _check_other_stores(
@@ -92,6 +93,8 @@ def _check_other_stores(
     if data is not None:
         settings = replace(settings, queues=f"{SQLITE_SCHEME}{data / QUEUES_FILE_NAME}", base=Path())
         settings = replace(settings, objects=f"{FILE_SCHEME}{data / OBJECTS_FOLDER_NAME}")
+        if settings.keys.startswith(FILE_SCHEME):
+            settings = replace(settings, keys=f"{FILE_SCHEME}{data / settings.keys_file.name}")
         settings = replace(settings, sql=f"{EMBEDDED_SQL_SCHEME}{data / SQL_FOLDER_NAME}", sql_reader="")
     healths = [check_queues(settings, systems)] if any(system.queues for system in systems) else []
     healths += [check_objects(settings, systems)] if any(system.buckets for system in systems) else []
@@ -187,7 +190,8 @@ def _check_dynamodb(settings: Settings, installed: InstalledSystems) -> StoreHea
     statuses = {name: table.status for name, table in described.items() if table.status != "ACTIVE"}
     inactive = "".join(f"; {name} is {status}" for name, status in statuses.items())
     missing = _format_missing(existing, {}, settings.environment, installed)
-    detail = f"{where}, reachable, {_format_table_count(count)}{inactive}{missing}"
+    problems = "".join(f"; {each}" for each in installed.problems)
+    detail = f"{where}, reachable, {_format_table_count(count)}{inactive}{missing}{problems}"
     return StoreHealth("tables", "dynamodb", HEALTHY_STATUSES.issuperset(statuses.values()), detail)
 
 
@@ -246,17 +250,16 @@ def _load_systems() -> InstalledSystems:
 def _format_missing(
     existing: IndexesByTable, found: EnvironmentsBySystem, configured: str, installed: InstalledSystems
 ) -> str:
-    """Describe the declared tables and indexes that do not exist, and the systems that do not load.
+    """Describe the declared tables and indexes that do not exist.
 
     They are looked for in each environment with data, and in the configured one. Missing ones are healthy:
     systems create them when they run.
     """
-    missing = "".join(
+    return "".join(
         _format_missing_in(system, existing, environment, has_run=bool(found.get(system.name)))
         for system in installed.systems
         for environment in select_environments(found, system, configured)
     )
-    return missing + "".join(f"; {each}" for each in installed.problems)
 
 
 def _format_missing_in(system: System, existing: IndexesByTable, environment: str, *, has_run: bool) -> str:

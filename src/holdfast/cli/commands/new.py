@@ -33,8 +33,24 @@ DOT: Final = "dot_"
 
 NAME_FORMAT: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 MAX_NAME_CHARACTERS: Final = 40
-# The new system imports these, also if they are not installed yet.
-IMPORTED_NAMES: Final = frozenset({"fastapi", "httpx2", "pydantic", "pytest", "tests"})
+# The new system and its tools need these, also if they are not installed yet.
+IMPORTED_NAMES: Final = frozenset(
+    {
+        "anyio",
+        "fastapi",
+        "httptools",
+        "httpx2",
+        "mypy",
+        "pluggy",
+        "pydantic",
+        "pytest",
+        "ruff",
+        "starlette",
+        "tests",
+        "uvicorn",
+        "uvloop",
+    }
+)
 
 
 def new(
@@ -91,7 +107,7 @@ def _check_name(name: str) -> None:
         )
     if keyword.iskeyword(name):
         raise UsageError(f"Invalid name {name!r}: it is a keyword of Python. Choose another name.")
-    if name in sys.stdlib_module_names or name in IMPORTED_NAMES:
+    if name in sys.stdlib_module_names or name in IMPORTED_NAMES or name.startswith("holdfast"):
         raise UsageError(
             f"Invalid name {name!r}: the system would hide another module of that name. Choose another name."
         )

@@ -228,12 +228,12 @@ async def _provision(system: System, stores: Stores) -> None:
     """Create missing resources, log a warning for each that could not be changed, and run the `on_startup`
     of the system and of its demo.
     """
-    from holdfast.model.demo import find_demo
+    from holdfast.model.demo import find_working_demo
     from holdfast.runtime import provision
 
     for name, refused in (await provision(stores, system)).items():
         log.warning("The %s is used unchanged: %s", name, refused)
-    for on_startup in (system.on_startup, find_demo(system).on_startup):
+    for on_startup in (system.on_startup, find_working_demo(system).on_startup):
         if on_startup is not None:
             await on_startup(stores)
 

@@ -137,9 +137,9 @@ def _build_children(
 
 def _assign_port(ports: _PortAllocator, system: System, position: int) -> int:
     """Return the next port. The first process gets a fixed one if sandboxes need to know its address."""
-    from holdfast.model.demo import find_demo
+    from holdfast.model.demo import find_working_demo
 
-    is_fixed = position == 0 and find_demo(system).sandbox_variables is not None
+    is_fixed = position == 0 and find_working_demo(system).sandbox_variables is not None
     return ports.next_fixed(system) if is_fixed else ports.next(system)
 
 
@@ -149,9 +149,9 @@ def _build_sandbox_variables(system: System, sandbox_urls: Mapping[str, str], ow
     Variables that are already set are left out.
     """
     variables = {get_address_variable(system, name): url for name, url in sandbox_urls.items()}
-    from holdfast.model.demo import find_demo
+    from holdfast.model.demo import find_working_demo
 
-    build_more = find_demo(system).sandbox_variables
+    build_more = find_working_demo(system).sandbox_variables
     if sandbox_urls and build_more is not None:
         variables |= build_more(sandbox_urls, own_url)
     return {name: value for name, value in variables.items() if not os.environ.get(name)}

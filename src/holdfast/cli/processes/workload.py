@@ -116,11 +116,10 @@ def get_address_variable(system: System, sandbox: str) -> str:
 
 def list_needed_sandboxes(system: System) -> list[str]:
     """Return the sandboxes to start: those of the external services whose address is not set."""
-    from holdfast.model.demo import find_demo
+    from holdfast.model.demo import find_working_demo
 
-    return [
-        name for name in find_demo(system).sandboxes if not os.environ.get(get_address_variable(system, name))
-    ]
+    sandboxes = find_working_demo(system).sandboxes
+    return [name for name in sandboxes if not os.environ.get(get_address_variable(system, name))]
 
 
 def _build_component_workload(system: System, component: Component) -> Workload:

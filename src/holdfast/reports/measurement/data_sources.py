@@ -28,7 +28,7 @@ from holdfast.config.settings import (
     Settings,
 )
 from holdfast.core.progress import Progress, ignore_progress
-from holdfast.model.demo import find_demo
+from holdfast.model.demo import find_working_demo
 from holdfast.model.system import System
 from holdfast.runtime import Stores, create_buckets, create_queues, create_tables, describe_table, open_stores
 from holdfast.runtime.engines import Engine
@@ -135,7 +135,7 @@ async def _has_items(stores: Stores, system: System) -> bool:
 async def _fill_with_sample(stores: Stores, system: System, progress: Progress) -> DataSource:
     """Create everything, write the sample if the system has one, and return the data source."""
     await _create_all(stores, system)
-    sample = find_demo(system).sample
+    sample = find_working_demo(system).sample
     if sample is None:
         return DataSource(stores, "empty tables", is_scratch=True, has_data=False)
     await sample(stores, scale=1, progress=progress)

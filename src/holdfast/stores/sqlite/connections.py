@@ -65,7 +65,7 @@ def open_writer(path: str, tuning: Tuning) -> apsw.Connection:
 def sync_to_disk(connection: apsw.Connection, platform: str) -> None:
     """Make each sync of the connection reach the disk. `platform` is named as in `sys.platform`.
 
-    On macOS, fsync leaves the bytes in the drive's cache, and SQLite must be told to write that too.
+    On macOS, fsync leaves the bytes in the drive's cache, and SQLite needs these pragmas to write that too.
     """
     if platform == "darwin":
         connection.pragma("fullfsync", True)

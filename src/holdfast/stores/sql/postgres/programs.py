@@ -25,6 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from holdfast.core.distribution import format_install_command
 from holdfast.core.errors import SettingsError
 from holdfast.stores.sql.postgres import accounts
 
@@ -68,7 +69,7 @@ def find_install_folder() -> Path:
     """Return the folder into which the wheel was installed."""
     found = importlib.util.find_spec(PACKAGE)
     if found is None or found.origin is None:
-        raise SettingsError("The embedded PostgreSQL is not installed: make setup")
+        raise SettingsError(f"The embedded PostgreSQL is not installed. Run {format_install_command('sql')}.")
     return Path(found.origin).parents[1]
 
 
