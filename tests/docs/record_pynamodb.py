@@ -7,6 +7,7 @@ has Holdfast with the extra `aws`, and PynamoDB: `python -m tests.docs.record_py
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,15 @@ RECORDING: Final = Path(__file__).with_name("pynamodb_requests.json")
 NOTE: Final = "no-run: the PynamoDB program"
 
 
+def read_program() -> str:
+    """Return the PynamoDB program of the page."""
+    return "\n".join(block.text for block in pages.parse_blocks(PAGE) if block.note == NOTE)
+
+
+def hash_program(program: str) -> str:
+    return sha256(program.encode()).hexdigest()
+
+
 def main() -> None:
     """Run the program of the page in process, and write down what it sent."""
     sent: list[dict[str, Any]] = []
@@ -30,10 +40,10 @@ def main() -> None:
         sent.append({"target": target.decode(), "body": json.loads(request.body)})
         return respond(tables, request)
 
-    program = "\n".join(block.text for block in pages.parse_blocks(PAGE) if block.note == NOTE)
+    program = read_program()
     with in_process(), patch.object(interception, "_respond", record):
         exec(compile(program, str(PAGE), "exec"), {"__name__": "pynamodb_program"})
-    recording = {"pynamodb": version("pynamodb"), "requests": sent}
+    recording = {"program": hash_program(program), "pynamodb": version("pynamodb"), "requests": sent}
     RECORDING.write_text(json.dumps(recording, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
