@@ -104,6 +104,7 @@ audit: build/release-tools/.ready ## look up the locked packages in a vulnerabil
 	@build/release-tools/bin/python -m tools.release.audit
 
 clean: ## remove everything the other targets created
+	find src systems demo tests benchmarks examples tools docs -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf $(VENV) build dist src/*.egg-info systems/*.egg-info demo/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(VENV)/.python:
