@@ -17,17 +17,20 @@ from http import HTTPStatus
 from http.client import responses
 from typing import Any, Final, NamedTuple
 
-from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field, ValidationError
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.core import errors
+from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import HoldfastError, error_label
 from holdfast.web.tokens import get_refusal_headers
+
+with explain_missing(__name__, "api"):
+    from fastapi import FastAPI
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import JSONResponse, Response
+    from starlette.exceptions import HTTPException
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PROBLEM_JSON: Final = "application/problem+json"
 """The content type of an error (RFC 9457)."""
