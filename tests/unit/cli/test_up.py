@@ -144,9 +144,9 @@ def test_skips_a_system_without_its_extra_and_prints_how_to_install_it(
         "run pip install 'holdfast-state[objects]'\n"
         "pagw is skipped: it needs obstore, which is not installed: "
         "run pip install 'holdfast-state[objects]'\n"
-        "richpanel is skipped: it needs obstore, wordllama, which is not installed: "
+        "richpanel is skipped: it needs obstore, wordllama, which are not installed: "
         "run pip install 'holdfast-state[objects,ai]'\n"
-        "tripcortex is skipped: it needs obstore, wordllama, which is not installed: "
+        "tripcortex is skipped: it needs obstore, wordllama, which are not installed: "
         "run pip install 'holdfast-state[objects,ai]'\n"
     )
 
