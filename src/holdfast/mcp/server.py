@@ -15,7 +15,7 @@ from typing import Any
 
 from holdfast import __version__
 from holdfast.core.distribution import explain_missing
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, format_message
 from holdfast.mcp.tools import AgentTool, build_agent_tools
 from holdfast.runtime.stores import Stores
 
@@ -119,7 +119,7 @@ async def _run_tool(tool: AgentTool, arguments: dict[str, Any]) -> types.CallToo
 
 def _format_error(error: HoldfastError) -> str:
     """Return the error's message and notes as one line."""
-    return " ".join(" ".join([error.message, *getattr(error, "__notes__", ())]).split())
+    return " ".join(format_message(error).split())
 
 
 def _flatten(group: ExceptionGroup[Exception]) -> Iterator[Exception]:
