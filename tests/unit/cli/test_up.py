@@ -163,6 +163,22 @@ def test_rejects_a_named_system_without_its_extra_before_anything_starts(
     )
 
 
+def test_offers_sample_data_while_there_is_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    offer = "No data yet? `holdfast up skymarshal --sample` writes sample data.\n"
+
+    capture_children(tmp_path, monkeypatch, "skymarshal")
+    assert offer in capsys.readouterr().out
+    capture_children(tmp_path, monkeypatch, "skymarshal", "--sample")
+    assert "No data yet?" not in capsys.readouterr().out
+    file = Settings.load().tables_file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    capture_children(tmp_path, monkeypatch, "skymarshal")
+    assert "No data yet?" not in capsys.readouterr().out
+
+
 def capture_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *systems: str) -> list[ChildProcess]:
     """Return the processes that `holdfast up` would start for the installed systems."""
     found: list[ChildProcess] = []
