@@ -103,7 +103,8 @@ def error_label(error: BaseException | type[BaseException]) -> str:
 
 def format_message(error: BaseException) -> str:
     """Return the error's message and its notes, with a full stop before a note: AWS's texts have none."""
-    message, *notes = [str(error), *getattr(error, "__notes__", ())]
+    message = str(error)
+    notes: list[str] = getattr(error, "__notes__", [])
     if notes and message and not message.endswith((".", ":", ";", "!", "?")):
         message += "."
     return " ".join([message, *notes])
