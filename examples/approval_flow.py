@@ -28,7 +28,7 @@ from holdfast import (
     open_stores,
     provision,
 )
-from holdfast.core.errors import Conflict, RequestError
+from holdfast.core.errors import Conflict, RequestError, TransactionCancelled
 from holdfast.flows import FLOWS, Answer, Flow, FlowItem, Next, State, Step, StepContext, Wait
 from holdfast.guarantees import OUTBOX
 
@@ -57,6 +57,7 @@ async def pay(run: StepContext[Expense]) -> Next:
     return Next("paid")  # call the bank here, with `Once`: a step may run again after a crash
 
 
+APPROVAL = Wait({"approve": Answer(approve, to=("approved",))}, deadline_s=WEEK_S, deadline_to="rejected")
 FLOW = Flow(
     "expense",
     Expense,
@@ -68,10 +69,7 @@ FLOW = Flow(
     initial_state="requested",
     states=(
         State("requested", Step("Check", check, to=("waiting", "approved"))),
-        State(
-            "waiting",
-            Wait({"approve": Answer(approve, to=("approved",))}, deadline_s=WEEK_S, deadline_to="rejected"),
-        ),
+        State("waiting", APPROVAL),
         State("approved", Step("Pay", pay, to=("paid",))),
         State("paid"),
         State("rejected", is_failure=True),
@@ -95,6 +93,8 @@ async def main(command: str, expense_id: str, more: str) -> None:
                 await stores.transact(Expense.create(expense), *FLOW.start_writes(stores, expense))
             else:
                 await FLOW.answer(stores, expense_id, "approve", token=more, given={"by": "Bob"})
+        except TransactionCancelled:
+            sys.exit(f"{expense_id} exists already")
         except (Conflict, RequestError) as refused:
             sys.exit(f"{type(refused).__name__}: {refused}")
         print(await work(stores, expense_id), flush=True)
@@ -114,5 +114,7 @@ async def work(stores: Stores, expense_id: str) -> str:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4 or sys.argv[1] not in ("request", "approve"):
+        sys.exit(__doc__)
     os.environ.setdefault("HOLDFAST_SECRET_EXPENSE_TOKEN", "a long random text")  # signs the tokens
     asyncio.run(main(*sys.argv[1:]))

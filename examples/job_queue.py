@@ -106,7 +106,7 @@ async def main(command: str) -> None:
     async with open_stores(SQUARES) as stores:
         await provision(stores, SQUARES)
         if command == "submit":
-            await stores.run(jobs.send_batch(Job(number=number) for number in range(1, 7)))
+            await stores.run(jobs.send_batch(Job(number=number) for number in range(1, 7)))  # at most ten
             print("6 jobs submitted")
             return
         async with WorkerGroup(stores, [WORKER], wait_s=0.5):

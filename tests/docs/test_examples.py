@@ -160,7 +160,9 @@ def test_agent_memory_serves_its_tools_over_the_protocol(tmp_path: Path) -> None
 
 
 def test_approval_flow_waits_over_several_processes(tmp_path: Path) -> None:
+    assert "    python approval_flow.py approve e-1 TOKEN" in " ".join(run(tmp_path, "approval_flow", code=1))
     (waiting,) = run(tmp_path, "approval_flow", "request", "e-1", "250")
+    assert run(tmp_path, "approval_flow", "request", "e-1", "250", code=1) == ["e-1 exists already"]
     token = waiting.removeprefix("e-1 waits for: approve e-1 ")
 
     (refused,) = run(tmp_path, "approval_flow", "approve", "e-1", "wrong", code=1)

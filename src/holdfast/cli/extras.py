@@ -105,7 +105,8 @@ def describe_missing_demo(system: System) -> str:
 
 def _format_missing(missing: Sequence[str], extras: Sequence[str]) -> str:
     """Return "needs …, which is not installed" with the command that installs the extras."""
-    return f"needs {', '.join(missing)}, which is not installed: run {format_install_command(*extras)}"
+    verb = "is" if len(missing) == 1 else "are"
+    return f"needs {', '.join(missing)}, which {verb} not installed: run {format_install_command(*extras)}"
 
 
 def _is_missing(module: str) -> bool:

@@ -82,6 +82,8 @@ class HoldfastError(Exception):
     label: ClassVar[str] = "HoldfastError"
     code: ClassVar[str] = "InternalServerError"
     http_status: ClassVar[int] = 400
+    # True if only the operator can fix it, although its class is one that a client can fix.
+    is_for_operator: bool = False
 
     def __init_subclass__(cls, *, label: str | None = None) -> None:
         """Set the label. It is never inherited: without one of its own, a class is labelled with its name."""
@@ -97,6 +99,15 @@ def error_label(error: BaseException | type[BaseException]) -> str:
     """Return the name to store or send: the label of a Holdfast error, the class name of any other."""
     kind = error if isinstance(error, type) else type(error)
     return kind.label if issubclass(kind, HoldfastError) else kind.__name__
+
+
+def format_message(error: BaseException) -> str:
+    """Return the error's message and its notes, with a full stop before a note: AWS's texts have none."""
+    message = str(error)
+    notes: list[str] = getattr(error, "__notes__", [])
+    if notes and message and not message.endswith((".", ":", ";", "!", "?")):
+        message += "."
+    return " ".join([message, *notes])
 
 
 class DeclarationError(HoldfastError, label="DeclarationError"):

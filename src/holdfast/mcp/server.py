@@ -13,15 +13,17 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import mcp_types as types
-from mcp.server import Server, ServerRequestContext
-from mcp.server.stdio import stdio_server
-from mcp.shared.exceptions import MCPError
-
 from holdfast import __version__
-from holdfast.core.errors import HoldfastError
+from holdfast.core.distribution import explain_missing
+from holdfast.core.errors import HoldfastError, format_message
 from holdfast.mcp.tools import AgentTool, build_agent_tools
 from holdfast.runtime.stores import Stores
+
+with explain_missing(__name__, "mcp"):
+    import mcp_types as types
+    from mcp.server import Server, ServerRequestContext
+    from mcp.server.stdio import stdio_server
+    from mcp.shared.exceptions import MCPError
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +119,7 @@ async def _run_tool(tool: AgentTool, arguments: dict[str, Any]) -> types.CallToo
 
 def _format_error(error: HoldfastError) -> str:
     """Return the error's message and notes as one line."""
-    return " ".join(" ".join([error.message, *getattr(error, "__notes__", ())]).split())
+    return " ".join(format_message(error).split())
 
 
 def _flatten(group: ExceptionGroup[Exception]) -> Iterator[Exception]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.core.errors import error_label
+from holdfast.core.errors import error_label, format_message
 from holdfast.model.entities.reads import BatchGet, CountQuery, ParallelQuery
 from holdfast.model.entities.writes import BatchPut, Transact
 from holdfast.model.operations import Operation
@@ -93,5 +93,5 @@ def format_error(error: BaseException) -> str:
     """Format an error as one line; for an exception group, its first error."""
     if isinstance(error, BaseExceptionGroup):
         return format_error(error.exceptions[0])
-    text = " ".join(" ".join([str(error), *getattr(error, "__notes__", [])]).split())
+    text = " ".join(format_message(error).split())
     return f"{error_label(error)}: {text}" if text else error_label(error)

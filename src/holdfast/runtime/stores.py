@@ -395,8 +395,10 @@ class Stores:
         except HoldfastError as error:
             self._record_usage(operation, began, None, error_label(error), throttles)
             if isinstance(error, NotFound) and operation.table is not None:
+                error.is_for_operator = True
                 error.add_note(_format_create_hint(self, operation))
             elif operation.index is not None and NO_INDEX_MESSAGE in error.message:
+                error.is_for_operator = True
                 error.add_note(_format_add_hint(self, operation.index))
             raise
         self._record_usage(operation, began, result, None, throttles)

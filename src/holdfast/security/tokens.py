@@ -28,12 +28,15 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import httpx2
 import jwt
 
 from holdfast.core.clock import Clock
+from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import SettingsError, TokenKeysUnreachable, TokenRefused
 from holdfast.security.hosts import is_local_host
+
+with explain_missing(__name__, "http"):
+    import httpx2
 
 # Asymmetric algorithms only. Never `none`, and never HS…, whose key both sides know.
 ALGORITHMS: Final = ("RS256", "ES256")

@@ -11,16 +11,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Literal, TypeAlias
 
-from fastapi import APIRouter, Depends, FastAPI
-from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
 from holdfast.core import limits
+from holdfast.core.distribution import explain_missing
 from holdfast.web.direct_routes import DirectRoutes, build_direct_routes
 from holdfast.web.middleware import BodyLimit, LocalHostOnly
 from holdfast.web.openapi import describe_problems
 from holdfast.web.problems import install_problems
 from holdfast.web.tokens import require_token
+
+with explain_missing(__name__, "api"):
+    from fastapi import APIRouter, Depends, FastAPI
+    from fastapi.responses import PlainTextResponse
 
 Lifespan: TypeAlias = Callable[[FastAPI], AbstractAsyncContextManager[Any]]
 

@@ -12,16 +12,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from re import Pattern
 from typing import Any, NamedTuple
 
-from fastapi import APIRouter
-from fastapi.routing import APIRoute
-from starlette.convertors import Convertor
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import compile_path
-from starlette.types import ASGIApp, Receive, Scope, Send
-
+from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import DeclarationError
 from holdfast.web.problems import build_problem_response
+
+with explain_missing(__name__, "api"):
+    from fastapi import APIRouter
+    from fastapi.routing import APIRoute
+    from starlette.convertors import Convertor
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import compile_path
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class DirectRoute(NamedTuple):

@@ -20,10 +20,12 @@ from json import dumps, loads
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-import httpx2
-
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, NotFound
+
+with explain_missing(__name__, "http"):
+    import httpx2
 
 T = TypeVar("T")
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
+from holdfast.core.distribution import explain_missing
 from holdfast.security.hosts import is_local_host
 from holdfast.web.problems import build_status_response
+
+with explain_missing(__name__, "api"):
+    from starlette.exceptions import HTTPException
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _FORBIDDEN: Final = 403
 _TOO_LARGE: Final = 413

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
+from holdfast.core.distribution import explain_missing
 from holdfast.web.problems import Problem, describe_problem
+
+with explain_missing(__name__, "api"):
+    from fastapi import FastAPI
 
 SCHEMA_NAME: Final = "x-schema-name"
 

@@ -9,8 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final, Generic, TypeVar
 
-from fastapi import Depends, Query
 from pydantic import BaseModel, Field
+
+from holdfast.core.distribution import explain_missing
+
+with explain_missing(__name__, "api"):
+    from fastapi import Depends, Query
 
 LIMIT_DEFAULT: Final = 100
 MAX_LIMIT: Final = 1000

@@ -17,17 +17,20 @@ from http import HTTPStatus
 from http.client import responses
 from typing import Any, Final, NamedTuple
 
-from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field, ValidationError
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.core import errors
-from holdfast.core.errors import HoldfastError, error_label
+from holdfast.core.distribution import explain_missing
+from holdfast.core.errors import HoldfastError, error_label, format_message
 from holdfast.web.tokens import get_refusal_headers
+
+with explain_missing(__name__, "api"):
+    from fastapi import FastAPI
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import JSONResponse, Response
+    from starlette.exceptions import HTTPException
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PROBLEM_JSON: Final = "application/problem+json"
 """The content type of an error (RFC 9457)."""
@@ -183,7 +186,8 @@ async def _handle_error(request: Request, error: Exception) -> Response:
     message.
     """
     assert isinstance(error, HoldfastError)
-    kind = next(each for each in type(error).__mro__ if each in _MAPPINGS)
+    classes = (HoldfastError,) if error.is_for_operator else type(error).__mro__
+    kind = next(each for each in classes if each in _MAPPINGS)
     status, hidden, is_logged = _MAPPINGS[kind]
     label = error_label(kind if hidden else error)
     problem = Problem(
@@ -217,7 +221,7 @@ def _get_precondition_status(request: Request, error: HoldfastError) -> int | No
 
 def _message_with_notes(error: HoldfastError) -> str:
     """Return the message and its notes; for a refused caller, with the code in front."""
-    said = " ".join([error.message, *getattr(error, "__notes__", ())])
+    said = format_message(error)
     # The client's developer looks up the code.
     return f"{error.code}: {said}" if isinstance(error, errors.CallerRefused) else said
 

@@ -13,8 +13,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+
+from holdfast.core.distribution import explain_missing
+
+with explain_missing(__name__, "api"):
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import JSONResponse, Response
 
 FaultKind = Literal["none", "too_many", "failed_before", "failed_after", "silent_after"]
 TOO_MANY: Final = 429

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-
 from holdfast.core.clock import Clock
+from holdfast.core.distribution import explain_missing
 from holdfast.web.sandbox_faults import Faults, apply_faults
+
+with explain_missing(__name__, "api"):
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, Response
 
 ALGORITHM: Final = "ES256"
 # Flaws of a token signed with a foreign key: under the id of the issuer's key, or under its own id.

@@ -17,13 +17,15 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any, Final
 
-import uvicorn
-from starlette.applications import Starlette
-
 from holdfast.config.settings import MAX_PORT
 from holdfast.core import limits
+from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import SettingsError
 from holdfast.runtime.gc_freeze import freeze_gc
+
+with explain_missing(__name__, "api"):
+    import uvicorn
+    from starlette.applications import Starlette
 
 LOOPBACK: Final = "127.0.0.1"
 # Below the 1,024 descriptors that a process may usually open.

@@ -30,13 +30,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, TypeAlias
 
-from fastapi import Depends, HTTPException
-from fastapi.openapi.models import HTTPBearer as HTTPBearerModel
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from fastapi.security.base import SecurityBase
-from starlette.requests import HTTPConnection, Request
-
+from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import CallerForbidden, HoldfastError, SettingsError, TokenRefused
+
+with explain_missing(__name__, "api"):
+    from fastapi import Depends, HTTPException
+    from fastapi.openapi.models import HTTPBearer as HTTPBearerModel
+    from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+    from fastapi.security.base import SecurityBase
+    from starlette.requests import HTTPConnection, Request
 
 if TYPE_CHECKING:
     # Only an API that accepts an issuer's tokens needs the verifier's dependencies.

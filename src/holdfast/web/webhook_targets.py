@@ -28,9 +28,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
-import httpx2
-
+from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import TargetRefused
+
+with explain_missing(__name__, "http"):
+    import httpx2
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 # Resolves a host name to addresses.

@@ -73,7 +73,7 @@ def test_error_names_every_missing_module(
 
     with pytest.raises(SystemExit):
         main(["demo"])
-    assert "needs uvicorn, httptools, uvloop, boto3, which" in capsys.readouterr().err
+    assert "needs uvicorn, httptools, uvloop, boto3, which are not installed:" in capsys.readouterr().err
 
 
 # --- systems ------------------------------------------------------------------------------------------------

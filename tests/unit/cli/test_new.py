@@ -91,6 +91,8 @@ def test_the_wheel_contains_every_file_of_the_template() -> None:
         ("help desk", "Try help_desk."),
         ("_help__desk", "Try help_desk."),
         ("../helpdesk", "Try helpdesk."),
+        ("Désk", "Try desk."),
+        ("straße", "starting with a letter."),
         ("2fast", "starting with a letter."),
         ("", "starting with a letter."),
         ("a" * (MAX_NAME_CHARACTERS + 1), "starting with a letter."),

@@ -279,6 +279,27 @@ def test_design_error_exits_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert ("error", "B1 without_example") in [(each["severity"], each["subject"]) for each in found]
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(["check"], 1), (["check", "--json"], 1), (["tables", "--create"], 0), (["systems"], 0)],
+)
+def test_without_a_system_says_how_to_get_one_and_only_check_fails(
+    words: list[str], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("holdfast.model.system.list_system_names", tuple)
+
+    with pytest.raises(SystemExit) as exited:
+        main(words)
+
+    printed = capsys.readouterr()
+    assert exited.value.code == code
+    said = " ".join((printed.err if code else printed.out).split())
+    assert said == (
+        f"{'holdfast: ' if code else ''}No system is installed. A package provides one through the entry "
+        "point `holdfast.systems`. `holdfast new NAME` creates one."
+    )
+
+
 def test_check_prints_remedies_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
     shown = run_command(capsys, "check", "brokenshop", code=1)
 

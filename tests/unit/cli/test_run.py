@@ -18,7 +18,7 @@ from holdfast import Component, System, open_memory_stores
 from holdfast.cli import main
 from holdfast.cli.commands.run import build_system_app
 from holdfast.core.errors import SettingsError
-from holdfast.operations.tables import DeleteTable
+from holdfast.operations.tables import CreateTable, DeleteTable
 from holdfast.web import serve_in_thread
 from tests.unit.mcp.harbour import SYSTEM, WRITES
 from tests.unit.mcp.installed_system import install_system
@@ -150,6 +150,34 @@ def test_missing_table_is_unhealthy() -> None:
         ill = httpx.get(f"{url}/health").status_code
 
     assert (well, ill) == (200, 500)
+
+
+def test_missing_index_is_logged_for_the_operator_and_not_shown_to_the_client(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stores, (ships, *_) = open_memory_stores(SYSTEM), SYSTEM.tables
+    asyncio.run(stores.tables.run(CreateTable(ships.definition("Ships", indexes=()))))
+    with serve_in_thread(build_system_app(SYSTEM, stores)) as url:
+        at_start = caplog.messages[:]
+        answer = httpx.get(f"{url}/berths/B1")
+
+    assert "The table Ships lacks the index by-berth: `holdfast indexes add harbour` adds it." in at_start
+    assert (answer.status_code, answer.json()["type"]) == (500, "urn:holdfast:error:HoldfastError")
+    assert "index" not in answer.text
+    logged = caplog.messages[-1]
+    assert answer.json()["instance"] in logged
+    assert "does not have the specified index: by-berth. The index by-berth of Ships is declared" in logged
+
+
+def test_missing_table_is_not_shown_to_the_client(caplog: pytest.LogCaptureFixture) -> None:
+    stores = open_memory_stores(SYSTEM)
+    with serve_in_thread(build_system_app(SYSTEM, stores)) as url:
+        assert caplog.messages == []
+        asyncio.run(stores.tables.run(DeleteTable("Ships")))
+        answer = httpx.get(f"{url}/berths/B1")
+
+    assert (answer.status_code, "Ships" in answer.text) == (500, False)
+    assert "Ships" in caplog.messages[-1]
 
 
 def test_routes_may_be_several_routers() -> None:

@@ -17,7 +17,7 @@ import pytest
 from pydantic import BaseModel
 from typer.main import get_command
 
-from holdfast import Command
+from holdfast import Command, Component, System
 from holdfast.cli import main
 from holdfast.cli.app import GROUPS, app
 from holdfast.cli.system_commands.general_commands import list_general_commands
@@ -26,6 +26,7 @@ from holdfast.cli.system_commands.parameters import build_parameters
 from holdfast.cli.system_commands.results import print_result
 from holdfast.core import installed_systems
 from holdfast.core.errors import DeclarationError
+from holdfast.mcp import AGENT
 from holdfast.model.system import load_system
 from tests.unit.cli import reading_room
 from tests.unit.reports import shop
@@ -354,6 +355,30 @@ def test_general_commands_follow_from_what_the_system_declares(monkeypatch: pyte
     words = {str(each.name) for each in commands}
     assert {"holdfast run tripcortex", "holdfast migrate tripcortex", "holdfast why tripcortex ID"} <= words
     assert {f"holdfast {each} list tripcortex" for each in ("queues", "outbox", "flows")} <= words
+    assert {f"holdfast {each} tripcortex" for each in ("indexes status", "sample", "demo")} <= words
+    assert {f"holdfast {each} tripcortex --out DIR" for each in ("docs", "iac TOOL", "iam")} <= words
+
+
+def test_general_commands_name_mcp_only_for_a_system_with_the_component_agent() -> None:
+    system, holdfast = shop.SYSTEM, get_command(app)
+    with_agent = replace(system, components=(*system.components, Component(AGENT)))
+
+    listed = [
+        {str(each.name) for each in list_general_commands(each, holdfast)} for each in (system, with_agent)
+    ]
+    assert listed[1] - listed[0] == {"holdfast mcp shop"}
+
+
+def test_help_is_shown_if_the_demo_fails_to_load(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(system: System) -> None:
+        raise DeclarationError("Loading the demo failed.")
+
+    monkeypatch.setattr("holdfast.model.demo.find_demo", fail)
+
+    shown = run_command(capsys, "shop", "--help")
+    assert "holdfast tables shop " in shown and "holdfast sample" not in shown
 
 
 def test_command_of_a_system_without_commands_says_so(capsys: pytest.CaptureFixture[str]) -> None:

@@ -144,9 +144,9 @@ def test_skips_a_system_without_its_extra_and_prints_how_to_install_it(
         "run pip install 'holdfast-state[objects]'\n"
         "pagw is skipped: it needs obstore, which is not installed: "
         "run pip install 'holdfast-state[objects]'\n"
-        "richpanel is skipped: it needs obstore, wordllama, which is not installed: "
+        "richpanel is skipped: it needs obstore, wordllama, which are not installed: "
         "run pip install 'holdfast-state[objects,ai]'\n"
-        "tripcortex is skipped: it needs obstore, wordllama, which is not installed: "
+        "tripcortex is skipped: it needs obstore, wordllama, which are not installed: "
         "run pip install 'holdfast-state[objects,ai]'\n"
     )
 
@@ -161,6 +161,22 @@ def test_rejects_a_named_system_without_its_extra_before_anything_starts(
         "holdfast: The system richpanel needs wordllama, which is not installed: "
         "run pip install 'holdfast-state[ai]'\n"
     )
+
+
+def test_offers_sample_data_while_there_is_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    offer = "No data yet? `holdfast up skymarshal --sample` writes sample data.\n"
+
+    capture_children(tmp_path, monkeypatch, "skymarshal")
+    assert offer in capsys.readouterr().out
+    capture_children(tmp_path, monkeypatch, "skymarshal", "--sample")
+    assert "No data yet?" not in capsys.readouterr().out
+    file = Settings.load().tables_file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    capture_children(tmp_path, monkeypatch, "skymarshal")
+    assert "No data yet?" not in capsys.readouterr().out
 
 
 def capture_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *systems: str) -> list[ChildProcess]:

@@ -18,7 +18,10 @@ OptionalSystemName: TypeAlias = Annotated[
     typer.Argument(metavar="SYSTEM", help="A system. Default: every installed system."),
 ]
 
-NONE_INSTALLED = "No system is installed. A package provides one through the entry point `holdfast.systems`."
+NONE_INSTALLED = (
+    "No system is installed. A package provides one through the entry point `holdfast.systems`. "
+    "`holdfast new NAME` creates one."
+)
 
 
 def select_systems(

@@ -11,6 +11,7 @@ import typer
 
 from holdfast.cli.arguments.system_names import NONE_INSTALLED, OptionalSystemName, select_systems
 from holdfast.cli.extras import get_scratch_extras
+from holdfast.core.errors import SettingsError
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
@@ -26,6 +27,7 @@ def check(
 ) -> None:
     """Check the design of a system; exit 1 on an error."""
     from holdfast.cli.output.console import print_json, progress_bar
+    from holdfast.model.system import list_system_names
     from holdfast.reports.design.design_check import check_design
 
     findings: list[Finding] = []
@@ -37,6 +39,8 @@ def check(
         print_json([asdict(finding) for finding in findings])
     else:
         _print_findings(systems, findings)
+    if not systems and not list_system_names():
+        raise SettingsError(NONE_INSTALLED)
     if any(finding.severity == "error" for finding in findings):
         raise typer.Exit(EXIT_ERRORS)
 
@@ -49,8 +53,6 @@ def _print_findings(systems: Sequence[System], findings: Sequence[Finding]) -> N
     from holdfast.reports.design.design_check import RULES
 
     out = get_console()
-    if not systems:
-        out.print(NONE_INSTALLED)
     for system in systems:
         own = [finding for finding in findings if finding.system == system.name]
         table = build_table("", "subject", "finding and remedy", title=system.name)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.output.error_lines import format_error
 from holdfast.config.settings import Settings
 from holdfast.core.errors import HoldfastError, NotFound
-from holdfast.core.terminal import escape_control_chars
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
@@ -55,8 +55,7 @@ def indexes(
         reports, failures = asyncio.run(_read_status(found, selected)), []
     _print_reports(found, selected, reports, as_json)
     for failure in failures:
-        line = " ".join(["holdfast:", failure.message, *getattr(failure, "__notes__", [])])
-        typer.echo(escape_control_chars(line), err=True)
+        typer.echo(f"holdfast: {format_error(failure)}", err=True)
     if failures:
         raise typer.Exit(EXIT_FAILED)
 

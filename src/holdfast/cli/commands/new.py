@@ -14,6 +14,7 @@ import secrets
 import shlex
 import shutil
 import sys
+import unicodedata
 from collections.abc import Collection, Mapping
 from importlib.metadata import distributions
 from pathlib import Path
@@ -115,8 +116,10 @@ def _check_name(name: str) -> None:
 
 def _suggest(name: str) -> str:
     """Return a sentence with the nearest valid name, or nothing if there is none."""
-    nearest = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
-    is_valid = NAME_FORMAT.fullmatch(nearest) and len(nearest) <= MAX_NAME_CHARACTERS
+    # "é" is split into "e" and an accent, which is dropped.
+    plain = "".join(each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each))
+    nearest = re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")
+    is_valid = plain.isascii() and NAME_FORMAT.fullmatch(nearest) and len(nearest) <= MAX_NAME_CHARACTERS
     return f" Try {nearest}." if is_valid else ""
 
 

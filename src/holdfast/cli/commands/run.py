@@ -225,17 +225,38 @@ def _wrap_endpoint(component: str, endpoint: Callable[..., Any]) -> Callable[...
 
 
 async def _provision(system: System, stores: Stores) -> None:
-    """Create missing resources, log a warning for each that could not be changed, and run the `on_startup`
-    of the system and of its demo.
+    """Create missing resources, log a warning for each that could not be changed and for each missing index,
+    and run the `on_startup` of the system and of its demo.
     """
     from holdfast.model.demo import find_working_demo
     from holdfast.runtime import provision
 
     for name, refused in (await provision(stores, system)).items():
         log.warning("The %s is used unchanged: %s", name, refused)
+    await _warn_of_missing_indexes(system, stores)
     for on_startup in (system.on_startup, find_working_demo(system).on_startup):
         if on_startup is not None:
             await on_startup(stores)
+
+
+async def _warn_of_missing_indexes(system: System, stores: Stores) -> None:
+    """Log a warning for each declared index that an older table lacks, unless it is optional."""
+    from holdfast.runtime import get_index_reports
+
+    for table in system.tables:
+        try:
+            reports = await get_index_reports(stores, [table])
+        except AccessRefused:
+            continue  # `provision` has reported it
+        wanted = {index.name for index in table.global_indexes if index.default}
+        for report in reports:
+            if report.status == "ABSENT" and report.index in wanted:
+                log.warning(
+                    "The table %s lacks the index %s: `holdfast indexes add %s` adds it.",
+                    stores.physical_name(table),
+                    report.index,
+                    system.name,
+                )
 
 
 @asynccontextmanager

@@ -94,6 +94,7 @@ def _print_tables(systems: Sequence[System], settings: Settings, created: set[st
     out = get_console()
     if not systems:
         out.print(NONE_INSTALLED)
+        return
     for system in systems:
         listing = build_table("table, index", "partition key", "sort key", "features", title=system.name)
         for table in system.tables:

@@ -70,6 +70,8 @@ def up(
             )
         if not plan_processes(system):
             typer.echo(f"{system.title or system.name} has no API and no workers to start.")
+    if not sample:
+        _suggest_sample(settings, selected)
     ended = asyncio.run(
         supervise(
             children,
@@ -79,6 +81,16 @@ def up(
     )
     if ended is not None:
         raise HoldfastError(f"{ended} The other processes were stopped too.")
+
+
+def _suggest_sample(settings: Settings, systems: Sequence[System]) -> None:
+    """Print how to get sample data if the file of the tables is not created yet and a demo has a sample."""
+    from holdfast.model.demo import find_demo
+
+    if not settings.has_embedded_tables or settings.has_memory_tables or settings.tables_file.exists():
+        return
+    if names := [each.name for each in systems if find_demo(each).sample is not None]:
+        typer.echo(f"No data yet? `holdfast up {' '.join(names)} --sample` writes sample data.")
 
 
 def _format_ready(children: Sequence[ChildProcess]) -> str:

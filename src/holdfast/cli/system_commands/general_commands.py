@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from typer.core import TyperCommand
 
+from holdfast.core.errors import DeclarationError
+
 if TYPE_CHECKING:
+    from holdfast.model.demo import Demo
     from holdfast.model.system import System
 
 GENERAL_PANEL: Final = "General commands"
+# `holdfast.mcp.AGENT`, without importing the SDK.
+AGENT_COMPONENT: Final = "agent"
 
 
 def list_general_commands(system: System, holdfast: Any) -> list[TyperCommand]:
@@ -29,12 +34,30 @@ def _list_words(system: System) -> Iterator[str]:
     if system.routes or any(each.routes or each.has_work for each in system.components):
         yield from (f"run {name}", f"up {name}")
     yield from (f"{command} {name}" for command in ("tables", "patterns", "check", "cost", "retention"))
-    yield f"docs {name} --out DIR"
+    if any(table.global_indexes for table in system.tables):
+        yield f"indexes status {name}"
+    yield from (f"docs {name} --out DIR", f"iac TOOL {name} --out DIR", f"iam {name} --out DIR")
     yield from (f"{command} list {name}" for command, declared in _get_lists(system).items() if declared)
     if system.schemas or system.migrations:
         yield f"migrate {name}"
     if system.why:
         yield f"why {name} ID"
+    if any(each.name == AGENT_COMPONENT for each in system.components):
+        yield f"mcp {name}"
+    demo = _find_demo(system)
+    yield from (
+        f"{word} {name}" for word, declared in (("sample", demo.sample), ("demo", demo.story)) if declared
+    )
+
+
+def _find_demo(system: System) -> Demo:
+    """Return the system's demo; an empty one if it fails to load, so that the help is shown."""
+    from holdfast.model.demo import NO_DEMO, find_demo
+
+    try:
+        return find_demo(system)
+    except DeclarationError:
+        return NO_DEMO
 
 
 def _get_lists(system: System) -> dict[str, Any]:

@@ -24,13 +24,16 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
-import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from holdfast.core import limits
+from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import SettingsError
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.http.app import WHOLE_RESPONSE, App, Receive, Scope, Send, create_request_id
+
+with explain_missing(__name__, "serve"):
+    import uvicorn
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 if TYPE_CHECKING:
     from holdfast.stores.tables.embedded import Faults
