@@ -21,7 +21,11 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install only the news desk and the shop, and work in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {"newsdesk": DESK, "shop": SHOP})
+
+    def find(group: str = installed_systems.ENTRY_POINT_GROUP) -> dict[str, EntryPoint]:
+        return {"newsdesk": DESK, "shop": SHOP} if group == installed_systems.ENTRY_POINT_GROUP else {}
+
+    monkeypatch.setattr(installed_systems, "find_entry_points", find)
 
 
 def run_command(capsys: pytest.CaptureFixture[str], *words: str) -> str:

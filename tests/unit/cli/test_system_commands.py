@@ -42,7 +42,11 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "150")
     points = {each.name: each for each in (ROOM, SILENT, BROKEN)}
-    monkeypatch.setattr(installed_systems, "find_entry_points", lambda: points)
+
+    def find(group: str = installed_systems.ENTRY_POINT_GROUP) -> dict[str, EntryPoint]:
+        return points if group == installed_systems.ENTRY_POINT_GROUP else {}
+
+    monkeypatch.setattr(installed_systems, "find_entry_points", find)
 
 
 def run_command(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:

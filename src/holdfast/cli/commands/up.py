@@ -85,11 +85,11 @@ def up(
 
 def _suggest_sample(settings: Settings, systems: Sequence[System]) -> None:
     """Print how to get sample data if the file of the tables is not created yet and a demo has a sample."""
-    from holdfast.model.demo import find_demo
+    from holdfast.model.demo import find_working_demo
 
     if not settings.has_embedded_tables or settings.has_memory_tables or settings.tables_file.exists():
         return
-    if names := [each.name for each in systems if find_demo(each).sample is not None]:
+    if names := [each.name for each in systems if find_working_demo(each).sample is not None]:
         typer.echo(f"No data yet? `holdfast up {' '.join(names)} --sample` writes sample data.")
 
 

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from typer.core import TyperCommand
 
-from holdfast.core.errors import DeclarationError
-
 if TYPE_CHECKING:
-    from holdfast.model.demo import Demo
     from holdfast.model.system import System
 
 GENERAL_PANEL: Final = "General commands"
@@ -30,6 +27,8 @@ def list_general_commands(system: System, holdfast: Any) -> list[TyperCommand]:
 
 def _list_words(system: System) -> Iterator[str]:
     """List the words of each command that applies, as the user types them."""
+    from holdfast.model.demo import find_working_demo
+
     name = system.name
     if system.routes or any(each.routes or each.has_work for each in system.components):
         yield from (f"run {name}", f"up {name}")
@@ -44,20 +43,10 @@ def _list_words(system: System) -> Iterator[str]:
         yield f"why {name} ID"
     if any(each.name == AGENT_COMPONENT for each in system.components):
         yield f"mcp {name}"
-    demo = _find_demo(system)
+    demo = find_working_demo(system)
     yield from (
         f"{word} {name}" for word, declared in (("sample", demo.sample), ("demo", demo.story)) if declared
     )
-
-
-def _find_demo(system: System) -> Demo:
-    """Return the system's demo; an empty one if it fails to load, so that the help is shown."""
-    from holdfast.model.demo import NO_DEMO, find_demo
-
-    try:
-        return find_demo(system)
-    except DeclarationError:
-        return NO_DEMO
 
 
 def _get_lists(system: System) -> dict[str, Any]:
