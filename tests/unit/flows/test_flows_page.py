@@ -37,7 +37,9 @@ def trips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, "trips", module)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_SECRET_TRIP_TOKEN", "long, and known to nobody")
-    monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {"trips": Point()})
+    monkeypatch.setattr(
+        installed_systems, "find_entry_points", lambda group="": {} if group else {"trips": Point()}
+    )
     exec(compile(MODULE, "trips.py", "exec"), module.__dict__)
     return module
 
