@@ -28,15 +28,14 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import jwt
-
 from holdfast.core.clock import Clock
 from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import SettingsError, TokenKeysUnreachable, TokenRefused
 from holdfast.security.hosts import is_local_host
 
-with explain_missing(__name__, "http"):
+with explain_missing(__name__, "tokens"):
     import httpx2
+    import jwt
 
 # Asymmetric algorithms only. Never `none`, and never HS…, whose key both sides know.
 ALGORITHMS: Final = ("RS256", "ES256")
