@@ -22,7 +22,7 @@ from holdfast.core.distribution import explain_missing, format_install_command
         ("import holdfast.web.sandbox_keys", "holdfast.web.sandbox_faults", "starlette", "api"),
         ("import holdfast.web.external_client", "holdfast.web.external_client", "httpx2", "http"),
         ("import holdfast.web.webhook_targets", "holdfast.web.webhook_targets", "httpx2", "http"),
-        ("import holdfast.security.tokens", "holdfast.security.tokens", "httpx2", "http"),
+        ("import holdfast.security.tokens", "holdfast.security.tokens", "httpx2", "tokens"),
         ("import holdfast.wire.http.server", "holdfast.wire.http.server", "uvicorn", "serve"),
     ],
 )
