@@ -135,7 +135,9 @@ def test_the_licence_is_permissive(name: str) -> None:
     """Exceptions are MPL for tools that are not shipped, and LGPL for the PostgreSQL driver."""
     marker = read_markers("dev" if name in read_pins("dev") else "release").get(name)
     if marker and not marker.evaluate():
-        pytest.skip(f"{name} is not installed on this platform and Python")
+        pytest.skip(
+            f"not installed here, so its licence cannot be read: the lock has {name} only for {marker}"
+        )
     if name in MOZILLA_TOOLS:
         assert name not in read_pins("runtime")
         assert "MPL" in _read_licence(name)

@@ -18,11 +18,11 @@ from packaging.utils import canonicalize_name
 
 import holdfast
 from tests.docs import pages
+from tools.release.build import BUILD_WHEEL
 
 ROOT = Path(__file__).parents[2]
 SYSTEMS = sorted(path.parent.name for path in ROOT.glob("systems/*/pyproject.toml"))
 PROJECTS = [ROOT, ROOT / "demo", *(ROOT / "systems" / name for name in SYSTEMS)]
-BUILD_WHEEL = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 
 
 def read_project(folder: Path) -> dict[str, object]:

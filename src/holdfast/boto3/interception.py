@@ -17,27 +17,20 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-try:
+from holdfast.core.distribution import explain_missing
+from holdfast.core.errors import HoldfastError
+from holdfast.operations.tables import Operation
+from holdfast.wire.arns import DEFAULT_LOCATION, AwsLocation
+from holdfast.wire.dispatch import decode, encode, encode_error
+from holdfast.wire.http.app import build_response_headers, create_request_id
+
+with explain_missing("holdfast.boto3", "aws"):
     import boto3  # type: ignore[import, unused-ignore]
     from botocore.auth import AUTH_TYPE_MAPS  # type: ignore[import, unused-ignore]
     from botocore.awsrequest import AWSResponse  # type: ignore[import, unused-ignore]
     from botocore.credentials import Credentials  # type: ignore[import, unused-ignore]
     from botocore.handlers import BUILTIN_HANDLERS  # type: ignore[import, unused-ignore]
     from botocore.httpsession import URLLib3Session  # type: ignore[import, unused-ignore]
-except ModuleNotFoundError as missing:
-    if (missing.name or "").partition(".")[0] not in {"boto3", "botocore"}:
-        raise
-    from holdfast.core.distribution import format_install_command
-
-    raise ImportError(
-        f"holdfast.boto3 needs boto3, which is not installed. Run {format_install_command('aws')}"
-    ) from missing
-
-from holdfast.core.errors import HoldfastError
-from holdfast.operations.tables import Operation
-from holdfast.wire.arns import DEFAULT_LOCATION, AwsLocation
-from holdfast.wire.dispatch import decode, encode, encode_error
-from holdfast.wire.http.app import build_response_headers, create_request_id
 
 R = TypeVar("R")
 

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Demo:
-    """What a host needs to show a system without real data and without real external services."""
+    """The sample data, the story and the sandboxes that show a system without real data or real services."""
 
     # Writes the sample data and returns the number of rows: called with stores, scale= and progress=, a
     # callback that takes a label, the rows written and the total.

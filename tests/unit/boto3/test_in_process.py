@@ -508,6 +508,6 @@ def test_missing_boto3_names_the_extra() -> None:
     program = "import sys; sys.modules['boto3'] = None; import holdfast.boto3"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1] == (
-        "ImportError: holdfast.boto3 needs boto3, which is not installed. "
+        "ModuleNotFoundError: holdfast.boto3 needs boto3, which is not installed. "
         "Run pip install 'holdfast-state[aws]'"
     )

@@ -39,7 +39,7 @@ def test_fixture_names_the_extra_without_boto3(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert (
-        "ImportError: holdfast.boto3 needs boto3, which is not installed. "
+        "ModuleNotFoundError: holdfast.boto3 needs boto3, which is not installed. "
         "Run pip install 'holdfast-state[aws]'" in done.stdout
     )
 

@@ -5,7 +5,7 @@ recognised survives `redact`, in any Unicode form; of a phone or order number th
 
     masks.py            the kinds of identifiers, their masks, and masks already in a text
     normalized_text.py  the text to search: one form of digits, spaces and signs, mapped to the original
-    emails.py  tracking.py  phones.py  orders.py    the finders of each kind
+    emails.py  tracking_numbers.py  phones.py  orders.py    the finders of each kind
     redactor.py         the passes in their order, excerpts, and JSON-like values
 """
 

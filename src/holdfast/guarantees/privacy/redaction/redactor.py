@@ -18,7 +18,7 @@ from holdfast.guarantees.privacy.redaction.masks import MASK, UNTOUCHED, Identif
 from holdfast.guarantees.privacy.redaction.normalized_text import normalize
 from holdfast.guarantees.privacy.redaction.orders import find_orders
 from holdfast.guarantees.privacy.redaction.phones import find_phones
-from holdfast.guarantees.privacy.redaction.tracking import find_links, find_tracking_numbers
+from holdfast.guarantees.privacy.redaction.tracking_numbers import find_links, find_tracking_numbers
 
 EXCERPT_CHARS: Final = 80
 DEFAULT_REGIONS: Final = ("US", "GB")
