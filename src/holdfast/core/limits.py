@@ -118,3 +118,9 @@ QUEUE_SWEEP_EVERY: Final = 8
 QUEUE_SWEEP_ROWS: Final = 2 * QUEUE_SWEEP_EVERY * MAX_QUEUE_BATCH
 # Ours: a waiting receiver polls at this interval in any case, because another process may move a run clock.
 QUEUE_LOOK_AGAIN_S: Final = 1.0
+
+# --- several requests of one operation ----------------------------------------------------------------------
+# Requests of one operation that run at the same time.
+MAX_PARALLEL_REQUESTS: Final = 16
+# Attempts of a batch whose items the service leaves unprocessed.
+MAX_BATCH_ATTEMPTS: Final = 10

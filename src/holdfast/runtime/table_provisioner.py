@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from holdfast.core.concurrency import gather_or_cancel
 from holdfast.core.errors import (
     AccessRefused,
     AlreadyExists,
@@ -23,7 +24,7 @@ from holdfast.model.tables import Index, Table
 from holdfast.operations import tables as requests
 from holdfast.operations.tables import IndexState, TableDescription
 from holdfast.operations.tables.schema import IndexProjection, KeyAttribute, KeySchema, TableDefinition
-from holdfast.runtime.stores import Stores, gather_or_cancel
+from holdfast.runtime.stores import Stores
 
 MAX_WAIT_SECONDS: Final = 600.0
 MIN_POLL_SECONDS: Final = 0.02

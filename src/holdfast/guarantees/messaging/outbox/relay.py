@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
+from holdfast.core.concurrency import gather_or_cancel
 from holdfast.core.errors import (
     ComponentRefused,
     Conflict,
@@ -27,7 +28,6 @@ from holdfast.guarantees.messaging.outbox.patterns import OutboxPatterns
 from holdfast.guarantees.pattern_sets import utc_now
 from holdfast.model import UlidGenerator
 from holdfast.runtime import Stores
-from holdfast.runtime.stores import gather_or_cancel
 
 CONCURRENT_AGGREGATES: Final = 8
 MAX_REASON_CHARS: Final = 500
