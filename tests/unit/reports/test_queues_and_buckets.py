@@ -20,7 +20,7 @@ from holdfast.model.queues import Queue
 from holdfast.reports.docs.mermaid import draw_access, draw_entities
 from holdfast.reports.docs.system_page import render_system_page
 from holdfast.reports.iac.cloudformation import build_template, render_template
-from holdfast.reports.iac.infrastructure import compute_max_environment_length
+from holdfast.reports.iac.system_tree import compute_max_environment_length
 from holdfast.reports.iac.terraform import render_module
 from holdfast.reports.pattern_list import build_pattern_rows
 from tests.unit.reports import dispatch_desk
