@@ -18,7 +18,7 @@ from holdfast.guarantees import OUTBOX, Period, redact
 from tripcortex.api import explain
 from tripcortex.api.commands import COMMANDS
 from tripcortex.api.mcp_tools import TOOLS
-from tripcortex.integrations.portal.circuit import PortalCircuit
+from tripcortex.integrations.portal.circuit import BREAKER
 from tripcortex.integrations.portal.purchases import PORTAL_CALLS
 from tripcortex.model import notices, pattern_sets, patterns
 from tripcortex.model.entities import TABLES, policy_files
@@ -106,13 +106,13 @@ WORKFLOW: Final = Component(
     "workflow",
     "Drives bookings: retrieves, plans, validates, searches, books. Appends to the audit log, never reads it",
     reads=_merge_patterns(
-        BOOKING_FLOW.reads, policies.QUESTION_PATTERNS, PortalCircuit.reads, PORTAL_CALLS.reads, NOTICES.reads
+        BOOKING_FLOW.reads, policies.QUESTION_PATTERNS, BREAKER.reads, PORTAL_CALLS.reads, NOTICES.reads
     ),
     writes=_merge_patterns(
         BOOKING_FLOW.writes,
         pattern_sets.MESSAGE_WRITES,
         (patterns.append_audit, patterns.leave_place),
-        PortalCircuit.writes,
+        BREAKER.writes,
         PORTAL_CALLS.writes,
         NOTICES.relay_patterns,
     ),
@@ -152,7 +152,7 @@ SUPPORT: Final = Component(
             BOOKING_FLOW.pattern_set.item,
         ),
         (patterns.active_bookings_of,),
-        PortalCircuit.reads,
+        BREAKER.reads,
         policies.READ_PATTERNS,
     ),
 )
@@ -180,7 +180,7 @@ SYSTEM: Final = System(
         tuple(collect_patterns(notices)),
         BOOKING_FLOW.patterns,
         NOTICES.patterns,
-        PortalCircuit.patterns,
+        BREAKER.patterns,
         tuple(PORTAL_CALLS.patterns),
     ),
     components=(API, WORKFLOW, SENDER, INGESTER, SUPPORT, AGENT),

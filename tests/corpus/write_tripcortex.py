@@ -32,7 +32,7 @@ from holdfast_demo.tripcortex.sample.policy_document import build_policy_rules
 from tests.corpus.archive import SUFFIX, pack, save_notes
 from tests.corpus.snapshot import ENVIRONMENT, SERVICES, build_settings, copy_folder, open_clock, read_secrets
 from tests.postgres import create_database
-from tripcortex.integrations.portal.circuit import PortalCircuit
+from tripcortex.integrations.portal.circuit import BREAKER, PORTAL_CIRCUIT
 from tripcortex.model import patterns
 from tripcortex.model.entities import Booking, EmployeeId
 from tripcortex.model.notices import NOTICES
@@ -409,7 +409,7 @@ async def _open_circuit(writer: Writer) -> None:
         await writer.request(employee)
     for employee in RETRIED:
         await writer.wait_for_execution(employee, lambda place: place.attempts > 0)
-    assert (await PortalCircuit().get_circuit(writer.stores)).state == "open"
+    assert (await BREAKER.get_circuit(writer.stores, PORTAL_CIRCUIT)).state == "open"
 
 
 async def _leave_queued(writer: Writer) -> None:

@@ -34,7 +34,7 @@ from holdfast.guarantees.privacy.retention import (
     is_proof_intact,
 )
 from holdfast.guarantees.privacy.scanning import Finding, scan_files
-from holdfast.guarantees.resilience.breaker import BREAKERS, Breaker, Circuit
+from holdfast.guarantees.resilience.breaker import BREAKERS, Breaker, Circuit, CircuitLimits, CircuitRecord
 from holdfast.guarantees.resilience.lease import LEASES, HeldLease, Lease, LeaseItem, LeaseRecord
 from holdfast.guarantees.resilience.rate_limit import RATE_LIMITS, RateLimit, WindowCounters
 from holdfast.guarantees.table_migration import (
@@ -61,6 +61,8 @@ __all__ = [
     "AuditResult",
     "Breaker",
     "Circuit",
+    "CircuitLimits",
+    "CircuitRecord",
     "Claim",
     "Completion",
     "DelayedAction",

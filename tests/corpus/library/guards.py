@@ -7,19 +7,20 @@ from typing import Any, Final
 
 from holdfast import Rate, Stores
 from holdfast.core.errors import ExternalServiceFailed
-from holdfast.guarantees import BREAKERS, LEASES, RATE_LIMITS, Breaker, Lease, RateLimit
+from holdfast.guarantees import BREAKERS, LEASES, RATE_LIMITS, Breaker, Circuit, Lease, RateLimit
 
 from .process import Killed, make_dying_process
 
 SWEEPS: Final = Lease("LS", rate=Rate("sweep"), lease_s=30)
 SHOPS: Final = Breaker(
-    "SH",
+    Circuit,
+    prefix="SH",
     rate=Rate("call"),
     counted_errors=(ExternalServiceFailed,),
     failures=3,
     window_s=60,
     recovery_s=30,
-    probe_s=20,
+    lease_s=20,
     closed_cache_s=0,
 )
 CALLS: Final = RateLimit("calls", "CA", limit=5, window_s=60, rate=Rate("call"))

@@ -23,7 +23,7 @@ from holdfast.core.errors import (
     Throttled,
     TransactionCancelled,
 )
-from holdfast.guarantees import BREAKERS, Breaker, Claim, Completion, OnceStatus
+from holdfast.guarantees import BREAKERS, Breaker, Circuit, Claim, Completion, OnceStatus
 from holdfast.guarantees.idempotency.record import truncate_to_second
 from holdfast.operations.tables import Operation
 from tests.background_work import stop_background_work
@@ -420,7 +420,12 @@ def test_failed_breaker_write_after_the_call_still_returns_its_outcome() -> None
         guarded = Stores(Guarded(), clock=clock)
         await create_tables(guarded, [BREAKERS])
         breaker = Breaker(
-            "CB", rate=Rate("event"), counted_errors=(ExternalServiceFailed,), failures=1, recovery_s=5
+            Circuit,
+            prefix="CB",
+            rate=Rate("event"),
+            counted_errors=(ExternalServiceFailed,),
+            failures=1,
+            recovery_s=5,
         )
         with pytest.raises(ExternalServiceFailed):
             await breaker.call(guarded, "desk", _raise_unavailable)
