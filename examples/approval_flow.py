@@ -89,7 +89,7 @@ async def main(command: str, expense_id: str, more: str) -> None:
         await provision(stores, SYSTEM)
         try:
             if command == "request":
-                expense = FLOW.initial(Expense(expense_id=expense_id, euros=int(more)), stores)
+                expense = FLOW.initial(stores, Expense(expense_id=expense_id, euros=int(more)))
                 await stores.transact(Expense.create(expense), *FLOW.start_writes(stores, expense))
             else:
                 await FLOW.answer(stores, expense_id, "approve", token=more, given={"by": "Bob"})

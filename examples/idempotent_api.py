@@ -68,7 +68,10 @@ def book(payment: Payment) -> Update[Account]:
 
 
 ONCE = Once(
-    RequestRecord, "ON", rate=PAYMENT, example=RequestRecord(idempotency_key="k-1", payload_sha256="0" * 64)
+    RequestRecord,
+    prefix="ON",
+    rate=PAYMENT,
+    example=RequestRecord(idempotency_key="k-1", payload_sha256="0" * 64),
 )
 BANK = System("bank", "Books payments, each once", (accounts, requests), (book, *ONCE.patterns))
 

@@ -71,13 +71,13 @@ SYSTEM = System(
                 patterns.kept_snapshot,
                 patterns.check_project,
                 patterns.check_artefact,
-                *LEASE.patterns.reads,
+                *LEASE.reads,
             ),
             writes=(
                 *EVENT_WRITES,
                 *ARTEFACT_WRITES,
-                *LEASE.patterns.writes,
-                ACTION_QUEUE.patterns.hold,
+                *LEASE.writes,
+                *ACTION_QUEUE.author,
                 patterns.create_escalation,
                 patterns.end_escalation,
                 patterns.put_checkpoint,
@@ -102,7 +102,11 @@ SYSTEM = System(
                 patterns.escalations_in,
                 *ACTION_QUEUE.reads,
             ),
-            writes=(*EVENT_WRITES, *ACTION_QUEUE.patterns.execute_patterns, patterns.end_escalation),
+            writes=(
+                *EVENT_WRITES,
+                *(each for each in ACTION_QUEUE.executor if each in ACTION_QUEUE.writes),
+                patterns.end_escalation,
+            ),
             schedules=(
                 Schedule("held-actions", schedules.DUE_S, schedules.execute_due),
                 Schedule("escalations", schedules.EXPIRY_S, schedules.expire_escalations),
@@ -115,13 +119,13 @@ SYSTEM = System(
                 *COMMON_READS,
                 patterns.integration_config,
                 patterns.check_artefact,
-                *LEASE.patterns.reads,
+                *LEASE.reads,
             ),
             writes=(
                 *EVENT_WRITES,
                 *ARTEFACT_WRITES,
-                ACTION_QUEUE.patterns.hold,
-                ACTION_QUEUE.patterns.review,
+                *ACTION_QUEUE.author,
+                ACTION_QUEUE.pattern_set.review,
                 patterns.create_project,
                 patterns.change_status,
                 patterns.change_project,
@@ -135,7 +139,7 @@ SYSTEM = System(
         Component(
             "agent",
             "Answers questions about projects. It only reads, and has no access to credentials",
-            reads=(*COMMON_READS, LEASE.patterns.read),
+            reads=(*COMMON_READS, *LEASE.observer),
             # The queries that a person would ask; the MCP tools combine the others.
             exposed_tools=(
                 patterns.project,

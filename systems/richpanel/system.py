@@ -115,7 +115,7 @@ SYSTEM = System(
             "Answers questions about past actions. It only reads",
             reads=(*AUDIT.reads, patterns.state),
             # The MCP tools cover the other reads.
-            exposed_tools=(AUDIT.between,),
+            exposed_tools=(AUDIT.pattern_set.between,),
         ),
         Component("replay", "Reads the replay archive, if it is on", reads=(replay_archive.archived,)),
         Component(

@@ -81,7 +81,7 @@ API: Final = Component(
     reads=_merge_patterns(
         pattern_sets.API_READS,
         (patterns.message, files.source, files.crop, files.crops_of),
-        BOOKING_FLOW.lookup_patterns,
+        tuple(each for each in BOOKING_FLOW.starter if each in BOOKING_FLOW.reads),
         # Pending approvals are found among the running executions.
         (BOOKING_FLOW.pattern_set.executions,),
         NOTICES.reads,
@@ -92,8 +92,8 @@ API: Final = Component(
         pattern_sets.API_WRITES,
         pattern_sets.MESSAGE_WRITES,
         (patterns.append_audit,),
-        BOOKING_FLOW.start_patterns,
-        BOOKING_FLOW.answer_patterns,
+        tuple(each for each in BOOKING_FLOW.starter if each in BOOKING_FLOW.writes),
+        tuple(each for each in BOOKING_FLOW.answerer if each in BOOKING_FLOW.writes),
         NOTICES.relay_patterns,
         policies.WRITE_PATTERNS,
         (files.keep_source, files.delete_source, files.delete_crop),
@@ -181,7 +181,7 @@ SYSTEM: Final = System(
         BOOKING_FLOW.patterns,
         NOTICES.patterns,
         BREAKER.patterns,
-        tuple(PORTAL_CALLS.patterns),
+        PORTAL_CALLS.patterns,
     ),
     components=(API, WORKFLOW, SENDER, INGESTER, SUPPORT, AGENT),
     load=LOAD,

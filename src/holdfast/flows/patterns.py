@@ -6,7 +6,7 @@ decided on: a component with this pattern cannot change an item in another way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
@@ -86,12 +86,12 @@ class FlowPatterns(Generic[I]):
             self._build_extend_visibility(queue),
         )
 
-    @property
-    def all(self) -> tuple[Pattern[..., Any], ...]:
-        """All patterns of the flow except those of its outbox."""
+    def __iter__(self) -> Iterator[Pattern[..., Any]]:
+        """Iterate over all patterns of the flow except those of its outbox."""
         of_places = (self.execution, self.begin, self.enter, self.leave, self.record)
         listed = (self.due, self.parked, self.executions)
-        return (self.item, self.move, *of_places, *listed, self.receive, self.delete, self.extend_visibility)
+        queued = (self.receive, self.delete, self.extend_visibility)
+        return iter((self.item, self.move, *of_places, *listed, *queued))
 
     # --- the item -------------------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ from holdfast.guarantees.privacy.retention import (
 from holdfast.guarantees.privacy.scanning import Finding, scan_files
 from holdfast.guarantees.resilience.breaker import BREAKERS, Breaker, Circuit, CircuitLimits, CircuitRecord
 from holdfast.guarantees.resilience.lease import LEASES, HeldLease, Lease, LeaseItem, LeaseRecord
-from holdfast.guarantees.resilience.rate_limit import RATE_LIMITS, RateLimit, WindowCounters
+from holdfast.guarantees.resilience.rate_limit import RATE_LIMITS, RateLimit
 from holdfast.guarantees.table_migration import (
     MIGRATIONS,
     Migration,
@@ -95,7 +95,6 @@ __all__ = [
     "SqlInbox",
     "SqlOutbox",
     "SubjectData",
-    "WindowCounters",
     "WindowLimit",
     "build_retention_report",
     "declare_retention",

@@ -74,19 +74,19 @@ def _build_record_example() -> IdempotencyRecord:
 
 SUBMISSIONS: Final = Once(
     IdempotencyRecord,
-    "IK",
+    prefix="IK",
     rate=PER_REQUEST,
     example=_build_record_example,
     lease_s=SUBMISSION_LEASE_S,
-    lifetime_s=IDEMPOTENCY_HOURS * HOUR_S,
+    retention_s=IDEMPOTENCY_HOURS * HOUR_S,
 )
 CALLS: Final = Once(
     IdempotencyRecord,
-    "PC",
+    prefix="PC",
     rate=PER_REQUEST,
     example=_build_record_example,
     lease_s=CALL_LEASE_S,
-    lifetime_s=IDEMPOTENCY_HOURS * HOUR_S,
+    retention_s=IDEMPOTENCY_HOURS * HOUR_S,
 )
 OUTBOX: Final = SqlOutbox(
     pagw, queues=ALL_QUEUES, prefix="OB", rate=PER_STAGE, batch=25, poll_s=5.0, max_attempts=5, pause_s=5.0

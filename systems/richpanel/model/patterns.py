@@ -129,26 +129,26 @@ def _build_message() -> EventMessage:
 
 EVENTS: Final = Once(
     IdempotencyRecord,
-    "EV",
+    prefix="EV",
     rate=PER_EVENT,
     example=_build_event,
     lease_s=LEASE_S,
-    lifetime_s=DEFAULTS.idempotency_days * DAY_S,
+    retention_s=DEFAULTS.idempotency_days * DAY_S,
 )
 ACTIONS: Final = Once(
     IdempotencyRecord,
-    "AC",
+    prefix="AC",
     rate=PER_ACTION,
     example=_build_action,
     lease_s=LEASE_S,
-    lifetime_s=DEFAULTS.idempotency_days * DAY_S,
+    retention_s=DEFAULTS.idempotency_days * DAY_S,
 )
 AUDIT: Final = Audit(
     ActionAudit,
-    "AU",
+    prefix="AU",
     rate=PER_ACTION,
     read_rate=PER_QUESTION,
-    lifetime_s=DEFAULTS.audit_days * DAY_S,
+    retention_s=DEFAULTS.audit_days * DAY_S,
     example={
         "conversation_id": "c-1",
         "action_type": ActionType.route,
@@ -160,7 +160,7 @@ AUDIT: Final = Audit(
 HELP_DESK: Final = "helpdesk"
 CALLS: Final = RateLimit(
     "rp_mw_calls",
-    "RC",
+    prefix="RC",
     limit=RichpanelSettings.load().calls_max or 50,
     window_s=30.0,
     parts=10,

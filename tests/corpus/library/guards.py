@@ -7,11 +7,20 @@ from typing import Any, Final
 
 from holdfast import Rate, Stores
 from holdfast.core.errors import ExternalServiceFailed
-from holdfast.guarantees import BREAKERS, LEASES, RATE_LIMITS, Breaker, Circuit, Lease, RateLimit
+from holdfast.guarantees import (
+    BREAKERS,
+    LEASES,
+    RATE_LIMITS,
+    Breaker,
+    Circuit,
+    Lease,
+    LeaseItem,
+    RateLimit,
+)
 
 from .process import Killed, make_dying_process
 
-SWEEPS: Final = Lease("LS", rate=Rate("sweep"), lease_s=30)
+SWEEPS: Final = Lease(LeaseItem, prefix="LS", rate=Rate("sweep"), lease_s=30)
 SHOPS: Final = Breaker(
     Circuit,
     prefix="SH",
@@ -23,8 +32,10 @@ SHOPS: Final = Breaker(
     lease_s=20,
     closed_cache_s=0,
 )
-CALLS: Final = RateLimit("calls", "CA", limit=5, window_s=60, rate=Rate("call"))
-SLIDING_CALLS: Final = RateLimit("sliding calls", "SC", limit=6, window_s=60, parts=6, rate=Rate("call"))
+CALLS: Final = RateLimit("calls", prefix="CA", limit=5, window_s=60, rate=Rate("call"))
+SLIDING_CALLS: Final = RateLimit(
+    "sliding calls", prefix="SC", limit=6, window_s=60, parts=6, rate=Rate("call")
+)
 
 TABLES: Final = (LEASES, BREAKERS, RATE_LIMITS)
 PATTERNS: Final = (*SWEEPS.patterns, *SHOPS.patterns, *CALLS.patterns, *SLIDING_CALLS.patterns)

@@ -32,7 +32,7 @@ PAGE = 10
 LATER = timedelta(hours=1)
 
 queue = DelayedActions(
-    Letter, "HQ", rate=Rate("letter"), example=make_letter, payload=("text",), lease_s=LEASE_S
+    Letter, prefix="HQ", rate=Rate("letter"), example=make_letter, payload=("text",), lease_s=LEASE_S
 )
 
 
@@ -56,7 +56,7 @@ async def _list_due(stores: Stores, ahead: timedelta) -> list[Letter]:
     """Return the records that are due now, or will be within `ahead`."""
     now, found, after = datetime.fromtimestamp(stores.clock.now(), UTC) + ahead, list[Letter](), None
     while True:
-        page = await stores.run(queue.due(now, PAGE, after))
+        page = await stores.run(queue.pattern_set.due(now, PAGE, after))
         found += page.items
         if (after := page.cursor) is None:
             return found

@@ -178,7 +178,7 @@ STATES = (
             "Plan",
             make_step("Plan", "planned", plan="a plan"),
             to=("planned", "failed"),
-            retries=(Retry(ExternalServiceFailed, max_attempts=3, pause_s=1, max_pause_s=60),),
+            retries=(Retry(ExternalServiceFailed, max_attempts=3, retry_delay_s=1, max_retry_delay_s=60),),
             on_failure=give_up,
         ),
         shown_as=Shown.new,
@@ -260,8 +260,13 @@ SYSTEM = System(
     components=(
         Component(
             "api",
-            reads=ERRANDS.lookup_patterns,
-            writes=(create_errand, happened, ERRANDS.pattern_set.begin, *ERRANDS.answer_patterns),
+            reads=tuple(each for each in ERRANDS.answerer if each in ERRANDS.reads),
+            writes=(
+                create_errand,
+                happened,
+                ERRANDS.pattern_set.begin,
+                *(each for each in ERRANDS.answerer if each in ERRANDS.writes),
+            ),
         ),
         Component(
             "worker",
@@ -299,7 +304,7 @@ class Bench:
 
     async def begin(self, errand_id: str = "e-1") -> Errand:
         """Create an errand, start its flow, and send its first step."""
-        errand = self.flow.initial(Errand(owner="o-1", errand_id=errand_id), self.stores)
+        errand = self.flow.initial(self.stores, Errand(owner="o-1", errand_id=errand_id))
         await self.stores.transact(create_errand(errand), *self.flow.start_writes(self.stores, errand))
         await self.flow.dispatch_now(self.stores, errand)
         return errand

@@ -168,7 +168,7 @@ class Middleware:
         return await self.stores.run(patterns.state(conversation))
 
     async def list_audit(self, conversation: str = "c-1") -> tuple[ActionAudit, ...]:
-        return (await self.stores.all(patterns.AUDIT.history(conversation))).items
+        return (await self.stores.all(patterns.AUDIT.pattern_set.history(conversation))).items
 
     @property
     def ledger(self) -> list[LedgerEntry]:

@@ -244,12 +244,12 @@ SMALL: Final[Flow[Booking]] = Flow(
 KNOWLEDGE: Final = (*collect_patterns(knowledge), *collect_patterns(files))
 API: Final = Component(
     "api",
-    reads=(*pattern_sets.API_READS, *SMALL.lookup_patterns, SMALL.pattern_set.executions),
+    reads=(*pattern_sets.API_READS, SMALL.pattern_set.executions),
     writes=(
         *pattern_sets.API_WRITES,
         *pattern_sets.MESSAGE_WRITES,
         patterns.append_audit,
-        *dict.fromkeys((*SMALL.start_patterns, *SMALL.answer_patterns)),
+        *dict.fromkeys((*SMALL.starter, *SMALL.answerer)),
         *KNOWLEDGE,
     ),
     routes=build_api_routes,

@@ -33,7 +33,7 @@ class ManualClock:
 def make_limit(limit: int = 3, **terms: Any) -> WindowLimit:
     """Return a limit per minute and tenant. `terms` are further arguments of `WindowLimit`."""
     return WindowLimit(
-        PER_MINUTE, "RL", limit=limit, rate=Rate("request"), example={"tenant": "t-1"}, **terms
+        PER_MINUTE, prefix="RL", limit=limit, rate=Rate("request"), example={"tenant": "t-1"}, **terms
     )
 
 

@@ -11,6 +11,7 @@ from holdfast.guarantees import (
     LEASES,
     OUTBOX,
     Lease,
+    LeaseItem,
     Once,
     OnceRecord,
     Period,
@@ -69,8 +70,14 @@ def test_reports_the_lifetime_that_a_guarantee_declares() -> None:
 
         of = Key(id)
 
-    Lease("LE", rate=Rate("charge"))
-    Once(Charge, "CH", rate=Rate("charge"), example=Charge(id="c1", payload_sha256="0"), lifetime_s=30 * DAY)
+    Lease(LeaseItem, prefix="LE", rate=Rate("charge"))
+    Once(
+        Charge,
+        prefix="CH",
+        rate=Rate("charge"),
+        example=Charge(id="c1", payload_sha256="0"),
+        retention_s=30 * DAY,
+    )
     system = System("s", "", (charges, OUTBOX, BREAKERS, LEASES), ())
 
     found = {kept.what: kept for kept in build_retention_report(system) if kept.what.startswith("items")}

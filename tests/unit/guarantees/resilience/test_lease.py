@@ -25,15 +25,15 @@ from holdfast.reports.design.design_check import check_design
 from tests.unit.guarantees.idempotency.once_records import LossyTables, ManualClock
 
 SHORT_S = 0.15
-leases = Lease("LE", rate=Rate("sweep"), lease_s=SHORT_S)
+leases = Lease(LeaseItem, prefix="LE", rate=Rate("sweep"), lease_s=SHORT_S)
 SYSTEM = System(
     "sweeping",
     "Sweeps",
     [LEASES],
     [*leases.patterns],
     [
-        Component("sweeper", reads=leases.patterns.reads, writes=leases.patterns.writes),
-        Component("onlooker", reads=leases.patterns.reads),
+        Component("sweeper", reads=leases.reads, writes=leases.writes),
+        Component("onlooker", reads=leases.reads),
     ],
     Load(volumes={"sweep": Volume(per_month=1000)}),
 )
@@ -51,7 +51,7 @@ def run_story(story: Callable[[Stores, ManualClock], Coroutine[Any, Any, None]])
     asyncio.run(on_stores())
 
 
-async def take_over(stores: Stores, clock: ManualClock) -> HeldLease:
+async def take_over(stores: Stores, clock: ManualClock) -> HeldLease[LeaseItem]:
     """Take the lease over from its holder; retry when a renewal comes in between."""
     while True:
         clock.advance(SHORT_S)
@@ -67,7 +67,7 @@ def test_renews_the_lease_while_the_block_runs() -> None:
 
         def hear(usage: Any) -> None:
             nonlocal renewals
-            renewals += usage.pattern == leases.patterns.keep.id
+            renewals += usage.pattern == leases.pattern_set.keep.id
             clock.advance(SHORT_S / 3)
             if renewals == 5:
                 enough.set()
@@ -238,9 +238,9 @@ async def _create_twice() -> None:
         await create_tables(stores, [LEASES])
         record = LeaseItem(name="x", holder="h", token=1, until=0)
         for _ in range(2):
-            await stores.run(leases.patterns.take(record, None))
+            await stores.run(leases.pattern_set.take(record, None))
 
 
 def test_rejects_a_lease_without_duration() -> None:
     with pytest.raises(DeclarationError, match="above 0"):
-        Lease("LE", rate=Rate("sweep"), lease_s=0)
+        Lease(LeaseItem, prefix="LE", rate=Rate("sweep"), lease_s=0)
