@@ -19,7 +19,8 @@ def install_system(folder: Path, name: str = "harbour", value: str = HARBOUR) ->
     # The first distribution of a name on the path wins: these hide the repository's systems and demos.
     for project in (ROOT / "demo", *(each.parent for each in ROOT.glob("systems/*/pyproject.toml"))):
         _write_dist_info(place, f"holdfast_{project.name}", "")
-    return dict(os.environ) | {"PYTHONPATH": os.pathsep.join([str(place), str(ROOT)])}
+    paths = (str(place), str(ROOT), os.environ.get("PYTHONPATH"))
+    return dict(os.environ) | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def _write_dist_info(place: Path, name: str, entry_points: str) -> None:

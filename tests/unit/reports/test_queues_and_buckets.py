@@ -8,24 +8,17 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-import hcl2
-import pytest
-import yaml  # type: ignore[import-untyped]
-from cfnlint.api import ManualArgs, lint
-
-from holdfast import System
-from holdfast.core.errors import DeclarationError
 from holdfast.model.objects import Bucket
 from holdfast.model.queues import Queue
 from holdfast.reports.docs.mermaid import draw_access, draw_entities
 from holdfast.reports.docs.system_page import render_system_page
-from holdfast.reports.iac.cloudformation import build_template, render_template
+from holdfast.reports.iac.cloudformation import build_template
 from holdfast.reports.iac.system_tree import compute_max_environment_length
 from holdfast.reports.iac.terraform import render_module
 from holdfast.reports.pattern_list import build_pattern_rows
 from tests.unit.reports import dispatch_desk
 from tests.unit.reports.docs.test_system_page import ENTITY_LINES, FLOW_LINES, find_unknown_lines
-from tests.unit.reports.iac.test_terraform import find_format_errors, get_resources
+from tests.unit.reports.iac.validators import get_resources
 from tests.unit.reports.post_room import SYSTEM, Letter, archive, letters, notices
 
 TEMPLATE = build_template(SYSTEM)
@@ -38,22 +31,6 @@ def get_properties(logical: str, template: dict[str, Any] = TEMPLATE) -> dict[st
 
 
 # --- CloudFormation -----------------------------------------------------------------------------------------
-
-
-def test_linter_reports_nothing() -> None:
-    found = lint(render_template(SYSTEM), config=ManualArgs(regions=["us-east-1", "eu-central-1"]))
-
-    assert [f"{each.rule.id} {each.message}" for each in found] == []
-
-
-def test_linter_reports_a_broken_template() -> None:
-    broken = render_template(SYSTEM).replace("SSEAlgorithm: aws:kms", "SSEAlgorithm: rot13")
-
-    assert [each.rule.id for each in lint(broken, config=ManualArgs(regions=["us-east-1"]))] == ["E3030"]
-
-
-def test_text_parses_to_the_template() -> None:
-    assert yaml.safe_load(render_template(SYSTEM)) == TEMPLATE
 
 
 def test_fifo_queue_has_its_dead_letter_queue() -> None:
@@ -200,26 +177,12 @@ def test_long_name_leaves_little_room_for_the_environment() -> None:
     assert len(queue.physical_name("e" * room, dead_letter=True)) == 80
 
 
-@pytest.mark.parametrize("derive", [render_template, render_module], ids=["cloudformation", "terraform"])
-def test_rejects_queues_with_the_same_id(derive: Any) -> None:
-    twins = (Queue("late-mail", Letter), Queue("late_mail", Letter))
-
-    with pytest.raises(DeclarationError, match="both become"):
-        derive(System("twins", "Twins.", (), (), queues=twins))
-
-
 # --- Terraform ----------------------------------------------------------------------------------------------
 
 
 def test_module_has_queue_and_bucket_files_only_if_declared() -> None:
     assert {"queues.tf", "buckets.tf"} <= FILES.keys()
     assert not {"queues.tf", "buckets.tf"} & render_module(dispatch_desk.SYSTEM).keys()
-
-
-@pytest.mark.parametrize("name", sorted(FILES))
-def test_file_parses_and_is_formatted(name: str) -> None:
-    assert hcl2.loads(FILES[name])
-    assert find_format_errors(FILES[name]) == []
 
 
 def test_terraform_creates_the_same_queues() -> None:

@@ -15,7 +15,7 @@ from pagw.model.entities import audit_events_bucket, requests_bucket
 from pagw.model.environments import ENVIRONMENTS
 from pagw.model.patterns import OUTBOX
 from pagw.system import SYSTEM
-from tests.unit.reports.iac.test_terraform import get_resources
+from tests.unit.reports.iac.validators import get_resources
 
 GATEWAY = replace(SYSTEM, environments={each.name: each.region for each in ENVIRONMENTS.values()})
 
