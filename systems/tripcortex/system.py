@@ -47,10 +47,10 @@ def _build_api_routes(stores: Stores) -> Any:
 
 
 def _configure_app(app: Any) -> None:
-    """Add the security schemes to the app's OpenAPI document. Imported here, as in `_build_api_routes`."""
-    from tripcortex.api.routes import add_security_schemes
+    """Set the status and the logs of errors. Imported here, as in `_build_api_routes`."""
+    from tripcortex.api.routes import configure_errors
 
-    add_security_schemes(app)
+    configure_errors(app)
 
 
 def _open_dependencies(stores: Stores) -> AbstractAsyncContextManager[Any]:

@@ -9,7 +9,6 @@ effect. A payer's answer to an inquiry is recorded in the same way (`record_call
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -43,13 +42,13 @@ class PayerCallbacks:
     stores: Stores
     secrets: Secrets
 
-    async def receive(self, payer_id: str, headers: Mapping[str, str], body: bytes) -> str:
+    async def receive(self, payer_id: str, signature: str | None, body: bytes) -> str:
         """Record a callback and return its request's id. Raise `CallerRefused` for a wrong signature,
         `InvalidRequest` for an invalid or inconsistent body, `NotFound` for an unknown payer or request.
         """
         row = await self._get_payer(payer_id)
         secret = self.secrets.get(parse_payer_config(row.model_dump()).callback_secret_name)
-        verify(headers.get(SIGNATURE_HEADER), body, secret.live, now=self.stores.clock.now())
+        verify(signature, body, secret.live, now=self.stores.clock.now())
         request = await self._get_request(payer_id, body)
         await record_callback(self.stores, request, body, Actor("system", payer_id))
         return request.pagw_id

@@ -200,28 +200,17 @@ def _build_routers(stores: Stores, workload: Workload, *, self_authenticated: bo
 
 
 def _log_requests_as(component: str, router: APIRouter) -> None:
-    """Make the endpoints of a router log, also their failures, as the component."""
+    """Make the routes of a router log as the component: their dependencies, endpoints and failures."""
     from fastapi.routing import APIRoute
 
     for route in router.routes:
         if isinstance(route, APIRoute):
-            route.endpoint = _wrap_endpoint(component, route.endpoint)
+            route.handle = functools.partial(_handle_as, component, route.handle)  # type: ignore[method-assign]
 
 
-def _wrap_endpoint(component: str, endpoint: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the endpoint, sync or async as before, with the component set for its logs."""
-
-    @functools.wraps(endpoint)
-    async def call(*args: Any, **kwargs: Any) -> Any:
-        set_component(component)
-        return await endpoint(*args, **kwargs)
-
-    @functools.wraps(endpoint)
-    def call_in_thread(*args: Any, **kwargs: Any) -> Any:
-        set_component(component)
-        return endpoint(*args, **kwargs)
-
-    return call if inspect.iscoroutinefunction(endpoint) else call_in_thread
+async def _handle_as(component: str, handle: Callable[..., Awaitable[None]], *call: Any) -> None:
+    set_component(component)
+    await handle(*call)
 
 
 async def _provision(system: System, stores: Stores) -> None:

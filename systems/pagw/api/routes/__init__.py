@@ -1,8 +1,9 @@
 """The gateway's HTTP API: native requests, Da Vinci PAS, subscriptions, sessions and payers' callbacks.
 
-`auth` authenticates the caller of every client route; `errors` turns every failure into an OperationOutcome;
-`parameters` parses requests; `views` and `openapi` define the responses and their description. Routes take
-the request and return a response, without the framework's parameter parsing (`holdfast.web.direct_routes`).
+`auth` authenticates the caller of every client route; `refusal_audit` records refused calls; `errors` turns
+every failure into an OperationOutcome; `parameters` and `views` define the requests and responses, from which
+the OpenAPI description follows. The modules of routes have no deferred annotations, because FastAPI could not
+resolve those that name a local dependency.
 """
 
 from __future__ import annotations

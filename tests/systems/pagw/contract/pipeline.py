@@ -31,7 +31,7 @@ from pagw.ops.monitoring import any_request
 from pagw.settings import PagwSettings
 from pagw.system import SYSTEM
 from pagw.workers.intake import Intake, Submission
-from pagw.workers.payer_callbacks import SIGNATURE_HEADER, PayerCallbacks
+from pagw.workers.payer_callbacks import PayerCallbacks
 from pagw.workers.stages.api_connector import ApiConnector
 from pagw.workers.stages.attachment_handler import AttachmentHandler
 from pagw.workers.stages.audit_archiver import AuditArchiver
@@ -134,9 +134,9 @@ class Pipeline:
     async def send_callback(self, answer: dict[str, Any]) -> None:
         """Send the payer's answer as a signed callback, and check that it was accepted."""
         body = json.dumps(answer).encode()
-        headers = {SIGNATURE_HEADER: sign(CALLBACK_SECRET, body, self.clock.now())}
+        signature = sign(CALLBACK_SECRET, body, self.clock.now())
         taking = PayerCallbacks(self.stores.for_component("payer-callbacks"), open_secrets())
-        assert await taking.receive(DEFAULT_PAYER, headers, body) == answer["reference"]
+        assert await taking.receive(DEFAULT_PAYER, signature, body) == answer["reference"]
 
     async def record_payer_answer(
         self, pagw_id: str, outcome: str, status: str = "final", **decision: Any

@@ -34,7 +34,7 @@ from holdfast_demo.tripcortex.sandbox.issuer import IssuerSandbox, build_issuer_
 from holdfast_demo.tripcortex.sandbox.issuer import build_issuer_variables as issuer_variables
 from tests.postgres import create_database
 from tripcortex.api import trips
-from tripcortex.api.routes import add_security_schemes, build_api_routes
+from tripcortex.api.routes import build_api_routes, configure_errors
 from tripcortex.model import notices, pattern_sets, patterns
 from tripcortex.model.entities import (
     TABLES,
@@ -285,7 +285,7 @@ SYSTEM: Final = System(
     ),
     components=(API, SENDER, WORKER),
     outboxes=(NOTICES, SMALL.outbox),
-    configure_app=add_security_schemes,
+    configure_app=configure_errors,
     max_body_bytes=2_000_000,
 )
 WITH_POLICIES: Final = replace(SYSTEM, schemas=(tripcortex,), buckets=(policy_files,))

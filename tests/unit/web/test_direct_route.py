@@ -1,4 +1,4 @@
-"""Direct routes of signed routers: they bypass the framework and behave the same for clients."""
+"""Direct routes: FastAPI declares and does not run them, and they behave the same for clients."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import pytest
 from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
-from starlette.routing import BaseRoute, Match
-from starlette.types import Scope
 
 from holdfast.core.errors import CallerRefused, DeclarationError, NotFound, SecretMissing, StoreBusy
-from holdfast.web import make_app
+from holdfast.web import DirectRoute, make_app
 from tests.unit.web.app_client import call, get_problem
 
 
@@ -24,7 +22,7 @@ class Event(BaseModel):
 
 def build_hook_router() -> APIRouter:
     """Build a route that reads its JSON body and path itself, and one with a typed path parameter."""
-    router = APIRouter(prefix="/hooks")
+    router = APIRouter(prefix="/hooks", route_class=DirectRoute)
 
     @router.post("/{sender}", summary="Take an event in", response_model=Event)
     async def take(request: Request) -> Response:
@@ -44,8 +42,8 @@ def build_app(router: APIRouter, **options: Any) -> FastAPI:
 
 
 def build_failing_app(error: Exception) -> FastAPI:
-    """Build an app whose signed route raises the error."""
-    router = APIRouter()
+    """Build an app whose direct route raises the error."""
+    router = APIRouter(route_class=DirectRoute)
 
     @router.get("/fails")
     async def fails(request: Request) -> Response:
@@ -64,14 +62,14 @@ def test_typed_path_parameter_is_converted() -> None:
     assert call(build_app(build_hook_router()), "GET", "/hooks/numbers/41").json() == 42
 
 
-def test_bypasses_the_framework() -> None:
-    app, watching = build_app(build_hook_router()), RecordingRoute()
-    app.router.routes.insert(0, watching)
+def test_framework_does_not_run_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("the framework ran the endpoint")
 
-    call(app, "POST", "/hooks/shop", json={"name": "paid"})
-    assert watching.seen == []
-    call(app, "GET", "/health")
-    assert watching.seen == ["/health"]
+    monkeypatch.setattr("fastapi.routing.solve_dependencies", fail)
+
+    assert call(build_app(build_hook_router()), "GET", "/hooks/numbers/1").json() == 2
+    assert call(build_app(build_hook_router()), "GET", "/health").status_code == 500
 
 
 def test_signed_callers_need_no_token_and_other_routes_stay_guarded() -> None:
@@ -139,7 +137,7 @@ def test_description_lists_the_route_with_its_responses() -> None:
 
 
 def test_logs_a_result_that_is_not_a_response(caplog: pytest.LogCaptureFixture) -> None:
-    router = APIRouter()
+    router = APIRouter(route_class=DirectRoute)
 
     @router.get("/plain", response_model=None)
     async def plain(request: Request) -> dict[str, int]:
@@ -176,38 +174,28 @@ def in_a_thread(request: Request) -> Response:
 def test_rejects_an_endpoint_with_other_parameters_than_the_request(
     endpoint: Callable[..., Any],
 ) -> None:
-    router = APIRouter()
-    router.post("/hooks/{sender}")(endpoint)
+    router = APIRouter(route_class=DirectRoute)
 
-    with pytest.raises(
-        DeclarationError, match=r"/hooks/\{sender\} is a route of a self-authenticating component"
-    ):
-        build_app(router)
+    with pytest.raises(DeclarationError, match=r"/hooks/\{sender\} is a DirectRoute, whose endpoint"):
+        router.post("/hooks/{sender}")(endpoint)
 
 
 def test_rejects_a_dependency_that_would_be_ignored() -> None:
-    router = APIRouter(dependencies=[Depends(without_anything)])
+    router = APIRouter(dependencies=[Depends(without_anything)], route_class=DirectRoute)
 
-    @router.post("/hooks")
     async def take(request: Request) -> Response:
         return Response()
 
     with pytest.raises(DeclarationError, match="without dependencies"):
-        build_app(router)
+        router.post("/hooks")(take)
+
+
+def test_rejects_a_direct_route_behind_a_token_that_it_would_not_check() -> None:
+    with pytest.raises(DeclarationError, match="has_own_authentication=True"):
+        make_app("Doors", "1", [build_hook_router()], token="t0ken")
 
 
 # --- helpers ------------------------------------------------------------------------------------------------
-
-
-class RecordingRoute(BaseRoute):
-    """Route that records every request to the framework's router, and handles none."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        self.seen.append(scope["path"])
-        return Match.NONE, {}
 
 
 def build_seat_router() -> APIRouter:
