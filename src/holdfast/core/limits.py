@@ -76,6 +76,7 @@ MAX_REQUEST_BODY_BYTES: Final = 16 * MIB
 # at the maximum number of connections they take 50 MiB, and they get through while others fill the budget.
 MAX_REQUEST_BODIES_BYTES: Final = 256 * MIB
 REQUEST_BODY_BYTES_FREE: Final = 64 * KIB
+MAX_PORT: Final = 65535
 REQUEST_HEAD_TIMEOUT_S: Final = 15.0
 REQUEST_BODY_TIMEOUT_S: Final = 30.0
 KEEP_ALIVE_TIMEOUT_S: Final = 60.0

@@ -330,8 +330,8 @@ def _describe_components(workload: Workload) -> str:
 async def _work_until_signal(system: System, stores: Stores, workload: Workload) -> None:
     """Run the workers until a signal, then finish the current messages. A second signal aborts them."""
     from holdfast.cli.processes.workload import describe_worker
+    from holdfast.core.gc_freeze import freeze_gc
     from holdfast.runtime import WorkerGroup
-    from holdfast.runtime.gc_freeze import freeze_gc
 
     work, loop = WorkerGroup(stores, workload.workers), asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM)
@@ -376,8 +376,8 @@ def _serve_sandbox(system: System, name: str, settings: Settings, port: int) -> 
         known = f"it has {', '.join(sandboxes)}." if sandboxes else describe_missing_demo(system)
         raise NotFound(f"{system.name} has no sandbox {name!r}: {known}")
     require_extras("run", "api")
+    from holdfast.core.http.server import LOOPBACK
     from holdfast.web import serve
-    from holdfast.web.server import LOOPBACK
 
     serve(
         build_sandbox_app(system, name, settings),

@@ -30,8 +30,9 @@ from holdfast.cli.processes.workload import (
     list_needed_sandboxes,
     plan_processes,
 )
-from holdfast.config.settings import MAX_PORT, Settings, get_variable_name
+from holdfast.config.settings import Settings, get_variable_name
 from holdfast.core.errors import HoldfastError, SettingsError
+from holdfast.core.limits import MAX_PORT
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
