@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from itertools import count
 from multiprocessing.connection import Connection, wait
@@ -49,7 +50,7 @@ def main(*arguments: str) -> None:
 
 
 class Process:
-    """A process that runs `main` of a module. Its block kills it."""
+    """A process that runs `main` of a module. Leaving its block, or `close`, ends it."""
 
     def __init__(
         self,
@@ -79,8 +80,7 @@ class Process:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self.kill()
-        self.communicate()
+        self.close()
 
     # --- its end --------------------------------------------------------------------------------------------
 
@@ -101,6 +101,10 @@ class Process:
             return self._process.exitcode
 
     @property
+    def is_alive(self) -> bool:
+        return self.returncode is None
+
+    @property
     def is_killed(self) -> bool:
         return self.returncode == -signal.SIGKILL
 
@@ -113,13 +117,20 @@ class Process:
 
     def send_signal(self, number: int) -> None:
         """Send a signal, unless it has ended."""
-        if self.returncode is None:
+        if self.is_alive:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Kill it and wait for its end."""
         self.send_signal(signal.SIGKILL)
         self.wait()
+
+    def close(self) -> None:
+        """Kill it if it runs, and close its files."""
+        self.kill()
+        self.stdout.close()
+        with suppress(BrokenPipeError):  # text that was not sent
+            self.stdin.close()
 
     # --- its output -----------------------------------------------------------------------------------------
 
@@ -135,15 +146,12 @@ class Process:
 
     def communicate(self, text: str = "") -> tuple[str, str]:
         """Send the text and the end of input, wait for its end, and return its output and its log."""
-        if not self.stdin.closed:
-            try:
-                self.stdin.write(text)
-                self.stdin.close()
-            except BrokenPipeError:
-                pass  # it has ended
-        said = "" if self.stdout.closed else self.stdout.read()
+        with suppress(BrokenPipeError):  # it has ended
+            self.stdin.write(text)
+            self.stdin.close()
+        said = self.stdout.read()
         self.wait()
-        self.stdout.close()
+        self.close()
         return said, self.read_log()
 
     def read_log(self) -> str:

@@ -108,8 +108,7 @@ class SystemProcesses:
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         for process in self._started:
-            process.kill()
-            process.communicate()
+            process.close()
         self.clock.stop()
         self._stack.close()
 
@@ -171,7 +170,7 @@ class SystemProcesses:
 
     def take_dead(self) -> list[str]:
         """Remove the workers that killed themselves and return their names. Any other end fails the test."""
-        dead = [each for each in list(self.workers) if each.returncode is not None]
+        dead = [each for each in list(self.workers) if not each.is_alive]
         return [self._remove_dead(each, "reached its kill point") for each in dead]
 
     def stop_workers(self, *, may_be_killed: bool = False) -> None:

@@ -114,7 +114,7 @@ class Worker:
 
     @property
     def is_alive(self) -> bool:
-        return self._process.returncode is None
+        return self._process.is_alive
 
     async def wait_for(self, wanted: str) -> bool:
         """Wait until the process sends this message or ends. Return whether it was sent.

@@ -204,11 +204,7 @@ def _kill(run: Run, kind: str) -> bool:
     """Kill PostgreSQL, or a random process of this kind, and replace it. Return False if none is running."""
     if kind == "postgres":
         return run.processes.kill_postgres()
-    alive = [
-        each
-        for each, name in run.processes.workers.items()
-        if name.startswith(kind) and each.returncode is None
-    ]
+    alive = [each for each, name in run.processes.workers.items() if name.startswith(kind) and each.is_alive]
     if not alive:
         return False
     _replace(run, run.processes.kill(run.random.choice(alive)))

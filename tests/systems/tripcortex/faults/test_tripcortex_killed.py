@@ -241,7 +241,7 @@ async def kill_workers(run: Run) -> None:
         while run.people.ended < point:
             await asyncio.sleep(LOOK_S)
         victim = run.random.choice(list(run.stage.workers))
-        if victim.returncode is None:
+        if victim.is_alive:
             run.stage.add(run.stage.kill(victim))
 
 
