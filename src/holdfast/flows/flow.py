@@ -105,7 +105,7 @@ class Flow(Generic[I]):
             move_id=move_id,
         )
         self.outbox: Outbox[StepMessage] = Outbox(
-            queue, f"{prefix}O", rate=rate, name=f"{name}-flow", shards=shards
+            queue, prefix=f"{prefix}O", rate=rate, name=f"{name}-flow", shards=shards, poll_s=SWEEP_S
         )
 
     @staticmethod
@@ -139,7 +139,7 @@ class Flow(Generic[I]):
     @property
     def start_patterns(self) -> tuple[Pattern[..., Any], ...]:
         """Patterns that `start_writes` and `dispatch_now` need."""
-        return (self.pattern_set.begin, self.outbox.append, *self.outbox.relay_patterns)
+        return (self.pattern_set.begin, *self._outbox_writes)
 
     @property
     def lookup_patterns(self) -> tuple[Pattern[..., Any], ...]:
@@ -153,15 +153,19 @@ class Flow(Generic[I]):
             self.pattern_set.move,
             self.pattern_set.enter,
             self.pattern_set.leave,
-            self.outbox.append,
-            *self.outbox.relay_patterns,
+            *self._outbox_writes,
         )
 
     @property
     def patterns(self) -> tuple[Pattern[..., Any], ...]:
         """All patterns of the flow, for the system's declaration."""
+        return (*self.pattern_set.all, *self.outbox.reads, *self._outbox_writes)
+
+    @property
+    def _outbox_writes(self) -> tuple[Pattern[..., Any], ...]:
         # Without the outbox's sequence: messages of a flow are numbered by their item's version.
-        return (*self.pattern_set.all, *self.outbox.reads, self.outbox.append, *self.outbox.relay_patterns)
+        used = (*self.outbox.publisher, *self.outbox.relay)
+        return tuple(each for each in used if each not in self.outbox.reads)
 
     # --- beginning ------------------------------------------------------------------------------------------
 
@@ -277,7 +281,7 @@ class Flow(Generic[I]):
         states.
         """
         return (
-            Schedule(f"{self.name} relay", SWEEP_S, self.outbox.relay),
+            self.outbox.schedule(f"{self.name} relay"),
             Schedule(f"{self.name} sweep", SWEEP_S, self.sweep),
             Schedule(f"{self.name} understand", RETRY_UNKNOWN_S, self.retry_unknown_states),
         )
