@@ -68,7 +68,7 @@ STAGE_WRITES: Final[Patterns] = (
     delivery_patterns.create_delivery,
     patterns.record_audit,
     INBOX.pattern_set.take,
-    OUTBOX.append,
+    *OUTBOX.publisher,
 )
 
 
@@ -228,7 +228,7 @@ NOTIFIER: Final = Component(
         delivery_patterns.note_delivery,
         delivery_patterns.set_subscription,
         patterns.record_audit,
-        OUTBOX.append,
+        *OUTBOX.publisher,
         *NOTIFICATION_QUEUE.patterns,
     ),
     consumers=(
@@ -264,8 +264,8 @@ ARCHIVE: Final = Component(
 PUBLISHER: Final = Component(
     "outboxpublisher",
     "Sends the messages of the outbox to their queues, in order",
-    writes=OUTBOX.publish_patterns,
-    schedules=(OUTBOX.schedule(),),
+    writes=OUTBOX.relay,
+    schedules=(OUTBOX.schedule("publish"),),
     process=PIPELINE,
 )
 
@@ -305,7 +305,7 @@ API: Final = Component(
         delivery_patterns.create_subscription,
         delivery_patterns.set_subscription,
         INBOX.pattern_set.take,
-        OUTBOX.append,
+        *OUTBOX.publisher,
         *REGISTRY_WRITES,
         *SUBMISSIONS.writes,
         *TENANT_LIMIT.writes,
@@ -324,7 +324,7 @@ PAYER_CALLBACKS: Final = Component(
         patterns.note_callback,
         patterns.record_audit,
         INBOX.pattern_set.take,
-        OUTBOX.append,
+        *OUTBOX.publisher,
         *REGISTRY_WRITES,
         *TENANT_LIMIT.writes,
     ),
@@ -345,7 +345,7 @@ MONITORING_READS: Final[Patterns] = (
     monitoring.counted,
     *OUTBOX.reads,
 )
-AUDIT_WRITES: Final[Patterns] = (patterns.record_audit, OUTBOX.append)
+AUDIT_WRITES: Final[Patterns] = (patterns.record_audit, *OUTBOX.publisher)
 OPERATOR: Final = Component(
     "operator",
     "Serves operators: monitoring, replay, registries, legal holds, sweeping, retention. It reads no bundle",
@@ -362,7 +362,7 @@ OPERATOR: Final = Component(
     writes=_deduplicate(
         AUDIT_WRITES,
         (INBOX.pattern_set.take, INBOX.pattern_set.sweep),
-        OUTBOX.admin_patterns,
+        tuple(each for each in OUTBOX.operator if each not in OUTBOX.reads),
         CALLS.writes,
         legal_holds.WRITES,
         registry.WRITES,

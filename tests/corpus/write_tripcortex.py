@@ -201,7 +201,7 @@ async def _fill(writer: Writer, copy: Path) -> None:
         async with writer.run_workflow():
             await _confirm(writer)
             await _ask(writer)
-            await NOTICES.relay(writer.stores.for_component("sender"))
+            await NOTICES.send_unsent(writer.stores.for_component("sender"))
             await _offer(writer)
             await _await_approval(writer)
             await _lose_answer(writer)
@@ -303,8 +303,8 @@ async def _bury_step(writer: Writer) -> None:
     await writer.request("buried")
     workflow = writer.stores.for_component("workflow")
     for _ in range(BOOKING_FLOW.outbox.max_attempts):
-        writer.stage.clock.advance(BOOKING_FLOW.outbox.max_pause_s)
-        await BOOKING_FLOW.outbox.relay(workflow)
+        writer.stage.clock.advance(BOOKING_FLOW.outbox.max_retry_delay_s)
+        await BOOKING_FLOW.outbox.send_unsent(workflow)
     await provision(writer.stores, SYSTEM)
     [dead] = await BOOKING_FLOW.outbox.list_unsent(writer.stores)
     assert dead.status == "dead", dead

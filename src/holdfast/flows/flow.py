@@ -105,7 +105,7 @@ class Flow(Guarantee, Generic[I]):
             move_id=move_id,
         )
         self.outbox: Outbox[StepMessage] = Outbox(
-            queue, f"{prefix}O", rate=rate, name=f"{name}-flow", shards=shards
+            queue, prefix=f"{prefix}O", rate=rate, name=f"{name}-flow", shards=shards, poll_s=SWEEP_S
         )
 
     @staticmethod
@@ -144,7 +144,8 @@ class Flow(Guarantee, Generic[I]):
     def _dispatch_patterns(self) -> Patterns:
         """The patterns that enqueue and send step messages."""
         # Without the outbox's sequence: messages of a flow are numbered by their item's version.
-        return (*self.outbox.reads, self.outbox.append, *self.outbox.relay_patterns)
+        outbox = self.outbox
+        return tuple(dict.fromkeys((*outbox.reads, *outbox.publisher, *outbox.relay)))
 
     # --- beginning ------------------------------------------------------------------------------------------
 
@@ -260,7 +261,7 @@ class Flow(Guarantee, Generic[I]):
         states.
         """
         return (
-            Schedule(f"{self.name} relay", SWEEP_S, self.outbox.relay),
+            self.outbox.schedule(f"{self.name} relay"),
             Schedule(f"{self.name} sweep", SWEEP_S, self.sweep),
             Schedule(f"{self.name} understand", RETRY_UNKNOWN_S, self.retry_unknown_states),
         )

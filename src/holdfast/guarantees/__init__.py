@@ -13,7 +13,8 @@ from holdfast.guarantees.delayed_actions import (
 from holdfast.guarantees.idempotency import Claim, Completion, Once, OnceRecord, OnceStatus, fingerprint
 from holdfast.guarantees.lifetimes import declare_retention
 from holdfast.guarantees.messaging.inbox import SqlInbox, inbox_ddl
-from holdfast.guarantees.messaging.outbox import OUTBOX, Outbox, OutboxItem, OutboxStatus
+from holdfast.guarantees.messaging.messages import OutboxStatus
+from holdfast.guarantees.messaging.outbox import OUTBOX, Outbox, OutboxItem
 from holdfast.guarantees.messaging.sql_outbox import SqlOutbox, outbox_ddl
 from holdfast.guarantees.privacy.redaction import (
     IdentifierKind,

@@ -232,7 +232,7 @@ class System:
     buckets: Sequence[Any] = ()
     # SQL schemas with their migrations.
     schemas: Sequence[Schema] = ()
-    # The outboxes whose items a component relays: `holdfast outbox` lists and redrives them.
+    # The outboxes: `holdfast outbox` lists, redrives and discards their messages.
     outboxes: Sequence[Any] = ()
     # The flows over its items: `holdfast flows` reports their state, draws them, and resumes parked ones.
     flows: Sequence[Any] = ()

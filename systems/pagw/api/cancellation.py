@@ -72,7 +72,7 @@ def _build_writes(stores: Stores, request: RequestRow, actor: Actor) -> list[Sql
         patterns.tell_answered(request.pagw_id),
         *build_client_delivery(stores, request, at, Ending(Status.CANCELLED)),
         # Subscribers are notified too.
-        patterns.OUTBOX.enqueue(stores, request.pagw_id, QUEUES[Stage.subscription_handler], message),
+        patterns.OUTBOX.enqueue(stores, request.pagw_id, message, queue=QUEUES[Stage.subscription_handler]),
     ]
 
 

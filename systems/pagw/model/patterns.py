@@ -89,9 +89,16 @@ CALLS: Final = Once(
     retention_s=IDEMPOTENCY_HOURS * HOUR_S,
 )
 OUTBOX: Final = SqlOutbox(
-    pagw, queues=ALL_QUEUES, prefix="OB", rate=PER_STAGE, batch=25, poll_s=5.0, max_attempts=5, pause_s=5.0
+    pagw,
+    queues=ALL_QUEUES,
+    prefix="OB",
+    rate=PER_STAGE,
+    batch_size=25,
+    poll_s=5.0,
+    max_attempts=5,
+    retry_delay_s=5.0,
 )
-INBOX: Final = SqlInbox(pagw, "IN", rate=PER_STAGE)
+INBOX: Final = SqlInbox(pagw, prefix="IN", rate=PER_STAGE)
 
 NO_UPDATE: Final = RequestUpdate()
 

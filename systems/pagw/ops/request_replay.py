@@ -131,7 +131,7 @@ async def _plan_stage_replay(
         at = datetime.fromtimestamp(stores.clock.now(), UTC)
         writes.append(reopen(request.pagw_id, status, status, stage, at).expect_rows(1))
     message = StageMessage(pagw_id=request.pagw_id, tenant=request.tenant, stage=stage, occasion=occasion)
-    return stage, [*writes, patterns.OUTBOX.enqueue(stores, request.pagw_id, QUEUES[stage], message)]
+    return stage, [*writes, patterns.OUTBOX.enqueue(stores, request.pagw_id, message, queue=QUEUES[stage])]
 
 
 def _get_resume_status(request: RequestRow) -> Status:

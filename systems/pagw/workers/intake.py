@@ -278,7 +278,7 @@ class Intake:
                 claim=None if identifier is None else format_identifier(identifier),
             ),
             *build_audit_writes(self.stores, self._build_event(submission, checked, pagw_id)),
-            patterns.OUTBOX.enqueue(self.stores, pagw_id, QUEUES[Stage.request_enricher], message),
+            patterns.OUTBOX.enqueue(self.stores, pagw_id, message, queue=QUEUES[Stage.request_enricher]),
         ]
 
     def _build_event(self, submission: Submission, checked: CheckedBundle, pagw_id: str) -> AuditEvent:

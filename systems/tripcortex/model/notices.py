@@ -57,7 +57,7 @@ notices = Queue(
     purpose="Announces messages to employees, in order per employee",
 )
 # One shard: a few messages per booking, and each poll is a query.
-NOTICES: Final = Outbox(notices, "TN", rate=RATE, shards=1)
+NOTICES: Final = Outbox(notices, prefix="TN", rate=RATE, shards=1)
 
 
 def build_message(
@@ -89,7 +89,7 @@ def build_notice_writes(stores: Stores, message: Message) -> tuple[Write[Any], .
 
 async def dispatch_now(stores: Stores, message: Message) -> None:
     """Send the announcement at once, after the commit. Without this call the relay sends it soon after."""
-    await NOTICES.relay(stores, message.message_id)
+    await NOTICES.send_unsent(stores, message.message_id)
 
 
 # --- the queue's consumer -----------------------------------------------------------------------------------
@@ -129,4 +129,4 @@ async def _open_poll_timer(stores: Stores) -> AsyncIterator[_PollTimer]:
     yield _PollTimer()
 
 
-RELAY: Final = Schedule("notices", every_s=POLL_S, run=NOTICES.relay, wake_source=_open_poll_timer)
+RELAY: Final = Schedule("notices", every_s=POLL_S, run=NOTICES.send_unsent, wake_source=_open_poll_timer)

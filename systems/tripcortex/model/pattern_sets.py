@@ -38,12 +38,13 @@ SENDER_READS: Final[Patterns] = (
     patterns.all_connections,
     *NOTICES.reads,
 )
+RELAY_WRITES: Final[Patterns] = tuple(each for each in NOTICES.relay if each not in NOTICES.reads)
 SENDER_WRITES: Final[Patterns] = (
     patterns.delete_connection,
-    *NOTICES.relay_patterns,
+    *RELAY_WRITES,
     notices.receive,
     notices.done,
     notices.hold,
 )
 # To send an employee a message.
-MESSAGE_WRITES: Final[Patterns] = (patterns.put_message, NOTICES.append)
+MESSAGE_WRITES: Final[Patterns] = (patterns.put_message, *NOTICES.publisher)

@@ -177,7 +177,7 @@ class BaseStage(ABC):
         several messages to one stage.
         """
         message = StageMessage(pagw_id=request.pagw_id, tenant=request.tenant, stage=stage, occasion=occasion)
-        return patterns.OUTBOX.enqueue(self.stores, request.pagw_id, QUEUES[stage], message)
+        return patterns.OUTBOX.enqueue(self.stores, request.pagw_id, message, queue=QUEUES[stage])
 
     def build_event(self, request: RequestRow, status: Status, details: Mapping[str, Any]) -> AuditEvent:
         """Build the audit event of a transition."""
@@ -298,7 +298,7 @@ def build_client_delivery(
 def build_delivery_message(stores: Stores, request: RequestRow, delivery_id: str) -> SqlWrite[Any]:
     """Return the outbox write of the message that starts a delivery."""
     message = DeliveryMessage(delivery_id=delivery_id, pagw_id=request.pagw_id, tenant=request.tenant)
-    return patterns.OUTBOX.enqueue(stores, delivery_id, notifications, message)
+    return patterns.OUTBOX.enqueue(stores, delivery_id, message, queue=notifications)
 
 
 class MessageHandler(Protocol):

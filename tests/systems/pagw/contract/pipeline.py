@@ -107,7 +107,7 @@ class Pipeline:
         archive = AuditArchiver(self.stores.for_component("pasauditarchive"))
         working = list(itertools.takewhile(lambda stage: stage is not until, STAGE_QUEUES))
         while True:
-            while (await OUTBOX.publish(publisher)).sent:
+            while (await OUTBOX.send_unsent(publisher)).sent:
                 pass
             done = await self._drain(AUDIT_QUEUE, archive.handle)
             for stage in working:
@@ -150,7 +150,7 @@ class Pipeline:
 
     async def lose_messages(self, stage: Stage) -> None:
         """Delete the messages of a stage."""
-        await OUTBOX.publish(self.stores.for_component("outboxpublisher"))
+        await OUTBOX.send_unsent(self.stores.for_component("outboxpublisher"))
         received = await self.stores.run(STAGE_QUEUES[stage].receive(10, 0.0))
         await self.stores.run(STAGE_QUEUES[stage].delete(*received))
 

@@ -339,18 +339,18 @@ class TestComponents:
         assert apply_rule(patterns.find_unused_patterns, shop.SYSTEM) == []
 
     def test_operator_patterns_of_an_outbox_need_no_component(self) -> None:
-        outbox = Outbox(Queue("orders", Announced), "OB", rate=RATE)
-        relay = Component("relay", reads=outbox.reads, writes=(outbox.append, *outbox.relay_patterns))
+        outbox = Outbox(Queue("orders", Announced), prefix="OB", rate=RATE)
+        relay = Component("relay", reads=(*outbox.publisher, *outbox.relay))
         whole = replace(make_system([OUTBOX], outbox.patterns, components=[relay]), outboxes=(outbox,))
 
         assert apply_rule(patterns.find_unused_patterns, whole) == []
 
     def test_outbox_without_a_relay_is_a_warning(self) -> None:
-        outbox = Outbox(Queue("orders", Announced), "OB", rate=RATE)
-        door = Component("door", writes=(outbox.append,))
+        outbox = Outbox(Queue("orders", Announced), prefix="OB", rate=RATE)
+        door = Component("door", writes=outbox.publisher)
         mute = replace(make_system([OUTBOX], outbox.patterns, components=[door]), outboxes=(outbox,))
 
-        assert len(apply_rule(patterns.find_unused_patterns, mute)) == len(outbox.relay_patterns)
+        assert len(apply_rule(patterns.find_unused_patterns, mute)) == len(outbox.relay)
 
     def test_a_write_among_the_reads_and_a_read_among_the_writes_are_errors(self) -> None:
         mixed = Component("a", reads=(shop.place,), writes=(shop.order_of,))
@@ -669,7 +669,7 @@ class TestLifetimes:
         assert apply_rule(items.find_items_never_removed, make_system([table], [put])) == []
 
     def test_expiry_written_by_a_guarantee_limits_growth(self) -> None:
-        outbox = Outbox(Queue("orders", Announced), "OB", rate=RATE)
+        outbox = Outbox(Queue("orders", Announced), prefix="OB", rate=RATE)
         whole = replace(
             make_system([OUTBOX, BREAKERS, LEASES], outbox.patterns, volume=Volume(per_month=9_000_000)),
             outboxes=(outbox,),

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from holdfast.guarantees import SqlOutbox
 from holdfast.model.entities.reads import BaseQuery, Scan
 from holdfast.model.patterns import Pattern
 from holdfast.reports.design.rules.base import Design, Finding, format_pattern, join_words
@@ -174,7 +173,7 @@ def _format_first_patterns(patterns: Sequence[Pattern[..., Any]]) -> str:
 def find_unused_patterns(design: Design) -> Iterator[Finding]:
     """Find patterns that no component declares: unused, or run by code that the policies do not cover.
 
-    Operators run the admin patterns of an outbox with `holdfast outbox`; those are not reported.
+    Operators run patterns of an outbox with `holdfast outbox`; those are not reported.
     """
     if not design.system.components:
         yield design.info(
@@ -214,17 +213,13 @@ def find_misplaced_patterns(design: Design) -> Iterator[Finding]:
 
 
 def _list_operator_pattern_ids(design: Design) -> set[str]:
-    """Return the ids of the patterns that operators run."""
-    return {pattern.id for outbox in design.system.outboxes for pattern in _get_operator_patterns(outbox)}
-
-
-def _get_operator_patterns(outbox: Any) -> Iterator[Pattern[..., Any]]:
-    """Yield the outbox's patterns other than those that append and relay."""
-    if isinstance(outbox, SqlOutbox):
-        yield from (*outbox.reads, *outbox.admin_patterns)
-    else:
-        used = (outbox.append, *outbox.relay_patterns)
-        yield from (pattern for pattern in outbox.patterns if pattern not in used)
+    """Return the ids of the patterns of outboxes that neither a publisher nor a relay runs."""
+    return {
+        pattern.id
+        for outbox in design.system.outboxes
+        for pattern in outbox.patterns
+        if pattern not in (*outbox.publisher, *outbox.relay)
+    }
 
 
 def _lacks_example(pattern: Pattern[..., Any]) -> bool:

@@ -196,7 +196,7 @@ async def list_notices(stores: Stores) -> list[tuple[str, str]]:
     They hold no content of the messages.
     """
     sender = stores.for_component("sender")
-    await notices.NOTICES.relay(sender)
+    await notices.NOTICES.send_unsent(sender)
     received = await sender.run(notices.receive(10, 0.0))
     await sender.run(notices.done(*received))
     assert all(each.message.model_dump().keys() == {"employee_id", "message_id"} for each in received)
