@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -414,14 +413,6 @@ def test_callers_cannot_change_the_attributes_of_the_guarantee() -> None:
             await claim.complete()
 
     run_story(story)
-
-
-def test_every_test_named_in_the_guide_exists() -> None:
-    page = (ROOT / "docs" / "guides" / "idempotency.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`(test_\w+)`", page))
-    files = [*ROOT.glob("tests/unit/guarantees/**/*.py"), *ROOT.glob("tests/contract/guarantees/*.py")]
-    there = set(re.findall(r"def (test_\w+)", "".join(file.read_text(encoding="utf-8") for file in files)))
-    assert named and named <= there
 
 
 def test_fingerprint_depends_on_the_content() -> None:

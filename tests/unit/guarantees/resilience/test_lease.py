@@ -8,7 +8,20 @@ from typing import Any
 
 import pytest
 
-from holdfast import Component, Load, Rate, Stores, System, Volume, create_tables, open_memory_stores
+from holdfast import (
+    Attr,
+    Component,
+    Key,
+    Load,
+    Rate,
+    Stores,
+    System,
+    Table,
+    Volume,
+    attr,
+    create_tables,
+    open_memory_stores,
+)
 from holdfast.core.errors import (
     AccessRefused,
     ComponentRefused,
@@ -18,8 +31,8 @@ from holdfast.core.errors import (
     LeaseLost,
     RetryLater,
 )
-from holdfast.guarantees import LEASES, HeldLease, Lease
-from holdfast.guarantees.resilience.lease import LeaseItem, keep_renewed
+from holdfast.guarantees import LEASES, HeldLease, Lease, LeaseItem, LeaseRecord
+from holdfast.guarantees.resilience.lease import keep_renewed
 from holdfast.operations.tables import Operation, PutItem
 from holdfast.reports.design.design_check import check_design
 from tests.unit.guarantees.idempotency.once_records import LossyTables, ManualClock
@@ -244,3 +257,32 @@ async def _create_twice() -> None:
 def test_rejects_a_lease_without_duration() -> None:
     with pytest.raises(DeclarationError, match="above 0"):
         Lease(LeaseItem, prefix="LE", rate=Rate("sweep"), lease_s=0)
+
+
+surveys = Table("Surveys", "name")
+
+
+class Survey(LeaseRecord, table=surveys):
+    name: Attr[str] = attr()
+    position: Attr[int] = attr(default=0)
+
+    of = Key(name)
+
+
+def test_renewal_saves_further_attributes_for_the_next_holder() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        await create_tables(stores, [surveys])
+        mine = Lease(Survey, prefix="SU", rate=Rate("sweep"), lease_s=30)
+        first = await mine.take(stores, "north")
+        await first.renew(position=7)
+        await first.release()
+
+        second = await mine.take(stores, "north", lease_s=5)
+        assert (second.record.position, second.token) == (7, 2)
+        assert second.record.until == pytest.approx(clock.now() + 5, abs=0.001)
+        with pytest.raises(LeaseLost):
+            await first.renew(position=8)
+        found = await stores.run(Survey.of("north").get())
+        assert found is not None and found.position == 7
+
+    run_story(story)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 
 from holdfast import (
     Attr,
@@ -24,7 +25,15 @@ from holdfast import (
     pattern,
     transact,
 )
-from holdfast.guarantees import MIGRATIONS, Migration, MigrationState, fence, get_migration_state, lift_hold
+from holdfast.guarantees import (
+    MIGRATIONS,
+    Migration,
+    MigrationState,
+    Phase,
+    fence,
+    get_migration_state,
+    lift_hold,
+)
 from holdfast.guarantees.table_migration import Pace
 
 NAME = "moorings"
@@ -66,7 +75,11 @@ def moorings_state() -> Get[MigrationState]:
     return get_migration_state(NAME)
 
 
-@pattern("MG2", "End the hold of a switch that took too long", rate=Rate("ship"))
+MONDAY = datetime(2026, 2, 2, tzinfo=UTC)
+HELD = MigrationState(migration=NAME, phase=Phase.SWITCHING, started_at=MONDAY, changed_at=MONDAY)
+
+
+@pattern("MG2", "End the hold of a switch that took too long", rate=Rate("ship"), example=(HELD,))
 def lift_moorings_hold(state: MigrationState) -> Put[MigrationState]:
     return lift_hold(state)
 
