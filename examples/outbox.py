@@ -68,14 +68,14 @@ SHOP = System(
     "shop",
     "Takes orders and announces them",
     tables=(orders, OUTBOX),
+    components=(
+        Component("api", uses=(place_order, outbox.append)),
+        # In a deployment, a worker of this component runs the schedule.
+        Component("relay", uses=(outbox.reads, outbox.relay_patterns), schedules=(RELAY,)),
+    ),
+    patterns=outbox.patterns,
     queues=(events,),
     outboxes=(outbox,),
-    patterns=(place_order, *outbox.patterns),
-    components=(
-        Component("api", writes=(place_order, outbox.append)),
-        # In a deployment, a worker of this component runs the schedule.
-        Component("relay", reads=outbox.reads, writes=outbox.relay_patterns, schedules=(RELAY,)),
-    ),
 )
 
 

@@ -133,7 +133,7 @@ class Flow(Generic[I]):
     @property
     def writes(self) -> tuple[Pattern[..., Any], ...]:
         """Patterns that a worker writes with, in addition to those of its steps."""
-        queued = (self.pattern_set.receive, self.pattern_set.delete, self.pattern_set.extend_visibility)
+        queued = self.pattern_set.consumer.patterns
         return (self.pattern_set.begin, self.pattern_set.record, *queued, *self.answer_patterns)
 
     @property
@@ -159,9 +159,19 @@ class Flow(Generic[I]):
 
     @property
     def patterns(self) -> tuple[Pattern[..., Any], ...]:
-        """All patterns of the flow, for the system's declaration."""
+        """All patterns of the flow: what its worker needs."""
         # Without the outbox's sequence: messages of a flow are numbered by their item's version.
         return (*self.pattern_set.all, *self.outbox.reads, self.outbox.append, *self.outbox.relay_patterns)
+
+    @property
+    def flows(self) -> tuple[Flow[I], ...]:
+        """This flow, for the system whose component uses it."""
+        return (self,)
+
+    @property
+    def outboxes(self) -> tuple[Outbox[StepMessage], ...]:
+        """The outbox of its steps, for the system whose component uses it."""
+        return (self.outbox,)
 
     # --- beginning ------------------------------------------------------------------------------------------
 
@@ -261,14 +271,8 @@ class Flow(Generic[I]):
             async with (open_tools or _no_tools)(stores) as tools:
                 yield StepWorker(self, stores, tools).handle
 
-        use = self.pattern_set
         return Consumer(
-            self.step_queue,
-            open_handler,
-            receive=use.receive,
-            delete=use.delete,
-            extend_visibility=use.extend_visibility,
-            concurrency=concurrency,
+            self.step_queue, open_handler, concurrency=concurrency, pattern_set=self.pattern_set.consumer
         )
 
     @property

@@ -17,6 +17,7 @@ from pydantic import model_validator
 from holdfast import (
     Attr,
     Component,
+    Design,
     Entity,
     IndexKey,
     Key,
@@ -256,17 +257,21 @@ SYSTEM = System(
     queues=(steps,),
     outboxes=(ERRANDS.outbox,),
     flows=(ERRANDS,),
-    load=Load({"errand": Volume(per_month=100_000, distinct_keys=100_000)}),
+    design=Design(load=Load({"errand": Volume(per_month=100_000, distinct_keys=100_000)})),
     components=(
         Component(
             "api",
-            reads=ERRANDS.lookup_patterns,
-            writes=(create_errand, happened, ERRANDS.pattern_set.begin, *ERRANDS.answer_patterns),
+            uses=(
+                ERRANDS.lookup_patterns,
+                create_errand,
+                happened,
+                ERRANDS.pattern_set.begin,
+                ERRANDS.answer_patterns,
+            ),
         ),
         Component(
             "worker",
-            reads=ERRANDS.reads,
-            writes=(*ERRANDS.writes, happened),
+            uses=(ERRANDS.reads, ERRANDS.writes, happened),
             consumers=(ERRANDS.consumer(open_tools),),
             schedules=ERRANDS.schedules,
         ),

@@ -121,7 +121,7 @@ def _build_parameters(system: System, environment: str) -> dict[str, Any]:
                 f"[{get_environment_characters(system)}]{{1,{compute_max_environment_length(system)}}}"
             ),
             **(
-                {"AllowedValues": list(system.environments)}
+                {"AllowedValues": list(system.deployment.environments)}
                 if has_bucket_names_by_environment(system)
                 else {}
             ),

@@ -54,7 +54,7 @@ def build_bucket_names(system: System) -> dict[str, Any]:
     return {
         BUCKET_NAMES_MAPPING: {
             environment: {get_bucket_id(bucket.name): bucket.physical_name(environment) for bucket in named}
-            for environment in system.environments
+            for environment in system.deployment.environments
         }
     }
 
@@ -143,7 +143,7 @@ def _build_bucket(system: System, bucket: Bucket) -> dict[str, Any]:
 
 def _build_bucket_name(system: System, bucket: Bucket) -> dict[str, Any]:
     """Return the bucket's name: a template, or a lookup if each environment has its own name."""
-    if bucket.physical is None or not system.environments:
+    if bucket.physical is None or not system.deployment.environments:
         return {"Fn::Sub": build_name_template(bucket, ENVIRONMENT_REFERENCE)}
     return {"Fn::FindInMap": [BUCKET_NAMES_MAPPING, {"Ref": "Environment"}, get_bucket_id(bucket.name)]}
 

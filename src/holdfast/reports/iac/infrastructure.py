@@ -176,7 +176,9 @@ def has_cache(system: System) -> bool:
 
 def has_bucket_names_by_environment(system: System) -> bool:
     """Return True if a bucket has a separate name for each environment."""
-    return bool(system.environments) and any(bucket.physical is not None for bucket in system.buckets)
+    return bool(system.deployment.environments) and any(
+        bucket.physical is not None for bucket in system.buckets
+    )
 
 
 def list_own_keys(system: System) -> list[str]:

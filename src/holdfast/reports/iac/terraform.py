@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from holdfast.model.components import Component
 from holdfast.model.objects import ENVIRONMENT_PLACEHOLDER as DECLARED
 from holdfast.model.objects import Bucket
 from holdfast.model.queues import Queue
-from holdfast.model.system import Component, System
+from holdfast.model.system import System
 from holdfast.model.tables import Index, Table
 from holdfast.operations.tables.schema import IndexDefinition
 from holdfast.reports.iac.hcl_writer import Block, Expression, Part, quote, write_hcl
@@ -157,7 +158,9 @@ def _build_environment_condition(system: System) -> Expression:
     length.
     """
     if has_bucket_names_by_environment(system):
-        return Expression(f"contains([{', '.join(map(quote, system.environments))}], var.environment)")
+        return Expression(
+            f"contains([{', '.join(map(quote, system.deployment.environments))}], var.environment)"
+        )
     letters, room = get_environment_characters(system), compute_max_environment_length(system)
     return Expression(f'can(regex("^[{letters}]{{1,{room}}}$", var.environment))')
 
@@ -165,7 +168,7 @@ def _build_environment_condition(system: System) -> Expression:
 def _describe_environment(system: System) -> str:
     """Return the error message for an invalid environment name."""
     if has_bucket_names_by_environment(system):
-        return f"The environment is one of {', '.join(system.environments)}."
+        return f"The environment is one of {', '.join(system.deployment.environments)}."
     room = compute_max_environment_length(system)
     if system.buckets or system.schemas or has_cache(system):
         return f"The environment has one to {room} lower-case letters, digits and '-'."

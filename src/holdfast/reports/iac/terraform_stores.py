@@ -169,9 +169,11 @@ def _build_bucket_name(system: System, bucket: Bucket) -> Any:
     """Return the bucket's name: a template, or a lookup by environment if each environment has its own
     name.
     """
-    if bucket.physical is None or not system.environments:
+    if bucket.physical is None or not system.deployment.environments:
         return interpolate_environment(build_name_template(bucket, ENVIRONMENT_MARK))
-    names = (f"{quote(each)} = {quote(bucket.physical_name(each))}" for each in system.environments)
+    names = (
+        f"{quote(each)} = {quote(bucket.physical_name(each))}" for each in system.deployment.environments
+    )
     return Expression(f"{{ {', '.join(names)} }}[var.environment]")
 
 

@@ -25,7 +25,8 @@ from holdfast.core.clock import RunClock
 from holdfast.stores.sql.postgres.embedded import find_running_server
 from holdfast_demo.pagw.sandbox import build_variables
 from holdfast_demo.pagw.sandbox.issuer import IssuerSandbox
-from pagw.system import PIPELINE, SYSTEM
+from pagw.system import SYSTEM
+from pagw.workers.stages.base_stage import PROCESS
 from tests.faults.system_stage import Process, SystemStage
 from tests.postgres import new_folder
 
@@ -35,7 +36,7 @@ START: Final = datetime(2026, 11, 10, 10, tzinfo=UTC)
 # Longer than in other tests: the lease of a payer call is a minute.
 JUMP_S: Final = 5.0
 API_COMPONENTS: Final = ("api", "payer-callbacks")
-PIPELINE_COMPONENTS: Final = tuple(each.name for each in SYSTEM.components if each.process == PIPELINE)
+PIPELINE_COMPONENTS: Final = tuple(each.name for each in SYSTEM.components if each.process == PROCESS)
 PATIENCE_S: Final = 60.0
 
 

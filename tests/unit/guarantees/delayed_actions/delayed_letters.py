@@ -10,6 +10,7 @@ from typing import Any
 from holdfast import (
     Attr,
     Component,
+    Design,
     EpochSeconds,
     IndexKey,
     Key,
@@ -70,19 +71,21 @@ queue = DelayedActions(
 SYSTEM = System(
     "letters",
     "Sends letters, each once",
-    [letters, counters],
-    [*queue.patterns, count],
-    [
-        Component("author", writes=(queue.patterns.hold,)),
-        Component("reviewer", writes=(queue.patterns.review, count)),
-        Component("sender", reads=queue.reads, writes=(*queue.patterns.execute_patterns, count)),
+    tables=[letters, counters],
+    patterns=[*queue.patterns, count],
+    components=[
+        Component("author", uses=(queue.patterns.hold,)),
+        Component("reviewer", uses=(queue.patterns.review, count)),
+        Component("sender", uses=(queue.reads, queue.patterns.execute_patterns, count)),
     ],
-    Load(
-        volumes={
-            "letter": Volume(per_month=1000),
-            "event": Volume(per_month=1000),
-            "turn": Volume(per_month=3000),
-        }
+    design=Design(
+        load=Load(
+            volumes={
+                "letter": Volume(per_month=1000),
+                "event": Volume(per_month=1000),
+                "turn": Volume(per_month=3000),
+            }
+        )
     ),
 )
 

@@ -78,8 +78,8 @@ SYSTEM = System(
     tables=(orders, OUTBOX),
     patterns=(change, *OUTBOX_OF_ORDERS.patterns),
     components=(
-        Component("api", writes=(change, OUTBOX_OF_ORDERS.append)),
-        Component("relay", reads=OUTBOX_OF_ORDERS.reads, writes=OUTBOX_OF_ORDERS.relay_patterns),
+        Component("api", uses=(change, OUTBOX_OF_ORDERS.append)),
+        Component("relay", uses=(OUTBOX_OF_ORDERS.reads, OUTBOX_OF_ORDERS.relay_patterns)),
     ),
     queues=(changes,),
     outboxes=(OUTBOX_OF_ORDERS,),

@@ -103,9 +103,9 @@ SYSTEM = System(
     tables=(),
     patterns=(order, change, effect, effects, *OUTBOX.patterns, *INBOX.patterns),
     components=(
-        Component("api", reads=(order,), writes=(change, OUTBOX.append)),
-        Component("publisher", writes=OUTBOX.publish_patterns, schedules=(OUTBOX.schedule(),)),
-        Component("taker", reads=INBOX.reads, writes=(effect, *INBOX.writes)),
+        Component("api", uses=(order, change, OUTBOX.append)),
+        Component("publisher", uses=(OUTBOX.publish_patterns,), schedules=(OUTBOX.schedule(),)),
+        Component("taker", uses=(INBOX.reads, effect, INBOX.writes)),
     ),
     queues=(changes, invoices, notes),
     schemas=(SHOP,),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Component, Load, Rate, Stores, System, Volume, create_tables, open_memory_stores
+from holdfast import Component, Design, Load, Rate, Stores, System, Volume, create_tables, open_memory_stores
 from holdfast.core.errors import (
     AccessRefused,
     ComponentRefused,
@@ -29,13 +29,13 @@ leases = Lease("LE", rate=Rate("sweep"), lease_s=SHORT_S)
 SYSTEM = System(
     "sweeping",
     "Sweeps",
-    [LEASES],
-    [*leases.patterns],
-    [
-        Component("sweeper", reads=leases.patterns.reads, writes=leases.patterns.writes),
-        Component("onlooker", reads=leases.patterns.reads),
+    tables=[LEASES],
+    patterns=[*leases.patterns],
+    components=[
+        Component("sweeper", uses=(leases.patterns.reads, leases.patterns.writes)),
+        Component("onlooker", uses=(leases.patterns.reads,)),
     ],
-    Load(volumes={"sweep": Volume(per_month=1000)}),
+    design=Design(load=Load(volumes={"sweep": Volume(per_month=1000)})),
 )
 
 

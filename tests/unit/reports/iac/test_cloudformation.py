@@ -206,13 +206,13 @@ def test_rejects_tables_with_the_same_logical_id() -> None:
     tables = (Table("crew-roster", "id"), Table("Crew_Roster", "id"))
 
     with pytest.raises(DeclarationError, match="both become"):
-        render_template(System("twins", "Twins.", tables, ()))
+        render_template(System("twins", "Twins.", tables=tables))
 
 
 def test_says_when_a_template_must_be_uploaded() -> None:
     tables = tuple(Table(f"Table{number}", "id") for number in range(30))
 
-    assert "--s3-bucket" in render_template(System("large", "Large.", tables, ()))
+    assert "--s3-bucket" in render_template(System("large", "Large.", tables=tables))
     assert "--s3-bucket" not in render_template(SYSTEM)
 
 
@@ -256,6 +256,12 @@ def setting(id: str) -> Get[Setting]:
 
 
 def test_system_of_one_table_passes_the_linter() -> None:
-    small = System("small", "Small.", (settings,), (setting,), (Component("reader", reads=(setting,)),))
+    small = System(
+        "small",
+        "Small.",
+        tables=(settings,),
+        patterns=(setting,),
+        components=(Component("reader", uses=(setting,)),),
+    )
 
     assert lint(render_template(small), config=ManualArgs(regions=["us-east-1"])) == []

@@ -211,7 +211,7 @@ def test_rejects_tables_whose_terraform_names_are_equal() -> None:
     tables = (Table("crew-roster", "id"), Table("CrewRoster", "id"))
 
     with pytest.raises(DeclarationError, match="both become"):
-        render_module(System("twins", "Twins.", tables, ()))
+        render_module(System("twins", "Twins.", tables=tables))
 
 
 def test_escapes_quotes_and_templates_in_texts() -> None:
