@@ -77,11 +77,9 @@ FLOW = Flow(
 )
 
 
-WORKER = Component(
-    "worker", reads=FLOW.reads, writes=FLOW.writes, consumers=(FLOW.consumer(),), schedules=FLOW.schedules
-)
+WORKER = Component("worker", uses=(FLOW,), consumers=(FLOW.consumer(),), schedules=FLOW.schedules)
 TABLES = (expenses, FLOWS, OUTBOX)
-SYSTEM = System("expenses", "Pays expenses", TABLES, FLOW.patterns, (WORKER,), queues=(steps,), flows=(FLOW,))
+SYSTEM = System("expenses", "Pays expenses", tables=TABLES, components=(WORKER,))
 
 
 async def main(command: str, expense_id: str, more: str) -> None:

@@ -73,7 +73,9 @@ ONCE = Once(
     rate=PAYMENT,
     example=RequestRecord(idempotency_key="k-1", payload_sha256="0" * 64),
 )
-BANK = System("bank", "Books payments, each once", (accounts, requests), (book, *ONCE.patterns))
+BANK = System(
+    "bank", "Books payments, each once", tables=(accounts, requests), patterns=(book, *ONCE.patterns)
+)
 
 
 def build_router(stores: Stores) -> APIRouter:

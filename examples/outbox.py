@@ -47,7 +47,6 @@ orders = Table("Orders", partition="orderId")
 by_order = attrgetter("order_id")
 events = Queue("order-events", OrderPlaced, fifo=True, group=by_order, deduplication=by_order)
 outbox = Outbox(events, prefix="OB", rate=ORDER)
-RELAY_WRITES = tuple(each for each in outbox.relay if each not in outbox.reads)
 
 
 class Order(Entity, table=orders):
@@ -67,14 +66,13 @@ SHOP = System(
     "shop",
     "Takes orders and announces them",
     tables=(orders, OUTBOX),
+    components=(
+        Component("api", uses=(place_order, outbox.publisher)),
+        # In a deployment, a worker of this component runs the schedule.
+        Component("relay", uses=(outbox.relay,), schedules=(outbox.schedule(),)),
+    ),
     queues=(events,),
     outboxes=(outbox,),
-    patterns=(place_order, *outbox.patterns),
-    components=(
-        Component("api", writes=(place_order, *outbox.publisher)),
-        # In a deployment, a worker of this component runs the schedule.
-        Component("relay", reads=outbox.reads, writes=RELAY_WRITES, schedules=(outbox.schedule(),)),
-    ),
 )
 
 

@@ -147,6 +147,16 @@ class Flow(Guarantee, Generic[I]):
         outbox = self.outbox
         return tuple(dict.fromkeys((*outbox.reads, *outbox.publisher, *outbox.relay)))
 
+    @property
+    def flows(self) -> tuple[Flow[I], ...]:
+        """This flow, for the system whose component uses it."""
+        return (self,)
+
+    @property
+    def outboxes(self) -> tuple[Outbox[StepMessage], ...]:
+        """The outbox of its steps, for the system whose component uses it."""
+        return (self.outbox,)
+
     # --- beginning ------------------------------------------------------------------------------------------
 
     def initial(self, stores: Stores, item: I) -> I:
@@ -245,14 +255,8 @@ class Flow(Guarantee, Generic[I]):
             async with (open_tools or _no_tools)(stores) as tools:
                 yield StepWorker(self, stores, tools).handle
 
-        use = self.pattern_set
         return Consumer(
-            self.step_queue,
-            open_handler,
-            receive=use.receive,
-            delete=use.delete,
-            extend_visibility=use.extend_visibility,
-            concurrency=concurrency,
+            self.step_queue, open_handler, concurrency=concurrency, pattern_set=self.pattern_set.consumer
         )
 
     @property

@@ -23,11 +23,12 @@ from holdfast.core.errors import (
     NotFound,
     error_label,
 )
+from holdfast.model.components import Component
 from holdfast.model.entities.reads import PagedRead
 from holdfast.model.entities.writes import transact
 from holdfast.model.operations import EngineOperation, Operation, Page, Write
 from holdfast.model.sql import SqlOperation, SqlTransact, SqlWrite
-from holdfast.model.system import Component, System
+from holdfast.model.system import System
 from holdfast.model.tables import Index, Table
 from holdfast.operations import tables as requests
 from holdfast.runtime.engines import Engines
@@ -187,8 +188,8 @@ class Stores:
     # --- one operation --------------------------------------------------------------------------------------
 
     def _check_component(self, operation: Operation[Any]) -> None:
-        """Raise `ComponentRefused` unless the component declares the pattern, and among its writes if it
-        writes.
+        """Raise `ComponentRefused` unless the component declares the pattern, and as one that writes if the
+        operation writes.
         """
         if self._component is None:
             return
@@ -198,7 +199,9 @@ class Stores:
                 declared = [pattern.id for pattern in self._component.patterns]
                 refused = ComponentRefused(self._component.name, part.pattern, declared)
                 if part.pattern in declared:
-                    refused.add_note(f"{part.pattern} writes, but the component declares it among its reads.")
+                    refused.add_note(
+                        f"{part.pattern} writes, but its annotation names an operation that reads: fix it."
+                    )
                 raise refused
 
     # --- one request ----------------------------------------------------------------------------------------

@@ -34,13 +34,12 @@ TOKENS: Final = ReadThrough(
 )
 
 # A component that reads the registries needs these reads of rows and this use of the cache.
-REGISTRY_READS: Final[tuple[Pattern[..., Any], ...]] = (
+REGISTRIES: Final[tuple[Pattern[..., Any], ...]] = (
     patterns.provider,
     patterns.payer,
-    *PROVIDERS.reads,
-    *PAYERS.reads,
+    *PROVIDERS.patterns,
+    *PAYERS.patterns,
 )
-REGISTRY_WRITES: Final[tuple[Pattern[..., Any], ...]] = (*PROVIDERS.writes, *PAYERS.writes)
 
 
 async def get_provider(stores: Stores, npi: str) -> Provider | None:

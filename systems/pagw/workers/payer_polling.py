@@ -69,8 +69,7 @@ def ask_again(pagw_id: str, seen: datetime, then: datetime) -> SqlChange:
     )
 
 
-READS: Final[tuple[Pattern[..., Any], ...]] = (to_be_asked,)
-WRITES: Final[tuple[Pattern[..., Any], ...]] = (ask_again, *OUTBOX.publisher)
+PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (to_be_asked, ask_again, *OUTBOX.publisher)
 
 
 def compute_first_inquiry(now: datetime, due_at: datetime) -> datetime:

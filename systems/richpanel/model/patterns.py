@@ -10,15 +10,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 from holdfast import (
-    ChangeVisibility,
     Delete,
-    DeleteMessages,
     Get,
     Put,
     Query,
     Rate,
-    Receive,
-    ReceivedMessage,
     SelectQuery,
     Send,
     pattern,
@@ -254,23 +250,3 @@ def delete_link(conversation_id: str, customer_hash: str) -> Delete[CustomerLink
 @pattern("RQ1", "Enqueue an event", rate=PER_EVENT, example=lambda: (_build_message(),))
 def enqueue(message: EventMessage) -> Send[EventMessage]:
     return events.send(message)
-
-
-@pattern("RQ2", "Receive events", rate=PER_EVENT, example=(1, 0.0))
-def receive(count: int, wait_s: float) -> Receive[EventMessage]:
-    return events.receive(count, wait_s=wait_s)
-
-
-# The examples of these two pass no message: a received message cannot be built in advance.
-@pattern("RQ3", "Delete a processed event from the queue", rate=PER_EVENT, example=())
-def done(*received: ReceivedMessage[EventMessage]) -> DeleteMessages[EventMessage]:
-    """Delete received messages from the queue."""
-    return events.delete(*received)
-
-
-@pattern(
-    "RQ4", "Extend the visibility timeout of an event, or release it", rate=PER_EVENT, example=(None, 30.0)
-)
-def hold(received: ReceivedMessage[EventMessage] | None, seconds: float) -> ChangeVisibility[EventMessage]:
-    """Make a received message invisible for `seconds` more; 0 releases it at once."""
-    return events.change_visibility(*(() if received is None else (received,)), seconds=seconds)

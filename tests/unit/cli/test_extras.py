@@ -166,7 +166,7 @@ def test_list_of_systems_names_a_missing_package_of_a_system(tmp_path: Path) -> 
 
 def test_rejects_an_unknown_extra() -> None:
     with pytest.raises(DeclarationError, match="names an unknown extra 'queues'"):
-        describe_missing_extras(System("shop", "Sells", [], []), ("queues",))
+        describe_missing_extras(System("shop", "Sells"), ("queues",))
 
 
 @pytest.mark.parametrize("words", [["demo", "nowhere"], ["bench", "nothing"]])

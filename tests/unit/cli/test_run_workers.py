@@ -190,7 +190,7 @@ def test_rejects_a_component_with_nothing_to_run() -> None:
     with pytest.raises(
         SettingsError, match="The component idle of postoffice has nothing to run: it declares no routes"
     ):
-        build_workload(replace(SYSTEM, routes=None), "idle")
+        build_workload(replace(SYSTEM, http=replace(SYSTEM.http, routes=None)), "idle")
 
 
 def test_worker_that_cannot_open_its_queues_says_why_and_exits_1(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_request_log_lines_name_their_component() -> None:
 
     system = replace(
         SYSTEM,
-        routes=None,
+        http=replace(SYSTEM.http, routes=None),
         components=[
             Component("desk", routes=telling("/desk")),
             Component("door", routes=telling("/signed"), has_own_authentication=True),
@@ -334,7 +334,9 @@ def test_components_that_name_one_process_are_planned_together() -> None:
 def test_components_that_all_share_one_process_are_the_whole_system() -> None:
     everyone = [replace(each, process="all") for each in SYSTEM.components if each.name != "api"]
 
-    assert plan_processes(replace(SYSTEM, routes=None, components=everyone)) == [ProcessSpec()]
+    assert plan_processes(replace(SYSTEM, http=replace(SYSTEM.http, routes=None), components=everyone)) == [
+        ProcessSpec()
+    ]
 
 
 def test_system_without_a_component_api_is_planned_as_one_process() -> None:
@@ -344,7 +346,12 @@ def test_system_without_a_component_api_is_planned_as_one_process() -> None:
 
 
 def test_a_system_with_nothing_to_run_has_no_process() -> None:
-    assert plan_processes(replace(SYSTEM, routes=None, components=[Component("idle")])) == []
+    assert (
+        plan_processes(
+            replace(SYSTEM, http=replace(SYSTEM.http, routes=None), components=[Component("idle")])
+        )
+        == []
+    )
 
 
 def test_describes_a_worker_that_only_runs_schedules() -> None:
@@ -414,8 +421,8 @@ def test_doctor_reports_waiting_and_dead_messages_as_healthy(tmp_path: Path) -> 
         async with open_stores(SYSTEM, make_settings(tmp_path)) as stores:
             await stores.run(office.hand_in(Letter(id="p1")))
             for _ in range(3):
-                for received in await stores.run(office.take_parcels(1, 0.0)):
-                    await stores.run(office.hold_parcel(received, 0))
+                for received in await stores.run(office.parcels.consumer.receive(1, 0.0)):
+                    await stores.run(office.parcels.consumer.change_visibility(received, 0))
 
     post(tmp_path, "l-1")
     asyncio.run(let_one_die())

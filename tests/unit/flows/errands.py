@@ -17,6 +17,7 @@ from pydantic import model_validator
 from holdfast import (
     Attr,
     Component,
+    Design,
     Entity,
     IndexKey,
     Key,
@@ -256,22 +257,20 @@ SYSTEM = System(
     queues=(steps,),
     outboxes=(ERRANDS.outbox,),
     flows=(ERRANDS,),
-    load=Load({"errand": Volume(per_month=100_000, distinct_keys=100_000)}),
+    design=Design(load=Load({"errand": Volume(per_month=100_000, distinct_keys=100_000)})),
     components=(
         Component(
             "api",
-            reads=tuple(each for each in ERRANDS.answerer if each in ERRANDS.reads),
-            writes=(
+            uses=(
                 create_errand,
                 happened,
                 ERRANDS.pattern_set.begin,
-                *(each for each in ERRANDS.answerer if each in ERRANDS.writes),
+                ERRANDS.answerer,
             ),
         ),
         Component(
             "worker",
-            reads=ERRANDS.reads,
-            writes=(*ERRANDS.writes, happened),
+            uses=(ERRANDS.reads, ERRANDS.writes, happened),
             consumers=(ERRANDS.consumer(open_tools),),
             schedules=ERRANDS.schedules,
         ),

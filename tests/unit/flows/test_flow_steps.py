@@ -536,9 +536,9 @@ def test_components_need_only_the_flows_patterns() -> None:
         await api.flow.dispatch_now(api.stores, errand)
         driver = StepWorker(ERRANDS, worker.stores, worker.tools)
         for _ in range(2):
-            (received,) = await worker.stores.run(ERRANDS.pattern_set.receive(1, 0.0))
+            (received,) = await worker.stores.run(ERRANDS.pattern_set.consumer.receive(1, 0.0))
             await driver.handle(received)
-            await worker.stores.run(ERRANDS.pattern_set.delete(received))
+            await worker.stores.run(ERRANDS.pattern_set.consumer.delete(received))
         worker.clock.advance(1)
         await ERRANDS.sweep(worker.stores)
         await ERRANDS.retry_unknown_states(worker.stores)

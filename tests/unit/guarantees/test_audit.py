@@ -81,8 +81,8 @@ SYSTEM = System(
     tables=(action_audit, conversations),
     patterns=AUDIT.patterns,
     components=(
-        Component("worker", writes=AUDIT.writes),
-        Component("api", reads=AUDIT.reads),
+        Component("worker", uses=(AUDIT.writes,)),
+        Component("api", uses=(AUDIT.reads,)),
     ),
 )
 

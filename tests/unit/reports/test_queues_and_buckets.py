@@ -233,7 +233,7 @@ def test_page_describes_queues_messages_and_dead_letters() -> None:
     assert "## Queues\n\n### letters\n\nLetters, in order for each who gets some.\n" in page
     assert "| dead letters | after 3 attempts, in `letters-dead-{environment}.fifo`, kept 14 days |" in page
     assert "| `pages` | `pages` | `int` | yes |" in page
-    assert "| clerk | Works letters off. |  | L2, L3, L4, L5, N1, A1 | letters | tidy (every 60 s) |" in page
+    assert "| clerk | Works letters off. |  | L5, N1, A1, L2, L3, L4 | letters | tidy (every 60 s) |" in page
 
 
 def test_page_describes_buckets_keys_and_expiry() -> None:
@@ -255,7 +255,7 @@ def test_diagram_leads_from_a_component_over_the_queue_to_its_consumer() -> None
     names = dict(re.findall(r'^    (\w+)[\[(]+"(.*?)"[\])]+$', flow, re.MULTILINE))
     arrows = {(names[start], names[end]) for start, end in re.findall(r"(\w+) --> (\w+)", flow)}
 
-    way = ["door", "L1 take_in", "letters", "L2 next_letters", "clerk"]
+    way = ["door", "L1 take_in", "letters", "L2 receive", "clerk"]
     assert set(pairwise(way)) <= arrows
     assert ("A1 file_scan", "letter-archive (bucket)") in arrows
     assert find_unknown_lines(flow, FLOW_LINES) == []

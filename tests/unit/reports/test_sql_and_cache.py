@@ -69,9 +69,7 @@ def test_diagram_leads_to_sql_tables_and_cache_keys() -> None:
 
 def find_findings(*patterns: Any, **changes: Any) -> list[tuple[str, str]]:
     """Apply the design rules to the surgery with only these patterns; return (severity, message)."""
-    system = replace(
-        SYSTEM, patterns=patterns, components=(Component("one", reads=patterns, writes=()),), **changes
-    )
+    system = replace(SYSTEM, patterns=patterns, components=(Component("one", uses=(patterns,)),), **changes)
     return [(each.severity, each.message) for each in apply_rules(Design(system))]
 
 
@@ -293,7 +291,7 @@ def test_key_outside_the_template_grants_all_keys_of_the_bucket() -> None:
     def by_key(key: str) -> GetObject:
         return GetObject(scans, key)
 
-    system = replace(SYSTEM, patterns=(by_key,), components=(Component("one", reads=(by_key,)),))
+    system = replace(SYSTEM, patterns=(by_key,), components=(Component("one", uses=(by_key,)),))
     [text] = build_policy_files(system, environment="dev").values()
 
     assert '"arn:aws:s3:::acme-dev-scans-useast2/*"' in text
@@ -307,7 +305,9 @@ def test_deleting_in_a_versioned_bucket_grants_deleting_all_versions() -> None:
     def delete(id: str) -> DeleteObject:
         return shelf.delete(id=id)
 
-    system = System("one", "One.", (), (delete,), (Component("one", writes=(delete,)),), buckets=(bucket,))
+    system = System(
+        "one", "One.", patterns=(delete,), components=(Component("one", uses=(delete,)),), buckets=(bucket,)
+    )
     actions = {
         action
         for text in build_policy_files(system).values()

@@ -138,8 +138,8 @@ def test_counts_dead_letters_for_their_source_queue() -> None:
             metrics = Metrics(stores)
             await stores.run(office.hand_in(Letter(id="p1")))
             for _ in range(3):
-                for received in await stores.run(office.take_parcels(1, 0.0)):
-                    await stores.run(office.hold_parcel(received, 0))
+                for received in await stores.run(office.parcels.consumer.receive(1, 0.0)):
+                    await stores.run(office.parcels.consumer.change_visibility(received, 0))
             await metrics.refresh_queues()
             return metrics.value("DeadLetters", QueueName="parcels")
 

@@ -174,7 +174,7 @@ def _should_set_environment(system: System, settings: Settings) -> bool:
     """Return True if the system needs an environment, the settings have none, and the tables are not in
     memory.
     """
-    return system.needs_environment and not settings.environment and not settings.has_memory_tables
+    return system.deployment.needs_environment and not settings.environment and not settings.has_memory_tables
 
 
 def _build_process(

@@ -183,9 +183,9 @@ def _build_bucket(system: System, bucket: Bucket) -> dict[str, Any]:
 
 
 def _build_bucket_name(system: System, bucket: Bucket) -> str | NameByEnvironment:
-    if bucket.physical is None or not system.environments:
+    if bucket.physical is None or not system.deployment.environments:
         return build_name_template(bucket, ENVIRONMENT_MARK)
-    return NameByEnvironment({each: bucket.physical_name(each) for each in system.environments})
+    return NameByEnvironment({each: bucket.physical_name(each) for each in system.deployment.environments})
 
 
 def _build_encryption(bucket: Bucket) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def _build_environment_parameter(system: System, environment: str) -> Parameter:
     else:
         letters, described = "a-zA-Z0-9_.-", "letters, digits, '_', '-' and '.'"
     has_own_names = any(bucket.physical is not None for bucket in system.buckets)
-    allowed = tuple(system.environments) if has_own_names else ()
+    allowed = tuple(system.deployment.environments) if has_own_names else ()
     is_valid = f"is one of {', '.join(allowed)}" if allowed else f"has one to {room} {described}"
     return Parameter(
         "Environment",

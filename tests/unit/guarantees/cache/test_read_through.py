@@ -445,11 +445,10 @@ def test_component_needs_only_the_declared_patterns() -> None:
     system = System(
         "registry",
         "A registry",
-        [],
-        providers.patterns,
-        [
-            Component("api", reads=providers.reads, writes=providers.writes),
-            Component("reader", reads=providers.reads),
+        patterns=providers.patterns,
+        components=[
+            Component("api", uses=(providers.reads, providers.writes)),
+            Component("reader", uses=(providers.reads,)),
         ],
     )
 

@@ -200,7 +200,10 @@ def test_a_component_declares_what_the_limit_needs() -> None:
     limit = make_limit(sliding=True)
     assert make_limit().reads == ()
     system = System(
-        "api", "An API", [], limit.patterns, [Component("api", reads=limit.reads, writes=limit.writes)]
+        "api",
+        "An API",
+        patterns=limit.patterns,
+        components=[Component("api", uses=(limit.reads, limit.writes))],
     )
 
     async def story() -> None:

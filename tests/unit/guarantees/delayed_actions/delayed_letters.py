@@ -10,6 +10,7 @@ from typing import Any
 from holdfast import (
     Attr,
     Component,
+    Design,
     EpochSeconds,
     IndexKey,
     Key,
@@ -70,19 +71,21 @@ queue = DelayedActions(
 SYSTEM = System(
     "letters",
     "Sends letters, each once",
-    [letters, counters],
-    [*queue.patterns, count],
-    [
-        Component("author", writes=queue.author),
-        Component("reviewer", reads=queue.reviewer[:1], writes=(*queue.reviewer[1:], count)),
-        Component("sender", reads=queue.executor[:2], writes=(*queue.executor[2:], count)),
+    tables=[letters, counters],
+    patterns=[*queue.patterns, count],
+    components=[
+        Component("author", uses=(queue.author,)),
+        Component("reviewer", uses=(queue.reviewer, count)),
+        Component("sender", uses=(queue.reads, queue.executor, count)),
     ],
-    Load(
-        volumes={
-            "letter": Volume(per_month=1000),
-            "event": Volume(per_month=1000),
-            "turn": Volume(per_month=3000),
-        }
+    design=Design(
+        load=Load(
+            volumes={
+                "letter": Volume(per_month=1000),
+                "event": Volume(per_month=1000),
+                "turn": Volume(per_month=3000),
+            }
+        )
     ),
 )
 

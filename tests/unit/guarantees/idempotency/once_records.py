@@ -9,6 +9,7 @@ from typing import Any
 from holdfast import (
     Attr,
     Component,
+    Design,
     Entity,
     IndexKey,
     Key,
@@ -72,13 +73,13 @@ once = Once(
 SYSTEM = System(
     "counting",
     "Counts events, each once",
-    [events, counters],
-    [*once.patterns, count],
-    [
-        Component("worker", reads=once.reads, writes=(*once.writes, count)),
-        Component("claimer", writes=(once.pattern_set.claim,)),
+    tables=[events, counters],
+    patterns=[*once.patterns, count],
+    components=[
+        Component("worker", uses=(once.reads, once.writes, count)),
+        Component("claimer", uses=(once.pattern_set.claim,)),
     ],
-    Load(volumes={"event": Volume(per_month=1000)}),
+    design=Design(load=Load(volumes={"event": Volume(per_month=1000)})),
 )
 
 

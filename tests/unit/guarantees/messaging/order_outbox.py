@@ -81,12 +81,8 @@ SYSTEM = System(
     tables=(orders, OUTBOX),
     patterns=(change, *OUTBOX_OF_ORDERS.patterns),
     components=(
-        Component("api", writes=(change, *OUTBOX_OF_ORDERS.publisher)),
-        Component(
-            "relay",
-            reads=OUTBOX_OF_ORDERS.reads,
-            writes=tuple(each for each in OUTBOX_OF_ORDERS.relay if each not in OUTBOX_OF_ORDERS.reads),
-        ),
+        Component("api", uses=(change, OUTBOX_OF_ORDERS.publisher)),
+        Component("relay", uses=(OUTBOX_OF_ORDERS.reads, OUTBOX_OF_ORDERS.relay)),
     ),
     queues=(changes,),
     outboxes=(OUTBOX_OF_ORDERS,),

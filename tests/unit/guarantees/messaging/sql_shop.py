@@ -101,9 +101,9 @@ SYSTEM = System(
     tables=(),
     patterns=(order, change, effect, effects, *OUTBOX.patterns, *INBOX.patterns),
     components=(
-        Component("api", reads=(order,), writes=(change, *OUTBOX.publisher)),
-        Component("relay", writes=OUTBOX.relay, schedules=(OUTBOX.schedule(),)),
-        Component("taker", reads=INBOX.reads, writes=(effect, *INBOX.writes)),
+        Component("api", uses=(order, change, OUTBOX.publisher)),
+        Component("relay", uses=(OUTBOX.relay,), schedules=(OUTBOX.schedule(),)),
+        Component("taker", uses=(INBOX.reads, effect, INBOX.writes)),
     ),
     queues=(changes, invoices, notes),
     schemas=(SHOP,),

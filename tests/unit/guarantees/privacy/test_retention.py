@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import Attr, Entity, Key, Rate, System, Table, attr
+from holdfast import Attr, Entity, Key, Privacy, Rate, System, Table, attr
 from holdfast.core.errors import DeclarationError
 from holdfast.guarantees import (
     BREAKERS,
@@ -56,7 +56,7 @@ def test_reports_an_optional_expiry_as_a_problem() -> None:
         of = Key(id)
 
     (kept, *_) = build_retention_report(
-        System("s", "", (table,), (), retention={"Sometimes": Period(60, "why")})
+        System("s", "", tables=(table,), privacy=Privacy(retention={"Sometimes": Period(60, "why")}))
     )
 
     assert kept.problem == "An item without ends_at has no end."
@@ -78,7 +78,7 @@ def test_reports_the_lifetime_that_a_guarantee_declares() -> None:
         example=Charge(id="c1", payload_sha256="0"),
         retention_s=30 * DAY,
     )
-    system = System("s", "", (charges, OUTBOX, BREAKERS, LEASES), ())
+    system = System("s", "", tables=(charges, OUTBOX, BREAKERS, LEASES))
 
     found = {kept.what: kept for kept in build_retention_report(system) if kept.what.startswith("items")}
 
@@ -89,7 +89,9 @@ def test_reports_the_lifetime_that_a_guarantee_declares() -> None:
 
 def test_systems_period_overrides_the_guarantees() -> None:
     period = Period(60, "ours is shorter")
-    (kept, *_) = build_retention_report(System("s", "", (LEASES,), (), retention={LEASES.name: period}))
+    (kept, *_) = build_retention_report(
+        System("s", "", tables=(LEASES,), privacy=Privacy(retention={LEASES.name: period}))
+    )
 
     assert kept.why == "ours is shorter"
 
@@ -126,7 +128,7 @@ def test_rejects_unlimited_retention_without_a_reason() -> None:
         of = Key(id)
 
     (kept, *_) = build_retention_report(
-        System("s", "", (table,), (), retention={"Forever": Period(None, "law")})
+        System("s", "", tables=(table,), privacy=Privacy(retention={"Forever": Period(None, "law")}))
     )
 
     assert (kept.seconds, kept.why, kept.problem) == (None, "law", "")
@@ -134,7 +136,7 @@ def test_rejects_unlimited_retention_without_a_reason() -> None:
 
 def test_rejects_a_period_for_an_unknown_table() -> None:
     with pytest.raises(DeclarationError, match="correct the name"):
-        build_retention_report(System("s", "", (), (), retention={"Nowhere": Period(60)}))
+        build_retention_report(System("s", "", privacy=Privacy(retention={"Nowhere": Period(60)})))
 
 
 @pytest.mark.parametrize(

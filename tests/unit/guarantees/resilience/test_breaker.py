@@ -396,8 +396,8 @@ def test_component_needs_both_patterns_to_call() -> None:
         tables=(BREAKERS,),
         patterns=breaker.patterns,
         components=(
-            Component("caller", reads=breaker.reads, writes=breaker.writes),
-            Component("watcher", reads=breaker.reads),
+            Component("caller", uses=(breaker.reads, breaker.writes)),
+            Component("watcher", uses=(breaker.reads,)),
         ),
     )
 

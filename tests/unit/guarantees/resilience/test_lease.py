@@ -11,6 +11,7 @@ import pytest
 from holdfast import (
     Attr,
     Component,
+    Design,
     Key,
     Load,
     Rate,
@@ -42,13 +43,13 @@ leases = Lease(LeaseItem, prefix="LE", rate=Rate("sweep"), lease_s=SHORT_S)
 SYSTEM = System(
     "sweeping",
     "Sweeps",
-    [LEASES],
-    [*leases.patterns],
-    [
-        Component("sweeper", reads=leases.reads, writes=leases.writes),
-        Component("onlooker", reads=leases.reads),
+    tables=[LEASES],
+    patterns=[*leases.patterns],
+    components=[
+        Component("sweeper", uses=(leases.reads, leases.writes)),
+        Component("onlooker", uses=(leases.reads,)),
     ],
-    Load(volumes={"sweep": Volume(per_month=1000)}),
+    design=Design(load=Load(volumes={"sweep": Volume(per_month=1000)})),
 )
 
 

@@ -209,8 +209,8 @@ def test_component_needs_both_patterns_to_take() -> None:
         tables=(RATE_LIMITS,),
         patterns=limit.patterns,
         components=(
-            Component("caller", reads=limit.reads, writes=limit.writes),
-            Component("watcher", reads=limit.reads),
+            Component("caller", uses=(limit.reads, limit.writes)),
+            Component("watcher", uses=(limit.reads,)),
         ),
     )
 

@@ -172,7 +172,7 @@ def test_outputs_name_tables_streams_and_policies(template: dict[str, Any]) -> N
 def test_says_when_a_template_must_be_uploaded() -> None:
     tables = tuple(Table(f"Table{number}", "id") for number in range(30))
 
-    assert "--s3-bucket" in render_template(System("large", "Large.", tables, ()))
+    assert "--s3-bucket" in render_template(System("large", "Large.", tables=tables))
     assert "--s3-bucket" not in render_template(SYSTEM)
 
 

@@ -108,9 +108,9 @@ def test_environment_has_a_default_only_if_given(render: Callable[..., str]) -> 
 @pytest.mark.parametrize(
     "system",
     [
-        System("twins", "Twins.", (Table("crew-roster", "id"), Table("crew_roster", "id")), ()),
-        System("twins", "Twins.", (), (), queues=(Queue("late-mail", Letter), Queue("late_mail", Letter))),
-        System("twins", "Twins.", (), (), queues=(Queue("mail", Letter), Queue("mail-dead-letters", Letter))),
+        System("twins", "Twins.", tables=(Table("crew-roster", "id"), Table("crew_roster", "id"))),
+        System("twins", "Twins.", queues=(Queue("late-mail", Letter), Queue("late_mail", Letter))),
+        System("twins", "Twins.", queues=(Queue("mail", Letter), Queue("mail-dead-letters", Letter))),
     ],
     ids=["tables", "queues", "dead letters"],
 )

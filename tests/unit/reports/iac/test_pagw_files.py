@@ -17,7 +17,12 @@ from pagw.model.patterns import OUTBOX
 from pagw.system import SYSTEM
 from tests.unit.reports.iac.validators import get_resources
 
-GATEWAY = replace(SYSTEM, environments={each.name: each.region for each in ENVIRONMENTS.values()})
+GATEWAY = replace(
+    SYSTEM,
+    deployment=replace(
+        SYSTEM.deployment, environments={each.name: each.region for each in ENVIRONMENTS.values()}
+    ),
+)
 
 
 @pytest.mark.proves("PG-50")

@@ -85,7 +85,7 @@ def find_missing_sample(design: Design) -> Iterator[Finding]:
 
 def find_invalid_quantities(design: Design) -> Iterator[Finding]:
     """Find invalid rates, volumes, shares and key counts: every computed figure depends on them."""
-    load = design.system.load
+    load = design.load
     wrong = [
         (format_pattern(each), f"times={each.rate.times:g}")
         for each in design.system.patterns
@@ -147,7 +147,7 @@ def find_rates_without_volume(design: Design) -> Iterator[Finding]:
 
     There is one finding per volume name: one declaration fixes all of its patterns.
     """
-    known = design.system.load.volumes
+    known = design.load.volumes
     lacking: dict[str, list[Pattern[..., Any]]] = {}
     for pattern in design.system.patterns:
         if pattern.rate.per not in known:
@@ -179,7 +179,7 @@ def find_unused_patterns(design: Design) -> Iterator[Finding]:
         yield design.info(
             design.system.name,
             "It declares no component, so no call is checked in process and no policy can be derived.",
-            "Declare Component('worker', reads=(…), writes=(…)) for each part that runs patterns.",
+            "Declare Component('worker', uses=(…)) for each part that runs patterns.",
         )
         return
     by_operators = _list_operator_pattern_ids(design)
@@ -190,26 +190,6 @@ def find_unused_patterns(design: Design) -> Iterator[Finding]:
                 "No component runs it.",
                 "Add it to the component that needs it, or remove it.",
             )
-
-
-def find_misplaced_patterns(design: Design) -> Iterator[Finding]:
-    """Find writes that a component declares among its reads, and reads among its writes."""
-    writes = {example.pattern.id: example.writes for example in design.examples if example.operation}
-    for component in design.system.components:
-        for pattern in component.reads:
-            if writes.get(pattern.id, False):
-                yield design.error(
-                    format_pattern(pattern),
-                    f"The component {component.name} declares it as a read, but it writes.",
-                    "Move it to writes=(…).",
-                )
-        for pattern in component.writes:
-            if not writes.get(pattern.id, True):
-                yield design.error(
-                    format_pattern(pattern),
-                    f"The component {component.name} declares it as a write, but it only reads.",
-                    "Move it to reads=(…): the component's policy would allow more than it needs.",
-                )
 
 
 def _list_operator_pattern_ids(design: Design) -> set[str]:

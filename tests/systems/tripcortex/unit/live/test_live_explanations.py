@@ -16,8 +16,8 @@ from tripcortex.workers.flow import BOOKING_FLOW
 
 async def list_lines(trip: Bench, booking: Booking) -> dict[str, str]:
     """Return the first line of each step; the booking's own line has an empty name."""
-    assert SYSTEM.why is not None
-    first, *steps = (await SYSTEM.why(trip.stores.for_component("support"), booking.booking_id)).lines
+    assert SYSTEM.admin.why is not None
+    first, *steps = (await SYSTEM.admin.why(trip.stores.for_component("support"), booking.booking_id)).lines
     return {line.split("  ")[1].split(" (")[0]: line for line in reversed(steps)} | {"": first}
 
 

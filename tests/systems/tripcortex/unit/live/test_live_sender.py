@@ -30,7 +30,7 @@ SYSTEM = System(
     "Message delivery",
     tables=(*TABLES, OUTBOX),
     queues=(notices.notices,),
-    patterns=(*collect_patterns(patterns), *NOTICES.patterns, notices.receive, notices.done, notices.hold),
+    patterns=(*collect_patterns(patterns), *NOTICES.patterns, *notices.notices.consumer.patterns),
 )
 
 

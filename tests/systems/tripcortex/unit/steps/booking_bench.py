@@ -159,10 +159,10 @@ class Bench:
         """Handle the messages now in the queue; return their number."""
         stores = self.workflow
         driver = StepWorker(BOOKING_FLOW, stores, self.dependencies)
-        received = await stores.run(BOOKING_FLOW.pattern_set.receive(10, 0.0))
+        received = await stores.run(BOOKING_FLOW.pattern_set.consumer.receive(10, 0.0))
         for each in received:
             await driver.handle(each)
-            await stores.run(BOOKING_FLOW.pattern_set.delete(each))
+            await stores.run(BOOKING_FLOW.pattern_set.consumer.delete(each))
         return len(received)
 
     async def work(self) -> None:

@@ -197,8 +197,8 @@ async def list_notices(stores: Stores) -> list[tuple[str, str]]:
     """
     sender = stores.for_component("sender")
     await notices.NOTICES.send_unsent(sender)
-    received = await sender.run(notices.receive(10, 0.0))
-    await sender.run(notices.done(*received))
+    received = await sender.run(notices.notices.consumer.receive(10, 0.0))
+    await sender.run(notices.notices.consumer.delete(*received))
     assert all(each.message.model_dump().keys() == {"employee_id", "message_id"} for each in received)
     return [(each.message.employee_id, each.message.message_id) for each in received]
 
