@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -242,8 +241,8 @@ def keep(id: str, body: bytes) -> PutObject:
     return notes.put(body, created_at=CREATED, id=id, metadata={"kind": "note"})
 
 
-def test_pattern_puts_once_and_finds_its_object() -> None:
-    asyncio.run(_keep_note())
+async def test_pattern_puts_once_and_finds_its_object() -> None:
+    await _keep_note()
 
 
 async def _keep_note() -> None:
