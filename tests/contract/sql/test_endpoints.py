@@ -22,6 +22,7 @@ from holdfast.operations.sql import Statement, StatementResult
 from holdfast.runtime.factory import open_sql_engine
 from holdfast.stores.sql.postgres import PoolSizes, PostgresSql, open_postgres
 from tests import postgres
+from tests.cases import all_cases
 
 from .conftest import PASSWORD, OpenEngine
 from .secured_server import USER, SecuredServer
@@ -117,7 +118,7 @@ def test_distinguishes_a_missing_database_from_a_missing_server(secured_server: 
             answer(engine, WHO)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "url",
     [
         "postgresql://user:word@db.example.com/x",

@@ -27,6 +27,7 @@ from starlette.routing import Route
 from holdfast.core.errors import HoldfastError, SettingsError, TokenKeysUnreachable, TokenRefused
 from holdfast.security.tokens import MAX_KEYS_BYTES, TokenKeys, TokenVerifier, VerifiedToken
 from holdfast.web import serve_in_thread
+from tests.cases import all_cases
 
 NOW = 1_700_000_000.0
 ISSUER, AUDIENCE = "https://issuer.test", "https://api.test"
@@ -296,7 +297,7 @@ async def test_rejects_insecure_algorithms(tmp_path: Path, algorithms: tuple[str
         await verify(tmp_path, make_token(), algorithms=algorithms)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "url",
     [
         "http://issuer.test/jwks",

@@ -14,6 +14,7 @@ from holdfast import CachedValue, CacheHit, GetCached, Rate, WindowCounter, open
 from holdfast.core.errors import DeclarationError, InvalidRequest
 from holdfast.model.cache import LOCK_SUFFIX, MAX_KEY_BYTES, KeyTemplate
 from holdfast.operations.cache import PutValue
+from tests.cases import all_cases
 
 
 class Payer(BaseModel):
@@ -67,7 +68,7 @@ def test_parts_of_a_key_decode_to_the_given_values(tenant: str, id: str) -> None
     assert key.isascii() and key.isprintable() and not key.endswith(LOCK_SUFFIX)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("fields", "message"),
     [
         ({}, "payer_id"),
@@ -84,7 +85,7 @@ def test_rejects_an_invalid_key(fields: dict[str, Any], message: str) -> None:
         payers.build_key(**fields)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "template",
     [
         "",
@@ -205,7 +206,7 @@ async def test_distinguishes_a_cached_absence_from_a_miss() -> None:
         assert await stores.run(payers.get(payer_id="p-1")) is None
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"title": "Acme"}', b'{"name": 1}', b"\xff"])
+@all_cases("body", [b"", b"{", b"[]", b'{"title": "Acme"}', b'{"name": 1}', b"\xff"])
 async def test_unreadable_value_is_a_miss(body: bytes) -> None:
     async with open_memory_stores() as stores:
         await stores.engines.get("cache").run(PutValue(key="payer:p-1", value=body, lifetime_s=60))

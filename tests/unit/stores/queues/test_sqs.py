@@ -38,6 +38,7 @@ from holdfast.stores.queues.sqs import SQSQueues, open_sqs
 from holdfast.stores.queues.sqs.errors import CODES, map_error, map_error_code
 from holdfast.stores.queues.sqs.service import Service
 from holdfast.stores.retries import Backoff, RetryTiming
+from tests.cases import all_cases
 
 R = TypeVar("R")
 URL = "http://127.0.0.1/1/q"
@@ -256,14 +257,14 @@ async def test_dead_letter_names_its_source_queue() -> None:
     assert received.died_in == "live.fifo"
 
 
-@pytest.mark.parametrize("code", [*CODES, "AWS.SimpleQueueService.NonExistentQueue"])
+@all_cases("code", [*CODES, "AWS.SimpleQueueService.NonExistentQueue"])
 def test_maps_every_service_code(code: str) -> None:
     error = map_error_code(code, "text")
 
     assert type(error) not in (HoldfastError, errors.RequestRefused)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("cause", "kind", "certainty"),
     [
         (TIMED_OUT, StoreUnreachable, "doubtful"),
@@ -277,7 +278,6 @@ def test_maps_every_service_code(code: str) -> None:
         (client_error("Strange", 503), StoreFailed, "doubtful"),
         (client_error("QueueDeletedRecently"), errors.RetryLater, "final"),
     ],
-    ids=lambda value: str(value)[:40],
 )
 def test_maps_every_client_failure(cause: Exception, kind: type[HoldfastError], certainty: str) -> None:
     failure = map_error(cause, "SendMessageBatch", "there")

@@ -36,6 +36,7 @@ from holdfast.operations.tables import (
     UpdateTimeToLive,
 )
 from holdfast.stores.tables.embedded import EmbeddedTables, Faults, open_tables
+from tests.cases import all_cases
 
 from .stepped_engine import definition
 
@@ -180,7 +181,7 @@ def _outcome(faults: Faults, operation: Operation[Any]) -> str:
     return "done"
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("throttled", "conflicts", "expected"),
     [
         (0.0, 0.0, {"done": 1000}),
