@@ -29,6 +29,7 @@ from holdfast.web.demo_env import patch_environ, silence_loggers
 from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox, build_jira_app
 from holdfast_demo.agenticpm.sandbox.outlook import OutlookSandbox, build_outlook_app
 from holdfast_demo.agenticpm.sandbox.resend import ResendSandbox, build_resend_app
+from tests.system_processes import build_variables
 
 NAME: Final = "agenticpm"
 JIRA: Final = {
@@ -165,12 +166,7 @@ async def open_stage(data: Path, clock_file: Path, begins: float) -> AsyncIterat
         stack.enter_context(silence_loggers(*LOGGERS))
         url = stack.enter_context(serve_in_thread(Starlette(routes=apps)))
         variables = {
-            "HOLDFAST_TABLES": f"sqlite:{data / 'tables.db'}",
-            "HOLDFAST_QUEUES": f"sqlite:{data / 'queues.db'}",
-            "HOLDFAST_OBJECTS": f"file:{data / 'objects'}",
-            "HOLDFAST_KEYS": f"file:{data / 'keys.json'}",
-            "HOLDFAST_ENVIRONMENT": "test",
-            "HOLDFAST_RUN_CLOCK": str(clock_file),
+            **build_variables(data, data / "keys.json", clock_file),
             "HOLDFAST_REASONER": "rules",
             "AGENTICPM_RESEND_URL": url,
             "HTTP_PROXY": url,

@@ -21,7 +21,7 @@ from holdfast import Stores, open_stores, provision
 from holdfast.core.errors import CircuitOpen
 from holdfast.guarantees import OnceStatus
 from holdfast_demo.tripcortex import sandbox
-from holdfast_demo.tripcortex.demo_processes import DemoProcesses, open_demo_processes
+from holdfast_demo.tripcortex.demo_processes import DemoProcesses, open_demo
 from holdfast_demo.tripcortex.sandbox.portal_ledger import ORDER
 from tests.corpus import database
 from tests.corpus.archive import SUFFIX, list_releases_with, load_notes, unpack
@@ -103,7 +103,7 @@ async def open_service(folder: Path, url: str, notes: dict[str, Any]) -> AsyncIt
     assert clock.now() == notes["now"]
     async with open_stores(SYSTEM, build_settings(folder, url)) as stores:
         await provision(stores, SYSTEM)
-        async with open_demo_processes(stores, SYSTEM, clock, folder / SERVICES, {}) as stage:
+        async with open_demo(stores, SYSTEM, clock, folder / SERVICES, {}) as stage:
             yield Service(stage, notes)
 
 

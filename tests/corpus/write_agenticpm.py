@@ -22,7 +22,8 @@ from holdfast.web.sandbox_faults import Faults
 from tests.corpus.agenticpm_stage import JIRA, NAME, OUTLOOK, Stage, open_stage
 from tests.corpus.archive import SUFFIX, pack, save_notes
 from tests.corpus.machine_name import remove_machine_name
-from tests.systems.agenticpm.faults.agenticpm_environment import Worker
+from tests.processes import Process
+from tests.systems.agenticpm.faults.agenticpm_environment import TURN, Worker
 from tests.systems.agenticpm.faults.agenticpm_process import KillPoint, Role
 
 # A Wednesday, five past eight in Sydney: the agent works from eight to six.
@@ -56,7 +57,7 @@ async def _write(data: Path, scratch: Path) -> dict[str, Any]:
         projects = await _set_up(stage)
         first = await _first_day(stage, projects)
         second = await _second_day(stage, projects)
-        killed = await _kill_processes(stage, projects, scratch / "log", second)
+        killed = await _kill_processes(stage, projects, second)
         stage.clock.advance(1)
         return {
             "begins": BEGINS.timestamp(),
@@ -261,7 +262,7 @@ def _format_day(moment: datetime) -> str:
 # --- the kills ----------------------------------------------------------------------------------------------
 
 
-async def _kill_processes(stage: Stage, projects: Ids, log: Path, actions: Ids) -> dict[str, Any]:
+async def _kill_processes(stage: Stage, projects: Ids, actions: Ids) -> dict[str, Any]:
     """Kill the executor twice and the loop once; return the lease and the signals for the notes."""
     path = f"/projects/{projects['mcu']}/actions"
     stage.clock.advance(INTERVAL_S)
@@ -271,14 +272,14 @@ async def _kill_processes(stage: Stage, projects: Ids, log: Path, actions: Ids) 
     for id in (actions["mail_in_work"], actions["comment_in_work"]):
         stage.clock.advance(1)
         await stage.ask("POST", f"{path}/{id}/approve", {"by": "the lead"})
-        await _run_until_killed(stage, "executor", KillPoint("act", 2), log)
+        await _run_until_killed(stage, "executor", KillPoint("act", 2))
     stage.clock.advance(1)
     await stage.ask("POST", f"{path}/{actions['failed_for_now']}/approve", {"by": "the lead"})
     stage.jira.faults = Faults(failed_before=1.0)
     await stage.run("executor", "held-actions")
     stage.jira.faults = Faults()
     stage.clock.advance(1)
-    await _run_until_killed(stage, "loop", KillPoint("step", 1, "committed"), log)
+    await _run_until_killed(stage, "loop", KillPoint("step", 1, "committed"))
     loop = (await stage.ask("GET", "/agent"))["loop"]
     wanted = {("blocked", "MCU-123"), ("blocked", "WEB-4")}
     return {
@@ -287,9 +288,9 @@ async def _kill_processes(stage: Stage, projects: Ids, log: Path, actions: Ids) 
     }
 
 
-async def _run_until_killed(stage: Stage, role: Role, death: KillPoint, log: Path) -> None:
+async def _run_until_killed(stage: Stage, role: Role, death: KillPoint) -> None:
     """Run a worker process until it kills itself at `death`; fail if it ends in another way."""
-    worker = Worker(role, {**stage.variables, "AGENTICPM_TEST_LOG": str(log)}, death)
+    worker = Worker(Process(TURN, role, death, variables=stage.variables))
     result = await worker.wait_until_ended()
     assert result is None, f"the {role} was not killed: {result}"
 

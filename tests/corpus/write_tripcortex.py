@@ -27,7 +27,7 @@ from holdfast.operations.queues import DeleteQueue
 from holdfast.runtime.system_provisioner import get_queue_reports
 from holdfast.web.demo_env import wait_until
 from holdfast.web.sandbox_faults import Faults
-from holdfast_demo.tripcortex.demo_processes import DemoProcesses, open_demo_processes
+from holdfast_demo.tripcortex.demo_processes import DemoProcesses, open_demo
 from holdfast_demo.tripcortex.sample.policy_document import build_policy_rules
 from tests.corpus.archive import SUFFIX, pack, save_notes
 from tests.corpus.snapshot import ENVIRONMENT, SERVICES, build_settings, copy_folder, open_clock, read_secrets
@@ -176,11 +176,11 @@ async def _write(data: Path, url: str, copy: Path) -> dict[str, Any]:
     clock = open_clock(data, start=START.timestamp())
     async with open_stores(SYSTEM, build_settings(data, url)) as stores:
         await provision(stores, SYSTEM)
-        async with open_demo_processes(stores, SYSTEM, clock, data / SERVICES, {}) as stage:
+        async with open_demo(stores, SYSTEM, clock, data / SERVICES, {}) as stage:
             writer = Writer(stage, data, url)
             await _begin(writer)
         # Another service, because day-old keys of the issuer are not accepted.
-        async with open_demo_processes(stores, SYSTEM, clock, data / SERVICES, {}) as stage:
+        async with open_demo(stores, SYSTEM, clock, data / SERVICES, {}) as stage:
             writer.stage = stage
             await _fill(writer, copy)
         return writer.notes

@@ -1,19 +1,17 @@
-"""The environment of the demo story: sandboxes, API and agent workers, all started in one process.
+"""The environment of the demo story: the sandboxes and the API, and turns of the agent.
 
-Nothing is mocked: people use the API over HTTP, tickets change in the tracker, the loop and the executor run
-as their components, and the rules write the artefacts. Only the clock is advanced by hand.
+People use the API over HTTP, tickets change in the tracker, the loop and the executor run as their
+components, and the rules write the artefacts.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
-
-import httpx2
+from typing import Any
 
 from agenticpm.api.routes import build_routes
 from agenticpm.integrations.clients import IntegrationClients
@@ -24,28 +22,22 @@ from agenticpm.model.events import get_now
 from agenticpm.workers import actions, digest, escalations
 from agenticpm.workers.loop import Loop, TickResult
 from agenticpm.workers.writers import Writers
-from holdfast import Stores, System, web
+from holdfast import Stores, System
 from holdfast.core.clock import RunClock
-from holdfast.web.demo_env import patch_environ, silence_loggers
 from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox, build_jira_app
 from holdfast_demo.agenticpm.sandbox.outlook import OutlookSandbox, build_outlook_app
 from holdfast_demo.agenticpm.sandbox.resend import ResendSandbox, build_resend_app
-
-TIMEOUT_S: Final = 60.0
-QUIET: Final = ("holdfast", "agenticpm", "uvicorn", "httpx2", "httpcore2", "asyncio")
+from holdfast_demo.running_system import RunningSystem, run_system
 
 
 @dataclass
-class DemoProcesses:
-    """The running sandboxes, API and agent, inside `start_demo`."""
+class DemoProcesses(RunningSystem):
+    """The running sandboxes, API and agent, inside `open_demo`."""
 
-    stores: Stores
-    clock: RunClock
     jira: JiraSandbox
     resend: ResendSandbox
     outlook: OutlookSandbox
     clients: IntegrationClients
-    http: httpx2.AsyncClient
 
     # --- what people do -------------------------------------------------------------------------------------
 
@@ -117,7 +109,7 @@ class DemoProcesses:
 
 
 @asynccontextmanager
-async def start_demo(
+async def open_demo(
     stores: Stores, system: System, clock: RunClock, folder: Path, **sandbox: Any
 ) -> AsyncIterator[DemoProcesses]:
     """Start everything and store the sandbox credentials through the API; stop it at exit.
@@ -127,26 +119,26 @@ async def start_demo(
     jira = JiraSandbox(clock=clock, **sandbox)
     resend, outlook = ResendSandbox(clock=clock), OutlookSandbox(clock=clock)
     variables = {"HOLDFAST_KEYS": f"file:{folder / 'keys.json'}", "HOLDFAST_REASONER": "rules"}
-    with silence_loggers(*QUIET), patch_environ(variables, without=["AGENTICPM_"]), ExitStack() as stack:
-        urls = {
-            Integration.jira: stack.enter_context(web.serve_in_thread(build_jira_app(jira))),
-            Integration.resend: stack.enter_context(web.serve_in_thread(build_resend_app(resend))),
-            Integration.outlook: stack.enter_context(web.serve_in_thread(build_outlook_app(outlook))),
-        }
-        routers = build_routes(stores.for_component("api"))
-        url = stack.enter_context(web.serve_in_thread(web.make_app(system.title, "demo", routers)))
-        async with (
-            httpx2.AsyncClient(base_url=url, timeout=TIMEOUT_S) as http,
-            IntegrationClients(stores.for_component("loop")) as clients,
-        ):
-            stage = DemoProcesses(stores, clock, jira, resend, outlook, clients, http)
-            await agent_settings.seed(stores)
-            for integration, address in urls.items():
-                credentials = build_sandbox_credentials(integration, address)
-                (
-                    await http.put(f"/integrations/{integration}/credentials", json=credentials)
-                ).raise_for_status()
-            yield stage
+    running = run_system(
+        stores,
+        system,
+        clock,
+        sandboxes={
+            Integration.jira: build_jira_app(jira),
+            Integration.resend: build_resend_app(resend),
+            Integration.outlook: build_outlook_app(outlook),
+        },
+        build_variables=lambda urls, url: variables,
+        build_routers=lambda: build_routes(stores.for_component("api")),
+        own_prefixes=["AGENTICPM_"],
+    )
+    async with running as at, IntegrationClients(stores.for_component("loop")) as clients:
+        demo = DemoProcesses(**vars(at), jira=jira, resend=resend, outlook=outlook, clients=clients)
+        await agent_settings.seed(stores)
+        for integration, address in at.sandbox_urls.items():
+            credentials = build_sandbox_credentials(Integration(integration), address)
+            await demo.call_api("PUT", f"/integrations/{integration}/credentials", credentials)
+        yield demo
 
 
 async def onboard_project(stage: DemoProcesses, **wanted: Any) -> ProjectId:

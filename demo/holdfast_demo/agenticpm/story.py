@@ -20,7 +20,7 @@ from holdfast import Meter, Stores, meter_usage
 from holdfast.core.clock import RunClock
 from holdfast.guarantees import scan_files
 from holdfast.web.sandbox_faults import Faults
-from holdfast_demo.agenticpm.demo_processes import DemoProcesses, onboard_project, start_demo
+from holdfast_demo.agenticpm.demo_processes import DemoProcesses, onboard_project, open_demo
 
 SPONSOR: Final = "sponsor@example.com"
 TOKEN: Final = "a-token-nobody-may-read"
@@ -32,7 +32,7 @@ async def run_story(stores: Stores, console: Any, clock: RunClock, folder: Path)
     if stores.system is None:
         raise AssertionError("The story needs stores with a system.")
     with meter_usage() as meter:
-        async with start_demo(stores, stores.system, clock, folder) as stage:
+        async with open_demo(stores, stores.system, clock, folder) as stage:
             project = await _show_onboarding(stage, console)
             await _show_first_cycle(stage, console, project)
             await _show_held_actions(stage, console, project)

@@ -1,7 +1,6 @@
-"""The sandbox, the webhook endpoint, the API and the workers of the demo story, all in one process.
+"""The sandbox, the webhook endpoint, the API and the workers of the demo story.
 
-Nothing is replaced: webhooks are signed and posted over HTTP, switches are set over HTTP, workers run as
-their component. Only the clock is advanced instead of waiting.
+Webhooks are signed and posted over HTTP, switches are set over HTTP, and workers run as their component.
 """
 
 from __future__ import annotations
@@ -12,41 +11,31 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import httpx2
-
 from holdfast import Component, Handler, ReceivedMessage, Stores, System, WorkerGroup, get_queue_reports, web
 from holdfast.core.clock import RunClock
-from holdfast.web.demo_env import patch_environ, silence_loggers
 from holdfast_demo.richpanel.sandbox import Faults, LedgerEntry, Sandbox, build_sandbox_app
 from holdfast_demo.richpanel.sandbox.help_desk import Message
+from holdfast_demo.running_system import RunningSystem, run_system
 from richpanel.api.ingress import SIGNATURE_HEADER, WEBHOOK_SECRET
 from richpanel.api.routes import build_api_routes, build_ingress_routes
 from richpanel.domain.intents import get_intent_classifier
 from richpanel.settings import HELPDESK_VARIABLE, PREFIX
 
+DESK: Final = "helpdesk"
 SECRET: Final = "a secret for one story"
 SECRET_VARIABLE: Final = f"HOLDFAST_SECRET_{WEBHOOK_SECRET.upper()}"
-ENVIRONMENT: Final = {SECRET_VARIABLE: SECRET, "HOLDFAST_SECRETS": "env:"}
 # The long-poll time of a worker. It is short, so that the worker soon notices an advanced clock.
 RECEIVE_WAIT_S: Final = 0.1
 POLL_S: Final = 0.02
 STEP_S: Final = 1.0
 MAX_POLLS: Final = 2000
-TIMEOUT_S: Final = 60.0
-SILENCED_LOGGERS: Final = ("holdfast", "richpanel", "uvicorn", "httpx2", "httpcore2", "asyncio")
 
 
 @dataclass
-class DemoProcesses:
+class DemoProcesses(RunningSystem):
     """The running sandbox, endpoints and workers; `open_demo` yields it."""
 
-    stores: Stores
-    system: System
-    clock: RunClock
     sandbox: Sandbox
-    http: httpx2.AsyncClient
-    desk_url: str
-    url: str
     _in_flight: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -54,7 +43,7 @@ class DemoProcesses:
 
     async def add_order(self, number: str, email: str, **more: str) -> None:
         """Add an order to the sandbox shop. `more` are further fields of `SandboxOrder`."""
-        await self._post(f"{self.desk_url}/sandbox/orders", {"number": number, "email": email, **more})
+        await self._post_to_desk("/sandbox/orders", {"number": number, "email": email, **more})
 
     async def write_message(
         self, ticket: str, email: str, text: str, channel: str = "email"
@@ -65,25 +54,25 @@ class DemoProcesses:
         """
         self.clock.advance(STEP_S)
         body = {"id": ticket, "channel": channel, "customer": {"email": email}}
-        await self._post(f"{self.desk_url}/sandbox/tickets", body)
-        response = await self._post(f"{self.desk_url}/sandbox/tickets/{ticket}/messages", {"text": text})
+        await self._post_to_desk("/sandbox/tickets", body)
+        response = await self._post_to_desk(f"/sandbox/tickets/{ticket}/messages", {"text": text})
         return dict(response["payload"])
 
     async def send_webhook(self, payload: dict[str, Any], times: int = 1) -> None:
         """Send the signed webhook `times` times."""
         for _ in range(times):
-            request = self.http.build_request("POST", f"{self.url}/webhooks/richpanel", json=payload)
+            request = self.http.build_request("POST", "/webhooks/richpanel", json=payload)
             request.headers[SIGNATURE_HEADER] = web.sign(SECRET, request.content, self.clock.now())
             (await self.http.send(request)).raise_for_status()
 
     async def set_switches(self, **position: Any) -> None:
         """Set the switches over HTTP as an operator. `position` are fields of `SwitchesWanted`."""
-        answer = await self.http.put(f"{self.url}/switches", json={"by": "the operator", **position})
+        answer = await self.http.put("/switches", json={"by": "the operator", **position})
         answer.raise_for_status()
 
-    async def _post(self, url: str, body: dict[str, Any]) -> dict[str, Any]:
-        """POST JSON and return the JSON of the response. Raise for an error status."""
-        answer = await self.http.post(url, json=body)
+    async def _post_to_desk(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """POST JSON to the help desk and return the JSON of the response. Raise for an error status."""
+        answer = await self.http.post(f"{self.sandbox_urls[DESK]}{path}", json=body)
         answer.raise_for_status()
         return dict(answer.json())
 
@@ -106,8 +95,8 @@ class DemoProcesses:
     # --- workers --------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def run_workers(self) -> AsyncIterator[WorkerGroup]:
-        """Run the worker component until the block ends. Yield its `WorkerGroup`."""
+    async def run_counted_workers(self) -> AsyncIterator[WorkerGroup]:
+        """Run the worker component until the block ends, and count its messages. Yield its `WorkerGroup`."""
         async with WorkerGroup(self.stores, [self._build_counted_worker()], wait_s=RECEIVE_WAIT_S) as work:
             yield work
 
@@ -171,20 +160,21 @@ class DemoProcesses:
 @asynccontextmanager
 async def open_demo(stores: Stores, system: System, clock: RunClock) -> AsyncIterator[DemoProcesses]:
     """Start the sandbox, the webhook endpoint and the API; stop them at the end. No worker runs until
-    `run_workers`.
+    `run_counted_workers`.
     """
     sandbox = Sandbox(clock=clock)
-    with (
-        silence_loggers(*SILENCED_LOGGERS),
-        web.serve_in_thread(build_sandbox_app(sandbox)) as desk_url,
-        patch_environ({**ENVIRONMENT, HELPDESK_VARIABLE: desk_url}, without=[PREFIX, SECRET_VARIABLE]),
-    ):
-        routers = [
+    async with run_system(
+        stores,
+        system,
+        clock,
+        sandboxes={DESK: build_sandbox_app(sandbox)},
+        build_variables=lambda urls, url: {SECRET_VARIABLE: SECRET, HELPDESK_VARIABLE: urls[DESK]},
+        build_routers=lambda: [
             build_ingress_routes(stores.for_component("ingress")),
             build_api_routes(stores.for_component("api")),
-        ]
-        with web.serve_in_thread(web.make_app(system.title, "demo", routers)) as url:
-            # Train the classifier before a worker waits for it.
-            await asyncio.to_thread(get_intent_classifier)
-            async with httpx2.AsyncClient(timeout=TIMEOUT_S) as http:
-                yield DemoProcesses(stores, system, clock, sandbox, http, desk_url, url)
+        ],
+        own_prefixes=[PREFIX, SECRET_VARIABLE],
+    ) as running:
+        # Train the classifier before a worker waits for it.
+        await asyncio.to_thread(get_intent_classifier)
+        yield DemoProcesses(**vars(running), sandbox=sandbox)

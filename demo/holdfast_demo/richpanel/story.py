@@ -49,7 +49,7 @@ async def run_story(stores: Stores, console: Any, clock: RunClock, folder: Path)
     stores.measurements.subscribe(figures.count)
     with meter_usage() as meter:
         async with open_demo(stores, stores.system, clock) as stage:
-            async with stage.run_workers():
+            async with stage.run_counted_workers():
                 await _show_morning(stage, console, figures)
                 await _show_copies(stage, console, figures)
                 await _show_shadow_mode(stage, console)
@@ -215,14 +215,14 @@ async def _show_lost_worker(stage: DemoProcesses, console: Any) -> None:
     """
     console.rule("A worker is lost")
     before = len(stage.ledger)
-    async with stage.run_workers() as work:
+    async with stage.run_counted_workers() as work:
         stage.set_faults(silent_after=1.0, silence_s=1.0)
         await stage.send_webhook(await stage.write_message("t-lost", BEN, "What is the status of my order?"))
         await stage.wait_for_effects(before + 1)
         work.stop()
         work.stop()
     stage.set_faults()
-    async with stage.run_workers():
+    async with stage.run_counted_workers():
         await stage.wait_until_done()
     done = [each for each in stage.ledger if each.ticket_id == "t-lost"]
     _expect([each.effect for each in done], ["assign", "tag"])

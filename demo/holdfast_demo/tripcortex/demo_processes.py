@@ -1,7 +1,6 @@
 """Everything that the demo story runs: both sandboxes, the API and the workers, and a worker to be killed.
 
-The sandboxes of the portal and the token issuer, the API and the workers run in one process; only the worker
-to be killed has its own. Nothing is mocked. Only the clock is advanced by hand, instead of waiting.
+Only the worker to be killed has a process of its own.
 """
 
 from __future__ import annotations
@@ -10,11 +9,10 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,9 +20,10 @@ from typing import Any, Final
 import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 
-from holdfast import Stores, System, Ulid, WorkerGroup, web
+from holdfast import Stores, System, Ulid
 from holdfast.core.clock import RunClock
-from holdfast.web.demo_env import patch_environ, silence_loggers, wait_until
+from holdfast.web.demo_env import wait_until
+from holdfast_demo.running_system import TIMEOUT_S, RunningSystem, run_system
 from holdfast_demo.tripcortex import sandbox
 from holdfast_demo.tripcortex.sandbox.issuer import IssuerSandbox, build_issuer_app
 from holdfast_demo.tripcortex.sandbox.portal import PortalSandbox, build_portal_app
@@ -33,11 +32,7 @@ from tripcortex.api.routes import build_api_routes
 from tripcortex.model import patterns
 from tripcortex.model.entities import Booking, EmployeeId
 
-# Long-poll time of a worker: after it, the worker notices that the clock was advanced.
-RECEIVE_WAIT_S: Final = 0.2
-TIMEOUT_S: Final = 60.0
 SUBPROTOCOL: Final = "tripcortex.v1"
-QUIET_LOGGERS: Final = ("holdfast", "tripcortex", "uvicorn", "httpx2", "httpcore2", "asyncio", "websockets")
 OWN_PREFIXES: Final = ("TRIPCORTEX_", "HOLDFAST_SECRET_TRIPCORTEX_")
 WORKFLOW: Final = "workflow"
 
@@ -97,22 +92,14 @@ class Phone:
 
 
 @dataclass
-class DemoProcesses:
-    """The sandboxes and the API while `open_demo_processes` is entered.
+class DemoProcesses(RunningSystem):
+    """The sandboxes and the API while `open_demo` is entered. Workers run only inside `run_workers`."""
 
-    Workers run only inside `run_workers`.
-    """
-
-    stores: Stores
-    system: System
-    clock: RunClock
     folder: Path
     # Environment variables with which another process opens the same stores.
     variables: Mapping[str, str]
     portal: PortalSandbox
     issuer: IssuerSandbox
-    http: httpx2.AsyncClient
-    url: str
 
     # --- employees ------------------------------------------------------------------------------------------
 
@@ -124,7 +111,7 @@ class DemoProcesses:
     ) -> httpx2.Response:
         """Send an HTTP request to the API as this employee."""
         headers = {"authorization": f"Bearer {self.mint_token(employee_id, is_admin=is_admin)}"}
-        return await self.http.request(method, f"{self.url}{path}", headers=headers, **more)
+        return await self.http.request(method, path, headers=headers, **more)
 
     @asynccontextmanager
     async def open_phone(self, employee_id: str) -> AsyncIterator[Phone]:
@@ -142,37 +129,15 @@ class DemoProcesses:
 
     # --- workers --------------------------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def run_workers(self, *, without: Collection[str] = ()) -> AsyncIterator[WorkerGroup]:
-        """Run the workers of all components that have any, except the components `without`.
-
-        On exit, wait for the work in progress.
-        """
-        chosen = [each for each in self.system.components if each.has_work and each.name not in without]
-        async with WorkerGroup(self.stores, chosen, wait_s=RECEIVE_WAIT_S) as work:
-            if not await work.wait_until_ready():
-                raise AssertionError("The workers did not start.")
-            yield work
-
     @contextmanager
     def start_worker_process(self) -> Iterator[subprocess.Popen[bytes]]:
         """Start `holdfast run` for the component `workflow` in another process; kill it on exit.
 
         It uses the same files. Its PostgreSQL is separate: its steps need no policy.
         """
-        command = [
-            sys.executable,
-            "-m",
-            "holdfast",
-            "run",
-            self.system.name,
-            "--component",
-            WORKFLOW,
-            "--port",
-            "0",
-        ]
+        arguments = ["run", self.system.name, "--component", WORKFLOW, "--port", "0"]
         process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", "holdfast", *arguments],
             env={**os.environ, **self.variables},
             cwd=self.folder,
             stdout=subprocess.DEVNULL,
@@ -212,7 +177,7 @@ class DemoProcesses:
 
 
 @asynccontextmanager
-async def open_demo_processes(
+async def open_demo(
     stores: Stores, system: System, clock: RunClock, folder: Path, variables: Mapping[str, str]
 ) -> AsyncIterator[DemoProcesses]:
     """Start the sandboxes and the API with their environment variables; stop them on exit.
@@ -221,35 +186,14 @@ async def open_demo_processes(
     """
     portal = PortalSandbox(clock=clock, folder=folder, api_key=sandbox.PORTAL_KEY, price_step_s=0)
     issuer = IssuerSandbox(clock=clock)
-    port = _find_free_port()
-    with silence_loggers(*QUIET_LOGGERS), ExitStack() as stack:
-        sandbox_urls = {
-            "portal": stack.enter_context(web.serve_in_thread(build_portal_app(portal))),
-            "issuer": stack.enter_context(web.serve_in_thread(build_issuer_app(issuer))),
-        }
-        values: Mapping[str, str] = sandbox.build_variables(sandbox_urls, f"http://127.0.0.1:{port}")
-        stack.enter_context(patch_environ({**values, "HOLDFAST_SECRETS": "env:"}, without=OWN_PREFIXES))
-        url = stack.enter_context(web.serve_in_thread(_build_app(stores, system), port=port))
-        async with httpx2.AsyncClient(timeout=TIMEOUT_S) as http:
-            yield DemoProcesses(stores, system, clock, folder, variables, portal, issuer, http, url)
-
-
-def _build_app(stores: Stores, system: System) -> Any:
-    """Return the ASGI app of the API with the routes of the component `api`."""
-    app = web.make_app(
-        system.title,
-        "demo",
-        [],
-        self_authenticated=build_api_routes(stores.for_component("api")),
-        max_body_bytes=system.http.max_body_bytes,
-    )
-    if system.http.configure_app is not None:
-        system.http.configure_app(app)
-    return app
-
-
-def _find_free_port() -> int:
-    """Return a free port, known before the API listens: other processes are given its URL."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        found: int = free.getsockname()[1]
-    return found
+    async with run_system(
+        stores,
+        system,
+        clock,
+        sandboxes={"portal": build_portal_app(portal), "issuer": build_issuer_app(issuer)},
+        build_variables=sandbox.build_variables,
+        build_routers=lambda: build_api_routes(stores.for_component("api")),
+        has_own_authentication=True,
+        own_prefixes=OWN_PREFIXES,
+    ) as running:
+        yield DemoProcesses(**vars(running), folder=folder, variables=variables, portal=portal, issuer=issuer)

@@ -20,7 +20,7 @@ from holdfast import Stores
 from holdfast.core.clock import RunClock
 from holdfast.web.demo_env import wait_until
 from holdfast.web.sandbox_faults import Faults
-from holdfast_demo.tripcortex.demo_processes import WORKFLOW, DemoProcesses, Phone, open_demo_processes
+from holdfast_demo.tripcortex.demo_processes import WORKFLOW, DemoProcesses, Phone, open_demo
 from holdfast_demo.tripcortex.sample.policy_document import FILE_NAME, build_policy_pdf, build_policy_rules
 from tripcortex.integrations.portal.circuit import BREAKER, PORTAL_CIRCUIT
 from tripcortex.integrations.portal.purchases import LEASE_S
@@ -68,7 +68,7 @@ async def run_story(
     """Run all scenes and print them to a Rich console. Raise `AssertionError` if a result is unexpected."""
     if stores.system is None:
         raise AssertionError("The story needs stores that were opened for a system.")
-    async with open_demo_processes(stores, stores.system, clock, folder, variables) as processes:
+    async with open_demo(stores, stores.system, clock, folder, variables) as processes:
         run = StoryRun(processes, console)
         _print_introduction(console)
         async with processes.run_workers():

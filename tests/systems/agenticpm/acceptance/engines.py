@@ -27,7 +27,7 @@ from holdfast.operations.tables import Scan
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.wire.http.server import start_server
-from holdfast_demo.agenticpm.demo_processes import DemoProcesses, start_demo
+from holdfast_demo.agenticpm.demo_processes import DemoProcesses, open_demo
 from tests.contract.moto import moto_endpoint
 
 ENGINES = ("memory", "serve", "moto")
@@ -58,7 +58,7 @@ def _get_next_evening() -> float:
 
 
 async def _run_story(settings: Settings, clock: RunClock, folder: Path, story: Story) -> None:
-    async with _open_stores(settings, clock) as stores, start_demo(stores, SYSTEM, clock, folder) as demo:
+    async with _open_stores(settings, clock) as stores, open_demo(stores, SYSTEM, clock, folder) as demo:
         await story(demo)
 
 
