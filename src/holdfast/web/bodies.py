@@ -90,8 +90,8 @@ class JsonBody(RequestBody, Generic[M]):
 
 
 async def read_body(request: Request, max_bytes: int, max_s: float | None = None) -> bytes:
-    """Return the body. Raise `HTTPException` 413 if it is larger than `max_bytes`, 408 if it takes longer than
-    `max_s`, by default `MAX_BODY_S`.
+    """Return the body. Raise `HTTPException` 413 if it is larger than `max_bytes`, 408 if it takes longer
+    than `max_s`, by default `MAX_BODY_S`.
     """
     limited, max_s = limit_body(request, max_bytes), MAX_BODY_S if max_s is None else max_s
     try:
