@@ -136,7 +136,7 @@ def _build_step(stores: Stores, number: int) -> list[SqlWrite[Any]]:
         patterns.INBOX.take(STAGE.service, f"message-{number}", MOMENT),
         patterns.note(pagw_id, Status.VALIDATED, STAGE, MOMENT),
         *build_audit_writes(stores, event),
-        patterns.OUTBOX.enqueue(stores, pagw_id, QUEUES[STAGE], message),
+        patterns.OUTBOX.enqueue(stores, pagw_id, message, queue=QUEUES[STAGE]),
     ]
 
 

@@ -36,7 +36,7 @@ from tests.corpus.idle_workers import settle
 from tests.corpus.snapshot import ENVIRONMENT, SERVICES, SQL, build_settings, open_clock, use_secrets
 from tests.corpus.write_pagw import NAME, count_queue_messages, list_unsent, scan_processed_keys
 from tests.postgres import connect
-from tests.systems.pagw.faults.pagw_external_services import REPEATED, RecordingPayerState
+from tests.systems.pagw.faults.pagw_processes import REPEATED, RecordingPayerState
 
 OPERATOR: Final = Actor("user", "operator")
 # The sandbox of the client's server has a new address.

@@ -60,7 +60,7 @@ PASSENGERS: Final = [f"P-{number}" for number in range(6)]
 TRAVELLER: Final = PASSENGERS[0]
 CREW: Final = 12
 RECEIVED: Final = "a message as it was received"
-PACE: Final = Pace(lease_seconds=15, segments=2, page_rows=3)
+PACE: Final = Pace(lease_s=15, segments=2, batch_size=3)
 
 # Flight 1: decided and interrupted. Flight 2: decided and settled.
 LATE: Final[dict[str, Any]] = {

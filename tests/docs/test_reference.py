@@ -5,14 +5,28 @@ from __future__ import annotations
 import inspect
 import re
 import tomllib
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from holdfast import Bucket, Component, Consumer, Demo, Explanation, ObjectKind, Queue, Schedule, System
+from holdfast import (
+    Bucket,
+    Component,
+    Consumer,
+    Demo,
+    Explanation,
+    ObjectKind,
+    Queue,
+    Schedule,
+    System,
+    guarantees,
+)
 from holdfast.config.settings import Settings, get_variable_name, list_setting_names
 from holdfast.core import errors
+from holdfast.guarantees.table_migration import Pace
 from holdfast.model.system import list_system_names
 from tests.docs import pages
 from tests.docs.commands import list_command_names, list_options
@@ -21,6 +35,7 @@ COMMANDS = pages.DOCS / "reference" / "commands.md"
 SETTINGS = pages.DOCS / "reference" / "settings.md"
 ERRORS = pages.DOCS / "reference" / "errors.md"
 MODEL = pages.DOCS / "reference" / "model.md"
+GUARANTEE_PAGES = pages.DOCS / "reference" / "guarantees"
 INSTALLATION = pages.DOCS / "reference" / "installation.md"
 
 WITH_A_CODE_OF_THEIR_OWN = (errors.AccessRefused, errors.CallerRefused, errors.ExternalServiceRefused)
@@ -102,6 +117,41 @@ def test_the_reference_documents_every_parameter_of_a_declaration(declaration: t
     named = {word for span in pages.find_code_spans(reference) for word in re.findall(r"\w+", span)}
 
     taken = {each.name for each in fields(declaration) if each.init}
+    assert taken - named == set()
+
+
+# --- guarantees ---------------------------------------------------------------------------------------------
+
+GUARANTEES: dict[str, tuple[Callable[..., Any], ...]] = {
+    "audit": (guarantees.Audit,),
+    "breaker": (guarantees.Breaker,),
+    "cache": (guarantees.ReadThrough,),
+    "delayed_actions": (guarantees.DelayedActions,),
+    "idempotency": (guarantees.Once,),
+    "inbox": (guarantees.SqlInbox,),
+    "lease": (guarantees.Lease,),
+    "outbox": (guarantees.Outbox, guarantees.SqlOutbox),
+    "rate_limits": (guarantees.RateLimit, guarantees.WindowLimit),
+    "redaction": (guarantees.Redactor,),
+    "retention": (guarantees.erase,),
+    "sessions": (guarantees.Sessions,),
+    "table_migration": (guarantees.Migration, Pace),
+}
+HEADINGS = ["Promise", "Declare", "Use", "Parameters", "Limits", "Failures", "Cost"]
+
+
+def test_every_guarantee_has_a_page_with_the_same_headings() -> None:
+    found = {page.stem: list(pages.split_sections(page, 2)) for page in GUARANTEE_PAGES.glob("*.md")}
+
+    assert found == dict.fromkeys(GUARANTEES, HEADINGS)
+
+
+@pytest.mark.parametrize("name", GUARANTEES)
+def test_the_page_of_a_guarantee_lists_its_parameters(name: str) -> None:
+    page = pages.split_sections(GUARANTEE_PAGES / f"{name}.md", 2)["Parameters"]
+    named = {word for row in pages.parse_rows(page) for word in re.findall(r"\w+", row[0])}
+
+    taken = {each for declared in GUARANTEES[name] for each in inspect.signature(declared).parameters}
     assert taken - named == set()
 
 

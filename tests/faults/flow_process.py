@@ -1,11 +1,9 @@
 """A process that runs a flow's worker and answers its waits, and kills itself at a given point.
 
-    python -m tests.faults.flow_process FOLDER SEED POINT COUNT
-
-POINT is "transaction" (before one is made), "committed" (after it, before its message is sent), "sent" (after
-that, before the message of the step is deleted), "request" (before any request) or "answer" (after any). It
-ends at the COUNTth of them; 0 is never. All processes share the files of one folder, and a clock that is
-moved from outside.
+The point is "transaction" (before one is made), "committed" (after it, before its message is sent), "sent"
+(after that, before the message of the step is deleted), "request" (before any request) or "answer" (after
+any). It ends at the `count`-th of them; 0 is never. All processes share the files of one folder, and a clock
+that is moved from outside.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -85,8 +82,8 @@ def open_stores_in(folder: Path, kill_point: KillPoint | None = None) -> Iterato
         queues.close()
 
 
-def main(folder: str, seed: str, point: str, count: str) -> None:
-    with open_stores_in(Path(folder), KillPoint(point, int(count))) as stores:
+def main(folder: Path, seed: int, point: str, count: int) -> None:
+    with open_stores_in(folder, KillPoint(point, count)) as stores:
         asyncio.run(_work(stores, Random(seed)))
 
 
@@ -124,7 +121,3 @@ async def _choose(stores: Stores, key: str, random: Random, tools: Tools) -> Non
         await ERRANDS.answer(stores, key, "choose", token=token, given=given, tools=tools)
     except (Conflict, RetryLater):
         pass
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

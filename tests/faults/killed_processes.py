@@ -1,31 +1,26 @@
-"""Start, kill and replace worker processes until their work is done, and serve a fake service over HTTP.
+"""Replace killed worker processes until their work is done, and serve a fake service over HTTP.
 
-For `test_once_killed.py` and `test_hold_queue_killed.py`; `self_killing.py` runs inside the processes.
+For `test_once_killed.py` and `test_delayed_actions_killed.py`; `self_killing.py` runs inside the processes.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import selectors
 import signal
-import subprocess
-import sys
 import threading
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
-ROOT = Path(__file__).parents[2]
+from tests.processes import Process, wait_for_first_end
+
 # A process lives for at most this many requests to the store.
 MAX_REQUESTS = 60
-
-Process = subprocess.Popen[str]
 
 
 class FakeService(Protocol):
@@ -37,12 +32,6 @@ class FakeService(Protocol):
     def handle_post(self, body: dict[str, str], worker: int) -> tuple[int, Any] | None: ...
 
     def handle_get(self, key: str) -> tuple[int, Any]: ...
-
-
-def start_process(module: str, *arguments: object) -> Process:
-    """Start a Python module as a process with these arguments; its output can be read."""
-    command = [sys.executable, "-m", module, *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def run_until_done(start: Callable[[int], Process], random: Random, *, several: int, kills_max: int) -> int:
@@ -58,29 +47,16 @@ def run_until_done(start: Callable[[int], Process], random: Random, *, several: 
             while len(processes) < several:
                 processes.append(start(random.randrange(10, MAX_REQUESTS) if began < kills_max else 0))
                 began += 1
-            ended = _wait_for_first_end(processes)
-            if ended.returncode == 0:
-                return kills
-            assert ended.returncode == -signal.SIGKILL, ended.communicate()[1]
-            kills += 1
-            processes.remove(ended)
-            ended.communicate()
+            for ended in wait_for_first_end(processes):
+                if ended.returncode == 0:
+                    return kills
+                assert ended.is_killed, ended.read_log()
+                kills += 1
+                processes.remove(ended)
+                ended.close()
     finally:
         for process in processes:
-            process.kill()
-            process.communicate()
-
-
-def _wait_for_first_end(processes: list[Process]) -> Process:
-    """Wait for the first process to end: its end of the pipe closes."""
-    with selectors.DefaultSelector() as selector:
-        for process in processes:
-            assert process.stdout is not None
-            selector.register(process.stdout, selectors.EVENT_READ, process)
-        [(ready, _), *_] = selector.select()
-    ended: Process = ready.data
-    ended.wait()
-    return ended
+            process.close()
 
 
 def fail_after_effect(worker: int, random: Random, failures: Tally[str]) -> tuple[int, Any] | None:

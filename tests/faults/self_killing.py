@@ -1,6 +1,6 @@
 """Parts of processes that die on purpose: tables that kill their process, and a client of the fake service.
 
-For `once_process.py`, `hold_queue_process.py` and `migration_process.py`; `killed_processes.py` starts them.
+For `once_process.py`, `delayed_action_process.py` and `migration_process.py`.
 """
 
 from __future__ import annotations

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import subprocess
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from random import Random, SystemRandom
 
 from holdfast import Stores
 from holdfast.core.clock import RunClock
 from tests.faults.flow_process import CLOCK, POINTS, open_stores_in
-from tests.faults.killed_processes import Process, start_process
+from tests.processes import Process, preload, wait_for_first_end
 from tests.unit.flows.errands import ERRANDS, NOON, Errand, Happened, create_errand, create_stores
 
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
@@ -23,6 +20,10 @@ MAX_KILLS = 100 if SOAK else 12
 SEVERAL = 2
 # The clock runs faster than the machine's, so that a dead process's messages soon become visible.
 TICK_S, TICK_CLOCK_S = 0.1, 4.0
+
+WORKER = "tests.faults.flow_process"
+
+preload(WORKER)
 
 DONE = {"Plan", "Offer", "Choice", "Book", "Confirm"}
 EFFECTS = {"done": DONE, "cancelled": {"Plan", "Offer", "Expired"}, "failed": {"GaveUp"}}
@@ -46,7 +47,7 @@ async def start_items(stores: Stores) -> None:
     """Create the stores and start the flow for every item."""
     await create_stores(stores)
     for number in range(ITEMS):
-        errand = ERRANDS.initial(Errand(owner="o-1", errand_id=f"e-{number}"), stores)
+        errand = ERRANDS.initial(stores, Errand(owner="o-1", errand_id=f"e-{number}"))
         await stores.transact(create_errand(errand), *ERRANDS.start_writes(stores, errand))
 
 
@@ -58,31 +59,24 @@ def run_until_done(folder: Path, clock: RunClock, random: Random) -> Counter[str
             while len(running) < SEVERAL:
                 point = POINTS[began % len(POINTS)] if began < MAX_KILLS else "never"
                 count = random.randrange(1, 60 if point in ("request", "answer") else 8)
-                running[
-                    start_process("tests.faults.flow_process", folder, random.randrange(2**32), point, count)
-                ] = point
+                running[Process(WORKER, folder, random.randrange(2**32), point, count)] = point
                 began += 1
             for process in wait_for_ended(running, clock):
                 if process.returncode == 0:
                     return kills
-                assert process.returncode == -signal.SIGKILL, process.communicate()[1]
+                assert process.is_killed, process.read_log()
                 kills[running.pop(process)] += 1
-                process.communicate()
+                process.close()
     finally:
         for process in running:
-            process.kill()
-            process.communicate()
+            process.close()
 
 
 def wait_for_ended(running: dict[Process, str], clock: RunClock) -> list[Process]:
     """Wait until a process has ended, moving the clock meanwhile; return all that have."""
-    while True:
-        first = next(iter(running))
-        with suppress(subprocess.TimeoutExpired):
-            first.wait(TICK_S)
-        if ended := [process for process in running if process.poll() is not None]:
-            return ended
+    while not (ended := wait_for_first_end(list(running), TICK_S)):
         clock.advance(TICK_CLOCK_S)
+    return ended
 
 
 async def check_items(stores: Stores) -> Counter[str]:

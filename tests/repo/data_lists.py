@@ -128,7 +128,7 @@ def list_objects() -> Iterator[str]:
                 f"{bucket.name}: {shelf.template} ({shelf.content_type}), lifetime {shelf.lifetime_days} days"
             )
     for system in load_systems().values():
-        for environment in system.environments:
+        for environment in system.deployment.environments:
             for bucket in system.buckets:
                 yield f"{bucket.name}: named {bucket.physical_name(environment)} in {environment}"
 

@@ -71,7 +71,7 @@ def test_system_names_the_extras_it_needs_in_its_requirements(name: str) -> None
     )
     system = load_system(name)
 
-    assert library.extras >= {*get_scratch_extras(system), *system.extras}
+    assert library.extras >= {*get_scratch_extras(system), *system.deployment.extras}
 
 
 # --- wheels -------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def test_the_module_name_is_specific(module: Path) -> None:
 
 @pytest.mark.parametrize("module", MODULES, ids=format_path)
 def test_the_module_imports_annotations_from_future(module: Path) -> None:
-    """FastAPI cannot resolve deferred annotations that name a local dependency: its users may do without."""
+    """FastAPI cannot resolve deferred annotations of local dependencies, so its users may do without."""
     tree = ast.parse(module.read_text(encoding="utf-8"))
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
 

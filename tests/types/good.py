@@ -194,9 +194,13 @@ def create_booking(new: Booking) -> Put[Booking]:
     return Booking.create(new)
 
 
-READER = Component("reader", "shows bookings", reads=(booking, active_bookings))
+READER = Component("reader", "shows bookings", uses=(booking, active_bookings))
 SYSTEM = System(
-    "travel", "Books travel", (bookings, pm), (booking, active_bookings, confirm, create_booking), (READER,)
+    "travel",
+    "Books travel",
+    tables=(bookings, pm),
+    patterns=(booking, active_bookings, confirm, create_booking),
+    components=(READER,),
 )
 
 

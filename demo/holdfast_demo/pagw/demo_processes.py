@@ -159,10 +159,10 @@ def _build_gateway(stores: Stores, system: System) -> Any:
         "demo",
         [],
         self_authenticated=routers,
-        max_body_bytes=system.max_body_bytes,
+        max_body_bytes=system.http.max_body_bytes,
     )
-    if system.configure_app is not None:
-        system.configure_app(app)
+    if system.http.configure_app is not None:
+        system.http.configure_app(app)
     return app
 
 

@@ -241,10 +241,10 @@ def _build_app(stores: Stores, system: System) -> Any:
         "demo",
         [],
         self_authenticated=build_api_routes(stores.for_component("api")),
-        max_body_bytes=system.max_body_bytes,
+        max_body_bytes=system.http.max_body_bytes,
     )
-    if system.configure_app is not None:
-        system.configure_app(app)
+    if system.http.configure_app is not None:
+        system.http.configure_app(app)
     return app
 
 

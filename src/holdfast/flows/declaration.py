@@ -65,12 +65,12 @@ CancelFunction: TypeAlias = Callable[[StepContext[Any], str], "Next | Awaitable[
 
 @dataclass(frozen=True)
 class Retry:
-    """Errors after which a step is retried: `max_attempts` attempts in all, with growing pauses."""
+    """Errors after which a step is retried: `max_attempts` attempts in all, with growing delays."""
 
     errors: type[Exception] | tuple[type[Exception], ...]
     max_attempts: int = field(default=3, kw_only=True)
-    pause_s: float = field(default=1.0, kw_only=True)
-    max_pause_s: float = field(default=60.0, kw_only=True)
+    retry_delay_s: float = field(default=1.0, kw_only=True)
+    max_retry_delay_s: float = field(default=60.0, kw_only=True)
 
     @property
     def classes(self) -> tuple[type[Exception], ...]:

@@ -10,6 +10,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.concurrency import gather_or_cancel
 from holdfast.core.errors import ComponentRefused, HoldfastError, InvalidRequest, ItemUnreadable, NotFound
 from holdfast.core.rng import RNG
 from holdfast.flows.bookkeeping import RESET, park, resend
@@ -19,7 +20,6 @@ from holdfast.flows.transition import build_execution
 from holdfast.flows.worker import follow_item, format_unknown_state
 from holdfast.guarantees.pattern_sets import utc_now
 from holdfast.runtime import Stores
-from holdfast.runtime.stores import gather_or_cancel
 
 if TYPE_CHECKING:
     from holdfast.flows.flow import Flow

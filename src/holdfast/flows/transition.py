@@ -75,7 +75,7 @@ async def commit(flow: Flow[I], stores: Stores, seen: I, following: Next, allowe
 async def relay(flow: Flow[Any], stores: Stores, key: str) -> None:
     """Send the item's next step now. If that fails, log it: the relay's schedule sends it."""
     try:
-        await flow.outbox.relay(stores, key)
+        await flow.outbox.send_unsent(stores, key)
     except (RetryLater, Conflict) as error:
         log.info("The next step of %s is sent later: %s", flow.name, error)
 

@@ -179,7 +179,7 @@ class StepWorker(Generic[I]):
     async def _schedule_retry(self, execution: Execution, rule: Retry, error: Exception) -> None:
         """Count the failed attempt, and pause by the rule's backoff or as long as the error asks for."""
         pause_s = max(
-            compute_backoff(execution.attempts, rule.pause_s, rule.max_pause_s),
+            compute_backoff(execution.attempts, rule.retry_delay_s, rule.max_retry_delay_s),
             getattr(error, "retry_after_s", None) or 0.0,
         )
         log.info(

@@ -18,6 +18,7 @@ from holdfast.model.cache import (
     ReadWindow,
     WindowCounter,
 )
+from holdfast.model.components import Component, Consumer, Handler, Schedule, Use
 from holdfast.model.demo import Demo, find_demo
 from holdfast.model.entities.attributes import Attr, OptionalRef, Ref, attr
 from holdfast.model.entities.conditions import Condition
@@ -49,6 +50,7 @@ from holdfast.model.entities.writes import (
     batch_put,
     transact,
 )
+from holdfast.model.load import Load, Volume
 from holdfast.model.objects import (
     Bucket,
     DeleteObject,
@@ -74,16 +76,15 @@ from holdfast.model.queues import (
 from holdfast.model.sql import Schema, SqlChange, SqlOne, SqlReturning, SqlRow, SqlRows, SqlWrite
 from holdfast.model.stated_costs import StatedCost, StatedCosts, StatedSize
 from holdfast.model.system import (
+    Admin,
     Command,
-    Component,
-    Consumer,
+    Deployment,
+    Design,
     Explanation,
-    Handler,
+    Http,
     Listing,
-    Load,
-    Schedule,
+    Privacy,
     System,
-    Volume,
     collect_patterns,
     load_system,
     load_systems,
@@ -94,6 +95,7 @@ from holdfast.model.ulids import Ulid, UlidGenerator, parse_ulid
 __all__ = [
     "ALL",
     "KEYS_ONLY",
+    "Admin",
     "Attr",
     "BaseQuery",
     "BatchGet",
@@ -115,6 +117,8 @@ __all__ = [
     "DeleteMessages",
     "DeleteObject",
     "Demo",
+    "Deployment",
+    "Design",
     "Document",
     "Entity",
     "EpochSeconds",
@@ -126,6 +130,7 @@ __all__ = [
     "GetOrPutObject",
     "Handler",
     "HeadObject",
+    "Http",
     "Index",
     "IndexKey",
     "Key",
@@ -141,6 +146,7 @@ __all__ = [
     "ParallelQuery",
     "Pattern",
     "PeekCached",
+    "Privacy",
     "Put",
     "PutCached",
     "PutObject",
@@ -177,6 +183,7 @@ __all__ = [
     "Ulid",
     "UlidGenerator",
     "Update",
+    "Use",
     "Volume",
     "WindowCounter",
     "Write",

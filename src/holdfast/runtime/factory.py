@@ -195,7 +195,12 @@ def _check_environment(system: System | None, settings: Settings) -> None:
     memory.
     """
     in_memory = settings.has_memory_tables
-    if system is not None and system.needs_environment and not settings.environment and not in_memory:
+    if (
+        system is not None
+        and system.deployment.needs_environment
+        and not settings.environment
+        and not in_memory
+    ):
         raise SettingsError(
             f"Missing environment: {system.name} requires one in its table names. Set environment (or "
             "HOLDFAST_ENVIRONMENT) to dev, staging or prod."

@@ -65,7 +65,7 @@ def build_audit_writes(stores: Stores, event: AuditEvent) -> tuple[SqlWrite[Any]
     aggregate = event.pagw_id or f"{NO_REQUEST}-{entry.event_uuid[:2]}"
     return (
         patterns.record_audit(entry),
-        patterns.OUTBOX.enqueue(stores, aggregate, audit_events, message),
+        patterns.OUTBOX.enqueue(stores, aggregate, message, queue=audit_events),
     )
 
 

@@ -45,8 +45,9 @@ def payers(after: str = "", limit: int = PAGE_SIZE) -> SqlRows[PayerRow]:
     )
 
 
-READS: Final = (providers, payers)
-WRITES: Final[tuple[Pattern[..., Any], ...]] = (
+PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (
+    providers,
+    payers,
     patterns.put_provider,
     patterns.put_payer,
     *PROVIDERS.writes,

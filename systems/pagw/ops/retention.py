@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from holdfast import (
     DeleteObject,
+    Pattern,
     Rate,
     SqlChange,
     SqlOne,
@@ -237,8 +238,10 @@ def remove_subscriptions(until: datetime) -> SqlReturning[EndedSubscription]:
     )
 
 
-READS: Final = (outlived, forgotten, legal_holds.files_of)
-WRITES: Final = (
+PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (
+    outlived,
+    forgotten,
+    legal_holds.files_of,
     lock_outlived,
     note_forgotten,
     forget,

@@ -28,7 +28,7 @@ from pagw.domain.fhir.outcomes import BAD_REQUEST, FhirRefused, build_error, ref
 from pagw.domain.fhir.parser import parse_bundle
 from pagw.domain.fhir.rules.pas_rules import check_request
 from pagw.domain.fhir.rules.structure import load_models
-from pagw.domain.statuses import Stage, Status
+from pagw.domain.statuses import PIPELINE, Status
 from pagw.integrations.payers.formats import is_supported
 from pagw.model import files, patterns
 from pagw.model.audit import Actor, AuditEvent, build_audit_writes
@@ -46,6 +46,7 @@ from pagw.settings import PagwSettings
 from pagw.workers.related_requests import RelatedRequests, format_identifier
 
 SERVICE: Final = "pasorchestrator"
+FIRST_STAGE: Final = PIPELINE[0].stage
 ACCEPTED: Final = 202
 # Larger bundles are checked in a thread, so that the event loop stays responsive.
 LARGE_BYTES: Final = 200_000
@@ -252,7 +253,7 @@ class Intake:
         if submission.callback_url is not None:
             metadata["callbackUrl"] = submission.callback_url
         identifier = claim.claim_identifier
-        message = StageMessage(pagw_id=pagw_id, tenant=tenant, stage=Stage.request_enricher)
+        message = StageMessage(pagw_id=pagw_id, tenant=tenant, stage=FIRST_STAGE)
         return [
             patterns.create_request(
                 NewRequest(
@@ -278,7 +279,7 @@ class Intake:
                 claim=None if identifier is None else format_identifier(identifier),
             ),
             *build_audit_writes(self.stores, self._build_event(submission, checked, pagw_id)),
-            patterns.OUTBOX.enqueue(self.stores, pagw_id, QUEUES[Stage.request_enricher], message),
+            patterns.OUTBOX.enqueue(self.stores, pagw_id, message, queue=QUEUES[FIRST_STAGE]),
         ]
 
     def _build_event(self, submission: Submission, checked: CheckedBundle, pagw_id: str) -> AuditEvent:

@@ -126,7 +126,7 @@ def build_callback_message(stores: Stores, request: RequestRow, number: str, occ
         occasion=occasion,
         callback_key=number,
     )
-    return patterns.OUTBOX.enqueue(stores, request.pagw_id, QUEUES[Stage.callback_handler], message)
+    return patterns.OUTBOX.enqueue(stores, request.pagw_id, message, queue=QUEUES[Stage.callback_handler])
 
 
 async def _store_callback(stores: Stores, request: RequestRow, body: bytes) -> str:

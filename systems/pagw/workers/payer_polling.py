@@ -69,8 +69,7 @@ def ask_again(pagw_id: str, seen: datetime, then: datetime) -> SqlChange:
     )
 
 
-READS: Final[tuple[Pattern[..., Any], ...]] = (to_be_asked,)
-WRITES: Final[tuple[Pattern[..., Any], ...]] = (ask_again, OUTBOX.append)
+PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (to_be_asked, ask_again, *OUTBOX.publisher)
 
 
 def compute_first_inquiry(now: datetime, due_at: datetime) -> datetime:
@@ -123,4 +122,4 @@ def build_inquiry_message(stores: Stores, request: DueInquiry | RequestRow, occa
         occasion=occasion,
         is_inquiry=True,
     )
-    return OUTBOX.enqueue(stores, request.pagw_id, QUEUES[Stage.api_connector], message)
+    return OUTBOX.enqueue(stores, request.pagw_id, message, queue=QUEUES[Stage.api_connector])

@@ -15,9 +15,9 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
-from holdfast import DeleteObject, ListObjects, Rate, SqlChange, SqlRows, Stores, pattern
+from holdfast import DeleteObject, ListObjects, Pattern, Rate, SqlChange, SqlRows, Stores, pattern
 from holdfast.core.errors import ConditionFailed, ObjectHeld
 from pagw.model.audit import Actor, AuditEvent, record_event
 from pagw.model.entities import (
@@ -77,8 +77,14 @@ def free_place(consumer: str, message_id: str) -> SqlChange:
     ).idempotent()
 
 
-READS: Final = (files_of_month, files_of_subscriptions, subscriptions_among, tracked_among)
-WRITES: Final = (remove_file, free_place)
+PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (
+    files_of_month,
+    files_of_subscriptions,
+    subscriptions_among,
+    tracked_among,
+    remove_file,
+    free_place,
+)
 
 
 @dataclass(frozen=True)

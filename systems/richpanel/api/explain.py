@@ -16,7 +16,7 @@ async def explain_routing(stores: Stores, id: str) -> Explanation:
     Raise `NotFound` if the audit has no entry.
     """
     conversation, message = _parse_id(id)
-    entries = (await stores.all(patterns.AUDIT.history(conversation))).items
+    entries = (await stores.all(patterns.AUDIT.pattern_set.history(conversation))).items
     if message is not None:
         entries = tuple(each for each in entries if _get_message_key(each) == message)
     if not entries:

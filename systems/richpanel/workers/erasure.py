@@ -82,7 +82,7 @@ async def _build_stored_deletes(stores: Stores, conversation_id: str) -> list[Op
         IdempotencyRecord.of(record.event_id).delete()
         async for record in stores.each(scan.where(IdempotencyRecord.conversation_id == conversation_id))
     ]
-    async for entry in stores.each(patterns.AUDIT.history(conversation_id)):
+    async for entry in stores.each(patterns.AUDIT.pattern_set.history(conversation_id)):
         deletes.append(ActionAudit.of(conversation_id).delete(entry.place))
     if await stores.run(patterns.state(conversation_id)) is not None:
         deletes.append(patterns.delete_state(conversation_id))

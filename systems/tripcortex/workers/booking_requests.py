@@ -132,7 +132,7 @@ def _build_booking(stores: Stores, traveller: Requester, sentence: str) -> Booki
         created_at=now,
         updated_at=now,
     )
-    return BOOKING_FLOW.initial(booking, stores)
+    return BOOKING_FLOW.initial(stores, booking)
 
 
 def _build_marker_write(booking: Booking) -> Put[ActiveBooking]:

@@ -125,12 +125,5 @@ async def send_heartbeat(stores: Stores) -> None:
         await MessageSender(stores, gateway).heartbeat()
 
 
-CONSUMER: Final = Consumer(
-    notices.notices,
-    open_handler,
-    receive=notices.receive,
-    delete=notices.done,
-    extend_visibility=notices.hold,
-    concurrency=16,
-)
+CONSUMER: Final = Consumer(notices.notices, open_handler, concurrency=16)
 SCHEDULES: Final = (notices.RELAY, Schedule("heartbeat", every_s=HEARTBEAT_S, run=send_heartbeat))

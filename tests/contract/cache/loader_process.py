@@ -33,7 +33,7 @@ def entries(lock_s: float, wait_s: float) -> ReadThrough[Entry]:
     `lock_s` is the lock's lifetime, `wait_s` the longest wait for another loader.
     """
     cached = CachedValue("entry:{id}", Entry, lifetime_s=300)
-    return ReadThrough(cached, "E", rate=Rate("r"), example={"id": "1"}, lock_s=lock_s, wait_s=wait_s)
+    return ReadThrough(cached, prefix="E", rate=Rate("r"), example={"id": "1"}, lock_s=lock_s, wait_s=wait_s)
 
 
 def write_line(word: str) -> None:

@@ -39,7 +39,7 @@ ADA = Caller(user="ada")
 sessions = Sessions(
     "session:{tenant}:{id}",
     Caller,
-    "SE",
+    prefix="SE",
     lifetime_s=1800,
     rate=Rate("request"),
     example={"tenant": "t"},
@@ -47,7 +47,7 @@ sessions = Sessions(
 )
 limit = WindowLimit(
     WindowCounter("ratelimit:{tenant}:{window}", window_s=60),
-    "RL",
+    prefix="RL",
     limit=20,
     rate=Rate("request"),
     example={"tenant": "t"},

@@ -82,7 +82,7 @@ async def run_model() -> None:
     rate = Rate(per="search")
     free = pattern("S1", "The free seats of a flight", rate=rate, example=("EY11",))(free_seats)
     taking = pattern("S2", "Take a seat that is free", rate=rate, example=("EY11", "07A", "Amal"))(take)
-    system = System("seats", "Seats on flights", [seats], [free, taking])
+    system = System("seats", "Seats on flights", tables=[seats], patterns=[free, taking])
     async with open_stores(system) as stores:
         await create(stores, system.tables)
         for seat in ("07A", "07B"):

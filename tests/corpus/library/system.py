@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast import Stores, System, open_stores, provision
+from holdfast import Admin, Privacy, Stores, System, open_stores, provision
 from holdfast.config.settings import Settings
 from holdfast.core.correlation import bind_correlation_id
 from holdfast.stores.tables.embedded.jobs.worker import LEASE
@@ -26,8 +26,8 @@ SYSTEM: Final = System(
     outboxes=(*news.OUTBOXES, trips.TRIPS.outbox),
     buckets=files.BUCKETS,
     flows=(trips.TRIPS,),
-    migrations={each.name: each for each in (moves.CARDS, moves.SEATS, moves.DESKS)},
-    subjects={histories.KIND: histories.find_subject_data},
+    admin=Admin(migrations={each.name: each for each in (moves.CARDS, moves.SEATS, moves.DESKS)}),
+    privacy=Privacy(subjects={histories.KIND: histories.find_subject_data}),
 )
 
 

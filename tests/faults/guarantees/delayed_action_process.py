@@ -1,8 +1,6 @@
 """A process that executes due delayed actions and kills itself at one of its store requests.
 
-    python -m tests.faults.guarantees.hold_queue_process TABLES SERVICE SEED REQUESTS
-
-For `test_hold_queue_killed.py`. It executes due records until nothing waits. REQUESTS is the number of
+For `test_delayed_actions_killed.py`. It executes due records until nothing waits. `requests` is the number of
 requests to the store that it lives for; 0 means without limit. Letters with an even number are looked up
 before they are repeated; for the others the service takes the key.
 """
@@ -10,7 +8,6 @@ before they are repeated; for the others the service takes the key.
 from __future__ import annotations
 
 import asyncio
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -32,13 +29,13 @@ PAGE = 10
 LATER = timedelta(hours=1)
 
 queue = DelayedActions(
-    Letter, "HQ", rate=Rate("letter"), example=make_letter, payload=("text",), lease_s=LEASE_S
+    Letter, prefix="HQ", rate=Rate("letter"), example=make_letter, payload=("text",), lease_s=LEASE_S
 )
 
 
-def main(path: str, service_url: str, seed: str, requests: str) -> None:
-    with open_tables(Path(path)) as tables:
-        stores = Stores(SelfKillingTables(tables, int(requests), is_after=Random(seed).random() < 0.5))
+def main(path: Path, service_url: str, seed: int, requests: int) -> None:
+    with open_tables(path) as tables:
+        stores = Stores(SelfKillingTables(tables, requests, is_after=Random(seed).random() < 0.5))
         asyncio.run(_execute_all(stores, service_url))
 
 
@@ -56,7 +53,7 @@ async def _list_due(stores: Stores, ahead: timedelta) -> list[Letter]:
     """Return the records that are due now, or will be within `ahead`."""
     now, found, after = datetime.fromtimestamp(stores.clock.now(), UTC) + ahead, list[Letter](), None
     while True:
-        page = await stores.run(queue.due(now, PAGE, after))
+        page = await stores.run(queue.pattern_set.due(now, PAGE, after))
         found += page.items
         if (after := page.cursor) is None:
             return found
@@ -91,7 +88,3 @@ class Office:
 
     async def look_up(self, record: Letter, key: str) -> dict[str, Any] | None:
         return await self._client.find(key)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -1,16 +1,13 @@
 """A worker process that does each job's effects once and kills itself at one of its store requests.
 
-    python -m tests.faults.guarantees.once_process TABLES SERVICE JOBS SEED REQUESTS
-
 For `test_once_killed.py`. It works until every job is done: a count in tables, and a letter that an external
-service sends, each once. REQUESTS is the number of requests to the store that it lives for; 0 means without
+service sends, each once. `requests` is the number of requests to the store that it lives for; 0 means without
 limit.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -26,14 +23,14 @@ LEASE_S = 5.0
 AT_ONCE = 4
 PAUSE_S = 0.05
 
-once = Once(EventRecord, "ON", rate=Rate("event"), example=make_event(), lease_s=LEASE_S)
+once = Once(EventRecord, prefix="ON", rate=Rate("event"), example=make_event(), lease_s=LEASE_S)
 
 
-def main(path: str, service_url: str, jobs: str, seed: str, requests: str) -> None:
+def main(path: Path, service_url: str, jobs: int, seed: int, requests: int) -> None:
     random = Random(seed)
-    with open_tables(Path(path)) as tables:
-        stores = Stores(SelfKillingTables(tables, int(requests), is_after=random.random() < 0.5))
-        asyncio.run(_work_off(stores, service_url, [f"job-{number}" for number in range(int(jobs))], random))
+    with open_tables(path) as tables:
+        stores = Stores(SelfKillingTables(tables, requests, is_after=random.random() < 0.5))
+        asyncio.run(_work_off(stores, service_url, [f"job-{number}" for number in range(jobs)], random))
 
 
 async def _work_off(stores: Stores, service_url: str, jobs: list[str], random: Random) -> None:
@@ -89,7 +86,3 @@ class Letters:
 
     async def look_up(self, key: str) -> dict[str, Any] | None:
         return await self._client.find(key)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -30,7 +30,8 @@ from holdfast import Stores, create_tables
 from holdfast.core.errors import Conflict
 from holdfast.guarantees import OnceStatus
 from holdfast.stores.tables.embedded import open_tables
-from tests.faults.killed_processes import Process, fail_after_effect, run_until_done, serve, start_process
+from tests.faults.killed_processes import fail_after_effect, run_until_done, serve
+from tests.processes import Process, preload
 from tests.unit.guarantees.delayed_actions.delayed_letters import letters, make_letter
 from tests.unit.guarantees.idempotency.once_records import counters, read_counter
 
@@ -44,6 +45,9 @@ MAX_HOLD_S = 4.0
 REVIEW_PAUSE_S = 0.02
 REFUSED_SHARE = 0.1
 FAILING_SHARE = 0.15
+EXECUTOR = "tests.faults.guarantees.delayed_action_process"
+
+preload(EXECUTOR)
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,7 @@ def review(path: Path, random: Random) -> Iterator[Tally[str]]:
 async def decide(stores: Stores, id: str, random: Random) -> str:
     """Approve, edit or cancel the letter at random; return the decision, or "too late" on a conflict."""
     how = random.choice(["approve", "approve", "edit", "edit", "edit", "cancel"])
-    seen = await stores.run(queue.patterns.one(make_letter(id)))
+    seen = await stores.run(queue.pattern_set.one(make_letter(id)))
     assert seen is not None
     try:
         if how == "approve":
@@ -157,9 +161,7 @@ def run_executors(path: Path, url: str, random: Random) -> int:
     """Run several executors, replacing killed ones, until nothing waits; return the number of kills."""
 
     def start_executor(lives: int) -> Process:
-        return start_process(
-            "tests.faults.guarantees.delayed_action_process", path, url, random.randrange(2**32), lives
-        )
+        return Process(EXECUTOR, path, url, random.randrange(2**32), lives)
 
     return run_until_done(start_executor, random, several=EXECUTORS, kills_max=KILLS)
 
@@ -170,7 +172,7 @@ async def check_letters(path: Path, service: FakeService, reviews: Tally[str]) -
     with open_tables(path) as tables:
         stores = Stores(tables)
         for number in range(LETTERS):
-            record = await stores.run(queue.patterns.one(make_letter(f"l-{number}")))
+            record = await stores.run(queue.pattern_set.one(make_letter(f"l-{number}")))
             assert record is not None and record.held_until is not None and record.queue is None
             sent = [each for each in service.ledger if each.id == record.id]
             recorded = await read_counter(stores, f"{record.id} recorded")

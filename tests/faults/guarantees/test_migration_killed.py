@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,16 +18,19 @@ from holdfast.stores.tables.embedded import open_tables
 from skymarshal.model.entities import CrewAssignment, crew_roster
 from skymarshal.model.roster import CREW_ROSTER_V2
 from skymarshal.system import SYSTEM
+from tests.processes import Process, preload
 from tests.systems.skymarshal.acceptance.roster_traffic import assert_arrived, fill_roster
 
 from .migration_process import PACE
 
-ROOT = Path(__file__).parents[3]
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
 TIMES = 10 if SOAK else 1
 ROWS = 500 if SOAK else 50
 KILLS = 3 if SOAK else 2
 MIN_CHANGES = 20
+PROCESS = "tests.faults.guarantees.migration_process"
+
+preload(PROCESS)
 
 STEPS = (*MigrationStep, "remove")
 # About as many requests as each step makes with these rows: with more, it ends before it is killed.
@@ -86,22 +86,12 @@ def run_until_killed(path: Path, step: MigrationStep | str, random: Random) -> b
     Return True if it was killed; False if it had less to do and ended by itself.
     """
     count, moment = random.randrange(1, REQUESTS[step]), random.choice(["before", "after"])
-    command = [
-        sys.executable,
-        "-m",
-        "tests.faults.guarantees.migration_process",
-        str(path),
-        "migrate",
-        step,
-        str(count),
-        moment,
-    ]
-    ended = subprocess.run(command, cwd=ROOT, timeout=60, check=False, capture_output=True, text=True)
-    assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
-    return ended.returncode != 0
+    with Process(PROCESS, path, "migrate", step, count, moment) as process:
+        assert process.wait() == 0 or process.is_killed, process.read_log()
+        return process.is_killed
 
 
-async def finish(path: Path, step: MigrationStep | str, traffic: subprocess.Popen[str]) -> dict[str, object]:
+async def finish(path: Path, step: MigrationStep | str, traffic: Process) -> dict[str, object]:
     """Complete the migration, stop the traffic, remove the source, and return the acknowledged writes."""
     with open_tables(path) as tables:
         stores = Stores(tables, system=SYSTEM)
@@ -122,41 +112,25 @@ async def check_rows(path: Path, acknowledged: dict[str, object]) -> None:
 
 
 @contextmanager
-def run_traffic(path: Path, random: Random) -> Iterator[subprocess.Popen[str]]:
+def run_traffic(path: Path, random: Random) -> Iterator[Process]:
     """Start a process that writes and reads the roster, yield it once it is ready, and kill it after the
     block.
 
     `path` is the tables file that it shares with the migration.
     """
-    seed = str(random.randrange(2**32))
-    command = [
-        sys.executable,
-        "-m",
-        "tests.faults.guarantees.migration_process",
-        str(path),
-        "traffic",
-        "day",
-        seed,
-    ]
-    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+    with Process(PROCESS, path, "traffic", "day", random.randrange(2**32)) as process:
+        assert process.read_first_line() == "ready\n", process.read_log()
         yield process
-    finally:
-        process.kill()
-        with process:
-            pass
 
 
-def stop_traffic(process: subprocess.Popen[str]) -> dict[str, object]:
+def stop_traffic(process: Process) -> dict[str, object]:
     """Stop the traffic process and return the writes acknowledged to it.
 
     Fail if it has ended before, which it does at the first error that it sees.
     """
-    assert process.poll() is None, "the writer or the reader has seen an error"
-    said, _ = process.communicate("stop\n", timeout=60)
-    assert process.returncode == 0
+    assert process.is_alive, f"the writer or the reader has seen an error: {process.read_log()}"
+    said, log = process.communicate("stop\n")
+    assert process.returncode == 0, log
     acknowledged: dict[str, object] = json.loads(said)
     assert isinstance(acknowledged["changes"], int)
     assert acknowledged["changes"] >= MIN_CHANGES

@@ -22,7 +22,8 @@ import pytest
 from holdfast import Stores, create_tables
 from holdfast.guarantees import Completion
 from holdfast.stores.tables.embedded import open_tables
-from tests.faults.killed_processes import Process, fail_after_effect, run_until_done, serve, start_process
+from tests.faults.killed_processes import fail_after_effect, run_until_done, serve
+from tests.processes import Process, preload
 from tests.unit.guarantees.idempotency.once_records import counters, events, make_event, read_counter
 
 from .once_process import once
@@ -33,6 +34,9 @@ KILLS = 50 if SOAK else 5
 WORKERS = 4
 REFUSED_SHARE = 0.1
 FAILING_SHARE = 0.1
+WORKER = "tests.faults.guarantees.once_process"
+
+preload(WORKER)
 
 
 class FakeService:
@@ -99,10 +103,10 @@ def test_worker_that_wakes_after_its_lease_changes_nothing(tmp_path: Path) -> No
         assert service.has_paused.wait(timeout=60)
         service.pauses_workers = False
         with start_worker(path, url, Random(0), lives=0, jobs=1) as taker:
-            assert taker.wait(timeout=60) == 0, taker.communicate()[1]
+            assert taker.wait() == 0, taker.read_log()
         asyncio.run(check_effects(path, service, jobs=1))
         os.kill(sleeper.pid, signal.SIGCONT)
-        assert sleeper.wait(timeout=60) == 0, sleeper.communicate()[1]
+        assert sleeper.wait() == 0, sleeper.read_log()
 
     assert service.ledger == ["job-0:letter"]
     asyncio.run(check_effects(path, service, jobs=1))
@@ -122,9 +126,7 @@ def run_workers(path: Path, url: str, random: Random) -> int:
 
 def start_worker(path: Path, url: str, random: Random, lives: int, jobs: int = JOBS) -> Process:
     """Start a worker that lives for `lives` requests; 0 means without limit."""
-    return start_process(
-        "tests.faults.guarantees.once_process", path, url, jobs, random.randrange(2**32), lives
-    )
+    return Process(WORKER, path, url, jobs, random.randrange(2**32), lives)
 
 
 async def check_effects(path: Path, service: FakeService, jobs: int = JOBS) -> None:

@@ -1,7 +1,5 @@
 """A process that writes rows into an embedded PostgreSQL and prints the ids that are stored.
 
-    python -m tests.faults.stores.sql_process FOLDER NAME ROWS
-
 For `test_sql_killed.py`. Each row has a unique id. After a write with an unknown outcome it looks for the row
 and repeats the write only if it is missing, as callers should. Each line on the standard output is an id that
 is stored, or `ready` once the table is.
@@ -23,7 +21,11 @@ TABLE = "CREATE TABLE IF NOT EXISTS written (id text PRIMARY KEY)"
 LEDGER = "CREATE TABLE IF NOT EXISTS ledger (id text, by text)"
 
 
-async def main(folder: Path, name: str, rows: int) -> None:
+def main(folder: Path, name: str, rows: int) -> None:
+    asyncio.run(write_rows(folder, name, rows))
+
+
+async def write_rows(folder: Path, name: str, rows: int) -> None:
     """Create the tables, print "ready", and write this many rows with several tasks."""
     engine = open_embedded_postgres(folder)
     try:
@@ -85,7 +87,3 @@ async def is_stored(engine: PostgresSql, id: str) -> bool:
 def print_line(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))

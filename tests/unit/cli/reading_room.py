@@ -11,6 +11,7 @@ from typing import Annotated, Any, NewType
 from pydantic import BaseModel
 
 from holdfast import (
+    Admin,
     Attr,
     Command,
     Component,
@@ -128,16 +129,18 @@ SYSTEM = System(
     tables=(books,),
     patterns=(book, books_on, add),
     components=(
-        Component("api", reads=(book, books_on), writes=(add,)),
-        Component("visitor", reads=(book, books_on)),
+        Component("api", uses=(book, books_on, add)),
+        Component("visitor", uses=(book, books_on)),
     ),
-    commands={
-        "books list": list_books,
-        "books show": show_book,
-        "books add": add_book,
-        "books steal": Command(add_without_leave, component="visitor"),
-        "lend": lend,
-        "count": count,
-        "since": since,
-    },
+    admin=Admin(
+        commands={
+            "books list": list_books,
+            "books show": show_book,
+            "books add": add_book,
+            "books steal": Command(add_without_leave, component="visitor"),
+            "lend": lend,
+            "count": count,
+            "since": since,
+        }
+    ),
 )

@@ -27,7 +27,7 @@ def make_library(package: str) -> System:
     def all_books() -> SqlRows[Book]:
         return schema.rows(Book, "SELECT {columns} FROM library.books ORDER BY id")
 
-    return System("library", "Books", [], [all_books], schemas=[schema])
+    return System("library", "Books", patterns=[all_books], schemas=[schema])
 
 
 @pytest.fixture(autouse=True)
@@ -159,7 +159,7 @@ def test_mutually_exclusive_options_are_a_usage_error(capsys: pytest.CaptureFixt
 def test_a_system_without_a_schema_has_no_statements_to_check(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(monkeypatch, System("library", "Books", [], []))
+    install(monkeypatch, System("library", "Books"))
     code, _, err = migrate(capsys, "--check")
     assert (code, "has no SQL schema" in err) == (1, True)
     assert migrate(capsys)[:2] == (0, "library declares no migrations.\n")

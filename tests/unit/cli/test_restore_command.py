@@ -15,9 +15,9 @@ from holdfast import Stores, create_tables, open_stores
 from holdfast.cli import main
 from holdfast.core import installed_systems
 from holdfast.core.clock import RunClock
+from holdfast.core.concurrency import gather_or_cancel
 from holdfast.operations import tables as requests
 from holdfast.runtime.recovery import restore_in_place
-from holdfast.runtime.stores import gather_or_cancel
 from tests.unit.guarantees.privacy.help_desk import HELP_DESK
 
 START = 1_770_166_815.0  # 2026-02-04T01:00:15Z

@@ -27,7 +27,7 @@ from holdfast.flows import Retry
 from holdfast.flows.states_language import _build_retry
 from holdfast.flows.transition import format_error
 from holdfast.guarantees.idempotency.execution import get_reason
-from holdfast.guarantees.messaging.sql_outbox.publisher import _format_reason
+from holdfast.guarantees.messaging.relay import _format_reason
 from holdfast.reports import examples
 from holdfast.web.problems import build_error_response
 

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from holdfast import (
     KEYS_ONLY,
+    Admin,
     Attr,
     BatchGet,
     Component,
@@ -18,6 +19,7 @@ from holdfast import (
     Delete,
     Entity,
     Get,
+    Http,
     IndexKey,
     Key,
     ParallelQuery,
@@ -170,13 +172,13 @@ SYSTEM = System(
     tables=[ships],
     patterns=collect_patterns(sys.modules[__name__]),
     components=[
-        Component("agent", reads=READS),
-        Component("api", reads=READS, writes=WRITES),
-        Component("clerk", reads=(ships_at,), writes=(leave,)),
+        Component("agent", uses=(READS,)),
+        Component("api", uses=(READS, WRITES)),
+        Component("clerk", uses=(ships_at, leave)),
     ],
     title="Harbour",
-    routes=routes,
-    tools=[tonnage, sink, stumble, flood],
+    http=Http(routes=routes),
+    admin=Admin(tools=[tonnage, sink, stumble, flood]),
 )
 
 
@@ -189,7 +191,7 @@ def with_agent(agent: Component | None) -> System:
         tables=[ships],
         patterns=SYSTEM.patterns,
         components=others if agent is None else [*others, agent],
-        tools=[tonnage],
+        admin=Admin(tools=[tonnage]),
     )
 
 

@@ -30,7 +30,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def make_system(demo: Demo | None = None) -> System:
-    return System("kiosk", "Sells tickets", [], [], demo=demo)
+    return System("kiosk", "Sells tickets", demo=demo)
 
 
 def test_finds_the_demo_registered_under_the_systems_name(installed: Path) -> None:

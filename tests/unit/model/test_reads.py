@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -15,7 +14,6 @@ from holdfast import (
     Entity,
     IndexKey,
     Key,
-    Operation,
     Query,
     Table,
     attr,
@@ -300,14 +298,7 @@ def test_scan_segments_cover_the_table(stores: BlockingStores) -> None:
         scan.with_segment(3, 3)
 
 
-@dataclass(frozen=True)
-class UnknownOperation(Operation[None]):
-    """An operation that none of our stores knows."""
-
-    kind = "Unheard"
-
-
-NO_OPERATIONS: list[Any] = ["x", None, Doc, Doc.of, Doc(shelf="s", number=1), UnknownOperation()]
+NO_OPERATIONS: list[Any] = ["x", None, Doc, Doc.of, Doc(shelf="s", number=1)]
 
 
 @pytest.mark.parametrize("wrong", NO_OPERATIONS, ids=lambda wrong: type(wrong).__name__)

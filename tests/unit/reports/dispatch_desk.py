@@ -237,16 +237,12 @@ SYSTEM = System(
         Component(
             "api",
             "Answers people.",
-            reads=(ticket, tickets_since, open_count, several_agents),
-            writes=(create_ticket, close_ticket),
+            uses=(ticket, tickets_since, open_count, several_agents, create_ticket, close_ticket),
         ),
-        Component("board", "Shows what is open.", reads=(open_everywhere, open_count, urgent)),
-        Component("ingest", "Takes what sensors send.", reads=(readings_between,), writes=(take_readings,)),
+        Component("board", "Shows what is open.", uses=(open_everywhere, open_count, urgent)),
+        Component("ingest", "Takes what sensors send.", uses=(readings_between, take_readings)),
         Component(
-            "office",
-            "Keeps desks and agents.",
-            reads=(desk_settings, team, every_agent),
-            writes=(greet, remove_agent),
+            "office", "Keeps desks and agents.", uses=(desk_settings, team, every_agent, greet, remove_agent)
         ),
         Component("idle", "Touches no table."),
     ),

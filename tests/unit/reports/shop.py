@@ -11,6 +11,7 @@ from holdfast import (
     Component,
     CountQuery,
     Demo,
+    Design,
     Entity,
     Get,
     IndexKey,
@@ -136,17 +137,17 @@ SYSTEM = System(
     tables=(orders, customers),
     patterns=(order_of, orders_of, count_of, place, give, forget, place_and_count, open_orders),
     components=(
-        Component(
-            "till", reads=(order_of, orders_of, count_of, open_orders), writes=(place, give, place_and_count)
-        ),
-        Component("cleaner", writes=(forget,)),
+        Component("till", uses=(order_of, orders_of, count_of, open_orders, place, give, place_and_count)),
+        Component("cleaner", uses=(forget,)),
     ),
-    load=Load(
-        volumes={
-            "checkout": Volume(per_month=50_000, distinct_keys=10_000),
-            "visit": Volume(per_month=1_000_000, distinct_keys=10_000),
-        },
-        peak_factor=5,
+    design=Design(
+        load=Load(
+            volumes={
+                "checkout": Volume(per_month=50_000, distinct_keys=10_000),
+                "visit": Volume(per_month=1_000_000, distinct_keys=10_000),
+            },
+            peak_factor=5,
+        )
     ),
     demo=Demo(sample=sample),
 )

@@ -13,8 +13,9 @@ import typer
 from holdfast.cli.arguments.credentials import read_credentials
 from holdfast.cli.extras import require_extras
 from holdfast.cli.usage_error import UsageError
-from holdfast.config.settings import MAX_PORT, TABLES_FILE_NAME, Settings
+from holdfast.config.settings import TABLES_FILE_NAME, Settings
 from holdfast.core.errors import SettingsError, StoreFileError
+from holdfast.core.limits import MAX_PORT
 
 
 def parse_port(text: str) -> int:

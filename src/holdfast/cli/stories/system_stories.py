@@ -64,7 +64,7 @@ def build_story_settings(system: System, folder: Path) -> Settings:
         keys=f"{FILE_SCHEME}{folder / 'keys.json'}",
         run_clock=clock,
         # Other systems keep the table names of their documents.
-        environment=ENVIRONMENT if system.needs_environment else "",
+        environment=ENVIRONMENT if system.deployment.needs_environment else "",
     )
 
 

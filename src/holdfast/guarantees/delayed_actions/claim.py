@@ -57,7 +57,7 @@ class DelayedActionClaim(Claim[H]):
         """
         left = OFF_QUEUE
         if self.is_open:
-            ends = compute_end(self.requested_end, self._now, self._now + self.once.lifetime_s)
+            ends = compute_end(self.requested_end, self._now, self._now + self.once.retention_s)
             left = {"queue": None, "expires_at": ends}
         await super().refuse(code, reason, *writes, **left | changes)
 

@@ -29,7 +29,7 @@ T = TypeVar("T", bound=Entity)
 # A row is two actions, and the lease one more: well below the hundred actions of a transaction.
 ROWS_PER_TRANSACTION: Final = 40
 MAX_ATTEMPTS: Final = 40
-MAX_PAUSE_SECONDS: Final = 0.05
+MAX_PAUSE_S: Final = 0.05
 
 
 class Copier(Generic[S, T]):
@@ -106,7 +106,7 @@ class Copier(Generic[S, T]):
             }
             stale -= theirs
             if not theirs:
-                await asyncio.sleep(random.uniform(0, MAX_PAUSE_SECONDS))
+                await asyncio.sleep(random.uniform(0, MAX_PAUSE_S))
         raise Conflict(
             f"The row {format_row_key(key)} keeps changing while it is copied. Run the migration again at a "
             "quieter time."

@@ -43,7 +43,7 @@ async def remove_source(
             f"{get_declaration(migration.source).table.name} is still in use "
             f"({migration.name} is {state.phase if state else 'not started'}). Switch first, then remove."
         )
-    lease = await take_lease(stores, migration.name, (pace or Pace()).lease_seconds)
+    lease = await take_lease(stores, migration.name, (pace or Pace()).lease_s)
     try:
         if not force:
             await _check_stray_writes(migration, lease, state)

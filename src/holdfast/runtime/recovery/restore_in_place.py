@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 from math import floor
 from typing import Any, Final, Literal, TypeAlias
 
+from holdfast.core.concurrency import gather_or_cancel
 from holdfast.core.errors import ConditionFailed, RetryLater
-from holdfast.core.limits import MAX_BATCH_READS
+from holdfast.core.limits import MAX_BATCH_ATTEMPTS, MAX_BATCH_READS, MAX_PARALLEL_REQUESTS
 from holdfast.operations import tables as requests
 from holdfast.operations.expressions import nodes
 from holdfast.operations.values import Item, are_equal
-from holdfast.runtime.stores import MAX_BATCH_ATTEMPTS, MAX_PARALLEL_REQUESTS, Stores, gather_or_cancel
+from holdfast.runtime.stores import Stores
 
 # A condition takes 300 operators, two per attribute. Changes to further attributes are noticed after the
 # write.

@@ -14,7 +14,7 @@ off (`max_attempts=1`), or it may buy twice.
 
 A browser takes minutes. The client blocks in a thread that cannot be cancelled: after a timeout here, the
 thread and the agent continue and may still buy. The agent must therefore end its session within `ACT_S`,
-after which an open purchase is looked up. Set the circuit's `probe_s` and the `timeout_s` of the step
+after which an open purchase is looked up. Set the breaker's `lease_s` and the `timeout_s` of the step
 CompleteBooking above that, or every purchase is found only by its look-up.
 """
 

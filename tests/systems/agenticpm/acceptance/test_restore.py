@@ -285,7 +285,7 @@ KILLED_PROGRAM = """
 import os, signal, sys
 from holdfast.cli import main
 from holdfast.runtime.recovery import restore_in_place
-from holdfast.runtime.stores import gather_or_cancel
+from holdfast.core.concurrency import gather_or_cancel
 
 left = 5
 

@@ -1,94 +1,52 @@
 """Processes for `test_agenticpm_killed.py`: sandboxes that are never killed; loops and executors that are.
 
 All of them use one clock in a file, which only the test moves, so results do not depend on the speed of the
-machine. Processes are forked from one that has imported everything, so hundreds of them start quickly.
+machine.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import multiprocessing
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final
-
-import httpx2
+from typing import Any, Final, Self
 
 from agenticpm.model import agent_settings, projects
 from agenticpm.model.entities import Project
 from agenticpm.system import SYSTEM
-from holdfast import Stores, open_stores
-from holdfast.config.settings import Settings
+from holdfast import Stores, provision
 from holdfast.core.clock import RunClock
-from holdfast.runtime.system_provisioner import provision
-from tests.systems.agenticpm.faults import agenticpm_process as process
+from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox, build_jira_app
+from holdfast_demo.agenticpm.sandbox.outlook import OutlookSandbox, build_outlook_app
+from holdfast_demo.agenticpm.sandbox.resend import ResendSandbox, build_resend_app
+from tests.processes import Process, preload
+from tests.system_processes import SystemProcesses
 from tests.systems.agenticpm.faults.agenticpm_process import KillPoint, Role
 
-ROOT: Final = Path(__file__).parents[4]
 # 08:05 on a Wednesday in Sydney, where the agent works from 08:00 to 18:00.
 START: Final = datetime(2026, 2, 3, 21, 5, tzinfo=UTC)
 # Few enough to stay below the agent's daily action limit.
 ROUNDS_A_DAY: Final = 2
 ROUND: Final = timedelta(hours=4)
-# Longest time that a process may take for anything.
-TIMEOUT_S: Final = 60.0
+TURN: Final = "tests.systems.agenticpm.faults.agenticpm_process"
 
-_FORKSERVER: Final = multiprocessing.get_context("forkserver")
-_FORKSERVER.set_forkserver_preload(["__main__", process.__name__])
+preload(__name__, TURN)
 
 
-class Environment:
+class Environment(SystemProcesses):
     """A folder with the data, the clock and the ledgers; inside the context, the sandboxes run."""
 
     def __init__(self, folder: Path) -> None:
-        data, self.log = folder / "data", folder / "processes.log"
-        data.mkdir(parents=True)
-        self._folder, clock_file = folder, folder / "clock"
-        self.clock = RunClock(clock_file, start=START.timestamp())
-        self.variables = {
-            "HOLDFAST_TABLES": f"sqlite:{data / 'tables.db'}",
-            "HOLDFAST_QUEUES": f"sqlite:{data / 'queues.db'}",
-            "HOLDFAST_OBJECTS": f"file:{data / 'objects'}",
-            "HOLDFAST_KEYS": f"file:{folder / 'keys.json'}",
-            "HOLDFAST_ENVIRONMENT": "test",
-            "HOLDFAST_RUN_CLOCK": str(clock_file),
-            "HOLDFAST_REASONER": "rules",
-            "AGENTICPM_TEST_LOG": str(self.log),
-        }
-        self.clients: dict[str, httpx2.Client] = {}
-        self._running: list[Worker] = []
+        super().__init__(SYSTEM, folder, START, sandboxes=build_sandboxes, HOLDFAST_REASONER="rules")
 
-    def __enter__(self) -> Environment:
-        command = [sys.executable, "-m", "tests.systems.agenticpm.faults.agenticpm_sandboxes"]
-        places = [str(self._folder / "ledgers"), self.variables["HOLDFAST_RUN_CLOCK"]]
-        pipe: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self._sandboxes = subprocess.Popen([*command, *places], cwd=ROOT, **pipe)
-        assert self._sandboxes.stdout is not None
-        urls = json.loads(self._sandboxes.stdout.readline())
-        for name, url in urls.items():
-            self.variables[f"AGENTICPM_{name.upper()}_URL"] = url
-            self.clients[name] = httpx2.Client(base_url=url, timeout=TIMEOUT_S)
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self.variables |= {f"AGENTICPM_{name.upper()}_URL": url for name, url in self.urls.items()}
         return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        for worker in self._running:
-            worker.kill()
-        for client in self.clients.values():
-            client.close()
-        self._sandboxes.communicate()
-
-    def open_stores(self) -> Stores:
-        """Open AgenticPM's stores in the folder, in this process."""
-        return open_stores(SYSTEM, Settings.load(environ=self.variables))
 
     async def onboard(self, stores: Stores) -> Project:
         """Create the tables, the settings and a project whose agent may act."""
@@ -126,15 +84,9 @@ class Environment:
 
     # --- the sandboxes --------------------------------------------------------------------------------------
 
-    def post(self, service: str, path: str, body: Any) -> None:
-        """Post a request to the sandbox of a service. Raise if it is refused."""
-        self.clients[service].post(path, json=body).raise_for_status()
-
     def read_ledger(self, service: str) -> list[dict[str, Any]]:
         """Return every effect that the sandbox of a service recorded."""
-        found: list[dict[str, Any]] = (
-            self.clients[service].get("/sandbox/ledger").raise_for_status().json()["ledger"]
-        )
+        found: list[dict[str, Any]] = self.get(service, "/sandbox/ledger")["ledger"]
         return found
 
     def set_faults(self, *, services: Sequence[str] = ("jira", "resend"), **faults: Any) -> None:
@@ -144,81 +96,68 @@ class Environment:
 
     # --- processes ------------------------------------------------------------------------------------------
 
-    def start(self, role: Role, kill_point: KillPoint | None = None) -> Worker:
+    def start_turn(self, role: Role, kill_point: KillPoint | None = None) -> Worker:
         """Start a process that runs one turn in a role, and is killed at the point if one is given."""
-        worker = Worker(role, self.variables, kill_point)
-        self._running.append(worker)
-        return worker
+        return Worker(self.start(role, TURN, role, kill_point))
 
     def read_log(self) -> str:
-        """Return the last 4000 characters of the processes' log; empty if there is none."""
-        return self.log.read_text()[-4000:] if self.log.exists() else ""
+        """Return the last lines of the processes' logs."""
+        return "\n".join(self.read_logs()[-50:])
 
 
 class Worker:
     """A process that runs one turn of the loop, the executor or the daily work."""
 
-    def __init__(self, role: Role, variables: dict[str, str], kill_point: KillPoint | None) -> None:
-        self._connection, end = _FORKSERVER.Pipe(duplex=False)
-        self._process: ForkServerProcess = _FORKSERVER.Process(
-            target=process.main, args=(role, variables, kill_point, end)
-        )
-        self._process.start()
-        # Otherwise the pipe would stay open when the process ends.
-        end.close()
+    def __init__(self, process: Process) -> None:
+        self._process = process
         self.result: dict[str, Any] | None = None
 
     @property
-    def was_killed(self) -> bool:
-        return self._process.exitcode == -signal.SIGKILL
-
-    @property
     def is_alive(self) -> bool:
-        return self._process.is_alive()
+        return self._process.is_alive
 
     async def wait_for(self, wanted: str) -> bool:
         """Wait until the process sends this message or ends. Return whether it was sent.
 
         The messages are `begun`, `stopped` and `done`.
         """
-        return await asyncio.to_thread(_wait_for_message, self, self._connection, wanted)
+        return await asyncio.to_thread(self._wait_for, wanted)
+
+    def _wait_for(self, wanted: str) -> bool:
+        """Read messages until the wanted one, and keep the result of `done`. Return whether it was sent."""
+        while self.result is None and (line := self._process.stdout.readline()):
+            what, detail = json.loads(line)
+            if what == "done":
+                self.result = detail
+            if what == wanted:
+                return True
+        return False
 
     async def wait_until_ended(self) -> dict[str, Any] | None:
         """Return the result of the turn, or None if the process was killed."""
         await self.wait_for("done")
-        await asyncio.to_thread(self._process.join, TIMEOUT_S)
-        code = self._process.exitcode
+        code = await asyncio.to_thread(self._process.wait)
         assert code in (0, -signal.SIGKILL), f"a process exited with {code}"
-        assert (self.result is None) == self.was_killed or code == 0
-        self._connection.close()
+        assert (self.result is None) == self._process.is_killed or code == 0
         return self.result
 
     async def kill_after(self, seconds: float) -> None:
         """Kill the process after this time, if it is still running."""
-        await asyncio.to_thread(self._process.join, seconds)
+        await asyncio.sleep(seconds)
         self.kill()
 
     def kill(self) -> None:
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join(TIMEOUT_S)
+        self._process.kill()
 
     def resume(self) -> None:
         """Resume the process after it stopped itself."""
-        assert self._process.pid is not None
         os.kill(self._process.pid, signal.SIGCONT)
 
 
-def _wait_for_message(worker: Worker, connection: Connection, wanted: str) -> bool:
-    """Receive messages until the wanted one, and keep the result of `done`. Return whether it was sent."""
-    while worker.result is None:
-        try:
-            assert connection.poll(TIMEOUT_S), f"a process sent nothing while the test waited for {wanted!r}"
-            what, detail = connection.recv()
-        except EOFError:
-            return False
-        if what == "done":
-            worker.result = detail
-        if what == wanted:
-            return True
-    return False
+def build_sandboxes(clock: RunClock, ledgers: Path) -> Mapping[str, Any]:
+    """Build the apps of the external services; the ledgers record every effect."""
+    return {
+        "jira": build_jira_app(JiraSandbox(clock=clock, folder=ledgers)),
+        "outlook": build_outlook_app(OutlookSandbox(clock=clock)),
+        "resend": build_resend_app(ResendSandbox(clock=clock, folder=ledgers)),
+    }

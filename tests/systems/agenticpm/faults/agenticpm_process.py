@@ -9,13 +9,13 @@ the undisturbed run.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
 from typing import Any, Literal
 
 from agenticpm.integrations.clients import IntegrationClients
@@ -25,8 +25,8 @@ from agenticpm.workers import actions, digest, escalations
 from agenticpm.workers.loop import Loop
 from agenticpm.workers.writers import open_writers
 from holdfast import Stores, open_stores
-from holdfast.operations.tables import GetItem, Operation, Query, Scan
-from holdfast.stores.tables.port import Tables
+from holdfast.operations.tables import GetItem, Query, Scan
+from tests.faults.kill_points import KillableEngine, Request, kill_this_process
 
 Role = Literal["loop", "executor", "daily"]
 PointKind = Literal["step", "request", "write", "act"]
@@ -49,20 +49,21 @@ class KillPoint:
     stops: bool = False
 
 
-def main(
-    role: Role, variables: Mapping[str, str], kill_point: KillPoint | None, connection: Connection
-) -> None:
+def main(role: Role, kill_point: KillPoint | None) -> None:
     """Run one turn in this process. It sends `begun` with its first step, and `done` with its result."""
-    os.environ.update(variables)
-    logging.basicConfig(filename=variables["AGENTICPM_TEST_LOG"], level=logging.WARNING)
-    kill_switch = KillSwitch(kill_point, connection.send)
-    found = asyncio.run(_open_and_run_turn(role, kill_switch))
-    connection.send(("done", found))
+    logging.basicConfig(level=logging.WARNING)
+    found = asyncio.run(_open_and_run_turn(role, KillSwitch(kill_point, _send)))
+    _send(("done", found))
+
+
+def _send(message: tuple[str, Any]) -> None:
+    """Write a message to standard output, as a line of JSON."""
+    os.write(1, json.dumps(message).encode() + b"\n")
 
 
 async def _open_and_run_turn(role: Role, kill_switch: KillSwitch) -> dict[str, Any]:
     async with open_stores(SYSTEM) as stores:
-        stores.tables = _WatchedTables(stores.tables, kill_switch)
+        stores.tables = KillableEngine(stores.tables, kill_switch.reach_around)
         return await run_turn(role, stores, kill_switch)
 
 
@@ -122,28 +123,19 @@ class KillSwitch:
         if self._counts[kind] != kill_point.number:
             return
         if not kill_point.stops:
-            os.kill(os.getpid(), signal.SIGKILL)
+            kill_this_process()
         self._send(("stopped", name))
         os.kill(os.getpid(), signal.SIGSTOP)
 
-
-class _WatchedTables:
-    """Tables that reach a point before and after every request, and one more for writes."""
-
-    def __init__(self, tables: Tables, kill_switch: KillSwitch) -> None:
-        self._tables, self._kill_switch = tables, kill_switch
-
-    async def run(self, operation: Operation[Any]) -> Any:
+    async def reach_around(self, operation: Any, request: Request) -> Any:
+        """Make a request to the tables; reach a point before and after it, and one more for a write."""
         kinds: tuple[PointKind, ...] = ("request",) if isinstance(operation, READS) else ("request", "write")
         for kind in kinds:
-            self._kill_switch.reach(kind)
-        result = await self._tables.run(operation)
+            self.reach(kind)
+        result = await request()
         for kind in kinds:
-            self._kill_switch.reach(kind)
+            self.reach(kind)
         return result
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._tables, name)
 
 
 @dataclass

@@ -120,10 +120,10 @@ async def _run_sleeping_loops(environment: Environment) -> None:
                     *people.plan_during(number),
                 ],
             )
-            sleeper = environment.start("loop", KillPoint("step", occurrence, name, stops=True))
+            sleeper = environment.start_turn("loop", KillPoint("step", occurrence, name, stops=True))
             assert await sleeper.wait_for("stopped"), f"the loop did not reach the step {name}"
             environment.clock.advance(LEASE_OVER_S)
-            found = await environment.start("loop").wait_until_ended()
+            found = await environment.start_turn("loop").wait_until_ended()
             assert found is not None and (found["cycles"], found["errors"]) == (1, []), environment.read_log()
             before = await scan_table(stores)
             # The awakened loop finds the services failing: it must not report that either.
@@ -252,9 +252,9 @@ class DisturbedAgent:
         if number == 0:
             await self._kill_at_every_step()
         for place, kill_point in enumerate([] if number == 0 or self.is_over else kill_points):
-            worker = self.environment.start("loop", kill_point)
+            worker = self.environment.start_turn("loop", kill_point)
             began = await worker.wait_for("begun")
-            rival = self.environment.start("loop") if began and self.random.random() < 0.5 else None
+            rival = self.environment.start_turn("loop") if began and self.random.random() < 0.5 else None
             if place == 0:
                 await perform(self.environment, during[:1])
             await self._await_kill(worker, kill_point, _describe(kill_point, "loop"))
@@ -271,7 +271,7 @@ class DisturbedAgent:
     async def _kill_at_every_step(self) -> None:
         """Kill the loop at step 1, then 2, and so on, until it completes."""
         for number in count(1):
-            worker = self.environment.start("loop", KillPoint("step", number))
+            worker = self.environment.start_turn("loop", KillPoint("step", number))
             if (found := await worker.wait_until_ended()) is not None:
                 self.steps.update(found["steps"])
                 return
@@ -285,7 +285,7 @@ class DisturbedAgent:
         """
         found: list[dict[str, Any] | None] = []
         for _ in range(MAX_TRIES):
-            rivals = [self.environment.start("loop"), self.environment.start("loop")]
+            rivals = [self.environment.start_turn("loop"), self.environment.start_turn("loop")]
             found = [await each.wait_until_ended() for each in rivals]
             assert sum(each["cycles"] for each in found if each) <= 1, found
             assert not any(each["errors"] for each in found if each), (found, self.environment.read_log())
@@ -299,9 +299,9 @@ class DisturbedAgent:
         """Kill the daily work at a random request, then run it twice at once."""
         kill_point = KillPoint("request", self.random.randrange(1, DAILY_REQUESTS))
         await self._await_kill(
-            self.environment.start("daily", kill_point), kill_point, _describe(kill_point, "daily")
+            self.environment.start_turn("daily", kill_point), kill_point, _describe(kill_point, "daily")
         )
-        rivals = [self.environment.start("daily"), self.environment.start("daily")]
+        rivals = [self.environment.start_turn("daily"), self.environment.start_turn("daily")]
         for each in rivals:
             assert await each.wait_until_ended() is not None
 
@@ -313,7 +313,7 @@ class DisturbedAgent:
             elif kill_point == "failing":
                 await self._fail_after_effect()
             else:
-                worker = self.environment.start("executor", kill_point)
+                worker = self.environment.start_turn("executor", kill_point)
                 await self._await_kill(worker, kill_point, _describe(kill_point, "executor"))
             # Ask again: requests of a dead process have arrived before the clock moves.
             self._count_effects()
@@ -354,7 +354,7 @@ class DisturbedAgent:
         """Let the service act without answering, and kill the executor that waits for the answer."""
         before = self._count_effects()
         self.environment.set_faults(silent_after=1.0, silence_s=SILENCE_S)
-        worker = self.environment.start("executor")
+        worker = self.environment.start_turn("executor")
         while self._count_effects() == before and worker.is_alive:
             await asyncio.sleep(0.01)
         self.environment.set_faults()
@@ -365,7 +365,7 @@ class DisturbedAgent:
     async def _fail_after_effect(self) -> None:
         """Run the executor while the services act and then answer with an error."""
         self.environment.set_faults(failed_after=1.0)
-        assert await self.environment.start("executor").wait_until_ended() is not None
+        assert await self.environment.start_turn("executor").wait_until_ended() is not None
         self.environment.set_faults()
 
     async def _run_until_nothing_waits(self, *, with_a_late_cancel: bool) -> None:
@@ -373,7 +373,7 @@ class DisturbedAgent:
         waiting: list[Action] = []
         for _ in range(MAX_TRIES):
             waiting = list(await self.stores.all(patterns.held_actions()))
-            executors = [self.environment.start("executor"), self.environment.start("executor")]
+            executors = [self.environment.start_turn("executor"), self.environment.start_turn("executor")]
             if with_a_late_cancel:
                 await self.people.cancel_late(self.stores, waiting)
             for each in executors:

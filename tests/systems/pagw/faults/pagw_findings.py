@@ -23,8 +23,7 @@ from holdfast_demo.pagw.sandbox.client import ReceivedCall
 from holdfast_demo.pagw.sandbox.payer_state import AUTHORIZATION, CALLBACK, DECISION
 from pagw.model.entities import IdempotencyRecord, audit_events_bucket, requests_bucket
 
-from .pagw_external_services import REPEATED
-from .pagw_processes import PagwProcesses
+from .pagw_processes import REPEATED, PagwProcesses
 from .pagw_traffic import ClientRequest
 
 # The status events of a request in its audit: each once, in order.
@@ -75,7 +74,7 @@ async def collect_findings(processes: PagwProcesses, stores: Stores) -> Findings
     records = [
         each async for each in stores.each(IdempotencyRecord.scan(reason="A test looks at all of them"))
     ]
-    received = processes.get_from("client", "/sandbox/received")["received"]
+    received = processes.get("client", "/sandbox/received")["received"]
     return Findings(
         requests={each["pagw_id"]: each for each in processes.query("SELECT * FROM pagw.request_tracker")},
         audit=processes.query("SELECT * FROM pagw.audit_log ORDER BY id"),
@@ -84,7 +83,7 @@ async def collect_findings(processes: PagwProcesses, stores: Stores) -> Findings
         records={each.idempotency_key: each for each in records},
         request_files=await _read_files(stores, requests_bucket.physical_name(stores.environment)),
         audit_files=await _read_files(stores, audit_events_bucket.physical_name(stores.environment)),
-        ledger=processes.get_from("payer", "/sandbox/ledger")["ledger"],
+        ledger=processes.get("payer", "/sandbox/ledger")["ledger"],
         received={each["id"]: ReceivedCall(**each) for each in received},
     )
 

@@ -182,10 +182,10 @@ class Clients:
     async def subscribe(self) -> None:
         """Create the subscriptions in `SUBSCRIBED`, and check that each is active."""
         for tenant, npi in SUBSCRIBED:
-            endpoint = f"{self._processes.service_urls['client']}/notifications/{tenant}"
+            endpoint = f"{self._processes.urls['client']}/notifications/{tenant}"
             wanted = SubscriptionRequest(topic=TOPIC, organization=npi, endpoint=endpoint)
             body = json.dumps(build_subscription_resource(wanted, id="s-1", status="requested")).encode()
-            answer = await self._post(tenant, "/fhir/Subscription", body, {}, api=self._processes.apis[0])
+            answer = await self._post(tenant, "/fhir/Subscription", body, {}, api=self._processes.servers[0])
             assert answer is not None and answer.status_code == 201, answer
             assert answer.json()["status"] == "active"
             self.subscriptions[answer.json()["id"]] = (tenant, npi)
@@ -251,9 +251,7 @@ class Clients:
         """Submit the request with this body. Return the response, or None without one."""
         headers = {"x-idempotency-key": request.key} if request.has_key else {}
         if request.callback is not None:
-            headers["x-callback-url"] = (
-                f"{self._processes.service_urls[request.callback]}/callbacks/{request.tenant}"
-            )
+            headers["x-callback-url"] = f"{self._processes.urls[request.callback]}/callbacks/{request.tenant}"
         path = "/pas/requests" if request.api == "native" else "/fhir/Claim/$submit"
         return await self._post(request.tenant, path, body, headers)
 
@@ -268,7 +266,7 @@ class Clients:
             "content-type": "application/fhir+json",
             **headers,
         }
-        api = api or self._random.choice(self._processes.apis)
+        api = api or self._random.choice(self._processes.servers)
         try:
             answer = await self._http.post(api + path, content=body, headers=own)
         except httpx2.HTTPError as error:
@@ -281,7 +279,7 @@ class Clients:
         """Wait until the payer has the request, so that it may be updated or cancelled."""
         headers = {"authorization": f"Bearer {self._tokens[former.tenant]}"}
         while True:
-            api = self._random.choice(self._processes.apis)
+            api = self._random.choice(self._processes.servers)
             try:
                 answer = await self._http.get(f"{api}/pas/requests/{former.pagw_id}", headers=headers)
                 if answer.status_code == 200 and answer.json()["status"] in CHANGEABLE:

@@ -26,8 +26,9 @@ COPIES = 50
 @pytest.mark.proves("PG-X1")
 def test_one_of_fifty_concurrent_copies_is_processed(tmp_path: Path) -> None:
     with PagwProcesses(tmp_path, apis=2) as processes:
-        for process in [processes.add_api(number) for number in range(2)]:
-            processes.read_first_line(process)
+        for number in range(2):
+            processes.add(f"api {number}")
+        processes.wait_until_ready()
         asyncio.run(_check_duplicates(processes))
         processes.stop_workers()
 
@@ -68,7 +69,7 @@ class ApiClient:
             "content-type": "application/fhir+json",
             "x-idempotency-key": key,
         }
-        api = self._processes.apis[number % len(self._processes.apis)]
+        api = self._processes.servers[number % len(self._processes.servers)]
         return await self._http.post(f"{api}/pas/requests", content=body, headers=headers)
 
 

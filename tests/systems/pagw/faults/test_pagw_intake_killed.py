@@ -7,13 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,11 +26,13 @@ from pagw.model.entities import IdempotencyRecord, pagw, requests_bucket
 from pagw.model.patterns import SUBMISSION_LEASE_S
 from pagw.system import SYSTEM
 from pagw.workers.sweeper import MIN_AGE_S, sweep
-from tests.faults.system_stage import ROOT
 from tests.postgres import connect, create_database
+from tests.processes import Process, preload
+from tests.system_processes import build_variables
 
 from .pagw_intake_process import Order
 
+INTAKE = "tests.systems.pagw.faults.pagw_intake_process"
 START = datetime(2026, 11, 10, 10, tzinfo=UTC)
 # Writes of one intake: the first record is the claim, the second the completion.
 CRASH_POINTS = {
@@ -57,36 +54,25 @@ COUNTS = """
 """
 
 
+preload(INTAKE, "tests.systems.pagw.faults.pagw_preload")
+
+
 class IntakeProcess:
-    """Process that takes requests in, one fork each, and its clock."""
+    """The intake of requests, each in a process of its own, and its clock."""
 
     def __init__(self, folder: Path) -> None:
         self.sql = create_database(pagw)
         self.clock = RunClock(folder / "clock", start=START.timestamp())
         self.variables = {
-            "HOLDFAST_TABLES": f"sqlite:{folder / 'tables.db'}",
-            "HOLDFAST_QUEUES": f"sqlite:{folder / 'queues.db'}",
-            "HOLDFAST_OBJECTS": f"file:{folder / 'objects'}",
-            "HOLDFAST_KEYS": f"file:{folder / 'keys.json'}",
+            **build_variables(folder, folder / "keys.json", folder / "clock"),
             "HOLDFAST_SQL": self.sql,
-            "HOLDFAST_ENVIRONMENT": "test",
-            "HOLDFAST_RUN_CLOCK": str(folder / "clock"),
             **sandbox.build_variables({"payer": ""}, "http://127.0.0.1:9"),
         }
         self._loop = asyncio.Runner()
         self._stores = open_stores(SYSTEM, Settings.load(environ=self.variables))
         self._loop.run(self._prepare())
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.systems.pagw.faults.pagw_intake_process"],
-            cwd=ROOT,
-            env={**os.environ, **self.variables},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
 
     def close(self) -> None:
-        self._process.communicate()
         self._loop.run(self._stores.close())
         self._loop.close()
 
@@ -96,15 +82,11 @@ class IntakeProcess:
 
     def submit(self, order: Order) -> dict[str, Any] | None:
         """Submit one order and return its result, or None if the process was killed."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(asdict(order)) + "\n")
-        self._process.stdin.flush()
-        message: dict[str, Any] = json.loads(self._process.stdout.readline())
-        if "exit" in message:
-            assert message["exit"] == -signal.SIGKILL
-            return None
-        assert json.loads(self._process.stdout.readline()) == {"exit": 0}
-        return message
+        process = Process(INTAKE, order, variables=self.variables)
+        said, log = process.communicate()
+        assert process.is_killed if order.crash_point else process.returncode == 0, log
+        found: dict[str, Any] | None = json.loads(said) if said else None
+        return found
 
     # --- stores ---------------------------------------------------------------------------------------------
 

@@ -106,7 +106,7 @@ def test_every_request_ends_once_despite_kills(tmp_path: Path) -> None:
         findings.check_requests(seen, run.requests)
         findings.check_outcomes(seen, run.requests)
         findings.check_payer(seen)
-        findings.check_clients(seen, processes.service_urls, run.clients.subscriptions)
+        findings.check_clients(seen, processes.urls, run.clients.subscriptions)
         findings.check_audit(seen)
         findings.check_objects(seen)
         findings.check_privacy(processes, PEOPLE)
@@ -132,7 +132,7 @@ async def _run(processes: PagwProcesses, random: Random) -> tuple[Run, findings.
                 tasks.create_task(_replace_crashed(run))
                 tasks.create_task(_kill_at_random(run))
                 tasks.create_task(_send_and_settle(run, stores))
-        processes.stop_workers()
+        processes.stop_workers(may_be_killed=True)
         seen = await findings.collect_findings(processes, stores)
         processes.clock.advance(MIN_AGE_S + 1)
         run.swept = (await sweep(stores)).files
@@ -155,19 +155,19 @@ async def _set_up(run: Run) -> None:
     """Start all processes and subscribe, then make the external services fail."""
     processes = run.processes
     first = [
-        processes.add_api(),
-        *(processes.add_pipeline(number, _next_crash_point(run, "pipeline")) for number in range(PIPELINES)),
+        processes.add("api 0"),
+        *(
+            processes.add(f"pipeline {number}", _next_crash_point(run, "pipeline"))
+            for number in range(PIPELINES)
+        ),
     ]
-    for process in first:
-        await asyncio.to_thread(processes.read_first_line, process)
+    await asyncio.to_thread(processes.wait_until_ready, *first)
     await run.clients.subscribe()
-    for number in range(1, APIS):
-        await asyncio.to_thread(
-            processes.read_first_line, processes.add_api(number, _next_crash_point(run, "api"))
-        )
-    processes.post_to("payer", "/sandbox/faults", {**PAYER_FAULTS, "seed": run.random.randrange(2**32)})
+    others = [processes.add(f"api {number}", _next_crash_point(run, "api")) for number in range(1, APIS)]
+    await asyncio.to_thread(processes.wait_until_ready, *others)
+    processes.post("payer", "/sandbox/faults", {**PAYER_FAULTS, "seed": run.random.randrange(2**32)})
     faults = {**CLIENT_FAULTS, "seed": run.random.randrange(2**32)}
-    processes.post_to("client", "/sandbox/behaviour", {"faults": faults})
+    processes.post("client", "/sandbox/behaviour", {"faults": faults})
 
 
 def _next_crash_point(run: Run, kind: str) -> str:
@@ -178,16 +178,14 @@ def _next_crash_point(run: Run, kind: str) -> str:
 async def _replace_crashed(run: Run) -> None:
     """Replace dead processes as long as the run lasts."""
     while not run.done.is_set():
-        for name in run.processes.collect_crashed():
+        for name in run.processes.take_dead():
             _replace(run, name)
         await asyncio.sleep(0.1)
 
 
 def _replace(run: Run, name: str) -> None:
     """Start a new process in the place of a dead one."""
-    kind, number = name.split()
-    add = run.processes.add_api if kind == "api" else run.processes.add_pipeline
-    add(int(number), _next_crash_point(run, kind))
+    run.processes.add(name, _next_crash_point(run, name.split(maxsplit=1)[0]))
 
 
 async def _kill_at_random(run: Run) -> None:
@@ -206,9 +204,7 @@ def _kill(run: Run, kind: str) -> bool:
     """Kill PostgreSQL, or a random process of this kind, and replace it. Return False if none is running."""
     if kind == "postgres":
         return run.processes.kill_postgres()
-    alive = [
-        each for each, name in run.processes.workers.items() if name.startswith(kind) and each.poll() is None
-    ]
+    alive = [each for each, name in run.processes.workers.items() if name.startswith(kind) and each.is_alive]
     if not alive:
         return False
     _replace(run, run.processes.kill(run.random.choice(alive)))
@@ -249,7 +245,7 @@ async def _is_quiet(run: Run, stores: Stores) -> bool:
     """Return whether nothing waits in queues, outbox, deliveries, requests or at the payer. Redrive dead
     letters.
     """
-    payer = run.processes.get_from("payer", "/sandbox/callbacks")
+    payer = run.processes.get("payer", "/sandbox/callbacks")
     waiting = 0
     for report in await get_queue_reports(stores, SYSTEM.queues):
         waiting += report.waiting.backlog + (report.dead or 0)
@@ -267,8 +263,7 @@ async def _is_quiet(run: Run, stores: Stores) -> bool:
 
 async def _archive_sweep(run: Run, stores: Stores) -> None:
     """Archive the audit rows that the sweeper wrote."""
-    process = run.processes.add_pipeline()
-    await asyncio.to_thread(run.processes.read_first_line, process)
+    await asyncio.to_thread(run.processes.wait_until_ready, run.processes.add("pipeline 0"))
     with run.processes.clock.allow_jumps():
         await _wait_until_settled(run, stores)
     run.processes.stop_workers()
@@ -297,5 +292,5 @@ def _check_kills(run: Run) -> None:
     deaths = run.processes.deaths
     assert sum("PostgreSQL" in each for each in deaths) == POSTGRES_KILLS
     assert sum(each.endswith("killed") for each in deaths) == PIPELINE_KILLS + API_KILLS + POSTGRES_KILLS
-    assert any("crash point" in each for each in deaths)
+    assert any("kill point" in each for each in deaths)
     assert run.clients.seen["409"] and run.clients.seen["422"]

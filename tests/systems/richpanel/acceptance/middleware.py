@@ -30,7 +30,7 @@ from richpanel.domain.inbound_events import EventMessage
 from richpanel.domain.intents import get_intent_classifier
 from richpanel.integrations.clients import HelpDeskClient, ShopClient, make_client
 from richpanel.model import patterns
-from richpanel.model.entities import VISIBILITY_S, ActionAudit, ConversationState, IdempotencyRecord
+from richpanel.model.entities import ActionAudit, ConversationState, IdempotencyRecord, events
 from richpanel.settings import RichpanelSettings
 from richpanel.system import SYSTEM
 from richpanel.workers.feature_flags import set_switches
@@ -137,15 +137,13 @@ class Middleware:
 
     async def receive(self) -> tuple[ReceivedMessage[EventMessage], ...]:
         """Receive up to ten messages that are visible now."""
-        return tuple(await self.stores.for_component("worker").run(patterns.receive(10, 0.0)))
+        return tuple(await self.stores.for_component("worker").run(events.consumer.receive(10, 0.0)))
 
     async def attempt(self, worker: Worker | None = None) -> int:
         """Handle every message that can be received now once, and return how many succeeded."""
         handler = (worker or self.build_worker()).handle
         view, [consumer] = self.stores.for_component("worker"), SYSTEM.get_component("worker").consumers
-        hands = [
-            InFlightMessage(view, consumer, each, visibility_s=VISIBILITY_S) for each in await self.receive()
-        ]
+        hands = [InFlightMessage(view, consumer, each) for each in await self.receive()]
         return sum(await asyncio.gather(*(each.handle(handler) for each in hands)))
 
     async def drain_queue(self, worker: Worker | None = None) -> None:
@@ -168,7 +166,7 @@ class Middleware:
         return await self.stores.run(patterns.state(conversation))
 
     async def list_audit(self, conversation: str = "c-1") -> tuple[ActionAudit, ...]:
-        return (await self.stores.all(patterns.AUDIT.history(conversation))).items
+        return (await self.stores.all(patterns.AUDIT.pattern_set.history(conversation))).items
 
     @property
     def ledger(self) -> list[LedgerEntry]:

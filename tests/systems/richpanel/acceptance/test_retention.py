@@ -53,7 +53,7 @@ def log_file(tmp_path: Path) -> Iterator[Path]:
     """Log of the middleware's processes, with their configuration."""
     path = tmp_path / "worker.log"
     with path.open("w") as stream:
-        handler = setup_logs(stream, redact=SYSTEM.redact_logs, system=SYSTEM.name)
+        handler = setup_logs(stream, redact=SYSTEM.privacy.redact_logs, system=SYSTEM.name)
         yield path
         logging.getLogger().removeHandler(handler)
 

@@ -1,8 +1,7 @@
-"""Harness: the sandbox help desk, the ingress and the workers of the middleware as processes."""
+"""The sandbox help desk, the ingress and the workers of the middleware as processes, for the fault test."""
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import httpx
@@ -10,45 +9,31 @@ import httpx
 from holdfast import Stores, get_queue_reports
 from holdfast.runtime.system_provisioner import QueueReport
 from richpanel.system import SYSTEM
-from tests.faults.system_stage import Process, SystemStage
+from tests.processes import preload
+from tests.system_processes import SystemProcesses
 
 from .richpanel_traffic import START
 
 SECRET = "a-webhook-secret-of-this-test"
+JUMP_S = 3.0
+
+preload(
+    "richpanel.api.routes",
+    "richpanel.workers.worker",
+    "holdfast_demo.richpanel.sandbox",
+    "tests.systems.richpanel.faults.richpanel_preload",
+)
 
 
-class RichpanelProcesses(SystemStage):
-    """Processes of one run; `workers` are those alive."""
+class RichpanelProcesses(SystemProcesses):
+    """Processes of one run."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(SYSTEM, folder, START, HOLDFAST_SECRET_RICHPANEL_WEBHOOK=SECRET)
-        self.workers: list[Process] = []
+        super().__init__(SYSTEM, folder, START, jump_s=JUMP_S, HOLDFAST_SECRET_RICHPANEL_WEBHOOK=SECRET)
 
-    def add_worker(self) -> None:
+    def add(self) -> None:
         """Start a worker process, without waiting until it is ready."""
-        self.workers.append(self.start_process("worker", "run", "richpanel", "--component", "worker"))
-
-    def await_worker(self, worker: Process) -> None:
-        """Wait until a worker process is ready."""
-        self.read_first_line(worker)
-
-    def kill(self, worker: Process) -> None:
-        """Kill a worker process with SIGKILL. Fail if it had ended before."""
-        worker.send_signal(signal.SIGKILL)
-        worker.communicate()
-        assert worker.returncode == -signal.SIGKILL, (
-            f"a worker ended before it was killed: {self.read_logs()[-3:]}"
-        )
-        self.workers.remove(worker)
-
-    def stop_workers(self) -> None:
-        """Stop all workers gracefully: each finishes its work."""
-        for worker in self.workers:
-            worker.terminate()
-        for worker in self.workers:
-            worker.communicate(timeout=60)
-            assert worker.returncode == 0, self.read_logs()[-3:]
-        self.workers.clear()
+        self.add_worker("worker", "worker")
 
 
 async def get_queue_report(stores: Stores) -> QueueReport:

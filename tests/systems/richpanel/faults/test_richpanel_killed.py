@@ -110,11 +110,10 @@ def test_each_effect_happens_once_in_order_and_is_explained(
 async def _run(run: Run) -> list[dict[str, Any]]:
     """Send all events while workers are killed, wait until all are processed, and return the ledger."""
     for _ in range(WORKERS):
-        run.processes.add_worker()
+        run.processes.add()
     async with make_desk_client(run.desk) as desk, run.processes.open_stores() as stores:
         await _set_up(run, desk, stores)
-        for worker in run.processes.workers:
-            await asyncio.to_thread(run.processes.await_worker, worker)
+        await asyncio.to_thread(run.processes.wait_until_ready)
         with run.processes.clock.allow_jumps():
             much_later = await _deliver_and_drain(run, stores)
             run.processes.clock.advance(LATER_S)
@@ -227,8 +226,8 @@ async def _kill_workers(run: Run, stores: Stores, first: asyncio.Task[None]) -> 
     async for done in _watch_progress(run, stores):
         while points and done >= points[0]:
             points.pop(0)
-            run.processes.kill(run.random.choice(run.processes.workers))
-            run.processes.add_worker()
+            run.processes.kill(run.random.choice(list(run.processes.workers)))
+            run.processes.add()
             run.kills += 1
         if not points:
             break

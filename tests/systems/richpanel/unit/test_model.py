@@ -221,7 +221,7 @@ def test_audit_is_ordered_and_holds_nothing_personal() -> None:
                     result=AuditResult(ok=True, reason=None),
                 )
                 await stores.run(entry)
-            return list(await stores.all(patterns.AUDIT.history("c-1")))
+            return list(await stores.all(patterns.AUDIT.pattern_set.history("c-1")))
 
     found = asyncio.run(read_history())
     assert sorted(found, key=lambda each: each.place) in (found, found[::-1])

@@ -176,8 +176,9 @@ async def run():
         if Path(sys.argv[1] + ".rejects.csv.resume").exists():
             print(done, flush=True)
     async with open_stores(system) as stores:
+        importer = system.admin.imports["Bookings"]
         await import_csv(
-            stores, system.imports["Bookings"], Path(sys.argv[1]), location=str(tables), progress=progress
+            stores, importer, Path(sys.argv[1]), location=str(tables), progress=progress
         )
 
 asyncio.run(run())

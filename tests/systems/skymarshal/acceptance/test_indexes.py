@@ -147,7 +147,7 @@ def test_waiting_stops_at_the_timeout(stores: Stores) -> None:
     stores.tables = StuckTables(stores)
 
     with pytest.raises(RetryLater, match=r"is not built after 0\.05 s\. It continues in the background"):
-        run(add_indexes(stores, [bookings.indexes[0]], wait_seconds=0.05))
+        run(add_indexes(stores, [bookings.indexes[0]], wait_s=0.05))
 
 
 @pytest.mark.proves("SM-39")

@@ -47,7 +47,7 @@ from tests.systems.skymarshal.acceptance.roster_traffic import (
 )
 
 REGION = "us-east-1"
-PACE = Pace(lease_seconds=5, segments=2, page_rows=20)
+PACE = Pace(lease_s=5, segments=2, batch_size=20)
 TABLES = (crew_roster, *(table for table in SYSTEM.tables if table.name in ("Flights", "Migrations")))
 
 
@@ -195,7 +195,7 @@ def test_writes_between_the_steps_arrive_on_every_engine(engine: str) -> None:
     random = _make_random()
 
     async def scenario(stores: Stores) -> None:
-        pace = Pace(segments=1, page_rows=10, parallel_writes=1)
+        pace = Pace(segments=1, batch_size=10, parallel_writes=1)
         writer = Traffic(stores, "day", random, await fill_roster(stores, 20, random))
         for step in MigrationStep:
             await migrate(CREW_ROSTER_V2, stores, until=step, pace=pace)

@@ -130,8 +130,7 @@ async def _run(stage: Stage, random: Random) -> tuple[Run, findings.Findings]:
         await upload(stores, Upload(FILE_NAME, build_policy_pdf(), "emp-1", make_rules()))
         await ingest_pending(stores, build_local_embedding())
         run = Run(stage, stores, random, people, employees, choose_kill_points(random))
-        for worker in [stage.add(name) for name in WORKERS]:
-            await asyncio.to_thread(worker.wait_until_ready)
+        await asyncio.to_thread(stage.wait_until_ready, *map(stage.add, WORKERS))
         try:
             with stage.clock.allow_jumps():
                 await run_all(run)
@@ -241,10 +240,9 @@ async def kill_workers(run: Run) -> None:
     for point in points:
         while run.people.ended < point:
             await asyncio.sleep(LOOK_S)
-        victim = run.random.choice(run.stage.workers)
-        if not victim.has_ended.is_set():
-            run.stage.kill(victim)
-            run.stage.add(victim.name)
+        victim = run.random.choice(list(run.stage.workers))
+        if victim.is_alive:
+            run.stage.add(run.stage.kill(victim))
 
 
 async def take_portal_down(run: Run) -> None:

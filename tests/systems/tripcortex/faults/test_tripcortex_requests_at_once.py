@@ -33,8 +33,7 @@ def test_one_of_two_concurrent_requests_at_two_processes_is_accepted(tmp_path: P
     with Stage(
         tmp_path, HOLDFAST_SQL=create_database(tripcortex), TRIPCORTEX_REQUESTS_A_MINUTE="1000"
     ) as stage:
-        for worker in [stage.add("api 0"), stage.add("api 1")]:
-            assert worker.wait_until_ready()
+        stage.wait_until_ready(stage.add("api 0"), stage.add("api 1"))
         accepted = asyncio.run(request_twice(stage))
         stage.stop_workers()
     # Each process is first sometimes.
@@ -48,7 +47,7 @@ async def request_twice(stage: Stage) -> Counter[int]:
     async with stage.open_stores() as stores, httpx2.AsyncClient(headers=headers, timeout=30) as http:
         for number in range(TIMES):
             answers = await asyncio.gather(
-                *[http.post(f"{api}/bookings", json={"text": SENTENCE}) for api in stage.apis]
+                *[http.post(f"{api}/bookings", json={"text": SENTENCE}) for api in stage.servers]
             )
             assert sorted(each.status_code for each in answers) == [202, 409], [each.text for each in answers]
             place = [each.status_code for each in answers].index(202)
@@ -56,7 +55,7 @@ async def request_twice(stage: Stage) -> Counter[int]:
             # The refusal names the accepted booking.
             assert booking in answers[1 - place].json()["detail"]
             await check_booking(stores, booking, number + 1)
-            ended = await http.post(f"{stage.apis[number % 2]}/bookings/{booking}/cancel", json={})
+            ended = await http.post(f"{stage.servers[number % 2]}/bookings/{booking}/cancel", json={})
             assert ended.status_code == 200, ended.text
             accepted[place] += 1
         assert await stores.run(patterns.place_of(EMPLOYEE)) is None

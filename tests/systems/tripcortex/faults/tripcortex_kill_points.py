@@ -17,22 +17,17 @@ calls: the clock does not move then.
 from __future__ import annotations
 
 import os
-import signal
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
-import holdfast.runtime
-from holdfast import Stores
-from holdfast.cli import main
 from holdfast.flows.executions import StepMessage
 from holdfast.operations.queues import DeleteMessages, SendMessages
 from holdfast.operations.tables import TransactWriteItems
-from holdfast.runtime.engines import Engines
 from holdfast.runtime.workers.in_flight_message import InFlightMessage
+from tests.faults.kill_points import Request, kill_this_process, run_with_kill_points
 from tripcortex.api.trips import Trips
 from tripcortex.integrations.portal.client import HttpPortal
 
@@ -40,25 +35,17 @@ KILL_POINTS_VARIABLE: Final = "TRIPCORTEX_TEST_FATES"
 CALLS_VARIABLE: Final = "TRIPCORTEX_TEST_CALLS"
 NOTICE: Final = "notice"
 ACTIONS: Final = ("request", "choose", "answer", "cancel", "decide")
-STORES: Final = ("queues", "objects", "sql", "cache")
 
 _place: ContextVar[str] = ContextVar("_where", default="")
 
 
-def run(arguments: Sequence[str]) -> None:
-    """Run the command line with kill points."""
-    sys.argv = ["holdfast", *arguments]
+def main(*arguments: str) -> None:
+    """Run the `holdfast` command with kill points."""
     book, calls = Path(os.environ[KILL_POINTS_VARIABLE]), Path(os.environ[CALLS_VARIABLE])
-    open_stores = holdfast.runtime.open_stores
-
-    def open_killable_stores(*given: Any, **named: Any) -> Stores:
-        return add_kill_points(open_stores(*given, **named), book)
-
-    setattr(holdfast.runtime, "open_stores", open_killable_stores)  # noqa: B010 - as `holdfast run` finds it
     _follow_messages()
     _follow_actions()
     _follow_portal(book, calls)
-    main()
+    run_with_kill_points(arguments, lambda operation, request: _run_at_place(book, operation, request))
 
 
 def reach(kill_points: Path, moment: str) -> None:
@@ -67,47 +54,22 @@ def reach(kill_points: Path, moment: str) -> None:
         (kill_points / f"{_place.get()} {moment}").unlink()
     except FileNotFoundError:
         return
-    os.kill(os.getpid(), signal.SIGKILL)
+    kill_this_process()
 
 
-# --- the stores ---------------------------------------------------------------------------------------------
-
-
-class KillableEngine:
-    """Engine with kill points around its requests; all else is delegated."""
-
-    def __init__(self, engine: Any, kill_points: Path) -> None:
-        self._behind, self._book = engine, kill_points
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._behind, name)
-
-    async def run(self, operation: Any) -> Any:
-        """Run the operation, with kill points around transactions, sends and deletions."""
-        is_transaction = isinstance(operation, TransactWriteItems)
-        if is_transaction:
-            reach(self._book, "committing")
-        elif isinstance(operation, DeleteMessages):
-            reach(self._book, "done")
-        answer = await self._behind.run(operation)
-        if is_transaction:
-            reach(self._book, "committed")
-        elif isinstance(operation, SendMessages):
-            reach(self._book, "sent")
-        return answer
-
-
-def add_kill_points(stores: Stores, kill_points: Path) -> Stores:
-    """Wrap the engines of the stores with kill points."""
-    engines = stores.engines
-    stores.tables = KillableEngine(stores.tables, kill_points)
-    stores.engines = Engines({name: _make_opener(engines, name, kill_points) for name in STORES})
-    return stores
-
-
-def _make_opener(engines: Engines, name: str, kill_points: Path) -> Callable[[], Any]:
-    """Return a function that opens the named engine with kill points."""
-    return lambda: KillableEngine(engines.get(name), kill_points)
+async def _run_at_place(kill_points: Path, operation: Any, request: Request) -> Any:
+    """Make the request, with kill points around transactions, sends and deletions."""
+    is_transaction = isinstance(operation, TransactWriteItems)
+    if is_transaction:
+        reach(kill_points, "committing")
+    elif isinstance(operation, DeleteMessages):
+        reach(kill_points, "done")
+    answer = await request()
+    if is_transaction:
+        reach(kill_points, "committed")
+    elif isinstance(operation, SendMessages):
+        reach(kill_points, "sent")
+    return answer
 
 
 # --- the place of a process ---------------------------------------------------------------------------------

@@ -219,7 +219,7 @@ class People:
         """Receive messages into `inboxes` until cancelled; reconnect to any API after an error."""
         offered: Any = [SUBPROTOCOL, f"bearer.{self._token(employee)}"]
         while True:
-            address = self._random.choice(self._stage.apis).replace("http://", "ws://") + "/ws"
+            address = self._random.choice(self._stage.servers).replace("http://", "ws://") + "/ws"
             with suppress(OSError, WebSocketException, TimeoutError, EOFError):
                 async with connect(address, subprotocols=offered, proxy=None, ping_interval=None) as line:
                     async for text in line:
@@ -257,7 +257,7 @@ class People:
     async def _send(self, employee: str, method: str, path: str, body: Any = None) -> httpx2.Response | None:
         """Send a request to a random API; return None if there is no response."""
         api, headers = (
-            self._random.choice(self._stage.apis),
+            self._random.choice(self._stage.servers),
             {"authorization": f"Bearer {self._token(employee)}"},
         )
         try:

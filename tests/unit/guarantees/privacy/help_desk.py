@@ -13,6 +13,7 @@ from holdfast import (
     Entity,
     Key,
     Lifetime,
+    Privacy,
     Rate,
     Stores,
     System,
@@ -102,10 +103,12 @@ HELP_DESK = System(
     "Answers people",
     tables=(conversations, notes, counters, untold),
     patterns=(count,),
-    components=(Component("worker", writes=(count,)),),
+    components=(Component("worker", uses=(count,)),),
     queues=(jobs,),
     buckets=(archive,),
-    retention={"Notes": Period(60 * 86400, "what was done is asked about for two months")},
-    subjects={"conversation": find_subject_data},
+    privacy=Privacy(
+        retention={"Notes": Period(60 * 86400, "what was done is asked about for two months")},
+        subjects={"conversation": find_subject_data},
+    ),
 )
 SYSTEM = HELP_DESK

@@ -145,7 +145,7 @@ def test_a_system_that_needs_an_environment_is_measured_without_one() -> None:
         described = await ground.stores.engines.get("queues").run(DescribeQueue(queue=name))
         return int(described.visible)
 
-    assert SAMPLED.needs_environment
+    assert SAMPLED.deployment.needs_environment
     assert run_on_data_source(run, SAMPLED) == 1
 
 
@@ -186,7 +186,11 @@ async def create_empty_jobs(stores: Stores, *, scale: int = 1, progress: Any = N
 
 
 CLAIMS = System(
-    "claims", "Claims.", (jobs,), (hand_on, is_hers, claim, unheard_of), demo=Demo(sample=create_empty_jobs)
+    "claims",
+    "Claims.",
+    tables=(jobs,),
+    patterns=(hand_on, is_hers, claim, unheard_of),
+    demo=Demo(sample=create_empty_jobs),
 )
 
 

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from fastapi import APIRouter
 
-from holdfast import Stores, System, create_tables
+from holdfast import Http, Stores, System, create_tables
 from holdfast.cli.commands.run import build_system_app
 from holdfast.core.errors import AccessRefused, HoldfastError
 from holdfast.operations.tables import CreateTable, ListTables
@@ -28,7 +28,7 @@ from tests.unit.reports.dispatch_desk import SYSTEM as DESK
 from tests.unit.reports.dispatch_desk import desk
 from tests.unit.reports.iac.iam_simulator import GuardedTables
 
-SYSTEM = replace(DESK, routes=lambda _: APIRouter())
+SYSTEM = replace(DESK, http=Http(routes=lambda _: APIRouter()))
 NAMED = [component.name for component in SYSTEM.components if component.patterns]
 
 

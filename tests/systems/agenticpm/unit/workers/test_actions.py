@@ -48,7 +48,7 @@ async def reload_action(harness: Harness, project: Project | None, action: Actio
 
 async def list_due(harness: Harness) -> list[str]:
     """Return the ids of the due actions of all projects."""
-    found = await harness.stores.all(ACTION_QUEUE.due(get_now(harness.clock), 100))
+    found = await harness.stores.all(ACTION_QUEUE.pattern_set.due(get_now(harness.clock), 100))
     return [each.id for each in found]
 
 

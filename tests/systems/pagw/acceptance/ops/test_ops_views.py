@@ -94,7 +94,11 @@ def test_agent_sees_status_and_late_requests_and_writes_nothing() -> None:
 
     run_scenario(scenario)
     component = SYSTEM.get_component("agent")
-    assert component.writes == () and {each.__name__ for each in SYSTEM.tools} >= {"standing", "why", "stuck"}
+    assert component.writes == () and {each.__name__ for each in SYSTEM.admin.tools} >= {
+        "standing",
+        "why",
+        "stuck",
+    }
     assert not [each for each in component.reads if each.build_example().kind in ("GetObject", "HeadObject")]
 
 

@@ -98,10 +98,10 @@ class Bench:
 
         There are no dependencies, so a step that needs them fails.
         """
-        received = await self.stores.run(BOOKING_FLOW.pattern_set.receive(10, 0.0))
+        received = await self.stores.run(BOOKING_FLOW.pattern_set.consumer.receive(10, 0.0))
         for each in received:
             await StepWorker(BOOKING_FLOW, self.stores).handle(each)
-            await self.stores.run(BOOKING_FLOW.pattern_set.delete(each))
+            await self.stores.run(BOOKING_FLOW.pattern_set.consumer.delete(each))
         return len(received)
 
     async def sweep(self) -> None:

@@ -30,7 +30,7 @@ SYSTEM = System(
     "Message delivery",
     tables=(*TABLES, OUTBOX),
     queues=(notices.notices,),
-    patterns=(*collect_patterns(patterns), *NOTICES.patterns, notices.receive, notices.done, notices.hold),
+    patterns=(*collect_patterns(patterns), *NOTICES.patterns, *notices.notices.consumer.patterns),
 )
 
 
@@ -125,7 +125,7 @@ def test_notice_is_written_together_with_its_message() -> None:
             await stores.transact(*build_notice_writes(stores, message), taken)
         assert await NOTICES.list_unsent(stores) == []
         await stores.transact(*build_notice_writes(stores, message))
-        assert (await NOTICES.relay(stores)).sent == 1
+        assert (await NOTICES.send_unsent(stores)).sent == 1
 
     run_sender(work)
 

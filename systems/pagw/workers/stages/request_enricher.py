@@ -13,7 +13,7 @@ from pagw.domain.fhir.claims import parse_claim
 from pagw.domain.statuses import Stage, Status
 from pagw.model import files
 from pagw.model.entities import PayerRow, Provider, RequestRow, RequestUpdate, StageMessage
-from pagw.model.registries import get_payer, get_provider
+from pagw.model.registries import REGISTRIES, get_payer, get_provider
 from pagw.workers.stages.base_stage import BaseStage, StageFailed, StageResult
 
 
@@ -21,7 +21,8 @@ class Enricher(BaseStage):
     """The stage that enriches requests."""
 
     stage = Stage.request_enricher
-    accepted_statuses = (Status.VALIDATED,)
+    purpose = "Adds provider and payer data from the registries"
+    uses = (files.bundle, files.keep_parsed, files.keep_enriched, REGISTRIES)
 
     async def run(self, request: RequestRow, message: StageMessage) -> StageResult:
         """Store the parsed claim and the enriched request. Raise `StageFailed` if payer or provider is
@@ -39,9 +40,7 @@ class Enricher(BaseStage):
         await self.stores.run(files.keep_enriched(body, request.created_at, request.pagw_id))
         # With the item sequences, the callback endpoint refuses unknown items without reading the Bundle.
         items = [int(each["sequence"]) for each in claim["items"]]
-        return StageResult(
-            Status.ENRICHED, Stage.attachment_handler, RequestUpdate(metadata={"items": items})
-        )
+        return StageResult(Status.ENRICHED, RequestUpdate(metadata={"items": items}))
 
     async def _parse_claim(self, request: RequestRow) -> dict[str, Any]:
         """Parse the claim of the stored bundle, store it as an object and return it as JSON."""

@@ -12,7 +12,7 @@ from pagw.integrations.payers.config import parse_payer_config
 from pagw.integrations.payers.formats import get_format
 from pagw.model import files, patterns
 from pagw.model.entities import PayerRow, RequestRow, StageMessage
-from pagw.model.registries import get_payer
+from pagw.model.registries import REGISTRIES, get_payer
 from pagw.settings import PagwSettings
 from pagw.workers.stages.base_stage import BaseStage, StageFailed, StageResult
 
@@ -21,7 +21,8 @@ class Converter(BaseStage):
     """The stage that converts requests."""
 
     stage = Stage.request_converter
-    accepted_statuses = (Status.ATTACHMENTS_PROCESSED,)
+    purpose = "Builds the payer's request in the payer's format"
+    uses = (files.enriched, files.bundle, files.keep_payer_request, REGISTRIES)
 
     def __init__(self, stores: Stores, settings: PagwSettings | None = None) -> None:
         super().__init__(stores)
@@ -34,9 +35,7 @@ class Converter(BaseStage):
             raise StageFailed("UNKNOWN_PAYER", "The payer is no longer configured.")
         body = self._convert(payer, await self._build_payer_request(request))
         await self.stores.run(files.keep_payer_request(body, request.created_at, request.pagw_id))
-        return StageResult(
-            Status.CONVERTED, Stage.api_connector, details={"format": payer.format, "bytes": len(body)}
-        )
+        return StageResult(Status.CONVERTED, details={"format": payer.format, "bytes": len(body)})
 
     def _convert(self, payer: PayerRow, wanted: dict[str, Any]) -> bytes:
         """Return the request in the payer's format. Raise `StageFailed` if the format is unsupported or does
