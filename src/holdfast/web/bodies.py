@@ -89,14 +89,16 @@ class JsonBody(RequestBody, Generic[M]):
         return self._model.model_validate_json(await read_body(request, self._max_bytes) or b"{}")
 
 
-async def read_body(request: Request, max_bytes: int) -> bytes:
-    """Return the body. Raise `HTTPException` 413 if it is larger than `max_bytes`, 408 if it is slow."""
-    limited = limit_body(request, max_bytes)
+async def read_body(request: Request, max_bytes: int, max_s: float | None = None) -> bytes:
+    """Return the body. Raise `HTTPException` 413 if it is larger than `max_bytes`, 408 if it takes longer
+    than `max_s`, by default `MAX_BODY_S`.
+    """
+    limited, max_s = limit_body(request, max_bytes), MAX_BODY_S if max_s is None else max_s
     try:
-        async with asyncio.timeout(MAX_BODY_S):
+        async with asyncio.timeout(max_s):
             return await limited.body()
     except TimeoutError:
-        wrong = f"The body was incomplete after {MAX_BODY_S:g} seconds. Send it without pauses."
+        wrong = f"The body was incomplete after {max_s:g} seconds. Send it without pauses."
         raise HTTPException(_TIMED_OUT, wrong, headers={"connection": "close"}) from None
 
 

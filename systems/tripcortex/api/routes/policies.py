@@ -39,6 +39,7 @@ RULES_FIELD: Final = "rules"
 MAX_RULES_BYTES: Final = 256 * 1024
 # What a form may have in addition to its file.
 MAX_FORM_BYTES: Final = MAX_RULES_BYTES + 64 * 1024
+MAX_UPLOAD_S: Final = 60.0
 UNSUPPORTED: Final = 415
 BINARY: Final[Mapping[str, Any]] = {"schema": {"type": "string", "format": "binary"}}
 FILE_CONTENT: Final[Mapping[str, Any]] = {
@@ -100,7 +101,7 @@ class PolicyFileBody(RequestBody):
                 UNSUPPORTED,
                 "Send the file as the body, with its content type and ?fileName=…, or in a form as `file`.",
             )
-        return PolicyFile(_strip_folders(file_name), await read_body(request, self._max_bytes))
+        return PolicyFile(_strip_folders(file_name), await read_body(request, self._max_bytes, MAX_UPLOAD_S))
 
 
 def build_policy_routes(gate: Gate) -> APIRouter:
