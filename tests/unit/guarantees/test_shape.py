@@ -21,15 +21,20 @@ from holdfast.guarantees import (
     LeaseItem,
     Migration,
     Once,
+    Outbox,
     RateLimit,
     ReadThrough,
     Sessions,
+    SqlInbox,
+    SqlOutbox,
     WindowLimit,
 )
 from tests.unit.flows.errands import ERRANDS
 from tests.unit.guarantees.cache.test_read_through import Provider
 from tests.unit.guarantees.delayed_actions.delayed_letters import letters, make_letter, queue
 from tests.unit.guarantees.idempotency.once_records import count, counters, events, make_event, once
+from tests.unit.guarantees.messaging.order_outbox import OUTBOX_OF_ORDERS
+from tests.unit.guarantees.messaging.sql_shop import INBOX, OUTBOX
 from tests.unit.guarantees.table_migration.harbour import MOORINGS
 from tests.unit.guarantees.test_audit import AUDIT
 
@@ -54,8 +59,15 @@ SESSIONS = Sessions(
     example_value=Provider(npi="1"),
     lifetime_s=60,
 )
-DECLARED = (once, queue, AUDIT, LEASE, LIMIT, FIXED, SLIDING, PROVIDERS, SESSIONS, MOORINGS, ERRANDS)
-CLASSES = (Once, DelayedActions, Audit, Lease, RateLimit, WindowLimit, ReadThrough, Sessions, Migration, Flow)
+OUTBOXES = (OUTBOX_OF_ORDERS, OUTBOX)
+DECLARED = (
+    *(once, queue, AUDIT, LEASE, LIMIT, FIXED, SLIDING, PROVIDERS, SESSIONS, MOORINGS, ERRANDS),
+    *(*OUTBOXES, INBOX),
+)
+CLASSES = (
+    *(Once, DelayedActions, Audit, Lease, RateLimit, WindowLimit, ReadThrough, Sessions, Migration, Flow),
+    *(Outbox, SqlOutbox, SqlInbox),
+)
 KEYWORDS = {
     "prefix",
     "rate",
@@ -88,6 +100,8 @@ def test_patterns_are_tuples_split_into_reads_and_writes(guarantee: Any) -> None
         *((queue, role) for role in ("author", "reviewer", "executor")),
         *((LEASE, role) for role in ("holder", "observer")),
         *((ERRANDS, role) for role in ("starter", "answerer")),
+        *((each, role) for each in OUTBOXES for role in ("publisher", "relay", "operator")),
+        *((INBOX, role) for role in ("consumer", "operator")),
     ],
     ids=lambda each: each if isinstance(each, str) else type(each).__name__,
 )

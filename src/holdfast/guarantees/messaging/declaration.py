@@ -5,21 +5,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from holdfast.core.errors import DeclarationError
 from holdfast.guarantees.messaging.messages import Backlog, OutboxStatus, UnsentMessage
 from holdfast.guarantees.messaging.relay import Relay, RelayPatterns, RelayReport, RelaySettings, RelayStorage
-from holdfast.model import Pattern, Schedule
+from holdfast.guarantees.pattern_sets import Guarantee, Patterns
+from holdfast.model import Schedule
 from holdfast.runtime import Stores
 
 
 @dataclass(eq=False, kw_only=True)
-class BaseOutbox(RelaySettings, ABC):
+class BaseOutbox(RelaySettings, Guarantee, ABC):
     """The roles and methods of an outbox."""
 
-    def __post_init__(self) -> None:
+    pattern_set: RelayPatterns = field(init=False, repr=False)
+
+    def _check_settings(self) -> None:
         if self.batch_size < 1 or self.max_attempts < 1:
             raise DeclarationError(
                 f"Invalid outbox {self.name}: batch_size={self.batch_size} and "
@@ -32,49 +34,24 @@ class BaseOutbox(RelaySettings, ABC):
                 "retry_delay_s not above max_retry_delay_s."
             )
 
-    @property
-    @abstractmethod
-    def name(self) -> str: ...
-
-    @property
-    @abstractmethod
-    def pattern_set(self) -> RelayPatterns: ...
-
     @abstractmethod
     def open_storage(self, stores: Stores) -> RelayStorage:
         """Return the stored messages, for the relay."""
 
-    # --- patterns, for components ---------------------------------------------------------------------------
-
     @property
-    def publisher(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns of a component that enqueues messages."""
+    def publisher(self) -> Patterns:
+        """The role that enqueues messages."""
         return self.pattern_set.publisher
 
     @property
-    def relay(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns of a component that sends messages; they cannot append."""
+    def relay(self) -> Patterns:
+        """The role that sends messages; it cannot enqueue."""
         return self.pattern_set.relay
 
     @property
-    def operator(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns of a component that lists, redrives, discards and sweeps messages."""
+    def operator(self) -> Patterns:
+        """The role that lists, redrives, discards and sweeps messages."""
         return self.pattern_set.operator
-
-    @property
-    def reads(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that only read."""
-        return self.pattern_set.reads
-
-    @property
-    def writes(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that write."""
-        return self.pattern_set.writes
-
-    @property
-    def patterns(self) -> tuple[Pattern[..., Any], ...]:
-        """All patterns, for the system's declaration."""
-        return (*self.reads, *self.writes)
 
     # --- relay ----------------------------------------------------------------------------------------------
 

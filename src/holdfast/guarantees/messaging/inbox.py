@@ -20,17 +20,16 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from holdfast.core.errors import ConditionFailed, IdempotencyMismatch, InProgress, InvalidRequest
 from holdfast.guarantees.idempotency.record import encode_json
-from holdfast.guarantees.messaging.pattern_builder import PatternBuilder
+from holdfast.guarantees.messaging.pattern_builder import BuiltPatterns, PatternBuilder
 from holdfast.guarantees.messaging.sql_outbox.ddl import check_names
-from holdfast.guarantees.pattern_sets import utc_now
-from holdfast.model import Pattern, Rate, Schema, SqlChange, SqlOne, SqlRow, SqlWrite
+from holdfast.guarantees.pattern_sets import Guarantee, Patterns, utc_now
+from holdfast.model import Rate, Schema, SqlChange, SqlOne, SqlRow, SqlWrite
 from holdfast.model.sql import SqlOperation
 from holdfast.runtime import Stores
 from holdfast.runtime.stores import SqlSession
@@ -105,50 +104,23 @@ class StoredMessage(SqlRow):
     result: str | None
 
 
-@dataclass(eq=False)
-class SqlInbox:
+class SqlInbox(Guarantee):
     """The messages taken, in a table of the schema that their effects write to."""
 
-    schema: Schema
-    prefix: str = field(kw_only=True)
-    rate: Rate = field(kw_only=True)
-    table: str = field(default=TABLE, kw_only=True)
-
-    def __post_init__(self) -> None:
-        check_names(self.schema.name, self.table)
+    def __init__(self, schema: Schema, *, prefix: str, rate: Rate, table: str = TABLE) -> None:
+        check_names(schema.name, table)
+        self.name = f"{schema.name}.{table}"
+        self.pattern_set: InboxPatterns = InboxPatterns(schema, table, prefix, rate)
 
     @property
-    def name(self) -> str:
-        return f"{self.schema.name}.{self.table}"
-
-    @cached_property
-    def pattern_set(self) -> InboxPatterns:
-        return InboxPatterns(self.schema, self.table, self.prefix, self.rate)
-
-    @property
-    def consumer(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns of a component that takes messages."""
+    def consumer(self) -> Patterns:
+        """The role that takes messages."""
         return (self.pattern_set.stored, self.pattern_set.take, self.pattern_set.keep)
 
     @property
-    def operator(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns of a component that sweeps."""
+    def operator(self) -> Patterns:
+        """The role that sweeps."""
         return (self.pattern_set.sweep,)
-
-    @property
-    def reads(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that only read."""
-        return (self.pattern_set.stored,)
-
-    @property
-    def writes(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that write."""
-        return (self.pattern_set.take, self.pattern_set.keep, self.pattern_set.sweep)
-
-    @property
-    def patterns(self) -> tuple[Pattern[..., Any], ...]:
-        """All patterns, for the system's declaration."""
-        return (*self.reads, *self.writes)
 
     # --- a message without a result -------------------------------------------------------------------------
 
@@ -212,7 +184,7 @@ class SqlInbox:
         return swept
 
 
-class InboxPatterns:
+class InboxPatterns(BuiltPatterns):
     """The patterns of an inbox.
 
     `take` changes no row if the message was taken before; `stored` and `keep` are for results.

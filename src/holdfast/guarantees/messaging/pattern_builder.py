@@ -1,9 +1,9 @@
-"""`PatternBuilder`: builds the numbered patterns of an outbox or an inbox from methods."""
+"""`PatternBuilder`: builds the numbered patterns of an outbox or an inbox; `BuiltPatterns` holds them."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
@@ -38,3 +38,10 @@ class PatternBuilder:
 
         id, purpose = f"{self.prefix}{number}", f"{purpose} ({self.place})"
         return build_pattern(function, id, f"{self.name}_{name}", purpose, rate=self.rate, example=example)
+
+
+class BuiltPatterns:
+    """Patterns, as attributes that are set in the order of their ids."""
+
+    def __iter__(self) -> Iterator[Pattern[..., Any]]:
+        return (each for each in vars(self).values() if isinstance(each, Pattern))

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -36,7 +36,8 @@ from holdfast.core.errors import (
     error_label,
 )
 from holdfast.guarantees.messaging.messages import OutboxMessage, SendOutboxMessages, split_requests
-from holdfast.guarantees.pattern_sets import utc_now
+from holdfast.guarantees.messaging.pattern_builder import BuiltPatterns
+from holdfast.guarantees.pattern_sets import Patterns, utc_now
 from holdfast.model import Pattern, Queue, Rate, UlidGenerator
 from holdfast.runtime import Stores
 
@@ -120,16 +121,18 @@ class Claim:
         return not self.is_lost and passed_s <= START_SHARE * self.lease_s
 
 
-class RelayPatterns:
-    """The patterns of an outbox: those that send by queue, and the roles of components."""
+class RelayPatterns(BuiltPatterns):
+    """The patterns of an outbox. `sends` are those that send, by queue; the others are attributes."""
 
     queues: Mapping[str, Queue[Any]]
     sends: Mapping[str, Pattern[[tuple[OutboxMessage, ...]], SendOutboxMessages]]
-    reads: tuple[Pattern[..., Any], ...]
-    writes: tuple[Pattern[..., Any], ...]
-    publisher: tuple[Pattern[..., Any], ...]
-    relay: tuple[Pattern[..., Any], ...]
-    operator: tuple[Pattern[..., Any], ...]
+    # The roles of components.
+    publisher: Patterns
+    relay: Patterns
+    operator: Patterns
+
+    def __iter__(self) -> Iterator[Pattern[..., Any]]:
+        return iter((*super().__iter__(), *self.sends.values()))
 
 
 class RelayStorage(Protocol):

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel
@@ -53,11 +52,8 @@ class Outbox(BaseOutbox, Generic[M]):
 
     def __post_init__(self) -> None:
         self.name = self.name or self.queue.name
-        super().__post_init__()
-
-    @cached_property
-    def pattern_set(self) -> OutboxPatterns:
-        return OutboxPatterns(self.name, self.queue, self.shards, self)
+        self._check_settings()
+        self.pattern_set: OutboxPatterns = OutboxPatterns(self.name, self.queue, self.shards, self)
 
     @property
     def append(self) -> Pattern[[OutboxItem], Put[OutboxItem]]:

@@ -50,7 +50,8 @@ class OutboxPatterns(RelayPatterns):
         self.take_turn = build(4, "take_turn", purpose, self._take_turn, (turn, _TIME))
         purpose = "Release the turn to relay an aggregate"
         self.give_turn = build(5, "give_turn", purpose, self._give_turn, (turn,))
-        self.send = build(6, "send", "Send a message", self._send, ((self.to_claimed(item),),))
+        send = build(6, "send", "Send a message", self._send, ((self.to_claimed(item),),))
+        self.sends = {queue.name: send}
         self.remove = build(7, "remove", "Remove a sent message", self._remove, (item,))
         purpose = "Keep a message for another attempt, or mark it dead"
         self.keep = build(8, "keep", purpose, self._keep, (item, item))
@@ -59,12 +60,11 @@ class OutboxPatterns(RelayPatterns):
         purpose = "Take the next message number of an aggregate"
         self.count = build(10, "count", purpose, self._count, (_AGGREGATE, 1, 0))
 
-        self.sends = {queue.name: self.send}
-        relay_writes = (self.take_turn, self.give_turn, self.send, self.remove, self.keep)
-        self.reads = (self.waiting, self.items, self.counter)
-        self.writes = (self.append, self.count, *relay_writes)
         self.publisher = (self.append,)
-        self.relay = (self.waiting, self.items, *relay_writes)
+        self.relay = (
+            *(self.waiting, self.items, self.take_turn, self.give_turn, self.remove, self.keep),
+            *self.sends.values(),
+        )
         self.operator = (self.waiting, self.items, self.remove, self.keep)
 
     def to_claimed(self, item: OutboxItem) -> OutboxMessage:

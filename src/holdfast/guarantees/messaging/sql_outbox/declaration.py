@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
@@ -57,27 +56,18 @@ class SqlOutbox(BaseOutbox):
     table: str = field(default=TABLE, kw_only=True)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        self.name = f"{self.schema.name}.{self.table}"
         check_names(self.schema.name, self.table)
+        self._check_settings()
         names = [queue.name for queue in self.queues]
         if not names or len(set(names)) < len(names):
             raise DeclarationError(
                 f"Invalid queues of outbox {self.name}: {', '.join(names) or 'none'}. Declare at least one, "
                 "each once."
             )
-
-    @property
-    def name(self) -> str:
-        return f"{self.schema.name}.{self.table}"
-
-    @property
-    def channel(self) -> str:
-        """The PostgreSQL channel that commits notify."""
-        return self.pattern_set.channel
-
-    @cached_property
-    def pattern_set(self) -> SqlOutboxPatterns:
-        return SqlOutboxPatterns(self.schema, self.table, self.queues, self)
+        self.pattern_set: SqlOutboxPatterns = SqlOutboxPatterns(self.schema, self.table, self.queues, self)
+        # The PostgreSQL channel that commits notify.
+        self.channel = self.pattern_set.channel
 
     @property
     def append(self) -> Pattern[[OutboxMessage, datetime], SqlChange]:

@@ -100,12 +100,10 @@ class SqlOutboxPatterns(RelayPatterns):
             for number, queue in enumerate(queues, FIRST_SEND_NUMBER)
         }
 
-        operator_writes = (self.redrive, self.discard, self.sweep, self.sweep_counters)
         self.publisher = (self.append,)
         self.relay = (self.claim, self.mark_sent, self.mark_failed, self.release, *self.sends.values())
-        self.operator = (self.waiting, self.backlog, *operator_writes)
-        self.reads = (self.waiting, self.backlog)
-        self.writes = (*self.publisher, *self.relay, *operator_writes)
+        reads, sweeps = (self.waiting, self.backlog), (self.sweep, self.sweep_counters)
+        self.operator = (*reads, self.redrive, self.discard, *sweeps)
 
     def build_id(self, row_id: int, created_at: datetime) -> str:
         """Return the id of a row's message: the outbox, the row's id and its time.
