@@ -32,7 +32,7 @@ from holdfast import (
 )
 from holdfast.model.entities.writes import Delete, Transact, transact
 
-ORDERS = 2_000
+ORDERS = 400
 ORDERS_OF_THE_FIRST = 3
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 

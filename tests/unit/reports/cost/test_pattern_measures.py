@@ -112,7 +112,7 @@ def test_count_on_an_optional_index_adds_the_index_and_reads_every_match(
     found = measures["S3"]
 
     assert (found.items_read, found.items_returned) == (shop.ORDERS, shop.ORDERS)
-    assert found.units.read > 50
+    assert found.units.read > shop.ORDERS / 40
 
 
 @pytest.mark.proves("SM-X6")
@@ -313,7 +313,7 @@ def test_compares_an_index_query_with_the_equivalent_scan_in_one_run() -> None:
     assert found.agrees
     assert (found.query.items_read, found.scan.items_read) == (3, shop.ORDERS)
     assert found.items_ratio == shop.ORDERS / 3
-    assert found.units_saved_share > 0.99
+    assert found.units_saved_share > 0.95
     assert found.query.ms > 0 and found.scan.ms > 0
 
 
