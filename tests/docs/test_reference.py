@@ -28,6 +28,7 @@ from holdfast.config.settings import Settings, get_variable_name, list_setting_n
 from holdfast.core import errors
 from holdfast.guarantees.table_migration import Pace
 from holdfast.model.system import list_system_names
+from tests.cases import all_cases
 from tests.docs import pages
 from tests.docs.commands import list_command_names, list_options
 
@@ -56,7 +57,7 @@ def test_every_command_has_its_section_and_every_section_its_command() -> None:
     assert documented == list_command_names()
 
 
-@pytest.mark.parametrize("command", ["", *sorted(list_command_names())])
+@all_cases("command", ["", *sorted(list_command_names())])
 def test_every_option_is_in_its_commands_section(command: str) -> None:
     heading = f"`holdfast {command}`" if command else "For every command"
     section = pages.split_sections(COMMANDS, 2).get(heading, "")
@@ -110,7 +111,7 @@ def _read_code(found: type[errors.HoldfastError]) -> str:
 DECLARATIONS = (Demo, Queue, Bucket, ObjectKind, Component, Consumer, Schedule, Explanation, System)
 
 
-@pytest.mark.parametrize("declaration", DECLARATIONS, ids=lambda each: each.__name__)
+@all_cases("declaration", DECLARATIONS)
 def test_the_reference_documents_every_parameter_of_a_declaration(declaration: type) -> None:
     reference = pages.split_sections(MODEL, 2)["Reference"]
     # Of `System(name, …)` the arguments, of `a`, `b` in the first column of a table both.

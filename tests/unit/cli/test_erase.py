@@ -20,7 +20,7 @@ JOE = "conversation-joe-0001"
 
 
 @pytest.fixture(autouse=True)
-def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work in an empty folder with the help desk as the only system, and Joe's conversation with a note."""
     monkeypatch.chdir(tmp_path)
     point = EntryPoint(
@@ -28,13 +28,10 @@ def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {"helpdesk": point})
 
-    async def fill() -> None:
-        async with open_stores() as stores:
-            await create_tables(stores, HELP_DESK.tables)
-            await stores.run(Conversation.put(Conversation(conversation_id=JOE)))
-            await stores.run(Note.put(Note(conversation_id=JOE, note_id="n1")))
-
-    asyncio.run(fill())
+    async with open_stores() as stores:
+        await create_tables(stores, HELP_DESK.tables)
+        await stores.run(Conversation.put(Conversation(conversation_id=JOE)))
+        await stores.run(Note.put(Note(conversation_id=JOE, note_id="n1")))
 
 
 def erase(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:

@@ -67,7 +67,7 @@ class RelayReport:
     more: bool = False
 
 
-@dataclass(kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class RelaySettings:
     """The settings of an outbox. The ids of its patterns begin with `prefix`.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +36,7 @@ from holdfast.operations.tables import (
     UpdateTimeToLive,
 )
 from holdfast.stores.tables.embedded import EmbeddedTables, Faults, open_tables
+from tests.cases import all_cases
 
 from .stepped_engine import definition
 
@@ -108,26 +108,26 @@ def assert_untouched(file: Path) -> None:
 
 
 @pytest.mark.parametrize("operation", SINGLE_WRITES + TRANSACTIONS + WITHOUT_CONFLICT, ids=name)
-def test_every_operation_on_items_can_be_throttled_and_then_does_nothing(
+async def test_every_operation_on_items_can_be_throttled_and_then_does_nothing(
     throttled: EmbeddedTables, file: Path, operation: Operation[Any]
 ) -> None:
     commits = throttled.database.committer.commits
     with pytest.raises(Throttled):
         throttled.run_blocking(operation)
     with pytest.raises(Throttled):
-        asyncio.run(throttled.run(operation))
+        await throttled.run(operation)
     assert throttled.database.committer.commits == commits
     assert_untouched(file)
 
 
 @pytest.mark.parametrize("operation", SINGLE_WRITES, ids=name)
-def test_conflicting_write_is_reported_and_does_nothing(
+async def test_conflicting_write_is_reported_and_does_nothing(
     conflicting: EmbeddedTables, file: Path, operation: Operation[Any]
 ) -> None:
     with pytest.raises(TransactionConflict):
         conflicting.run_blocking(operation)
     with pytest.raises(TransactionConflict):
-        asyncio.run(conflicting.run(operation))
+        await conflicting.run(operation)
     assert_untouched(file)
 
 
@@ -181,7 +181,7 @@ def _outcome(faults: Faults, operation: Operation[Any]) -> str:
     return "done"
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("throttled", "conflicts", "expected"),
     [
         (0.0, 0.0, {"done": 1000}),

@@ -192,14 +192,14 @@ def test_changing_a_returned_old_item_has_no_effect(engine: LaggingEngine) -> No
     assert engine.query_index() == [OLD]
 
 
-def test_writes_of_a_transaction_become_visible_together(tmp_path: Path) -> None:
+async def test_writes_of_a_transaction_become_visible_together(tmp_path: Path) -> None:
     async def at_once(tables: EmbeddedTables) -> None:
         await asyncio.gather(*(tables.run(PutItem("tab", {**NEW, "a": number})) for number in range(50)))
 
     with open_lagging_engine(tmp_path / "t.db") as engine:
         engine.run(PutItem("tab", OLD))
         engine.pass_lag()
-        asyncio.run(at_once(engine.tables))
+        await at_once(engine.tables)
         assert engine.query_index() == [OLD]
         engine.pass_lag()
         assert engine.query_index() == [engine.run(GetItem("tab", KEY)).item]
@@ -306,7 +306,6 @@ def test_page_continues_after_a_deleted_item(engine: LaggingEngine) -> None:
 # --- random writes, compared with past states ---------------------------------------------------------------
 
 State = dict[tuple[str, int], Item]
-Act = Callable[["LagComparison"], None]
 
 PLACES = st.tuples(st.sampled_from("ab"), st.integers(1, 3))
 INDEXED = {"g": st.sampled_from(["x", "xy", "y"]), "n": st.integers(1, 3)}
