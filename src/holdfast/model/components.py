@@ -31,6 +31,7 @@ class HasPatterns(Protocol):
 
 
 Use: TypeAlias = Pattern[..., Any] | HasPatterns | Iterable[Pattern[..., Any] | HasPatterns]
+"""An element of `Component.uses`."""
 
 
 @dataclass(frozen=True)
