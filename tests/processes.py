@@ -57,6 +57,7 @@ class Process:
         module: str,
         *arguments: Any,
         log: Path | None = None,
+        folder: Path = ROOT,
         variables: Mapping[str, str] | None = None,
     ) -> None:
         self.name = module
@@ -66,7 +67,7 @@ class Process:
         given_output, own_output = _FORKSERVER.Pipe(duplex=False)
         environment = {**os.environ, **(variables or {})}
         self._process = _FORKSERVER.Process(
-            target=_run, args=(module, arguments, environment, self.log, own_input, own_output)
+            target=_run, args=(module, arguments, folder, environment, self.log, own_input, own_output)
         )
         self._process.start()
         own_input.close()
@@ -181,13 +182,14 @@ def _get_log_folder(made: list[TemporaryDirectory[str]] = []) -> str:  # noqa: B
 def _run(
     module: str,
     arguments: Sequence[Any],
+    folder: Path,
     environment: Mapping[str, str],
     log: Path,
     stdin: Connection,
     stdout: Connection,
 ) -> None:
     """Run `main` of the module in the forked process, as if it had been started with these files."""
-    os.chdir(ROOT)
+    os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
     os.dup2(stdin.fileno(), 0)

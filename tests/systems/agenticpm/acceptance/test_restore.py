@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,12 +23,16 @@ from holdfast.operations.tables import BackupName
 from holdfast.operations.values import Item
 from holdfast.stores.tables.embedded import EmbeddedTables
 from holdfast_demo.agenticpm.sample import load_sample
+from tests.processes import Process, preload
 
 START = 1_770_166_815.0  # 2026-02-04T01:00:15Z
 DAY = 86400
 LIVE = "AgenticPM-dev"
 RESTORED = "AgenticPM-dev-2"
+KILLED_RESTORE = "tests.systems.agenticpm.acceptance.killed_restore"
 Items = dict[tuple[str, str], Item]
+
+preload(KILLED_RESTORE, "holdfast.cli.commands.restore", "holdfast.cli.commands.backup", "agenticpm.system")
 
 
 @pytest.fixture
@@ -202,23 +203,15 @@ def test_recovery_window_is_35_days_to_the_second(tmp_path: Path, clock: RunCloc
 # --- the command, in its own process ------------------------------------------------------------------------
 
 
-def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `holdfast` with these arguments in its own process."""
-    return subprocess.run(
-        [sys.executable, "-m", "holdfast", *arguments],
-        cwd=folder,
-        env=_environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+VARIABLES = {"HOLDFAST_ENVIRONMENT": "dev", "HOLDFAST_RUN_CLOCK": "clock"}
 
 
-def _environment() -> dict[str, str]:
-    """Return this process's environment with the stores' environment and the clock file of the test."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-    return own | {"HOLDFAST_ENVIRONMENT": "dev", "HOLDFAST_RUN_CLOCK": "clock"}
+def run_command(folder: Path, *arguments: str) -> str:
+    """Run `holdfast` with these arguments in its own process and return its output."""
+    process = Process("tests.processes", *arguments, folder=folder, variables=VARIABLES)
+    said, log = process.communicate()
+    assert process.returncode == 0, log
+    return said
 
 
 def prepare_folder(folder: Path, clock: RunClock) -> Items:
@@ -250,13 +243,11 @@ def test_command_restores_into_a_new_table_and_in_place(tmp_path: Path, clock: R
     restored = run_command(
         tmp_path, "restore", table.name, "--at", "2026-02-04T01:00:20Z", "--into", RESTORED, "--json"
     )
-    assert restored.returncode == 0, restored.stderr
-    assert json.loads(restored.stdout)["items"] == len(before)
+    assert json.loads(restored)["items"] == len(before)
     assert scan_folder(tmp_path, RESTORED) == before
 
     in_place = run_command(tmp_path, "restore", "agenticpm", "--at", "-6s", "--in-place", "--yes", "--json")
-    assert in_place.returncode == 0, in_place.stderr
-    done = json.loads(in_place.stdout)
+    done = json.loads(in_place)
     assert (done["at"], done["deleted"], done["contended"]) == ("2026-02-04T01:00:20Z", 100, 0)
     assert done["restored"] + done["unchanged"] == len(before)
     assert scan_folder(tmp_path) == before
@@ -267,38 +258,12 @@ def test_the_command_backs_up_and_restores_from_the_backup(tmp_path: Path, clock
     prepare_folder(tmp_path, clock)
     damaged = scan_folder(tmp_path)
 
-    made = run_command(tmp_path, "backup", "agenticpm", "--name", "as-it-is", "--json")
-    assert made.returncode == 0, made.stderr
-    (backup,) = json.loads(made.stdout)
+    (backup,) = json.loads(run_command(tmp_path, "backup", "agenticpm", "--name", "as-it-is", "--json"))
     clock.advance(5)
-    back = run_command(tmp_path, "restore", table.name, "--at", "2026-02-04T01:00:20Z", "--in-place", "--yes")
-    assert back.returncode == 0, back.stderr
+    run_command(tmp_path, "restore", table.name, "--at", "2026-02-04T01:00:20Z", "--in-place", "--yes")
     assert scan_folder(tmp_path) != damaged
-    redone = run_command(
-        tmp_path, "restore", table.name, "--from-backup", backup["backup"], "--in-place", "--yes"
-    )
-    assert redone.returncode == 0, redone.stderr
+    run_command(tmp_path, "restore", table.name, "--from-backup", backup["backup"], "--in-place", "--yes")
     assert scan_folder(tmp_path) == damaged
-
-
-KILLED_PROGRAM = """
-import os, signal, sys
-from holdfast.cli import main
-from holdfast.runtime.recovery import restore_in_place
-from holdfast.core.concurrency import gather_or_cancel
-
-left = 5
-
-async def some(writes):
-    global left
-    left -= 1
-    if not left:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return await gather_or_cancel(writes)
-
-restore_in_place.gather_or_cancel = some
-main(sys.argv[1:])
-"""
 
 
 @pytest.mark.proves("AP-58")
@@ -307,20 +272,13 @@ def test_killed_in_place_restore_can_be_resumed(tmp_path: Path, clock: RunClock)
     before = prepare_folder(tmp_path, clock)
     arguments = ("restore", table.name, "--at", "2026-02-04T01:00:20Z", "--in-place", "--yes", "--json")
 
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED_PROGRAM, *arguments],
-        cwd=tmp_path,
-        env=_environment(),
-        timeout=60,
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL
+    with Process(KILLED_RESTORE, *arguments, folder=tmp_path, variables=VARIABLES) as killed:
+        assert killed.wait() == -signal.SIGKILL, killed.read_log()
     halfway = scan_folder(tmp_path)
     assert halfway != before
     clock.advance(5)
     again = run_command(tmp_path, *arguments)
 
-    assert again.returncode == 0, again.stderr
     kept = sum(before.get(key) == item for key, item in halfway.items())
-    assert json.loads(again.stdout)["unchanged"] == kept > 0
+    assert json.loads(again)["unchanged"] == kept > 0
     assert scan_folder(tmp_path) == before

@@ -1,7 +1,7 @@
 """Fixtures with the sample data in memory: the whole sample for tests that read, a small one for writers.
 
-`sample_stores` has the document's sizes and every index, including the optional ones. The session shares it:
-a test that writes uses `small_stores` or opens its own.
+`sample_stores` has the document's sizes and every index, including the optional ones. The session shares it,
+and `tenth_stores`: a test that writes uses `small_stores` or opens its own.
 """
 
 from __future__ import annotations
@@ -21,6 +21,15 @@ def sample_stores() -> Iterator[Stores]:
     """The whole sample in memory with every index, shared by the session and read only."""
     stores = open_memory_stores(SYSTEM)
     asyncio.run(_fill(stores, 1))
+    yield stores
+    asyncio.run(stores.close())
+
+
+@pytest.fixture(scope="session")
+def tenth_stores() -> Iterator[Stores]:
+    """A tenth of the sample in memory, for tests that read whole tables; shared by the session, read only."""
+    stores = open_memory_stores(SYSTEM)
+    asyncio.run(load_sample(stores, scale=0.1))
     yield stores
     asyncio.run(stores.close())
 

@@ -193,10 +193,10 @@ def test_repeated_import_changes_nothing(stores: Stores, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("table", sorted(set(IMPORTS) - {"CrewRoster_v2"}))
-def test_exported_rows_can_be_imported_again(sample_stores: Stores, tmp_path: Path, table: str) -> None:
+def test_exported_rows_can_be_imported_again(tenth_stores: Stores, tmp_path: Path, table: str) -> None:
     entity = IMPORTS[table].entity
     file = tmp_path / "table.csv"
-    rows = run(export_csv(sample_stores, entity, file))
+    rows = run(export_csv(tenth_stores, entity, file))
 
     async def import_and_read() -> tuple[ImportReport, list[Any]]:
         async with open_memory_stores(SYSTEM) as other:
@@ -206,7 +206,7 @@ def test_exported_rows_can_be_imported_again(sample_stores: Stores, tmp_path: Pa
 
     report, items = run(import_and_read())
     assert (report.rows, report.written, report.rejected) == (rows, rows, 0)
-    assert _sort_items(items) == _sort_items(each.to_item() for each in read_all(sample_stores, entity))
+    assert _sort_items(items) == _sort_items(each.to_item() for each in read_all(tenth_stores, entity))
 
 
 def _sort_items(items: Iterable[Any]) -> list[Any]:

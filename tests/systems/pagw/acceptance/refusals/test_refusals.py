@@ -278,9 +278,9 @@ def test_without_a_database_clients_get_503_and_may_retry(
     external_services: ExternalServices, caplog: pytest.LogCaptureFixture
 ) -> None:
     with start_gateway(external_services, "api", PAGW_ANSWER_WAIT_S="1") as own:
-        # The engine's timeout for a new connection.
+        # The engine retries for this long.
         engine: Any = own.stores.engines.get("sql")
-        engine._patience_s = 0.2
+        retry_s, engine._max_retry_s = engine._max_retry_s, 0.2
         pagw_id = own.submit_accepted()
         name = urlsplit(own.database).path.lstrip("/")
         with connect(build_url("postgres")) as outside:
@@ -291,7 +291,7 @@ def test_without_a_database_clients_get_503_and_may_retry(
             bundle, key = build_request_bundle(reference=make_unique("X")), make_unique("key")
             refused = [own.submit(bundle, key=key), own.get(f"/pas/requests/{pagw_id}")]
             outside.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
-        engine._patience_s = 10.0
+        engine._max_retry_s = retry_s
         for answer in refused:
             expect_outcome(answer, 503, "transient")
             assert int(answer.headers["retry-after"]) >= 1
