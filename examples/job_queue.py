@@ -22,7 +22,6 @@ from holdfast import (
     Component,
     Consumer,
     Entity,
-    Handler,
     Key,
     Put,
     Queue,
@@ -31,13 +30,13 @@ from holdfast import (
     Stores,
     System,
     Table,
-    WorkerGroup,
     attr,
-    get_queue_reports,
     open_stores,
     pattern,
     provision,
 )
+from holdfast.model.components import Handler
+from holdfast.runtime import WorkerGroup, get_queue_reports
 
 
 class Job(BaseModel):

@@ -24,7 +24,8 @@ from psycopg_pool import ConnectionPool
 
 from benchmarks.harness.measurement import ROUNDS, Figure, build_figure
 from benchmarks.pagw import gateway
-from holdfast import SqlWrite, Stores, open_stores, provision
+from holdfast import Stores, open_stores, provision
+from holdfast.model.sql import SqlWrite
 from pagw.domain.statuses import Stage, Status
 from pagw.model import patterns
 from pagw.model.audit import Actor, AuditEvent, build_audit_writes

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import httpx2
 
-from holdfast import Stores, System, WorkerGroup, web
+from holdfast import Stores, System, web
 from holdfast.core.clock import RunClock
+from holdfast.runtime import WorkerGroup
 from holdfast.web.demo_env import patch_environ, silence_loggers
 
 # The receive wait of a worker: after it, the worker sees that the clock was advanced.

@@ -18,8 +18,9 @@ from agenticpm.model.entities import contents, table
 from agenticpm.model.load import LOAD, STATED_COSTS, WHAT_IF
 from agenticpm.model.patterns import ACTION_QUEUE, LEASE
 from agenticpm.workers import schedules
-from holdfast import Admin, Component, Deployment, Design, Http, Pattern, Privacy, Schedule, Stores, System
+from holdfast import Component, Pattern, Schedule, Stores, System
 from holdfast.guarantees import Period, redact
+from holdfast.model.system import Admin, Deployment, Design, Http, Privacy
 
 COMMON_READS: Final[tuple[Pattern[..., Any], ...]] = (
     patterns.project,

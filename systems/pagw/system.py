@@ -10,17 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast import (
-    Admin,
-    Component,
-    Deployment,
-    Design,
-    Http,
-    Pattern,
-    Privacy,
-    Stores,
-    System,
-)
+from holdfast import Component, Pattern, Stores, System
+from holdfast.model.system import Admin, Deployment, Design, Http, Privacy
 from pagw.api import explain
 from pagw.api.commands import COMMANDS
 from pagw.api.mcp_tools import TOOLS

@@ -11,21 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast import (
-    Admin,
-    Component,
-    Consumer,
-    Deployment,
-    Design,
-    Http,
-    Load,
-    Privacy,
-    Schedule,
-    Stores,
-    System,
-    Volume,
-)
+from holdfast import Component, Consumer, Load, Schedule, Stores, System, Volume
 from holdfast.guarantees import RATE_LIMITS, Period, redact
+from holdfast.model.system import Admin, Deployment, Design, Http, Privacy
 from richpanel.api.explain import explain_routing
 from richpanel.api.mcp_tools import TOOLS
 from richpanel.domain.feature_flags import LIFETIME

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast import Admin, Component, Design, Http, Load, Pattern, Stores, System, Volume, collect_patterns
+from holdfast import Component, Load, Pattern, Stores, System, Volume
 from holdfast.guarantees import MIGRATIONS
+from holdfast.model.system import Admin, Design, Http, collect_patterns
 from skymarshal.api.csv_imports import IMPORTS
 from skymarshal.api.mcp_tools import TOOLS
 from skymarshal.model import patterns, roster

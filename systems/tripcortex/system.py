@@ -12,9 +12,10 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
-from holdfast import Admin, Component, Deployment, Design, Http, Privacy, Schedule, Stores, System
+from holdfast import Component, Schedule, Stores, System
 from holdfast.flows import FLOWS
 from holdfast.guarantees import OUTBOX, Period, redact
+from holdfast.model.system import Admin, Deployment, Design, Http, Privacy
 from tripcortex.api import explain
 from tripcortex.api.commands import COMMANDS
 from tripcortex.api.mcp_tools import TOOLS

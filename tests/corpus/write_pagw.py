@@ -23,8 +23,9 @@ from typing import Any, Final
 
 import httpx2
 
-from holdfast import Scan, Stores, open_stores, provision
+from holdfast import Stores, open_stores, provision
 from holdfast.guarantees import OnceStatus
+from holdfast.model.entities import Scan
 from holdfast.operations.queues import DeleteQueue, ReceiveMessages
 from holdfast.runtime.system_provisioner import get_queue_reports
 from holdfast.web.demo_env import wait_until

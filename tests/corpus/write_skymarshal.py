@@ -17,19 +17,12 @@ from typing import Any, Final
 
 import httpx
 
-from holdfast import (
-    Entity,
-    PagedRead,
-    Stores,
-    add_indexes,
-    batch_put,
-    create_tables,
-    get_declaration,
-    open_stores,
-)
+from holdfast import Entity, Stores, batch_put, open_stores
 from holdfast.config.settings import Settings
 from holdfast.guarantees.table_migration import Pace, migrate
+from holdfast.model.entities import PagedRead, get_declaration
 from holdfast.operations.tables import TransactWriteItems
+from holdfast.runtime import add_indexes, create_tables
 from holdfast.web import make_app
 from skymarshal.api.routes import build_routes
 from skymarshal.domain.statuses import (

@@ -20,9 +20,10 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast import Query, Stores, Ulid, open_stores, provision
+from holdfast import Query, Stores, open_stores, provision
 from holdfast.core.errors import ExternalServiceFailed
 from holdfast.flows import Execution
+from holdfast.model.ulids import Ulid
 from holdfast.operations.queues import DeleteQueue
 from holdfast.runtime.system_provisioner import get_queue_reports
 from holdfast.web.demo_env import wait_until

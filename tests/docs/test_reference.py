@@ -12,22 +12,13 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
-    Bucket,
-    Component,
-    Consumer,
-    Demo,
-    Explanation,
-    ObjectKind,
-    Queue,
-    Schedule,
-    System,
-    guarantees,
-)
+from holdfast import Bucket, Component, Consumer, Queue, Schedule, System, guarantees
 from holdfast.config.settings import Settings, get_variable_name, list_setting_names
 from holdfast.core import errors
 from holdfast.guarantees.table_migration import Pace
-from holdfast.model.system import list_system_names
+from holdfast.model.demo import Demo
+from holdfast.model.objects import ObjectKind
+from holdfast.model.system import Explanation, list_system_names
 from tests.cases import all_cases
 from tests.docs import pages
 from tests.docs.commands import list_command_names, list_options

@@ -20,7 +20,8 @@ from holdfast.cli.deferred_command import DeferredCommand
 from holdfast.cli.processes.workload import get_address_variable
 from holdfast.config.settings import FILE_NAME, FILE_VARIABLE, Settings, get_variable_name, list_setting_names
 from holdfast.core import installed_systems
-from holdfast.model import System, find_demo
+from holdfast.model.demo import find_demo
+from holdfast.model.system import System
 from holdfast.reports.cost.price_lists import list_price_lists
 from holdfast.reports.pattern_list import build_pattern_rows
 from holdfast.runtime import Stores, provision

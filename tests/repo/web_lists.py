@@ -18,7 +18,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.flows.transition import format_error
 from holdfast.guarantees.idempotency.execution import get_reason
 from holdfast.mcp.tools import AgentTool, build_agent_tools
-from holdfast.model import System
+from holdfast.model.system import System
 from holdfast.runtime import Stores
 from holdfast.web.problems import (
     INVALID_BODY,

@@ -20,19 +20,18 @@ from holdfast import (
     Lifetime,
     Query,
     Rate,
-    Row,
     Stores,
     System,
     Table,
-    Ulid,
     Volume,
     attr,
     batch_get,
     batch_put,
-    parallel_query,
     pattern,
     transact,
 )
+from holdfast.model.entities import Row, parallel_query
+from holdfast.model.ulids import Ulid
 from tests.types.good import (
     BOOKING,
     EMPLOYEE,

@@ -11,8 +11,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from holdfast import Component, Handler, ReceivedMessage, Stores, System, WorkerGroup, get_queue_reports, web
+from holdfast import Component, ReceivedMessage, Stores, System, web
 from holdfast.core.clock import RunClock
+from holdfast.model.components import Handler
+from holdfast.runtime import WorkerGroup, get_queue_reports
 from holdfast_demo.richpanel.sandbox import Faults, LedgerEntry, Sandbox, build_sandbox_app
 from holdfast_demo.richpanel.sandbox.help_desk import Message
 from holdfast_demo.running_system import RunningSystem, run_system

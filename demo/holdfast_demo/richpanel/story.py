@@ -13,9 +13,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast import Measurement, Meter, Stores, meter_usage
+from holdfast import Stores
 from holdfast.core.clock import RunClock
 from holdfast.guarantees import Period, build_retention_report, scan_files
+from holdfast.runtime import Measurement, Meter, meter_usage
 from holdfast_demo.richpanel.demo_processes import DemoProcesses, open_demo
 from richpanel.api import explain
 from richpanel.domain.feature_flags import CACHE_S

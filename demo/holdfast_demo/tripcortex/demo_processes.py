@@ -20,8 +20,9 @@ from typing import Any, Final
 import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 
-from holdfast import Stores, System, Ulid
+from holdfast import Stores, System
 from holdfast.core.clock import RunClock
+from holdfast.model.ulids import Ulid
 from holdfast.web.demo_env import wait_until
 from holdfast_demo.running_system import TIMEOUT_S, RunningSystem, run_system
 from holdfast_demo.tripcortex import sandbox

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.ai.models import ModelCatalog, ModelPricing, load_shipped_models
-from holdfast.ai.reasoner import DataBlock, Prompt, Tool, ToolUse, Usage, build_prompt, strip_invisible
+from holdfast.ai.reasoner import DataBlock, Prompt, TokenUsage, Tool, ToolUse, build_prompt, strip_invisible
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused
 from holdfast.core.http.headers import parse_retry_after
 
@@ -159,7 +159,9 @@ def _estimate_max_input_tokens(body: Mapping[str, Any]) -> int:
     return len(json.dumps(body)) + INPUT_TOKENS_OVERHEAD
 
 
-def _parse_usage(answer: Mapping[str, Any], model: ModelPricing, input_max: int, output_max: int) -> Usage:
+def _parse_usage(
+    answer: Mapping[str, Any], model: ModelPricing, input_max: int, output_max: int
+) -> TokenUsage:
     """Return the tokens used and their cost, capped at the possible maximum, so that a wrong count does not
     spend a budget. Raise `ExternalServiceFailed` if the answer has no valid counts.
     """
@@ -170,7 +172,7 @@ def _parse_usage(answer: Mapping[str, Any], model: ModelPricing, input_max: int,
         )
     given = min(sum(_parse_count(counts.get(name)) for name in INPUT_TOKEN_FIELDS), input_max)
     made = min(_parse_count(counts["output_tokens"]), output_max)
-    return Usage(given, made, model.compute_cost_usd(given, made))
+    return TokenUsage(given, made, model.compute_cost_usd(given, made))
 
 
 def _parse_count(value: Any) -> int:

@@ -20,6 +20,12 @@ from holdfast.core.clock import SYSTEM_CLOCK, Clock, RunClock
 from holdfast.core.errors import SettingsError
 from holdfast.core.limits import MAX_PORT
 
+__all__ = [
+    "Settings",
+    "get_variable_name",
+    "list_setting_names",
+]
+
 FILE_NAME = "holdfast.toml"
 FILE_VARIABLE = "HOLDFAST_SETTINGS"
 VARIABLE_PREFIX = "HOLDFAST_"

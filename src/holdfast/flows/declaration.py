@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from holdfast.flows.item import FlowItem
-from holdfast.model import Write
+from holdfast.model.operations import Write
 from holdfast.runtime import Stores
 
 I = TypeVar("I", bound=FlowItem)  # noqa: E741 - an item

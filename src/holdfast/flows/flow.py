@@ -33,8 +33,11 @@ from holdfast.flows.transition import build_entry_changes, build_execution_write
 from holdfast.flows.worker import StepWorker
 from holdfast.guarantees import Outbox
 from holdfast.guarantees.pattern_sets import Guarantee, Patterns, utc_now
-from holdfast.model import Consumer, Handler, Queue, Rate, Schedule, Write
+from holdfast.model.components import Consumer, Handler, Schedule
 from holdfast.model.entities.attributes import Ref
+from holdfast.model.operations import Write
+from holdfast.model.patterns import Rate
+from holdfast.model.queues import Queue
 from holdfast.runtime import Secret, Secrets, Stores, open_secrets
 
 I = TypeVar("I", bound=FlowItem)  # noqa: E741 - an item

@@ -13,20 +13,10 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 from holdfast.flows.executions import Execution, Lane, StepMessage, compute_shard
 from holdfast.flows.item import FlowItem, format_key, parse_key
 from holdfast.guarantees.pattern_sets import build_pattern
-from holdfast.model import (
-    Delete,
-    Get,
-    Operation,
-    Pattern,
-    Put,
-    Query,
-    Queue,
-    Rate,
-    Update,
-    get_declaration,
-)
-from holdfast.model.patterns import Example
-from holdfast.model.queues import ConsumerPatterns
+from holdfast.model.entities import Delete, Get, Put, Query, Update, get_declaration
+from holdfast.model.operations import Operation
+from holdfast.model.patterns import Example, Pattern, Rate
+from holdfast.model.queues import ConsumerPatterns, Queue
 
 I = TypeVar("I", bound=FlowItem)  # noqa: E741 - an item
 P = ParamSpec("P")

@@ -33,8 +33,10 @@ from holdfast.flows.item import FLOW_NAMES, FlowItem, truncate_to_stored
 from holdfast.flows.tokens import hash_token, make_token
 from holdfast.guarantees import OutboxItem
 from holdfast.guarantees.pattern_sets import utc_now
-from holdfast.model import Put, UlidGenerator, Write, get_declaration
+from holdfast.model.entities import Put, get_declaration
 from holdfast.model.entities.writes import Transact, transact
+from holdfast.model.operations import Write
+from holdfast.model.ulids import UlidGenerator
 from holdfast.runtime import Stores
 
 if TYPE_CHECKING:

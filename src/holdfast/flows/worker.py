@@ -29,7 +29,7 @@ from holdfast.flows.executions import Execution, ParkedFor, StepMessage
 from holdfast.flows.item import FlowItem
 from holdfast.flows.transition import Overtaken, commit, format_error
 from holdfast.guarantees.pattern_sets import utc_now
-from holdfast.model import ReceivedMessage
+from holdfast.model.queues import ReceivedMessage
 from holdfast.runtime import Stores
 from holdfast.runtime.workers.backoff import compute_backoff
 

@@ -33,16 +33,13 @@ from holdfast.core.errors import DeclarationError, InvalidRequest
 from holdfast.guarantees.lifetimes import declare_retention
 from holdfast.guarantees.pattern_sets import Guarantee, PatternSet, build_pattern, utc_now
 from holdfast.guarantees.privacy.redaction import Redactor
-from holdfast.model import (
+from holdfast.model.entities import (
     Attr,
     Document,
     Entity,
     EpochSeconds,
-    Pattern,
     Put,
     Query,
-    Rate,
-    UlidGenerator,
     attr,
     format_timestamp,
     get_declaration,
@@ -50,6 +47,8 @@ from holdfast.model import (
 from holdfast.model.entities.declaration import format_error
 from holdfast.model.entities.key_templates import HIGHEST_CHARACTER
 from holdfast.model.entities.keys import BoundKey, Partition
+from holdfast.model.patterns import Pattern, Rate
+from holdfast.model.ulids import UlidGenerator
 from holdfast.runtime import Stores
 
 MAX_PAYLOAD_BYTES: Final = 2048

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
-from holdfast.model import Operation, Pattern, Rate
-from holdfast.model.patterns import Example
+from holdfast.model.operations import Operation
+from holdfast.model.patterns import Example, Pattern, Rate
 
 P = ParamSpec("P")
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - an operation, as in the model

@@ -19,6 +19,14 @@ from holdfast.core.errors import DeclarationError
 from holdfast.model.patterns import Pattern
 from holdfast.model.queues import ConsumerPatterns, Queue, ReceivedMessage
 
+__all__ = [
+    "Component",
+    "Consumer",
+    "Handler",
+    "Schedule",
+    "Use",
+]
+
 Handler = Callable[[ReceivedMessage[Any]], Awaitable[None]]
 """Handles one message: the message is deleted when it returns, and retried when it raises."""
 

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from holdfast.model.entities.declaration import Declaration
     from holdfast.model.tables import Index, Table
 
+__all__ = [
+    "Count",
+    "Operation",
+    "Page",
+    "Write",
+]
+
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 T_co = TypeVar("T_co", covariant=True)

@@ -22,6 +22,12 @@ from pydantic.config import ConfigDict
 from holdfast.core.errors import DeclarationError, InvalidRequest
 from holdfast.model.operations import Operation
 
+__all__ = [
+    "Pattern",
+    "Rate",
+    "pattern",
+]
+
 P = ParamSpec("P")
 O_co = TypeVar("O_co", bound=Operation[Any], covariant=True)
 

@@ -27,6 +27,16 @@ from holdfast.model.operations import EngineOperation
 from holdfast.model.patterns import Pattern, Rate
 from holdfast.operations import queues as requests
 
+__all__ = [
+    "ChangeVisibility",
+    "DeleteMessages",
+    "Queue",
+    "Receive",
+    "ReceivedMessage",
+    "Send",
+    "SendBatch",
+]
+
 M = TypeVar("M", bound=BaseModel)
 M_co = TypeVar("M_co", bound=BaseModel, covariant=True)
 R_co = TypeVar("R_co", covariant=True)

@@ -25,6 +25,21 @@ from holdfast.model.sql import Schema
 from holdfast.model.stated_costs import StatedCosts
 from holdfast.model.tables import Index, Table
 
+__all__ = [
+    "Admin",
+    "Command",
+    "Deployment",
+    "Design",
+    "Explanation",
+    "Http",
+    "Listing",
+    "Privacy",
+    "System",
+    "collect_patterns",
+    "load_system",
+    "load_systems",
+]
+
 _COMMAND_WORD: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 

@@ -184,10 +184,10 @@ def open_secrets(settings: Settings | None = None) -> Secrets:
     """Open the source of secrets that the settings name: environment variables, a file, or Secrets
     Manager.
     """
-    from holdfast.security.secrets import open_secrets as open_from
+    from holdfast.security.secrets import open_secret_source
 
     settings = settings or Settings.load()
-    return open_from(settings.secrets, settings.secrets_file, clock=settings.clock)
+    return open_secret_source(settings.secrets, settings.secrets_file, clock=settings.clock)
 
 
 def _check_environment(system: System | None, settings: Settings) -> None:

@@ -24,6 +24,18 @@ with explain_missing(__name__, "api"):
     from starlette.requests import Request
     from starlette.types import Message, Receive
 
+__all__ = [
+    "BytesBody",
+    "Content",
+    "JsonBody",
+    "RequestBody",
+    "build_too_large",
+    "count_bytes",
+    "is_declared_larger",
+    "limit_body",
+    "read_body",
+]
+
 JSON: Final = "application/json"
 MAX_JSON_BYTES: Final = 64 * 1024
 # For the whole body, so that a client that sends single bytes does not hold a connection longer.

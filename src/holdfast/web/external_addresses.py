@@ -6,6 +6,11 @@ from urllib.parse import urlsplit
 
 from holdfast.core.http.addresses import is_loopback
 
+__all__ = [
+    "is_local",
+    "validate_address",
+]
+
 
 def validate_address(value: str) -> str:
     """Return the address without a trailing slash. Raise `ValueError` with the reason, for use in a

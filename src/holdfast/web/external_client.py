@@ -26,6 +26,15 @@ from holdfast.core.http.headers import parse_http_date, parse_retry_after
 with explain_missing(__name__, "http"):
     import httpx2
 
+__all__ = [
+    "PROXY_TIMEOUTS",
+    "REFUSALS",
+    "ExternalClient",
+    "ExternalResponse",
+    "read_field",
+    "refuse_missing",
+]
+
 T = TypeVar("T")
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
@@ -49,8 +58,10 @@ GONE: Final = frozenset({404, 410})
 # with another request that is running now: for a service that means something else by it, put 409 into
 # `accepted_statuses`.
 REFUSALS: Final = frozenset({400, 404, 405, 406, 410, 412, 413, 414, 415, 422})
+"""Statuses of a request that the service refuses and will refuse again."""
 # Timeouts of a proxy: the service may have received the request.
 PROXY_TIMEOUTS: Final = frozenset({408, 499})
+"""Statuses of a proxy that gave up: the service may have done the request."""
 TOO_MANY: Final = 429
 SECRET_HEADERS: Final = ("authorization", "proxy-authorization", "cookie", "x-api-key")
 # Anything shorter occurs in texts by chance.

@@ -40,6 +40,21 @@ with explain_missing(__name__, "api"):
     from starlette.requests import ClientDisconnect, HTTPConnection, Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+__all__ = [
+    "PROBLEM_FORMAT",
+    "ErrorFormat",
+    "ErrorReport",
+    "Fault",
+    "Problem",
+    "build_error_response",
+    "build_report",
+    "describe_problem",
+    "get_error_format",
+    "get_route_path",
+    "install_errors",
+    "set_error_format",
+]
+
 PROBLEM_JSON: Final = "application/problem+json"
 """The content type of an error (RFC 9457)."""
 TYPE_PREFIX: Final = "urn:holdfast:error:"

@@ -17,6 +17,13 @@ with explain_missing(__name__, "api"):
     from fastapi.security.http import HTTPBase
     from starlette.requests import Request
 
+__all__ = [
+    "FindCaller",
+    "ReadSession",
+    "build_session_guard",
+    "build_session_reader",
+]
+
 SCHEME: Final = "Session"
 
 ReadSession: TypeAlias = Callable[..., Awaitable[str | None]]

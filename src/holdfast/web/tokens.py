@@ -42,6 +42,20 @@ if TYPE_CHECKING:
     from holdfast.core.clock import Clock
     from holdfast.security.tokens import TokenVerifier, VerifiedToken
 
+__all__ = [
+    "BearerGuard",
+    "BearerToken",
+    "Caller",
+    "LazyVerifier",
+    "OnCaller",
+    "Verifier",
+    "get_bearer_token",
+    "get_caller",
+    "open_token_verifier",
+    "require_bearer",
+    "require_token",
+]
+
 _BEARER: Final = HTTPBearer(auto_error=False, description="The API token from the settings.")
 _Credentials: TypeAlias = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
 

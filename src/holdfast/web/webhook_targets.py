@@ -35,10 +35,25 @@ from holdfast.core.limits import MAX_PORT
 with explain_missing(__name__, "http"):
     import httpx2
 
+__all__ = [
+    "Address",
+    "DeliveryAttempt",
+    "Outcome",
+    "PinnedTransport",
+    "Resolver",
+    "Target",
+    "check_target",
+    "deliver",
+    "open_target_client",
+]
+
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+"""A resolved IP address."""
 # Resolves a host name to addresses.
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Resolves a host name to its addresses."""
 Outcome = Literal["delivered", "gone", "retry"]
+"""How a delivery ended."""
 
 MAX_URL_CHARS: Final = 2048
 PORTS: Final = {"https": 443, "http": 80}

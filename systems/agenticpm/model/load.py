@@ -20,7 +20,8 @@ from agenticpm.model import patterns
 from agenticpm.model.agent_settings import AgentSettings
 from agenticpm.model.entities import GLOBAL, gsi1, table
 from agenticpm.workers.schedules import DUE_S, LOOP_S
-from holdfast import Load, StatedCost, StatedCosts, StatedSize, Volume
+from holdfast import Load, Volume
+from holdfast.model.stated_costs import StatedCost, StatedCosts, StatedSize
 
 KB: Final = 1000
 MB: Final = 1000 * KB

@@ -38,8 +38,10 @@ from agenticpm.model.entities import (
     get_scope,
     get_utc_day,
 )
-from holdfast import ConditionCheck, Get, GetObject, Put, PutObject, Query, Rate, Update, pattern
+from holdfast import Get, Put, Query, Rate, Update, pattern
 from holdfast.guarantees import DELAYED_ACTIONS, DelayedActions, Lease
+from holdfast.model.entities import ConditionCheck
+from holdfast.model.objects import GetObject, PutObject
 
 PAGE: Final = 50
 LOOP: Final = "loop"

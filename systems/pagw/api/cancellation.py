@@ -8,8 +8,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from holdfast import SqlWrite, Stores
+from holdfast import Stores
 from holdfast.core.errors import ConditionFailed, NotFound
+from holdfast.model.sql import SqlWrite
 from pagw.domain.fhir.outcomes import FhirRefused, build_error
 from pagw.domain.statuses import BEFORE_PAYER, Stage, Status
 from pagw.model import patterns

@@ -12,8 +12,10 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
-from holdfast import Command, Explanation, Listing, Page, Stores, open_secrets
+from holdfast import Page, Stores
 from holdfast.core.errors import HoldfastError, InvalidRequest, SecretMissing, error_label
+from holdfast.model.system import Command, Explanation, Listing
+from holdfast.runtime import open_secrets
 from pagw.api import explain, mcp_tools
 from pagw.domain.statuses import Status
 from pagw.model.audit import Actor

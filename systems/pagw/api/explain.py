@@ -12,8 +12,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from holdfast import Explanation, HeadObject, Rate, SqlRow, SqlRows, Stores, pattern
+from holdfast import Rate, Stores, pattern
 from holdfast.core.errors import InvalidRequest, NotFound
+from holdfast.model.objects import HeadObject
+from holdfast.model.sql import SqlRow, SqlRows
+from holdfast.model.system import Explanation
 from pagw.domain.statuses import TERMINAL
 from pagw.model import delivery_patterns, patterns
 from pagw.model.entities import AuditRow, DeliveryRow, IdempotencyRecord, RequestRow, original_bundle, pagw

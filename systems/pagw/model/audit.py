@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from random import getrandbits
 from typing import Any, Final
 
-from holdfast import SqlWrite, Stores
+from holdfast import Stores
+from holdfast.model.sql import SqlWrite
 from pagw.model import patterns
 from pagw.model.entities import AuditEntry, AuditMessage, audit_events
 

@@ -15,8 +15,10 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from holdfast import Attr, Bucket, CachedValue, Key, Queue, Rate, Schema, SqlRow, Table, WindowCounter, attr
+from holdfast import Attr, Bucket, Key, Queue, Rate, Schema, Table, attr
 from holdfast.guarantees import OnceRecord
+from holdfast.model.cache import CachedValue, WindowCounter
+from holdfast.model.sql import SqlRow
 from pagw.domain.statuses import PIPELINE, Stage, Status, Step
 from pagw.integrations.payers.oauth import AccessToken
 from pagw.model.environments import get_audit_bucket_name, get_request_bucket_name

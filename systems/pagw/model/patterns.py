@@ -12,16 +12,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from holdfast import (
-    Get,
-    Rate,
-    SqlChange,
-    SqlOne,
-    SqlRows,
-    Update,
-    pattern,
-)
+from holdfast import Get, Rate, Update, pattern
 from holdfast.guarantees import Once, SqlInbox, SqlOutbox
+from holdfast.model.sql import SqlChange, SqlOne, SqlRows
 from pagw.domain.statuses import TERMINAL, Stage, Status, get_predecessors
 from pagw.model.entities import (
     ALL_QUEUES,

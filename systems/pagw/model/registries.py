@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import httpx2
 
-from holdfast import Pattern, Rate, Secrets, Stores
+from holdfast import Pattern, Rate, Stores
 from holdfast.guarantees import ReadThrough
+from holdfast.runtime import Secrets
 from pagw.integrations.payers.client import PayerClient
 from pagw.integrations.payers.config import AuthType, PayerConfig, parse_payer_config
 from pagw.integrations.payers.oauth import AccessToken, fetch_token, get_api_key

@@ -12,7 +12,8 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from holdfast import Rate, SqlOne, SqlRow, SqlRows, Stores, pattern
+from holdfast import Rate, Stores, pattern
+from holdfast.model.sql import SqlOne, SqlRow, SqlRows
 from pagw.domain.statuses import TERMINAL, Status
 from pagw.model.entities import RequestRow, Seconds, StatusCount, Total, pagw
 from pagw.model.patterns import OUTBOX

@@ -14,8 +14,10 @@ import hashlib
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from holdfast import Pattern, Rate, SqlChange, SqlWrite, Stores, UlidGenerator, pattern
+from holdfast import Pattern, Rate, Stores, pattern
 from holdfast.core.errors import InvalidRequest, NotFound
+from holdfast.model.sql import SqlChange, SqlWrite
+from holdfast.model.ulids import UlidGenerator
 from pagw.domain.statuses import STAGE_BY_STATUS, Stage, Status
 from pagw.model import files, patterns
 from pagw.model.audit import Actor, AuditEvent, build_audit_writes

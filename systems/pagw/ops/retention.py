@@ -21,20 +21,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast import (
-    DeleteObject,
-    Pattern,
-    Rate,
-    SqlChange,
-    SqlOne,
-    SqlReturning,
-    SqlRow,
-    SqlRows,
-    Stores,
-    pattern,
-)
+from holdfast import Pattern, Rate, Stores, pattern
 from holdfast.core.errors import ObjectHeld
 from holdfast.guarantees import Period
+from holdfast.model.objects import DeleteObject
+from holdfast.model.sql import SqlChange, SqlOne, SqlReturning, SqlRow, SqlRows
 from pagw.model.audit import NO_REQUEST, Actor, AuditEvent, build_audit_writes
 from pagw.model.entities import RETENTION_DAYS, audit_event, pagw
 from pagw.ops import legal_holds

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from holdfast import Component, Consumer, Handler, Stores
+from holdfast import Component, Consumer, Stores
+from holdfast.model.components import Handler
 from pagw.model import delivery_patterns, files, patterns
 from pagw.model.entities import audit_events, notifications
 from pagw.model.patterns import INBOX, OUTBOX

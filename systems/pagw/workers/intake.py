@@ -17,10 +17,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast import Stores, UlidGenerator
+from holdfast import Stores
 from holdfast.core.correlation import get_correlation_id
 from holdfast.core.errors import IdempotencyMismatch, InProgress
 from holdfast.guarantees import Claim, Completion, OnceStatus, fingerprint
+from holdfast.model.ulids import UlidGenerator
 from pagw.domain.attachments import extract_attachments
 from pagw.domain.deadlines import compute_due_at
 from pagw.domain.fhir.claims import ParsedClaim, parse_claim

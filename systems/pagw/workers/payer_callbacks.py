@@ -15,8 +15,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from holdfast import Secrets, SqlWrite, Stores
+from holdfast import Stores
 from holdfast.core.errors import InvalidRequest, NotFound
+from holdfast.model.sql import SqlWrite
+from holdfast.runtime import Secrets
 from holdfast.web import verify
 from pagw.domain.statuses import Stage
 from pagw.integrations.payers.config import parse_payer_config

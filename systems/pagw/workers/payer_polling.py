@@ -12,8 +12,9 @@ import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast import Pattern, Rate, SqlChange, SqlRow, SqlRows, SqlWrite, Stores, pattern
+from holdfast import Pattern, Rate, Stores, pattern
 from holdfast.core.errors import ConditionFailed
+from holdfast.model.sql import SqlChange, SqlRow, SqlRows, SqlWrite
 from pagw.domain.statuses import Stage
 from pagw.model.entities import QUEUES, RequestRow, StageMessage, pagw
 from pagw.model.patterns import OUTBOX

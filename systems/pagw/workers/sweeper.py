@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast import DeleteObject, ListObjects, Pattern, Rate, SqlChange, SqlRows, Stores, pattern
+from holdfast import Pattern, Rate, Stores, pattern
 from holdfast.core.errors import ConditionFailed, ObjectHeld
+from holdfast.model.objects import DeleteObject, ListObjects
+from holdfast.model.sql import SqlChange, SqlRows
 from pagw.model.audit import Actor, AuditEvent, record_event
 from pagw.model.entities import (
     HOUR_S,

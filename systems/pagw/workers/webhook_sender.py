@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import httpx2
 
-from holdfast import Secrets, Stores
+from holdfast import Stores
+from holdfast.runtime import Secrets
 from holdfast.web import sign
 from holdfast.web.webhook_targets import DeliveryAttempt, check_target, deliver
 from pagw.domain.fhir.responses.notifications import build_notification

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast import Explanation, Stores
+from holdfast import Stores
 from holdfast.core.errors import NotFound
+from holdfast.model.system import Explanation
 from richpanel.domain.idempotency_keys import EVENT_NAMESPACE, SEPARATOR, parse_key
 from richpanel.model import patterns
 from richpanel.model.entities import ActionAudit, ActionType

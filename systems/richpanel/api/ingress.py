@@ -17,9 +17,10 @@ from datetime import UTC, datetime
 from random import getrandbits
 from typing import Final
 
-from holdfast import Secrets, Stores, open_secrets
+from holdfast import Stores
 from holdfast.core.correlation import bind_correlation_id
 from holdfast.core.errors import CallerRefused
+from holdfast.runtime import Secrets, open_secrets
 from holdfast.web import verify, verify_shared_secret
 from richpanel.domain.inbound_events import EventMessage, build_event_message, parse_webhook
 from richpanel.model import patterns

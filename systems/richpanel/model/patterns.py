@@ -9,17 +9,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from holdfast import (
-    Delete,
-    Get,
-    Put,
-    Query,
-    Rate,
-    SelectQuery,
-    Send,
-    pattern,
-)
+from holdfast import Delete, Get, Put, Query, Rate, pattern
 from holdfast.guarantees import Audit, Once, RateLimit
+from holdfast.model.entities import SelectQuery
+from holdfast.model.queues import Send
 from richpanel.domain import feature_flags
 from richpanel.domain.idempotency_keys import KeySource, build_assign_key, build_event_key
 from richpanel.domain.inbound_events import EventMessage

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast import Operation, Stores
+from holdfast import Stores
 from holdfast.core.errors import NotFound
 from holdfast.guarantees import SubjectData
+from holdfast.model.operations import Operation
 from richpanel.domain.orders import hash_email
 from richpanel.model import patterns, replay_archive
 from richpanel.model.entities import ActionAudit, CustomerLink, IdempotencyRecord

@@ -17,7 +17,10 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
-from holdfast import Meter, Pattern, SkippedItem, Stores, collect_patterns, meter_usage, skip_unreadable
+from holdfast import Pattern, Stores
+from holdfast.model.entities import SkippedItem, skip_unreadable
+from holdfast.model.system import collect_patterns
+from holdfast.runtime import Meter, meter_usage
 from skymarshal.disruptions.report import DisruptionRequest, Trace
 from skymarshal.domain import airline_network
 from skymarshal.domain.statuses import (

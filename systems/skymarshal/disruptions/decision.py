@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from holdfast import Stores, UlidGenerator, Update
+from holdfast import Stores, Update
 from holdfast.core.errors import (
     Conflict,
     InvalidRequest,
@@ -24,6 +24,7 @@ from holdfast.core.errors import (
     TransactionCancelled,
     TransactionConflict,
 )
+from holdfast.model.ulids import UlidGenerator
 from skymarshal.disruptions.assessment import assess
 from skymarshal.disruptions.report import DisruptionRequest, OptionProposed, PassengerHit, Report
 from skymarshal.domain import airline_network

@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from holdfast import Command, Listing, Page, Stores
+from holdfast import Page, Stores
 from holdfast.core.errors import InvalidRequest
+from holdfast.model.system import Command, Listing
 from tripcortex.domain.policy_rules.travel_policy import TravelPolicy
 from tripcortex.integrations.ai_models import open_embedding
 from tripcortex.integrations.portal.circuit import BREAKER, PORTAL_CIRCUIT

@@ -28,13 +28,13 @@ from holdfast import (
     Key,
     Lifetime,
     Table,
-    TimestampSeconds,
-    Ulid,
     Update,
     attr,
 )
 from holdfast.flows import FlowItem
 from holdfast.guarantees import CircuitLimits, CircuitRecord, OnceRecord, declare_retention
+from holdfast.model.entities import TimestampSeconds
+from holdfast.model.ulids import Ulid
 
 EmployeeId = NewType("EmployeeId", str)
 # How likely it is that a policy covers a question.

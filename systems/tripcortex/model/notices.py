@@ -17,15 +17,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from holdfast import (
-    Queue,
-    Rate,
-    Schedule,
-    Stores,
-    Ulid,
-    Write,
-)
+from holdfast import Queue, Rate, Schedule, Stores, Write
 from holdfast.guarantees import Outbox
+from holdfast.model.ulids import Ulid
 from tripcortex.model import patterns
 from tripcortex.model.entities import EmployeeId, Message
 from tripcortex.model.ids import get_ulids

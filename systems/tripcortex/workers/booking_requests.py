@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from holdfast import Put, Stores, Ulid
+from holdfast import Put, Stores
 from holdfast.core.errors import (
     ConditionFailed,
     Conflict,
@@ -22,6 +22,7 @@ from holdfast.core.errors import (
     TransactionCancelled,
     TransactionConflict,
 )
+from holdfast.model.ulids import Ulid
 from tripcortex.model import patterns
 from tripcortex.model.entities import ActiveBooking, Booking, EmployeeId
 from tripcortex.model.ids import get_ulids

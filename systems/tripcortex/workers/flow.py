@@ -10,9 +10,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from holdfast import Rate, Ulid
+from holdfast import Rate
 from holdfast.core.errors import CircuitOpen, ExternalServiceFailed, InProgress
 from holdfast.flows import Answer, Cancel, Flow, Retry, State, Step, Wait
+from holdfast.model.ulids import Ulid
 from tripcortex.integrations.portal.purchases import OutcomeOpen
 from tripcortex.model.entities import Booking, BookingStatus, EmployeeId
 from tripcortex.workers.steps.choice import choose, decide_approval, expire_approval

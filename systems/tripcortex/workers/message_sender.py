@@ -15,8 +15,9 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, Literal, get_args
 
-from holdfast import Consumer, Handler, ReceivedMessage, Schedule, Stores
+from holdfast import Consumer, ReceivedMessage, Schedule, Stores
 from holdfast.core.errors import ExternalServiceFailed
+from holdfast.model.components import Handler
 from tripcortex.api.websocket.frames import build_message_frame, build_ping_frame
 from tripcortex.api.websocket.ports import ConnectionGateway, ConnectionGone
 from tripcortex.model import notices, patterns

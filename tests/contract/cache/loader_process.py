@@ -13,8 +13,9 @@ import sys
 
 from pydantic import BaseModel
 
-from holdfast import CachedValue, Rate, Stores, open_memory_stores
+from holdfast import Rate, Stores, open_memory_stores
 from holdfast.guarantees import ReadThrough
+from holdfast.model.cache import CachedValue
 from holdfast.runtime.engines import Engines
 from holdfast.stores.cache.redis import open_redis
 

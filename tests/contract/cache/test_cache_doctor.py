@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from holdfast import CachedValue, GetCached, Rate, System, pattern
+from holdfast import Rate, System, pattern
 from holdfast.cli import main
+from holdfast.model.cache import CachedValue, GetCached
 from tests.contract.redis_server import RedisServer
 
 

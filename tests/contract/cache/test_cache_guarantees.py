@@ -13,9 +13,10 @@ from typing import TypeVar
 import pytest
 from pydantic import BaseModel
 
-from holdfast import CachedValue, Rate, Stores, WindowCounter, open_memory_stores
+from holdfast import Rate, Stores, open_memory_stores
 from holdfast.core.errors import CacheUnavailable, RateLimited
 from holdfast.guarantees import ReadThrough, Sessions, WindowLimit
+from holdfast.model.cache import CachedValue, WindowCounter
 from holdfast.operations.cache import GetValue, Operation, PutValue
 from holdfast.runtime.engines import Engines
 from holdfast.stores.cache.port import Cache

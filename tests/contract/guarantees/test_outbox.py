@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from holdfast import Stores, create_queues
+from holdfast import Stores
 from holdfast.core.errors import Conflict, InvalidRequest
 from holdfast.guarantees import OutboxStatus
+from holdfast.runtime import create_queues
 from tests.unit.guarantees.messaging.order_outbox import (
     OUTBOX_OF_ORDERS,
     SYSTEM,

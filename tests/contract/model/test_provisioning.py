@@ -11,21 +11,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
-    KEYS_ONLY,
-    Index,
-    IndexReport,
-    Stores,
-    Table,
-    add_indexes,
-    batch_put,
-    create_tables,
-    describe_table,
-    get_index_reports,
-    include,
-)
+from holdfast import KEYS_ONLY, Stores, Table, batch_put, include
 from holdfast.core.errors import DeclarationError, NotFound
+from holdfast.model.tables import Index
 from holdfast.operations.tables import DescribeContinuousBackups, DescribeTimeToLive
+from holdfast.runtime import IndexReport, add_indexes, create_tables, describe_table, get_index_reports
 from tests.contract.model.conftest import OpenStores
 from tests.contract.model.entities import Ticket, by_agent, by_day, by_rank, by_state, counters, desk
 from tests.contract.tables.store import Store

@@ -63,7 +63,7 @@ async def import_everything() -> None:
 async def run_model() -> None:
     """Declare a model, open the stores that the environment names, and print what a query finds."""
     from holdfast import Attr, Entity, Key, Query, Rate, System, Table, Update, attr, open_stores, pattern
-    from holdfast import create_tables as create
+    from holdfast.runtime import create_tables as create
 
     seats = Table("WindowsSeats", partition="flight", sort="seat")
 

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from pydantic import field_validator
 
-from holdfast import Schema, SqlRow
+from holdfast import Schema
 from holdfast.core.errors import (
     ConditionFailed,
     DeclarationError,
@@ -26,7 +26,7 @@ from holdfast.core.errors import (
     StoreClosed,
     TransactionConflict,
 )
-from holdfast.model.sql import RESERVED_WORDS
+from holdfast.model.sql import RESERVED_WORDS, SqlRow
 from holdfast.operations.sql import Statement, StatementResult
 from holdfast.stores.sql.postgres import PoolSizes, PostgresSql
 

@@ -20,7 +20,6 @@ from holdfast import (
     Rate,
     Stores,
     Table,
-    TimestampMillis,
     Update,
     attr,
     keep_names,
@@ -37,6 +36,7 @@ from holdfast.core.errors import (
     StoreFileError,
 )
 from holdfast.guarantees import Claim, DelayedAction, DelayedActions, Once, OnceRecord, fingerprint
+from holdfast.model.entities import TimestampMillis
 
 from .clock import WRITTEN_AT, ManualClock
 from .process import Killed, make_dying_process

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast import Attr, Entity, EpochSeconds, Key, Rate, Stores, Table, attr, create_backup
+from holdfast import Attr, Entity, EpochSeconds, Key, Rate, Stores, Table, attr
 from holdfast.guarantees import Audit, AuditEntry, AuditResult, SubjectData, erase
+from holdfast.runtime import create_backup
 
 from .clock import WRITTEN_AT
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast import Admin, Privacy, Stores, System, open_stores, provision
+from holdfast import Stores, System, open_stores, provision
 from holdfast.config.settings import Settings
 from holdfast.core.correlation import bind_correlation_id
+from holdfast.model.system import Admin, Privacy
 from holdfast.stores.tables.embedded.jobs.worker import LEASE
 
 from . import books, effects, files, guards, histories, moves, news, raw, trips

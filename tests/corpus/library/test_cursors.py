@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import Query, parallel_query
+from holdfast import Query
 from holdfast.core.errors import InvalidRequest
 from holdfast.guarantees import OutboxStatus
+from holdfast.model.entities import parallel_query
 from holdfast.operations.expressions import key_conditions, nodes
 
 from . import books, effects, histories, news, trips

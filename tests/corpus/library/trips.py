@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from holdfast import Attr, Entity, Key, Put, Rate, Stores, Table, TimestampSeconds, attr, keep_names, pattern
+from holdfast import Attr, Entity, Key, Put, Rate, Stores, Table, attr, keep_names, pattern
 from holdfast.core.errors import (
     AlreadyExists,
     ExternalServiceFailed,
@@ -20,6 +20,7 @@ from holdfast.core.errors import (
 from holdfast.flows import FLOWS, Answer, Cancel, Flow, FlowItem, Next, Retry, State, Step, StepContext, Wait
 from holdfast.flows.worker import StepWorker
 from holdfast.guarantees import OUTBOX
+from holdfast.model.entities import TimestampSeconds
 from holdfast.operations.tables import PutItem
 from holdfast.security.secrets import EnvironmentSecrets, Secrets
 

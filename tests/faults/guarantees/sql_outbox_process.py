@@ -25,9 +25,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeVar
 
-from holdfast import Stores, WorkerGroup
+from holdfast import Stores
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import Conflict, RetryLater
+from holdfast.runtime import WorkerGroup
 from holdfast.runtime.engines import Engines
 from tests.unit.guarantees.messaging.sql_shop import (
     INBOX,

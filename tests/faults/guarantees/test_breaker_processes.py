@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Stores, create_tables
+from holdfast import Stores
 from holdfast.core.clock import RunClock
 from holdfast.guarantees import BREAKERS
+from holdfast.runtime import create_tables
 from holdfast.stores.tables.embedded import open_tables
 from tests.faults.guarantees.breaker_process import CLOCK, FAILURES, LEASE_S, RECOVERY_S
 

@@ -15,9 +15,9 @@ import pytest
 from holdfast.ai import (
     ClaudeReasoner,
     DataBlock,
+    TokenUsage,
     Tool,
     ToolUse,
-    Usage,
     load_models,
     load_shipped_models,
     open_reasoner,
@@ -175,7 +175,7 @@ async def test_counts_the_usage_of_an_unreadable_answer(content: Any) -> None:
     answer, _ = await call_reasoner(build_invalid_body(json.dumps(body)))
 
     assert (answer.input, answer.reason) == (None, "its answer has no readable content")
-    assert answer.usage == Usage(1000, 100, load_shipped_models().get(MODEL).compute_cost_usd(1000, 100))
+    assert answer.usage == TokenUsage(1000, 100, load_shipped_models().get(MODEL).compute_cost_usd(1000, 100))
 
 
 async def test_limits_the_reported_usage_to_what_was_sent_and_requested() -> None:

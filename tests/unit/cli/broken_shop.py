@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast import Attr, Design, Entity, Get, Key, Load, Rate, System, Table, Volume, attr, pattern
+from holdfast import Attr, Entity, Get, Key, Load, Rate, System, Table, Volume, attr, pattern
+from holdfast.model.system import Design
 
 orders = Table("BrokenOrders", partition="orderId")
 

@@ -11,9 +11,7 @@ from typing import Annotated, Any, NewType
 from pydantic import BaseModel
 
 from holdfast import (
-    Admin,
     Attr,
-    Command,
     Component,
     Entity,
     Get,
@@ -30,6 +28,7 @@ from holdfast import (
     pattern,
 )
 from holdfast.core.errors import NotFound
+from holdfast.model.system import Admin, Command
 
 Isbn = NewType("Isbn", str)
 

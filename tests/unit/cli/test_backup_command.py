@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import create_tables, open_stores
+from holdfast import open_stores
 from holdfast.cli import main
 from holdfast.core import installed_systems
+from holdfast.runtime import create_tables
 from tests.unit.guarantees.privacy.help_desk import HELP_DESK, Note
 
 

@@ -12,7 +12,7 @@ import apsw
 import pytest
 from pydantic import BaseModel
 
-from holdfast import Bucket, Deployment, Queue, System, Table, open_stores, provision
+from holdfast import Bucket, Queue, System, Table, open_stores, provision
 from holdfast.cli import main
 from holdfast.cli.health.environments import (
     find_environments,
@@ -21,6 +21,7 @@ from holdfast.cli.health.environments import (
     list_table_names,
 )
 from holdfast.config.settings import Settings
+from holdfast.model.system import Deployment
 from holdfast.operations.objects import PutObject
 from holdfast.operations.queues import ChangeVisibility, ReceiveMessages, SendMessages
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import create_tables, open_stores
+from holdfast import open_stores
 from holdfast.cli import main
 from holdfast.core import installed_systems
 from holdfast.guarantees import is_proof_intact
+from holdfast.runtime import create_tables
 from tests.unit.guarantees.privacy.help_desk import HELP_DESK, Conversation, Note
 
 JOE = "conversation-joe-0001"

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Rate, Schema, SqlRow, SqlRows, System, pattern
+from holdfast import Rate, Schema, System, pattern
 from holdfast.cli.app import main
+from holdfast.model.sql import SqlRow, SqlRows
 from tests.contract.sql.migrations.packages import BOOKS, LOANS, write_package
 from tests.postgres import connect, create_database
 

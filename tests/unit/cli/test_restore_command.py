@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_tables, open_stores
+from holdfast import Stores, open_stores
 from holdfast.cli import main
 from holdfast.core import installed_systems
 from holdfast.core.clock import RunClock
 from holdfast.core.concurrency import gather_or_cancel
 from holdfast.operations import tables as requests
+from holdfast.runtime import create_tables
 from holdfast.runtime.recovery import restore_in_place
 from tests.unit.guarantees.privacy.help_desk import HELP_DESK
 

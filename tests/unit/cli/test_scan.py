@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Attr, Entity, Key, Table, attr, create_tables, open_stores
+from holdfast import Attr, Entity, Key, Table, attr, open_stores
 from holdfast.cli import main
+from holdfast.runtime import create_tables
 
 letters = Table("Letters", "id")
 

@@ -17,7 +17,7 @@ import pytest
 from pydantic import BaseModel
 from typer.main import get_command
 
-from holdfast import Command, Component, System
+from holdfast import Component, System
 from holdfast.cli import main
 from holdfast.cli.app import GROUPS, app
 from holdfast.cli.system_commands.general_commands import list_general_commands
@@ -27,7 +27,7 @@ from holdfast.cli.system_commands.results import print_result
 from holdfast.core import installed_systems
 from holdfast.core.errors import DeclarationError
 from holdfast.mcp import AGENT
-from holdfast.model.system import load_system
+from holdfast.model.system import Command, load_system
 from tests.unit.cli import reading_room
 from tests.unit.reports import shop
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from holdfast import Demo
 from holdfast.cli.commands.up import _build_children
 from holdfast.cli.processes.supervisor import MAX_RESTARTS, ChildProcess, supervise
 from holdfast.config.settings import Settings
+from holdfast.model.demo import Demo
 from tests.unit.mcp import harbour
 from tests.unit.mcp.installed_system import install_system
 from tests.unit.runtime.post_office import CARRIER, SYSTEM, railway

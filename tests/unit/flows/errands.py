@@ -17,7 +17,6 @@ from pydantic import model_validator
 from holdfast import (
     Attr,
     Component,
-    Design,
     Entity,
     IndexKey,
     Key,
@@ -27,11 +26,8 @@ from holdfast import (
     Stores,
     System,
     Table,
-    TimestampSeconds,
     Volume,
     attr,
-    create_queues,
-    create_tables,
     open_memory_stores,
     pattern,
 )
@@ -40,6 +36,9 @@ from holdfast.core.errors import ExternalServiceFailed, InvalidRequest, RateLimi
 from holdfast.flows import FLOWS, Answer, Cancel, Flow, FlowItem, Next, Retry, State, Step, StepContext, Wait
 from holdfast.flows.worker import StepWorker
 from holdfast.guarantees import OUTBOX
+from holdfast.model.entities import TimestampSeconds
+from holdfast.model.system import Design
+from holdfast.runtime import create_queues, create_tables
 from holdfast.security.secrets import EnvironmentSecrets, Secrets
 
 NOON = datetime(2026, 2, 4, 12, tzinfo=UTC).timestamp()

@@ -22,7 +22,6 @@ from holdfast import (
     System,
     Table,
     attr,
-    create_tables,
     keep_names,
     open_memory_stores,
 )
@@ -36,6 +35,7 @@ from holdfast.core.errors import (
 )
 from holdfast.guarantees import Audit, AuditEntry, AuditResult, Redactor
 from holdfast.reports.iam.policies import build_policy_files
+from holdfast.runtime import create_tables
 
 NOON = datetime(2026, 2, 4, 12, tzinfo=UTC)
 

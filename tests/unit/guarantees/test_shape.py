@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import CachedValue, Pattern, Rate, Stores, WindowCounter, create_tables, open_memory_stores
+from holdfast import Pattern, Rate, Stores, open_memory_stores
 from holdfast.core.errors import RateLimited
 from holdfast.flows import Flow
 from holdfast.guarantees import (
@@ -29,6 +29,8 @@ from holdfast.guarantees import (
     SqlOutbox,
     WindowLimit,
 )
+from holdfast.model.cache import CachedValue, WindowCounter
+from holdfast.runtime import create_tables
 from tests.unit.flows.errands import ERRANDS
 from tests.unit.guarantees.cache.test_read_through import Provider
 from tests.unit.guarantees.delayed_actions.delayed_letters import letters, make_letter, queue

@@ -11,33 +11,26 @@ from pydantic import Field
 
 from holdfast import (
     KEYS_ONLY,
-    Admin,
     Attr,
-    BatchGet,
     Component,
-    CountQuery,
     Delete,
     Entity,
     Get,
-    Http,
     IndexKey,
     Key,
-    ParallelQuery,
     Put,
     Query,
     Rate,
-    Scan,
-    SelectQuery,
     Stores,
     System,
     Table,
     Update,
     attr,
     batch_get,
-    collect_patterns,
-    parallel_query,
     pattern,
 )
+from holdfast.model.entities import BatchGet, CountQuery, ParallelQuery, Scan, SelectQuery, parallel_query
+from holdfast.model.system import Admin, Http, collect_patterns
 
 ARRIVAL = Rate(per="arrival", times=2)
 

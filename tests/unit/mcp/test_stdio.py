@@ -15,8 +15,9 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from holdfast import create_tables, open_stores
+from holdfast import open_stores
 from holdfast.config.settings import Settings
+from holdfast.runtime import create_tables
 from tests.unit.mcp.harbour import SYSTEM, moor
 from tests.unit.mcp.installed_system import HARBOUR, install_in_process, install_system, run_in_process
 from tests.unit.mcp.mcp_client import call_tool, get_refusal

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Component, create_tables, open_memory_stores
+from holdfast import Component, open_memory_stores
 from holdfast.core.errors import DeclarationError
 from holdfast.mcp.tools import AgentTool, build_agent_tools
-from holdfast.runtime import create_buckets, create_queues
+from holdfast.runtime import create_buckets, create_queues, create_tables
 from tests.unit.reports.post_room import (
     SYSTEM,
     file_scan,

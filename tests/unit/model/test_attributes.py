@@ -13,19 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from holdfast import (
-    Attr,
-    Document,
-    Entity,
-    EpochSeconds,
-    Key,
-    Table,
-    TimestampSeconds,
-    Ulid,
-    attr,
-    format_timestamp,
-)
+from holdfast import Attr, Document, Entity, EpochSeconds, Key, Table, attr
 from holdfast.core.errors import DeclarationError, InvalidRequest
+from holdfast.model.entities import TimestampSeconds, format_timestamp
+from holdfast.model.ulids import Ulid
 from tests.unit.model.blocking_stores import open_blocking_stores
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Demo, System, find_demo
+from holdfast import System
 from holdfast.cli.extras import describe_missing_demo
 from holdfast.core.errors import DeclarationError
-from holdfast.model.demo import find_working_demo
+from holdfast.model.demo import Demo, find_demo, find_working_demo
 
 
 def write_distribution(folder: Path, points: str, *, name: str = "kiosk_demo", metadata: str = "") -> None:

@@ -16,17 +16,12 @@ from pydantic import BaseModel
 
 from holdfast import (
     Attr,
-    BatchGet,
     Component,
-    ConditionCheck,
     Consumer,
-    CountQuery,
     Entity,
     Get,
-    Handler,
     Key,
     Load,
-    ParallelQuery,
     Put,
     Query,
     Queue,
@@ -35,24 +30,30 @@ from holdfast import (
     Stores,
     System,
     Table,
-    Transact,
-    Ulid,
     Update,
     Volume,
     Write,
     attr,
     batch_get,
     batch_put,
-    collect_patterns,
-    load_system,
     open_memory_stores,
     open_stores,
-    parallel_query,
     pattern,
     transact,
 )
 from holdfast.config.settings import Settings
 from holdfast.core.errors import ComponentRefused, DeclarationError, InvalidRequest, NotFound
+from holdfast.model.components import Handler
+from holdfast.model.entities import (
+    BatchGet,
+    ConditionCheck,
+    CountQuery,
+    ParallelQuery,
+    Transact,
+    parallel_query,
+)
+from holdfast.model.system import collect_patterns, load_system
+from holdfast.model.ulids import Ulid
 from holdfast.operations.expressions.key_conditions import KeyTest
 from tests.unit.model.blocking_stores import BlockingStores, open_blocking_stores
 

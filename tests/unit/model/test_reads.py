@@ -8,21 +8,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
-    KEYS_ONLY,
-    Attr,
-    Entity,
-    IndexKey,
-    Key,
-    Query,
-    Table,
-    attr,
-    batch_get,
-    batch_put,
-    include,
-    parallel_query,
-)
+from holdfast import KEYS_ONLY, Attr, Entity, IndexKey, Key, Query, Table, attr, batch_get, batch_put, include
 from holdfast.core.errors import DeclarationError, HoldfastError, InvalidRequest, ItemUnreadable, NotFound
+from holdfast.model.entities import parallel_query
 from tests.unit.model.blocking_stores import BlockingStores, open_blocking_stores
 
 docs = Table("Docs", partition="PK", sort="SK", naming=str)

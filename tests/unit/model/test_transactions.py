@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from holdfast import Attr, Entity, Key, Put, Table, Write, attr, get_declaration, transact
+from holdfast import Attr, Entity, Key, Put, Table, Write, attr, transact
 from holdfast.core.errors import (
     CrossStoreTransaction,
     IdempotencyMismatch,
     InvalidRequest,
     TransactionCancelled,
 )
+from holdfast.model.entities import get_declaration
 from tests.unit.model.blocking_stores import BlockingStores, open_blocking_stores
 
 accounts = Table("Accounts", partition="id")

@@ -12,10 +12,7 @@ from typing import Any
 
 from holdfast import (
     Attr,
-    BatchGet,
-    BatchPut,
     Component,
-    CountQuery,
     Delete,
     Document,
     Entity,
@@ -23,24 +20,29 @@ from holdfast import (
     IndexKey,
     Key,
     Lifetime,
-    ParallelQuery,
     Put,
     Query,
     Rate,
-    Scan,
-    SelectQuery,
     System,
     Table,
-    Transact,
     Update,
     attr,
     batch_get,
     batch_put,
     include,
     keep_names,
-    parallel_query,
     pattern,
     transact,
+)
+from holdfast.model.entities import (
+    BatchGet,
+    BatchPut,
+    CountQuery,
+    ParallelQuery,
+    Scan,
+    SelectQuery,
+    Transact,
+    parallel_query,
 )
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)

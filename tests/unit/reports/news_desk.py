@@ -7,7 +7,6 @@ from typing import Any
 
 from holdfast import (
     Attr,
-    Design,
     Entity,
     Get,
     IndexKey,
@@ -16,9 +15,6 @@ from holdfast import (
     Put,
     Query,
     Rate,
-    StatedCost,
-    StatedCosts,
-    StatedSize,
     System,
     Table,
     Update,
@@ -26,6 +22,8 @@ from holdfast import (
     attr,
     pattern,
 )
+from holdfast.model.stated_costs import StatedCost, StatedCosts, StatedSize
+from holdfast.model.system import Design
 
 news = Table("News", "PK", "SK")
 by_day = news.global_index("day-index", "GSI1PK", "GSI1SK")

@@ -14,8 +14,6 @@ from typing import Any
 from holdfast import (
     Attr,
     Component,
-    Deployment,
-    Design,
     Document,
     Entity,
     Key,
@@ -29,17 +27,7 @@ from holdfast import (
     attr,
     pattern,
 )
-from holdfast.model import (
-    Consumer,
-    DeleteMessages,
-    Handler,
-    Queue,
-    Receive,
-    ReceivedMessage,
-    Schedule,
-    Send,
-    SendBatch,
-)
+from holdfast.model.components import Consumer, Handler, Schedule
 from holdfast.model.objects import (
     Bucket,
     DeleteObject,
@@ -49,6 +37,8 @@ from holdfast.model.objects import (
     PutObject,
     SetLegalHold,
 )
+from holdfast.model.queues import DeleteMessages, Queue, Receive, ReceivedMessage, Send, SendBatch
+from holdfast.model.system import Deployment, Design
 from holdfast.operations.queues import IncomingMessage
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)

@@ -9,9 +9,6 @@ from typing import Any
 from holdfast import (
     Attr,
     Component,
-    CountQuery,
-    Demo,
-    Design,
     Entity,
     Get,
     IndexKey,
@@ -27,10 +24,13 @@ from holdfast import (
     Volume,
     attr,
     batch_put,
-    create_tables,
     pattern,
 )
+from holdfast.model.demo import Demo
+from holdfast.model.entities import CountQuery
 from holdfast.model.entities.writes import Delete, Transact, transact
+from holdfast.model.system import Design
+from holdfast.runtime import create_tables
 
 ORDERS = 400
 ORDERS_OF_THE_FIRST = 3

@@ -7,32 +7,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from holdfast import (
-    Bucket,
-    CachedValue,
-    Component,
-    Demo,
-    Deployment,
-    Design,
-    GetOrPutObject,
-    Load,
-    Queue,
-    Rate,
-    Schema,
-    SqlChange,
-    SqlOne,
-    SqlReturning,
-    SqlRow,
-    SqlRows,
-    Stores,
-    System,
-    Volume,
-    WindowCounter,
-    pattern,
-)
-from holdfast.model.cache import CountInWindow, GetCached, PutCached
-from holdfast.model.objects import DeleteObject
+from holdfast import Bucket, Component, Load, Queue, Rate, Schema, Stores, System, Volume, pattern
+from holdfast.model.cache import CachedValue, CountInWindow, GetCached, PutCached, WindowCounter
+from holdfast.model.demo import Demo
+from holdfast.model.objects import DeleteObject, GetOrPutObject
 from holdfast.model.queues import Send
+from holdfast.model.sql import SqlChange, SqlOne, SqlReturning, SqlRow, SqlRows
+from holdfast.model.system import Deployment, Design
 
 VISIT = Rate(per="visit")
 NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Bucket, Component, DeleteObject, GetObject, Schema, SqlChange, SqlRows, System, pattern
+from holdfast import Bucket, Component, Schema, System, pattern
 from holdfast.mcp.results import _to_result
 from holdfast.mcp.tools import _is_destructive, _is_idempotent
 from holdfast.model.cache import CachedValue, CacheHit, PutCached
+from holdfast.model.objects import DeleteObject, GetObject
+from holdfast.model.sql import SqlChange, SqlRows
 from holdfast.reports.design.design_check import apply_rules
 from holdfast.reports.design.rules.base import Design
 from holdfast.reports.docs.mermaid import draw_access

@@ -13,30 +13,27 @@ from fastapi import APIRouter, FastAPI
 from pydantic import BaseModel
 
 from holdfast import (
-    Admin,
     Attr,
     Component,
     Consumer,
-    Demo,
     Entity,
-    Explanation,
     Get,
-    Http,
     Key,
     Put,
     Queue,
     Rate,
     ReceivedMessage,
     Schedule,
-    Send,
     Stores,
     System,
     Table,
     attr,
-    collect_patterns,
     pattern,
 )
 from holdfast.core.errors import NotFound
+from holdfast.model.demo import Demo
+from holdfast.model.queues import Send
+from holdfast.model.system import Admin, Explanation, Http, collect_patterns
 
 LETTER = Rate(per="letter")
 

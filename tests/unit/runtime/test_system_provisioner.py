@@ -10,18 +10,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
-    Measurement,
-    Queue,
-    Stores,
-    create_queues,
-    get_queue_reports,
-    open_memory_stores,
-    provision,
-)
+from holdfast import Queue, Stores, open_memory_stores, provision
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import AccessRefused, InvalidRequest
 from holdfast.operations.queues import CreateQueue, DescribeQueue, ListQueues
+from holdfast.runtime import Measurement, create_queues, get_queue_reports
 from holdfast.runtime.engines import Engines
 from holdfast.runtime.telemetry.metrics import Metrics
 from tests.unit.runtime import post_office as office

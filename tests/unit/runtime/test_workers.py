@@ -18,15 +18,12 @@ import msgspec
 import pytest
 
 from holdfast import (
-    ChangeVisibility,
     Component,
     Consumer,
     ReceivedMessage,
     Schedule,
     Stores,
     System,
-    WorkerGroup,
-    get_queue_reports,
     open_memory_stores,
     provision,
     run_worker,
@@ -47,8 +44,9 @@ from holdfast.core.errors import (
 from holdfast.core.logs import setup_logs
 from holdfast.core.rng import RNG
 from holdfast.model.patterns import Pattern
-from holdfast.model.queues import ConsumerPatterns
+from holdfast.model.queues import ChangeVisibility, ConsumerPatterns
 from holdfast.operations.queues import DeleteQueue, OutgoingMessage, ReceiveMessages, SendMessages
+from holdfast.runtime import WorkerGroup, get_queue_reports
 from holdfast.runtime.workers.backoff import compute_backoff
 from tests.unit.runtime import post_office as office
 from tests.unit.runtime.post_office import SYSTEM, Letter

@@ -16,8 +16,9 @@ from typing import Any, Final
 
 import httpx2
 
-from holdfast import Stores, open_secrets, provision
+from holdfast import Stores, provision
 from holdfast.core.errors import InvalidRequest, RetryLater
+from holdfast.runtime import open_secrets
 from holdfast.web.demo_env import patch_environ
 from holdfast_demo.pagw import sandbox
 from holdfast_demo.pagw.sample.bundles import (

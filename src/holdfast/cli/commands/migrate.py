@@ -268,7 +268,7 @@ def _print_report(migration: Migration[Any, Any], report: MigrationReport) -> No
 
 def _format_tables(migration: Migration[Any, Any]) -> str:
     """Return `Old → New` with the names of the source and target tables."""
-    from holdfast.model import get_declaration
+    from holdfast.model.entities import get_declaration
 
     tables = [get_declaration(each).table.name for each in (migration.source, migration.target)]
     return " → ".join(tables)

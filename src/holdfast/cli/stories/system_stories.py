@@ -28,7 +28,8 @@ from holdfast.config.settings import (
 )
 from holdfast.core.clock import SYSTEM_CLOCK, RunClock
 from holdfast.core.errors import NotFound
-from holdfast.model import System, find_demo
+from holdfast.model.demo import find_demo
+from holdfast.model.system import System
 from holdfast.runtime import Stores, meter_usage, open_stores, provision
 
 ENVIRONMENT: Final = "demo"

@@ -6,6 +6,11 @@ import math
 from email.utils import parsedate_to_datetime
 from typing import Final
 
+__all__ = [
+    "parse_http_date",
+    "parse_retry_after",
+]
+
 # A service that asks for a longer pause is called again earlier.
 MAX_RETRY_AFTER_S: Final = 3600.0
 

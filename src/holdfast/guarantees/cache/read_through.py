@@ -28,8 +28,8 @@ from pydantic import BaseModel
 from holdfast.core.errors import CacheUnavailable, DeclarationError, InvalidRequest, RetryLater
 from holdfast.guarantees.cache.outage_log import OutageLog
 from holdfast.guarantees.pattern_sets import Guarantee, PatternSet, build_pattern
-from holdfast.model import CachedValue, CacheHit, DeleteCached, Pattern, PutCached, Rate
-from holdfast.model.cache import CacheOperation
+from holdfast.model.cache import CachedValue, CacheHit, CacheOperation, DeleteCached, PutCached
+from holdfast.model.patterns import Pattern, Rate
 from holdfast.operations import cache as requests
 from holdfast.runtime import Stores
 

@@ -24,7 +24,8 @@ from pydantic import BaseModel
 
 from holdfast.core.errors import DeclarationError
 from holdfast.guarantees.pattern_sets import Guarantee, PatternSet, build_pattern
-from holdfast.model import CachedValue, DeleteCached, ExtendCached, GetCached, Pattern, PutCached, Rate
+from holdfast.model.cache import CachedValue, DeleteCached, ExtendCached, GetCached, PutCached
+from holdfast.model.patterns import Pattern, Rate
 from holdfast.runtime import Stores
 
 V = TypeVar("V", bound=BaseModel)

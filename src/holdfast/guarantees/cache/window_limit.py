@@ -27,8 +27,8 @@ from typing import Final, Literal, TypeAlias
 from holdfast.core.errors import CacheUnavailable, DeclarationError, InvalidRequest, RateLimited
 from holdfast.guarantees.cache.outage_log import OutageLog
 from holdfast.guarantees.pattern_sets import Guarantee, PatternSet, build_pattern
-from holdfast.model import CountInWindow, Pattern, Rate, ReadWindow, WindowCounter
-from holdfast.model.cache import WINDOW_FIELD
+from holdfast.model.cache import WINDOW_FIELD, CountInWindow, ReadWindow, WindowCounter
+from holdfast.model.patterns import Pattern, Rate
 from holdfast.runtime import Stores
 
 # Added to waiting times, so that a caller that waits exactly as long is not refused by a rounding error.

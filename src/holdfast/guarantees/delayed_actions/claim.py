@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from holdfast.guarantees.delayed_actions.record import DelayedAction, truncate_to_millisecond
 from holdfast.guarantees.idempotency.claim import Claim, Completion
 from holdfast.guarantees.idempotency.record import OnceStatus, compute_end, compute_time_after
-from holdfast.model import Write
+from holdfast.model.operations import Write
 
 H = TypeVar("H", bound=DelayedAction)
 

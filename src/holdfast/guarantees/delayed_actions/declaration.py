@@ -36,7 +36,10 @@ from holdfast.guarantees.idempotency.external_call import RefusalWrites
 from holdfast.guarantees.idempotency.patterns import EXAMPLE_TIME
 from holdfast.guarantees.idempotency.record import truncate_to_second
 from holdfast.guarantees.pattern_sets import Guarantee, Patterns
-from holdfast.model import Put, Rate, UlidGenerator, Write, get_declaration
+from holdfast.model.entities import Put, get_declaration
+from holdfast.model.operations import Write
+from holdfast.model.patterns import Rate
+from holdfast.model.ulids import UlidGenerator
 from holdfast.operations import numbers
 from holdfast.runtime import Stores
 

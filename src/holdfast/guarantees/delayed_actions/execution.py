@@ -28,7 +28,7 @@ from holdfast.guarantees.idempotency.external_call import (
     check_external_call,
 )
 from holdfast.guarantees.idempotency.record import compute_time_after, truncate_to_second
-from holdfast.model import Write
+from holdfast.model.operations import Write
 from holdfast.runtime import Stores
 
 H = TypeVar("H", bound=DelayedAction)

@@ -21,9 +21,10 @@ from holdfast.guarantees.idempotency.patterns import (
 )
 from holdfast.guarantees.idempotency.record import OnceStatus, get_key
 from holdfast.guarantees.pattern_sets import PatternSet, build_pattern
-from holdfast.model import Condition, Get, Pattern, Put, Query, Rate, get_declaration
+from holdfast.model.entities import Condition, Get, Put, Query, get_declaration
 from holdfast.model.entities.declaration import Attribute, KeyDeclaration
 from holdfast.model.entities.keys import BoundIndex
+from holdfast.model.patterns import Pattern, Rate
 from holdfast.operations.values import Value
 
 H = TypeVar("H", bound=DelayedAction)

@@ -35,7 +35,8 @@ from holdfast.guarantees.idempotency.record import (
     truncate_to_second,
 )
 from holdfast.guarantees.resilience.lease import keep_renewed
-from holdfast.model import ConditionCheck, Put, Write
+from holdfast.model.entities import ConditionCheck, Put
+from holdfast.model.operations import Write
 from holdfast.operations.values import Item
 from holdfast.runtime import Stores
 

@@ -41,7 +41,10 @@ from holdfast.guarantees.idempotency.record import (
 )
 from holdfast.guarantees.lifetimes import declare_retention
 from holdfast.guarantees.pattern_sets import Guarantee
-from holdfast.model import Put, Rate, UlidGenerator, Write, get_declaration
+from holdfast.model.entities import Put, get_declaration
+from holdfast.model.operations import Write
+from holdfast.model.patterns import Rate
+from holdfast.model.ulids import UlidGenerator
 from holdfast.runtime import Stores
 
 R = TypeVar("R", bound=OnceRecord)

@@ -14,7 +14,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from holdfast.guarantees.idempotency.record import OnceRecord, OnceStatus, get_key
 from holdfast.guarantees.pattern_sets import PatternSet
-from holdfast.model import Condition, ConditionCheck, Pattern, Put, Rate, get_declaration
+from holdfast.model.entities import Condition, ConditionCheck, Put, get_declaration
+from holdfast.model.patterns import Pattern, Rate
 from holdfast.operations.expressions import nodes
 
 R = TypeVar("R", bound=OnceRecord)

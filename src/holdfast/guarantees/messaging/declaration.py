@@ -11,7 +11,7 @@ from holdfast.core.errors import DeclarationError
 from holdfast.guarantees.messaging.messages import Backlog, OutboxStatus, UnsentMessage
 from holdfast.guarantees.messaging.relay import Relay, RelayPatterns, RelayReport, RelaySettings, RelayStorage
 from holdfast.guarantees.pattern_sets import Guarantee, Patterns
-from holdfast.model import Schedule
+from holdfast.model.components import Schedule
 from holdfast.runtime import Stores
 
 

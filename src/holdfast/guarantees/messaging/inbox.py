@@ -29,8 +29,8 @@ from holdfast.guarantees.idempotency.record import encode_json
 from holdfast.guarantees.messaging.pattern_builder import BuiltPatterns, PatternBuilder
 from holdfast.guarantees.messaging.sql_outbox.ddl import check_names
 from holdfast.guarantees.pattern_sets import Guarantee, Patterns, utc_now
-from holdfast.model import Rate, Schema, SqlChange, SqlOne, SqlRow, SqlWrite
-from holdfast.model.sql import SqlOperation
+from holdfast.model.patterns import Rate
+from holdfast.model.sql import Schema, SqlChange, SqlOne, SqlOperation, SqlRow, SqlWrite
 from holdfast.runtime import Stores
 from holdfast.runtime.stores import SqlSession
 

@@ -10,8 +10,14 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from holdfast.core.limits import MAX_MESSAGE_BYTES
-from holdfast.model import Queue, SqlRow
-from holdfast.model.queues import ANNOUNCEMENT_ATTRIBUTE, CORRELATION_ATTRIBUTE, MAX_BATCH, QueueOperation
+from holdfast.model.queues import (
+    ANNOUNCEMENT_ATTRIBUTE,
+    CORRELATION_ATTRIBUTE,
+    MAX_BATCH,
+    Queue,
+    QueueOperation,
+)
+from holdfast.model.sql import SqlRow
 from holdfast.operations import queues as requests
 from holdfast.stores.queues.checks import TOKEN, count_message_bytes
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from holdfast.guarantees.pattern_sets import build_pattern
-from holdfast.model import Operation, Pattern, Rate
-from holdfast.model.patterns import Example
+from holdfast.model.operations import Operation
+from holdfast.model.patterns import Example, Pattern, Rate
 
 P = ParamSpec("P")
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - an operation, as in the model

@@ -38,7 +38,9 @@ from holdfast.core.errors import (
 from holdfast.guarantees.messaging.messages import OutboxMessage, SendOutboxMessages, split_requests
 from holdfast.guarantees.messaging.pattern_builder import BuiltPatterns
 from holdfast.guarantees.pattern_sets import Patterns, utc_now
-from holdfast.model import Pattern, Queue, Rate, UlidGenerator
+from holdfast.model.patterns import Pattern, Rate
+from holdfast.model.queues import Queue
+from holdfast.model.ulids import UlidGenerator
 from holdfast.runtime import Stores
 
 R = TypeVar("R")

@@ -34,22 +34,10 @@ from holdfast.core.errors import (
 )
 from holdfast.guarantees.lifetimes import declare_retention
 from holdfast.guarantees.pattern_sets import build_pattern, utc_now
-from holdfast.model import (
-    Attr,
-    Entity,
-    EpochSeconds,
-    Get,
-    Key,
-    Pattern,
-    Put,
-    Rate,
-    Table,
-    UlidGenerator,
-    Update,
-    attr,
-    get_declaration,
-    keep_names,
-)
+from holdfast.model.entities import Attr, Entity, EpochSeconds, Get, Key, Put, Update, attr, get_declaration
+from holdfast.model.patterns import Pattern, Rate
+from holdfast.model.tables import Table, keep_names
+from holdfast.model.ulids import UlidGenerator
 from holdfast.runtime import Stores
 
 R = TypeVar("R")

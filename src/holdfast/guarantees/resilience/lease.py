@@ -33,22 +33,20 @@ from holdfast.core.errors import (
 )
 from holdfast.guarantees.lifetimes import declare_retention
 from holdfast.guarantees.pattern_sets import Guarantee, Patterns, PatternSet, build_pattern
-from holdfast.model import (
+from holdfast.model.entities import (
     Attr,
     Condition,
     ConditionCheck,
     Entity,
     Get,
     Key,
-    Pattern,
     Put,
-    Rate,
-    Table,
-    UlidGenerator,
     attr,
     get_declaration,
-    keep_names,
 )
+from holdfast.model.patterns import Pattern, Rate
+from holdfast.model.tables import Table, keep_names
+from holdfast.model.ulids import UlidGenerator
 from holdfast.operations.values import Value
 from holdfast.runtime import Stores
 

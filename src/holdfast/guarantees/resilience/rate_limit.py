@@ -34,7 +34,9 @@ from holdfast.core.errors import (
 )
 from holdfast.guarantees.lifetimes import declare_retention
 from holdfast.guarantees.pattern_sets import Guarantee, PatternSet, build_pattern
-from holdfast.model import Attr, Entity, EpochSeconds, Get, Key, Pattern, Put, Rate, Table, attr, keep_names
+from holdfast.model.entities import Attr, Entity, EpochSeconds, Get, Key, Put, attr
+from holdfast.model.patterns import Pattern, Rate
+from holdfast.model.tables import Table, keep_names
 from holdfast.runtime import Stores
 
 RATE_LIMITS: Final = Table(

@@ -17,7 +17,7 @@ from holdfast.guarantees.table_migration.declaration import Migration
 from holdfast.guarantees.table_migration.lease import MigrationLease
 from holdfast.guarantees.table_migration.rows import RowKey, get_row_key, move_row
 from holdfast.guarantees.table_migration.state import ShardPosition
-from holdfast.model import Entity, get_declaration
+from holdfast.model.entities import Entity, get_declaration
 from holdfast.operations import tables as requests
 from holdfast.operations.tables import Shard, ShardIterator, StreamName, StreamRecord
 from holdfast.operations.values import Item

@@ -18,7 +18,8 @@ from holdfast.guarantees.table_migration.change_stream import ChangedRows
 from holdfast.guarantees.table_migration.declaration import Migration
 from holdfast.guarantees.table_migration.lease import CONDITION_FAILED, MigrationLease
 from holdfast.guarantees.table_migration.rows import RowKey, SourceRow, format_row_key, move_row
-from holdfast.model import ConditionCheck, Delete, Entity, Write, get_declaration
+from holdfast.model.entities import ConditionCheck, Delete, Entity, get_declaration
+from holdfast.model.operations import Write
 from holdfast.operations import tables as requests
 from holdfast.operations.expressions import nodes
 from holdfast.operations.values import Item, item_size

@@ -24,7 +24,9 @@ from holdfast.core.errors import (
 )
 from holdfast.guarantees.pattern_sets import Guarantee, PatternSet
 from holdfast.guarantees.table_migration.state import SOURCE_PHASES, TARGET_PHASES, MigrationState, Phase
-from holdfast.model import ConditionCheck, Entity, Get, Operation, Pattern, Put, Ref, Transact
+from holdfast.model.entities import ConditionCheck, Entity, Get, Put, Ref, Transact
+from holdfast.model.operations import Operation
+from holdfast.model.patterns import Pattern
 from holdfast.runtime import Stores
 
 S = TypeVar("S", bound=Entity)

@@ -13,7 +13,8 @@ from typing import Any, Final
 from holdfast.core.errors import InProgress, LeaseLost, RetryLater, TransactionCancelled
 from holdfast.guarantees.resilience.lease import HeldLease, Lease
 from holdfast.guarantees.table_migration.state import MigrationWork
-from holdfast.model import Rate, Write
+from holdfast.model.operations import Write
+from holdfast.model.patterns import Rate
 from holdfast.runtime import Stores
 
 POLL_S: Final = 0.05

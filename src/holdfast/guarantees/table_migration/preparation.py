@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from holdfast.core.errors import DeclarationError, NotFound, RetryLater
 from holdfast.guarantees.table_migration.declaration import Migration
-from holdfast.model import get_declaration
+from holdfast.model.entities import get_declaration
 from holdfast.operations import tables as requests
 from holdfast.operations.tables.schema import StreamView
 from holdfast.runtime import Stores, add_indexes, create_tables, describe_table

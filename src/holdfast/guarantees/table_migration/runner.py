@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from holdfast.core.errors import Conflict, DeclarationError, HoldfastError, NotFound, RetryLater
 from holdfast.guarantees.table_migration.change_stream import ChangedRows, ChangeStream
-from holdfast.guarantees.table_migration.comparison import Comparison, Difference, MovedRow, compare
+from holdfast.guarantees.table_migration.comparison import Comparison, MovedRow, RowDifference, compare
 from holdfast.guarantees.table_migration.copier import Copier
 from holdfast.guarantees.table_migration.declaration import Migration, get_migration_state, lift_hold
 from holdfast.guarantees.table_migration.lease import MigrationLease, take_lease
@@ -37,7 +37,8 @@ from holdfast.guarantees.table_migration.transitions import (
     commit,
     get_now,
 )
-from holdfast.model import Entity, UlidGenerator, get_declaration
+from holdfast.model.entities import Entity, get_declaration
+from holdfast.model.ulids import UlidGenerator
 from holdfast.runtime import Stores, create_tables, describe_table
 
 S = TypeVar("S", bound=Entity)
@@ -316,5 +317,5 @@ class MigrationRun(Generic[S, T]):
         return state
 
 
-def _format_first_few(differences: Sequence[Difference]) -> str:
+def _format_first_few(differences: Sequence[RowDifference]) -> str:
     return "; ".join(map(str, differences[:MAX_SHOWN]))

@@ -14,7 +14,8 @@ from pydantic import BeforeValidator, PlainSerializer
 
 from holdfast.guarantees.lifetimes import declare_retention
 from holdfast.guarantees.resilience.lease import LeaseRecord
-from holdfast.model import Attr, Document, Entity, Key, Table, attr, format_timestamp, keep_names
+from holdfast.model.entities import Attr, Document, Entity, Key, attr, format_timestamp
+from holdfast.model.tables import Table, keep_names
 
 MIGRATIONS: Final = Table(
     "Migrations",

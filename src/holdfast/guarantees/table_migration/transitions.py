@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from holdfast.guarantees.table_migration.lease import MigrationLease
 from holdfast.guarantees.table_migration.state import MigrationState, Phase
-from holdfast.model import Put, Update
+from holdfast.model.entities import Put, Update
 from holdfast.runtime import Stores
 
 

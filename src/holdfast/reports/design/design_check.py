@@ -22,6 +22,12 @@ from holdfast.reports.measurement.data_sources import open_sample_data
 from holdfast.reports.measurement.pattern_measures import Target, measure_patterns
 from holdfast.runtime import Stores
 
+__all__ = [
+    "apply_rules",
+    "build_design",
+    "check_design",
+]
+
 # From so many items per key on, the sample is taken to have every key there is.
 MIN_ITEMS_PER_KEY: Final = 2
 

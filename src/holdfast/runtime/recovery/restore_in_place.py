@@ -32,7 +32,7 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Difference:
+class RestoreDifference:
     """How a live item differs from the restored state: it is missing, different, or extra."""
 
     what: DifferenceKind
@@ -52,7 +52,7 @@ class RestoreReport:
     deleted: int = 0
     unchanged: int = 0
     contended: int = 0
-    examples: list[Difference] = field(default_factory=list)
+    examples: list[RestoreDifference] = field(default_factory=list)
 
     @property
     def restored(self) -> int:
@@ -219,7 +219,7 @@ class _TableReversion:
             case "extra":
                 self._report.deleted += 1
         if len(self._report.examples) < MAX_EXAMPLES:
-            self._report.examples.append(Difference(write.what, write.key))
+            self._report.examples.append(RestoreDifference(write.what, write.key))
 
     def _extract_key(self, item: Item) -> Item:
         return {name: item[name] for name in self._names}

@@ -31,6 +31,15 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Observation
     from prometheus_client.core import HistogramMetricFamily
 
+__all__ = [
+    "Metrics",
+    "MetricsSource",
+    "NoMetrics",
+    "is_installed",
+    "open_metrics",
+    "resolve_metric_name",
+]
+
 CONSUMED_READ: Final = "ConsumedReadCapacityUnits"
 CONSUMED_WRITE: Final = "ConsumedWriteCapacityUnits"
 READ_THROTTLES: Final = "ReadThrottleEvents"

@@ -40,7 +40,7 @@ with explain_missing(__name__, "serve"):
     )
 
 if TYPE_CHECKING:
-    from holdfast.stores.tables.embedded import Faults
+    from holdfast.stores.tables.embedded import EngineFaults
 
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -75,7 +75,7 @@ def serve(
     data: Path | None,
     memory: bool,
     credentials: Mapping[str, str] | None,
-    faults: Faults | None = None,
+    faults: EngineFaults | None = None,
 ) -> None:
     """Listen until a signal arrives; print one line with the address when ready. Raise `SettingsError` for an
     unusable setting.
@@ -161,7 +161,7 @@ def _resolve_data_file(data: Path | None, *, memory: bool) -> Path | None:
 
 
 @contextlib.contextmanager
-def _open_store(path: Path | None, faults: Faults | None = None) -> Iterator[Tables]:
+def _open_store(path: Path | None, faults: EngineFaults | None = None) -> Iterator[Tables]:
     # Imported when needed: the app can serve any store, and the embedded one is only the default.
     """Open the embedded tables on a file, or in memory if `path` is None; close them at the end."""
     from holdfast.stores.tables.embedded import open_tables

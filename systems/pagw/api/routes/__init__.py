@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from holdfast import Stores, open_secrets
+from holdfast import Stores
+from holdfast.runtime import open_secrets
 from pagw.api.routes.auth import Gate
 from pagw.api.routes.errors import configure_outcomes
 from pagw.api.routes.fhir import build_claim_routes, build_metadata_routes

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Response, Security
 
-from holdfast import Secrets
 from holdfast.core.errors import NotFound
+from holdfast.runtime import Secrets
 from holdfast.web.tokens import Caller
 from holdfast.web.webhook_targets import open_target_client
 from pagw.api.routes.auth import SUBSCRIPTION_READ, SUBSCRIPTION_WRITE, Gate

@@ -18,8 +18,9 @@ from typing import Any, Final
 
 import httpx2
 
-from holdfast import Secrets, Stores, open_secrets
+from holdfast import Stores
 from holdfast.core.errors import ExternalServiceFailed, IdempotencyMismatch, error_label
+from holdfast.runtime import Secrets, open_secrets
 from pagw.domain.statuses import Stage, Status
 from pagw.integrations.payers.client import PayerClient, PayerResponse, make_client
 from pagw.model import files, patterns

@@ -6,8 +6,9 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from holdfast import Handler, ReceivedMessage, Stores
+from holdfast import ReceivedMessage, Stores
 from holdfast.core.errors import AlreadyExists
+from holdfast.model.components import Handler
 from pagw.model import files
 from pagw.model.audit import NO_REQUEST
 from pagw.model.entities import AuditMessage

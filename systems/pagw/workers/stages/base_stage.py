@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
-from holdfast import Component, Consumer, Handler, Pattern, ReceivedMessage, SqlWrite, Stores, Use
+from holdfast import Component, Consumer, Pattern, ReceivedMessage, Stores
 from holdfast.core.errors import (
     ConditionFailed,
     ExternalServiceRefused,
@@ -29,6 +29,8 @@ from holdfast.core.errors import (
     RequestRefused,
     RetryLater,
 )
+from holdfast.model.components import Handler, Use
+from holdfast.model.sql import SqlWrite
 from pagw.domain.statuses import TERMINAL, Stage, Status, get_stage, get_status
 from pagw.model import delivery_patterns, patterns
 from pagw.model.audit import Actor, AuditEvent, build_audit_writes

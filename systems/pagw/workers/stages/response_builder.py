@@ -13,7 +13,8 @@ import json
 from datetime import datetime
 from typing import Any
 
-from holdfast import SqlWrite, Stores
+from holdfast import Stores
+from holdfast.model.sql import SqlWrite
 from pagw.domain.fhir.decisions import Decision, Outcome
 from pagw.domain.fhir.outcomes import select_errors
 from pagw.domain.fhir.responses.response_bundles import build_response_bundle

@@ -11,8 +11,9 @@ import logging
 from datetime import timedelta
 from typing import Any, Final
 
-from holdfast import SqlWrite, Stores
+from holdfast import Stores
 from holdfast.core.errors import ConditionFailed, InvalidRequest, ItemUnreadable
+from holdfast.model.sql import SqlWrite
 from pagw.domain.statuses import Stage, Status
 from pagw.model import delivery_patterns, patterns
 from pagw.model.entities import RequestRow, RequestUpdate, StageMessage, SubscriptionRow

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Response
 
-from holdfast import open_secrets
+from holdfast.runtime import open_secrets
 from holdfast.web import BytesBody, build_signature_header, describe_problem, verify
 from tripcortex.api.routes.auth import Gate
 from tripcortex.api.websocket.hub import Hub

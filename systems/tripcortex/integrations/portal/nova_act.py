@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, Protocol
 
-from holdfast import UlidGenerator
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused
+from holdfast.model.ulids import UlidGenerator
 from holdfast.web.external_client import read_field
 from tripcortex.integrations.portal import ports
 from tripcortex.integrations.portal.client import (

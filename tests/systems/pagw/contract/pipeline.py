@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from holdfast import Queue, Stores, open_secrets, open_stores, provision
+from holdfast import Queue, Stores, open_stores, provision
+from holdfast.runtime import open_secrets
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast.web import serve_in_thread, sign
 from holdfast.web.demo_env import patch_environ

@@ -17,9 +17,10 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from holdfast import ReceivedMessage, Stores, get_queue_reports, open_stores, provision
+from holdfast import ReceivedMessage, Stores, open_stores, provision
 from holdfast.cli.commands.run import build_system_app
 from holdfast.config.settings import Settings
+from holdfast.runtime import get_queue_reports
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast.runtime.system_provisioner import QueueReport
 from holdfast.runtime.workers.in_flight_message import InFlightMessage

@@ -13,13 +13,14 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
-from holdfast import export_csv, open_stores, provision
+from holdfast import open_stores, provision
 from holdfast.cli.app import app
 from holdfast.cli.commands.run import build_system_app
 from holdfast.config.settings import Settings
 from holdfast.core.errors import NotFound, SettingsError
 from holdfast.core.logs import setup_logs
 from holdfast.guarantees import build_retention_report, erase, is_proof_intact, scan_files
+from holdfast.runtime import export_csv
 from holdfast.web import serve_in_thread
 from richpanel.api.explain import explain_routing
 from richpanel.domain.orders import hash_email

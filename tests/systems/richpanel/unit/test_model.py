@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from holdfast import collect_patterns, create_tables, get_declaration, open_memory_stores, open_stores
+from holdfast import open_memory_stores, open_stores
 from holdfast.config.settings import IN_MEMORY, Settings
 from holdfast.core.errors import ConditionFailed, SettingsError
 from holdfast.guarantees import AuditResult, Claim, Completion
+from holdfast.model.entities import get_declaration
+from holdfast.model.system import collect_patterns
+from holdfast.runtime import create_tables
 from richpanel.domain.inbound_events import build_event_message, parse_webhook
 from richpanel.model import patterns
 from richpanel.model.entities import (

@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast import Scan, Stores, open_memory_stores, open_stores
+from holdfast import Stores, open_memory_stores, open_stores
 from holdfast.config.settings import Settings
 from holdfast.core.errors import InvalidRequest
 from holdfast.guarantees import scan_files
+from holdfast.model.entities import Scan
 from holdfast.reports.design.design_check import check_design
 from holdfast_demo.richpanel.sample import CONVERSATIONS, load_sample
 from richpanel.api.explain import explain_routing

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_tables, describe_table, import_csv
+from holdfast import Stores
 from holdfast.core.errors import ComponentRefused, Conflict, DeclarationError, InvalidRequest
 from holdfast.guarantees.table_migration import (
     MigrationStep,
@@ -26,9 +26,10 @@ from holdfast.guarantees.table_migration import (
     remove_source,
 )
 from holdfast.operations.tables import Operation
+from holdfast.runtime import create_tables, describe_table, import_csv
 from holdfast.stores.tables.dynamodb import open_dynamodb
 from holdfast.stores.tables.embedded import open_tables
-from holdfast.stores.tables.embedded.faults import Faults
+from holdfast.stores.tables.embedded.faults import EngineFaults
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.http.server import start_server
 from holdfast_demo.skymarshal.sample.crew import build_crew_assignments
@@ -181,7 +182,7 @@ class _ConflictingTables:
     """A tables engine in which a fifth of all transactions and writes conflict."""
 
     def __init__(self, tables: Tables, random: Random) -> None:
-        self._tables, self._faults = tables, Faults(conflicts=0.2, seed=random.randrange(2**32))
+        self._tables, self._faults = tables, EngineFaults(conflicts=0.2, seed=random.randrange(2**32))
 
     async def run(self, operation: Operation[Any]) -> Any:
         self._faults.raise_for(operation)

@@ -20,13 +20,15 @@ import httpx2
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from holdfast import Component, Http, Rate, Stores, System, Ulid, collect_patterns, open_stores
+from holdfast import Component, Rate, Stores, System, open_stores
 from holdfast.cli.commands.run import build_app
 from holdfast.cli.processes.workload import build_workload
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import InvalidRequest
 from holdfast.flows import FLOWS, Answer, Cancel, Flow, Next, State, Step, StepContext, Wait
 from holdfast.guarantees import OUTBOX
+from holdfast.model.system import Http, collect_patterns
+from holdfast.model.ulids import Ulid
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast.web import serve_in_thread
 from holdfast.web.demo_env import patch_environ

@@ -17,7 +17,7 @@ from uuid import UUID
 import httpx2
 import pytest
 
-from holdfast import UlidGenerator
+from holdfast.model.ulids import UlidGenerator
 from holdfast.web import PROBLEM_JSON
 from holdfast_demo.tripcortex.sample.policy_document import build_policy_rules
 from tests.systems.tripcortex.acceptance.live_service import APPROVER, Service, start_service

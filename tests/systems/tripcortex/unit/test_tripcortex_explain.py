@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import UlidGenerator
 from holdfast.core.errors import ComponentRefused, InvalidRequest, NotFound
+from holdfast.model.ulids import UlidGenerator
 from tests.systems.tripcortex.unit.steps.booking_bench import EMPLOYEE, POLICY_FILE, Bench, run_story
 from tests.systems.tripcortex.unit.steps.test_endings import OUT_OF_POLICY
 from tripcortex.api import mcp_tools

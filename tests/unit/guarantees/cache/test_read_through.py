@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from holdfast import CachedValue, Component, Rate, Stores, System, open_memory_stores
+from holdfast import Component, Rate, Stores, System, open_memory_stores
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import (
     ComponentRefused,
@@ -22,6 +22,7 @@ from holdfast.core.errors import (
     RetryLater,
 )
 from holdfast.guarantees import ReadThrough, lifetime_until
+from holdfast.model.cache import CachedValue
 from holdfast.operations.cache import GetValue, PutValue
 from holdfast.runtime.engines import Engines
 from holdfast.stores.cache.redis import open_redis

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Component, Rate, Stores, System, WindowCounter, open_memory_stores
+from holdfast import Component, Rate, Stores, System, open_memory_stores
 from holdfast.core.errors import CacheUnavailable, DeclarationError, InvalidRequest, RateLimited
 from holdfast.guarantees import WindowLimit
+from holdfast.model.cache import WindowCounter
 from holdfast.runtime.engines import Engines
 from holdfast.stores.cache.redis import open_redis
 

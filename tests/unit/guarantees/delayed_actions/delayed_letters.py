@@ -10,7 +10,6 @@ from typing import Any
 from holdfast import (
     Attr,
     Component,
-    Design,
     EpochSeconds,
     IndexKey,
     Key,
@@ -19,14 +18,15 @@ from holdfast import (
     Stores,
     System,
     Table,
-    TimestampMillis,
     Volume,
     attr,
-    create_tables,
     open_memory_stores,
 )
 from holdfast.core.errors import ExternalServiceFailed
 from holdfast.guarantees import Completion, DelayedAction, DelayedActions
+from holdfast.model.entities import TimestampMillis
+from holdfast.model.system import Design
+from holdfast.runtime import create_tables
 from tests.unit.guarantees.idempotency.once_records import ManualClock, count, counters
 
 letters = Table("HeldLetters", "PK", "SK", ttl="TTL")

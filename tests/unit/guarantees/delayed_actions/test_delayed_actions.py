@@ -9,20 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
-    KEYS_ONLY,
-    Attr,
-    IndexKey,
-    Key,
-    Rate,
-    Stores,
-    Table,
-    TimestampMillis,
-    TimestampSeconds,
-    attr,
-    create_tables,
-    open_memory_stores,
-)
+from holdfast import KEYS_ONLY, Attr, IndexKey, Key, Rate, Stores, Table, attr, open_memory_stores
 from holdfast.core.errors import (
     ComponentRefused,
     ConditionFailed,
@@ -35,8 +22,10 @@ from holdfast.core.errors import (
     TransactionCancelled,
 )
 from holdfast.guarantees import OUTCOME_UNKNOWN, Completion, DelayedAction, DelayedActions, Once, OnceStatus
+from holdfast.model.entities import TimestampMillis, TimestampSeconds
 from holdfast.operations.tables import Operation, TransactWriteItems
 from holdfast.reports.design.design_check import check_design
+from holdfast.runtime import create_tables
 from holdfast.stores.tables.embedded import open_tables
 from tests.background_work import stop_background_work
 from tests.unit.guarantees.delayed_actions.delayed_letters import (

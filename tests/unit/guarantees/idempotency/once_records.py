@@ -9,7 +9,6 @@ from typing import Any
 from holdfast import (
     Attr,
     Component,
-    Design,
     Entity,
     IndexKey,
     Key,
@@ -26,6 +25,7 @@ from holdfast import (
 )
 from holdfast.core.errors import OutcomeUnknown
 from holdfast.guarantees import Claim, Completion, Once, OnceRecord, OnceStatus, fingerprint
+from holdfast.model.system import Design
 from holdfast.operations.tables import Operation
 from holdfast.stores.tables.port import Tables
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Attr, Key, Rate, Stores, Table, attr, create_tables, keep_names, open_memory_stores
+from holdfast import Attr, Key, Rate, Stores, Table, attr, keep_names, open_memory_stores
 from holdfast.core.errors import (
     ComponentRefused,
     DeclarationError,
@@ -23,6 +23,7 @@ from holdfast.guarantees import Claim, Completion, Once, OnceRecord, OnceStatus,
 from holdfast.guarantees.idempotency.record import format_key, truncate_to_second
 from holdfast.operations.tables import Operation, PutItem, TransactWriteItems
 from holdfast.reports.design.design_check import check_design
+from holdfast.runtime import create_tables
 from tests.unit.guarantees.idempotency.once_records import (
     LEASE_S,
     PAYLOAD,

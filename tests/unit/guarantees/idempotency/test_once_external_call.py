@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Rate, Stores, create_tables, open_memory_stores
+from holdfast import Rate, Stores, open_memory_stores
 from holdfast.core.errors import (
     AccessRefused,
     CircuitOpen,
@@ -26,6 +26,7 @@ from holdfast.core.errors import (
 from holdfast.guarantees import BREAKERS, Breaker, Circuit, Claim, Completion, OnceStatus
 from holdfast.guarantees.idempotency.record import truncate_to_second
 from holdfast.operations.tables import Operation
+from holdfast.runtime import create_tables
 from tests.background_work import stop_background_work
 from tests.unit.guarantees.idempotency.once_records import (
     LEASE_S,

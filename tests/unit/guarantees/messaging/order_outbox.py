@@ -20,8 +20,6 @@ from holdfast import (
     Table,
     Write,
     attr,
-    create_queues,
-    create_tables,
     open_memory_stores,
     pattern,
 )
@@ -30,6 +28,7 @@ from holdfast.guarantees import OUTBOX, Outbox
 from holdfast.model.entities.writes import Put
 from holdfast.model.queues import ReceivedMessage
 from holdfast.operations.queues import SendMessages
+from holdfast.runtime import create_queues, create_tables
 from holdfast.runtime.engines import Engines
 
 NOON = datetime(2026, 2, 4, 12, tzinfo=UTC).timestamp()

@@ -10,25 +10,12 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from holdfast import (
-    Component,
-    Queue,
-    Rate,
-    Schema,
-    SqlChange,
-    SqlOne,
-    SqlRow,
-    SqlRows,
-    Stores,
-    System,
-    create_queues,
-    open_stores,
-    pattern,
-)
+from holdfast import Component, Queue, Rate, Schema, Stores, System, open_stores, pattern
 from holdfast.config.settings import IN_MEMORY, SQLITE_SCHEME, Settings
 from holdfast.core.clock import Clock
 from holdfast.guarantees import SqlInbox, SqlOutbox
-from holdfast.model.sql import SqlWrite
+from holdfast.model.sql import SqlChange, SqlOne, SqlRow, SqlRows, SqlWrite
+from holdfast.runtime import create_queues
 from tests.postgres import connect, create_database
 from tests.unit.guarantees.messaging.order_outbox import ManualClock, OrderChanged
 

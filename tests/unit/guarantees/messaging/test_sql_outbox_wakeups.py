@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Stores, WorkerGroup
+from holdfast import Stores
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import ConditionFailed
+from holdfast.runtime import WorkerGroup
 from tests.postgres import connect, create_database
 from tests.unit.guarantees.messaging.order_outbox import NOON
 from tests.unit.guarantees.messaging.sql_shop import (

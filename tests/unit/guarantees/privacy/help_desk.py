@@ -13,7 +13,6 @@ from holdfast import (
     Entity,
     Key,
     Lifetime,
-    Privacy,
     Rate,
     Stores,
     System,
@@ -25,6 +24,7 @@ from holdfast import (
 from holdfast.guarantees import Period, SubjectData
 from holdfast.model.objects import Bucket
 from holdfast.model.queues import Queue
+from holdfast.model.system import Privacy
 
 # Far ahead of any engine's clock, so that no item has expired yet.
 BEGAN = datetime(2126, 11, 1, tzinfo=UTC)

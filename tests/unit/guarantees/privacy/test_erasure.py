@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from holdfast import Privacy, Stores, create_tables, open_memory_stores, open_stores
+from holdfast import Stores, open_memory_stores, open_stores
 from holdfast.config.settings import Settings
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import InvalidRequest, NotFound
 from holdfast.guarantees import Erasure, SubjectData, erase, is_proof_intact, scan_files
+from holdfast.model.system import Privacy
 from holdfast.operations import tables as ops
-from holdfast.runtime import create_buckets, create_queues
+from holdfast.runtime import create_buckets, create_queues, create_tables
 from holdfast.stores.tables.embedded import EmbeddedTables
 from tests.unit.guarantees.privacy.help_desk import (
     HELP_DESK,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import Attr, Entity, Key, Privacy, Rate, System, Table, attr
+from holdfast import Attr, Entity, Key, Rate, System, Table, attr
 from holdfast.core.errors import DeclarationError
 from holdfast.guarantees import (
     BREAKERS,
@@ -18,6 +18,7 @@ from holdfast.guarantees import (
     RetentionEntry,
     build_retention_report,
 )
+from holdfast.model.system import Privacy
 from tests.unit.guarantees.privacy.help_desk import HELP_DESK
 
 DAY = 86400

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import Component, Rate, Stores, System, create_tables, open_memory_stores
+from holdfast import Component, Rate, Stores, System, open_memory_stores
 from holdfast.core.errors import (
     AccessRefused,
     CircuitOpen,
@@ -22,6 +22,7 @@ from holdfast.core.errors import (
 )
 from holdfast.guarantees import BREAKERS, Breaker, Circuit
 from holdfast.operations.tables import GetItem, PutItem
+from holdfast.runtime import create_tables
 from holdfast.stores.tables.port import Tables
 
 NOON = datetime(2026, 2, 4, 12, tzinfo=UTC)

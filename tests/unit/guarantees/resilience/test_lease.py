@@ -8,21 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
-    Attr,
-    Component,
-    Design,
-    Key,
-    Load,
-    Rate,
-    Stores,
-    System,
-    Table,
-    Volume,
-    attr,
-    create_tables,
-    open_memory_stores,
-)
+from holdfast import Attr, Component, Key, Load, Rate, Stores, System, Table, Volume, attr, open_memory_stores
 from holdfast.core.errors import (
     AccessRefused,
     ComponentRefused,
@@ -34,8 +20,10 @@ from holdfast.core.errors import (
 )
 from holdfast.guarantees import LEASES, HeldLease, Lease, LeaseItem, LeaseRecord
 from holdfast.guarantees.resilience.lease import keep_renewed
+from holdfast.model.system import Design
 from holdfast.operations.tables import Operation, PutItem
 from holdfast.reports.design.design_check import check_design
+from holdfast.runtime import create_tables
 from tests.unit.guarantees.idempotency.once_records import LossyTables, ManualClock
 
 SHORT_S = 0.15

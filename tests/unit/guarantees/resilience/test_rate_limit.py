@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import Component, Rate, Stores, System, create_tables, open_memory_stores
+from holdfast import Component, Rate, Stores, System, open_memory_stores
 from holdfast.core.errors import ComponentRefused, DeclarationError, InvalidRequest, RateLimited
 from holdfast.guarantees import RATE_LIMITS, RateLimit
 from holdfast.guarantees.resilience.rate_limit import WindowCounts
+from holdfast.runtime import create_tables
 
 NOON = 1770206400.0
 WINDOW_S, PARTS = 60.0, 6

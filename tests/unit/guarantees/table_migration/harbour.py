@@ -19,7 +19,6 @@ from holdfast import (
     Stores,
     Table,
     attr,
-    create_tables,
     keep_names,
     open_memory_stores,
     pattern,
@@ -35,6 +34,7 @@ from holdfast.guarantees import (
     lift_hold,
 )
 from holdfast.guarantees.table_migration import Pace
+from holdfast.runtime import create_tables
 
 NAME = "moorings"
 PACE = Pace(lease_s=5, hold_s=5, segments=1, batch_size=3)

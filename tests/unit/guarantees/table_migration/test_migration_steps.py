@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_tables, open_memory_stores
+from holdfast import Stores, open_memory_stores
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import Conflict, DeclarationError, LeaseLost, RetryLater
 from holdfast.guarantees import MIGRATIONS, MigrationState, Phase
@@ -25,8 +25,9 @@ from holdfast.guarantees.table_migration.copier import Copier
 from holdfast.guarantees.table_migration.lease import MigrationLease, take_lease
 from holdfast.guarantees.table_migration.rows import compute_digest, read_page
 from holdfast.guarantees.table_migration.runner import MigrationRun
-from holdfast.model import ConditionCheck
+from holdfast.model.entities import ConditionCheck
 from holdfast.operations import tables as requests
+from holdfast.runtime import create_tables
 from tests.unit.guarantees.table_migration.harbour import (
     MOORINGS,
     NAME,

@@ -10,19 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
-    Get,
-    Pattern,
-    Put,
-    Query,
-    Stores,
-    System,
-    Update,
-    create_tables,
-    open_stores,
-    pattern,
-    transact,
-)
+from holdfast import Get, Pattern, Put, Query, Stores, System, Update, open_stores, pattern, transact
 from holdfast.config.settings import Settings
 from holdfast.operations import tables as requests
 from holdfast.operations.tables import Units
@@ -36,6 +24,7 @@ from holdfast.reports.measurement.pattern_measures import (
     compare_with_scan,
     measure_patterns,
 )
+from holdfast.runtime import create_tables
 from tests.unit.reports import shop
 
 

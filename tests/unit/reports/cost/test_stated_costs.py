@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast import StatedCost, StatedCosts, StatedSize
 from holdfast.cli.output.stated_costs import to_json
 from holdfast.core.errors import SettingsError
+from holdfast.model.stated_costs import StatedCost, StatedCosts, StatedSize
 from holdfast.reports.cost.price_lists import load_price_list
 from holdfast.reports.cost.stated_costs import StatedCostComparison, compare_stated_costs
 from holdfast.reports.cost.system_cost import estimate_cost

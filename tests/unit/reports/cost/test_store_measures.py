@@ -11,21 +11,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast import (
-    Attr,
-    Demo,
-    Entity,
-    Key,
-    Put,
-    Stores,
-    System,
-    Table,
-    Update,
-    attr,
-    create_tables,
-    pattern,
-)
+from holdfast import Attr, Entity, Key, Put, Stores, System, Table, Update, attr, pattern
 from holdfast.config.settings import Settings
+from holdfast.model.demo import Demo
 from holdfast.model.entities.writes import ConditionCheck
 from holdfast.model.queues import Send
 from holdfast.operations.objects import GetObject
@@ -35,7 +23,7 @@ from holdfast.reports.cost.system_cost import SystemCost, estimate_cost
 from holdfast.reports.measurement.data_sources import DataSource, open_data_source, open_sample_data
 from holdfast.reports.measurement.pattern_measures import Measure, measure_patterns
 from holdfast.reports.pattern_list import measure_to_json
-from holdfast.runtime import create_buckets, open_stores
+from holdfast.runtime import create_buckets, create_tables, open_stores
 from tests.unit.reports.post_room import (
     LETTER,
     NOON,

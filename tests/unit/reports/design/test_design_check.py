@@ -17,7 +17,6 @@ from holdfast import (
     KEYS_ONLY,
     Attr,
     Component,
-    Demo,
     Entity,
     IndexKey,
     Key,
@@ -25,17 +24,17 @@ from holdfast import (
     Load,
     Pattern,
     Rate,
-    Scan,
     System,
     Table,
     Volume,
     attr,
-    get_declaration,
     include,
     pattern,
 )
 from holdfast.core.limits import MAX_GLOBAL_INDEXES
 from holdfast.guarantees import BREAKERS, LEASES, OUTBOX, Outbox
+from holdfast.model.demo import Demo
+from holdfast.model.entities import Scan, get_declaration
 from holdfast.model.entities.entity import Document
 from holdfast.model.entities.reads import Query
 from holdfast.model.queues import Queue

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import Attr, Component, Entity, Key, Load, System, Table, Volume, attr, pattern
-from holdfast.model import Queue, Send
+from holdfast.model.queues import Queue, Send
 from holdfast.reports.design.design_check import RULES, check_design
 from holdfast.reports.design.rules import items, patterns, queues
 from holdfast.reports.design.rules.base import Design, Finding, Rule

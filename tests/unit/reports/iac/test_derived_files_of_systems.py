@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from holdfast import System, Table, load_system, load_systems
+from holdfast import System, Table
 from holdfast.core.errors import DeclarationError
 from holdfast.model.queues import Queue
+from holdfast.model.system import load_system, load_systems
 from holdfast.reports.docs.mermaid import draw_access, draw_entities
 from holdfast.reports.iac.cloudformation import build_template, render_template
 from holdfast.reports.iac.terraform import render_module

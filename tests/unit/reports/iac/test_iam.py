@@ -14,7 +14,6 @@ import pytest
 from holdfast import (
     KEYS_ONLY,
     Attr,
-    BatchGet,
     Component,
     Entity,
     Get,
@@ -22,7 +21,6 @@ from holdfast import (
     Key,
     Query,
     Rate,
-    SelectQuery,
     System,
     Table,
     attr,
@@ -30,6 +28,7 @@ from holdfast import (
     pattern,
 )
 from holdfast.core.errors import DeclarationError
+from holdfast.model.entities import BatchGet, SelectQuery
 from holdfast.reports.iam import policies
 from holdfast.reports.iam.policies import build_policy_files
 from tests.unit.reports.dispatch_desk import SYSTEM

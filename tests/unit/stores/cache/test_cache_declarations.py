@@ -10,9 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from holdfast import CachedValue, CacheHit, GetCached, Rate, WindowCounter, open_memory_stores, pattern
+from holdfast import Rate, open_memory_stores, pattern
 from holdfast.core.errors import DeclarationError, InvalidRequest
-from holdfast.model.cache import LOCK_SUFFIX, MAX_KEY_BYTES, KeyTemplate
+from holdfast.model.cache import (
+    LOCK_SUFFIX,
+    MAX_KEY_BYTES,
+    CachedValue,
+    CacheHit,
+    GetCached,
+    KeyTemplate,
+    WindowCounter,
+)
 from holdfast.operations.cache import PutValue
 from tests.cases import all_cases
 

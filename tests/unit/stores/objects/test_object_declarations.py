@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Bucket, ObjectKind, PutObject, Rate, open_memory_stores, pattern
+from holdfast import Bucket, Rate, open_memory_stores, pattern
 from holdfast.core.errors import AlreadyExists, DeclarationError, InvalidRequest
+from holdfast.model.objects import ObjectKind, PutObject
 from holdfast.operations.objects import BucketDefinition, CreateBucket, LifecycleRule
 from tests.cases import all_cases
 

@@ -6,9 +6,10 @@ from typing import LiteralString
 
 import pytest
 
-from holdfast import Schema, SqlRow
+from holdfast import Schema
 from holdfast.core.errors import DeclarationError, InvalidRequest
 from holdfast.model.entities.writes import transact
+from holdfast.model.sql import SqlRow
 from tests.cases import all_cases
 
 shop = Schema("shop", migrations="none")

@@ -29,7 +29,11 @@ from holdfast.guarantees.messaging.outbox.patterns import OutboxPatterns
 from holdfast.guarantees.messaging.outbox.storage import TableStorage
 from holdfast.guarantees.messaging.relay import Relay, RelayReport
 from holdfast.guarantees.pattern_sets import utc_now
-from holdfast.model import Pattern, Put, Queue, UlidGenerator, Write
+from holdfast.model.entities import Put
+from holdfast.model.operations import Write
+from holdfast.model.patterns import Pattern
+from holdfast.model.queues import Queue
+from holdfast.model.ulids import UlidGenerator
 from holdfast.runtime import Stores
 from holdfast.stores.queues.checks import check
 

@@ -12,7 +12,8 @@ from typing import Final
 
 from holdfast.guarantees.lifetimes import declare_retention
 from holdfast.guarantees.messaging.messages import OutboxStatus
-from holdfast.model import Attr, Entity, IndexKey, Key, Lifetime, Table, attr, include, keep_names
+from holdfast.model.entities import Attr, Entity, IndexKey, Key, Lifetime, attr
+from holdfast.model.tables import Table, include, keep_names
 
 OUTBOX: Final = Table(
     "Outbox",

@@ -15,7 +15,8 @@ from holdfast.guarantees.messaging.outbox.items import (
 )
 from holdfast.guarantees.messaging.pattern_builder import PatternBuilder
 from holdfast.guarantees.messaging.relay import RelayPatterns, RelaySettings
-from holdfast.model import Delete, Get, Put, Query, Queue, SelectQuery
+from holdfast.model.entities import Delete, Get, Put, Query, SelectQuery
+from holdfast.model.queues import Queue
 
 _TIME: Final = datetime(2026, 2, 4, tzinfo=UTC)
 _AGGREGATE: Final = "a-1"

@@ -36,7 +36,10 @@ from holdfast.guarantees.messaging.sql_outbox.ddl import TABLE, check_names
 from holdfast.guarantees.messaging.sql_outbox.patterns import SqlOutboxPatterns
 from holdfast.guarantees.messaging.sql_outbox.storage import SqlStorage
 from holdfast.guarantees.pattern_sets import utc_now
-from holdfast.model import Pattern, Queue, Schedule, Schema, SqlChange
+from holdfast.model.components import Schedule
+from holdfast.model.patterns import Pattern
+from holdfast.model.queues import Queue
+from holdfast.model.sql import Schema, SqlChange
 from holdfast.runtime import Stores
 from holdfast.stores.queues.checks import check
 from holdfast.stores.sql.port import SqlNotifications

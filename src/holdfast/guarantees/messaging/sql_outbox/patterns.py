@@ -12,7 +12,9 @@ from typing import Any, Final
 from holdfast.guarantees.messaging.messages import Backlog, OutboxMessage, SendOutboxMessages, UnsentMessage
 from holdfast.guarantees.messaging.pattern_builder import PatternBuilder
 from holdfast.guarantees.messaging.relay import RelayPatterns, RelaySettings
-from holdfast.model import Pattern, Queue, Schema, SqlChange, SqlReturning, SqlRow, SqlRows
+from holdfast.model.patterns import Pattern
+from holdfast.model.queues import Queue
+from holdfast.model.sql import Schema, SqlChange, SqlReturning, SqlRow, SqlRows
 
 # The numbers of the send patterns follow those of the statements.
 FIRST_SEND_NUMBER: Final = 12

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Explanation
 from holdfast.cli.system_commands.results import to_json
 from holdfast.core.errors import ComponentRefused, InvalidRequest, NotFound, SettingsError
+from holdfast.model.system import Explanation
 from holdfast_demo.pagw.sample.bundles import DEFAULT_PAYER, PEOPLE, PROVIDER_NPIS
 from holdfast_demo.pagw.sandbox.payer_rules import PENDED_APPROVED
 from pagw.api import commands, explain, mcp_tools

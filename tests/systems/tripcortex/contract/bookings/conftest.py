@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_queues, create_tables
+from holdfast import Stores
 from holdfast.flows import Execution, Next
 from holdfast.flows.transition import commit
 from holdfast.flows.worker import StepWorker
 from holdfast.operations.values import Item
+from holdfast.runtime import create_queues, create_tables
 from holdfast.runtime.engines import Engines
 from holdfast.web.demo_env import patch_environ
 from tests.contract.flows.conftest import engines

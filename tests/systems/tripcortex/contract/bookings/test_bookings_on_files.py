@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Stores, create_queues, create_tables, open_stores
+from holdfast import Stores, open_stores
 from holdfast.core.clock import RunClock
+from holdfast.runtime import create_queues, create_tables
 from holdfast.web.demo_env import patch_environ
 from tripcortex.model import patterns
 from tripcortex.model.entities import Booking, BookingStatus, EmployeeId

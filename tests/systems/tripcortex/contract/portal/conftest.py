@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_tables
+from holdfast import Stores
+from holdfast.runtime import create_tables
 from tests.contract.tables.conftest import store
 from tests.contract.tables.store import Store
 from tripcortex.model.entities import circuits

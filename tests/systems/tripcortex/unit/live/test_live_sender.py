@@ -11,9 +11,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from holdfast import Stores, System, collect_patterns, open_memory_stores, provision
+from holdfast import Stores, System, open_memory_stores, provision
 from holdfast.core.errors import ExternalServiceFailed, HoldfastError, LimitExceeded, RateLimited
 from holdfast.guarantees import OUTBOX
+from holdfast.model.system import collect_patterns
 from tripcortex.api.websocket.api_gateway import ApiGateway
 from tripcortex.api.websocket.hub import Hub
 from tripcortex.api.websocket.node_gateway import SIGNATURE_HEADER, NodeGateway

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import Stores, create_tables, open_memory_stores
+from holdfast import Stores, open_memory_stores
 from holdfast.core.errors import CircuitOpen, ConditionFailed, ExternalServiceFailed, ExternalServiceRefused
 from holdfast.guarantees import Breaker
+from holdfast.runtime import create_tables
 from tests.systems.tripcortex.unit.portal.portal_bench import NOON, HandClock
 from tripcortex.integrations.portal.circuit import PORTAL_CIRCUIT, build_breaker
 from tripcortex.model.entities import CIRCUIT_KEPT_S, Circuit, CircuitState, circuits

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_tables
+from holdfast import Stores
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import (
     CircuitOpen,
@@ -25,6 +25,7 @@ from holdfast.core.errors import (
     IdempotencyMismatch,
     InProgress,
 )
+from holdfast.runtime import create_tables
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.web import serve_in_thread
 from holdfast.web.sandbox_faults import Faults

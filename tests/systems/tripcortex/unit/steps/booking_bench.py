@@ -22,10 +22,11 @@ import httpx2
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from holdfast import Stores, create_queues, create_tables, open_stores, provision
+from holdfast import Stores, open_stores, provision
 from holdfast.flows.worker import StepWorker
 from holdfast.operations.tables import GetItem
 from holdfast.operations.values import Item
+from holdfast.runtime import create_queues, create_tables
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast.web import serve_in_thread
 from holdfast.web.demo_env import patch_environ

@@ -41,7 +41,7 @@ from holdfast.operations.tables import (
 )
 from holdfast.operations.values import Item
 from holdfast.stores.tables.dynamodb import Backoff, DynamoDBTables, Timeouts, open_dynamodb
-from holdfast.stores.tables.embedded import EmbeddedTables, Faults, open_tables
+from holdfast.stores.tables.embedded import EmbeddedTables, EngineFaults, open_tables
 from holdfast.wire.http.server import start_server
 
 from .endpoints import FakePauses, Reply, error_reply, ok, run_lossy_endpoint, run_scripted_endpoint
@@ -101,7 +101,10 @@ async def test_retries_a_read_after_a_temporary_failure(failure: Reply | None) -
 
 
 async def test_waits_out_throttling_by_a_real_engine() -> None:
-    with open_tables(faults=Faults(throttled=0.5, seed=1)) as backend, start_server(tables=backend) as url:
+    with (
+        open_tables(faults=EngineFaults(throttled=0.5, seed=1)) as backend,
+        start_server(tables=backend) as url,
+    ):
         backend.run_blocking(CreateTable(definition=TABLE))
 
         async def twenty() -> list[Any]:
@@ -116,7 +119,10 @@ async def test_waits_out_throttling_by_a_real_engine() -> None:
 
 
 async def test_waits_out_conflicts_of_a_real_engine() -> None:
-    with open_tables(faults=Faults(conflicts=0.5, seed=1)) as backend, start_server(tables=backend) as url:
+    with (
+        open_tables(faults=EngineFaults(conflicts=0.5, seed=1)) as backend,
+        start_server(tables=backend) as url,
+    ):
         backend.run_blocking(CreateTable(definition=TABLE))
 
         async def twenty() -> None:
