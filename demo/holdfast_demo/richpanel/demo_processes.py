@@ -19,7 +19,6 @@ from holdfast_demo.richpanel.sandbox import Faults, LedgerEntry, Sandbox, build_
 from holdfast_demo.richpanel.sandbox.help_desk import Message
 from holdfast_demo.running_system import RunningSystem, run_system
 from richpanel.api.ingress import SIGNATURE_HEADER, WEBHOOK_SECRET
-from richpanel.api.routes import build_api_routes, build_ingress_routes
 from richpanel.domain.intents import get_intent_classifier
 from richpanel.settings import HELPDESK_VARIABLE, PREFIX
 
@@ -171,10 +170,6 @@ async def open_demo(stores: Stores, system: System, clock: RunClock) -> AsyncIte
         clock,
         sandboxes={DESK: build_sandbox_app(sandbox)},
         build_variables=lambda urls, url: {SECRET_VARIABLE: SECRET, HELPDESK_VARIABLE: urls[DESK]},
-        build_routers=lambda: [
-            build_ingress_routes(stores.for_component("ingress")),
-            build_api_routes(stores.for_component("api")),
-        ],
         own_prefixes=[PREFIX, SECRET_VARIABLE],
     ) as running:
         # Train the classifier before a worker waits for it.
