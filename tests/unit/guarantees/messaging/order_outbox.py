@@ -81,7 +81,7 @@ SYSTEM = System(
     patterns=(change, *OUTBOX_OF_ORDERS.patterns),
     components=(
         Component("api", uses=(change, OUTBOX_OF_ORDERS.publisher)),
-        Component("relay", uses=(OUTBOX_OF_ORDERS.reads, OUTBOX_OF_ORDERS.relay)),
+        Component("relay", uses=OUTBOX_OF_ORDERS.relay),
     ),
     queues=(changes,),
     outboxes=(OUTBOX_OF_ORDERS,),

@@ -90,7 +90,7 @@ SYSTEM = System(
     components=(
         Component("api", uses=(order, change, OUTBOX.publisher)),
         Component("relay", uses=(OUTBOX.relay,), schedules=(OUTBOX.schedule(),)),
-        Component("taker", uses=(INBOX.reads, effect, INBOX.writes)),
+        Component("taker", uses=(effect, INBOX.consumer)),
     ),
     queues=(changes, invoices, notes),
     schemas=(SHOP,),
