@@ -32,7 +32,7 @@ from holdfast.flows.tokens import make_recent_tokens, matches_hash
 from holdfast.flows.transition import build_entry_changes, build_execution_writes, get_reserved_names, relay
 from holdfast.flows.worker import StepWorker
 from holdfast.guarantees import Outbox
-from holdfast.guarantees.pattern_sets import Guarantee, Patterns, utc_now
+from holdfast.guarantees.pattern_sets import Guarantee, Patterns
 from holdfast.model.components import Consumer, Handler, Schedule
 from holdfast.model.entities.attributes import Ref
 from holdfast.model.operations import Write
@@ -165,7 +165,7 @@ class Flow(Guarantee, Generic[I]):
     def initial(self, stores: Stores, item: I) -> I:
         """Return the item with its initial state and the other attributes that the flow writes."""
         changes = build_entry_changes(
-            self, item, self.get_state(self.initial_state), utc_now(stores.clock), item.version
+            self, item, self.get_state(self.initial_state), stores.now(), item.version
         )
         return item.model_copy(update=changes)
 
@@ -180,7 +180,7 @@ class Flow(Guarantee, Generic[I]):
                 f"{item.flow_state!r}. "
                 f"Make it with initial(stores, item) of the flow {self.name}."
             )
-        return build_execution_writes(self, stores, item, utc_now(stores.clock), is_start=True)
+        return build_execution_writes(self, stores, item, stores.now(), is_start=True)
 
     async def dispatch_now(self, stores: Stores, key: ItemKey) -> None:
         """Send the item's unsent step messages now, after the commit, instead of waiting for the relay's

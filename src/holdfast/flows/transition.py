@@ -32,7 +32,6 @@ from holdfast.flows.executions import Execution, StepMessage
 from holdfast.flows.item import FLOW_NAMES, FlowItem, truncate_to_stored
 from holdfast.flows.tokens import hash_token, make_token
 from holdfast.guarantees import OutboxItem
-from holdfast.guarantees.pattern_sets import utc_now
 from holdfast.model.entities import Put, get_declaration
 from holdfast.model.entities.writes import Transact, transact
 from holdfast.model.operations import Write
@@ -90,7 +89,7 @@ def _plan(
     Raise `InvalidTransition` if the result is not allowed or the item would be invalid.
     """
     _check_next(flow, seen, following, allowed)
-    state, now = flow.get_state(following.state), utc_now(stores.clock)
+    state, now = flow.get_state(following.state), stores.now()
     version = seen.version + 1
     changes = dict(following.changes) | build_entry_changes(
         flow, seen, state, now, version, following.deadline_s

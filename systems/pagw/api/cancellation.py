@@ -5,7 +5,6 @@ Later, only the payer can cancel, on a Claim that asks it to.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from holdfast import Stores
@@ -44,7 +43,7 @@ async def cancel(stores: Stores, tenant: str, pagw_id: str, actor: Actor) -> Req
 
 def _build_writes(stores: Stores, request: RequestRow, actor: Actor) -> list[SqlWrite[Any]]:
     """Build the writes of a cancellation: status, audit event, and the messages to client and subscribers."""
-    at = datetime.fromtimestamp(stores.clock.now(), UTC)
+    at = stores.now()
     event = AuditEvent(
         type="STATUS",
         subtype=Status.CANCELLED,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 
 from holdfast import Page, Stores
@@ -272,7 +272,7 @@ def _check_secret(known: Any, name: str) -> str:
 
 
 def _get_now(stores: Stores) -> datetime:
-    return datetime.fromtimestamp(stores.clock.now(), UTC)
+    return stores.now()
 
 
 _COMMAND_FUNCTIONS: Final[dict[str, Callable[..., Awaitable[Any]]]] = {

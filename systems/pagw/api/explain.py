@@ -8,7 +8,7 @@ trail needs no permission to see PHI.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -100,7 +100,7 @@ async def explain_request(stores: Stores, id: str, *, hashes: bool) -> Explanati
         "waits": [each.model_dump(mode="json") for each in unsent],
         "held": [each.model_dump(mode="json") for each in hold_rows],
     }
-    now = datetime.fromtimestamp(stores.clock.now(), UTC)
+    now = stores.now()
     return Explanation([*_format_status(request, now), *_format_trail(data)], data)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from random import getrandbits
 from typing import Any, Final
 
@@ -54,7 +54,7 @@ def build_audit_writes(stores: Stores, event: AuditEvent) -> tuple[SqlWrite[Any]
     """Return the writes of an event, its row and its outbox message, for the transaction of the change it
     describes.
     """
-    entry = _build_entry(event, datetime.fromtimestamp(stores.clock.now(), UTC))
+    entry = _build_entry(event, stores.now())
     message = AuditMessage(
         event_uuid=entry.event_uuid,
         pagw_id=event.pagw_id,

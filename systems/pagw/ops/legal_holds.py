@@ -121,7 +121,7 @@ async def place_hold(stores: Stores, pagw_id: str, reason: str, actor: Actor) ->
             f"Invalid reason: expected 1 to {MAX_REASON_CHARS} characters, such as a case number."
         )
     request = await _get_request(stores, pagw_id)
-    at = datetime.fromtimestamp(stores.clock.now(), UTC)
+    at = stores.now()
     if not await stores.run(holds(pagw_id)):
         await stores.transact(
             place_row(pagw_id, reason.strip(), actor.id, at),

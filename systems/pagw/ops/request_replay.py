@@ -91,7 +91,7 @@ def _plan_payer_replay(
     """
     writes: list[SqlWrite[Any]] = []
     if request.status is Status.FAILED:
-        at = datetime.fromtimestamp(stores.clock.now(), UTC)
+        at = stores.now()
         failed_at, inquire_at = (
             Status(request.metadata["failedAt"]),
             compute_first_inquiry(at, request.due_at),
@@ -116,7 +116,7 @@ async def _plan_stage_replay(
     if request.status is Status.FAILED:
         if status is Status.CONVERTED:
             await _clear_refusal(stores, request)
-        at = datetime.fromtimestamp(stores.clock.now(), UTC)
+        at = stores.now()
         writes.append(reopen(request.pagw_id, status, status, stage, at).expect_rows(1))
     message = StageMessage(pagw_id=request.pagw_id, tenant=request.tenant, stage=stage, occasion=occasion)
     return stage, [*writes, patterns.OUTBOX.enqueue(stores, request.pagw_id, message, queue=QUEUES[stage])]

@@ -266,7 +266,7 @@ async def apply_retention(
     """Remove expired data and return the counts. Safe to run in several processes and after a crash.
     `dry_run` only counts expired requests and audit rows.
     """
-    now = datetime.fromtimestamp(stores.clock.now(), UTC)
+    now = stores.now()
     years = settings.retention_years
     run = _RetentionRun(stores, RetentionReport(now - compute_span(years), years, dry_run), progress)
     await run.count()
@@ -324,7 +324,7 @@ class _RetentionRun:
             ids = [each.pagw_id for each in locked]
             await sql.run(remove_counters(ids))
             removed = await sql.run(remove_requests(ids))
-            at = datetime.fromtimestamp(self.stores.clock.now(), UTC)
+            at = self.stores.now()
             removed_ids = [each.pagw_id for each in removed]
             await sql.run(note_forgotten(removed_ids, [each.created_at for each in removed], at))
             for write in build_audit_writes(

@@ -14,7 +14,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from holdfast import Stores
@@ -306,7 +306,7 @@ class Intake:
         return f"PAGW-{self._ids.new()}"
 
     def _get_now(self) -> datetime:
-        return datetime.fromtimestamp(self.stores.clock.now(), UTC)
+        return self.stores.now()
 
 
 def build_idempotency_key(tenant: str, key: str) -> str:

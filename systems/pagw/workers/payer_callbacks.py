@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -82,7 +81,7 @@ class PayerCallbacks:
         found = await self.stores.run(patterns.request_of_payer(payer_id, answer.reference))
         if found is None:
             raise NotFound("Request not found: this payer has no request with this reference.")
-        now = datetime.fromtimestamp(self.stores.clock.now(), UTC)
+        now = self.stores.now()
         wrong = find_faults(
             answer.decision, created_at=found.created_at, now=now, sequences=get_item_sequences(found)
         )
@@ -94,7 +93,7 @@ class PayerCallbacks:
 async def record_callback(stores: Stores, request: RequestRow, body: bytes, actor: Actor) -> str:
     """Store a payer's answer and queue it for the callback handler, once. Return its number (`001` …)."""
     number = await _store_callback(stores, request, body)
-    at = datetime.fromtimestamp(stores.clock.now(), UTC)
+    at = stores.now()
     event = AuditEvent(
         type="PAYER_CALLBACK",
         actor=actor,

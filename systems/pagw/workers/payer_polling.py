@@ -94,7 +94,7 @@ async def announce_inquiries(stores: Stores) -> int:
     """Send a message to the connector for each request whose inquiry is due, at most `BATCH_SIZE`. Return how
     many.
     """
-    now, count = datetime.fromtimestamp(stores.clock.now(), UTC), 0
+    now, count = stores.now(), 0
     for each in await stores.run(to_be_asked(now)):
         then = compute_next_inquiry(now, each.created_at, each.due_at)
         occasion = f"inquiry-{each.inquire_at:%Y%m%dT%H%M%S%f}"

@@ -100,7 +100,7 @@ class SweepReport:
 
 async def sweep(stores: Stores, months: int = MONTHS) -> SweepReport:
     """Remove orphaned files of the last `months` months, the current included, and of all subscriptions."""
-    now = datetime.fromtimestamp(stores.clock.now(), UTC)
+    now = stores.now()
     before = stores.clock.now() - MIN_AGE_S
     files = requests = 0
     for month in list_months(now, months):
@@ -145,7 +145,7 @@ async def _sweep_request(stores: Stores, pagw_id: str, keys: list[str]) -> int:
     """Remove a request's files under its inbox row, and return how many. Return 0 if a submission inserted
     that row and the request exists.
     """
-    at = datetime.fromtimestamp(stores.clock.now(), UTC)
+    at = stores.now()
     try:
         await stores.run(INBOX.take(intake.SERVICE, pagw_id, at))
     except ConditionFailed:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 import httpx2
@@ -135,7 +135,7 @@ def parse_headers(lines: tuple[str, ...]) -> dict[str, str]:
 
 def get_now(stores: Stores) -> datetime:
     """Return the current time of the stores' clock."""
-    return datetime.fromtimestamp(stores.clock.now(), UTC)
+    return stores.now()
 
 
 def summarize_delivery(delivery: DeliveryAttempt) -> dict[str, Any]:

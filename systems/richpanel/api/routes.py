@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Request
@@ -86,7 +85,7 @@ def build_api_routes(stores: Stores) -> APIRouter:
         found = await stores.run(patterns.state(conversation_id))
         if found is None:
             raise NotFound(f"Unknown conversation {conversation_id}.")
-        return _to_json(found.without_expired_flow(datetime.fromtimestamp(stores.clock.now(), UTC)))
+        return _to_json(found.without_expired_flow(stores.now()))
 
     @router.get("/switches", summary="Get the switches of the automation")
     async def switches() -> dict[str, Any]:

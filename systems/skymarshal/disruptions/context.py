@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
@@ -252,7 +252,7 @@ async def fetch_context(stores: Stores, request: DisruptionRequest) -> Disruptio
 
     Raise `NotFound` for an unknown flight, `Conflict` if several match, `InvalidRequest` for an invalid one.
     """
-    known_at = request.known_at or datetime.fromtimestamp(stores.clock.now(), UTC)
+    known_at = request.known_at or stores.now()
     with meter_usage() as total:
         flight, flight_reads = await _record_reads(_fetch_flight(stores, request))
         # One unreadable row must not fail the assessment: it is skipped and reported.

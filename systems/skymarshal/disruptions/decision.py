@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
@@ -137,7 +137,7 @@ def _build_record(stores: Stores, choice: Choice, report: Report, disruption_id:
         aircraft_registration=option.aircraft_registration,
         option=option.id,
         decided_by=choice.decided_by,
-        decided_at=datetime.fromtimestamp(stores.clock.now(), UTC),
+        decided_at=stores.now(),
         passengers_hit=report.passengers.count,
     )
 

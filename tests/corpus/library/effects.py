@@ -298,7 +298,7 @@ async def read_effect(stores: Stores, id: str) -> EffectRecord:
 
 def clock_time(stores: Stores) -> datetime:
     """Return the stores' time as a datetime."""
-    return datetime.fromtimestamp(stores.clock.now(), UTC)
+    return stores.now()
 
 
 async def read_letter(stores: Stores, id: str) -> Letter:

@@ -28,7 +28,7 @@ from holdfast.core.errors import ConditionFailed, IdempotencyMismatch, InProgres
 from holdfast.guarantees.idempotency.record import encode_json
 from holdfast.guarantees.messaging.pattern_builder import BuiltPatterns, PatternBuilder
 from holdfast.guarantees.messaging.sql_outbox.ddl import check_names
-from holdfast.guarantees.pattern_sets import Guarantee, Patterns, utc_now
+from holdfast.guarantees.pattern_sets import Guarantee, Patterns
 from holdfast.model.patterns import Rate
 from holdfast.model.sql import Schema, SqlChange, SqlOne, SqlOperation, SqlRow, SqlWrite
 from holdfast.runtime import Stores
@@ -143,7 +143,7 @@ class SqlInbox(Guarantee):
         Raises `ConditionFailed` if a condition of the effect itself fails.
         """
         try:
-            await stores.transact(self.take(consumer, message_id, utc_now(stores.clock)), *effect)
+            await stores.transact(self.take(consumer, message_id, stores.now()), *effect)
         except ConditionFailed:
             if not await self.is_taken(stores, consumer, message_id):
                 raise
@@ -162,7 +162,7 @@ class SqlInbox(Guarantee):
         the message id was used with another `payload_sha256`.
         """
         async with stores.sql_transaction() as sql:
-            at = utc_now(stores.clock)
+            at = stores.now()
             is_new = await sql.run(self.pattern_set.take(consumer, message_id, payload_sha256, at)) == 1
             taken = InboxMessage(message_id, is_new, sql)
             if not is_new:
@@ -177,7 +177,7 @@ class SqlInbox(Guarantee):
 
         No message may be repeated after that time.
         """
-        before = utc_now(stores.clock) - older_than
+        before = stores.now() - older_than
         swept = 0
         while count := await stores.run(self.pattern_set.sweep(before, SWEEP_BATCH)):
             swept += count

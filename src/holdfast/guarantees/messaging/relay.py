@@ -37,7 +37,7 @@ from holdfast.core.errors import (
 )
 from holdfast.guarantees.messaging.messages import OutboxMessage, SendOutboxMessages, split_requests
 from holdfast.guarantees.messaging.pattern_builder import BuiltPatterns
-from holdfast.guarantees.pattern_sets import Patterns, utc_now
+from holdfast.guarantees.pattern_sets import Patterns
 from holdfast.model.patterns import Pattern, Rate
 from holdfast.model.queues import Queue
 from holdfast.model.ulids import UlidGenerator
@@ -109,7 +109,7 @@ class Claim:
     @classmethod
     def start(cls, stores: Stores, lease_s: float) -> Claim:
         """Return a claim of a new owner that starts now."""
-        return cls(UlidGenerator(stores.clock).new(), utc_now(stores.clock), lease_s)
+        return cls(UlidGenerator(stores.clock).new(), stores.now(), lease_s)
 
     @property
     def until(self) -> datetime:
@@ -206,7 +206,7 @@ class Relay:
         If the claim is half over, send nothing. If the queue refuses the whole request permanently, send each
         message alone.
         """
-        if not claim.can_send(utc_now(self._stores.clock)):
+        if not claim.can_send(self._stores.now()):
             self._report.more = True  # another claim covers them, with enough time
             return ()
         failures = await self._send(claim, queue, messages)

@@ -33,7 +33,7 @@ from holdfast.core.errors import (
     error_label,
 )
 from holdfast.guarantees.lifetimes import declare_retention
-from holdfast.guarantees.pattern_sets import build_pattern, utc_now
+from holdfast.guarantees.pattern_sets import build_pattern
 from holdfast.model.entities import Attr, Entity, EpochSeconds, Get, Key, Put, Update, attr, get_declaration
 from holdfast.model.patterns import Pattern, Rate
 from holdfast.model.tables import Table, keep_names
@@ -245,7 +245,7 @@ class Breaker(Generic[C]):
     async def get_circuit(self, stores: Stores, service: str) -> C:
         """Return the stored circuit of the service, or a closed one if there is none."""
         return await stores.run(self.state(service)) or self.record.build_closed(
-            service, utc_now(stores.clock), self.limits
+            service, stores.now(), self.limits
         )
 
     # --- before a call --------------------------------------------------------------------------------------
@@ -346,7 +346,7 @@ class Breaker(Generic[C]):
         Raise `RetryLater` after `MAX_ATTEMPTS`.
         """
         for _ in range(MAX_ATTEMPTS):
-            now = utc_now(stores.clock)
+            now = stores.now()
             if seen is None or seen.has_expired(now):
                 before = self.record.build_closed(service, now, self.limits)
             else:

@@ -11,7 +11,6 @@ import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
 
 from holdfast.core.errors import (
@@ -144,7 +143,7 @@ class Migration(Guarantee, Generic[S, T]):
 
     async def _wait_for_switch(self, stores: Stores, state: MigrationState, pause: float) -> None:
         """Sleep for `pause` seconds, or lift the hold if it has ended."""
-        now = datetime.fromtimestamp(stores.clock.now(), UTC)
+        now = stores.now()
         if state.hold_until is not None and state.hold_until < now:
             try:
                 await stores.run(self.pattern_set.lift_hold(state))

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, ClassVar, Final
 
 from holdfast import Component, Consumer, Pattern, ReceivedMessage, Stores
@@ -271,7 +271,7 @@ class BaseStage(ABC):
 
     def get_now(self) -> datetime:
         """Return the stores' current time in UTC."""
-        return datetime.fromtimestamp(self.stores.clock.now(), UTC)
+        return self.stores.now()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, Protocol
 
@@ -220,7 +220,7 @@ class _Purchase:
 
     @property
     def _now(self) -> datetime:
-        return datetime.fromtimestamp(self._stores.clock.now(), UTC)
+        return self._stores.now()
 
 
 async def _cancel_surplus(

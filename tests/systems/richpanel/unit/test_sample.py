@@ -98,9 +98,7 @@ def test_sample_has_no_future_or_expired_items() -> None:
 def test_sample_leaves_safe_mode_on() -> None:
     async def scenario(stores: Stores) -> FeatureFlags:
         await load_sample(stores, scale=SMALL)
-        return FeatureFlags.from_item(
-            await stores.run(patterns.read_switches()), datetime.fromtimestamp(stores.clock.now(), UTC)
-        )
+        return FeatureFlags.from_item(await stores.run(patterns.read_switches()), stores.now())
 
     assert run_in_memory(scenario).safe_mode
 

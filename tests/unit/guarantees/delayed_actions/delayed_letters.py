@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from datetime import UTC, datetime
 from typing import Any
 
 from holdfast import (
@@ -190,7 +189,7 @@ async def read_letter(stores: Stores, record: Letter | None = None) -> Letter:
 
 async def list_due(stores: Stores) -> list[str]:
     """List the ids of all records that are due now, page by page."""
-    now, found, after = datetime.fromtimestamp(stores.clock.now(), UTC), list[str](), None
+    now, found, after = stores.now(), list[str](), None
     while True:
         page = await stores.run(queue.pattern_set.due(now, 2, after))
         found += [each.id for each in page]

@@ -28,7 +28,6 @@ from holdfast.guarantees.messaging.outbox.items import INDEXED_ATTRIBUTES, Outbo
 from holdfast.guarantees.messaging.outbox.patterns import OutboxPatterns
 from holdfast.guarantees.messaging.outbox.storage import TableStorage
 from holdfast.guarantees.messaging.relay import Relay, RelayReport
-from holdfast.guarantees.pattern_sets import utc_now
 from holdfast.model.entities import Put
 from holdfast.model.operations import Write
 from holdfast.model.patterns import Pattern
@@ -82,7 +81,7 @@ class Outbox(BaseOutbox, Generic[M]):
             body=self.queue.build_outgoing(message).body,
             correlation=get_correlation_id(),
             shard=compute_shard(aggregate, self.shards),
-            created_at=utc_now(stores.clock),
+            created_at=stores.now(),
         )
         check(
             SendOutboxMessages(self.queue, (self.pattern_set.to_claimed(item),)).build_request(

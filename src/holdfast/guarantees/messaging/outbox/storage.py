@@ -16,7 +16,6 @@ from holdfast.guarantees.messaging.messages import OutboxMessage, OutboxStatus
 from holdfast.guarantees.messaging.outbox.items import OutboxItem, OutboxTurn
 from holdfast.guarantees.messaging.outbox.patterns import OutboxPatterns
 from holdfast.guarantees.messaging.relay import Claim, RelayReport
-from holdfast.guarantees.pattern_sets import utc_now
 from holdfast.model.operations import Operation
 from holdfast.runtime import Stores
 
@@ -113,7 +112,7 @@ class TableStorage:
             changes = {
                 "attempts": item.attempts + 1,
                 "status": OutboxStatus.DEAD if is_dead else OutboxStatus.PENDING,
-                "not_before": utc_now(self._stores.clock) + timedelta(seconds=pause_s),
+                "not_before": self._stores.now() + timedelta(seconds=pause_s),
                 "reason": reason,
             }
             if await self._try(self._pattern_set.keep(item.model_copy(update=changes), item)):
@@ -124,7 +123,7 @@ class TableStorage:
 
     def _is_paused(self, not_before: datetime | None) -> bool:
         """Return True until the time of the next attempt."""
-        return not_before is not None and not_before > utc_now(self._stores.clock)
+        return not_before is not None and not_before > self._stores.now()
 
     async def _try(self, write: Operation[Any]) -> bool:
         """Run a conditional write; return False if another relay or operator was faster."""

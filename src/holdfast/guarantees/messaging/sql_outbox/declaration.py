@@ -35,7 +35,6 @@ from holdfast.guarantees.messaging.messages import (
 from holdfast.guarantees.messaging.sql_outbox.ddl import TABLE, check_names
 from holdfast.guarantees.messaging.sql_outbox.patterns import SqlOutboxPatterns
 from holdfast.guarantees.messaging.sql_outbox.storage import SqlStorage
-from holdfast.guarantees.pattern_sets import utc_now
 from holdfast.model.components import Schedule
 from holdfast.model.patterns import Pattern
 from holdfast.model.queues import Queue
@@ -97,7 +96,7 @@ class SqlOutbox(BaseOutbox):
                 f"Invalid aggregate '' in outbox {self.name}: a message needs an aggregate. Pass the id of "
                 "the thing that changed."
             )
-        now = utc_now(stores.clock)
+        now = stores.now()
         # The largest possible id: a message with any other is not larger.
         id = self.pattern_set.build_id(2**63 - 1, now)
         body = queue.build_outgoing(message).body
@@ -137,11 +136,11 @@ class SqlOutbox(BaseOutbox):
 
     async def discard(self, stores: Stores, ids: Sequence[str]) -> int:
         # A sweep removes them like sent rows.
-        return await stores.run(self.pattern_set.discard(_parse_ids(ids), utc_now(stores.clock)))
+        return await stores.run(self.pattern_set.discard(_parse_ids(ids), stores.now()))
 
     async def sweep(self, stores: Stores, older_than: timedelta) -> int:
         """Remove rows that were sent or discarded more than `older_than` ago, and return their number."""
-        before = utc_now(stores.clock) - older_than
+        before = stores.now() - older_than
         swept = 0
         while count := await stores.run(self.pattern_set.sweep(before, SWEEP_BATCH)):
             swept += count
@@ -154,7 +153,7 @@ class SqlOutbox(BaseOutbox):
         An aggregate that enqueues again starts at 1. The numbers only order rows that exist at the same time,
         so `older_than` must be longer than `sweep` keeps rows.
         """
-        before = utc_now(stores.clock) - older_than
+        before = stores.now() - older_than
         swept, after = 0, ""
         while True:
             [looked] = await stores.run(self.pattern_set.sweep_counters(before, after, SWEEP_BATCH))

@@ -9,7 +9,6 @@ from datetime import timedelta
 from holdfast.guarantees.messaging.messages import OutboxMessage
 from holdfast.guarantees.messaging.relay import Claim, RelayReport
 from holdfast.guarantees.messaging.sql_outbox.patterns import SqlOutboxPatterns
-from holdfast.guarantees.pattern_sets import utc_now
 from holdfast.runtime import Stores
 
 
@@ -44,14 +43,14 @@ class SqlStorage:
         yield claim
 
     async def mark_sent(self, claim: Claim, messages: Sequence[OutboxMessage]) -> bool:
-        now = utc_now(self._stores.clock)
+        now = self._stores.now()
         marked = await self._stores.run(self._pattern_set.mark_sent(claim.owner, _get_ids(messages), now))
         return marked == len(messages)
 
     async def mark_failed(
         self, claim: Claim, messages: Sequence[OutboxMessage], reason: str, is_permanent: bool
     ) -> Sequence[bool]:
-        now = utc_now(self._stores.clock)
+        now = self._stores.now()
         failed = self._pattern_set.mark_failed(claim.owner, _get_ids(messages), now, reason, is_permanent)
         return [row.is_dead for row in await self._stores.run(failed)]
 
