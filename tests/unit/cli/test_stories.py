@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from holdfast import Demo, ReceivedMessage, Stores, get_queue_reports
+from holdfast import Demo, Deployment, ReceivedMessage, Stores, get_queue_reports
 from holdfast.cli.stories.system_stories import build_story_settings, run_story
 from holdfast.core.clock import RunClock, SystemClock
 from tests.unit.runtime import post_office as office
@@ -51,7 +51,7 @@ def test_system_that_needs_an_environment_gets_demo() -> None:
         for report in await get_queue_reports(stores, SYSTEM.queues):
             console.print(report.physical)
 
-    assert "letters-demo.fifo" in run_and_capture(story, needs_environment=True)
+    assert "letters-demo.fifo" in run_and_capture(story, deployment=Deployment(needs_environment=True))
     assert "letters.fifo" in run_and_capture(story)
 
 

@@ -1,4 +1,4 @@
-"""The page `add_a_stage.md`: its three files add a stage to a copy of the gateway, and a request passes it."""
+"""The page `add_a_stage.md`: its three files add a stage to a copy of the gateway; a request passes it."""
 
 from __future__ import annotations
 
