@@ -7,7 +7,7 @@
         OUTBOX.enqueue(stores, pagw_id, enricher, StageMessage(pagw_id=pagw_id)),
     )
 
-    Component("publisher", writes=OUTBOX.publish_patterns, schedules=(OUTBOX.schedule(),))
+    Component("publisher", uses=OUTBOX.publish_patterns, schedules=(OUTBOX.schedule(),))
 
 The message is part of the transaction, so it exists exactly if the change does. The commit wakes the
 publishers.
