@@ -11,7 +11,6 @@ import json
 import os
 import re
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -30,6 +29,7 @@ from holdfast.config.settings import Settings
 from holdfast.core.clock import RunClock
 from holdfast.stores.sql.postgres.embedded import find_running_server
 from holdfast.web import serve_in_thread
+from holdfast_demo.running_system import find_free_port
 from tests.postgres import new_folder
 from tests.processes import PATIENCE_S, Process, preload
 
@@ -254,13 +254,6 @@ def build_variables(data: Path, keys: Path, clock_file: Path) -> dict[str, str]:
         "HOLDFAST_ENVIRONMENT": "test",
         "HOLDFAST_RUN_CLOCK": str(clock_file),
     }
-
-
-def find_free_port() -> int:
-    """Return a free port, known before the server listens and the same for its replacement."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        found: int = free.getsockname()[1]
-        return found
 
 
 class MovingClock:
