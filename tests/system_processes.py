@@ -244,15 +244,15 @@ def main(build: BuildSandboxes, clock_file: Path, ledgers: Path) -> None:
         os.read(0, 1)
 
 
-def build_variables(data: Path, keys: Path, clock_file: Path) -> dict[str, str]:
-    """Return the environment variables that open the data folder."""
+def build_variables(data: Path, keys: Path, clock_file: Path | None = None) -> dict[str, str]:
+    """Return the environment variables that open the data folder, with the clock in a file if given."""
     return {
         "HOLDFAST_TABLES": f"sqlite:{data / 'tables.db'}",
         "HOLDFAST_QUEUES": f"sqlite:{data / 'queues.db'}",
         "HOLDFAST_OBJECTS": f"file:{data / 'objects'}",
         "HOLDFAST_KEYS": f"file:{keys}",
         "HOLDFAST_ENVIRONMENT": "test",
-        "HOLDFAST_RUN_CLOCK": str(clock_file),
+        "HOLDFAST_RUN_CLOCK": "" if clock_file is None else str(clock_file),
     }
 
 
