@@ -85,8 +85,8 @@ def recall(session_id: str, since: datetime) -> Query[Event]:
     return Event.of(session_id).since(since).descending()
 
 
-AGENT = Component("agent", "The agent", reads=(get_session, recall), writes=(begin_session, remember))
-MEMORY = System("memory", "What an agent remembers", (memory,), (*AGENT.reads, *AGENT.writes), (AGENT,))
+AGENT = Component("agent", "The agent", uses=(get_session, recall, begin_session, remember))
+MEMORY = System("memory", "What an agent remembers", tables=(memory,), components=(AGENT,))
 
 
 async def show(stores: Stores) -> None:

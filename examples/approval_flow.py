@@ -15,22 +15,11 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast import (
-    Attr,
-    Component,
-    Key,
-    Rate,
-    Stores,
-    System,
-    Table,
-    WorkerGroup,
-    attr,
-    open_stores,
-    provision,
-)
+from holdfast import Attr, Component, Key, Rate, Stores, System, Table, attr, open_stores, provision
 from holdfast.core.errors import Conflict, RequestError, TransactionCancelled
 from holdfast.flows import FLOWS, Answer, Flow, FlowItem, Next, State, Step, StepContext, Wait
 from holdfast.guarantees import OUTBOX
+from holdfast.runtime import WorkerGroup
 
 WEEK_S = 7 * 24 * 3600
 expenses = Table("Expenses", partition="expenseId")
@@ -77,11 +66,9 @@ FLOW = Flow(
 )
 
 
-WORKER = Component(
-    "worker", reads=FLOW.reads, writes=FLOW.writes, consumers=(FLOW.consumer(),), schedules=FLOW.schedules
-)
+WORKER = Component("worker", uses=(FLOW,), consumers=(FLOW.consumer(),), schedules=FLOW.schedules)
 TABLES = (expenses, FLOWS, OUTBOX)
-SYSTEM = System("expenses", "Pays expenses", TABLES, FLOW.patterns, (WORKER,), queues=(steps,), flows=(FLOW,))
+SYSTEM = System("expenses", "Pays expenses", tables=TABLES, components=(WORKER,))
 
 
 async def main(command: str, expense_id: str, more: str) -> None:
@@ -89,7 +76,7 @@ async def main(command: str, expense_id: str, more: str) -> None:
         await provision(stores, SYSTEM)
         try:
             if command == "request":
-                expense = FLOW.initial(Expense(expense_id=expense_id, euros=int(more)), stores)
+                expense = FLOW.initial(stores, Expense(expense_id=expense_id, euros=int(more)))
                 await stores.transact(Expense.create(expense), *FLOW.start_writes(stores, expense))
             else:
                 await FLOW.answer(stores, expense_id, "approve", token=more, given={"by": "Bob"})

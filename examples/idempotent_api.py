@@ -68,9 +68,14 @@ def book(payment: Payment) -> Update[Account]:
 
 
 ONCE = Once(
-    RequestRecord, "ON", rate=PAYMENT, example=RequestRecord(idempotency_key="k-1", payload_sha256="0" * 64)
+    RequestRecord,
+    prefix="ON",
+    rate=PAYMENT,
+    example=RequestRecord(idempotency_key="k-1", payload_sha256="0" * 64),
 )
-BANK = System("bank", "Books payments, each once", (accounts, requests), (book, *ONCE.patterns))
+BANK = System(
+    "bank", "Books payments, each once", tables=(accounts, requests), patterns=(book, *ONCE.patterns)
+)
 
 
 def build_router(stores: Stores) -> APIRouter:

@@ -19,30 +19,24 @@ from pydantic import BaseModel
 
 from holdfast import (
     Attr,
-    ChangeVisibility,
     Component,
     Consumer,
-    DeleteMessages,
     Entity,
-    Handler,
     Key,
     Put,
     Queue,
     Rate,
-    Receive,
     ReceivedMessage,
     Stores,
     System,
     Table,
-    WorkerGroup,
     attr,
-    get_queue_reports,
     open_stores,
     pattern,
     provision,
 )
-
-JOB = Rate(per="job")
+from holdfast.model.components import Handler
+from holdfast.runtime import WorkerGroup, get_queue_reports
 
 
 class Job(BaseModel):
@@ -62,24 +56,9 @@ class Result(Entity, table=results):
     of = Key(batch, number)
 
 
-@pattern("J1", "Write the result of a job", rate=JOB, example=(1, 1))
+@pattern("J1", "Write the result of a job", rate=Rate(per="job"), example=(1, 1))
 def write_result(number: int, square: int) -> Put[Result]:
     return Result.put(Result(batch="squares", number=number, square=square))
-
-
-@pattern("J2", "Receive jobs", rate=JOB, example=(1, 0.0))
-def receive(count: int, wait_s: float) -> Receive[Job]:
-    return jobs.receive(count, wait_s=wait_s)
-
-
-@pattern("J3", "A job is done", rate=JOB)
-def done(received: ReceivedMessage[Job]) -> DeleteMessages[Job]:
-    return jobs.delete(received)
-
-
-@pattern("J4", "Keep a job, or give it back", rate=JOB)
-def keep(received: ReceivedMessage[Job], seconds: float) -> ChangeVisibility[Job]:
-    return jobs.change_visibility(received, seconds=seconds)
 
 
 @asynccontextmanager
@@ -95,11 +74,9 @@ async def open_handler(stores: Stores) -> AsyncIterator[Handler]:
     yield handle
 
 
-CONSUMER = Consumer(
-    jobs, open_handler, receive=receive, delete=done, extend_visibility=keep, concurrency=2, retry_delay_s=0.1
-)
-WORKER = Component("worker", writes=(receive, done, keep, write_result), consumers=(CONSUMER,))
-SQUARES = System("squares", "Computes squares", (results,), WORKER.writes, (WORKER,), queues=(jobs,))
+CONSUMER = Consumer(jobs, open_handler, concurrency=2, retry_delay_s=0.1)
+WORKER = Component("worker", uses=(write_result,), consumers=(CONSUMER,))
+SQUARES = System("squares", "Computes squares", tables=(results,), components=(WORKER,))
 
 
 async def main(command: str) -> None:

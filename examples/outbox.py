@@ -25,7 +25,6 @@ from holdfast import (
     Put,
     Queue,
     Rate,
-    Schedule,
     Stores,
     System,
     Table,
@@ -47,8 +46,7 @@ ORDER = Rate(per="order")
 orders = Table("Orders", partition="orderId")
 by_order = attrgetter("order_id")
 events = Queue("order-events", OrderPlaced, fifo=True, group=by_order, deduplication=by_order)
-outbox = Outbox(events, "OB", rate=ORDER)
-RELAY = Schedule("relay", every_s=5, run=outbox.relay)
+outbox = Outbox(events, prefix="OB", rate=ORDER)
 
 
 class Order(Entity, table=orders):
@@ -68,14 +66,13 @@ SHOP = System(
     "shop",
     "Takes orders and announces them",
     tables=(orders, OUTBOX),
+    components=(
+        Component("api", uses=(place_order, outbox.publisher)),
+        # In a deployment, a worker of this component runs the schedule.
+        Component("relay", uses=(outbox.relay,), schedules=(outbox.schedule(),)),
+    ),
     queues=(events,),
     outboxes=(outbox,),
-    patterns=(place_order, *outbox.patterns),
-    components=(
-        Component("api", writes=(place_order, outbox.append)),
-        # In a deployment, a worker of this component runs the schedule.
-        Component("relay", reads=outbox.reads, writes=outbox.relay_patterns, schedules=(RELAY,)),
-    ),
 )
 
 
@@ -94,7 +91,7 @@ async def place(stores: Stores, order_id: str) -> None:
 
 async def publish(stores: Stores) -> None:
     """Send the waiting events, and print what a subscriber receives."""
-    sent = (await outbox.relay(stores.for_component("relay"))).sent
+    sent = (await outbox.send_unsent(stores.for_component("relay"))).sent
     print(f"{sent} sent")
     for received in await stores.run(events.receive(10)):
         print(f"received: {received.message}")

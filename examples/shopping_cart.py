@@ -75,8 +75,7 @@ SHOP = System(
     "shop",
     "Sells lamps",
     tables=(stock_table, carts_table),
-    patterns=(cart_of, stock_up, take, save),
-    components=(Component("web", reads=(cart_of,), writes=(stock_up, take, save)),),
+    components=(Component("web", uses=(cart_of, stock_up, take, save)),),
 )
 
 

@@ -29,14 +29,15 @@ from holdfast import Stores, open_stores, provision
 from holdfast_demo.pagw.sandbox import register
 from pagw.model.lookup import RequestLookup
 from pagw.settings import PagwSettings
-from pagw.system import PIPELINE, SYSTEM
+from pagw.system import SYSTEM
 from pagw.workers.intake import Intake, Submission
+from pagw.workers.stages.base_stage import PROCESS
 
 REQUESTS = 100
 ROUNDS = 3
 POLL_S = 0.02
 MAX_ROUND_S = 300.0
-PIPELINE_COMPONENTS: Final = tuple(each.name for each in SYSTEM.components if each.process == PIPELINE)
+PIPELINE_COMPONENTS: Final = tuple(each.name for each in SYSTEM.components if each.process == PROCESS)
 COUNT_COMPLETED: Final = "SELECT count(*) FROM pagw.request_tracker WHERE status = 'COMPLETED'"
 COUNT_UNSENT: Final = "SELECT count(*) FROM pagw.outbox WHERE NOT processed"
 COUNT_MESSAGES: Final = "SELECT count(*) FROM pagw.outbox"

@@ -23,25 +23,17 @@ import psycopg
 
 from benchmarks.harness.measurement import Figure, build_figure, report_progress
 from benchmarks.pagw import gateway
-from holdfast import Pattern, Stores, open_secrets, open_stores, provision
+from holdfast import Pattern, Stores, open_stores, provision
 from holdfast.stores.sql.postgres.values import register_types
 from holdfast_demo.pagw import sandbox
+from holdfast_demo.pagw.sample.loader import build_stages
 from holdfast_demo.pagw.sandbox.payer import PayerSandbox, build_payer_app
-from pagw.domain.statuses import Stage
 from pagw.model import delivery_patterns, patterns
 from pagw.model.entities import RequestRow, StageMessage
 from pagw.model.lookup import RequestLookup
 from pagw.settings import PagwSettings
 from pagw.system import SYSTEM
 from pagw.workers.intake import Intake, Submission
-from pagw.workers.stages.api_connector import ApiConnector
-from pagw.workers.stages.attachment_handler import AttachmentHandler
-from pagw.workers.stages.base_stage import BaseStage
-from pagw.workers.stages.callback_handler import CallbackHandler
-from pagw.workers.stages.converter import Converter
-from pagw.workers.stages.enricher import Enricher
-from pagw.workers.stages.response_builder import ResponseBuilder
-from pagw.workers.stages.subscription_handler import SubscriptionHandler
 
 FEW, MANY = 1_000, 200_000
 ACCEPTED = 60
@@ -69,7 +61,7 @@ HOT: Final[tuple[Pattern[..., Any], ...]] = (
     delivery_patterns.delivery,
     delivery_patterns.deliveries_of,
     delivery_patterns.note_delivery,
-    *patterns.OUTBOX.publish_patterns[:4],
+    *patterns.OUTBOX.relay[:4],
 )
 
 # The rows that a finished request leaves behind; `n` is its number.
@@ -168,15 +160,7 @@ class Gateway:
         self._numbers = itertools.count()
         payer = PayerSandbox(client_id=sandbox.CLIENT_ID, client_secret=sandbox.CLIENT_SECRET)
         self._http = httpx2.AsyncClient(transport=httpx2.ASGITransport(build_payer_app(payer)))
-        self._stages: dict[Stage, BaseStage] = {
-            Stage.request_enricher: Enricher(stores),
-            Stage.attachment_handler: AttachmentHandler(stores),
-            Stage.request_converter: Converter(stores),
-            Stage.api_connector: ApiConnector(stores, self._http, open_secrets()),
-            Stage.response_builder: ResponseBuilder(stores, self._findable),
-            Stage.callback_handler: CallbackHandler(stores),
-            Stage.subscription_handler: SubscriptionHandler(stores),
-        }
+        self._stages = build_stages(stores, self._http)
 
     @classmethod
     async def open(cls, folder: Path, name: str, tracked: int) -> Gateway:

@@ -24,7 +24,8 @@ from psycopg_pool import ConnectionPool
 
 from benchmarks.harness.measurement import ROUNDS, Figure, build_figure
 from benchmarks.pagw import gateway
-from holdfast import SqlWrite, Stores, open_stores, provision
+from holdfast import Stores, open_stores, provision
+from holdfast.model.sql import SqlWrite
 from pagw.domain.statuses import Stage, Status
 from pagw.model import patterns
 from pagw.model.audit import Actor, AuditEvent, build_audit_writes
@@ -136,7 +137,7 @@ def _build_step(stores: Stores, number: int) -> list[SqlWrite[Any]]:
         patterns.INBOX.take(STAGE.service, f"message-{number}", MOMENT),
         patterns.note(pagw_id, Status.VALIDATED, STAGE, MOMENT),
         *build_audit_writes(stores, event),
-        patterns.OUTBOX.enqueue(stores, pagw_id, QUEUES[STAGE], message),
+        patterns.OUTBOX.enqueue(stores, pagw_id, message, queue=QUEUES[STAGE]),
     ]
 
 

@@ -22,21 +22,18 @@ import msgspec
 from benchmarks.harness.http_client import build_post, measure_request_rate
 from benchmarks.harness.measurement import Figure, compare
 from benchmarks.harness.processes import HOLDFAST, run_server
+from benchmarks.richpanel import webhook_route
+from benchmarks.richpanel.webhook_bodies import SECRET, build_webhook
 from holdfast.web import sign
 
 CONNECTIONS = 32
 REQUESTS = 4_000
-CONVERSATIONS = 300
-SECRET: Final = "the secret of this benchmark"
-TEXT: Final = (
-    "Hello, where is my order? It should have arrived last week, and I have not heard anything since."
-)
 INGRESS_COMMAND: Final = (*HOLDFAST, "run", "richpanel", "--component", "ingress", "--port", "0")
 FLOOR_COMMAND: Final = (sys.executable, "-m", "benchmarks.richpanel.webhooks_floor")
 
 
 def run(folder: Path) -> list[Figure]:
-    """Start the ingress and both floors, and return a figure against each."""
+    """Start the ingress and both floors; return a figure against each, and that of the route alone."""
     numbers = itertools.count()
     settings = {
         "HOLDFAST_TABLES": "sqlite:tables.db",
@@ -61,7 +58,7 @@ def run(folder: Path) -> list[Figure]:
                 must_reach,
             )
 
-        return [against("own", 0.50), against("shared", None)]
+        return [against("own", 0.50), against("shared", None), webhook_route.run()]
 
 
 def _build_requests(numbers: Iterator[int]) -> Iterator[bytes]:
@@ -72,18 +69,3 @@ def _build_requests(numbers: Iterator[int]) -> Iterator[bytes]:
     for number in itertools.islice(numbers, REQUESTS):
         body = msgspec.json.encode(build_webhook(number))
         yield build_post("/webhooks/richpanel", body, x_richpanel_signature=sign(SECRET, body, time.time()))
-
-
-def build_webhook(number: int) -> dict[str, object]:
-    """Return the body of the webhook with this number, as the help desk sends it."""
-    return {
-        "ticket_id": f"conversation-{number % CONVERSATIONS}",
-        "message_id": f"message-{number:09d}",
-        "ticket_url": f"https://desk.example/tickets/{number % CONVERSATIONS}",
-        "trigger": "customer_message",
-        "channel": "email",
-        "created_at": "2026-11-15T10:00:00Z",
-        "text": TEXT,
-        "customer": {"email": f"customer{number % CONVERSATIONS}@example.com"},
-        "tags": ["new", "vip"],
-    }

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.harness.measurement import ROUNDS, Figure
-from holdfast import Stores, meter_usage, open_stores
+from holdfast import Stores, open_stores
 from holdfast.config.settings import Settings
+from holdfast.runtime import meter_usage
 from holdfast_demo.skymarshal.sample.loader import load_sample
 from skymarshal.disruptions.assessment import assess
 from skymarshal.disruptions.report import DisruptionRequest

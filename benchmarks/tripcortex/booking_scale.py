@@ -22,8 +22,9 @@ from random import Random
 from typing import Final
 
 from benchmarks.harness.measurement import ROUNDS, Figure, build_figure, report_progress
-from holdfast import Stores, Ulid, open_stores, provision
+from holdfast import Stores, open_stores, provision
 from holdfast.config.settings import IN_MEMORY, MEMORY_OBJECTS, SQLITE_SCHEME, TEMPORARY_SQL, Settings
+from holdfast.model.ulids import Ulid
 from holdfast_demo.tripcortex.sample.loader import EMPLOYEES, FIRST_EMPLOYEE, load_sample
 from tripcortex.model import patterns
 from tripcortex.model.entities import EmployeeId

@@ -6,15 +6,16 @@ Nothing is mocked. Only the clock is advanced by hand, instead of waiting. Each 
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx2
 
-from holdfast import Stores, System, WorkerGroup, web
+from holdfast import Stores, System, web
 from holdfast.core.clock import RunClock
+from holdfast.runtime import WorkerGroup
 from holdfast.web.demo_env import patch_environ, silence_loggers
 
 # The receive wait of a worker: after it, the worker sees that the clock was advanced.
@@ -60,11 +61,9 @@ async def run_system(
     *,
     sandboxes: Mapping[str, Any],
     build_variables: Callable[[Mapping[str, str], str], Mapping[str, str]],
-    build_routers: Callable[[], Sequence[Any]],
-    has_own_authentication: bool = False,
     own_prefixes: Collection[str] = (),
 ) -> AsyncIterator[RunningSystem]:
-    """Serve the sandboxes' apps and the API of the routers; stop them at the end.
+    """Serve the sandboxes' apps and the routes of the system's components; stop them at the end.
 
     `build_variables` gets the sandboxes' addresses and that of the API, and returns the environment variables
     of the system. All other variables with `own_prefixes` are removed meanwhile.
@@ -74,19 +73,29 @@ async def run_system(
         urls = {name: stack.enter_context(web.serve_in_thread(app)) for name, app in sandboxes.items()}
         variables = build_variables(urls, f"http://127.0.0.1:{port}")
         stack.enter_context(patch_environ({**variables, "HOLDFAST_SECRETS": "env:"}, without=own_prefixes))
-        routers = build_routers()
         app = web.make_app(
             system.title,
             "demo",
-            [] if has_own_authentication else routers,
-            self_authenticated=routers if has_own_authentication else [],
-            max_body_bytes=system.max_body_bytes,
+            _build_routers(stores, system, has_own_authentication=False),
+            self_authenticated=_build_routers(stores, system, has_own_authentication=True),
+            max_body_bytes=system.http.max_body_bytes,
         )
-        if system.configure_app is not None:
-            system.configure_app(app)
+        if system.http.configure_app is not None:
+            system.http.configure_app(app)
         url = stack.enter_context(web.serve_in_thread(app, port=port))
         async with httpx2.AsyncClient(base_url=url, timeout=TIMEOUT_S) as http:
             yield RunningSystem(stores, system, clock, http, url, urls)
+
+
+def _build_routers(stores: Stores, system: System, *, has_own_authentication: bool) -> list[Any]:
+    """Return the routers of the components that authenticate their callers, or of the others."""
+    routers: list[Any] = []
+    for component in system.components:
+        build = component.routes or (system.http.routes if component.name == "api" else None)
+        if build is not None and component.has_own_authentication is has_own_authentication:
+            built = build(stores.for_component(component.name))
+            routers += built if isinstance(built, list | tuple) else [built]
+    return routers
 
 
 def find_free_port() -> int:

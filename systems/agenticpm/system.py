@@ -18,8 +18,9 @@ from agenticpm.model.entities import contents, table
 from agenticpm.model.load import LOAD, STATED_COSTS, WHAT_IF
 from agenticpm.model.patterns import ACTION_QUEUE, LEASE
 from agenticpm.workers import schedules
-from holdfast import Component, Pattern, Schedule, Stores, System, collect_patterns
+from holdfast import Component, Pattern, Schedule, Stores, System
 from holdfast.guarantees import Period, redact
+from holdfast.model.system import Admin, Deployment, Design, Http, Privacy
 
 COMMON_READS: Final[tuple[Pattern[..., Any], ...]] = (
     patterns.project,
@@ -54,30 +55,27 @@ def _build_routes(stores: Stores) -> Any:
 
 
 SYSTEM = System(
-    name="agenticpm",
-    title="AgenticPM",
-    purpose="An autonomous project manager: watches the tracker, keeps delivery state, RAID, decisions and "
+    "agenticpm",
+    "An autonomous project manager: watches the tracker, keeps delivery state, RAID, decisions and "
     "backlog, escalates",
+    title="AgenticPM",
     tables=(table,),
-    patterns=(*collect_patterns(patterns), *ACTION_QUEUE.patterns, *LEASE.patterns),
     buckets=(contents,),
     components=(
         Component(
             "loop",
             "Reads trackers and mailboxes, detects signals, writes artefacts, asks people, and holds actions",
-            reads=(
-                *COMMON_READS,
+            uses=(
+                COMMON_READS,
                 patterns.integration_config,
                 patterns.kept_snapshot,
                 patterns.check_project,
                 patterns.check_artefact,
-                *LEASE.patterns.reads,
-            ),
-            writes=(
-                *EVENT_WRITES,
-                *ARTEFACT_WRITES,
-                *LEASE.patterns.writes,
-                ACTION_QUEUE.patterns.hold,
+                LEASE.reads,
+                EVENT_WRITES,
+                ARTEFACT_WRITES,
+                LEASE.writes,
+                ACTION_QUEUE.author,
                 patterns.create_escalation,
                 patterns.end_escalation,
                 patterns.put_checkpoint,
@@ -94,15 +92,17 @@ SYSTEM = System(
         Component(
             "executor",
             "Executes held actions when they are due, and expires escalations without a decision",
-            reads=(
+            uses=(
                 patterns.project,
                 patterns.integration_config,
                 patterns.checkpoint,
                 patterns.kept_snapshot,
                 patterns.escalations_in,
-                *ACTION_QUEUE.reads,
+                patterns.end_escalation,
+                EVENT_WRITES,
+                ACTION_QUEUE.reads,
+                ACTION_QUEUE.executor,
             ),
-            writes=(*EVENT_WRITES, *ACTION_QUEUE.patterns.execute_patterns, patterns.end_escalation),
             schedules=(
                 Schedule("held-actions", schedules.DUE_S, schedules.execute_due),
                 Schedule("escalations", schedules.EXPIRY_S, schedules.expire_escalations),
@@ -111,17 +111,15 @@ SYSTEM = System(
         Component(
             "api",
             "Serves people: projects, artefacts, decisions, held actions, settings, integrations",
-            reads=(
-                *COMMON_READS,
+            uses=(
+                COMMON_READS,
                 patterns.integration_config,
                 patterns.check_artefact,
-                *LEASE.patterns.reads,
-            ),
-            writes=(
-                *EVENT_WRITES,
-                *ARTEFACT_WRITES,
-                ACTION_QUEUE.patterns.hold,
-                ACTION_QUEUE.patterns.review,
+                LEASE.reads,
+                EVENT_WRITES,
+                ARTEFACT_WRITES,
+                ACTION_QUEUE.author,
+                ACTION_QUEUE.pattern_set.review,
                 patterns.create_project,
                 patterns.change_status,
                 patterns.change_project,
@@ -135,7 +133,8 @@ SYSTEM = System(
         Component(
             "agent",
             "Answers questions about projects. It only reads, and has no access to credentials",
-            reads=(*COMMON_READS, LEASE.patterns.read),
+            uses=(COMMON_READS, LEASE.observer),
+            read_only=True,
             # The queries that a person would ask; the MCP tools combine the others.
             exposed_tools=(
                 patterns.project,
@@ -153,14 +152,12 @@ SYSTEM = System(
             ),
         ),
     ),
-    load=LOAD,
-    what_if=WHAT_IF,
-    stated_costs=STATED_COSTS,
-    routes=_build_routes,
-    commands=COMMANDS,
-    why=explain,
-    tools=TOOLS,
-    redact_logs=redact,
-    retention={contents.name: Period(None, "artefact contents are kept forever; snapshots expire")},
-    extras=("objects", "redaction", "http"),
+    design=Design(load=LOAD, what_if=WHAT_IF, stated_costs=STATED_COSTS),
+    http=Http(routes=_build_routes),
+    admin=Admin(commands=COMMANDS, tools=TOOLS, why=explain),
+    privacy=Privacy(
+        redact_logs=redact,
+        retention={contents.name: Period(None, "artefact contents are kept forever; snapshots expire")},
+    ),
+    deployment=Deployment(extras=("objects", "redaction", "http")),
 )

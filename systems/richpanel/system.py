@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast import Component, Consumer, Load, Schedule, Stores, System, Volume, collect_patterns
+from holdfast import Component, Consumer, Load, Schedule, Stores, System, Volume
 from holdfast.guarantees import RATE_LIMITS, Period, redact
+from holdfast.model.system import Admin, Deployment, Design, Http, Privacy
 from richpanel.api.explain import explain_routing
 from richpanel.api.mcp_tools import TOOLS
 from richpanel.domain.feature_flags import LIFETIME
@@ -43,63 +44,35 @@ def _build_api_routes(stores: Stores) -> Any:
 WORKER = Component(
     "worker",
     "Processes events: decides, acts at the help desk, writes state and audit",
-    reads=(
-        *EVENTS.reads,
-        *ACTIONS.reads,
-        *CALLS.reads,
+    uses=(
+        EVENTS,
+        ACTIONS,
+        CALLS,
+        # The worker appends to the audit and never reads it.
+        AUDIT.writes,
         patterns.record,
         patterns.state,
         patterns.read_switches,
-    ),
-    # The worker appends to the audit and never reads it.
-    writes=(
-        *EVENTS.writes,
-        *ACTIONS.writes,
-        *AUDIT.writes,
-        *CALLS.writes,
         patterns.create_state,
         patterns.put_state,
         patterns.link_customer,
-        patterns.receive,
-        patterns.done,
-        patterns.hold,
         replay_archive.keep,
     ),
-    consumers=(
-        Consumer(
-            events,
-            open_handler,
-            receive=patterns.receive,
-            delete=patterns.done,
-            extend_visibility=patterns.hold,
-            concurrency=16,
-            retry_delay_s=0.5,
-            max_retry_delay_s=60.0,
-        ),
-    ),
+    consumers=(Consumer(events, open_handler, concurrency=16, retry_delay_s=0.5, max_retry_delay_s=60.0),),
     schedules=(Schedule("sweep-archive", replay_archive.SWEEP_EVERY_S, replay_archive.sweep),),
 )
 
 SYSTEM = System(
-    name="richpanel",
+    "richpanel",
+    "Customer-support automation that never replies or routes twice and stores no personal text",
     title="Richpanel middleware",
-    purpose="Customer-support automation that never replies or routes twice and stores no personal text",
     tables=(*TABLES, RATE_LIMITS),
-    patterns=(
-        *collect_patterns(patterns),
-        *EVENTS.patterns,
-        *ACTIONS.patterns,
-        *AUDIT.patterns,
-        *CALLS.patterns,
-        *collect_patterns(replay_archive),
-    ),
-    queues=(events,),
     buckets=(replay_archive.archive,),
     components=(
         Component(
             "ingress",
             "The webhook endpoint: it writes to the queue and nothing else",
-            writes=(patterns.enqueue,),
+            uses=(patterns.enqueue,),
             routes=_build_ingress_routes,
             has_own_authentication=True,
         ),
@@ -107,63 +80,77 @@ SYSTEM = System(
         Component(
             "api",
             "Answers people: why something was routed, the state of a conversation, the switches",
-            reads=(*AUDIT.reads, patterns.state, patterns.record, patterns.read_switches),
-            writes=(patterns.create_switches, patterns.turn_switches),
+            uses=(
+                AUDIT.reads,
+                patterns.state,
+                patterns.record,
+                patterns.read_switches,
+                patterns.create_switches,
+                patterns.turn_switches,
+            ),
         ),
         Component(
             "agent",
             "Answers questions about past actions. It only reads",
-            reads=(*AUDIT.reads, patterns.state),
+            uses=(AUDIT.reads, patterns.state),
+            read_only=True,
             # The MCP tools cover the other reads.
-            exposed_tools=(AUDIT.between,),
+            exposed_tools=(AUDIT.pattern_set.between,),
         ),
-        Component("replay", "Reads the replay archive, if it is on", reads=(replay_archive.archived,)),
+        Component(
+            "replay", "Reads the replay archive, if it is on", uses=(replay_archive.archived,), read_only=True
+        ),
         Component(
             "privacy",
             "Erases a conversation or a customer",
-            reads=(
-                *AUDIT.reads,
+            uses=(
+                AUDIT.reads,
                 patterns.state,
                 patterns.conversations_of_customer,
                 patterns.customers_of_conversation,
+                patterns.delete_state,
+                patterns.delete_link,
                 replay_archive.of_conversation,
                 replay_archive.look_at,
+                replay_archive.forget,
             ),
-            writes=(patterns.delete_state, patterns.delete_link, replay_archive.forget),
         ),
     ),
-    load=Load(
-        volumes={
-            "event": Volume(300_000, distinct_keys=300_000),
-            "action": Volume(700_000, distinct_keys=700_000),
-            "conversation": Volume(60_000, distinct_keys=60_000),
-            "question": Volume(3_000, distinct_keys=2_000),
-            "half minute of a worker": Volume(4 * 2 * 60 * 24 * 30),
-            "change of the switches": Volume(20),
-            # Zero unless an operator sets a budget.
-            "limited call": Volume(0),
-            "erasure": Volume(100, distinct_keys=100),
-            "archived event": Volume(0),
-            "replay": Volume(0),
+    design=Design(
+        load=Load(
+            volumes={
+                "event": Volume(300_000, distinct_keys=300_000),
+                "action": Volume(700_000, distinct_keys=700_000),
+                "conversation": Volume(60_000, distinct_keys=60_000),
+                "question": Volume(3_000, distinct_keys=2_000),
+                "half minute of a worker": Volume(4 * 2 * 60 * 24 * 30),
+                "change of the switches": Volume(20),
+                # Zero unless an operator sets a budget.
+                "limited call": Volume(0),
+                "erasure": Volume(100, distinct_keys=100),
+                "archived event": Volume(0),
+                "replay": Volume(0),
+            },
+            peak_factor=8,
+        ),
+    ),
+    http=Http(routes=_build_api_routes),
+    admin=Admin(tools=TOOLS, why=explain_routing),
+    privacy=Privacy(
+        redact_logs=redact,
+        retention={
+            "rp_mw_idempotency": Period(SETTINGS.idempotency_days * DAY_S, "as long as a copy may arrive"),
+            "rp_mw_conversation_state": Period(
+                SETTINGS.state_retention_days * DAY_S, "as long as a conversation may continue"
+            ),
+            "rp_mw_audit_actions": Period(SETTINGS.audit_days * DAY_S, "to explain why something was done"),
+            "rp_mw_customers": Period(
+                SETTINGS.customer_retention_days * DAY_S,
+                "longer than everything found through it, for erasure",
+            ),
+            "rp_mw_switches": Period.from_timedelta(LIFETIME, "a permission that no operator renews expires"),
         },
-        peak_factor=8,
+        subjects={"conversation": erasure.collect_conversation, "customer": erasure.collect_customer},
     ),
-    routes=_build_api_routes,
-    why=explain_routing,
-    tools=TOOLS,
-    redact_logs=redact,
-    retention={
-        "rp_mw_idempotency": Period(SETTINGS.idempotency_days * DAY_S, "as long as a copy may arrive"),
-        "rp_mw_conversation_state": Period(
-            SETTINGS.state_retention_days * DAY_S, "as long as a conversation may continue"
-        ),
-        "rp_mw_audit_actions": Period(SETTINGS.audit_days * DAY_S, "to explain why something was done"),
-        "rp_mw_customers": Period(
-            SETTINGS.customer_retention_days * DAY_S, "longer than everything found through it, for erasure"
-        ),
-        "rp_mw_switches": Period.from_timedelta(LIFETIME, "a permission that no operator renews expires"),
-    },
-    subjects={"conversation": erasure.collect_conversation, "customer": erasure.collect_customer},
-    needs_environment=True,
-    extras=("objects", "redaction", "ai", "http"),
+    deployment=Deployment(needs_environment=True, extras=("objects", "redaction", "ai", "http")),
 )

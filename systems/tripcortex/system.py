@@ -12,15 +12,16 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
-from holdfast import Component, Pattern, Schedule, Stores, System, collect_patterns
+from holdfast import Component, Schedule, Stores, System
 from holdfast.flows import FLOWS
 from holdfast.guarantees import OUTBOX, Period, redact
+from holdfast.model.system import Admin, Deployment, Design, Http, Privacy
 from tripcortex.api import explain
 from tripcortex.api.commands import COMMANDS
 from tripcortex.api.mcp_tools import TOOLS
-from tripcortex.integrations.portal.circuit import PortalCircuit
+from tripcortex.integrations.portal.circuit import BREAKER
 from tripcortex.integrations.portal.purchases import PORTAL_CALLS
-from tripcortex.model import notices, pattern_sets, patterns
+from tripcortex.model import pattern_sets, patterns
 from tripcortex.model.entities import TABLES, policy_files
 from tripcortex.model.load_profile import LOAD, WHAT_IF
 from tripcortex.model.notices import NOTICES
@@ -28,10 +29,8 @@ from tripcortex.model.policies import files
 from tripcortex.model.policies import patterns as policies
 from tripcortex.model.policies.schema import tripcortex
 from tripcortex.settings import TripCortexSettings
-from tripcortex.workers.flow import BOOKING_FLOW, step_queue
+from tripcortex.workers.flow import BOOKING_FLOW
 from tripcortex.workers.message_sender import CONSUMER, SCHEDULES
-
-Patterns = tuple[Pattern[..., Any], ...]
 
 # Finds policies whose upload notification was lost and policies whose ingestion was interrupted.
 POLL_S: Final = 5.0
@@ -47,10 +46,10 @@ def _build_api_routes(stores: Stores) -> Any:
 
 
 def _configure_app(app: Any) -> None:
-    """Add the security schemes to the app's OpenAPI document. Imported here, as in `_build_api_routes`."""
-    from tripcortex.api.routes import add_security_schemes
+    """Set the status and the logs of errors. Imported here, as in `_build_api_routes`."""
+    from tripcortex.api.routes import configure_errors
 
-    add_security_schemes(app)
+    configure_errors(app)
 
 
 def _open_dependencies(stores: Stores) -> AbstractAsyncContextManager[Any]:
@@ -70,33 +69,23 @@ async def _ingest_policies(stores: Stores) -> None:
     await ingest_waiting_policies(stores)
 
 
-def _merge_patterns(*several: Patterns) -> Patterns:
-    """Return all patterns, each once, because two parts of a component may need the same one."""
-    return tuple({each.id: each for patterns in several for each in patterns}.values())
-
-
 API: Final = Component(
     "api",
     "Serves employees over HTTP and WebSocket, and lets administrators manage policies",
-    reads=_merge_patterns(
-        pattern_sets.API_READS,
-        (patterns.message, files.source, files.crop, files.crops_of),
-        BOOKING_FLOW.lookup_patterns,
+    uses=(
+        pattern_sets.API,
+        pattern_sets.MESSAGES,
+        (patterns.message, patterns.append_audit),
+        (files.source, files.crop, files.crops_of, files.keep_source, files.delete_source, files.delete_crop),
+        BOOKING_FLOW.starter,
+        BOOKING_FLOW.answerer,
         # Pending approvals are found among the running executions.
-        (BOOKING_FLOW.pattern_set.executions,),
+        BOOKING_FLOW.pattern_set.executions,
         NOTICES.reads,
+        NOTICES.relay,
         policies.READ_PATTERNS,
         policies.LOCK_PATTERNS,
-    ),
-    writes=_merge_patterns(
-        pattern_sets.API_WRITES,
-        pattern_sets.MESSAGE_WRITES,
-        (patterns.append_audit,),
-        BOOKING_FLOW.start_patterns,
-        BOOKING_FLOW.answer_patterns,
-        NOTICES.relay_patterns,
         policies.WRITE_PATTERNS,
-        (files.keep_source, files.delete_source, files.delete_crop),
     ),
     # Every call carries a token from the employees' token issuer.
     has_own_authentication=True,
@@ -105,16 +94,15 @@ API: Final = Component(
 WORKFLOW: Final = Component(
     "workflow",
     "Drives bookings: retrieves, plans, validates, searches, books. Appends to the audit log, never reads it",
-    reads=_merge_patterns(
-        BOOKING_FLOW.reads, policies.QUESTION_PATTERNS, PortalCircuit.reads, PORTAL_CALLS.reads, NOTICES.reads
-    ),
-    writes=_merge_patterns(
-        BOOKING_FLOW.writes,
-        pattern_sets.MESSAGE_WRITES,
+    uses=(
+        BOOKING_FLOW,
+        pattern_sets.MESSAGES,
         (patterns.append_audit, patterns.leave_place),
-        PortalCircuit.writes,
-        PORTAL_CALLS.writes,
-        NOTICES.relay_patterns,
+        policies.QUESTION_PATTERNS,
+        BREAKER.patterns,
+        PORTAL_CALLS,
+        NOTICES.reads,
+        NOTICES.relay,
     ),
     consumers=(BOOKING_FLOW.consumer(_open_dependencies, concurrency=16),),
     schedules=BOOKING_FLOW.schedules,
@@ -122,16 +110,19 @@ WORKFLOW: Final = Component(
 SENDER: Final = Component(
     "sender",
     "Delivers messages to employees over their open connections, and removes connections that are gone",
-    reads=_merge_patterns(pattern_sets.SENDER_READS, (patterns.booking,)),
-    writes=pattern_sets.SENDER_WRITES,
+    uses=(pattern_sets.SENDER, patterns.booking),
     consumers=(CONSUMER,),
     schedules=SCHEDULES,
 )
 INGESTER: Final = Component(
     "ingester",
     "Ingests uploaded policies and puts them into service",
-    reads=_merge_patterns(policies.READ_PATTERNS, policies.LOCK_PATTERNS, (files.source,)),
-    writes=_merge_patterns(policies.WRITE_PATTERNS, (files.keep_crop, files.keep_source)),
+    uses=(
+        policies.READ_PATTERNS,
+        policies.LOCK_PATTERNS,
+        policies.WRITE_PATTERNS,
+        (files.source, files.keep_crop, files.keep_source),
+    ),
     schedules=(
         Schedule(
             "read-policies",
@@ -144,57 +135,46 @@ INGESTER: Final = Component(
 SUPPORT: Final = Component(
     "support",
     "Explains the outcome of a booking",
-    reads=_merge_patterns(
+    uses=(
         (patterns.booking, patterns.trail, patterns.employee_audit, patterns.history, patterns.place_of),
-        (
-            BOOKING_FLOW.pattern_set.execution,
-            BOOKING_FLOW.pattern_set.executions,
-            BOOKING_FLOW.pattern_set.item,
-        ),
-        (patterns.active_bookings_of,),
-        PortalCircuit.reads,
+        patterns.active_bookings_of,
+        BOOKING_FLOW.pattern_set.execution,
+        BOOKING_FLOW.pattern_set.executions,
+        BOOKING_FLOW.pattern_set.item,
+        BREAKER.reads,
         policies.READ_PATTERNS,
     ),
+    read_only=True,
 )
 AGENT: Final = Component(
     "agent",
     "Answers questions about bookings and policies. Read-only",
-    reads=_merge_patterns(
-        (patterns.booking, patterns.history, patterns.trail, patterns.employee_audit), policies.READ_PATTERNS
+    uses=(
+        (patterns.booking, patterns.history, patterns.trail, patterns.employee_audit),
+        policies.READ_PATTERNS,
     ),
+    read_only=True,
     exposed_tools=(patterns.history, patterns.trail),
 )
 
 SYSTEM: Final = System(
-    name="tripcortex",
+    "tripcortex",
+    "Books corporate travel from a sentence, inside the company's policy, with a person choosing",
     title="Trip Cortex",
-    purpose="Books corporate travel from a sentence, inside the company's policy, with a person choosing",
     tables=(*TABLES, FLOWS, OUTBOX),
-    queues=(step_queue, notices.notices),
     buckets=(policy_files,),
     schemas=(tripcortex,),
-    patterns=_merge_patterns(
-        tuple(collect_patterns(patterns)),
-        policies.PATTERNS,
-        tuple(collect_patterns(files)),
-        tuple(collect_patterns(notices)),
-        BOOKING_FLOW.patterns,
-        NOTICES.patterns,
-        PortalCircuit.patterns,
-        tuple(PORTAL_CALLS.patterns),
-    ),
     components=(API, WORKFLOW, SENDER, INGESTER, SUPPORT, AGENT),
-    load=LOAD,
-    what_if=WHAT_IF,
-    commands=COMMANDS,
-    why=explain.explain_booking,
-    tools=TOOLS,
-    flows=(BOOKING_FLOW,),
-    outboxes=(BOOKING_FLOW.outbox, NOTICES),
-    redact_logs=redact,
-    retention={tripcortex.name: Period(None, "until the policy is removed")},
-    configure_app=_configure_app,
-    max_body_bytes=MAX_BODY_BYTES,
-    needs_environment=True,
-    extras=("objects", "sql", "redaction", "ai", "http", "tokens"),
+    # `holdfast outbox` runs those that no component does.
+    patterns=NOTICES.patterns,
+    outboxes=(NOTICES,),
+    design=Design(load=LOAD, what_if=WHAT_IF),
+    http=Http(configure_app=_configure_app, max_body_bytes=MAX_BODY_BYTES),
+    admin=Admin(commands=COMMANDS, tools=TOOLS, why=explain.explain_booking),
+    privacy=Privacy(
+        redact_logs=redact, retention={tripcortex.name: Period(None, "until the policy is removed")}
+    ),
+    deployment=Deployment(
+        needs_environment=True, extras=("objects", "sql", "redaction", "ai", "http", "tokens")
+    ),
 )

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from tests.cases import all_cases
+
 from .conftest import MakeTable, index, unique_name
-from .protocol import NOT_NULL, TABLE_NAME_PATTERN, Raw, cases, constraint, malformed_cases, split_constraints
+from .protocol import NOT_NULL, TABLE_NAME_PATTERN, Raw, cases, constraint, split_constraints
 
 Body = dict[str, Any]
 
@@ -26,57 +28,8 @@ BACKUP_ENUM = "Member must satisfy enum value set: ["
 
 # Shape
 
-STRINGS = {
-    "CreateBackup": ["TableName", "BackupName"],
-    "DescribeBackup": ["BackupArn"],
-    "DeleteBackup": ["BackupArn"],
-    "ListBackups": ["TableName", "BackupType", "ExclusiveStartBackupArn"],
-    "RestoreTableFromBackup": ["TargetTableName", "BackupArn"],
-    "RestoreTableToPointInTime": ["SourceTableName", "SourceTableArn", "TargetTableName"],
-    "DescribeContinuousBackups": ["TableName"],
-    "UpdateContinuousBackups": ["TableName"],
-}
-MALFORMED = [
-    pytest.param(operation, *case.values, id=f"{operation} {case.id}")
-    for operation, members in STRINGS.items()
-    for case in malformed_cases(dict.fromkeys(members, "string"))
-]
 
-
-@pytest.mark.parametrize(("operation", "body", "text"), MALFORMED)
-def test_rejects_a_member_that_is_not_a_string(raw: Raw, operation: str, body: Body, text: str) -> None:
-    assert raw.refusal(operation, body) == ("SerializationException", text)
-
-
-@pytest.mark.parametrize(
-    ("operation", "body", "text"),
-    cases(
-        {
-            "a specification": (
-                "UpdateContinuousBackups",
-                {"PointInTimeRecoverySpecification": []},
-                "Unrecognized collection type class "
-                "com.amazonaws.dynamodb.v20120810.PointInTimeRecoverySpecification",
-            ),
-            "a flag in it": (
-                "UpdateContinuousBackups",
-                {"PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": 23}},
-                "NUMBER_VALUE cannot be converted to Boolean",
-            ),
-            "a limit": ("ListBackups", {"Limit": "10"}, "STRING_VALUE cannot be converted to Integer"),
-            "the latest time": (
-                "RestoreTableToPointInTime",
-                {"UseLatestRestorableTime": 23},
-                "NUMBER_VALUE cannot be converted to Boolean",
-            ),
-        }
-    ),
-)
-def test_json_of_another_type_is_refused(raw: Raw, operation: str, body: Body, text: str) -> None:
-    assert raw.refusal(operation, body) == ("SerializationException", text)
-
-
-@pytest.mark.parametrize(
+@all_cases(
     ("operation", "body", "entries"),
     cases(
         {

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.cases import all_cases
+
 from .protocol import (
     CAPACITY_ENUM,
     NOT_NULL,
     Raw,
-    attribute_value,
     cases,
     constraint,
-    malformed_cases,
     split_constraints,
 )
 
@@ -24,49 +24,6 @@ DUPLICATES = "Provided list of item keys contains duplicates"
 MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 
 # Shape
-
-
-@pytest.mark.parametrize(
-    ("body", "text"),
-    malformed_cases(
-        {
-            "RequestItems.table.Keys": "list",
-            **attribute_value("RequestItems.table.Keys.0.a"),
-            "RequestItems.table.ConsistentRead": "boolean",
-            "RequestItems.table.ProjectionExpression": "string",
-            "RequestItems.table.ExpressionAttributeNames": "map of strings",
-            "ReturnConsumedCapacity": "string",
-        }
-    ),
-)
-def test_a_member_of_the_wrong_json_type_is_a_serialization_error(
-    raw: Raw, body: dict[str, Any], text: str
-) -> None:
-    assert raw.refusal("BatchGetItem", body) == ("SerializationException", text)
-
-
-@pytest.mark.parametrize(
-    ("request_items", "text"),
-    cases(
-        {
-            "a string": ("a", "Unexpected field type"),
-            "a list": (
-                [],
-                "Unrecognized collection type java.util.Map<java.lang.String, "
-                "com.amazonaws.dynamodb.v20120810.KeysAndAttributes>",
-            ),
-            "a table that is a string": ({"table": "a"}, "Unexpected value type in payload"),
-            "a table that is a list": (
-                {"table": []},
-                "Unrecognized collection type class com.amazonaws.dynamodb.v20120810.KeysAndAttributes",
-            ),
-        }
-    ),
-)
-def test_request_items_of_the_wrong_json_type_are_a_serialization_error(
-    raw: Raw, request_items: Any, text: str
-) -> None:
-    assert raw.refusal("BatchGetItem", {"RequestItems": request_items}) == ("SerializationException", text)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +108,7 @@ def test_more_than_100_keys_of_one_table_are_refused(raw: Raw) -> None:
 # Validation, before the tables are looked up
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("request_items", "text"),
     cases(
         {

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from tests.cases import all_cases
+
 from .conftest import MakeTable
 from .protocol import (
     CAPACITY_ENUM,
     METRICS_ENUM,
     NOT_NULL,
     Raw,
-    attribute_value,
     cases,
     constraint,
-    malformed_cases,
     split_constraints,
 )
 
@@ -24,7 +24,6 @@ INVALID = "One or more parameter values were invalid: "
 NOT_VALID = "One or more parameter values are not valid. "
 MISMATCH = "The provided key element does not match the schema"
 DUPLICATES = "Provided list of item keys contains duplicates"
-SERVICE = "com.amazonaws.dynamodb.v20120810."
 
 
 def put(item: dict[str, Any]) -> dict[str, Any]:
@@ -41,59 +40,6 @@ def keys(count: int) -> list[dict[str, Any]]:
 
 
 # Shape
-
-
-@pytest.mark.parametrize(
-    ("body", "text"),
-    malformed_cases(
-        {
-            "RequestItems.table.0.PutRequest.Item": "map of values",
-            **attribute_value("RequestItems.table.0.PutRequest.Item.a"),
-            "RequestItems.table.0.DeleteRequest.Key": "map of values",
-            "RequestItems.table.0.DeleteRequest.Key.a": "value",
-            "ReturnConsumedCapacity": "string",
-            "ReturnItemCollectionMetrics": "string",
-        }
-    ),
-)
-def test_a_member_of_the_wrong_json_type_is_a_serialization_error(
-    raw: Raw, body: dict[str, Any], text: str
-) -> None:
-    assert raw.refusal("BatchWriteItem", body) == ("SerializationException", text)
-
-
-@pytest.mark.parametrize(
-    ("request_items", "text"),
-    cases(
-        {
-            "a string": ("a", "Unexpected field type"),
-            "a list": (
-                [],
-                "Unrecognized collection type java.util.Map<java.lang.String, "
-                f"java.util.List<{SERVICE}WriteRequest>>",
-            ),
-            "a table that is a map": ({"table": {}}, "Start of structure or map found where not expected"),
-            "a request that is a string": ({"table": ["a"]}, "Unexpected value type in payload"),
-            "a request that is a list": (
-                {"table": [[]]},
-                f"Unrecognized collection type class {SERVICE}WriteRequest",
-            ),
-            "a put that is a string": ({"table": [{"PutRequest": "a"}]}, "Unexpected field type"),
-            "a put that is a list": (
-                {"table": [{"PutRequest": []}]},
-                f"Unrecognized collection type class {SERVICE}PutRequest",
-            ),
-            "a delete that is a list": (
-                {"table": [{"DeleteRequest": []}]},
-                f"Unrecognized collection type class {SERVICE}DeleteRequest",
-            ),
-        }
-    ),
-)
-def test_request_items_of_the_wrong_json_type_are_a_serialization_error(
-    raw: Raw, request_items: Any, text: str
-) -> None:
-    assert raw.refusal("BatchWriteItem", {"RequestItems": request_items}) == ("SerializationException", text)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +140,7 @@ def test_rejects_an_invalid_request_before_looking_up_tables(
 # Validation against the tables: any error prevents the whole batch
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("requests", "text"),
     cases(
         {

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from tests.cases import all_cases
+
 from .conftest import MakeTable, index, unique_name
-from .protocol import Raw, constraint, malformed_cases, split_constraints
+from .protocol import Raw, constraint, split_constraints
 
 Body = dict[str, Any]
 
@@ -78,92 +80,13 @@ def with_global(*indexes: Body, **members: Any) -> Body:
     return table(**(keys | members))
 
 
-# Shape: JSON of the wrong type
-
-LONG = [
-    (True, "TRUE_VALUE cannot be converted to Long"),
-    ("1", "STRING_VALUE cannot be converted to Long"),
-    ([], "Unrecognized collection type class java.lang.Long"),
-    ({}, "Start of structure or map found where not expected"),
-]
-
-
-def nest(path: str, value: Any) -> Any:
-    """Return `{"A": [{"B": value}]}` for the path `A.0.B`."""
-    for part in reversed(path.split(".")):
-        value = [value] if part == "0" else {part: value}
-    return value
-
-
-def list_cases(shape: str) -> list[tuple[Any, str]]:
-    """Return wrong JSON values for an element of this shape, with their refusals."""
-    return [
-        ("a", "Unexpected value type in payload"),
-        (23, "Unexpected value type in payload"),
-        ([], f"Unrecognized collection type class com.amazonaws.dynamodb.v20120810.{shape}"),
-    ]
-
-
-def structure_cases(shape: str) -> list[tuple[Any, str]]:
-    """Return wrong JSON values for a member of this shape, with their refusals."""
-    return [
-        ("a", "Unexpected field type"),
-        (True, "Unexpected field type"),
-        ([], f"Unrecognized collection type class com.amazonaws.dynamodb.v20120810.{shape}"),
-    ]
-
-
-PLAIN = {
-    "TableName": "string",
-    "BillingMode": "string",
-    "AttributeDefinitions": "list",
-    "AttributeDefinitions.0.AttributeName": "string",
-    "AttributeDefinitions.0.AttributeType": "string",
-    "KeySchema": "list",
-    "KeySchema.0.AttributeName": "string",
-    "KeySchema.0.KeyType": "string",
-    "LocalSecondaryIndexes": "list",
-    "LocalSecondaryIndexes.0.IndexName": "string",
-    "LocalSecondaryIndexes.0.KeySchema": "list",
-    "LocalSecondaryIndexes.0.Projection.ProjectionType": "string",
-    "LocalSecondaryIndexes.0.Projection.NonKeyAttributes": "list",
-    "LocalSecondaryIndexes.0.Projection.NonKeyAttributes.0": "string",
-    "GlobalSecondaryIndexes": "list",
-    "GlobalSecondaryIndexes.0.IndexName": "string",
-    "StreamSpecification.StreamEnabled": "boolean",
-    "StreamSpecification.StreamViewType": "string",
-}
-OWN: list[tuple[str, list[tuple[Any, str]]]] = [
-    ("AttributeDefinitions.0", list_cases("AttributeDefinition")),
-    ("KeySchema.0", list_cases("KeySchemaElement")),
-    ("ProvisionedThroughput", structure_cases("ProvisionedThroughput")),
-    ("ProvisionedThroughput.ReadCapacityUnits", LONG),
-    ("ProvisionedThroughput.WriteCapacityUnits", LONG),
-    ("LocalSecondaryIndexes.0", list_cases("LocalSecondaryIndex")),
-    ("LocalSecondaryIndexes.0.Projection", structure_cases("Projection")),
-    ("GlobalSecondaryIndexes.0", list_cases("GlobalSecondaryIndex")),
-    ("GlobalSecondaryIndexes.0.ProvisionedThroughput", structure_cases("ProvisionedThroughput")),
-    ("StreamSpecification", structure_cases("StreamSpecification")),
-]
-OWN_CASES = [
-    pytest.param(nest(path, value), text, id=f"{path}={value!r}")
-    for path, wrong in OWN
-    for value, text in wrong
-]
-
-
-@pytest.mark.parametrize(("body", "text"), malformed_cases(PLAIN) + OWN_CASES)
-def test_json_of_another_type_is_refused_before_anything_else(raw: Raw, body: Body, text: str) -> None:
-    assert raw.refusal("CreateTable", body) == ("SerializationException", text)
+# Shape
 
 
 def test_ignores_unknown_members(raw: Raw, dynamodb: Any) -> None:
     body = table(SomethingNew={"a": [1]})
     raw.answer("CreateTable", body)
     dynamodb.delete_table(TableName=body["TableName"])
-
-
-# Shape: lengths, sets of values, missing members
 
 
 def must(value: str, path: str, rule: str) -> str:
@@ -309,9 +232,7 @@ CONSTRAINTS: list[tuple[str, Body, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("body", "parts"), [case[1:] for case in CONSTRAINTS], ids=[case[0] for case in CONSTRAINTS]
-)
+@all_cases(("body", "parts"), [case[1:] for case in CONSTRAINTS])
 def test_reports_all_violated_constraints_together(raw: Raw, body: Body, parts: list[str]) -> None:
     code, text = raw.refusal("CreateTable", body)
     assert (code, split_constraints(text)) == ("ValidationException", set(parts))
@@ -575,9 +496,7 @@ REFUSALS: list[tuple[str, Body, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("body", "text"), [case[1:] for case in REFUSALS], ids=[case[0] for case in REFUSALS]
-)
+@all_cases(("body", "text"), [case[1:] for case in REFUSALS])
 def test_rejects_an_invalid_table(raw: Raw, body: Body, text: str) -> None:
     # DynamoDB Local has texts of its own for nearly all of these; dynalite does not check the included
     # attributes and missing throughput of an index, unused definitions next to an index, and streams.

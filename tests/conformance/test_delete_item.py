@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.cases import all_cases
+
 from .protocol import (
     CAPACITY_ENUM,
     METRICS_ENUM,
@@ -13,10 +15,8 @@ from .protocol import (
     RETURN_VALUES_ENUM,
     TABLE_NAME_PATTERN,
     Raw,
-    attribute_value,
     cases,
     constraint,
-    malformed_cases,
     split_constraints,
 )
 
@@ -24,29 +24,6 @@ MISMATCH = "The provided key element does not match the schema"
 KEY = {"pk": {"S": "a"}}
 
 # Shape
-
-
-@pytest.mark.parametrize(
-    ("body", "text"),
-    malformed_cases(
-        {
-            "TableName": "string",
-            "Key": "map of values",
-            **attribute_value("Key.a"),
-            "ConditionExpression": "string",
-            "ExpressionAttributeNames": "map of strings",
-            "ExpressionAttributeValues": "map of values",
-            "ExpressionAttributeValues.a": "value",
-            "ReturnValues": "string",
-            "ReturnConsumedCapacity": "string",
-            "ReturnItemCollectionMetrics": "string",
-        }
-    ),
-)
-def test_a_member_of_the_wrong_json_type_is_a_serialization_error(
-    raw: Raw, body: dict[str, Any], text: str
-) -> None:
-    assert raw.refusal("DeleteItem", body) == ("SerializationException", text)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +119,7 @@ def test_reports_a_missing_table_before_checking_the_key(raw: Raw) -> None:
 # Validation against the table
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("key", "text"),
     cases(
         {

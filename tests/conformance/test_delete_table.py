@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from .conftest import MakeTable, unique_name
-from .protocol import Raw, malformed_cases
+from .protocol import Raw
 
 SHORT_NAME = "TableName must be at least 3 characters long and at most 255 characters long"
 CONSTRAINT = (
@@ -17,11 +15,6 @@ PROTECTED = "Resource cannot be deleted as it is currently protected against del
 
 
 # Shape
-
-
-@pytest.mark.parametrize(("body", "text"), malformed_cases({"TableName": "string"}))
-def test_rejects_a_name_that_is_not_a_string(raw: Raw, body: dict[str, Any], text: str) -> None:
-    assert raw.refusal("DeleteTable", body) == ("SerializationException", text)
 
 
 def test_requires_a_name(raw: Raw) -> None:

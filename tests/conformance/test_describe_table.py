@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from .conftest import MakeTable, index, unique_name
-from .protocol import Raw, malformed_cases
+from .protocol import Raw
 
 SHORT_NAME = "TableName must be at least 3 characters long and at most 255 characters long"
 CONSTRAINT = (
@@ -18,11 +18,6 @@ CONSTRAINT = (
 
 
 # Shape
-
-
-@pytest.mark.parametrize(("body", "text"), malformed_cases({"TableName": "string"}))
-def test_rejects_a_name_that_is_not_a_string(raw: Raw, body: dict[str, Any], text: str) -> None:
-    assert raw.refusal("DescribeTable", body) == ("SerializationException", text)
 
 
 def test_requires_a_name(raw: Raw) -> None:

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from tests.cases import all_cases
+
 from .protocol import (
     CAPACITY_ENUM,
     NOT_NULL,
     TABLE_NAME_PATTERN,
     Raw,
-    attribute_value,
     cases,
     constraint,
-    malformed_cases,
     split_constraints,
 )
 
@@ -27,27 +27,6 @@ OVERLAP = (
 )
 
 # Shape
-
-
-@pytest.mark.parametrize(
-    ("body", "text"),
-    malformed_cases(
-        {
-            "TableName": "string",
-            "Key": "map of values",
-            **attribute_value("Key.a"),
-            "ConsistentRead": "boolean",
-            "ProjectionExpression": "string",
-            "ExpressionAttributeNames": "map of strings",
-            "ExpressionAttributeNames.a": "string",
-            "ReturnConsumedCapacity": "string",
-        }
-    ),
-)
-def test_a_member_of_the_wrong_json_type_is_a_serialization_error(
-    raw: Raw, body: dict[str, Any], text: str
-) -> None:
-    assert raw.refusal("GetItem", body) == ("SerializationException", text)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +59,7 @@ def test_constraints_of_members_are_reported_together(
 # Validation, before the table is looked up: the table `abc` does not exist
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("more", "text"),
     cases(
         {
@@ -166,7 +145,7 @@ def test_reports_a_missing_table_before_checking_the_key(raw: Raw) -> None:
 # Validation against the table
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("key", "text"),
     cases(
         {

@@ -18,21 +18,6 @@ CONSTRAINT = "1 validation error detected: Value '{}' at '{}' failed to satisfy 
 @pytest.mark.parametrize(
     ("body", "text"),
     [
-        ({"ExclusiveStartTableName": 23}, "NUMBER_VALUE cannot be converted to String"),
-        ({"ExclusiveStartTableName": []}, "Unrecognized collection type class java.lang.String"),
-        ({"Limit": "10"}, "STRING_VALUE cannot be converted to Integer"),
-        ({"Limit": True}, "TRUE_VALUE cannot be converted to Integer"),
-        ({"Limit": []}, "Unrecognized collection type class java.lang.Integer"),
-        ({"Limit": {}}, "Start of structure or map found where not expected"),
-    ],
-)
-def test_json_of_another_type_is_refused(raw: Raw, body: dict[str, Any], text: str) -> None:
-    assert raw.refusal("ListTables", body) == ("SerializationException", text)
-
-
-@pytest.mark.parametrize(
-    ("body", "text"),
-    [
         ({"Limit": 0}, CONSTRAINT.format(0, "limit") + "have value greater than or equal to 1"),
         ({"Limit": 101}, CONSTRAINT.format(101, "limit") + "have value less than or equal to 100"),
         (

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.cases import all_cases
+
 from .protocol import (
     CONTENT_TYPE,
     DYNAMODB,
@@ -156,7 +158,7 @@ def test_a_get_request_is_answered_with_healthy(raw: Raw) -> None:
 
 
 # DynamoDB Local answers all of these with an error of its own.
-@pytest.mark.parametrize(
+@all_cases(
     ("method", "headers", "body"),
     cases(
         {
@@ -200,9 +202,7 @@ def test_unknown_operation_has_no_message(raw: Raw, target: str, content_type: s
     assert_envelope(response)
 
 
-@pytest.mark.parametrize(
-    "body", [b"hi", b"{", b"}{", b'{"a":}', b"{'a': 1}", b"", b"\xff\xfe{}", b'{"a": 1,}', b"{}{}"]
-)
+@all_cases("body", [b"hi", b"{", b"}{", b'{"a":}', b"{'a': 1}", b"", b"\xff\xfe{}", b'{"a": 1,}', b"{}{}"])
 def test_invalid_json_is_a_serialization_error(raw: Raw, body: bytes) -> None:
     response = send_signed(raw, body)
     assert response.status == 400
@@ -229,7 +229,7 @@ def test_json_that_is_not_an_object_is_a_serialization_error(raw: Raw, body: byt
     assert response.json["__type"] == FRAMEWORK_ERROR + "SerializationException"
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "body",
     cases(
         {

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.cases import all_cases
+
 from .protocol import (
     CAPACITY_ENUM,
     METRICS_ENUM,
@@ -14,10 +16,8 @@ from .protocol import (
     RETURN_VALUES_ENUM,
     TABLE_NAME_PATTERN,
     Raw,
-    attribute_value,
     cases,
     constraint,
-    malformed_cases,
     split_constraints,
 )
 
@@ -29,31 +29,7 @@ TWO_TYPES = "Supplied AttributeValue has more than one datatypes set, must conta
 # Shape
 
 
-@pytest.mark.parametrize(
-    ("body", "text"),
-    malformed_cases(
-        {
-            "TableName": "string",
-            "Item": "map of values",
-            **attribute_value("Item.a"),
-            "ConditionExpression": "string",
-            "ExpressionAttributeNames": "map of strings",
-            "ExpressionAttributeNames.a": "string",
-            "ExpressionAttributeValues": "map of values",
-            "ExpressionAttributeValues.a": "value",
-            "ReturnValues": "string",
-            "ReturnConsumedCapacity": "string",
-            "ReturnItemCollectionMetrics": "string",
-        }
-    ),
-)
-def test_a_member_of_the_wrong_json_type_is_a_serialization_error(
-    raw: Raw, body: dict[str, Any], text: str
-) -> None:
-    assert raw.refusal("PutItem", body) == ("SerializationException", text)
-
-
-@pytest.mark.parametrize(
+@all_cases(
     ("body", "entries"),
     cases(
         {
@@ -122,7 +98,7 @@ def test_only_all_old_and_none_may_be_returned_when_a_condition_fails(raw: Raw, 
 # Validation, before the table is looked up: the table `abc` does not exist
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("more", "text"),
     cases(
         {
@@ -250,7 +226,7 @@ def test_reports_a_missing_table_before_checking_the_item(raw: Raw) -> None:
 # Validation against the table
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("item", "text"),
     cases(
         {

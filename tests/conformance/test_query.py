@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
+from tests.cases import all_cases
+
 from .conftest import MakeTable, unique_name
 from .protocol import (
     CAPACITY_ENUM,
     NOT_NULL,
     TABLE_NAME_PATTERN,
     Raw,
-    attribute_value,
     cases,
     constraint,
-    malformed_cases,
     split_constraints,
 )
 
@@ -38,46 +38,7 @@ KEY_CONDITION = {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues
 # Shape
 
 
-@pytest.mark.parametrize(
-    ("body", "text"),
-    malformed_cases(
-        {
-            "TableName": "string",
-            "IndexName": "string",
-            "Select": "string",
-            "ReturnConsumedCapacity": "string",
-            "KeyConditionExpression": "string",
-            "FilterExpression": "string",
-            "ProjectionExpression": "string",
-            "ConsistentRead": "boolean",
-            "ScanIndexForward": "boolean",
-            "ExclusiveStartKey": "map of values",
-            **attribute_value("ExclusiveStartKey.a"),
-            "ExpressionAttributeValues": "map of values",
-            "ExpressionAttributeValues.:a": "value",
-            "ExpressionAttributeNames": "map of strings",
-            "ExpressionAttributeNames.#a": "string",
-        }
-    ),
-)
-def test_json_of_another_type_is_refused(raw: Raw, body: Body, text: str) -> None:
-    assert raw.refusal("Query", body) == ("SerializationException", text)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (True, "TRUE_VALUE cannot be converted to Integer"),
-        ("23", "STRING_VALUE cannot be converted to Integer"),
-        ([], "Unrecognized collection type class java.lang.Integer"),
-        ({}, "Start of structure or map found where not expected"),
-    ],
-)
-def test_rejects_a_limit_that_is_not_a_number(raw: Raw, value: Any, text: str) -> None:
-    assert raw.refusal("Query", {"Limit": value}) == ("SerializationException", text)
-
-
-@pytest.mark.parametrize(
+@all_cases(
     ("body", "entries"),
     cases(
         {
@@ -137,7 +98,7 @@ def test_a_limit_is_at_least_one(raw: Raw, limit: int) -> None:
 # Validation
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("body", "text"),
     cases(
         {
@@ -203,7 +164,7 @@ def test_missing_table_is_not_found(raw: Raw) -> None:
     assert refusal == ("ResourceNotFoundException", "Requested resource not found")
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("body", "text"),
     cases(
         {

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
+from tests.cases import all_cases
+
 from .conftest import MakeTable, unique_name
 from .protocol import (
     CAPACITY_ENUM,
     NOT_NULL,
     TABLE_NAME_PATTERN,
     Raw,
-    attribute_value,
     cases,
     constraint,
-    malformed_cases,
     split_constraints,
 )
 
@@ -30,42 +30,6 @@ SCALARS = "Key attributes must be scalars; list random access '[]' and map looku
 
 
 # Shape
-
-
-@pytest.mark.parametrize(
-    ("body", "text"),
-    malformed_cases(
-        {
-            "TableName": "string",
-            "IndexName": "string",
-            "Select": "string",
-            "ReturnConsumedCapacity": "string",
-            "FilterExpression": "string",
-            "ProjectionExpression": "string",
-            "ExclusiveStartKey": "map of values",
-            **attribute_value("ExclusiveStartKey.a"),
-            "ExpressionAttributeValues": "map of values",
-            "ExpressionAttributeNames": "map of strings",
-            "ExpressionAttributeNames.#a": "string",
-        }
-    ),
-)
-def test_json_of_another_type_is_refused(raw: Raw, body: Body, text: str) -> None:
-    assert raw.refusal("Scan", body) == ("SerializationException", text)
-
-
-@pytest.mark.parametrize("member", ["Limit", "Segment", "TotalSegments"])
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (False, "FALSE_VALUE cannot be converted to Integer"),
-        ("23", "STRING_VALUE cannot be converted to Integer"),
-        ([], "Unrecognized collection type class java.lang.Integer"),
-        ({}, "Start of structure or map found where not expected"),
-    ],
-)
-def test_rejects_a_count_that_is_not_a_number(raw: Raw, member: str, value: Any, text: str) -> None:
-    assert raw.refusal("Scan", {member: value}) == ("SerializationException", text)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +76,7 @@ def test_reports_all_violated_constraints_together(raw: Raw, body: Body, entries
 # Validation
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("body", "text"),
     cases(
         {

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.cases import all_cases
+
 from .conftest import ENDPOINT_VARIABLE, MakeTable
 from .protocol import (
     NOT_NULL,
@@ -21,7 +23,6 @@ from .protocol import (
     Raw,
     cases,
     constraint,
-    malformed_cases,
     split_constraints,
 )
 
@@ -43,42 +44,12 @@ def stream_settings(view: str) -> Body:
 
 # Shape
 
-STRINGS = {
-    "ListStreams": ["TableName", "ExclusiveStartStreamArn"],
-    "DescribeStream": ["StreamArn", "ExclusiveStartShardId"],
-    "GetShardIterator": ["StreamArn", "ShardId", "ShardIteratorType", "SequenceNumber"],
-    "GetRecords": ["ShardIterator"],
-}
-MALFORMED = [
-    pytest.param(operation, *case.values, id=f"{operation} {case.id}")
-    for operation, members in STRINGS.items()
-    for case in malformed_cases(dict.fromkeys(members, "string"))
-]
-
-
-@pytest.mark.parametrize(("operation", "body", "text"), MALFORMED)
-def test_rejects_a_member_that_is_not_a_string(raw: Raw, operation: str, body: Body, text: str) -> None:
-    assert raw.refusal(target(operation), body) == ("SerializationException", text)
-
-
-@pytest.mark.parametrize("operation", ["ListStreams", "DescribeStream", "GetRecords"])
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (True, "TRUE_VALUE cannot be converted to Integer"),
-        ("23", "STRING_VALUE cannot be converted to Integer"),
-        ([], "Unrecognized collection type class java.lang.Integer"),
-    ],
-)
-def test_rejects_a_limit_that_is_not_a_number(raw: Raw, operation: str, value: Any, text: str) -> None:
-    assert raw.refusal(target(operation), {"Limit": value}) == ("SerializationException", text)
-
 
 ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/absent/stream/2026-01-01T00:00:00.000"
 SHARD = "shardId-00000000000000000000-00000000"
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("operation", "body", "entries"),
     cases(
         {

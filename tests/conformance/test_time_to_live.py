@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from .conftest import unique_name
-from .protocol import NOT_NULL, Raw, constraint, malformed_cases, split_constraints
+from .protocol import NOT_NULL, Raw, constraint, split_constraints
 
 Body = dict[str, Any]
 
@@ -25,32 +25,6 @@ def ttl_request(table: str, attribute: Any = "ends_at", enabled: Any = True) -> 
 
 
 # Shape
-
-
-@pytest.mark.parametrize(
-    ("body", "text"),
-    malformed_cases(
-        {
-            "TableName": "string",
-            "TimeToLiveSpecification.AttributeName": "string",
-            "TimeToLiveSpecification.Enabled": "boolean",
-        }
-    ),
-)
-def test_json_of_another_type_is_refused(raw: Raw, body: Body, text: str) -> None:
-    assert raw.refusal("UpdateTimeToLive", body) == ("SerializationException", text)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("a", "Unexpected field type"),
-        ([], "Unrecognized collection type class com.amazonaws.dynamodb.v20120810.TimeToLiveSpecification"),
-    ],
-)
-def test_rejects_a_specification_that_is_not_a_structure(raw: Raw, value: Any, text: str) -> None:
-    body = {"TimeToLiveSpecification": value}
-    assert raw.refusal("UpdateTimeToLive", body) == ("SerializationException", text)
 
 
 @pytest.mark.parametrize("operation", ["UpdateTimeToLive", "DescribeTimeToLive"])

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.cases import all_cases
+
 from .protocol import (
     CAPACITY_ENUM,
     NOT_NULL,
@@ -14,7 +16,6 @@ from .protocol import (
     Raw,
     cases,
     constraint,
-    malformed_cases,
     split_constraints,
 )
 
@@ -30,26 +31,6 @@ def key(value: str) -> dict[str, Any]:
 
 
 # Shape
-
-
-@pytest.mark.parametrize(
-    ("body", "text"),
-    malformed_cases(
-        {
-            "TransactItems": "list",
-            "TransactItems.0.Get.Key": "map of values",
-            "TransactItems.0.Get.Key.a": "value",
-            "TransactItems.0.Get.TableName": "string",
-            "TransactItems.0.Get.ProjectionExpression": "string",
-            "TransactItems.0.Get.ExpressionAttributeNames": "map of strings",
-            "ReturnConsumedCapacity": "string",
-        }
-    ),
-)
-def test_a_member_of_the_wrong_json_type_is_a_serialization_error(
-    raw: Raw, body: dict[str, Any], text: str
-) -> None:
-    assert raw.refusal("TransactGetItems", body) == ("SerializationException", text)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +82,7 @@ def test_more_than_100_gets_are_refused(raw: Raw) -> None:
 # Validation
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("more", "text"),
     cases(
         {

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.cases import all_cases
+
 from .protocol import (
     CAPACITY_ENUM,
     METRICS_ENUM,
@@ -16,7 +18,6 @@ from .protocol import (
     Raw,
     cases,
     constraint,
-    malformed_cases,
     split_constraints,
 )
 
@@ -94,30 +95,7 @@ def cancellation_reasons(raw: Raw, *actions: dict[str, Any]) -> list[dict[str, A
 # Shape
 
 
-@pytest.mark.parametrize(
-    ("body", "text"),
-    malformed_cases(
-        {
-            "TransactItems": "list",
-            "TransactItems.0.Put.Item": "map of values",
-            "TransactItems.0.Put.Item.a": "value",
-            "TransactItems.0.Put.TableName": "string",
-            "TransactItems.0.Delete.Key": "map of values",
-            "TransactItems.0.Update.UpdateExpression": "string",
-            "TransactItems.0.ConditionCheck.ExpressionAttributeNames": "map of strings",
-            "ClientRequestToken": "string",
-            "ReturnConsumedCapacity": "string",
-            "ReturnItemCollectionMetrics": "string",
-        }
-    ),
-)
-def test_a_member_of_the_wrong_json_type_is_a_serialization_error(
-    raw: Raw, body: dict[str, Any], text: str
-) -> None:
-    assert raw.refusal("TransactWriteItems", body) == ("SerializationException", text)
-
-
-@pytest.mark.parametrize(
+@all_cases(
     ("body", "entries"),
     cases(
         {
@@ -235,7 +213,7 @@ def test_return_values_on_failure_is_checked_for_the_whole_request(raw: Raw, val
 # Validation of the whole request
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("action", "text"),
     cases(
         {
@@ -369,7 +347,7 @@ def test_an_empty_index_key_refuses_the_request(raw: Raw, shared_index_table: st
 # Cancellation
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("action", "text"),
     cases(
         {

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.cases import all_cases
+
 from .protocol import (
     CAPACITY_ENUM,
     METRICS_ENUM,
@@ -15,10 +17,8 @@ from .protocol import (
     RETURN_VALUES_ENUM,
     TABLE_NAME_PATTERN,
     Raw,
-    attribute_value,
     cases,
     constraint,
-    malformed_cases,
     split_constraints,
 )
 
@@ -32,31 +32,6 @@ OVERFLOW = "Number overflow. Attempting to store a number with magnitude larger 
 KEY = {"pk": {"S": "a"}}
 
 # Shape
-
-
-@pytest.mark.parametrize(
-    ("body", "text"),
-    malformed_cases(
-        {
-            "TableName": "string",
-            "Key": "map of values",
-            **attribute_value("Key.a"),
-            "UpdateExpression": "string",
-            "ConditionExpression": "string",
-            "ExpressionAttributeNames": "map of strings",
-            "ExpressionAttributeNames.a": "string",
-            "ExpressionAttributeValues": "map of values",
-            **attribute_value("ExpressionAttributeValues.a"),
-            "ReturnValues": "string",
-            "ReturnConsumedCapacity": "string",
-            "ReturnItemCollectionMetrics": "string",
-        }
-    ),
-)
-def test_a_member_of_the_wrong_json_type_is_a_serialization_error(
-    raw: Raw, body: dict[str, Any], text: str
-) -> None:
-    assert raw.refusal("UpdateItem", body) == ("SerializationException", text)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +87,7 @@ def operand_type(operator: str, kind: str) -> str:
     )
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("more", "text"),
     cases(
         {
@@ -265,7 +240,7 @@ def test_rejects_an_invalid_request_before_looking_up_the_table(
     assert raw.refusal("UpdateItem", body) == ("ValidationException", text)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "expression",
     [
         "whatever",
@@ -395,7 +370,7 @@ def test_copying_a_value_of_the_wrong_type_into_an_index_key_is_refused(
     assert raw.refusal("UpdateItem", body) == ("ValidationException", text)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("key", "text"),
     cases(
         {

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.cases import all_cases
+
 from .conftest import MakeTable, index, unique_name
 from .protocol import NOT_NULL, TABLE_NAME_PATTERN, Raw, cases, constraint, split_constraints
 
@@ -55,33 +57,6 @@ def attribute_definitions(*attributes: str) -> list[Body]:
 
 # Shape
 
-STRUCTURE = "Unrecognized collection type class com.amazonaws.dynamodb.v20120810."
-
-
-@pytest.mark.parametrize(
-    ("body", "text"),
-    [
-        ({"TableName": 23}, "NUMBER_VALUE cannot be converted to String"),
-        ({"BillingMode": []}, "Unrecognized collection type class java.lang.String"),
-        ({"ProvisionedThroughput": "a"}, "Unexpected field type"),
-        ({"ProvisionedThroughput": []}, STRUCTURE + "ProvisionedThroughput"),
-        ({"ProvisionedThroughput": {"ReadCapacityUnits": "1"}}, "STRING_VALUE cannot be converted to Long"),
-        ({"GlobalSecondaryIndexUpdates": "a"}, "Unexpected field type"),
-        ({"GlobalSecondaryIndexUpdates": {}}, "Start of structure or map found where not expected"),
-        ({"GlobalSecondaryIndexUpdates": ["a"]}, "Unexpected value type in payload"),
-        ({"GlobalSecondaryIndexUpdates": [[]]}, STRUCTURE + "GlobalSecondaryIndexUpdate"),
-        ({"GlobalSecondaryIndexUpdates": [{"Update": []}]}, STRUCTURE + "UpdateGlobalSecondaryIndexAction"),
-        ({"GlobalSecondaryIndexUpdates": [{"Create": []}]}, STRUCTURE + "CreateGlobalSecondaryIndexAction"),
-        ({"GlobalSecondaryIndexUpdates": [{"Delete": []}]}, STRUCTURE + "DeleteGlobalSecondaryIndexAction"),
-        (
-            {"GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": 23}}]},
-            "NUMBER_VALUE cannot be converted to String",
-        ),
-    ],
-)
-def test_json_of_another_type_is_refused(raw: Raw, body: Body, text: str) -> None:
-    assert raw.refusal("UpdateTable", body) == ("SerializationException", text)
-
 
 def test_requires_a_table_name(raw: Raw) -> None:
     text = "The parameter 'TableName' is required but was not present in the request"
@@ -99,7 +74,7 @@ def test_a_name_has_at_least_3_characters(raw: Raw) -> None:
 UPDATES = "globalSecondaryIndexUpdates"
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("body", "entries"),
     cases(
         {

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.cases import all_cases
+
 from .conftest import MakeTable
 from .protocol import Raw, cases
 
@@ -252,7 +254,7 @@ def test_null_must_be_true(raw: Raw, shared_hash_table: str) -> None:
 # Sets
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("value", "text"),
     cases(
         {

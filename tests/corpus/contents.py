@@ -11,8 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from holdfast import Entity, Stores, Table, get_declaration
+from holdfast import Entity, Stores, Table
 from holdfast.core.errors import ItemUnreadable
+from holdfast.model.entities import get_declaration
 from holdfast.operations.tables import Scan
 from holdfast.operations.values import Item
 

@@ -44,11 +44,11 @@ A_DAY: Final = timedelta(days=1)
 # Paged queries: a function of the cursor, and the key of an item.
 QUESTIONS: Final[dict[str, tuple[Callable[[str | None], Any], Callable[[Any], str]]]] = {
     "history": (
-        lambda after: patterns.AUDIT.history("long", 4, after),
+        lambda after: patterns.AUDIT.pattern_set.history("long", 4, after),
         lambda entry: str(entry.place),
     ),
     "span": (
-        lambda after: patterns.AUDIT.between("long", START - A_DAY, START + A_DAY, 4, after),
+        lambda after: patterns.AUDIT.pattern_set.between("long", START - A_DAY, START + A_DAY, 4, after),
         lambda entry: str(entry.place),
     ),
     "conversations of a customer": (

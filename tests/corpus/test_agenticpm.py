@@ -12,7 +12,7 @@ import pytest
 
 from agenticpm.model import integration_settings, projects, snapshots
 from agenticpm.model.patterns import LEASE_S
-from holdfast import open_cipher
+from holdfast.runtime import open_cipher
 from holdfast.web.sandbox_faults import Faults
 from tests.corpus.agenticpm_stage import JIRA, NAME, OUTLOOK, Stage, Step, open_stage
 from tests.corpus.archive import SUFFIX, list_releases_with, load_notes, unpack

@@ -172,7 +172,7 @@ async def test_roster_in_migration_is_changed_in_the_old_table_until_the_switch(
     stores = opened.stores
     assert not await roster.is_roster_switched(stores)
     await roster.assign(stores, small_airline.crew("R-late", "C-9", CrewPosition.CABIN_CREW, at(1), at(10)))
-    opened.clock.advance(airline.PACE.lease_seconds)
+    opened.clock.advance(airline.PACE.lease_s)
 
     await migrate(roster.CREW_ROSTER_V2, stores, pace=airline.PACE)
 

@@ -38,7 +38,7 @@ from tests.corpus.write_tripcortex import (
     list_unsent,
 )
 from tripcortex.api import explain
-from tripcortex.integrations.portal.circuit import PortalCircuit
+from tripcortex.integrations.portal.circuit import BREAKER, PORTAL_CIRCUIT
 from tripcortex.integrations.portal.purchases import LEASE_S
 from tripcortex.model import patterns
 from tripcortex.model.entities import Booking, EmployeeId, PortalCall
@@ -225,17 +225,17 @@ async def _check_stored_failures(opened: Service) -> None:
 
 async def _close_circuit(opened: Service) -> None:
     """Check that the open circuit rejects calls until its recovery time; then close it with one call."""
-    workflow, circuit, calls = opened.stores.for_component(WORKFLOW), PortalCircuit(), list[str]()
+    workflow, calls = opened.stores.for_component(WORKFLOW), list[str]()
 
     async def call() -> None:
         calls.append("called")
 
-    assert (await circuit.get_circuit(workflow)).state == "open"
+    assert (await BREAKER.get_circuit(workflow, PORTAL_CIRCUIT)).state == "open"
     with pytest.raises(CircuitOpen):
-        await circuit.call(workflow, call)
-    opened.stage.clock.advance(max(circuit.recovery_s, LEASE_S, STALE_S) + 1)
-    await circuit.call(workflow, call)
-    assert ((await circuit.get_circuit(workflow)).state, calls) == ("closed", ["called"])
+        await BREAKER.call(workflow, PORTAL_CIRCUIT, call)
+    opened.stage.clock.advance(max(BREAKER.limits.recovery_s, LEASE_S, STALE_S) + 1)
+    await BREAKER.call(workflow, PORTAL_CIRCUIT, call)
+    assert ((await BREAKER.get_circuit(workflow, PORTAL_CIRCUIT)).state, calls) == ("closed", ["called"])
 
 
 async def _resume_work(opened: Service) -> None:

@@ -23,8 +23,9 @@ from typing import Any, Final
 
 import httpx2
 
-from holdfast import Scan, Stores, open_stores, provision
+from holdfast import Stores, open_stores, provision
 from holdfast.guarantees import OnceStatus
+from holdfast.model.entities import Scan
 from holdfast.operations.queues import DeleteQueue, ReceiveMessages
 from holdfast.runtime.system_provisioner import get_queue_reports
 from holdfast.web.demo_env import wait_until
@@ -308,7 +309,7 @@ async def _bury_announcement(writer: Writer) -> None:
     await writer.submit("buried", writer.make_bundle("buried"))
     for _ in range(patterns.OUTBOX.max_attempts):
         await _publish(writer)
-        writer.stage.clock.advance(patterns.OUTBOX.max_pause_s)
+        writer.stage.clock.advance(patterns.OUTBOX.max_retry_delay_s)
     await writer.submit("not-sent", writer.make_bundle("not-sent"))
     await _publish(writer)
     await provision(writer.stores, SYSTEM)
@@ -317,7 +318,7 @@ async def _bury_announcement(writer: Writer) -> None:
 async def _publish(writer: Writer) -> None:
     """Publish until nothing is due."""
     publisher = writer.stores.for_component(PUBLISHER)
-    while (await patterns.OUTBOX.publish(publisher)).more:
+    while (await patterns.OUTBOX.send_unsent(publisher)).more:
         continue
 
 

@@ -17,19 +17,12 @@ from typing import Any, Final
 
 import httpx
 
-from holdfast import (
-    Entity,
-    PagedRead,
-    Stores,
-    add_indexes,
-    batch_put,
-    create_tables,
-    get_declaration,
-    open_stores,
-)
+from holdfast import Entity, Stores, batch_put, open_stores
 from holdfast.config.settings import Settings
 from holdfast.guarantees.table_migration import Pace, migrate
+from holdfast.model.entities import PagedRead, get_declaration
 from holdfast.operations.tables import TransactWriteItems
+from holdfast.runtime import add_indexes, create_tables
 from holdfast.web import make_app
 from skymarshal.api.routes import build_routes
 from skymarshal.domain.statuses import (
@@ -60,7 +53,7 @@ PASSENGERS: Final = [f"P-{number}" for number in range(6)]
 TRAVELLER: Final = PASSENGERS[0]
 CREW: Final = 12
 RECEIVED: Final = "a message as it was received"
-PACE: Final = Pace(lease_seconds=15, segments=2, page_rows=3)
+PACE: Final = Pace(lease_s=15, segments=2, batch_size=3)
 
 # Flight 1: decided and interrupted. Flight 2: decided and settled.
 LATE: Final[dict[str, Any]] = {

@@ -20,9 +20,10 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast import Query, Stores, Ulid, open_stores, provision
+from holdfast import Query, Stores, open_stores, provision
 from holdfast.core.errors import ExternalServiceFailed
 from holdfast.flows import Execution
+from holdfast.model.ulids import Ulid
 from holdfast.operations.queues import DeleteQueue
 from holdfast.runtime.system_provisioner import get_queue_reports
 from holdfast.web.demo_env import wait_until
@@ -32,7 +33,7 @@ from holdfast_demo.tripcortex.sample.policy_document import build_policy_rules
 from tests.corpus.archive import SUFFIX, pack, save_notes
 from tests.corpus.snapshot import ENVIRONMENT, SERVICES, build_settings, copy_folder, open_clock, read_secrets
 from tests.postgres import create_database
-from tripcortex.integrations.portal.circuit import PortalCircuit
+from tripcortex.integrations.portal.circuit import BREAKER, PORTAL_CIRCUIT
 from tripcortex.model import patterns
 from tripcortex.model.entities import Booking, EmployeeId
 from tripcortex.model.notices import NOTICES
@@ -201,7 +202,7 @@ async def _fill(writer: Writer, copy: Path) -> None:
         async with writer.run_workflow():
             await _confirm(writer)
             await _ask(writer)
-            await NOTICES.relay(writer.stores.for_component("sender"))
+            await NOTICES.send_unsent(writer.stores.for_component("sender"))
             await _offer(writer)
             await _await_approval(writer)
             await _lose_answer(writer)
@@ -303,8 +304,8 @@ async def _bury_step(writer: Writer) -> None:
     await writer.request("buried")
     workflow = writer.stores.for_component("workflow")
     for _ in range(BOOKING_FLOW.outbox.max_attempts):
-        writer.stage.clock.advance(BOOKING_FLOW.outbox.max_pause_s)
-        await BOOKING_FLOW.outbox.relay(workflow)
+        writer.stage.clock.advance(BOOKING_FLOW.outbox.max_retry_delay_s)
+        await BOOKING_FLOW.outbox.send_unsent(workflow)
     await provision(writer.stores, SYSTEM)
     [dead] = await BOOKING_FLOW.outbox.list_unsent(writer.stores)
     assert dead.status == "dead", dead
@@ -409,7 +410,7 @@ async def _open_circuit(writer: Writer) -> None:
         await writer.request(employee)
     for employee in RETRIED:
         await writer.wait_for_execution(employee, lambda place: place.attempts > 0)
-    assert (await PortalCircuit().get_circuit(writer.stores)).state == "open"
+    assert (await BREAKER.get_circuit(writer.stores, PORTAL_CIRCUIT)).state == "open"
 
 
 async def _leave_queued(writer: Writer) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import all_cases
 from tests.docs import pages
 from tests.docs.commands import (
     is_system_command,
@@ -22,7 +23,7 @@ from tests.docs.commands import (
 BLOCKS = {page: list(pages.parse_blocks(page)) for page in pages.list_pages()}
 WITH_PYTHON = [page for page, found in BLOCKS.items() if any(block.language == "python" for block in found)]
 TYPED = [
-    pytest.param(line.removeprefix("$ "), id=f"{pages.format_path(page)}:{block.line + offset}")
+    (f"{pages.format_path(page)}:{block.line + offset}", line.removeprefix("$ "))
     for page, found in BLOCKS.items()
     for block in found
     if block.language == "console"
@@ -51,17 +52,18 @@ def test_the_python_blocks_of_the_page_run_as_one_script(page: Path, tmp_path: P
     assert done.returncode == 0, f"{pages.format_path(page)} (line numbers are the page's):\n{done.stderr}"
 
 
-@pytest.mark.parametrize("page", WITH_PYTHON, ids=pages.format_path)
-def test_a_block_that_does_not_run_says_why(page: Path) -> None:
-    for block in BLOCKS[page]:
-        if block.language == "python" and block.note:
-            assert re.match(r"no-run: \w+", block.note), (
-                f"{pages.format_path(page)}:{block.line}: write ```python no-run: the reason"
-            )
+def test_a_block_that_does_not_run_says_why() -> None:
+    """Such a block begins with `python no-run: the reason`."""
+    assert [
+        f"{pages.format_path(page)}:{block.line}"
+        for page in WITH_PYTHON
+        for block in BLOCKS[page]
+        if block.language == "python" and block.note and not re.match(r"no-run: \w+", block.note)
+    ] == []
 
 
-@pytest.mark.parametrize("line", TYPED)
-def test_the_console_blocks_use_existing_commands_and_options(line: str) -> None:
+@all_cases(("place", "line"), TYPED)
+def test_the_console_blocks_use_existing_commands_and_options(place: str, line: str) -> None:
     for words in _split_commands(line):
         match words:
             case ["holdfast", *rest]:

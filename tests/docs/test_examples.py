@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
-import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from tests.cases import all_cases
 from tests.docs import pages
 
 EXAMPLES: Final = pages.ROOT / "examples"
@@ -201,7 +201,7 @@ def test_idempotent_api_books_once_although_the_server_is_killed(tmp_path: Path)
 # --- what all of them have ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: str(program.stem))
+@all_cases("program", PROGRAMS)
 def test_example_is_short_and_says_how_to_run_it(program: Path) -> None:
     text = program.read_text(encoding="utf-8")
     header = ast.get_docstring(ast.parse(text)) or ""
@@ -211,7 +211,7 @@ def test_example_is_short_and_says_how_to_run_it(program: Path) -> None:
     assert f"    python {program.name}" in header
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: str(program.stem))
+@all_cases("program", PROGRAMS)
 def test_example_imports_the_public_surface_only(program: Path) -> None:
     tree = ast.parse(program.read_text(encoding="utf-8"))
     imported = {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}

@@ -5,15 +5,21 @@ from __future__ import annotations
 import inspect
 import re
 import tomllib
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from holdfast import Bucket, Component, Consumer, Demo, Explanation, ObjectKind, Queue, Schedule, System
+from holdfast import Bucket, Component, Consumer, Queue, Schedule, System, guarantees
 from holdfast.config.settings import Settings, get_variable_name, list_setting_names
 from holdfast.core import errors
-from holdfast.model.system import list_system_names
+from holdfast.guarantees.table_migration import Pace
+from holdfast.model.demo import Demo
+from holdfast.model.objects import ObjectKind
+from holdfast.model.system import Explanation, list_system_names
+from tests.cases import all_cases
 from tests.docs import pages
 from tests.docs.commands import list_command_names, list_options
 
@@ -21,6 +27,7 @@ COMMANDS = pages.DOCS / "reference" / "commands.md"
 SETTINGS = pages.DOCS / "reference" / "settings.md"
 ERRORS = pages.DOCS / "reference" / "errors.md"
 MODEL = pages.DOCS / "reference" / "model.md"
+GUARANTEE_PAGES = pages.DOCS / "reference" / "guarantees"
 INSTALLATION = pages.DOCS / "reference" / "installation.md"
 
 WITH_A_CODE_OF_THEIR_OWN = (errors.AccessRefused, errors.CallerRefused, errors.ExternalServiceRefused)
@@ -41,7 +48,7 @@ def test_every_command_has_its_section_and_every_section_its_command() -> None:
     assert documented == list_command_names()
 
 
-@pytest.mark.parametrize("command", ["", *sorted(list_command_names())])
+@all_cases("command", ["", *sorted(list_command_names())])
 def test_every_option_is_in_its_commands_section(command: str) -> None:
     heading = f"`holdfast {command}`" if command else "For every command"
     section = pages.split_sections(COMMANDS, 2).get(heading, "")
@@ -95,13 +102,48 @@ def _read_code(found: type[errors.HoldfastError]) -> str:
 DECLARATIONS = (Demo, Queue, Bucket, ObjectKind, Component, Consumer, Schedule, Explanation, System)
 
 
-@pytest.mark.parametrize("declaration", DECLARATIONS, ids=lambda each: each.__name__)
+@all_cases("declaration", DECLARATIONS)
 def test_the_reference_documents_every_parameter_of_a_declaration(declaration: type) -> None:
     reference = pages.split_sections(MODEL, 2)["Reference"]
     # Of `System(name, …)` the arguments, of `a`, `b` in the first column of a table both.
     named = {word for span in pages.find_code_spans(reference) for word in re.findall(r"\w+", span)}
 
     taken = {each.name for each in fields(declaration) if each.init}
+    assert taken - named == set()
+
+
+# --- guarantees ---------------------------------------------------------------------------------------------
+
+GUARANTEES: dict[str, tuple[Callable[..., Any], ...]] = {
+    "audit": (guarantees.Audit,),
+    "breaker": (guarantees.Breaker,),
+    "cache": (guarantees.ReadThrough,),
+    "delayed_actions": (guarantees.DelayedActions,),
+    "idempotency": (guarantees.Once,),
+    "inbox": (guarantees.SqlInbox,),
+    "lease": (guarantees.Lease,),
+    "outbox": (guarantees.Outbox, guarantees.SqlOutbox),
+    "rate_limits": (guarantees.RateLimit, guarantees.WindowLimit),
+    "redaction": (guarantees.Redactor,),
+    "retention": (guarantees.erase,),
+    "sessions": (guarantees.Sessions,),
+    "table_migration": (guarantees.Migration, Pace),
+}
+HEADINGS = ["Promise", "Declare", "Use", "Parameters", "Limits", "Failures", "Cost"]
+
+
+def test_every_guarantee_has_a_page_with_the_same_headings() -> None:
+    found = {page.stem: list(pages.split_sections(page, 2)) for page in GUARANTEE_PAGES.glob("*.md")}
+
+    assert found == dict.fromkeys(GUARANTEES, HEADINGS)
+
+
+@pytest.mark.parametrize("name", GUARANTEES)
+def test_the_page_of_a_guarantee_lists_its_parameters(name: str) -> None:
+    page = pages.split_sections(GUARANTEE_PAGES / f"{name}.md", 2)["Parameters"]
+    named = {word for row in pages.parse_rows(page) for word in re.findall(r"\w+", row[0])}
+
+    taken = {each for declared in GUARANTEES[name] for each in inspect.signature(declared).parameters}
     assert taken - named == set()
 
 

@@ -18,10 +18,11 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from holdfast import Stores, UlidGenerator
+from holdfast import Stores
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import Conflict, RetryLater
 from holdfast.flows import StepContext
+from holdfast.model.ulids import UlidGenerator
 from holdfast.operations.queues import SendMessages
 from holdfast.operations.tables import TransactWriteItems
 from holdfast.runtime import WorkerGroup

@@ -16,7 +16,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from holdfast.operations.tables import Scan
-from holdfast.stores.tables.embedded import Faults, open_tables
+from holdfast.stores.tables.embedded import EngineFaults, open_tables
 from holdfast.wire.http.server import start_server
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +64,7 @@ def serve(*options: str) -> Iterator[str]:
 
 
 def test_boto3_sees_the_services_throttling_error() -> None:
-    with open_tables(faults=Faults(throttled=1.0)) as tables, start_server(tables=tables) as url:
+    with open_tables(faults=EngineFaults(throttled=1.0)) as tables, start_server(tables=tables) as url:
         client = make_client(url)
         for response in (
             get_refusal(client, "put_item", TableName="tab", Item=KEY),
@@ -77,7 +77,7 @@ def test_boto3_sees_the_services_throttling_error() -> None:
 
 
 def test_boto3_sees_a_conflict_with_a_reason_for_each_action() -> None:
-    with open_tables(faults=Faults(conflicts=1.0)) as tables, start_server(tables=tables) as url:
+    with open_tables(faults=EngineFaults(conflicts=1.0)) as tables, start_server(tables=tables) as url:
         client = make_client(url)
         response = transact(client)
         assert response["Error"]["Code"] == "TransactionCanceledException"

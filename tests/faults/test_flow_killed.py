@@ -47,7 +47,7 @@ async def start_items(stores: Stores) -> None:
     """Create the stores and start the flow for every item."""
     await create_stores(stores)
     for number in range(ITEMS):
-        errand = ERRANDS.initial(Errand(owner="o-1", errand_id=f"e-{number}"), stores)
+        errand = ERRANDS.initial(stores, Errand(owner="o-1", errand_id=f"e-{number}"))
         await stores.transact(create_errand(errand), *ERRANDS.start_writes(stores, errand))
 
 

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import holdfast
 import holdfast_demo
-from holdfast.model import System, system
-from holdfast.model.system import list_system_names
+from holdfast.model import system
+from holdfast.model.system import System, list_system_names
 from holdfast.runtime import Stores, open_memory_stores
 
 T = TypeVar("T")

@@ -26,7 +26,8 @@ from benchmarks.harness.measurement import Figure
 from holdfast.cli.app import app
 from holdfast.config.settings import FILE_VARIABLE, Settings
 from holdfast.core.clock import RunClock
-from holdfast.model import Pattern, System
+from holdfast.model.patterns import Pattern
+from holdfast.model.system import System
 from holdfast.runtime import open_stores
 from holdfast.web.demo_env import patch_environ
 from tests.postgres import connect, create_database

@@ -11,12 +11,15 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from holdfast.flows import State, Step, Wait
-from holdfast.model import Bucket, CachedValue, Entity, Index, Queue, Table, get_declaration
-from holdfast.model.cache import CacheOperation
+from holdfast.model.cache import CachedValue, CacheOperation
+from holdfast.model.entities import Entity, get_declaration
 from holdfast.model.entities.cursors import encode_cursor
 from holdfast.model.entities.declaration import KeyDeclaration
 from holdfast.model.entities.key_templates import Template
 from holdfast.model.entities.reads import PagedRead
+from holdfast.model.objects import Bucket
+from holdfast.model.queues import Queue
+from holdfast.model.tables import Index, Table
 from holdfast.operations.objects import BucketDefinition, ObjectInfo
 from holdfast.operations.queues import QueueDefinition
 from holdfast.security.ciphers import KeyFile
@@ -128,7 +131,7 @@ def list_objects() -> Iterator[str]:
                 f"{bucket.name}: {shelf.template} ({shelf.content_type}), lifetime {shelf.lifetime_days} days"
             )
     for system in load_systems().values():
-        for environment in system.environments:
+        for environment in system.deployment.environments:
             for bucket in system.buckets:
                 yield f"{bucket.name}: named {bucket.physical_name(environment)} in {environment}"
 

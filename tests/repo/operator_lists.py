@@ -20,7 +20,8 @@ from holdfast.cli.deferred_command import DeferredCommand
 from holdfast.cli.processes.workload import get_address_variable
 from holdfast.config.settings import FILE_NAME, FILE_VARIABLE, Settings, get_variable_name, list_setting_names
 from holdfast.core import installed_systems
-from holdfast.model import System, find_demo
+from holdfast.model.demo import find_demo
+from holdfast.model.system import System
 from holdfast.reports.cost.price_lists import list_price_lists
 from holdfast.reports.pattern_list import build_pattern_rows
 from holdfast.runtime import Stores, provision
@@ -199,9 +200,10 @@ def list_patterns() -> Iterator[str]:
 def list_system_parts() -> Iterator[str]:
     """List the named parts of each system, such as components, schedules, sandboxes, imports and outboxes."""
     for name, system in load_systems().items():
-        yield f"{name}: title {system.title}, environments {', '.join(system.environments) or 'any'}"
+        environments = ", ".join(system.deployment.environments)
+        yield f"{name}: title {system.title}, environments {environments or 'any'}"
         schemas = ", ".join(each.name for each in system.schemas)
-        yield f"{name}: extras {', '.join(system.extras)}; SQL schemas {schemas or 'none'}"
+        yield f"{name}: extras {', '.join(system.deployment.extras)}; SQL schemas {schemas or 'none'}"
         for component in system.components:
             start = f"{name} component {component.name}"
             yield f"{start}: process {component.process or component.name}"
@@ -214,13 +216,13 @@ def list_system_parts() -> Iterator[str]:
 def _list_named_parts(system: System) -> dict[str, Iterable[str]]:
     return {
         "sandbox": find_demo(system).sandboxes,
-        "subject": system.subjects,
-        "import": system.imports,
-        "migration": system.migrations,
-        "retention": system.retention,
+        "subject": system.privacy.subjects,
+        "import": system.admin.imports,
+        "migration": system.admin.migrations,
+        "retention": system.privacy.retention,
         "outbox": (each.name for each in system.outboxes),
-        "load": system.load.volumes,
-        "alternative load": system.what_if,
+        "load": system.design.load.volumes,
+        "alternative load": system.design.what_if,
     }
 
 

@@ -62,7 +62,7 @@ def test_demo_requires_no_system() -> None:
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_system_names_the_extras_it_needs_in_its_requirements(name: str) -> None:
     from holdfast.cli.extras import get_scratch_extras
-    from holdfast.model import load_system
+    from holdfast.model.system import load_system
 
     (library,) = (
         requirement
@@ -71,7 +71,7 @@ def test_system_names_the_extras_it_needs_in_its_requirements(name: str) -> None
     )
     system = load_system(name)
 
-    assert library.extras >= {*get_scratch_extras(system), *system.extras}
+    assert library.extras >= {*get_scratch_extras(system), *system.deployment.extras}
 
 
 # --- wheels -------------------------------------------------------------------------------------------------

@@ -40,12 +40,17 @@ def _is_public(module: str, name: str) -> bool:
     return not name or name in list_names(import_module(module)) or find_spec(f"{module}.{name}") is not None
 
 
-@pytest.mark.parametrize("page", pages.list_pages(), ids=pages.format_path)
-def test_the_page_imports_only_public_names(page: Path) -> None:
-    blocks = [block.text for block in pages.parse_blocks(page) if block.language == "python"]
-    imported = {each for block in blocks for each in _find_imports(block)}
+def test_pages_import_only_public_names() -> None:
+    imported = {
+        (pages.format_path(page), *each)
+        for page in pages.list_pages()
+        for block in pages.parse_blocks(page)
+        if block.language == "python"
+        for each in _find_imports(block.text)
+    }
 
-    assert {each for each in imported if not _is_public(*each)} == set()
+    assert imported
+    assert {each for each in imported if not _is_public(*each[1:])} == set()
 
 
 def test_systems_and_demo_import_only_public_names() -> None:
@@ -55,9 +60,8 @@ def test_systems_and_demo_import_only_public_names() -> None:
     assert {each for each in imported if not _is_public(*each)} == set()
 
 
-@pytest.mark.parametrize("module", PUBLIC)
-def test_the_public_module_exists_and_has_names(module: str) -> None:
-    assert list_names(import_module(module))
+def test_every_public_module_exists_and_has_names() -> None:
+    assert [module for module in PUBLIC if not list_names(import_module(module))] == []
 
 
 def test_every_list_that_the_page_names_exists() -> None:

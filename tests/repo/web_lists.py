@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, FastAPI
 from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.routing import WebSocketRoute
@@ -20,11 +18,18 @@ from holdfast.core.errors import HoldfastError
 from holdfast.flows.transition import format_error
 from holdfast.guarantees.idempotency.execution import get_reason
 from holdfast.mcp.tools import AgentTool, build_agent_tools
-from holdfast.model import System
+from holdfast.model.system import System
 from holdfast.runtime import Stores
-from holdfast.web.problems import INVALID_BODY, INVALID_PARAMETERS, build_problem_response
+from holdfast.web.problems import (
+    INVALID_BODY,
+    INVALID_PARAMETERS,
+    PROBLEM_FORMAT,
+    ErrorFormat,
+    build_report,
+    set_error_format,
+)
 from holdfast.wire.operations import CODECS, NOT_SERVED
-from pagw.api.routes.errors import build_refusal
+from pagw.api.routes.errors import OUTCOMES, build_issues
 from tests.repo.code import find_subclasses, load_systems, open_in_memory
 from tests.repo.shapes import describe_schema
 from tripcortex.api.websocket.actions import AnyAction
@@ -151,19 +156,19 @@ def list_errors() -> Iterator[str]:
     with _disable_logs():
         kinds: list[type[HoldfastError]] = [HoldfastError, *find_subclasses(HoldfastError)]
         for kind in kinds:
-            yield asyncio.run(_describe_error(kind))
+            yield _describe_error(kind)
     yield f"invalid parameters: problem {INVALID_PARAMETERS}"
     yield f"invalid body: problem {INVALID_BODY}"
 
 
-async def _describe_error(kind: type[HoldfastError]) -> str:
+def _describe_error(kind: type[HoldfastError]) -> str:
     """Return a line with the error's label, code, status, problem, stored names and PAGW's refusal."""
     error = _make_error(kind)
-    problem = json.loads(bytes((await build_problem_response(_make_request(), error)).body))
+    problem = build_report(_make_request(), error).problem
     return (
-        f"{_get_label(kind)}: code {kind.code}, status {kind.http_status}; problem {problem['status']} "
-        f"{problem['type']} ({problem['title']}); kept as {get_reason(error)!r} and {format_error(error)!r}; "
-        f"pagw {await _describe_pagw_refusal(error)}"
+        f"{_get_label(kind)}: code {kind.code}, status {kind.http_status}; problem {problem.status} "
+        f"{problem.type} ({problem.title}); kept as {get_reason(error)!r} and {format_error(error)!r}; "
+        f"pagw {_describe_pagw_refusal(error)}"
     )
 
 
@@ -179,17 +184,21 @@ def _make_error(kind: type[HoldfastError]) -> HoldfastError:
     return error
 
 
-async def _describe_pagw_refusal(error: HoldfastError) -> str:
+def _describe_pagw_refusal(error: HoldfastError) -> str:
     """Return the status and codes of PAGW's response, or a note if they depend on the error's fields."""
     try:
-        refusal = await build_refusal(_make_request(), error)
+        report = build_report(_make_request(OUTCOMES), error)
+        codes = ", ".join(each.code for each in build_issues(report))
     except AttributeError:
         return "depends on its fields"
-    return f"{refusal.status} {', '.join(each.code for each in refusal.issues)}"
+    return f"{report.problem.status} {codes}"
 
 
-def _make_request() -> Request:
-    return Request({"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""})
+def _make_request(format: ErrorFormat = PROBLEM_FORMAT) -> Request:
+    """Make a request to an app with this format of errors."""
+    app = FastAPI()
+    set_error_format(app, format)
+    return Request({"type": "http", "method": "GET", "path": "/", "headers": [], "app": app})
 
 
 @contextmanager

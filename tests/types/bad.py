@@ -20,19 +20,18 @@ from holdfast import (
     Lifetime,
     Query,
     Rate,
-    Row,
     Stores,
     System,
     Table,
-    Ulid,
     Volume,
     attr,
     batch_get,
     batch_put,
-    parallel_query,
     pattern,
     transact,
 )
+from holdfast.model.entities import Row, parallel_query
+from holdfast.model.ulids import Ulid
 from tests.types.good import (
     BOOKING,
     EMPLOYEE,
@@ -243,9 +242,9 @@ Table("T", partition="id", partition_type="TEXT")  # BAD 126 a key of an unknown
 Table("T", partition="id", stream="new")  # BAD 127 an unknown stream view
 bookings.global_index("by-x")  # BAD 128 an index without a key
 bookings.global_index("by-x", "x", projection="ALL")  # BAD 129 a projection in quotes
-Component("api", reads=(a_booking,))  # BAD 130 a function that is not a pattern
-Component("api", reads=("B1",))  # BAD 131 a pattern by its id
-System("s", "p", [Booking], [])  # BAD 132 an entity where a table is wanted
+Component("api", uses=(a_booking,))  # BAD 130 a function that is not a pattern
+Component("api", uses=("B1",))  # BAD 131 a pattern by its id
+System("s", "p", tables=[Booking])  # BAD 132 an entity where a table is wanted
 Volume("many")  # BAD 133 a volume in words
 create_booking(b).build_item().status  # BAD 134 an item is not an entity
 Decimal(b.price) + 1.5  # BAD 135 a float added to an attribute's value

@@ -15,13 +15,7 @@ from pydantic import Field
 from holdfast import (
     KEYS_ONLY,
     Attr,
-    BatchGet,
-    BatchPut,
     Component,
-    Condition,
-    ConditionCheck,
-    Count,
-    CountQuery,
     Delete,
     Document,
     Entity,
@@ -31,27 +25,35 @@ from holdfast import (
     Key,
     Lifetime,
     Page,
-    ParallelQuery,
     Put,
     Query,
     Rate,
-    Row,
-    Scan,
-    SelectQuery,
     Stores,
     System,
     Table,
-    TimestampSeconds,
-    Transact,
-    Ulid,
     Update,
     attr,
     batch_get,
     batch_put,
-    parallel_query,
     pattern,
     transact,
 )
+from holdfast.model.entities import (
+    BatchGet,
+    BatchPut,
+    Condition,
+    ConditionCheck,
+    CountQuery,
+    ParallelQuery,
+    Row,
+    Scan,
+    SelectQuery,
+    TimestampSeconds,
+    Transact,
+    parallel_query,
+)
+from holdfast.model.operations import Count
+from holdfast.model.ulids import Ulid
 
 EmployeeId = NewType("EmployeeId", str)
 ProjectId = NewType("ProjectId", str)
@@ -194,9 +196,13 @@ def create_booking(new: Booking) -> Put[Booking]:
     return Booking.create(new)
 
 
-READER = Component("reader", "shows bookings", reads=(booking, active_bookings))
+READER = Component("reader", "shows bookings", uses=(booking, active_bookings))
 SYSTEM = System(
-    "travel", "Books travel", (bookings, pm), (booking, active_bookings, confirm, create_booking), (READER,)
+    "travel",
+    "Books travel",
+    tables=(bookings, pm),
+    patterns=(booking, active_bookings, confirm, create_booking),
+    components=(READER,),
 )
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Attr, Entity, Rate, System, attr, pattern
+from holdfast import Attr, Component, Entity, Rate, System, attr, pattern
 from holdfast.core.errors import DeclarationError, InvalidRequest
-from tests.types.good import EMPLOYEE, SYSTEM, Booking, booking, bookings, pm
+from tests.types.good import EMPLOYEE, Booking, booking, bookings, pm
 
 ROOT = Path(__file__).parents[2]
 GOOD, BAD = ROOT / "tests/types/good.py", ROOT / "tests/types/bad.py"
@@ -98,12 +98,13 @@ def _example_with_too_few_arguments() -> object:
     return wrong.build_example()
 
 
-def _one_pattern_declared_twice() -> object:
-    return System("travel", "Books travel", (bookings,), (booking, booking))
+def _two_patterns_of_one_id() -> object:
+    other = pattern(booking.id, "Another", rate=Rate(per="request"), example=())(booking.function)
+    return System("travel", "Books travel", tables=(bookings,), patterns=(booking, other))
 
 
-def _pattern_that_the_system_does_not_declare() -> object:
-    return System("travel", "Books travel", (bookings,), (booking,), SYSTEM.components)
+def _pattern_by_its_id() -> object:
+    return Component("reader", uses=("B1",)).patterns  # type: ignore[arg-type]
 
 
 UNSEEN: list[tuple[Callable[[], object], type[Exception], str]] = [
@@ -114,8 +115,8 @@ UNSEEN: list[tuple[Callable[[], object], type[Exception], str]] = [
     (_misspelt_class_keyword, DeclarationError, "Unknown class argument of .*: tabel"),
     (_table_by_its_name, DeclarationError, "expected a Table"),
     (_example_with_too_few_arguments, InvalidRequest, "Expected booking"),
-    (_one_pattern_declared_twice, DeclarationError, "two patterns named B1"),
-    (_pattern_that_the_system_does_not_declare, DeclarationError, "Unknown pattern B2"),
+    (_two_patterns_of_one_id, DeclarationError, "two patterns named B1"),
+    (_pattern_by_its_id, DeclarationError, "Invalid element 'B1' in `uses`"),
 ]
 
 

@@ -13,7 +13,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from agenticpm.api.routes import build_routes
 from agenticpm.integrations.clients import IntegrationClients
 from agenticpm.integrations.factory import build_sandbox_credentials
 from agenticpm.model import agent_settings
@@ -129,7 +128,6 @@ async def open_demo(
             Integration.outlook: build_outlook_app(outlook),
         },
         build_variables=lambda urls, url: variables,
-        build_routers=lambda: build_routes(stores.for_component("api")),
         own_prefixes=["AGENTICPM_"],
     )
     async with running as at, IntegrationClients(stores.for_component("loop")) as clients:

@@ -235,7 +235,7 @@ def _build_history(
             severity=severity,
         )
     for number in range(ACTIONS):
-        yield ACTION_QUEUE.patterns.hold(
+        yield ACTION_QUEUE.pattern_set.hold(
             _build_done_action(stores, project, number, now - timedelta(hours=number + 1))
         )
 

@@ -16,9 +16,10 @@ from agenticpm.model.entities import ProjectId
 from agenticpm.workers.cycle import CycleReport
 from agenticpm.workers.loop import Loop
 from agenticpm.workers.writers import Writers
-from holdfast import Meter, Stores, meter_usage
+from holdfast import Stores
 from holdfast.core.clock import RunClock
 from holdfast.guarantees import scan_files
+from holdfast.runtime import Meter, meter_usage
 from holdfast.web.sandbox_faults import Faults
 from holdfast_demo.agenticpm.demo_processes import DemoProcesses, onboard_project, open_demo
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast import Demo, Stores
+from holdfast import Stores
 from holdfast.core.clock import Clock, RunClock
+from holdfast.model.demo import Demo
 
 
 async def _load_sample(

@@ -24,7 +24,6 @@ from holdfast_demo.pagw.sandbox.client import ClientSandbox, build_client_app
 from holdfast_demo.pagw.sandbox.issuer import IssuerSandbox, build_issuer_app, get_secret
 from holdfast_demo.pagw.sandbox.payer import PayerSandbox, build_payer_app
 from holdfast_demo.running_system import RunningSystem, run_system
-from pagw.api.routes import build_api_routes, build_callback_routes
 from pagw.model import patterns
 from pagw.model.entities import FHIR_JSON
 
@@ -115,11 +114,6 @@ async def open_demo(stores: Stores, system: System, clock: RunClock) -> AsyncIte
             "client": build_client_app(client),
         },
         build_variables=sandbox.build_variables,
-        build_routers=lambda: [
-            *build_api_routes(stores.for_component("api")),
-            build_callback_routes(stores.for_component("payer-callbacks")),
-        ],
-        has_own_authentication=True,
         own_prefixes=OWN_PREFIXES,
     ) as running:
         await sandbox.register(stores, running.sandbox_urls["payer"])

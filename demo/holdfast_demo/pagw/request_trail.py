@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from holdfast import ListObjects, SqlRow, SqlRows, Stores
+from holdfast import Stores
 from holdfast.core.errors import NotFound
+from holdfast.model.objects import ListObjects
+from holdfast.model.sql import SqlRow, SqlRows
 from pagw.model import delivery_patterns, entities, patterns
 from pagw.model.audit import NO_REQUEST
 from pagw.model.entities import AuditRow, DeliveryRow, IdempotencyRecord, RequestRow, pagw

@@ -15,9 +15,11 @@ from typing import Any, Final
 
 import httpx2
 
-from holdfast import SqlOne, Stores, UlidGenerator
+from holdfast import Stores
 from holdfast.core.clock import RunClock
 from holdfast.guarantees import scan_files
+from holdfast.model.sql import SqlOne
+from holdfast.model.ulids import UlidGenerator
 from holdfast.web.demo_env import wait_until
 from holdfast.web.sandbox_faults import Faults
 from holdfast_demo.pagw.demo_processes import DemoProcesses, open_demo

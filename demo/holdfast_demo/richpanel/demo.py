@@ -8,8 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from holdfast import Demo, Stores
+from holdfast import Stores
 from holdfast.core.clock import Clock, RunClock
+from holdfast.model.demo import Demo
 
 
 async def _load_sample(stores: Stores, **options: Any) -> int:

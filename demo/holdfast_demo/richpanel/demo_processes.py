@@ -11,13 +11,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from holdfast import Component, Handler, ReceivedMessage, Stores, System, WorkerGroup, get_queue_reports, web
+from holdfast import Component, ReceivedMessage, Stores, System, web
 from holdfast.core.clock import RunClock
+from holdfast.model.components import Handler
+from holdfast.runtime import WorkerGroup, get_queue_reports
 from holdfast_demo.richpanel.sandbox import Faults, LedgerEntry, Sandbox, build_sandbox_app
 from holdfast_demo.richpanel.sandbox.help_desk import Message
 from holdfast_demo.running_system import RunningSystem, run_system
 from richpanel.api.ingress import SIGNATURE_HEADER, WEBHOOK_SECRET
-from richpanel.api.routes import build_api_routes, build_ingress_routes
 from richpanel.domain.intents import get_intent_classifier
 from richpanel.settings import HELPDESK_VARIABLE, PREFIX
 
@@ -169,10 +170,6 @@ async def open_demo(stores: Stores, system: System, clock: RunClock) -> AsyncIte
         clock,
         sandboxes={DESK: build_sandbox_app(sandbox)},
         build_variables=lambda urls, url: {SECRET_VARIABLE: SECRET, HELPDESK_VARIABLE: urls[DESK]},
-        build_routers=lambda: [
-            build_ingress_routes(stores.for_component("ingress")),
-            build_api_routes(stores.for_component("api")),
-        ],
         own_prefixes=[PREFIX, SECRET_VARIABLE],
     ) as running:
         # Train the classifier before a worker waits for it.

@@ -13,9 +13,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast import Measurement, Meter, Stores, meter_usage
+from holdfast import Stores
 from holdfast.core.clock import RunClock
 from holdfast.guarantees import Period, build_retention_report, scan_files
+from holdfast.runtime import Measurement, Meter, meter_usage
 from holdfast_demo.richpanel.demo_processes import DemoProcesses, open_demo
 from richpanel.api import explain
 from richpanel.domain.feature_flags import CACHE_S
@@ -158,7 +159,9 @@ async def _show_shadow_mode(stage: DemoProcesses, console: Any) -> None:
     console.rule("Shadow mode")
     await _set_switches(stage, safe_mode=False, shadow=True)
     await _ask(stage, "t-shadow", ADA, "Has my order been shipped yet?")
-    entries = (await stage.stores.for_component("api").all(patterns.AUDIT.history("t-shadow"))).items
+    entries = (
+        await stage.stores.for_component("api").all(patterns.AUDIT.pattern_set.history("t-shadow"))
+    ).items
     would = [each for each in entries if each.shadow]
     _expect([each.parsed_payload["target"] for each in would], ["ask_order_number"])
     _expect([each.author for each in stage.list_messages("t-shadow")], ["customer"])
@@ -343,7 +346,11 @@ async def _load_audit(stage: DemoProcesses) -> list[ActionAudit]:
     """Return the audit entries of every ticket in the ledger."""
     api = stage.stores.for_component("api")
     tickets = dict.fromkeys(each.ticket_id for each in stage.ledger)
-    return [each for ticket in tickets for each in (await api.all(patterns.AUDIT.history(ticket))).items]
+    return [
+        each
+        for ticket in tickets
+        for each in (await api.all(patterns.AUDIT.pattern_set.history(ticket))).items
+    ]
 
 
 def _print_messages(stage: DemoProcesses, console: Any, ticket: str, name: str) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast import Demo, Stores
+from holdfast import Stores
+from holdfast.model.demo import Demo
 
 
 async def _load_sample(stores: Stores, **options: Any) -> int:

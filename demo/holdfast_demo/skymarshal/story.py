@@ -8,7 +8,9 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import Any
 
-from holdfast import Meter, Page, PagedRead, Stores, meter_usage
+from holdfast import Page, Stores
+from holdfast.model.entities import PagedRead
+from holdfast.runtime import Meter, meter_usage
 from skymarshal.disruptions.assessment import assess
 from skymarshal.disruptions.decision import Choice, confirm
 from skymarshal.disruptions.report import DisruptionRequest, Report, Section

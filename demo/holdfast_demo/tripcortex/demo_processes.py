@@ -20,15 +20,15 @@ from typing import Any, Final
 import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 
-from holdfast import Stores, System, Ulid
+from holdfast import Stores, System
 from holdfast.core.clock import RunClock
+from holdfast.model.ulids import Ulid
 from holdfast.web.demo_env import wait_until
 from holdfast_demo.running_system import TIMEOUT_S, RunningSystem, run_system
 from holdfast_demo.tripcortex import sandbox
 from holdfast_demo.tripcortex.sandbox.issuer import IssuerSandbox, build_issuer_app
 from holdfast_demo.tripcortex.sandbox.portal import PortalSandbox, build_portal_app
 from holdfast_demo.tripcortex.sandbox.portal_ledger import ORDER
-from tripcortex.api.routes import build_api_routes
 from tripcortex.model import patterns
 from tripcortex.model.entities import Booking, EmployeeId
 
@@ -192,8 +192,6 @@ async def open_demo(
         clock,
         sandboxes={"portal": build_portal_app(portal), "issuer": build_issuer_app(issuer)},
         build_variables=sandbox.build_variables,
-        build_routers=lambda: build_api_routes(stores.for_component("api")),
-        has_own_authentication=True,
         own_prefixes=OWN_PREFIXES,
     ) as running:
         yield DemoProcesses(**vars(running), folder=folder, variables=variables, portal=portal, issuer=issuer)

@@ -22,7 +22,7 @@ from holdfast.web.demo_env import wait_until
 from holdfast.web.sandbox_faults import Faults
 from holdfast_demo.tripcortex.demo_processes import WORKFLOW, DemoProcesses, Phone, open_demo
 from holdfast_demo.tripcortex.sample.policy_document import FILE_NAME, build_policy_pdf, build_policy_rules
-from tripcortex.integrations.portal.circuit import PortalCircuit
+from tripcortex.integrations.portal.circuit import BREAKER, PORTAL_CIRCUIT
 from tripcortex.integrations.portal.purchases import LEASE_S
 from tripcortex.model import patterns
 from tripcortex.model.entities import AuditRecord, Booking, BookingStatus
@@ -273,7 +273,7 @@ async def _take_portal_down(run: StoryRun) -> None:
         assert found.fallback_url is not None
         page = await processes.http.get(found.fallback_url)
         _expect(page.status_code, 200)
-        while (await PortalCircuit().get_circuit(processes.stores)).state == "closed":
+        while (await BREAKER.get_circuit(processes.stores, PORTAL_CIRCUIT)).state == "closed":
             booking_id = await _send_request(phone, run.format_request("Seattle"))
             message = await _wait_with_clock(run, phone, booking_id, "failed")
         run.console.print(

@@ -14,7 +14,7 @@ from holdfast.ai.claude import ClaudeReasoner
 from holdfast.ai.factory import measure_accuracy, open_local_embedder, open_reasoner, train_local_classifier
 from holdfast.ai.models import ModelCatalog, load_models, load_shipped_models
 from holdfast.ai.ports import UNKNOWN, Classification, Classifier, Embedder, Example
-from holdfast.ai.reasoner import DataBlock, Reasoner, Tool, ToolUse, Usage, build_prompt, strip_invisible
+from holdfast.ai.reasoner import DataBlock, Reasoner, TokenUsage, Tool, ToolUse, build_prompt, strip_invisible
 
 __all__ = [
     "UNKNOWN",
@@ -30,9 +30,9 @@ __all__ = [
     "NovaEmbedder",
     "Reasoner",
     "Score",
+    "TokenUsage",
     "Tool",
     "ToolUse",
-    "Usage",
     "build_prompt",
     "load_models",
     "load_shipped_models",

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -30,6 +29,7 @@ from holdfast.core.errors import (
     SettingsError,
     StoreUnreachable,
 )
+from holdfast.core.http.headers import parse_retry_after
 from holdfast.security.aws_errors import (
     ACCESS_CODES,
     SERVER_ERROR_STATUS,
@@ -50,7 +50,6 @@ CONNECTIONS: Final = 8
 # A model with thinking enabled may take half a minute to answer.
 READ_TIMEOUT_S: Final = 45.0
 MAX_TEXT_CHARS: Final = 300
-MAX_RETRY_AFTER_S: Final = 3600.0
 # Rejected before the model started; and failed after it started.
 NOT_STARTED_CODES: Final = THROTTLE_CODES | {"ModelNotReadyException", "ServiceQuotaExceededException"}
 MODEL_FAILURE_CODES: Final = frozenset(
@@ -203,6 +202,7 @@ def _to_service_error(error: Any, code: str, model_id: str) -> HoldfastError:
     """Map an error that Bedrock returned: access, not started, failed while running, or refused."""
     response = error.response
     metadata = response.get("ResponseMetadata", {})
+    pause = parse_retry_after(metadata.get("HTTPHeaders", {}).get("retry-after", ""))
     said = (
         f"{code}: "
         f"{strip_invisible(str(response['Error'].get('Message', '')))[:MAX_TEXT_CHARS] or 'no reason given'}"
@@ -214,10 +214,10 @@ def _to_service_error(error: Any, code: str, model_id: str) -> HoldfastError:
         )
     if code in NOT_STARTED_CODES:
         text = f"Bedrock is not accepting requests for {model_id} now ({said}). Retry later."
-        return ExternalServiceFailed(text, may_be_done=False, retry_after_s=_parse_retry_after(metadata))
+        return ExternalServiceFailed(text, may_be_done=False, retry_after_s=pause)
     if code in MODEL_FAILURE_CODES or int(metadata.get("HTTPStatusCode", 400)) >= SERVER_ERROR_STATUS:
         text = f"Bedrock failed while running {model_id} ({said})."
-        return ExternalServiceFailed(text, may_be_done=True, retry_after_s=_parse_retry_after(metadata))
+        return ExternalServiceFailed(text, may_be_done=True, retry_after_s=pause)
     return ExternalServiceRefused(code, f"Bedrock refused a request for {model_id}: {said}.")
 
 
@@ -231,12 +231,3 @@ def _to_transport_error(error: Exception, operation: str, model_id: str) -> Hold
         f"The AWS SDK failed in {operation} at {where} ({type(error).__name__}). Check its credentials, "
         "region and profile."
     )
-
-
-def _parse_retry_after(metadata: Mapping[str, Any]) -> float | None:
-    """Return the seconds in the retry-after header, at most an hour; None if absent or invalid."""
-    try:
-        wanted = float(metadata.get("HTTPHeaders", {}).get("retry-after", ""))
-    except ValueError:
-        return None
-    return min(max(wanted, 0.0), MAX_RETRY_AFTER_S) if math.isfinite(wanted) else None

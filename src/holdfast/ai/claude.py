@@ -11,13 +11,13 @@ returned as a value with its cost. A request that failed, or an answer without u
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.ai.models import ModelCatalog, ModelPricing, load_shipped_models
-from holdfast.ai.reasoner import DataBlock, Prompt, Tool, ToolUse, Usage, build_prompt, strip_invisible
+from holdfast.ai.reasoner import DataBlock, Prompt, TokenUsage, Tool, ToolUse, build_prompt, strip_invisible
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused
+from holdfast.core.http.headers import parse_retry_after
 
 if TYPE_CHECKING:
     import httpx2
@@ -33,7 +33,6 @@ TOO_MANY: Final = 429
 ACCOUNT_STATUSES: Final = frozenset({401, 402, 403})
 # The request itself is wrong: too large, malformed, or for an unknown model.
 REFUSED_STATUSES: Final = frozenset({400, 404, 413, 422})
-MAX_RETRY_AFTER_S: Final = 3600.0
 MAX_TEXT_CHARS: Final = 300
 # All of these count as input: we do not request caching.
 INPUT_TOKEN_FIELDS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
@@ -140,7 +139,9 @@ def _to_error(answer: httpx2.Response) -> Exception:
         return ExternalServiceRefused(code, f"Claude refused the request: {message}")
     text = f"Claude is not accepting requests now ({status}, {code}: {message}). Retry later."
     # A rejected request was not started; 529 means that the API is overloaded.
-    return ExternalServiceFailed(text, may_be_done=False, retry_after_s=_parse_retry_after(answer))
+    return ExternalServiceFailed(
+        text, may_be_done=False, retry_after_s=parse_retry_after(answer.headers.get("retry-after", ""))
+    )
 
 
 def _decode_json(answer: httpx2.Response) -> Any:
@@ -151,15 +152,6 @@ def _decode_json(answer: httpx2.Response) -> Any:
         return None
 
 
-def _parse_retry_after(answer: httpx2.Response) -> float | None:
-    """Return the seconds in the retry-after header, at most an hour; None if absent or invalid."""
-    try:
-        wanted = float(answer.headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    return min(max(wanted, 0.0), MAX_RETRY_AFTER_S) if math.isfinite(wanted) else None
-
-
 def _estimate_max_input_tokens(body: Mapping[str, Any]) -> int:
     """Return an upper bound of the request's input tokens: one per character of its JSON, plus an
     overhead.
@@ -167,7 +159,9 @@ def _estimate_max_input_tokens(body: Mapping[str, Any]) -> int:
     return len(json.dumps(body)) + INPUT_TOKENS_OVERHEAD
 
 
-def _parse_usage(answer: Mapping[str, Any], model: ModelPricing, input_max: int, output_max: int) -> Usage:
+def _parse_usage(
+    answer: Mapping[str, Any], model: ModelPricing, input_max: int, output_max: int
+) -> TokenUsage:
     """Return the tokens used and their cost, capped at the possible maximum, so that a wrong count does not
     spend a budget. Raise `ExternalServiceFailed` if the answer has no valid counts.
     """
@@ -178,7 +172,7 @@ def _parse_usage(answer: Mapping[str, Any], model: ModelPricing, input_max: int,
         )
     given = min(sum(_parse_count(counts.get(name)) for name in INPUT_TOKEN_FIELDS), input_max)
     made = min(_parse_count(counts["output_tokens"]), output_max)
-    return Usage(given, made, model.compute_cost_usd(given, made))
+    return TokenUsage(given, made, model.compute_cost_usd(given, made))
 
 
 def _parse_count(value: Any) -> int:

@@ -100,9 +100,9 @@ def _build_client(settings: Settings) -> httpx2.AsyncClient:
     import httpx2
 
     from holdfast.ai.claude import KEY_HEADER
-    from holdfast.security.secrets import open_secrets
+    from holdfast.security.secrets import open_secret_source
 
-    secrets = open_secrets(settings.secrets, settings.secrets_file, clock=settings.clock)
+    secrets = open_secret_source(settings.secrets, settings.secrets_file, clock=settings.clock)
 
     async def set_key_header(request: httpx2.Request) -> None:
         secret = await asyncio.to_thread(secrets.get, settings.reasoner_secret)

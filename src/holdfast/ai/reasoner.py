@@ -44,7 +44,7 @@ class Tool:
 
 
 @dataclass(frozen=True)
-class Usage:
+class TokenUsage:
     """The tokens that a call used, and their cost by the reasoner's prices."""
 
     input_tokens: int
@@ -60,7 +60,7 @@ class ToolUse:
     """
 
     input: Any | None
-    usage: Usage
+    usage: TokenUsage
     model: str
     reason: str = ""
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import HoldfastError
+from holdfast.core.http.addresses import is_loopback
 from holdfast.operations.tables import Operation
 from holdfast.wire.arns import DEFAULT_LOCATION, AwsLocation
 from holdfast.wire.dispatch import decode, encode, encode_error
@@ -147,13 +148,13 @@ class Interception:
     def answer(self, request: Any, **_: Any) -> AWSResponse | None:
         """Handle `before-send`: return a response, or None to let the request go to the network."""
         tables = self._open
-        if not tables or _is_loopback(request.url):
+        if not tables or _is_local(request.url):
             return None
         return _respond(tables[-1], request)
 
     def refuse_other_service(self, request: Any) -> None:
         """Raise `RuntimeError` if the request is for an AWS service and a context refuses other services."""
-        if not self._refusals or _is_loopback(request.url):
+        if not self._refusals or _is_local(request.url):
             return
         host = urlsplit(request.url).hostname or ""
         scope = _SERVICE.search(_to_str(request.headers.get("Authorization", "")))
@@ -224,10 +225,9 @@ def _patch_attribute(owner: type, name: str, replacement: Any) -> Iterator[None]
 
 
 @functools.lru_cache(maxsize=64)
-def _is_loopback(url: str) -> bool:
+def _is_local(url: str) -> bool:
     """Return whether the URL is on this machine."""
-    host = urlsplit(url).hostname or ""
-    return host in {"localhost", "::1"} or host.startswith("127.")
+    return is_loopback(urlsplit(url).hostname or "")
 
 
 @contextlib.contextmanager

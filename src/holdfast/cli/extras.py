@@ -140,4 +140,4 @@ def get_scratch_extras(system: System) -> tuple[str, ...]:
 
 def get_all_extras(settings: Settings, system: System) -> tuple[str, ...]:
     """Return every extra that the system needs to run with these settings."""
-    return tuple(dict.fromkeys((*get_engine_extras(settings, system), *system.extras)))
+    return tuple(dict.fromkeys((*get_engine_extras(settings, system), *system.deployment.extras)))

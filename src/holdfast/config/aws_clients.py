@@ -8,7 +8,6 @@ caught here: each adapter maps them at its edge.
 from __future__ import annotations
 
 import importlib.util
-import ipaddress
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -16,6 +15,7 @@ import msgspec
 
 from holdfast.core.distribution import format_install_command
 from holdfast.core.errors import SettingsError
+from holdfast.core.http.addresses import is_loopback
 
 # For an endpoint outside AWS, the region is only a word in the signature.
 ENDPOINT_REGION: Final = "us-east-1"
@@ -79,7 +79,7 @@ def make_clients(
 
     check_endpoint(address.endpoint)
     session = Session()
-    local = address.endpoint is not None and _is_loopback(urlsplit(address.endpoint).hostname or "")
+    local = address.endpoint is not None and is_loopback(urlsplit(address.endpoint).hostname or "")
     region = address.region or session.get_config_variable("region") or (address.endpoint and ENDPOINT_REGION)
     if not region:
         raise NoRegionError
@@ -122,11 +122,3 @@ def _has_credentials(session: Any, local: bool) -> bool:
         for provider in REMOTE_PROVIDERS:
             chain.remove(provider)
     return session.get_credentials() is not None
-
-
-def _is_loopback(host: str) -> bool:
-    """Return whether the host name or address is this machine."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -11,6 +11,12 @@ from typing import Any, Final
 
 from holdfast.core.errors import SettingsError
 
+__all__ = [
+    "read_bool",
+    "read_env",
+    "read_int",
+]
+
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _BOOLEANS: Final = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 

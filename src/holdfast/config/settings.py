@@ -18,6 +18,13 @@ from typing import Any
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock, RunClock
 from holdfast.core.errors import SettingsError
+from holdfast.core.limits import MAX_PORT
+
+__all__ = [
+    "Settings",
+    "get_variable_name",
+    "list_setting_names",
+]
 
 FILE_NAME = "holdfast.toml"
 FILE_VARIABLE = "HOLDFAST_SETTINGS"
@@ -63,7 +70,6 @@ CLAUDE = "claude"
 SAFE_URL = re.compile(r"https://[^/\s]+|http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/|$)")
 ENVIRONMENT_NAME = re.compile(r"[a-zA-Z0-9_.-]{0,32}")
 
-MAX_PORT = 65535
 # A variable at least this similar to a setting's is taken for a misspelling of it.
 MIN_MISSPELLING_RATIO = 0.85
 

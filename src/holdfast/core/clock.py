@@ -11,6 +11,13 @@ import time
 from pathlib import Path
 from typing import Protocol
 
+__all__ = [
+    "SYSTEM_CLOCK",
+    "Clock",
+    "RunClock",
+    "SystemClock",
+]
+
 
 class Clock(Protocol):
     """Tells the time."""
@@ -57,3 +64,4 @@ class RunClock:
 
 
 SYSTEM_CLOCK: Clock = SystemClock()
+"""The machine's clock."""

@@ -11,6 +11,11 @@ from contextvars import ContextVar
 
 from holdfast.core.rng import RNG
 
+__all__ = [
+    "bind_correlation_id",
+    "get_correlation_id",
+]
+
 _CURRENT: ContextVar[str | None] = ContextVar("correlation", default=None)
 
 

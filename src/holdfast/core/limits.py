@@ -76,6 +76,7 @@ MAX_REQUEST_BODY_BYTES: Final = 16 * MIB
 # at the maximum number of connections they take 50 MiB, and they get through while others fill the budget.
 MAX_REQUEST_BODIES_BYTES: Final = 256 * MIB
 REQUEST_BODY_BYTES_FREE: Final = 64 * KIB
+MAX_PORT: Final = 65535
 REQUEST_HEAD_TIMEOUT_S: Final = 15.0
 REQUEST_BODY_TIMEOUT_S: Final = 30.0
 KEEP_ALIVE_TIMEOUT_S: Final = 60.0
@@ -118,3 +119,9 @@ QUEUE_SWEEP_EVERY: Final = 8
 QUEUE_SWEEP_ROWS: Final = 2 * QUEUE_SWEEP_EVERY * MAX_QUEUE_BATCH
 # Ours: a waiting receiver polls at this interval in any case, because another process may move a run clock.
 QUEUE_LOOK_AGAIN_S: Final = 1.0
+
+# --- several requests of one operation ----------------------------------------------------------------------
+# Requests of one operation that run at the same time.
+MAX_PARALLEL_REQUESTS: Final = 16
+# Attempts of a batch whose items the service leaves unprocessed.
+MAX_BATCH_ATTEMPTS: Final = 10

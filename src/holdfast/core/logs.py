@@ -26,8 +26,18 @@ from holdfast.core.correlation import get_correlation_id
 from holdfast.core.errors import error_label
 from holdfast.core.terminal import escape_control_chars
 
+__all__ = [
+    "LogFormat",
+    "Redact",
+    "bind_component",
+    "set_component",
+    "setup_logs",
+]
+
 Redact: TypeAlias = Callable[[str], str]
+"""Returns a text without personal data."""
 LogFormat: TypeAlias = Literal["json", "text"]
+"""How log lines are written."""
 
 ROOT_LOGGER: Final = "holdfast"
 UNREADABLE: Final = "(could not be written)"

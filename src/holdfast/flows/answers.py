@@ -27,7 +27,6 @@ from holdfast.flows.item import FlowItem, ItemKey
 from holdfast.flows.tokens import hash_token, make_recent_tokens, matches_hash
 from holdfast.flows.transition import Overtaken, commit
 from holdfast.flows.worker import build_deadline_step, resolve
-from holdfast.guarantees.pattern_sets import utc_now
 from holdfast.runtime import Stores
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ async def answer(
         answer = wait.answers.get(name)
         if answer is None:
             raise _build_answer_error(flow, state, wait, name)
-        run = StepContext(item, stores, flow.key_text(item), utc_now(stores.clock), tools=tools)
+        run = StepContext(item, stores, flow.key_text(item), stores.now(), tools=tools)
         if item.flow_due is not None and item.flow_due <= run.now:
             raise await _end_wait(flow, stores, state, wait, run)
         following = await resolve(answer.run(run, given))
@@ -86,7 +85,7 @@ async def cancel(flow: Flow[I], stores: Stores, key: ItemKey, reason: str, *, to
         cancel = flow.cancellation
         if cancel is None or item.flow_state not in cancel.from_states:
             raise NotCancellable(_format_not_cancellable(flow, item), state=item.flow_state)
-        run = StepContext(item, stores, flow.key_text(item), utc_now(stores.clock), tools=tools)
+        run = StepContext(item, stores, flow.key_text(item), stores.now(), tools=tools)
         following = await resolve(cancel.run(run, reason))
         try:
             return await commit(flow, stores, item, following, (cancel.to,))

@@ -14,7 +14,6 @@ from holdfast.core.correlation import bind_correlation_id
 from holdfast.core.errors import Conflict
 from holdfast.flows.executions import Execution, Lane, ParkedFor
 from holdfast.flows.transition import build_message, get_timeout_s, relay
-from holdfast.guarantees.pattern_sets import utc_now
 from holdfast.runtime import Stores
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ async def park(flow: Flow[Any], stores: Stores, seen: Execution, kind: ParkedFor
     A parked execution stays in its state until it is resumed; `holdfast flows` lists it.
     """
     changes = {"lane": Lane.PARKED, "parked_for": kind, "parked": reason[:MAX_REASON_CHARS]}
-    if await record(flow, stores, seen, due=utc_now(stores.clock), **changes) is None:
+    if await record(flow, stores, seen, due=stores.now(), **changes) is None:
         return False
     log.error(
         "The flow %s of %s is parked in %s (%s): %s Fix the cause, then run `holdfast flows resume`.",
@@ -76,7 +75,7 @@ async def resend(flow: Flow[Any], stores: Stores, seen: Execution, **changes: An
     limit = get_timeout_s(flow.find_state(changes.get("state", seen.state)))
     # No worker may run for hours: do not fill the queue with copies in the meantime.
     pause_s = min(limit * 2.0 ** min(seen.sends, 30), max(limit, MAX_PAUSE_S))
-    due = utc_now(stores.clock) + timedelta(seconds=pause_s)
+    due = stores.now() + timedelta(seconds=pause_s)
     changes = {"due": due, "sends": seen.sends + 1} | changes
     execution = _apply_changes(seen, changes)
     with bind_correlation_id(seen.correlation):

@@ -121,10 +121,11 @@ def _check_step(where: str, step: Step) -> None:
             f"Invalid timeout_s={step.timeout_s} of {where}: expected longer than the step takes."
         )
     for rule in step.retries:
-        if rule.max_attempts < 1 or rule.pause_s < 0 or rule.max_pause_s < rule.pause_s:
+        if rule.max_attempts < 1 or rule.retry_delay_s < 0 or rule.max_retry_delay_s < rule.retry_delay_s:
             raise DeclarationError(
-                f"Invalid Retry of {where}: {rule.max_attempts} attempts with pauses of {rule.pause_s} to "
-                f"{rule.max_pause_s} s. Expected at least one attempt and pause_s <= max_pause_s."
+                f"Invalid Retry of {where}: {rule.max_attempts} attempts with delays of {rule.retry_delay_s} "
+                f"to {rule.max_retry_delay_s} s. Expected at least one attempt and retry_delay_s <= "
+                "max_retry_delay_s."
             )
 
 

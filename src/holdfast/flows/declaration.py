@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from holdfast.flows.item import FlowItem
-from holdfast.model import Write
+from holdfast.model.operations import Write
 from holdfast.runtime import Stores
 
 I = TypeVar("I", bound=FlowItem)  # noqa: E741 - an item
@@ -65,12 +65,12 @@ CancelFunction: TypeAlias = Callable[[StepContext[Any], str], "Next | Awaitable[
 
 @dataclass(frozen=True)
 class Retry:
-    """Errors after which a step is retried: `max_attempts` attempts in all, with growing pauses."""
+    """Errors after which a step is retried: `max_attempts` attempts in all, with growing delays."""
 
     errors: type[Exception] | tuple[type[Exception], ...]
     max_attempts: int = field(default=3, kw_only=True)
-    pause_s: float = field(default=1.0, kw_only=True)
-    max_pause_s: float = field(default=60.0, kw_only=True)
+    retry_delay_s: float = field(default=1.0, kw_only=True)
+    max_retry_delay_s: float = field(default=60.0, kw_only=True)
 
     @property
     def classes(self) -> tuple[type[Exception], ...]:

@@ -15,7 +15,8 @@ from typing import Final
 from pydantic import BaseModel
 
 from holdfast.guarantees import declare_retention
-from holdfast.model import Attr, Entity, IndexKey, Key, Table, attr, keep_names
+from holdfast.model.entities import Attr, Entity, IndexKey, Key, attr
+from holdfast.model.tables import Table, keep_names
 
 FLOWS: Final = Table(
     "Flows",

@@ -3,7 +3,7 @@
     BOOKING = Flow("booking", Booking, queue=steps, prefix="FL", rate=Rate("step"), example=…,
                    initial_state="initiated", states=(…))
 
-    booking = BOOKING.initial(Booking(…), stores)
+    booking = BOOKING.initial(stores, Booking(…))
     await stores.transact(create_booking(booking), *BOOKING.start_writes(stores, booking))
     await BOOKING.answer(stores, booking, "choose", token=…, given={"option": 2})
 
@@ -32,9 +32,12 @@ from holdfast.flows.tokens import make_recent_tokens, matches_hash
 from holdfast.flows.transition import build_entry_changes, build_execution_writes, get_reserved_names, relay
 from holdfast.flows.worker import StepWorker
 from holdfast.guarantees import Outbox
-from holdfast.guarantees.pattern_sets import utc_now
-from holdfast.model import Consumer, Handler, Pattern, Queue, Rate, Schedule, Write
+from holdfast.guarantees.pattern_sets import Guarantee, Patterns
+from holdfast.model.components import Consumer, Handler, Schedule
 from holdfast.model.entities.attributes import Ref
+from holdfast.model.operations import Write
+from holdfast.model.patterns import Rate
+from holdfast.model.queues import Queue
 from holdfast.runtime import Secret, Secrets, Stores, open_secrets
 
 I = TypeVar("I", bound=FlowItem)  # noqa: E741 - an item
@@ -50,7 +53,7 @@ VISIBILITY_S: Final = 60
 OpenTools = Callable[[Stores], AbstractAsyncContextManager[Any]]
 
 
-class Flow(Generic[I]):
+class Flow(Guarantee, Generic[I]):
     """States and steps over an item.
 
     `shown_attribute` is where others see the state, as each `State(shown_as=…)` says; `changed_attribute` is
@@ -105,7 +108,7 @@ class Flow(Generic[I]):
             move_id=move_id,
         )
         self.outbox: Outbox[StepMessage] = Outbox(
-            queue, f"{prefix}O", rate=rate, name=f"{name}-flow", shards=shards
+            queue, prefix=f"{prefix}O", rate=rate, name=f"{name}-flow", shards=shards, poll_s=SWEEP_S
         )
 
     @staticmethod
@@ -125,50 +128,44 @@ class Flow(Generic[I]):
     # --- patterns, for components ---------------------------------------------------------------------------
 
     @property
-    def reads(self) -> tuple[Pattern[..., Any], ...]:
-        """Patterns that a worker reads with."""
-        listed = (self.pattern_set.due, self.pattern_set.parked, self.pattern_set.executions)
-        return (self.pattern_set.item, self.pattern_set.execution, *listed, *self.outbox.reads)
+    def patterns(self) -> Patterns:
+        """All patterns of the flow: those of a worker, in addition to those of its steps."""
+        return (*self.pattern_set, *self._dispatch_patterns)
 
     @property
-    def writes(self) -> tuple[Pattern[..., Any], ...]:
-        """Patterns that a worker writes with, in addition to those of its steps."""
-        queued = (self.pattern_set.receive, self.pattern_set.delete, self.pattern_set.extend_visibility)
-        return (self.pattern_set.begin, self.pattern_set.record, *queued, *self.answer_patterns)
+    def starter(self) -> Patterns:
+        """The role that starts the flow, with `start_writes` and `dispatch_now`."""
+        return (self.pattern_set.item, self.pattern_set.begin, *self._dispatch_patterns)
 
     @property
-    def start_patterns(self) -> tuple[Pattern[..., Any], ...]:
-        """Patterns that `start_writes` and `dispatch_now` need."""
-        return (self.pattern_set.begin, self.outbox.append, *self.outbox.relay_patterns)
+    def answerer(self) -> Patterns:
+        """The role that answers and cancels, in addition to the patterns of its answers."""
+        use = self.pattern_set
+        return (use.item, use.move, use.enter, use.leave, *self._dispatch_patterns)
 
     @property
-    def lookup_patterns(self) -> tuple[Pattern[..., Any], ...]:
-        """Patterns that `dispatch_now`, `answer` and `cancel` read with."""
-        return (self.pattern_set.item, *self.outbox.reads)
-
-    @property
-    def answer_patterns(self) -> tuple[Pattern[..., Any], ...]:
-        """Patterns that `answer` and `cancel` write and send with."""
-        return (
-            self.pattern_set.move,
-            self.pattern_set.enter,
-            self.pattern_set.leave,
-            self.outbox.append,
-            *self.outbox.relay_patterns,
-        )
-
-    @property
-    def patterns(self) -> tuple[Pattern[..., Any], ...]:
-        """All patterns of the flow, for the system's declaration."""
+    def _dispatch_patterns(self) -> Patterns:
+        """The patterns that enqueue and send step messages."""
         # Without the outbox's sequence: messages of a flow are numbered by their item's version.
-        return (*self.pattern_set.all, *self.outbox.reads, self.outbox.append, *self.outbox.relay_patterns)
+        outbox = self.outbox
+        return tuple(dict.fromkeys((*outbox.reads, *outbox.publisher, *outbox.relay)))
+
+    @property
+    def flows(self) -> tuple[Flow[I], ...]:
+        """This flow, for the system whose component uses it."""
+        return (self,)
+
+    @property
+    def outboxes(self) -> tuple[Outbox[StepMessage], ...]:
+        """The outbox of its steps, for the system whose component uses it."""
+        return (self.outbox,)
 
     # --- beginning ------------------------------------------------------------------------------------------
 
-    def initial(self, item: I, stores: Stores) -> I:
+    def initial(self, stores: Stores, item: I) -> I:
         """Return the item with its initial state and the other attributes that the flow writes."""
         changes = build_entry_changes(
-            self, item, self.get_state(self.initial_state), utc_now(stores.clock), item.version
+            self, item, self.get_state(self.initial_state), stores.now(), item.version
         )
         return item.model_copy(update=changes)
 
@@ -181,9 +178,9 @@ class Flow(Generic[I]):
             raise InvalidRequest(
                 f"Invalid {self.entity.__name__}: expected the state {self.initial_state!r}, got "
                 f"{item.flow_state!r}. "
-                f"Make it with initial(item, stores) of the flow {self.name}."
+                f"Make it with initial(stores, item) of the flow {self.name}."
             )
-        return build_execution_writes(self, stores, item, utc_now(stores.clock), is_start=True)
+        return build_execution_writes(self, stores, item, stores.now(), is_start=True)
 
     async def dispatch_now(self, stores: Stores, key: ItemKey) -> None:
         """Send the item's unsent step messages now, after the commit, instead of waiting for the relay's
@@ -261,14 +258,8 @@ class Flow(Generic[I]):
             async with (open_tools or _no_tools)(stores) as tools:
                 yield StepWorker(self, stores, tools).handle
 
-        use = self.pattern_set
         return Consumer(
-            self.step_queue,
-            open_handler,
-            receive=use.receive,
-            delete=use.delete,
-            extend_visibility=use.extend_visibility,
-            concurrency=concurrency,
+            self.step_queue, open_handler, concurrency=concurrency, pattern_set=self.pattern_set.consumer
         )
 
     @property
@@ -277,7 +268,7 @@ class Flow(Generic[I]):
         states.
         """
         return (
-            Schedule(f"{self.name} relay", SWEEP_S, self.outbox.relay),
+            self.outbox.schedule(f"{self.name} relay"),
             Schedule(f"{self.name} sweep", SWEEP_S, self.sweep),
             Schedule(f"{self.name} understand", RETRY_UNKNOWN_S, self.retry_unknown_states),
         )

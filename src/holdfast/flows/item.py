@@ -20,7 +20,7 @@ from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.model import Attr, Entity, attr, get_declaration
+from holdfast.model.entities import Attr, Entity, attr, get_declaration
 from holdfast.model.entities.declaration import Attribute, Declaration
 from holdfast.model.entities.writes import KeyValues
 from holdfast.operations.values import Value

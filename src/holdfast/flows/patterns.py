@@ -6,31 +6,17 @@ decided on: a component with this pattern cannot change an item in another way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from holdfast.flows.executions import Execution, Lane, StepMessage, compute_shard
 from holdfast.flows.item import FlowItem, format_key, parse_key
 from holdfast.guarantees.pattern_sets import build_pattern
-from holdfast.model import (
-    ChangeVisibility,
-    Delete,
-    DeleteMessages,
-    Get,
-    Operation,
-    Pattern,
-    Put,
-    Query,
-    Queue,
-    Rate,
-    Receive,
-    ReceivedMessage,
-    Update,
-    get_declaration,
-)
-from holdfast.model.patterns import Example
-from holdfast.operations.queues import IncomingMessage
+from holdfast.model.entities import Delete, Get, Put, Query, Update, get_declaration
+from holdfast.model.operations import Operation
+from holdfast.model.patterns import Example, Pattern, Rate
+from holdfast.model.queues import ConsumerPatterns, Queue
 
 I = TypeVar("I", bound=FlowItem)  # noqa: E741 - an item
 P = ParamSpec("P")
@@ -62,11 +48,9 @@ class FlowPatterns(Generic[I]):
         move_id: str = "",
     ) -> None:
         self._name, self._entity, self._prefix, self._rate = name, entity, prefix, rate
+        self._name_prefix = f"{name.replace('-', '_')}_flow_"
         self._rare = Rate(rate.per, rate.times * RECORD_SHARE)
         self._example, self._to, self._shards, self._move_id = example, to, shards, move_id
-        self._received = ReceivedMessage(
-            queue.name, StepMessage, IncomingMessage(id="m", receipt="r", body="{}", sent_at=0, receives=1)
-        )
         self.item, self.move = self._build_item(), self._build_move()
         self.execution, self.begin, self.enter, self.leave = (
             self._build_execution(),
@@ -80,18 +64,19 @@ class FlowPatterns(Generic[I]):
             self._build_parked(),
             self._build_executions(),
         )
-        self.receive, self.delete, self.extend_visibility = (
-            self._build_receive(queue),
-            self._build_delete(queue),
-            self._build_extend_visibility(queue),
+        self.consumer = ConsumerPatterns(
+            queue,
+            (f"{prefix}11", f"{prefix}12", f"{prefix}13"),
+            rate,
+            hold_rate=self._rare,
+            name_prefix=self._name_prefix,
         )
 
-    @property
-    def all(self) -> tuple[Pattern[..., Any], ...]:
-        """All patterns of the flow except those of its outbox."""
+    def __iter__(self) -> Iterator[Pattern[..., Any]]:
+        """Iterate over all patterns of the flow except those of its outbox."""
         of_places = (self.execution, self.begin, self.enter, self.leave, self.record)
         listed = (self.due, self.parked, self.executions)
-        return (self.item, self.move, *of_places, *listed, self.receive, self.delete, self.extend_visibility)
+        return iter((self.item, self.move, *of_places, *listed, *self.consumer.patterns))
 
     # --- the item -------------------------------------------------------------------------------------------
 
@@ -222,45 +207,6 @@ class FlowPatterns(Generic[I]):
             10, "places", "Query the executions of a shard", executions, rate=self._rare, example=(0,)
         )
 
-    # --- the queue ------------------------------------------------------------------------------------------
-
-    def _build_receive(self, queue: Queue[StepMessage]) -> Pattern[[int, float], Receive[StepMessage]]:
-        """Build the receive of step messages."""
-
-        def receive(count: int, wait_s: float) -> Receive[StepMessage]:
-            return queue.receive(count, wait_s=wait_s)
-
-        return self._build_pattern(11, "receive", "Receive steps", receive, example=(1, 0.0))
-
-    def _build_delete(
-        self, queue: Queue[StepMessage]
-    ) -> Pattern[[ReceivedMessage[StepMessage]], DeleteMessages[StepMessage]]:
-        """Build the deletion of a received step message."""
-
-        def delete(received: ReceivedMessage[StepMessage]) -> DeleteMessages[StepMessage]:
-            return queue.delete(received)
-
-        return self._build_pattern(12, "delete", "Delete a step's message", delete, example=(self._received,))
-
-    def _build_extend_visibility(
-        self, queue: Queue[StepMessage]
-    ) -> Pattern[[ReceivedMessage[StepMessage], float], ChangeVisibility[StepMessage]]:
-        """Build the change of a message's visibility timeout; 0 seconds return it to the queue."""
-
-        def extend_visibility(
-            received: ReceivedMessage[StepMessage], seconds: float
-        ) -> ChangeVisibility[StepMessage]:
-            return queue.change_visibility(received, seconds=seconds)
-
-        return self._build_pattern(
-            13,
-            "hold",
-            "Extend the visibility timeout of a step's message, or return it",
-            extend_visibility,
-            rate=self._rare,
-            example=(self._received, 60.0),
-        )
-
     # --- helpers ------------------------------------------------------------------------------
 
     def format_key(self, item: FlowItem) -> str:
@@ -300,13 +246,12 @@ class FlowPatterns(Generic[I]):
 
         `takes` are types of arguments that are known only at runtime.
         """
-        pattern_name = f"{self._name.replace('-', '_')}_flow_{name}"
         id = id or f"{self._prefix}{number}"
         full_purpose = f"{purpose} ({self._name})"
         return build_pattern(
             function,
             id,
-            pattern_name,
+            f"{self._name_prefix}{name}",
             full_purpose,
             rate=rate or self._rate,
             example=example,

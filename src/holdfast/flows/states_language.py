@@ -154,10 +154,10 @@ def _build_retry(rule: Retry) -> dict[str, Any]:
     """Return the Retry of a rule, with Step Functions' limits of at least one second."""
     return {
         "ErrorEquals": [error_label(each) for each in rule.classes],
-        "IntervalSeconds": max(1, round(rule.pause_s)),
+        "IntervalSeconds": max(1, round(rule.retry_delay_s)),
         "BackoffRate": BACKOFF_RATE,
         "MaxAttempts": rule.max_attempts - 1,
-        "MaxDelaySeconds": max(2, round(rule.max_pause_s)),
+        "MaxDelaySeconds": max(2, round(rule.max_retry_delay_s)),
         "JitterStrategy": "FULL",
     }
 

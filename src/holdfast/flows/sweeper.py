@@ -10,6 +10,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.concurrency import gather_or_cancel
 from holdfast.core.errors import ComponentRefused, HoldfastError, InvalidRequest, ItemUnreadable, NotFound
 from holdfast.core.rng import RNG
 from holdfast.flows.bookkeeping import RESET, park, resend
@@ -17,9 +18,7 @@ from holdfast.flows.executions import Execution, ParkedFor
 from holdfast.flows.item import ItemKey
 from holdfast.flows.transition import build_execution
 from holdfast.flows.worker import follow_item, format_unknown_state
-from holdfast.guarantees.pattern_sets import utc_now
 from holdfast.runtime import Stores
-from holdfast.runtime.stores import gather_or_cancel
 
 if TYPE_CHECKING:
     from holdfast.flows.flow import Flow
@@ -59,7 +58,7 @@ async def sweep(flow: Flow[Any], stores: Stores) -> SweepReport:
 
     # In random order, so that several sweepers do not work on the same shard at the same time.
     for shard in RNG.sample(range(flow.shards), flow.shards):
-        due = list(await stores.all(flow.pattern_set.due(shard, utc_now(stores.clock))))
+        due = list(await stores.all(flow.pattern_set.due(shard, stores.now())))
         for start in range(0, len(due), CONCURRENCY):
             await gather_or_cancel(map(one, due[start : start + CONCURRENCY]))
     return report
@@ -108,7 +107,7 @@ async def _resume_one(flow: Flow[Any], stores: Stores, key: str) -> int:
             f"{key} is in {item.flow_state or 'no state'}, where there is nothing to do: it has ended, or "
             "its flow is unknown to this code."
         )
-    execution = build_execution(flow, item, utc_now(stores.clock))
+    execution = build_execution(flow, item, stores.now())
     await stores.run(flow.pattern_set.begin(execution))
     await follow_item(flow, stores, execution, item)
     return 1

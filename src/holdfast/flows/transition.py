@@ -32,9 +32,10 @@ from holdfast.flows.executions import Execution, StepMessage
 from holdfast.flows.item import FLOW_NAMES, FlowItem, truncate_to_stored
 from holdfast.flows.tokens import hash_token, make_token
 from holdfast.guarantees import OutboxItem
-from holdfast.guarantees.pattern_sets import utc_now
-from holdfast.model import Put, UlidGenerator, Write, get_declaration
+from holdfast.model.entities import Put, get_declaration
 from holdfast.model.entities.writes import Transact, transact
+from holdfast.model.operations import Write
+from holdfast.model.ulids import UlidGenerator
 from holdfast.runtime import Stores
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ async def commit(flow: Flow[I], stores: Stores, seen: I, following: Next, allowe
 async def relay(flow: Flow[Any], stores: Stores, key: str) -> None:
     """Send the item's next step now. If that fails, log it: the relay's schedule sends it."""
     try:
-        await flow.outbox.relay(stores, key)
+        await flow.outbox.send_unsent(stores, key)
     except (RetryLater, Conflict) as error:
         log.info("The next step of %s is sent later: %s", flow.name, error)
 
@@ -88,7 +89,7 @@ def _plan(
     Raise `InvalidTransition` if the result is not allowed or the item would be invalid.
     """
     _check_next(flow, seen, following, allowed)
-    state, now = flow.get_state(following.state), utc_now(stores.clock)
+    state, now = flow.get_state(following.state), stores.now()
     version = seen.version + 1
     changes = dict(following.changes) | build_entry_changes(
         flow, seen, state, now, version, following.deadline_s

@@ -28,8 +28,7 @@ from holdfast.flows.declaration import Next, Retry, State, Step, StepContext, Wa
 from holdfast.flows.executions import Execution, ParkedFor, StepMessage
 from holdfast.flows.item import FlowItem
 from holdfast.flows.transition import Overtaken, commit, format_error
-from holdfast.guarantees.pattern_sets import utc_now
-from holdfast.model import ReceivedMessage
+from holdfast.model.queues import ReceivedMessage
 from holdfast.runtime import Stores
 from holdfast.runtime.workers.backoff import compute_backoff
 
@@ -76,9 +75,7 @@ class StepWorker(Generic[I]):
     def _is_stale(self, execution: Execution, message: StepMessage) -> bool:
         """Return True if the flow has moved on since the message, is parked, or pauses before a retry."""
         is_of_this_visit = (execution.state, execution.version) == (message.state, message.version)
-        return (
-            not is_of_this_visit or execution.is_parked or execution.is_pausing(utc_now(self._stores.clock))
-        )
+        return not is_of_this_visit or execution.is_parked or execution.is_pausing(self._stores.now())
 
     async def _handle_redelivery(self, execution: Execution) -> None:
         """Count a redelivery, which means that a worker died or the store failed, and run it; park it after
@@ -179,7 +176,7 @@ class StepWorker(Generic[I]):
     async def _schedule_retry(self, execution: Execution, rule: Retry, error: Exception) -> None:
         """Count the failed attempt, and pause by the rule's backoff or as long as the error asks for."""
         pause_s = max(
-            compute_backoff(execution.attempts, rule.pause_s, rule.max_pause_s),
+            compute_backoff(execution.attempts, rule.retry_delay_s, rule.max_retry_delay_s),
             getattr(error, "retry_after_s", None) or 0.0,
         )
         log.info(
@@ -210,21 +207,21 @@ class StepWorker(Generic[I]):
         self._stores.count(
             "flow_put_off", flow=execution.flow, state=execution.state, error=error_label(error)
         )
-        since = execution.delayed_since or utc_now(self._stores.clock)
+        since = execution.delayed_since or self._stores.now()
         await self._record_pause(execution, pause_s, error, delays=execution.delays + 1, delayed_since=since)
 
     async def _record_pause(
         self, execution: Execution, pause_s: float, error: Exception, **changes: Any
     ) -> None:
         """Record when the step is due again, and its error; the sweeper sends it then."""
-        due = utc_now(self._stores.clock) + timedelta(seconds=pause_s)
+        due = self._stores.now() + timedelta(seconds=pause_s)
         changes |= {"due": due, "sends": 0, "takes": 0, "error": format_error(error)}
         if await record(self._flow, self._stores, execution, **changes) is None:
             self._count_dropped("overtaken", execution.key)
 
     def _may_delay(self, step: Step, execution: Execution) -> bool:
         """Return True until the step has been delayed for `max_delay_s`."""
-        waited = utc_now(self._stores.clock) - (execution.delayed_since or utc_now(self._stores.clock))
+        waited = self._stores.now() - (execution.delayed_since or self._stores.now())
         return waited < timedelta(seconds=step.max_delay_s)
 
     async def _run_on_failure(
@@ -258,7 +255,7 @@ class StepWorker(Generic[I]):
         lacks_deadline = wait.deadline_s is not None and item.flow_due is None
         if lacks_token or lacks_deadline:
             await self._run_step(Step(state.name, _reenter(state.name), to=(state.name,)), execution, item)
-        elif item.flow_due is not None and item.flow_due <= utc_now(self._stores.clock):
+        elif item.flow_due is not None and item.flow_due <= self._stores.now():
             await self._run_step(build_deadline_step(state, wait), execution, item)
         else:
             await record(self._flow, self._stores, execution, **RESET | {"due": item.flow_due})
@@ -284,7 +281,7 @@ class StepWorker(Generic[I]):
 
     def _build_context(self, execution: Execution, item: I) -> StepContext[I]:
         """Return the step's argument, with the number of the attempt."""
-        now = utc_now(self._stores.clock)
+        now = self._stores.now()
         return StepContext(item, self._stores, execution.key, now, execution.attempts + 1, self._tools)
 
     def _count_dropped(self, why: str, key: str) -> None:
@@ -314,7 +311,7 @@ async def follow_item(flow: Flow[I], stores: Stores, execution: Execution, item:
         return
     doing = None if state is None else state.action_name
     changes = RESET | {"state": item.flow_state, "version": item.version, "step": doing}
-    await resend(flow, stores, execution, **changes, since=utc_now(stores.clock))
+    await resend(flow, stores, execution, **changes, since=stores.now())
 
 
 def build_deadline_step(state: State, wait: Wait) -> Step:

@@ -13,7 +13,8 @@ from holdfast.guarantees.delayed_actions import (
 from holdfast.guarantees.idempotency import Claim, Completion, Once, OnceRecord, OnceStatus, fingerprint
 from holdfast.guarantees.lifetimes import declare_retention
 from holdfast.guarantees.messaging.inbox import SqlInbox, inbox_ddl
-from holdfast.guarantees.messaging.outbox import OUTBOX, Outbox, OutboxItem, OutboxStatus
+from holdfast.guarantees.messaging.messages import OutboxStatus
+from holdfast.guarantees.messaging.outbox import OUTBOX, Outbox, OutboxItem
 from holdfast.guarantees.messaging.sql_outbox import SqlOutbox, outbox_ddl
 from holdfast.guarantees.privacy.redaction import (
     IdentifierKind,
@@ -34,9 +35,9 @@ from holdfast.guarantees.privacy.retention import (
     is_proof_intact,
 )
 from holdfast.guarantees.privacy.scanning import Finding, scan_files
-from holdfast.guarantees.resilience.breaker import BREAKERS, Breaker, Circuit
+from holdfast.guarantees.resilience.breaker import BREAKERS, Breaker, Circuit, CircuitLimits, CircuitRecord
 from holdfast.guarantees.resilience.lease import LEASES, HeldLease, Lease, LeaseItem, LeaseRecord
-from holdfast.guarantees.resilience.rate_limit import RATE_LIMITS, RateLimit, WindowCounters
+from holdfast.guarantees.resilience.rate_limit import RATE_LIMITS, RateLimit
 from holdfast.guarantees.table_migration import (
     MIGRATIONS,
     Migration,
@@ -61,6 +62,8 @@ __all__ = [
     "AuditResult",
     "Breaker",
     "Circuit",
+    "CircuitLimits",
+    "CircuitRecord",
     "Claim",
     "Completion",
     "DelayedAction",
@@ -93,7 +96,6 @@ __all__ = [
     "SqlInbox",
     "SqlOutbox",
     "SubjectData",
-    "WindowCounters",
     "WindowLimit",
     "build_retention_report",
     "declare_retention",

@@ -6,7 +6,7 @@
         action: Attr[str] = attr()
         of = Key(conversation_id, place)
 
-    audit = Audit(ActionAudit, "AU", rate=Rate("action"), lifetime_s=60 * 86400, example={…})
+    audit = Audit(ActionAudit, prefix="AU", rate=Rate("action"), example={…}, retention_s=60 * 86400)
     entry = audit.record(stores, {"team": "billing"}, conversation_id="c-1", action="route")
     await stores.transact(change, entry)
 
@@ -20,6 +20,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, Final, Generic, TypeVar
@@ -30,18 +31,15 @@ from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.correlation import get_correlation_id
 from holdfast.core.errors import DeclarationError, InvalidRequest
 from holdfast.guarantees.lifetimes import declare_retention
-from holdfast.guarantees.pattern_sets import build_pattern, utc_now
+from holdfast.guarantees.pattern_sets import Guarantee, PatternSet, build_pattern, utc_now
 from holdfast.guarantees.privacy.redaction import Redactor
-from holdfast.model import (
+from holdfast.model.entities import (
     Attr,
     Document,
     Entity,
     EpochSeconds,
-    Pattern,
     Put,
     Query,
-    Rate,
-    UlidGenerator,
     attr,
     format_timestamp,
     get_declaration,
@@ -49,10 +47,12 @@ from holdfast.model import (
 from holdfast.model.entities.declaration import format_error
 from holdfast.model.entities.key_templates import HIGHEST_CHARACTER
 from holdfast.model.entities.keys import BoundKey, Partition
+from holdfast.model.patterns import Pattern, Rate
+from holdfast.model.ulids import UlidGenerator
 from holdfast.runtime import Stores
 
 MAX_PAYLOAD_BYTES: Final = 2048
-LIFETIME_S: Final = 60 * 86400
+RETENTION_S: Final = 60 * 86400
 PAGE_ENTRIES: Final = 50
 # Between the time and the id in an entry's place: `2026-02-04T01:00:00.000000Z#01HX…`.
 SEPARATOR: Final = "#"
@@ -102,7 +102,16 @@ class AuditEntry(Entity):
 A = TypeVar("A", bound=AuditEntry)
 
 
-class Audit(Generic[A]):
+@dataclass(frozen=True)
+class AuditPatterns(PatternSet, Generic[A]):
+    """The patterns of an `Audit`: append an entry, read a history, read a period of it."""
+
+    append: Pattern[[A], Put[A]]
+    history: Pattern[..., Query[A]]
+    between: Pattern[..., Query[A]]
+
+
+class Audit(Guarantee, Generic[A]):
     """The patterns of one history, and the builder of its entries.
 
     `example` has your own attributes, including the subject. `redact` masks a payload, including by field
@@ -113,38 +122,26 @@ class Audit(Generic[A]):
     def __init__(
         self,
         entity: type[A],
-        prefix: str,
         *,
+        prefix: str,
         rate: Rate,
-        example: Mapping[str, Any],
         read_rate: Rate | None = None,
-        lifetime_s: float = LIFETIME_S,
+        example: Mapping[str, Any],
+        retention_s: float = RETENTION_S,
         max_payload_bytes: int = MAX_PAYLOAD_BYTES,
         redact: Redactor | RedactFunction | None = None,
     ) -> None:
-        self.entity, self.lifetime_s, self.max_payload_bytes = entity, lifetime_s, max_payload_bytes
+        self.name, self.entity = entity.__name__, entity
+        self.retention_s, self.max_payload_bytes = retention_s, max_payload_bytes
         self._subject = _get_subject(entity)
-        declare_retention(entity, lifetime_s, "the lifetime of the history; an entry may set its own end")
+        declare_retention(entity, retention_s, "the lifetime of the history; an entry may set its own end")
         self._redactor = redact or Redactor()
         self._entry_clock = _EntryClock()
-        self.append = self._build_append(f"{prefix}1", rate, example)
-        self.history = self._build_history(f"{prefix}2", read_rate or rate, example)
-        self.between = self._build_between(f"{prefix}3", read_rate or rate, example)
-
-    @property
-    def reads(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that read, to grant to a component."""
-        return (self.history, self.between)
-
-    @property
-    def writes(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that write, to grant to a component."""
-        return (self.append,)
-
-    @property
-    def patterns(self) -> tuple[Pattern[..., Any], ...]:
-        """All patterns, for the system's declaration."""
-        return (*self.writes, *self.reads)
+        self.pattern_set: AuditPatterns[A] = AuditPatterns(
+            self._build_append(f"{prefix}1", rate, example),
+            self._build_history(f"{prefix}2", read_rate or rate, example),
+            self._build_between(f"{prefix}3", read_rate or rate, example),
+        )
 
     def record(
         self,
@@ -165,7 +162,7 @@ class Audit(Generic[A]):
         """
         if attributes.get("result") is not None:
             attributes["result"] = _redact_result(attributes["result"], self._redact)
-        return self.append(
+        return self.pattern_set.append(
             self._build_entry(stores.clock, self._encode_payload(payload or {}), at, id, attributes)
         )
 
@@ -187,7 +184,7 @@ class Audit(Generic[A]):
         values |= {
             "place": format_timestamp(at) + SEPARATOR + id,
             "payload": payload,
-            "expires_at": attributes.get("expires_at") or at + timedelta(seconds=self.lifetime_s),
+            "expires_at": attributes.get("expires_at") or at + timedelta(seconds=self.retention_s),
         }
         try:
             return self.entity(**values)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.model import Entity
+from holdfast.model.entities import Entity
 
 
 def declare_retention(entity: type[Entity], seconds: float | None, why: str, *, label: str = "") -> None:

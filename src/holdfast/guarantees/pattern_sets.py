@@ -1,21 +1,56 @@
-"""`build_pattern`, with which guarantees build their access patterns at runtime; and the time in UTC.
+"""`Guarantee`: the attributes that every guarantee has; `build_pattern`, which builds its access patterns.
 
-A guarantee is declared with a prefix, a rate and its entity, and builds its patterns from them. A system
-lists these patterns with its own and grants each component the ones it needs.
+A guarantee is declared with what it is about, a prefix and a rate, and builds its patterns from them. A
+component uses all of them, or those of one role.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import Any, ParamSpec, TypeVar
+from functools import cached_property
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
-from holdfast.model import Operation, Pattern, Rate
-from holdfast.model.patterns import Example
+from holdfast.model.operations import Operation
+from holdfast.model.patterns import Example, Pattern, Rate
 
 P = ParamSpec("P")
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - an operation, as in the model
+
+Patterns: TypeAlias = tuple[Pattern[..., Any], ...]
+
+
+@dataclass(frozen=True)
+class PatternSet:
+    """The typed patterns of a guarantee: the fields of a derived dataclass. A field may be None."""
+
+    def __iter__(self) -> Iterator[Pattern[..., Any]]:
+        values = (getattr(self, each.name) for each in fields(self))
+        return (each for each in values if each is not None)
+
+
+class Guarantee:
+    """A guarantee: its name, and its patterns as attributes of `pattern_set` and as tuples."""
+
+    name: str
+    pattern_set: Any
+
+    @property
+    def patterns(self) -> Patterns:
+        """All patterns, in the order of their ids."""
+        return tuple(self.pattern_set)
+
+    @cached_property
+    def reads(self) -> Patterns:
+        """The patterns that only read."""
+        return tuple(each for each in self.patterns if not each.build_example().writes)
+
+    @cached_property
+    def writes(self) -> Patterns:
+        """The patterns that write."""
+        return tuple(each for each in self.patterns if each.build_example().writes)
 
 
 def build_pattern(

@@ -67,7 +67,7 @@ class AgentTool:
 def build_agent_tools(stores: Stores, *, prefix: str = "") -> list[AgentTool]:
     """Build the tools of the stores' system. `prefix` distinguishes systems where several are served.
 
-    Raise `DeclarationError` for stores without a system, two tools of one name, or a declared read that
+    Raise `DeclarationError` for stores without a system, two tools of one name, or an exposed read that
     writes; `NotFound` for a system without the component `agent`.
     """
     if stores.system is None:
@@ -80,7 +80,7 @@ def build_agent_tools(stores: Stores, *, prefix: str = "") -> list[AgentTool]:
     writes = [_build_pattern_tool(each, agent, prefix, may_write=True) for each in component.writes]
     # A function has the component's permissions: without writes it only reads.
     effects = Effects() if not component.writes else Effects(False, True, False)
-    functions = [_build_function_tool(each, agent, prefix, effects) for each in system.tools]
+    functions = [_build_function_tool(each, agent, prefix, effects) for each in system.admin.tools]
     tools = [*reads, *writes, *functions]
     _check_unique_names(system, [tool.name for tool in tools])
     return tools
@@ -94,8 +94,8 @@ def _get_agent_stores(stores: Stores, system: System) -> Stores:
         known = ", ".join(component.name for component in system.components) or "none"
         raise NotFound(
             f"{system.name} declares no component {AGENT!r} (it has {known}), and so has no tools for "
-            f"agents. Add Component({AGENT!r}, reads=(…)) to the system, with the patterns that an "
-            "agent may run."
+            f"agents. Add Component({AGENT!r}, uses=(…), read_only=True) to the system, with the patterns "
+            "that an agent may run."
         ) from error
 
 
@@ -116,8 +116,8 @@ def _build_pattern_tool(
     example: Operation[Any] = pattern.call_with(arguments)
     if example.writes and not may_write:
         raise DeclarationError(
-            f"The component {AGENT} declares {pattern.id} ({pattern.name}) as a read, but it writes. "
-            "Declare it in `writes` if agents may run it."
+            f"The component {AGENT} exposes {pattern.id} ({pattern.name}) as a read, but it writes. "
+            "Remove it from `exposed_tools`: the writes in `uses` are always tools."
         )
     model, is_paged = pattern.arguments_model, isinstance(example, PagedRead)
 

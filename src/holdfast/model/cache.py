@@ -29,6 +29,19 @@ from holdfast.model.operations import EngineOperation
 from holdfast.operations import cache as requests
 from holdfast.operations.cache import IncrementResult
 
+__all__ = [
+    "CacheHit",
+    "CachedValue",
+    "CountInWindow",
+    "DeleteCached",
+    "ExtendCached",
+    "GetCached",
+    "PeekCached",
+    "PutCached",
+    "ReadWindow",
+    "WindowCounter",
+]
+
 V = TypeVar("V", bound=BaseModel)
 V_co = TypeVar("V_co", bound=BaseModel, covariant=True)
 R_co = TypeVar("R_co", covariant=True)

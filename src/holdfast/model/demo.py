@@ -19,6 +19,11 @@ from holdfast.core.errors import DeclarationError
 if TYPE_CHECKING:
     from holdfast.model.system import System
 
+__all__ = [
+    "Demo",
+    "find_demo",
+]
+
 log = logging.getLogger(__name__)
 
 

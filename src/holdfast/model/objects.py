@@ -28,6 +28,18 @@ from holdfast.core.errors import DeclarationError, InvalidRequest
 from holdfast.model.operations import EngineOperation
 from holdfast.operations import objects as requests
 
+__all__ = [
+    "Bucket",
+    "DeleteObject",
+    "GetObject",
+    "GetOrPutObject",
+    "HeadObject",
+    "ListObjects",
+    "ObjectKind",
+    "PutObject",
+    "SetLegalHold",
+]
+
 R_co = TypeVar("R_co", covariant=True)
 
 MAX_KEY_BYTES: Final = 1024

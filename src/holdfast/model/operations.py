@@ -1,7 +1,7 @@
 """The base of all model operations: frozen values that one store runs, each with a typed result.
 
-Builders (`reads.py`, `writes.py`) create them; `runtime` sends their request to an engine and decodes the
-result.
+Builders (`reads.py`, `writes.py`) create them. `execute` sends the requests through a `Requester`, which is
+the `Stores` of `runtime`, and decodes the result.
 """
 
 from __future__ import annotations
@@ -9,16 +9,40 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar, overload
+
+from holdfast.operations import tables as requests
 
 if TYPE_CHECKING:
     from holdfast.model.entities.declaration import Declaration
     from holdfast.model.tables import Index, Table
 
+__all__ = [
+    "Count",
+    "Operation",
+    "Page",
+    "Write",
+]
+
+R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 T_co = TypeVar("T_co", covariant=True)
 
 PhysicalName = Callable[["Table"], str]
+
+
+class Requester(Protocol):
+    """Sends an operation's requests to the engines, and records the usage under its pattern."""
+
+    def physical_name(self, table: Table) -> str: ...
+
+    async def request_tables(self, operation: Operation[Any], request: requests.Operation[R]) -> R:
+        """Send one request to the tables engine."""
+        ...
+
+    async def request_engine(self, operation: EngineOperation[Any]) -> Any:
+        """Send the operation's request to the engine of its store."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -37,6 +61,10 @@ class Operation(ABC, Generic[R_co]):
     @abstractmethod
     def kind(self) -> str:
         """The operation's name in the store's API, such as GetItem."""
+
+    @abstractmethod
+    async def execute(self, requester: Requester) -> R_co:
+        """Send as many requests as needed and return the caller's result."""
 
     @property
     def table(self) -> Table | None:
@@ -92,6 +120,9 @@ class Write(EntityOperation[R_co]):
 @dataclass(frozen=True)
 class EngineOperation(Operation[R_co]):
     """An operation on a store other than tables: one request and one result."""
+
+    async def execute(self, requester: Requester) -> R_co:
+        return self.decode_result(await requester.request_engine(self))
 
     @property
     @abstractmethod

@@ -14,13 +14,19 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, get_type_hints
+from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, get_origin, get_type_hints
 
 from pydantic import BaseModel, ValidationError, create_model
 from pydantic.config import ConfigDict
 
 from holdfast.core.errors import DeclarationError, InvalidRequest
 from holdfast.model.operations import Operation
+
+__all__ = [
+    "Pattern",
+    "Rate",
+    "pattern",
+]
 
 P = ParamSpec("P")
 O_co = TypeVar("O_co", bound=Operation[Any], covariant=True)
@@ -65,6 +71,12 @@ class Pattern(Generic[P, O_co]):
                 f"{operation!r}."
             )
         return operation.with_pattern(self.id)
+
+    @functools.cached_property
+    def writes(self) -> bool:
+        """Whether its operation changes a store: by the return annotation, or else by the example."""
+        kind = self._annotated_operation
+        return self.build_example().writes if kind is None else kind.writes
 
     def build_example(self) -> O_co:
         """Return the operation for the declared example."""
@@ -118,6 +130,17 @@ class Pattern(Generic[P, O_co]):
         }
         model: type[BaseModel] = create_model(self.name, __config__=_ARGUMENTS_CONFIG, **fields)
         return model
+
+    @property
+    def _annotated_operation(self) -> type[Operation[Any]] | None:
+        """The operation class of the return annotation; None if that does not name exactly one."""
+        try:
+            annotation = get_type_hints(self.function).get("return")
+        except NameError:  # a name that only the type checker imports
+            return None
+        kind = get_origin(annotation) or annotation
+        is_operation = isinstance(kind, type) and issubclass(kind, Operation) and not inspect.isabstract(kind)
+        return kind if is_operation else None
 
     def _explain_type_error(
         self, error: TypeError, args: tuple[Any, ...], kwargs: dict[str, Any]

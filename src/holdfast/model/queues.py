@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -24,7 +24,18 @@ from holdfast.core.correlation import get_correlation_id
 from holdfast.core.errors import DeclarationError, InvalidRequest, MessageUnreadable
 from holdfast.model.entities.declaration import format_error
 from holdfast.model.operations import EngineOperation
+from holdfast.model.patterns import Pattern, Rate
 from holdfast.operations import queues as requests
+
+__all__ = [
+    "ChangeVisibility",
+    "DeleteMessages",
+    "Queue",
+    "Receive",
+    "ReceivedMessage",
+    "Send",
+    "SendBatch",
+]
 
 M = TypeVar("M", bound=BaseModel)
 M_co = TypeVar("M_co", bound=BaseModel, covariant=True)
@@ -57,6 +68,11 @@ class Queue(Generic[M]):
     max_receives: int | None = field(default=5, kw_only=True)
     dead_retention_s: int = field(default=14 * 86400, kw_only=True)
     purpose: str = field(default="", kw_only=True)
+    # The patterns of its consumers have the ids `{prefix}R`, `{prefix}D` and `{prefix}H`, or those of
+    # `pattern_ids`; by default the queue's name and a word. `rate` is how often a message is received.
+    prefix: str = field(default="", kw_only=True)
+    pattern_ids: tuple[str, str, str] | None = field(default=None, kw_only=True)
+    rate: Rate | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -106,6 +122,18 @@ class Queue(Generic[M]):
         )
         return (dead, own)
 
+    # --- patterns -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def consumer(self) -> ConsumerPatterns:
+        """The patterns of its consumers: receive, delete, change visibility."""
+        ids = self.pattern_ids or (
+            (f"{self.prefix}R", f"{self.prefix}D", f"{self.prefix}H")
+            if self.prefix
+            else (f"{self.name}-receive", f"{self.name}-delete", f"{self.name}-hold")
+        )
+        return ConsumerPatterns(self, ids, self.rate or Rate(per=f"message of {self.name}"))
+
     # --- operations -----------------------------------------------------------------------------------------
 
     def send(self, message: M, *, delay_s: int | None = None) -> Send[M]:
@@ -154,6 +182,50 @@ class Queue(Generic[M]):
             delay_s=delay_s,
             attributes={} if correlation is None else {CORRELATION_ATTRIBUTE: correlation},
         )
+
+
+class ConsumerPatterns:
+    """The patterns with which workers consume one queue. `ids` are those of its attributes, in their order.
+
+    `rate` is how often a message is received, `hold_rate` how often its visibility is changed, by default the
+    same. `name_prefix` distinguishes the patterns' names from those of other queues.
+    """
+
+    def __init__(
+        self,
+        queue: Queue[Any],
+        ids: tuple[str, str, str],
+        rate: Rate,
+        *,
+        hold_rate: Rate | None = None,
+        name_prefix: str = "",
+    ) -> None:
+        def receive(count: int, wait_s: float) -> Receive[Any]:
+            return queue.receive(count, wait_s=wait_s)
+
+        # The examples of these two have no message, because only a receive creates one.
+        def delete(*received: ReceivedMessage[Any]) -> DeleteMessages[Any]:
+            return queue.delete(*received)
+
+        def hold(received: ReceivedMessage[Any] | None, seconds: float) -> ChangeVisibility[Any]:
+            return queue.change_visibility(*(() if received is None else (received,)), seconds=seconds)
+
+        for function in (receive, delete, hold):
+            function.__name__ = f"{name_prefix}{function.__name__}"
+        self.receive = Pattern(receive, ids[0], f"Receive from {queue.name}", rate, (1, 0.0))
+        self.delete = Pattern(delete, ids[1], f"Delete a processed message of {queue.name}", rate, ())
+        self.change_visibility = Pattern(
+            hold,
+            ids[2],
+            f"Extend the visibility timeout of a message of {queue.name}, or release it",
+            hold_rate or rate,
+            (None, 30.0),
+        )
+
+    @property
+    def patterns(self) -> tuple[Pattern[..., Any], ...]:
+        """All three patterns."""
+        return (self.receive, self.delete, self.change_visibility)
 
 
 @dataclass(frozen=True)
@@ -267,7 +339,7 @@ class SendBatch(QueueOperation[M, "tuple[requests.SentMessage, ...]"], Generic[M
 
 @dataclass(frozen=True)
 class Receive(QueueOperation[M, "tuple[ReceivedMessage[M], ...]"], Generic[M]):
-    """Receive messages. It hides them from other consumers, so components declare it among their writes."""
+    """Receive messages. It writes, because it hides them from other consumers."""
 
     writes: ClassVar[bool] = True
 

@@ -34,6 +34,16 @@ from holdfast.core.errors import DeclarationError, InvalidRequest, ItemUnreadabl
 from holdfast.model.operations import EngineOperation
 from holdfast.operations.sql import Statement, StatementResult
 
+__all__ = [
+    "Schema",
+    "SqlChange",
+    "SqlOne",
+    "SqlReturning",
+    "SqlRow",
+    "SqlRows",
+    "SqlWrite",
+]
+
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T", bound="SqlRow")
 

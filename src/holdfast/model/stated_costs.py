@@ -10,6 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+__all__ = [
+    "StatedCost",
+    "StatedCosts",
+    "StatedSize",
+]
+
 # The unit of a quantity, which selects its price in a price list.
 BilledUnit: TypeAlias = Literal["GB stored", "write units", "read units", "GB recoverable"]
 

@@ -28,6 +28,15 @@ from holdfast.operations.tables.schema import (
 if TYPE_CHECKING:
     from holdfast.model.entities.entity import Entity
 
+__all__ = [
+    "ALL",
+    "KEYS_ONLY",
+    "Index",
+    "Table",
+    "include",
+    "keep_names",
+]
+
 # DynamoDB's rule for table and index names.
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 

@@ -16,6 +16,12 @@ from holdfast.core.clock import Clock, SystemClock
 from holdfast.core.errors import InvalidRequest
 from holdfast.core.rng import RNG
 
+__all__ = [
+    "Ulid",
+    "UlidGenerator",
+    "parse_ulid",
+]
+
 ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 LENGTH: Final = 26
 RANDOM_BITS: Final = 80

@@ -72,7 +72,7 @@ def measure_to_json(measure: Measure) -> dict[str, Any]:
 
 def compute_calls_per_month(system: System, pattern: Pattern[..., Any]) -> float | None:
     """Return the pattern's calls per month; None if its rate refers to an undeclared volume."""
-    volume = system.load.volumes.get(pattern.rate.per)
+    volume = system.design.load.volumes.get(pattern.rate.per)
     return None if volume is None else pattern.rate.times * volume.per_month
 
 

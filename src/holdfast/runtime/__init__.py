@@ -19,7 +19,7 @@ from holdfast.runtime.recovery.backups import (
     restore_in_place,
     restore_table,
 )
-from holdfast.runtime.recovery.restore_in_place import Difference, RestoreReport, revert_table
+from holdfast.runtime.recovery.restore_in_place import RestoreDifference, RestoreReport, revert_table
 from holdfast.runtime.sql_checks import StatementMismatch, check_statements
 from holdfast.runtime.stores import Observer, Stores
 from holdfast.runtime.system_provisioner import (
@@ -46,7 +46,6 @@ from holdfast.runtime.workers import WorkerGroup, run_worker
 from holdfast.security.secrets import Secret, Secrets
 
 __all__ = [
-    "Difference",
     "ImportReport",
     "Importer",
     "IndexReport",
@@ -55,6 +54,7 @@ __all__ = [
     "Observer",
     "QueueReport",
     "RecoveryWindow",
+    "RestoreDifference",
     "RestoreReport",
     "Secret",
     "Secrets",

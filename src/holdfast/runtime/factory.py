@@ -184,10 +184,10 @@ def open_secrets(settings: Settings | None = None) -> Secrets:
     """Open the source of secrets that the settings name: environment variables, a file, or Secrets
     Manager.
     """
-    from holdfast.security.secrets import open_secrets as open_from
+    from holdfast.security.secrets import open_secret_source
 
     settings = settings or Settings.load()
-    return open_from(settings.secrets, settings.secrets_file, clock=settings.clock)
+    return open_secret_source(settings.secrets, settings.secrets_file, clock=settings.clock)
 
 
 def _check_environment(system: System | None, settings: Settings) -> None:
@@ -195,7 +195,12 @@ def _check_environment(system: System | None, settings: Settings) -> None:
     memory.
     """
     in_memory = settings.has_memory_tables
-    if system is not None and system.needs_environment and not settings.environment and not in_memory:
+    if (
+        system is not None
+        and system.deployment.needs_environment
+        and not settings.environment
+        and not in_memory
+    ):
         raise SettingsError(
             f"Missing environment: {system.name} requires one in its table names. Set environment (or "
             "HOLDFAST_ENVIRONMENT) to dev, staging or prod."

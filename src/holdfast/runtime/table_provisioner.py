@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from holdfast.core.concurrency import gather_or_cancel
 from holdfast.core.errors import (
     AccessRefused,
     AlreadyExists,
@@ -23,11 +24,11 @@ from holdfast.model.tables import Index, Table
 from holdfast.operations import tables as requests
 from holdfast.operations.tables import IndexState, TableDescription
 from holdfast.operations.tables.schema import IndexProjection, KeyAttribute, KeySchema, TableDefinition
-from holdfast.runtime.stores import Stores, gather_or_cancel
+from holdfast.runtime.stores import Stores
 
-MAX_WAIT_SECONDS: Final = 600.0
-MIN_POLL_SECONDS: Final = 0.02
-MAX_POLL_SECONDS: Final = 2.0
+MAX_WAIT_S: Final = 600.0
+MIN_POLL_S: Final = 0.02
+MAX_POLL_S: Final = 2.0
 # As many as a table can have indexes: another process may start each before ours.
 MAX_START_ATTEMPTS: Final = 20
 # DynamoDB knows the caller and denies access; other codes mean that it does not know the caller.
@@ -138,7 +139,7 @@ async def add_indexes(
     indexes: Sequence[Index],
     *,
     wait: bool = True,
-    wait_seconds: float = MAX_WAIT_SECONDS,
+    wait_s: float = MAX_WAIT_S,
     progress: Progress = lambda report: None,
 ) -> list[IndexReport]:
     """Add missing indexes, one at a time per table, as DynamoDB requires, tables concurrently; return their
@@ -146,7 +147,7 @@ async def add_indexes(
 
     Without `wait`, only the first missing index of each table is started; the next call continues. Raises
     `DeclarationError` for a local index or one that differs, `NotFound` for a missing table, `RetryLater`
-    after `wait_seconds`.
+    after `wait_s`.
     """
     by_table: dict[Table, list[Index]] = {}
     for index in indexes:
@@ -156,14 +157,13 @@ async def add_indexes(
             )
         by_table.setdefault(index.table, []).append(index)
     reports = await gather_or_cancel(
-        _add_to_table(stores, table, several, wait, wait_seconds, progress)
-        for table, several in by_table.items()
+        _add_to_table(stores, table, several, wait, wait_s, progress) for table, several in by_table.items()
     )
     return [report for several in reports for report in several]
 
 
 async def _add_to_table(
-    stores: Stores, table: Table, indexes: list[Index], wait: bool, wait_seconds: float, progress: Progress
+    stores: Stores, table: Table, indexes: list[Index], wait: bool, wait_s: float, progress: Progress
 ) -> list[IndexReport]:
     """Add the missing indexes of one table, one after the other, and return the progress of all."""
     for index in indexes:
@@ -183,17 +183,17 @@ async def _add_to_table(
             if description is not None and _is_busy(description):
                 if not wait:
                     break  # one at a time: the next call starts this one
-                await _wait_until_idle(stores, table, wait_seconds)
-            await _start_index(stores, index, wait_seconds if wait else 0.0)
+                await _wait_until_idle(stores, table, wait_s)
+            await _start_index(stores, index, wait_s if wait else 0.0)
             report = _build_report(index, await describe_table(stores, table))
         progress(report)
         if wait:
-            await _wait_until_built(stores, index, wait_seconds, progress)
+            await _wait_until_built(stores, index, wait_s, progress)
     description = await describe_table(stores, table)
     return [_build_report(index, description) for index in indexes]
 
 
-async def _start_index(stores: Stores, index: Index, wait_seconds: float) -> None:
+async def _start_index(stores: Stores, index: Index, wait_s: float) -> None:
     """Start building the index.
 
     If another process has started it, return; if it started another index, wait and retry.
@@ -212,12 +212,12 @@ async def _start_index(stores: Stores, index: Index, wait_seconds: float) -> Non
             if description is not None and index.name in description.global_indexes:
                 return
             is_crowded = isinstance(error, (AlreadyExists, LimitExceeded))
-            if not is_crowded or not wait_seconds or turn == MAX_START_ATTEMPTS:
+            if not is_crowded or not wait_s or turn == MAX_START_ATTEMPTS:
                 raise
-            await _wait_until_idle(stores, index.table, wait_seconds)
+            await _wait_until_idle(stores, index.table, wait_s)
 
 
-async def _wait_until_built(stores: Stores, index: Index, wait_seconds: float, progress: Progress) -> None:
+async def _wait_until_built(stores: Stores, index: Index, wait_s: float, progress: Progress) -> None:
     """Wait until the index is active, reporting progress; raise `HoldfastError` if the store gave it up."""
 
     async def is_built() -> bool:
@@ -230,17 +230,17 @@ async def _wait_until_built(stores: Stores, index: Index, wait_seconds: float, p
             )
         return report.status == "ACTIVE"
 
-    await wait_until(is_built, wait_seconds, f"The index {index!r} is not built")
+    await wait_until(is_built, wait_s, f"The index {index!r} is not built")
 
 
-async def _wait_until_idle(stores: Stores, table: Table, wait_seconds: float) -> None:
+async def _wait_until_idle(stores: Stores, table: Table, wait_s: float) -> None:
     """Wait until the table and all its indexes are active."""
 
     async def is_settled() -> bool:
         description = await describe_table(stores, table)
         return description is not None and not _is_busy(description)
 
-    await wait_until(is_settled, wait_seconds, f"The table {table.name} is still changing")
+    await wait_until(is_settled, wait_s, f"The table {table.name} is still changing")
 
 
 async def _wait_until_active(stores: Stores, table: Table) -> None:
@@ -250,20 +250,20 @@ async def _wait_until_active(stores: Stores, table: Table) -> None:
         description = await describe_table(stores, table)
         return description is not None and description.status == "ACTIVE"
 
-    await wait_until(is_active, MAX_WAIT_SECONDS, f"The table {table.name} is not active")
+    await wait_until(is_active, MAX_WAIT_S, f"The table {table.name} is not active")
 
 
-async def wait_until(is_done: Callable[[], object], wait_seconds: float, message: str) -> None:
-    """Poll until `is_done`, at growing intervals; after `wait_seconds` raise `RetryLater` with `message`."""
+async def wait_until(is_done: Callable[[], object], wait_s: float, message: str) -> None:
+    """Poll until `is_done`, at growing intervals; after `wait_s` raise `RetryLater` with `message`."""
     loop = asyncio.get_running_loop()
-    ends, pause = loop.time() + wait_seconds, MIN_POLL_SECONDS
+    ends, pause = loop.time() + wait_s, MIN_POLL_S
     while not await is_done():  # type: ignore[misc]
         if loop.time() >= ends:
             raise RetryLater(
-                f"{message} after {wait_seconds:g} s. It continues in the background: check the status later."
+                f"{message} after {wait_s:g} s. It continues in the background: check the status later."
             )
         await asyncio.sleep(pause)
-        pause = min(pause * 1.5, MAX_POLL_SECONDS)
+        pause = min(pause * 1.5, MAX_POLL_S)
 
 
 async def _enable_ttl(stores: Stores, table: Table, name: str) -> None:

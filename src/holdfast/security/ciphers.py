@@ -28,6 +28,20 @@ from holdfast.core.disk import lock, require_posix, sync, sync_path
 from holdfast.core.distribution import format_install_command
 from holdfast.core.errors import InvalidRequest, KeyUnavailable, SettingsError
 
+__all__ = [
+    "Cipher",
+    "Context",
+    "Envelope",
+    "FileCipher",
+    "KeyFile",
+    "encode_context",
+    "open_file_cipher",
+    "require_cryptography",
+    "require_owner_only",
+    "seal",
+    "unseal",
+]
+
 MAGIC: Final = b"HFC1"
 DATA_KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
@@ -38,6 +52,7 @@ OTHERS_MASK: Final = 0o077
 _LENGTH: Final = struct.Struct(">H")
 
 Context = Mapping[str, str]
+"""What an encrypted text belongs to. It decrypts only under the same context."""
 
 
 class Cipher(Protocol):

@@ -8,9 +8,10 @@ wire checks it here and answers only for names that no one else can own.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import Final
+
+from holdfast.core.http.addresses import is_loopback
 
 # Sent by a client that was configured to find DynamoDB here. Only AWS controls where these names point.
 _DYNAMODB_HOST: Final = re.compile(r"(streams\.)?dynamodb\.[a-z0-9-]+\.amazonaws\.com(\.cn)?")
@@ -25,9 +26,4 @@ def is_local_host(host: bytes) -> bool:
     if matched is None:
         return False
     name = matched["name"].removesuffix(".")
-    if name == "localhost" or name.endswith(".localhost") or _DYNAMODB_HOST.fullmatch(name):
-        return True
-    try:
-        return ipaddress.ip_address(name.strip("[]")).is_loopback
-    except ValueError:
-        return False
+    return is_loopback(name) or name.endswith(".localhost") or bool(_DYNAMODB_HOST.fullmatch(name))

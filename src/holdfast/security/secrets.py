@@ -1,6 +1,6 @@
 """Secrets that a system shares with external services; they are neither in the code nor in its output.
 
-    secrets = open_secrets("env:", Path())
+    secrets = open_secret_source("env:", Path())
     secret = secrets.get("webhook")          # HOLDFAST_SECRET_WEBHOOK, HOLDFAST_SECRET_WEBHOOK_PREVIOUS
     any(hmac.compare_digest(given, each) for each in secret.live)
 
@@ -23,6 +23,15 @@ from holdfast.config.settings import ENVIRONMENT_SECRETS, FILE_SCHEME, SECRET_VA
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import InvalidRequest, SecretMissing, SettingsError
 from holdfast.security.ciphers import require_owner_only
+
+__all__ = [
+    "EnvironmentSecrets",
+    "FileSecrets",
+    "Secret",
+    "SecretSource",
+    "Secrets",
+    "open_secret_source",
+]
 
 PREVIOUS_SUFFIX: Final = "_PREVIOUS"
 # How long a value is cached before it is fetched again.
@@ -99,7 +108,7 @@ class Secrets:
         return secret
 
 
-def open_secrets(
+def open_secret_source(
     address: str, file: Path, *, clock: Clock = SYSTEM_CLOCK, cache_s: float = CACHE_S
 ) -> Secrets:
     """Open the secrets at an address: `env:`, `file:secrets.toml` (`file` is its path), or

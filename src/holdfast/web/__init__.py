@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from holdfast.security.webhooks import sign, verify, verify_shared_secret
     from holdfast.web.app import make_app
-    from holdfast.web.pagination import PageOf, PageRequest, RequestedPage
+    from holdfast.web.bodies import BytesBody, JsonBody
+    from holdfast.web.direct_route import DirectRoute
+    from holdfast.web.pagination import PageOf, PageRequest, RequestedPage, build_page_request
+    from holdfast.web.parameters import build_key_reader, build_signature_header
     from holdfast.web.problems import (
         PROBLEM_JSON,
         Problem,
-        build_problem_response,
-        build_status_response,
+        build_error_response,
         describe_problem,
     )
     from holdfast.web.server import serve, serve_in_thread
@@ -27,12 +29,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PROBLEM_JSON",
+    "BytesBody",
+    "DirectRoute",
+    "JsonBody",
     "PageOf",
     "PageRequest",
     "Problem",
     "RequestedPage",
-    "build_problem_response",
-    "build_status_response",
+    "build_error_response",
+    "build_key_reader",
+    "build_page_request",
+    "build_signature_header",
     "describe_problem",
     "make_app",
     "require_token",
@@ -46,12 +53,14 @@ __all__ = [
 _EXPORTING_MODULES: Final = {
     "holdfast.security.webhooks": ("sign", "verify", "verify_shared_secret"),
     "holdfast.web.app": ("make_app",),
-    "holdfast.web.pagination": ("PageOf", "PageRequest", "RequestedPage"),
+    "holdfast.web.bodies": ("BytesBody", "JsonBody"),
+    "holdfast.web.direct_route": ("DirectRoute",),
+    "holdfast.web.pagination": ("PageOf", "PageRequest", "RequestedPage", "build_page_request"),
+    "holdfast.web.parameters": ("build_key_reader", "build_signature_header"),
     "holdfast.web.problems": (
         "PROBLEM_JSON",
         "Problem",
-        "build_problem_response",
-        "build_status_response",
+        "build_error_response",
         "describe_problem",
     ),
     "holdfast.web.server": ("serve", "serve_in_thread"),

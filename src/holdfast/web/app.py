@@ -1,8 +1,8 @@
 """Build the app of one API: a system's routers with shared middleware, authentication and error handling.
 
-A request passes the middleware (host name, body size), then the token check, then its route; `problems.py`
-answers what fails on the way. The description is at /openapi.json. There is no page for it: the framework's
-pages load scripts from elsewhere.
+A request passes the middleware (correlation id, host name, body size), then the token check, then its route;
+`problems.py` answers what fails on the way. The description is at /openapi.json. There is no page for it: the
+framework's pages load scripts from elsewhere.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from pydantic import BaseModel
 
 from holdfast.core import limits
 from holdfast.core.distribution import explain_missing
-from holdfast.web.direct_routes import DirectRoutes, build_direct_routes
-from holdfast.web.middleware import BodyLimit, LocalHostOnly
-from holdfast.web.openapi import describe_problems
-from holdfast.web.problems import install_problems
+from holdfast.core.errors import DeclarationError
+from holdfast.web.direct_route import DirectRoute
+from holdfast.web.middleware import BodyLimit, CorrelationId, LocalHostOnly
+from holdfast.web.openapi import describe_app
+from holdfast.web.problems import install_errors
 from holdfast.web.tokens import require_token
 
 with explain_missing(__name__, "api"):
@@ -51,30 +52,39 @@ def make_app(
 ) -> FastAPI:
     """Build the app. `check` raises when the service is unhealthy; `metrics` returns Prometheus text.
 
-    `token` guards the routes; without one, only requests to this machine's own name are accepted. Clients
-    of `self_authenticated` routers authenticate their callers themselves and need no token; their
-    endpoints take the request and return a response (`direct_routes.py`). An app with such routers only
-    may be called from anywhere, so it shows its metrics only under a token.
+    `token` guards the routes; without one, only requests to this machine's own name are accepted. The routes
+    of `self_authenticated` routers authenticate their callers themselves and need no token. An app with such
+    routers only may be called from anywhere, so it shows its metrics only under a token.
     """
     is_open = bool(self_authenticated) and not routers
     app = FastAPI(title=title, version=version, lifespan=lifespan, docs_url=None, redoc_url=None)
     guards = [] if token is None else [Depends(require_token(token))]
     for router in routers:
+        _refuse_direct_routes(router)
         app.include_router(router, dependencies=guards)
     for router in self_authenticated:
         app.include_router(router)
     if metrics is not None and not (is_open and token is None):
         app.include_router(_build_metrics_router(metrics), dependencies=guards)
     app.include_router(_build_health_router(check))
-    describe_problems(app)
+    describe_app(app, [*routers, *self_authenticated])
     # The last one added is the outermost.
-    if self_authenticated:
-        app.add_middleware(DirectRoutes, routes=build_direct_routes(self_authenticated))
-    app.add_middleware(BodyLimit, bytes_max=max_body_bytes or MAX_BODY_BYTES)
+    app.add_middleware(BodyLimit, max_bytes=max_body_bytes or MAX_BODY_BYTES)
     if token is None and not is_open:
         app.add_middleware(LocalHostOnly)
-    install_problems(app)
+    install_errors(app)
+    app.add_middleware(CorrelationId)
     return app
+
+
+def _refuse_direct_routes(router: APIRouter) -> None:
+    """Raise `DeclarationError` for a direct route, which would not check the token."""
+    for route in router.routes:
+        if isinstance(route, DirectRoute):
+            raise DeclarationError(
+                f"{route.path} is a DirectRoute, which authenticates its callers itself: put it into a "
+                "component with has_own_authentication=True."
+            )
 
 
 def _build_health_router(check: Callable[[], Awaitable[None]] | None) -> APIRouter:

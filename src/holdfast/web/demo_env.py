@@ -13,6 +13,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+__all__ = [
+    "patch_environ",
+    "silence_loggers",
+    "wait_until",
+]
+
 POLL_S: Final = 0.02
 MAX_POLLS: Final = 3000
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
 from urllib.parse import urlsplit
+
+from holdfast.core.http.addresses import is_loopback
+
+__all__ = [
+    "is_local",
+    "validate_address",
+]
 
 
 def validate_address(value: str) -> str:
@@ -21,7 +27,7 @@ def validate_address(value: str) -> str:
         raise ValueError("contains a user name or password: store them as credentials")
     if parts.query or parts.fragment:
         raise ValueError("contains a query or a fragment: remove it")
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise ValueError("must be HTTPS: plain HTTP is not encrypted")
     return value.rstrip("/")
 
@@ -29,14 +35,6 @@ def validate_address(value: str) -> str:
 def is_local(address: str) -> bool:
     """Return whether the host of the URL is this machine."""
     try:
-        return _is_loopback(urlsplit(address).hostname or "")
+        return is_loopback(urlsplit(address).hostname or "")
     except ValueError:
         return False
-
-
-def _is_loopback(host: str) -> bool:
-    """Return whether the host name or address is this machine."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

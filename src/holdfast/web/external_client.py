@@ -11,11 +11,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import html
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from json import dumps, loads
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -23,15 +21,24 @@ from urllib.parse import quote
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, NotFound
+from holdfast.core.http.headers import parse_http_date, parse_retry_after
 
 with explain_missing(__name__, "http"):
     import httpx2
+
+__all__ = [
+    "PROXY_TIMEOUTS",
+    "REFUSALS",
+    "ExternalClient",
+    "ExternalResponse",
+    "read_field",
+    "refuse_missing",
+]
 
 T = TypeVar("T")
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 MAX_BODY_BYTES: Final = 32 * 2**20
-MAX_RETRY_AFTER_S: Final = 3600.0
 # For the whole response: the client's own timeouts apply to each read, and a read may return one byte.
 TIMEOUT_S: Final = 60.0
 MAX_TEXT_SHOWN: Final = 300
@@ -51,8 +58,10 @@ GONE: Final = frozenset({404, 410})
 # with another request that is running now: for a service that means something else by it, put 409 into
 # `accepted_statuses`.
 REFUSALS: Final = frozenset({400, 404, 405, 406, 410, 412, 413, 414, 415, 422})
+"""Statuses of a request that the service refuses and will refuse again."""
 # Timeouts of a proxy: the service may have received the request.
 PROXY_TIMEOUTS: Final = frozenset({408, 499})
+"""Statuses of a proxy that gave up: the service may have done the request."""
 TOO_MANY: Final = 429
 SECRET_HEADERS: Final = ("authorization", "proxy-authorization", "cookie", "x-api-key")
 # Anything shorter occurs in texts by chance.
@@ -114,7 +123,7 @@ class ExternalClient:
 
     def get_response_time(self, answer: ExternalResponse) -> float:
         """Return when the service responded by its own clock, if it says so; else by ours."""
-        server_time = _parse_http_date(answer.headers.get("date", ""))
+        server_time = parse_http_date(answer.headers.get("date", ""))
         return self.clock.now() if server_time is None else server_time
 
     def _build_request(
@@ -218,15 +227,10 @@ class ExternalClient:
         """Return the pause in seconds, at most an hour, or None. A date is compared with the service's own
         clock if it sends it.
         """
-        text = head.get("retry-after", "")
-        try:
-            pause = float(text)
-        except ValueError:
-            until, since = _parse_http_date(text), _parse_http_date(head.get("date", ""))
-            if until is None:
-                return None
-            pause = until - (self.clock.now() if since is None else since)
-        return min(max(pause, 0.0), MAX_RETRY_AFTER_S) if math.isfinite(pause) else None
+        since = parse_http_date(head.get("date", ""))
+        return parse_retry_after(
+            head.get("retry-after", ""), since=self.clock.now() if since is None else since
+        )
 
 
 def read_field(body: Any, name: str, kind: type[T], service: str, *, may_be_done: bool = False) -> T:
@@ -302,11 +306,3 @@ def _format_reason(content: bytes) -> str:
 def _refuse_constant(name: str) -> Any:
     """Raise `ValueError` for NaN and Infinity, which Python's JSON parser would accept."""
     raise ValueError(f"{name} is not JSON")
-
-
-def _parse_http_date(text: str) -> float | None:
-    """Return an HTTP date as epoch seconds, or None if it is not one."""
-    try:
-        return parsedate_to_datetime(text).timestamp()
-    except (ValueError, TypeError, OverflowError):
-        return None

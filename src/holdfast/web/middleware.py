@@ -1,22 +1,59 @@
-"""ASGI middleware in front of every route: checks of the host name and of the size of the body.
+"""ASGI middleware in front of every route: correlation id and cache, host name, size of the body.
 
-A refusal is a problem detail like any other.
+A refusal has the app's error format like any other.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
+from holdfast.core.correlation import bind_correlation_id
 from holdfast.core.distribution import explain_missing
 from holdfast.security.hosts import is_local_host
-from holdfast.web.problems import build_status_response
+from holdfast.web.bodies import build_too_large, count_bytes, is_declared_larger
+from holdfast.web.problems import build_error_response
 
 with explain_missing(__name__, "api"):
     from starlette.exceptions import HTTPException
+    from starlette.requests import HTTPConnection
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+CORRELATION_HEADER: Final = "x-correlation-id"
+# A UUID, a trace id or a ULID: none of these can contain personal data.
+CORRELATION_ID: Final = re.compile(
+    r"[0-9A-Fa-f]{8}(?:-?[0-9A-Fa-f]{4}){3}-?[0-9A-Fa-f]{12}|[0-9A-HJKMNP-TV-Z]{26}|[0-9a-f]{16}"
+)
+
 _FORBIDDEN: Final = 403
-_TOO_LARGE: Final = 413
+
+
+class CorrelationId:
+    """Bind the caller's correlation id, or a new one, and name it in the response.
+
+    The response also gets `cache-control: no-store`, unless the route sets the header: it is for its caller
+    alone.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = _get_header(scope, CORRELATION_HEADER.encode()).decode("latin-1")
+        with bind_correlation_id(given if CORRELATION_ID.fullmatch(given) else None) as id:
+
+            async def send_with_headers(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    headers = [*message["headers"], (CORRELATION_HEADER.encode(), id.encode())]
+                    if not any(name == b"cache-control" for name, _ in headers):
+                        headers.append((b"cache-control", b"no-store"))
+                    message = {**message, "headers": headers}
+                await send(message)
+
+            await self._app(scope, receive, send_with_headers)
 
 
 class LocalHostOnly:
@@ -31,12 +68,12 @@ class LocalHostOnly:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_call = scope["type"] in ("http", "websocket")
         if is_call and not is_local_host(_get_header(scope, b"host")):
-            refusal = build_status_response(
+            refusal = HTTPException(
                 _FORBIDDEN,
                 "Without a token, this API accepts only requests to its own machine, such as localhost or "
                 "127.0.0.1. Use such an address, or set a token in the settings.",
             )
-            await refusal(scope, receive, send)
+            await build_error_response(HTTPConnection(scope), refusal)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
@@ -44,37 +81,17 @@ class LocalHostOnly:
 class BodyLimit:
     """Refuse a body whose declared length is too large, and stop reading one that turns out to be (413)."""
 
-    def __init__(self, app: ASGIApp, bytes_max: int) -> None:
-        self._app = app
-        self._bytes_max = bytes_max
-        self._refusal = f"The body is larger than the limit of {bytes_max} bytes. Send a smaller body."
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self._app, self._max_bytes = app, max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif self._declares_too_large(scope):
-            await build_status_response(_TOO_LARGE, self._refusal)(scope, receive, send)
+        elif is_declared_larger(_get_header(scope, b"content-length").decode("latin-1"), self._max_bytes):
+            refusal = build_too_large(self._max_bytes)
+            await build_error_response(HTTPConnection(scope), refusal)(scope, receive, send)
         else:
-            await self._app(scope, self._count_bytes(receive), send)
-
-    def _declares_too_large(self, scope: Scope) -> bool:
-        """Return whether the Content-Length header exceeds the limit."""
-        length = _get_header(scope, b"content-length")
-        return length.isdigit() and int(length) > self._bytes_max
-
-    def _count_bytes(self, receive: Receive) -> Receive:
-        """Wrap `receive` so that it raises `HTTPException` 413 once the body exceeds the limit."""
-        count = 0
-
-        async def receive_counted() -> Message:
-            nonlocal count
-            message = await receive()
-            count += len(message.get("body", b""))
-            if count > self._bytes_max:
-                raise HTTPException(_TOO_LARGE, self._refusal)
-            return message
-
-        return receive_counted
+            await self._app(scope, count_bytes(receive, self._max_bytes), send)
 
 
 def _get_header(scope: Scope, name: bytes) -> bytes:

@@ -4,8 +4,8 @@ A cursor is opaque: it comes from the pattern's own page and goes back into the 
 not read it. The last page has none.
 """
 
-from __future__ import annotations
-
+# Without deferred annotations: those of the dependency refer to the arguments of its factory.
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated, Final, Generic, TypeVar
 
@@ -41,22 +41,31 @@ class PageRequest:
     cursor: str | None = None
 
 
-def _parse_page_request(
-    limit: Annotated[
-        int, Query(ge=1, le=MAX_LIMIT, description="The maximum number of items in one page.")
-    ] = LIMIT_DEFAULT,
-    cursor: Annotated[
-        str | None,
-        Query(
-            min_length=1,
-            max_length=MAX_CURSOR_CHARACTERS,
-            description="The `cursor` that the previous page returned; omit it for the first page.",
-        ),
-    ] = None,
-) -> PageRequest:
-    """Return the page that the query parameters request."""
-    return PageRequest(limit, cursor)
+def build_page_request(
+    default_limit: int = LIMIT_DEFAULT, max_limit: int = MAX_LIMIT
+) -> Callable[..., Awaitable[PageRequest]]:
+    """Return a dependency that takes `limit` and `cursor` from the query."""
+
+    async def read_page_request(
+        limit: Annotated[
+            int, Query(ge=1, le=max_limit, description="The maximum number of items in one page.")
+        ] = default_limit,
+        cursor: Annotated[
+            str | None,
+            Query(
+                min_length=1,
+                max_length=MAX_CURSOR_CHARACTERS,
+                description="The `cursor` that the previous page returned; omit it for the first page.",
+            ),
+        ] = None,
+    ) -> PageRequest:
+        return PageRequest(limit, cursor)
+
+    return read_page_request
 
 
-RequestedPage = Annotated[PageRequest, Depends(_parse_page_request)]
-"""A route takes both parameters as one: `async def bookings(page: RequestedPage) -> PageOf[Booking]`."""
+RequestedPage = Annotated[PageRequest, Depends(build_page_request())]
+"""A route takes both parameters as one: `async def bookings(page: RequestedPage) -> PageOf[Booking]`.
+
+An API with other limits has its own: `Annotated[PageRequest, Depends(build_page_request(20, 200))]`.
+"""

@@ -20,8 +20,20 @@ with explain_missing(__name__, "api"):
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import JSONResponse, Response
 
+__all__ = [
+    "DISCONNECT_HANDLERS",
+    "TOO_MANY",
+    "ControlBody",
+    "FaultKind",
+    "Faults",
+    "FaultsBody",
+    "apply_faults",
+]
+
 FaultKind = Literal["none", "too_many", "failed_before", "failed_after", "silent_after"]
+"""How a call of a sandbox fails."""
 TOO_MANY: Final = 429
+"""The status of a call over the rate limit."""
 
 
 async def _answer_disconnected(request: Request, error: Exception) -> Response:
@@ -32,6 +44,7 @@ async def _answer_disconnected(request: Request, error: Exception) -> Response:
 # Exception handlers for a sandbox's app: a client that died during its request is not an error of the
 # sandbox.
 DISCONNECT_HANDLERS: Final[Mapping[Any, Any]] = {ClientDisconnect: _answer_disconnected}
+"""Exception handlers that close the connection without an answer."""
 
 
 @dataclass(slots=True)

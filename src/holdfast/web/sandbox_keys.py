@@ -23,6 +23,13 @@ with explain_missing(__name__, "api"):
     from starlette.requests import Request
     from starlette.responses import JSONResponse, Response
 
+__all__ = [
+    "Endpoint",
+    "Jwk",
+    "SandboxIssuer",
+    "SandboxKeys",
+]
+
 ALGORITHM: Final = "ES256"
 # Flaws of a token signed with a foreign key: under the id of the issuer's key, or under its own id.
 FORGED: Final = "forged"
@@ -30,7 +37,9 @@ UNKNOWN_KEY: Final = "unknown_key"
 OWNER_ONLY: Final = 0o600
 
 Jwk = dict[str, Any]
+"""A JSON Web Key."""
 Endpoint = Callable[[Request], Awaitable[Response]]
+"""A route's function."""
 
 
 def _make_kid() -> str:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import math
 import re
 import socket
 import ssl
@@ -30,22 +29,37 @@ from typing import Final, Literal, TypeAlias
 
 from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import TargetRefused
+from holdfast.core.http.headers import parse_retry_after
+from holdfast.core.limits import MAX_PORT
 
 with explain_missing(__name__, "http"):
     import httpx2
 
+__all__ = [
+    "Address",
+    "DeliveryAttempt",
+    "Outcome",
+    "PinnedTransport",
+    "Resolver",
+    "Target",
+    "check_target",
+    "deliver",
+    "open_target_client",
+]
+
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+"""A resolved IP address."""
 # Resolves a host name to addresses.
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Resolves a host name to its addresses."""
 Outcome = Literal["delivered", "gone", "retry"]
+"""How a delivery ended."""
 
 MAX_URL_CHARS: Final = 2048
 PORTS: Final = {"https": 443, "http": 80}
-MAX_PORT: Final = 65_535
 MAX_CONNECT_S: Final = 5.0
 # For the whole delivery: the client's own timeouts apply to each read, and a read may return one byte.
 MAX_DELIVERY_S: Final = 10.0
-MAX_RETRY_AFTER_S: Final = 3600.0
 MAX_ADDRESSES: Final = 4
 SUCCESSES: Final = range(200, 300)
 REDIRECTS: Final = range(300, 400)
@@ -304,19 +318,10 @@ async def _post(
     """Post the body and return the outcome by the status; the response's body is not read."""
     async with client.stream("POST", target.url, content=body, headers=dict(headers)) as answer:
         # The head is enough; the body is left unread, whatever its length.
-        status, pause = answer.status_code, _parse_retry_after(answer.headers)
+        status, pause = answer.status_code, parse_retry_after(answer.headers.get("retry-after", ""))
     if status in SUCCESSES:
         return DeliveryAttempt("delivered", status, "delivered")
     if status == GONE:
         return DeliveryAttempt("gone", status, "permanently gone (410)")
     detail = "a redirect, which is not followed" if status in REDIRECTS else "refused or failed"
     return DeliveryAttempt("retry", status, f"{detail} ({status})", pause)
-
-
-def _parse_retry_after(headers: httpx2.Headers) -> float | None:
-    """Return the pause in seconds; a date is ignored, because the clock it refers to is unknown."""
-    try:
-        pause = float(headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    return min(max(pause, 0.0), MAX_RETRY_AFTER_S) if math.isfinite(pause) else None

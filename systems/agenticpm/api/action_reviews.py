@@ -18,8 +18,9 @@ from agenticpm.model.entities import Action, EventType, ProjectId
 from agenticpm.model.events import build_event_writes
 from agenticpm.model.patterns import ACTION_QUEUE
 from agenticpm.model.projects import parse_project_id
-from holdfast import Page, Put, Stores, parse_ulid
+from holdfast import Page, Put, Stores
 from holdfast.core.errors import InvalidRequest, NotFound
+from holdfast.model.ulids import parse_ulid
 
 # The time in an id may differ slightly from the time in the item's key.
 AROUND: Final = timedelta(minutes=1)

@@ -199,7 +199,7 @@ def _format_time(moment: datetime) -> str:
 
 async def _load_holder(stores: Stores) -> Holder | None:
     """Return the instance that holds the lease now, or None."""
-    found = await stores.run(patterns.LEASE.patterns.read(patterns.LOOP))
+    found = await stores.run(patterns.LEASE.pattern_set.read(patterns.LOOP))
     now = stores.clock.now()
     if found is None or found.until <= now:
         return None

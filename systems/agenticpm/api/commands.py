@@ -23,8 +23,10 @@ from agenticpm.model import agent_settings, integration_settings, patterns, proj
 from agenticpm.model.artefact_import import import_artefact
 from agenticpm.model.entities import Autonomy, EscalationStatus, Integration, ProjectStatus, Source
 from agenticpm.model.projects import parse_project_id
-from holdfast import Explanation, Listing, Page, Stores, open_cipher
+from holdfast import Page, Stores
 from holdfast.core.errors import InvalidRequest
+from holdfast.model.system import Explanation, Listing
+from holdfast.runtime import open_cipher
 
 STDIN: Final = Path("-")
 MAX_FILE_BYTES: Final = 1024 * 1024

@@ -21,8 +21,9 @@ from agenticpm.model import patterns
 from agenticpm.model.entities import Action, Escalation, EscalationStatus, Event, ProjectId, get_utc_day
 from agenticpm.model.projects import parse_project_id
 from agenticpm.workers.actions import SITE_KEY
-from holdfast import Explanation, Stores
+from holdfast import Stores
 from holdfast.core.errors import InvalidRequest, NotFound
+from holdfast.model.system import Explanation
 
 AROUND: Final = timedelta(minutes=5)
 _ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}", re.IGNORECASE)

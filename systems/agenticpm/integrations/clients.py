@@ -15,8 +15,9 @@ from agenticpm.domain.tickets import Mailbox, Mailer, Tracker
 from agenticpm.integrations.factory import build_sandbox_credentials, open_client
 from agenticpm.model import integration_settings, patterns
 from agenticpm.model.entities import Integration, IntegrationStatus, Source
-from holdfast import Stores, open_cipher
+from holdfast import Stores
 from holdfast.core.errors import NotFound
+from holdfast.runtime import open_cipher
 
 
 @dataclass

@@ -24,7 +24,7 @@ from agenticpm.domain.diff import Difference, compute_differences, format_value
 from agenticpm.model import patterns
 from agenticpm.model.entities import Artefact, EventType, ProjectId
 from agenticpm.model.events import build_event_writes, get_now
-from holdfast import ConditionCheck, Stores, Write
+from holdfast import Stores, Write
 from holdfast.core.errors import (
     AlreadyExists,
     ConditionFailed,
@@ -35,6 +35,7 @@ from holdfast.core.errors import (
     TransactionCancelled,
     TransactionConflict,
 )
+from holdfast.model.entities import ConditionCheck
 
 # An item may have 400 KiB: the rest is for other attributes and for the difference to the JSON size.
 MAX_CONTENTS_BYTES: Final = 350 * 1024

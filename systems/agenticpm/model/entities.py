@@ -17,20 +17,9 @@ from uuid import UUID
 from pydantic import Field, field_validator, model_validator
 
 from agenticpm.domain.contents import ArtefactType, validate_content
-from holdfast import (
-    Attr,
-    Bucket,
-    Document,
-    Entity,
-    EpochSeconds,
-    IndexKey,
-    Key,
-    Lifetime,
-    Table,
-    TimestampMillis,
-    attr,
-)
+from holdfast import Attr, Bucket, Document, Entity, EpochSeconds, IndexKey, Key, Lifetime, Table, attr
 from holdfast.guarantees import DelayedAction, LeaseRecord, declare_retention
+from holdfast.model.entities import TimestampMillis
 
 EVENT_DAYS: Final = 30
 ACTION_DAYS: Final = 90

@@ -13,8 +13,9 @@ from weakref import WeakKeyDictionary
 
 from agenticpm.model import patterns
 from agenticpm.model.entities import GLOBAL, Event, EventType, ProjectId, Severity, get_scope, get_utc_day
-from holdfast import Put, Stores, UlidGenerator
+from holdfast import Put, Stores
 from holdfast.core.clock import Clock
+from holdfast.model.ulids import UlidGenerator
 
 MAX_SUMMARY_CHARS: Final = 300
 

@@ -20,7 +20,8 @@ from agenticpm.model import patterns
 from agenticpm.model.agent_settings import AgentSettings
 from agenticpm.model.entities import GLOBAL, gsi1, table
 from agenticpm.workers.schedules import DUE_S, LOOP_S
-from holdfast import Load, StatedCost, StatedCosts, StatedSize, Volume
+from holdfast import Load, Volume
+from holdfast.model.stated_costs import StatedCost, StatedCosts, StatedSize
 
 KB: Final = 1000
 MB: Final = 1000 * KB
@@ -84,9 +85,9 @@ TRANSACTION_PATTERNS: Final = tuple(
         patterns.put_integration,
         patterns.note_health,
         patterns.put_config,
-        patterns.ACTION_QUEUE.patterns.hold,
-        patterns.ACTION_QUEUE.patterns.complete,
-        patterns.ACTION_QUEUE.patterns.review,
+        patterns.ACTION_QUEUE.pattern_set.hold,
+        patterns.ACTION_QUEUE.pattern_set.complete,
+        patterns.ACTION_QUEUE.pattern_set.review,
     )
 )
 # The document's item sizes, by the patterns that write them.
@@ -94,7 +95,7 @@ DOCUMENT_SIZES: Final = {
     each.id: size
     for size, several in (
         (EVENT_BYTES, (patterns.record_event,)),
-        (ACTION_BYTES, patterns.ACTION_QUEUE.patterns.writes),
+        (ACTION_BYTES, patterns.ACTION_QUEUE.writes),
         (ESCALATION_BYTES, (patterns.create_escalation, patterns.end_escalation)),
         (2 * ARTEFACT_VERSION_BYTES, (patterns.create_artefact, patterns.put_artefact)),
     )

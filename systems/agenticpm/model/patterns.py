@@ -38,8 +38,10 @@ from agenticpm.model.entities import (
     get_scope,
     get_utc_day,
 )
-from holdfast import ConditionCheck, Get, GetObject, Put, PutObject, Query, Rate, Update, pattern
+from holdfast import Get, Put, Query, Rate, Update, pattern
 from holdfast.guarantees import DELAYED_ACTIONS, DelayedActions, Lease
+from holdfast.model.entities import ConditionCheck
+from holdfast.model.objects import GetObject, PutObject
 
 PAGE: Final = 50
 LOOP: Final = "loop"
@@ -516,15 +518,15 @@ def kept_snapshot(project_id: ProjectId, sha256: str) -> GetObject:
 
 ACTION_QUEUE: Final = DelayedActions(
     Action,
-    "AH",
+    prefix="AH",
     rate=ACTION,
     example=example_action,
     payload=("description", "detail"),
     lease_s=LEASE_S,
-    lifetime_s=ACTION_DAYS * 86400.0,
+    retention_s=ACTION_DAYS * 86400.0,
     read_rate=Rate(per="look for what is due"),
 )
-LEASE: Final = Lease("AL", rate=TURN, lease_s=LEASE_S, example=LOOP, record=AgentLease)
+LEASE: Final = Lease(AgentLease, prefix="AL", rate=TURN, example=LOOP, lease_s=LEASE_S)
 
 
 def index_values(items: Any) -> dict[str, Any]:

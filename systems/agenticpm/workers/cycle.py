@@ -13,7 +13,7 @@ from agenticpm.domain.tickets import Signal
 from agenticpm.integrations.clients import IntegrationClients
 from agenticpm.model import snapshots
 from agenticpm.model.agent_settings import AgentSettings
-from agenticpm.model.entities import Project, ProjectId
+from agenticpm.model.entities import AgentLease, Project, ProjectId
 from agenticpm.model.snapshots import SeenCheckpoint
 from agenticpm.workers.writers import Writers
 from holdfast import Stores, Write
@@ -48,7 +48,7 @@ class CycleContext:
     on_step: StepHook
     project: Project
     settings: AgentSettings
-    lease: HeldLease
+    lease: HeldLease[AgentLease]
     report: CycleReport
 
     async def read_checkpoint(self, integration: str, key: str) -> SeenCheckpoint:

@@ -32,7 +32,8 @@ from agenticpm.model.entities import (
 from agenticpm.model.events import build_event_writes, get_now
 from agenticpm.model.transactions import CONFLICTS, commit
 from agenticpm.workers import actions
-from holdfast import Stores, Write, describe_table
+from holdfast import Stores, Write
+from holdfast.runtime import describe_table
 
 DIGEST: Final = "digest"
 # The document's projection of the stored bytes (section 4.3), and the share of it that triggers a warning.

@@ -23,7 +23,7 @@ from agenticpm.domain.plain_text import format_count
 from agenticpm.integrations.clients import IntegrationClients
 from agenticpm.model import agent_settings, patterns, snapshots
 from agenticpm.model.agent_settings import AgentSettings
-from agenticpm.model.entities import Autonomy, EventType, Project, ProjectStatus, Severity
+from agenticpm.model.entities import AgentLease, Autonomy, EventType, Project, ProjectStatus, Severity
 from agenticpm.model.events import build_event_writes, get_now
 from agenticpm.model.transactions import CONFLICTS
 from agenticpm.workers.artefact_writer import write_artefacts
@@ -86,7 +86,7 @@ class Loop:
             return TickResult(f"another instance took over: {lost.message}")
 
     async def _run_cycle_safely(
-        self, listed: Project, settings: AgentSettings, lease: HeldLease
+        self, listed: Project, settings: AgentSettings, lease: HeldLease[AgentLease]
     ) -> CycleReport | None:
         """Run the cycle of one project; None if the project is no longer active.
 
@@ -104,7 +104,9 @@ class Loop:
             log.exception("The cycle of %s failed and will be retried", listed.id)
             return CycleReport(listed.id, errors=[error_label(error)])
 
-    async def run_cycle(self, project: Project, settings: AgentSettings, lease: HeldLease) -> CycleReport:
+    async def run_cycle(
+        self, project: Project, settings: AgentSettings, lease: HeldLease[AgentLease]
+    ) -> CycleReport:
         """Run the cycle of one project: tracker, mail, artefacts, heartbeat.
 
         A failing part is recorded as an error event, and the cycle continues.

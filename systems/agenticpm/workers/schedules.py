@@ -13,7 +13,8 @@ from agenticpm.model.entities import contents
 from agenticpm.workers import actions, digest, escalations
 from agenticpm.workers.loop import Loop
 from agenticpm.workers.writers import open_writers
-from holdfast import Stores, sweep_buckets
+from holdfast import Stores
+from holdfast.runtime import sweep_buckets
 
 # Polling periods. The interval of the cycles themselves is a setting of the agent.
 LOOP_S: Final = 30.0

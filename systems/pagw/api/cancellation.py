@@ -5,23 +5,19 @@ Later, only the payer can cancel, on a Claim that asks it to.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
-from holdfast import SqlWrite, Stores
+from holdfast import Stores
 from holdfast.core.errors import ConditionFailed, NotFound
+from holdfast.model.sql import SqlWrite
 from pagw.domain.fhir.outcomes import FhirRefused, build_error
-from pagw.domain.statuses import Stage, Status
+from pagw.domain.statuses import BEFORE_PAYER, Stage, Status
 from pagw.model import patterns
 from pagw.model.audit import Actor, AuditEvent, build_audit_writes
 from pagw.model.entities import QUEUES, RequestRow, RequestUpdate, StageMessage
 from pagw.workers.stages.base_stage import Ending, build_client_delivery
 
 SERVICE: Final = "pasorchestrator"
-# A converted request may already be on its way to the payer.
-CANCELLABLE: Final = frozenset(
-    {Status.RECEIVED, Status.PARSED, Status.VALIDATED, Status.ENRICHED, Status.ATTACHMENTS_PROCESSED}
-)
 CONFLICT: Final = 409
 
 
@@ -37,7 +33,7 @@ async def cancel(stores: Stores, tenant: str, pagw_id: str, actor: Actor) -> Req
             raise NotFound("Request not found: this tenant has no request with this id.")
         if request.status is Status.CANCELLED:
             return request
-        if request.status not in CANCELLABLE:
+        if request.status not in BEFORE_PAYER:
             raise _build_conflict_error(request)
         try:
             await stores.transact(*_build_writes(stores, request, actor))
@@ -47,7 +43,7 @@ async def cancel(stores: Stores, tenant: str, pagw_id: str, actor: Actor) -> Req
 
 def _build_writes(stores: Stores, request: RequestRow, actor: Actor) -> list[SqlWrite[Any]]:
     """Build the writes of a cancellation: status, audit event, and the messages to client and subscribers."""
-    at = datetime.fromtimestamp(stores.clock.now(), UTC)
+    at = stores.now()
     event = AuditEvent(
         type="STATUS",
         subtype=Status.CANCELLED,
@@ -72,7 +68,7 @@ def _build_writes(stores: Stores, request: RequestRow, actor: Actor) -> list[Sql
         patterns.tell_answered(request.pagw_id),
         *build_client_delivery(stores, request, at, Ending(Status.CANCELLED)),
         # Subscribers are notified too.
-        patterns.OUTBOX.enqueue(stores, request.pagw_id, QUEUES[Stage.subscription_handler], message),
+        patterns.OUTBOX.enqueue(stores, request.pagw_id, message, queue=QUEUES[Stage.subscription_handler]),
     ]
 
 

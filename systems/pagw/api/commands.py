@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 
-from holdfast import Command, Explanation, Listing, Page, Stores, open_secrets
+from holdfast import Page, Stores
 from holdfast.core.errors import HoldfastError, InvalidRequest, SecretMissing, error_label
+from holdfast.model.system import Command, Explanation, Listing
+from holdfast.runtime import open_secrets
 from pagw.api import explain, mcp_tools
 from pagw.domain.statuses import Status
 from pagw.model.audit import Actor
@@ -270,7 +272,7 @@ def _check_secret(known: Any, name: str) -> str:
 
 
 def _get_now(stores: Stores) -> datetime:
-    return datetime.fromtimestamp(stores.clock.now(), UTC)
+    return stores.now()
 
 
 _COMMAND_FUNCTIONS: Final[dict[str, Callable[..., Awaitable[Any]]]] = {

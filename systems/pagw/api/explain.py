@@ -8,12 +8,15 @@ trail needs no permission to see PHI.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from holdfast import Explanation, HeadObject, Rate, SqlRow, SqlRows, Stores, pattern
+from holdfast import Rate, Stores, pattern
 from holdfast.core.errors import InvalidRequest, NotFound
+from holdfast.model.objects import HeadObject
+from holdfast.model.sql import SqlRow, SqlRows
+from holdfast.model.system import Explanation
 from pagw.domain.statuses import TERMINAL
 from pagw.model import delivery_patterns, patterns
 from pagw.model.entities import AuditRow, DeliveryRow, IdempotencyRecord, RequestRow, original_bundle, pagw
@@ -97,7 +100,7 @@ async def explain_request(stores: Stores, id: str, *, hashes: bool) -> Explanati
         "waits": [each.model_dump(mode="json") for each in unsent],
         "held": [each.model_dump(mode="json") for each in hold_rows],
     }
-    now = datetime.fromtimestamp(stores.clock.now(), UTC)
+    now = stores.now()
     return Explanation([*_format_status(request, now), *_format_trail(data)], data)
 
 

@@ -5,7 +5,7 @@ They do not serve request contents and change nothing: replay, legal holds and r
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from holdfast import Stores
@@ -43,7 +43,7 @@ async def stuck(stores: Stores, minutes: int | None = None) -> dict[str, Any]:
     their last change.
     """
     threshold = PagwSettings.load().stuck_minutes if minutes is None else minutes
-    now = datetime.fromtimestamp(stores.clock.now(), UTC)
+    now = stores.now()
     found = await stores.run(monitoring.stuck_since(now - timedelta(minutes=threshold), MAX_SHOWN))
     return {"minutes": threshold, "requests": [describe_stuck(each, now) for each in found]}
 
@@ -52,7 +52,7 @@ async def overdue(stores: Stores, hours: int = 0) -> dict[str, Any]:
     """Return up to twenty undecided requests that are past their due time (72 hours expedited, 7 days
     standard), or will be within `hours`.
     """
-    now = datetime.fromtimestamp(stores.clock.now(), UTC)
+    now = stores.now()
     found = await stores.run(monitoring.due_before(now + timedelta(hours=hours), MAX_SHOWN))
     return {"hours": hours, "requests": [describe_due(each, now) for each in found]}
 

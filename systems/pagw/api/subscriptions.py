@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from holdfast import SqlWrite, UlidGenerator
 from holdfast.core.errors import NotFound, SecretMissing
+from holdfast.model.sql import SqlWrite
+from holdfast.model.ulids import UlidGenerator
 from pagw.domain.fhir.outcomes import FhirRefused, build_error
 from pagw.domain.fhir.responses.notifications import build_handshake
 from pagw.domain.fhir.subscriptions import (

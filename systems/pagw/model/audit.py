@@ -9,11 +9,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from random import getrandbits
 from typing import Any, Final
 
-from holdfast import SqlWrite, Stores
+from holdfast import Stores
+from holdfast.model.sql import SqlWrite
 from pagw.model import patterns
 from pagw.model.entities import AuditEntry, AuditMessage, audit_events
 
@@ -53,7 +54,7 @@ def build_audit_writes(stores: Stores, event: AuditEvent) -> tuple[SqlWrite[Any]
     """Return the writes of an event, its row and its outbox message, for the transaction of the change it
     describes.
     """
-    entry = _build_entry(event, datetime.fromtimestamp(stores.clock.now(), UTC))
+    entry = _build_entry(event, stores.now())
     message = AuditMessage(
         event_uuid=entry.event_uuid,
         pagw_id=event.pagw_id,
@@ -65,7 +66,7 @@ def build_audit_writes(stores: Stores, event: AuditEvent) -> tuple[SqlWrite[Any]
     aggregate = event.pagw_id or f"{NO_REQUEST}-{entry.event_uuid[:2]}"
     return (
         patterns.record_audit(entry),
-        patterns.OUTBOX.enqueue(stores, aggregate, audit_events, message),
+        patterns.OUTBOX.enqueue(stores, aggregate, message, queue=audit_events),
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from holdfast import SqlChange, SqlOne, SqlReturning, SqlRows, pattern
+from holdfast import pattern
+from holdfast.model.sql import SqlChange, SqlOne, SqlReturning, SqlRows
 from pagw.model.entities import DeliveryRow, SubscriptionId, SubscriptionRow, Total, pagw
 from pagw.model.patterns import PER_NOTICE, PER_OPERATOR_CHANGE, PER_QUESTION, PER_REQUEST
 

@@ -15,9 +15,11 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from holdfast import Attr, Bucket, CachedValue, Key, Queue, Schema, SqlRow, Table, WindowCounter, attr
+from holdfast import Attr, Bucket, Key, Queue, Rate, Schema, Table, attr
 from holdfast.guarantees import OnceRecord
-from pagw.domain.statuses import Stage, Status
+from holdfast.model.cache import CachedValue, WindowCounter
+from holdfast.model.sql import SqlRow
+from pagw.domain.statuses import PIPELINE, Stage, Status, Step
 from pagw.integrations.payers.oauth import AccessToken
 from pagw.model.environments import get_audit_bucket_name, get_request_bucket_name
 from pagw.settings import PagwSettings
@@ -105,8 +107,8 @@ class NewRequest(SqlRow):
     pagw_id: str
     tenant: str
     correlation_id: str | None = None
-    status: Status = Status.VALIDATED
-    stage: Stage = Stage.request_enricher
+    status: Status = PIPELINE[0].status
+    stage: Stage = PIPELINE[0].stage
     s3_bucket: str
     s3_request_key: str
     provider_npi: str
@@ -319,43 +321,23 @@ MAX_DELIVERY_ATTEMPTS: Final = 12
 VISIBILITY_S: Final = 30
 
 
-def _build_stage_queue(stage: Stage, purpose: str) -> Queue[StageMessage]:
+def _build_stage_queue(step: Step) -> Queue[StageMessage]:
     """Build the FIFO queue of a stage: ordered per request, one delivery per message id."""
     return Queue(
-        f"pagw-{stage}-queue",
+        f"pagw-{step.stage}-queue",
         StageMessage,
         fifo=True,
         group=lambda message: message.pagw_id,
         deduplication=lambda message: message.id,
         visibility_s=VISIBILITY_S,
         max_receives=MAX_RECEIVES,
-        purpose=purpose,
+        purpose=step.queue_purpose,
+        prefix=step.prefix,
+        rate=Rate(per="request"),
     )
 
 
-QUEUES: Final = {
-    Stage.request_enricher: _build_stage_queue(
-        Stage.request_enricher, "Requests to enrich from the registries"
-    ),
-    Stage.attachment_handler: _build_stage_queue(
-        Stage.attachment_handler, "Requests whose attachments to extract"
-    ),
-    Stage.request_converter: _build_stage_queue(
-        Stage.request_converter, "Requests to convert to the payer's format"
-    ),
-    Stage.api_connector: _build_stage_queue(
-        Stage.api_connector, "Requests to submit to the payer, and inquiries"
-    ),
-    Stage.response_builder: _build_stage_queue(
-        Stage.response_builder, "Requests whose ClaimResponse to build"
-    ),
-    Stage.callback_handler: _build_stage_queue(
-        Stage.callback_handler, "Callbacks from payers and to clients"
-    ),
-    Stage.subscription_handler: _build_stage_queue(
-        Stage.subscription_handler, "Requests to complete, and subscribers to notify"
-    ),
-}
+QUEUES: Final = {step.stage: _build_stage_queue(step) for step in PIPELINE}
 notifications = Queue(
     "pagw-notification-queue",
     DeliveryMessage,
@@ -365,6 +347,8 @@ notifications = Queue(
     visibility_s=VISIBILITY_S,
     max_receives=MAX_DELIVERY_ATTEMPTS,
     purpose="Webhooks to clients, retried until accepted or given up",
+    prefix="Q8",
+    rate=Rate(per="notice to a client"),
 )
 audit_events = Queue(
     "pagw-audit-queue",
@@ -375,6 +359,8 @@ audit_events = Queue(
     visibility_s=VISIBILITY_S,
     max_receives=MAX_RECEIVES,
     purpose="Audit events on their way to the audit bucket",
+    prefix="Q9",
+    rate=Rate(per="audit event"),
 )
 ALL_QUEUES: Final[tuple[Queue[Any], ...]] = (*QUEUES.values(), notifications, audit_events)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from holdfast import GetObject, GetOrPutObject, PutObject, pattern
+from holdfast import pattern
+from holdfast.model.objects import GetObject, GetOrPutObject, PutObject
 from pagw.model import entities
 from pagw.model.patterns import (
     PER_AUDIT_EVENT,

@@ -1,7 +1,7 @@
 """The gateway's expected load, for the design check and the cost estimate.
 
 The design document gives only latency targets. A hundred thousand requests a month is the volume of a
-regional payer. The other figures follow from one request: seven stages, an audit event per step and per read,
+regional payer. The other figures follow from one request: its stages, an audit event per step and per read,
 one or two status queries, a webhook for every second request.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast import Load, Volume
+from pagw.domain.statuses import PIPELINE
 from pagw.model.entities import RETENTION_YEARS
 
 REQUESTS_PER_MONTH: Final = 100_000
@@ -19,9 +20,10 @@ TENANTS: Final = 50
 PAYERS: Final = 20
 MONTH_S: Final = 30 * 24 * 3600
 # One in ten is pended and passes the response builder and the callback handler twice.
-STAGES_PER_REQUEST: Final = 7.2
-# One per step, two reads of the response, a delivery.
-AUDIT_EVENTS_PER_REQUEST: Final = 12
+PENDED_SHARE: Final = 0.1
+STAGES_PER_REQUEST: Final = len(PIPELINE) + 2 * PENDED_SHARE
+# One per stage, and for the intake, a pended response, two reads of the response and a delivery.
+AUDIT_EVENTS_PER_REQUEST: Final = len(PIPELINE) + 5
 QUESTIONS_PER_REQUEST: Final = 3
 NOTICES_PER_REQUEST: Final = 0.5
 # The largest tenant sends a fifth of all calls.

@@ -11,7 +11,8 @@ import hmac
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast import Secrets, SqlChange, open_secrets
+from holdfast.model.sql import SqlChange
+from holdfast.runtime import Secrets, open_secrets
 from pagw.model import patterns
 
 KEY_SECRET: Final = "pagw/lookup-key"

@@ -12,24 +12,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from holdfast import (
-    ChangeVisibility,
-    DeleteMessages,
-    Get,
-    Pattern,
-    Queue,
-    Rate,
-    Receive,
-    ReceivedMessage,
-    SqlChange,
-    SqlOne,
-    SqlRows,
-    Update,
-    pattern,
-)
+from holdfast import Get, Rate, Update, pattern
 from holdfast.guarantees import Once, SqlInbox, SqlOutbox
+from holdfast.model.sql import SqlChange, SqlOne, SqlRows
 from pagw.domain.statuses import TERMINAL, Stage, Status, get_predecessors
-from pagw.model import entities
 from pagw.model.entities import (
     ALL_QUEUES,
     HOUR_S,
@@ -43,8 +29,6 @@ from pagw.model.entities import (
     Provider,
     RequestRow,
     RequestUpdate,
-    audit_events,
-    notifications,
     pagw,
 )
 
@@ -74,24 +58,31 @@ def _build_record_example() -> IdempotencyRecord:
 
 SUBMISSIONS: Final = Once(
     IdempotencyRecord,
-    "IK",
+    prefix="IK",
     rate=PER_REQUEST,
     example=_build_record_example,
     lease_s=SUBMISSION_LEASE_S,
-    lifetime_s=IDEMPOTENCY_HOURS * HOUR_S,
+    retention_s=IDEMPOTENCY_HOURS * HOUR_S,
 )
 CALLS: Final = Once(
     IdempotencyRecord,
-    "PC",
+    prefix="PC",
     rate=PER_REQUEST,
     example=_build_record_example,
     lease_s=CALL_LEASE_S,
-    lifetime_s=IDEMPOTENCY_HOURS * HOUR_S,
+    retention_s=IDEMPOTENCY_HOURS * HOUR_S,
 )
 OUTBOX: Final = SqlOutbox(
-    pagw, queues=ALL_QUEUES, prefix="OB", rate=PER_STAGE, batch=25, poll_s=5.0, max_attempts=5, pause_s=5.0
+    pagw,
+    queues=ALL_QUEUES,
+    prefix="OB",
+    rate=PER_STAGE,
+    batch_size=25,
+    poll_s=5.0,
+    max_attempts=5,
+    retry_delay_s=5.0,
 )
-INBOX: Final = SqlInbox(pagw, "IN", rate=PER_STAGE)
+INBOX: Final = SqlInbox(pagw, prefix="IN", rate=PER_STAGE)
 
 NO_UPDATE: Final = RequestUpdate()
 
@@ -508,49 +499,6 @@ def tracked_among(pagw_ids: Sequence[str]) -> SqlRows[PagwId]:
         "SELECT {columns} FROM pagw.request_tracker WHERE pagw_id = ANY(%(pagw_ids)s::text[])",
         pagw_ids=tuple(pagw_ids),
     )
-
-
-# --- queues -------------------------------------------------------------------------------------------------
-
-
-class QueuePatterns:
-    """The patterns with which a worker consumes one queue: receive, delete, extend visibility. `number` is
-    part of their ids.
-    """
-
-    def __init__(self, queue: Queue[Any], number: int, rate: Rate = PER_REQUEST) -> None:
-        @pattern(f"Q{number}R", f"Receive from {queue.name}", rate=rate, example=(1, 0.0))
-        def receive(count: int, wait_s: float) -> Receive[Any]:
-            return queue.receive(count, wait_s=wait_s)
-
-        # The examples of these two have no message, because only a receive creates one.
-        @pattern(f"Q{number}D", f"Delete a processed message of {queue.name}", rate=rate, example=())
-        def delete(*received: ReceivedMessage[Any]) -> DeleteMessages[Any]:
-            return queue.delete(*received)
-
-        @pattern(
-            f"Q{number}H",
-            f"Extend the visibility timeout of a message of {queue.name}, or release it",
-            rate=rate,
-            example=(None, 30.0),
-        )
-        def hold(received: ReceivedMessage[Any] | None, seconds: float) -> ChangeVisibility[Any]:
-            return queue.change_visibility(*(() if received is None else (received,)), seconds=seconds)
-
-        self.queue = queue
-        self.receive, self.delete, self.extend_visibility = receive, delete, hold
-
-    @property
-    def patterns(self) -> tuple[Pattern[..., Any], ...]:
-        """All three patterns."""
-        return (self.receive, self.delete, self.extend_visibility)
-
-
-STAGE_QUEUES: Final = {
-    stage: QueuePatterns(queue, 1 + place) for place, (stage, queue) in enumerate(entities.QUEUES.items())
-}
-NOTIFICATION_QUEUE: Final = QueuePatterns(notifications, 8, PER_NOTICE)
-AUDIT_QUEUE: Final = QueuePatterns(audit_events, 9, PER_AUDIT_EVENT)
 
 
 # --- completion of a submission -----------------------------------------------------------------------------

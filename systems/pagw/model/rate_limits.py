@@ -15,7 +15,7 @@ from pagw.settings import RANGES, PagwSettings
 
 TENANT_LIMIT: Final = WindowLimit(
     entities.windows,
-    "RL",
+    prefix="RL",
     limit=RANGES["rate_limit"][1],
     rate=Rate(per="call of a client"),
     example={"tenant": "acme"},

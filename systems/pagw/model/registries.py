@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import httpx2
 
-from holdfast import Pattern, Rate, Secrets, Stores
+from holdfast import Pattern, Rate, Stores
 from holdfast.guarantees import ReadThrough
+from holdfast.runtime import Secrets
 from pagw.integrations.payers.client import PayerClient
 from pagw.integrations.payers.config import AuthType, PayerConfig, parse_payer_config
 from pagw.integrations.payers.oauth import AccessToken, fetch_token, get_api_key
@@ -20,11 +21,13 @@ from pagw.model.entities import PayerRow, Provider
 
 PER_STAGE: Final = Rate(per="stage of a request")
 
-PROVIDERS: Final = ReadThrough(entities.providers, "CP", rate=PER_STAGE, example={"npi": "1234567893"})
-PAYERS: Final = ReadThrough(entities.payers, "CY", rate=PER_STAGE, example={"payer_id": "sandbox-payer"})
+PROVIDERS: Final = ReadThrough(entities.providers, prefix="CP", rate=PER_STAGE, example={"npi": "1234567893"})
+PAYERS: Final = ReadThrough(
+    entities.payers, prefix="CY", rate=PER_STAGE, example={"payer_id": "sandbox-payer"}
+)
 TOKENS: Final = ReadThrough(
     entities.tokens,
-    "CT",
+    prefix="CT",
     rate=Rate(per="request"),
     example={"payer_id": "sandbox-payer"},
     lifetime=lambda token, now: token.get_usable_s(now),
@@ -32,13 +35,12 @@ TOKENS: Final = ReadThrough(
 )
 
 # A component that reads the registries needs these reads of rows and this use of the cache.
-REGISTRY_READS: Final[tuple[Pattern[..., Any], ...]] = (
+REGISTRIES: Final[tuple[Pattern[..., Any], ...]] = (
     patterns.provider,
     patterns.payer,
-    *PROVIDERS.reads,
-    *PAYERS.reads,
+    *PROVIDERS.patterns,
+    *PAYERS.patterns,
 )
-REGISTRY_WRITES: Final[tuple[Pattern[..., Any], ...]] = (*PROVIDERS.writes, *PAYERS.writes)
 
 
 async def get_provider(stores: Stores, npi: str) -> Provider | None:

@@ -35,7 +35,7 @@ class SessionIdentity(BaseModel):
 SESSIONS: Final = Sessions(
     "session:{tenant}:{id}",
     SessionIdentity,
-    "SE",
+    prefix="SE",
     lifetime_s=LIFETIME_S,
     max_lifetime_s=MAX_LIFETIME_S,
     rate=Rate(per="call of a client"),

@@ -10,9 +10,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast import Operation, Stores, parse_ulid
+from holdfast import Stores
 from holdfast.core.errors import InvalidRequest
 from holdfast.guarantees import SubjectData
+from holdfast.model.operations import Operation
+from holdfast.model.ulids import parse_ulid
 from pagw.domain.statuses import TERMINAL
 from pagw.model.entities import IdempotencyRecord, RequestRow
 from pagw.ops import legal_holds

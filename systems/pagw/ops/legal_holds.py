@@ -12,8 +12,10 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from holdfast import ListObjects, Rate, SetLegalHold, SqlChange, SqlRow, SqlRows, Stores, pattern
+from holdfast import Rate, Stores, pattern
 from holdfast.core.errors import InvalidRequest, NotFound
+from holdfast.model.objects import ListObjects, SetLegalHold
+from holdfast.model.sql import SqlChange, SqlRow, SqlRows
 from pagw.model import patterns
 from pagw.model.audit import Actor, AuditEvent, build_audit_writes
 from pagw.model.entities import AuditRow, RequestRow, audit_event, original_bundle, pagw
@@ -119,7 +121,7 @@ async def place_hold(stores: Stores, pagw_id: str, reason: str, actor: Actor) ->
             f"Invalid reason: expected 1 to {MAX_REASON_CHARS} characters, such as a case number."
         )
     request = await _get_request(stores, pagw_id)
-    at = datetime.fromtimestamp(stores.clock.now(), UTC)
+    at = stores.now()
     if not await stores.run(holds(pagw_id)):
         await stores.transact(
             place_row(pagw_id, reason.strip(), actor.id, at),

@@ -12,7 +12,8 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from holdfast import Rate, SqlOne, SqlRow, SqlRows, Stores, pattern
+from holdfast import Rate, Stores, pattern
+from holdfast.model.sql import SqlOne, SqlRow, SqlRows
 from pagw.domain.statuses import TERMINAL, Status
 from pagw.model.entities import RequestRow, Seconds, StatusCount, Total, pagw
 from pagw.model.patterns import OUTBOX
@@ -219,7 +220,7 @@ class GatewayStatus(BaseModel):
 
 async def get_status(stores: Stores, stuck_minutes: int) -> GatewayStatus:
     """Return the gateway's status. A request without progress for `stuck_minutes` counts as stuck."""
-    now = datetime.fromtimestamp(stores.clock.now(), UTC)
+    now = stores.now()
     counts = await stores.run(counted(now - timedelta(minutes=stuck_minutes), now))
     active = await stores.run(active_by_status())
     everything = await stores.run(requests_by_status())

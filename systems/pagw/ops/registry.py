@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast import Pattern, Rate, SqlRows, Stores, pattern
+from holdfast import Pattern, Rate, Stores, pattern
 from holdfast.core.errors import InvalidRequest
+from holdfast.model.sql import SqlRows
 from pagw.domain.fhir.npi import is_npi
 from pagw.integrations.payers.config import parse_payer_config
 from pagw.model import patterns
@@ -45,8 +46,9 @@ def payers(after: str = "", limit: int = PAGE_SIZE) -> SqlRows[PayerRow]:
     )
 
 
-READS: Final = (providers, payers)
-WRITES: Final[tuple[Pattern[..., Any], ...]] = (
+PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (
+    providers,
+    payers,
     patterns.put_provider,
     patterns.put_payer,
     *PROVIDERS.writes,

@@ -14,9 +14,11 @@ import hashlib
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from holdfast import Pattern, Rate, SqlChange, SqlWrite, Stores, UlidGenerator, pattern
+from holdfast import Pattern, Rate, Stores, pattern
 from holdfast.core.errors import InvalidRequest, NotFound
-from pagw.domain.statuses import Stage, Status
+from holdfast.model.sql import SqlChange, SqlWrite
+from holdfast.model.ulids import UlidGenerator
+from pagw.domain.statuses import STAGE_BY_STATUS, Stage, Status
 from pagw.model import files, patterns
 from pagw.model.audit import Actor, AuditEvent, build_audit_writes
 from pagw.model.entities import QUEUES, IdempotencyRecord, RequestRow, StageMessage, pagw
@@ -27,19 +29,6 @@ from pagw.workers.stages.callback_handler import is_payer_fault
 from pagw.workers.stages.payer_answers import get_newest_callback
 
 SERVICE: Final = "operator"
-# The stage that processes a request in this status.
-STAGE_BY_STATUS: Final = {
-    Status.VALIDATED: Stage.request_enricher,
-    Status.ENRICHED: Stage.attachment_handler,
-    Status.ATTACHMENTS_PROCESSED: Stage.request_converter,
-    Status.CONVERTED: Stage.api_connector,
-    Status.SUBMITTED: Stage.response_builder,
-    Status.PENDED: Stage.response_builder,
-    Status.RESPONSE_BUILT: Stage.callback_handler,
-    Status.CALLBACK_SENT: Stage.subscription_handler,
-}
-
-
 _NOW: Final = datetime(2026, 11, 2, tzinfo=UTC)
 _ID: Final = "PAGW-01JBEXAMPLE000000000000000"
 
@@ -75,8 +64,7 @@ def reopen(
     )
 
 
-READS: Final[tuple[Pattern[..., Any], ...]] = (any_request, files.payer_request)
-WRITES: Final = (reopen,)
+PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (any_request, files.payer_request, reopen)
 
 
 async def replay(stores: Stores, pagw_id: str, actor: Actor) -> Stage:
@@ -103,7 +91,7 @@ def _plan_payer_replay(
     """
     writes: list[SqlWrite[Any]] = []
     if request.status is Status.FAILED:
-        at = datetime.fromtimestamp(stores.clock.now(), UTC)
+        at = stores.now()
         failed_at, inquire_at = (
             Status(request.metadata["failedAt"]),
             compute_first_inquiry(at, request.due_at),
@@ -128,10 +116,10 @@ async def _plan_stage_replay(
     if request.status is Status.FAILED:
         if status is Status.CONVERTED:
             await _clear_refusal(stores, request)
-        at = datetime.fromtimestamp(stores.clock.now(), UTC)
+        at = stores.now()
         writes.append(reopen(request.pagw_id, status, status, stage, at).expect_rows(1))
     message = StageMessage(pagw_id=request.pagw_id, tenant=request.tenant, stage=stage, occasion=occasion)
-    return stage, [*writes, patterns.OUTBOX.enqueue(stores, request.pagw_id, QUEUES[stage], message)]
+    return stage, [*writes, patterns.OUTBOX.enqueue(stores, request.pagw_id, message, queue=QUEUES[stage])]
 
 
 def _get_resume_status(request: RequestRow) -> Status:

@@ -21,19 +21,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast import (
-    DeleteObject,
-    Rate,
-    SqlChange,
-    SqlOne,
-    SqlReturning,
-    SqlRow,
-    SqlRows,
-    Stores,
-    pattern,
-)
+from holdfast import Pattern, Rate, Stores, pattern
 from holdfast.core.errors import ObjectHeld
 from holdfast.guarantees import Period
+from holdfast.model.objects import DeleteObject
+from holdfast.model.sql import SqlChange, SqlOne, SqlReturning, SqlRow, SqlRows
 from pagw.model.audit import NO_REQUEST, Actor, AuditEvent, build_audit_writes
 from pagw.model.entities import RETENTION_DAYS, audit_event, pagw
 from pagw.ops import legal_holds
@@ -237,8 +229,10 @@ def remove_subscriptions(until: datetime) -> SqlReturning[EndedSubscription]:
     )
 
 
-READS: Final = (outlived, forgotten, legal_holds.files_of)
-WRITES: Final = (
+PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (
+    outlived,
+    forgotten,
+    legal_holds.files_of,
     lock_outlived,
     note_forgotten,
     forget,
@@ -272,7 +266,7 @@ async def apply_retention(
     """Remove expired data and return the counts. Safe to run in several processes and after a crash.
     `dry_run` only counts expired requests and audit rows.
     """
-    now = datetime.fromtimestamp(stores.clock.now(), UTC)
+    now = stores.now()
     years = settings.retention_years
     run = _RetentionRun(stores, RetentionReport(now - compute_span(years), years, dry_run), progress)
     await run.count()
@@ -330,7 +324,7 @@ class _RetentionRun:
             ids = [each.pagw_id for each in locked]
             await sql.run(remove_counters(ids))
             removed = await sql.run(remove_requests(ids))
-            at = datetime.fromtimestamp(self.stores.clock.now(), UTC)
+            at = self.stores.now()
             removed_ids = [each.pagw_id for each in removed]
             await sql.run(note_forgotten(removed_ids, [each.created_at for each in removed], at))
             for write in build_audit_writes(

@@ -14,13 +14,14 @@ import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
-from holdfast import Stores, UlidGenerator
+from holdfast import Stores
 from holdfast.core.correlation import get_correlation_id
 from holdfast.core.errors import IdempotencyMismatch, InProgress
 from holdfast.guarantees import Claim, Completion, OnceStatus, fingerprint
+from holdfast.model.ulids import UlidGenerator
 from pagw.domain.attachments import extract_attachments
 from pagw.domain.deadlines import compute_due_at
 from pagw.domain.fhir.claims import ParsedClaim, parse_claim
@@ -28,7 +29,7 @@ from pagw.domain.fhir.outcomes import BAD_REQUEST, FhirRefused, build_error, ref
 from pagw.domain.fhir.parser import parse_bundle
 from pagw.domain.fhir.rules.pas_rules import check_request
 from pagw.domain.fhir.rules.structure import load_models
-from pagw.domain.statuses import Stage, Status
+from pagw.domain.statuses import PIPELINE, Status
 from pagw.integrations.payers.formats import is_supported
 from pagw.model import files, patterns
 from pagw.model.audit import Actor, AuditEvent, build_audit_writes
@@ -46,6 +47,7 @@ from pagw.settings import PagwSettings
 from pagw.workers.related_requests import RelatedRequests, format_identifier
 
 SERVICE: Final = "pasorchestrator"
+FIRST_STAGE: Final = PIPELINE[0].stage
 ACCEPTED: Final = 202
 # Larger bundles are checked in a thread, so that the event loop stays responsive.
 LARGE_BYTES: Final = 200_000
@@ -252,7 +254,7 @@ class Intake:
         if submission.callback_url is not None:
             metadata["callbackUrl"] = submission.callback_url
         identifier = claim.claim_identifier
-        message = StageMessage(pagw_id=pagw_id, tenant=tenant, stage=Stage.request_enricher)
+        message = StageMessage(pagw_id=pagw_id, tenant=tenant, stage=FIRST_STAGE)
         return [
             patterns.create_request(
                 NewRequest(
@@ -278,7 +280,7 @@ class Intake:
                 claim=None if identifier is None else format_identifier(identifier),
             ),
             *build_audit_writes(self.stores, self._build_event(submission, checked, pagw_id)),
-            patterns.OUTBOX.enqueue(self.stores, pagw_id, QUEUES[Stage.request_enricher], message),
+            patterns.OUTBOX.enqueue(self.stores, pagw_id, message, queue=QUEUES[FIRST_STAGE]),
         ]
 
     def _build_event(self, submission: Submission, checked: CheckedBundle, pagw_id: str) -> AuditEvent:
@@ -304,7 +306,7 @@ class Intake:
         return f"PAGW-{self._ids.new()}"
 
     def _get_now(self) -> datetime:
-        return datetime.fromtimestamp(self.stores.clock.now(), UTC)
+        return self.stores.now()
 
 
 def build_idempotency_key(tenant: str, key: str) -> str:

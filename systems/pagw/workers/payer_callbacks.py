@@ -9,15 +9,15 @@ effect. A payer's answer to an inquiry is recorded in the same way (`record_call
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from holdfast import Secrets, SqlWrite, Stores
+from holdfast import Stores
 from holdfast.core.errors import InvalidRequest, NotFound
+from holdfast.model.sql import SqlWrite
+from holdfast.runtime import Secrets
 from holdfast.web import verify
 from pagw.domain.statuses import Stage
 from pagw.integrations.payers.config import parse_payer_config
@@ -43,13 +43,13 @@ class PayerCallbacks:
     stores: Stores
     secrets: Secrets
 
-    async def receive(self, payer_id: str, headers: Mapping[str, str], body: bytes) -> str:
+    async def receive(self, payer_id: str, signature: str | None, body: bytes) -> str:
         """Record a callback and return its request's id. Raise `CallerRefused` for a wrong signature,
         `InvalidRequest` for an invalid or inconsistent body, `NotFound` for an unknown payer or request.
         """
         row = await self._get_payer(payer_id)
         secret = self.secrets.get(parse_payer_config(row.model_dump()).callback_secret_name)
-        verify(headers.get(SIGNATURE_HEADER), body, secret.live, now=self.stores.clock.now())
+        verify(signature, body, secret.live, now=self.stores.clock.now())
         request = await self._get_request(payer_id, body)
         await record_callback(self.stores, request, body, Actor("system", payer_id))
         return request.pagw_id
@@ -81,7 +81,7 @@ class PayerCallbacks:
         found = await self.stores.run(patterns.request_of_payer(payer_id, answer.reference))
         if found is None:
             raise NotFound("Request not found: this payer has no request with this reference.")
-        now = datetime.fromtimestamp(self.stores.clock.now(), UTC)
+        now = self.stores.now()
         wrong = find_faults(
             answer.decision, created_at=found.created_at, now=now, sequences=get_item_sequences(found)
         )
@@ -93,7 +93,7 @@ class PayerCallbacks:
 async def record_callback(stores: Stores, request: RequestRow, body: bytes, actor: Actor) -> str:
     """Store a payer's answer and queue it for the callback handler, once. Return its number (`001` …)."""
     number = await _store_callback(stores, request, body)
-    at = datetime.fromtimestamp(stores.clock.now(), UTC)
+    at = stores.now()
     event = AuditEvent(
         type="PAYER_CALLBACK",
         actor=actor,
@@ -127,7 +127,7 @@ def build_callback_message(stores: Stores, request: RequestRow, number: str, occ
         occasion=occasion,
         callback_key=number,
     )
-    return patterns.OUTBOX.enqueue(stores, request.pagw_id, QUEUES[Stage.callback_handler], message)
+    return patterns.OUTBOX.enqueue(stores, request.pagw_id, message, queue=QUEUES[Stage.callback_handler])
 
 
 async def _store_callback(stores: Stores, request: RequestRow, body: bytes) -> str:

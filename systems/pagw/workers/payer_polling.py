@@ -12,8 +12,9 @@ import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast import Pattern, Rate, SqlChange, SqlRow, SqlRows, SqlWrite, Stores, pattern
+from holdfast import Pattern, Rate, Stores, pattern
 from holdfast.core.errors import ConditionFailed
+from holdfast.model.sql import SqlChange, SqlRow, SqlRows, SqlWrite
 from pagw.domain.statuses import Stage
 from pagw.model.entities import QUEUES, RequestRow, StageMessage, pagw
 from pagw.model.patterns import OUTBOX
@@ -69,8 +70,7 @@ def ask_again(pagw_id: str, seen: datetime, then: datetime) -> SqlChange:
     )
 
 
-READS: Final[tuple[Pattern[..., Any], ...]] = (to_be_asked,)
-WRITES: Final[tuple[Pattern[..., Any], ...]] = (ask_again, OUTBOX.append)
+PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (to_be_asked, ask_again, *OUTBOX.publisher)
 
 
 def compute_first_inquiry(now: datetime, due_at: datetime) -> datetime:
@@ -94,7 +94,7 @@ async def announce_inquiries(stores: Stores) -> int:
     """Send a message to the connector for each request whose inquiry is due, at most `BATCH_SIZE`. Return how
     many.
     """
-    now, count = datetime.fromtimestamp(stores.clock.now(), UTC), 0
+    now, count = stores.now(), 0
     for each in await stores.run(to_be_asked(now)):
         then = compute_next_inquiry(now, each.created_at, each.due_at)
         occasion = f"inquiry-{each.inquire_at:%Y%m%dT%H%M%S%f}"
@@ -123,4 +123,4 @@ def build_inquiry_message(stores: Stores, request: DueInquiry | RequestRow, occa
         occasion=occasion,
         is_inquiry=True,
     )
-    return OUTBOX.enqueue(stores, request.pagw_id, QUEUES[Stage.api_connector], message)
+    return OUTBOX.enqueue(stores, request.pagw_id, message, queue=QUEUES[Stage.api_connector])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from holdfast import Schedule, Stores
@@ -51,7 +51,7 @@ async def check_deadlines(stores: Stores) -> None:
     """Measure overdue and stuck requests, and log a warning if any are stuck, late or due soon. Alarms use
     the metrics.
     """
-    now = datetime.fromtimestamp(stores.clock.now(), UTC)
+    now = stores.now()
     minutes = PagwSettings.load().stuck_minutes
     counts = await stores.run(monitoring.counted(now - timedelta(minutes=minutes), now))
     soon = await stores.run(monitoring.due_before(now + DUE_SOON))

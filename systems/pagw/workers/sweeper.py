@@ -15,10 +15,12 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
-from holdfast import DeleteObject, ListObjects, Rate, SqlChange, SqlRows, Stores, pattern
+from holdfast import Pattern, Rate, Stores, pattern
 from holdfast.core.errors import ConditionFailed, ObjectHeld
+from holdfast.model.objects import DeleteObject, ListObjects
+from holdfast.model.sql import SqlChange, SqlRows
 from pagw.model.audit import Actor, AuditEvent, record_event
 from pagw.model.entities import (
     HOUR_S,
@@ -77,8 +79,14 @@ def free_place(consumer: str, message_id: str) -> SqlChange:
     ).idempotent()
 
 
-READS: Final = (files_of_month, files_of_subscriptions, subscriptions_among, tracked_among)
-WRITES: Final = (remove_file, free_place)
+PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (
+    files_of_month,
+    files_of_subscriptions,
+    subscriptions_among,
+    tracked_among,
+    remove_file,
+    free_place,
+)
 
 
 @dataclass(frozen=True)
@@ -92,7 +100,7 @@ class SweepReport:
 
 async def sweep(stores: Stores, months: int = MONTHS) -> SweepReport:
     """Remove orphaned files of the last `months` months, the current included, and of all subscriptions."""
-    now = datetime.fromtimestamp(stores.clock.now(), UTC)
+    now = stores.now()
     before = stores.clock.now() - MIN_AGE_S
     files = requests = 0
     for month in list_months(now, months):
@@ -137,7 +145,7 @@ async def _sweep_request(stores: Stores, pagw_id: str, keys: list[str]) -> int:
     """Remove a request's files under its inbox row, and return how many. Return 0 if a submission inserted
     that row and the request exists.
     """
-    at = datetime.fromtimestamp(stores.clock.now(), UTC)
+    at = stores.now()
     try:
         await stores.run(INBOX.take(intake.SERVICE, pagw_id, at))
     except ConditionFailed:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 import httpx2
 
-from holdfast import Secrets, Stores
+from holdfast import Stores
+from holdfast.runtime import Secrets
 from holdfast.web import sign
 from holdfast.web.webhook_targets import DeliveryAttempt, check_target, deliver
 from pagw.domain.fhir.responses.notifications import build_notification
@@ -134,7 +135,7 @@ def parse_headers(lines: tuple[str, ...]) -> dict[str, str]:
 
 def get_now(stores: Stores) -> datetime:
     """Return the current time of the stores' clock."""
-    return datetime.fromtimestamp(stores.clock.now(), UTC)
+    return stores.now()
 
 
 def summarize_delivery(delivery: DeliveryAttempt) -> dict[str, Any]:

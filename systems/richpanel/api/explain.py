@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast import Explanation, Stores
+from holdfast import Stores
 from holdfast.core.errors import NotFound
+from holdfast.model.system import Explanation
 from richpanel.domain.idempotency_keys import EVENT_NAMESPACE, SEPARATOR, parse_key
 from richpanel.model import patterns
 from richpanel.model.entities import ActionAudit, ActionType
@@ -16,7 +17,7 @@ async def explain_routing(stores: Stores, id: str) -> Explanation:
     Raise `NotFound` if the audit has no entry.
     """
     conversation, message = _parse_id(id)
-    entries = (await stores.all(patterns.AUDIT.history(conversation))).items
+    entries = (await stores.all(patterns.AUDIT.pattern_set.history(conversation))).items
     if message is not None:
         entries = tuple(each for each in entries if _get_message_key(each) == message)
     if not entries:

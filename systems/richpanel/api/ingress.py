@@ -13,13 +13,13 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from random import getrandbits
 from typing import Final
 
-from holdfast import Secrets, Stores, open_secrets
+from holdfast import Stores
 from holdfast.core.correlation import bind_correlation_id
 from holdfast.core.errors import CallerRefused
+from holdfast.runtime import Secrets, open_secrets
 from holdfast.web import verify, verify_shared_secret
 from richpanel.domain.inbound_events import EventMessage, build_event_message, parse_webhook
 from richpanel.model import patterns
@@ -50,7 +50,7 @@ class Ingress:
         """
         self._verify(body, headers)
         event = parse_webhook(body, sender)
-        received_at = datetime.fromtimestamp(self.stores.clock.now(), UTC)
+        received_at = self.stores.now()
         message = build_event_message(event, received_at, bucket_s=self.settings.bucket_s)
         with bind_correlation_id(_read_correlation_id(headers) or f"{getrandbits(CORRELATION_BITS):032x}"):
             await self.stores.run(patterns.enqueue(message))

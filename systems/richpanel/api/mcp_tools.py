@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from holdfast import Stores
@@ -38,7 +37,7 @@ async def conversation(stores: Stores, conversation_id: str) -> dict[str, Any]:
     found = await stores.run(patterns.state(conversation_id))
     if found is None:
         raise NotFound(f"Unknown conversation {conversation_id}.")
-    now = datetime.fromtimestamp(stores.clock.now(), UTC)
+    now = stores.now()
     return found.without_expired_flow(now).model_dump(mode="json", exclude_none=True)
 
 

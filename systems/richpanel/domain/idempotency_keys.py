@@ -25,8 +25,8 @@ from enum import StrEnum
 from typing import Final
 from urllib.parse import quote, unquote
 
-from holdfast import format_timestamp
 from holdfast.core.errors import InvalidRequest
+from holdfast.model.entities import format_timestamp
 
 EVENT_NAMESPACE: Final = "evt"
 ACTION_NAMESPACE: Final = "act"

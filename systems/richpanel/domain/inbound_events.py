@@ -24,9 +24,10 @@ from pydantic import (
     model_validator,
 )
 
-from holdfast import Document, format_timestamp
+from holdfast import Document
 from holdfast.core.errors import InvalidRequest, MalformedRequest
 from holdfast.guarantees import fingerprint
+from holdfast.model.entities import format_timestamp
 from richpanel.domain.idempotency_keys import BUCKET_S, EventKey, KeySource, build_event_key
 from richpanel.domain.webhook_formats import SENDERS
 

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import httpx2
 
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, NotFound, RequestRefused
+from holdfast.core.http.headers import parse_retry_after
 from richpanel.integrations.rate_limits import CallPacer, TooManyRequests
 
 KEY_HEADER: Final = "x-richpanel-key"
@@ -173,14 +174,10 @@ def _build_refusal(status: int, has_effect: bool) -> Exception:
 
 
 def _parse_retry_after(response: httpx2.Response) -> float | None:
-    """Parse Retry-After as seconds from 0 to `MAX_RETRY_AFTER_S`. Return None for a date or no header: the
-    caller then uses its own pause.
+    """Return the pause that the help desk asks for; None for a date or no header: the caller then uses its
+    own.
     """
-    text = response.headers.get("retry-after", "")
-    try:
-        return min(max(float(text), 0.0), MAX_RETRY_AFTER_S)
-    except ValueError:
-        return None
+    return parse_retry_after(response.headers.get("retry-after", ""), max_s=MAX_RETRY_AFTER_S)
 
 
 def _get_object(body: Any, name: str, *, has_effect: bool = False) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from holdfast import (
     IndexKey,
     Key,
     Queue,
+    Rate,
     Table,
     attr,
     keep_names,
@@ -125,6 +126,8 @@ events = Queue(
     visibility_s=VISIBILITY_S,
     max_receives=MAX_RECEIVES,
     purpose="Events, in order within a conversation, conversations in parallel",
+    pattern_ids=("RQ2", "RQ3", "RQ4"),
+    rate=Rate(per="event"),
 )
 
 # --- entities -----------------------------------------------------------------------------------------------

@@ -9,21 +9,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from holdfast import (
-    ChangeVisibility,
-    Delete,
-    DeleteMessages,
-    Get,
-    Put,
-    Query,
-    Rate,
-    Receive,
-    ReceivedMessage,
-    SelectQuery,
-    Send,
-    pattern,
-)
+from holdfast import Delete, Get, Put, Query, Rate, pattern
 from holdfast.guarantees import Audit, Once, RateLimit
+from holdfast.model.entities import SelectQuery
+from holdfast.model.queues import Send
 from richpanel.domain import feature_flags
 from richpanel.domain.idempotency_keys import KeySource, build_assign_key, build_event_key
 from richpanel.domain.inbound_events import EventMessage
@@ -129,26 +118,26 @@ def _build_message() -> EventMessage:
 
 EVENTS: Final = Once(
     IdempotencyRecord,
-    "EV",
+    prefix="EV",
     rate=PER_EVENT,
     example=_build_event,
     lease_s=LEASE_S,
-    lifetime_s=DEFAULTS.idempotency_days * DAY_S,
+    retention_s=DEFAULTS.idempotency_days * DAY_S,
 )
 ACTIONS: Final = Once(
     IdempotencyRecord,
-    "AC",
+    prefix="AC",
     rate=PER_ACTION,
     example=_build_action,
     lease_s=LEASE_S,
-    lifetime_s=DEFAULTS.idempotency_days * DAY_S,
+    retention_s=DEFAULTS.idempotency_days * DAY_S,
 )
 AUDIT: Final = Audit(
     ActionAudit,
-    "AU",
+    prefix="AU",
     rate=PER_ACTION,
     read_rate=PER_QUESTION,
-    lifetime_s=DEFAULTS.audit_days * DAY_S,
+    retention_s=DEFAULTS.audit_days * DAY_S,
     example={
         "conversation_id": "c-1",
         "action_type": ActionType.route,
@@ -160,7 +149,7 @@ AUDIT: Final = Audit(
 HELP_DESK: Final = "helpdesk"
 CALLS: Final = RateLimit(
     "rp_mw_calls",
-    "RC",
+    prefix="RC",
     limit=RichpanelSettings.load().calls_max or 50,
     window_s=30.0,
     parts=10,
@@ -254,23 +243,3 @@ def delete_link(conversation_id: str, customer_hash: str) -> Delete[CustomerLink
 @pattern("RQ1", "Enqueue an event", rate=PER_EVENT, example=lambda: (_build_message(),))
 def enqueue(message: EventMessage) -> Send[EventMessage]:
     return events.send(message)
-
-
-@pattern("RQ2", "Receive events", rate=PER_EVENT, example=(1, 0.0))
-def receive(count: int, wait_s: float) -> Receive[EventMessage]:
-    return events.receive(count, wait_s=wait_s)
-
-
-# The examples of these two pass no message: a received message cannot be built in advance.
-@pattern("RQ3", "Delete a processed event from the queue", rate=PER_EVENT, example=())
-def done(*received: ReceivedMessage[EventMessage]) -> DeleteMessages[EventMessage]:
-    """Delete received messages from the queue."""
-    return events.delete(*received)
-
-
-@pattern(
-    "RQ4", "Extend the visibility timeout of an event, or release it", rate=PER_EVENT, example=(None, 30.0)
-)
-def hold(received: ReceivedMessage[EventMessage] | None, seconds: float) -> ChangeVisibility[EventMessage]:
-    """Make a received message invisible for `seconds` more; 0 releases it at once."""
-    return events.change_visibility(*(() if received is None else (received,)), seconds=seconds)

@@ -10,19 +10,10 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from holdfast import (
-    Bucket,
-    DeleteObject,
-    GetObject,
-    HeadObject,
-    ListObjects,
-    PutObject,
-    Rate,
-    Stores,
-    pattern,
-    sweep_buckets,
-)
+from holdfast import Bucket, Rate, Stores, pattern
 from holdfast.core.errors import AlreadyExists
+from holdfast.model.objects import DeleteObject, GetObject, HeadObject, ListObjects, PutObject
+from holdfast.runtime import sweep_buckets
 from richpanel.domain.inbound_events import EventMessage, InboundEvent
 
 LIFETIME_DAYS: Final = 14

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from holdfast import Stores, Write
@@ -109,7 +109,7 @@ class ActionRunner:
         """Build the write of an audit entry; an empty sequence if the audit is off."""
         if not self.settings.audit:
             return ()
-        now = datetime.fromtimestamp(self.stores.clock.now(), UTC)
+        now = self.stores.now()
         ends = now + timedelta(days=self.settings.audit_days)
         return (patterns.AUDIT.record(self.stores, payload, expires_at=ends, **attributes),)
 

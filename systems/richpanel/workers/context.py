@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -152,7 +152,7 @@ class ContextLoader:
             message_key=event.message.message_key,
             classification=self.classifier.classify(inbound.text),
             flags=flags,
-            now=datetime.fromtimestamp(self.stores.clock.now(), UTC),
+            now=self.stores.now(),
             state=await self.load_state(event.message.conversation_id),
             settings=self.settings,
         )

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast import Operation, Stores
+from holdfast import Stores
 from holdfast.core.errors import NotFound
 from holdfast.guarantees import SubjectData
+from holdfast.model.operations import Operation
 from richpanel.domain.orders import hash_email
 from richpanel.model import patterns, replay_archive
 from richpanel.model.entities import ActionAudit, CustomerLink, IdempotencyRecord
@@ -82,7 +83,7 @@ async def _build_stored_deletes(stores: Stores, conversation_id: str) -> list[Op
         IdempotencyRecord.of(record.event_id).delete()
         async for record in stores.each(scan.where(IdempotencyRecord.conversation_id == conversation_id))
     ]
-    async for entry in stores.each(patterns.AUDIT.history(conversation_id)):
+    async for entry in stores.each(patterns.AUDIT.pattern_set.history(conversation_id)):
         deletes.append(ActionAudit.of(conversation_id).delete(entry.place))
     if await stores.run(patterns.state(conversation_id)) is not None:
         deletes.append(patterns.delete_state(conversation_id))

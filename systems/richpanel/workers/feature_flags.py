@@ -51,7 +51,7 @@ async def set_switches(
     """Write the switches as the operator `by`, and return them. Raise `ConditionFailed` if another operator
     changed them at the same time.
     """
-    now = datetime.fromtimestamp(stores.clock.now(), UTC)
+    now = stores.now()
     seen = await stores.run(patterns.read_switches())
     new = build_switches(
         safe_mode=safe_mode,

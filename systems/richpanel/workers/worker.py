@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
-from holdfast import Handler, Put, ReceivedMessage, Stores, Write, open_secrets
+from holdfast import Put, ReceivedMessage, Stores, Write
 from holdfast.ai import Classifier
 from holdfast.core.errors import (
     IdempotencyMismatch,
@@ -26,6 +26,8 @@ from holdfast.core.errors import (
     TransactionCancelled,
 )
 from holdfast.guarantees import Claim, OnceStatus
+from holdfast.model.components import Handler
+from holdfast.runtime import open_secrets
 from richpanel.domain.feature_flags import FeatureFlags
 from richpanel.domain.idempotency_keys import KeySource, parse_key
 from richpanel.domain.inbound_events import EventMessage

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from holdfast import Importer, Stores
+from holdfast import Stores
 from holdfast.core.errors import Conflict
+from holdfast.runtime import Importer
 from skymarshal.domain.aircraft_types import get_aircraft_types
 from skymarshal.domain.statuses import encode_risk_rank
 from skymarshal.model import patterns

@@ -13,11 +13,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
-from holdfast import Meter, Pattern, SkippedItem, Stores, collect_patterns, meter_usage, skip_unreadable
+from holdfast import Pattern, Stores
+from holdfast.model.entities import SkippedItem, skip_unreadable
+from holdfast.model.system import collect_patterns
+from holdfast.runtime import Meter, meter_usage
 from skymarshal.disruptions.report import DisruptionRequest, Trace
 from skymarshal.domain import airline_network
 from skymarshal.domain.statuses import (
@@ -249,7 +252,7 @@ async def fetch_context(stores: Stores, request: DisruptionRequest) -> Disruptio
 
     Raise `NotFound` for an unknown flight, `Conflict` if several match, `InvalidRequest` for an invalid one.
     """
-    known_at = request.known_at or datetime.fromtimestamp(stores.clock.now(), UTC)
+    known_at = request.known_at or stores.now()
     with meter_usage() as total:
         flight, flight_reads = await _record_reads(_fetch_flight(stores, request))
         # One unreadable row must not fail the assessment: it is skipped and reported.

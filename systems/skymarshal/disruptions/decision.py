@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from holdfast import Stores, UlidGenerator, Update
+from holdfast import Stores, Update
 from holdfast.core.errors import (
     Conflict,
     InvalidRequest,
@@ -24,6 +24,7 @@ from holdfast.core.errors import (
     TransactionCancelled,
     TransactionConflict,
 )
+from holdfast.model.ulids import UlidGenerator
 from skymarshal.disruptions.assessment import assess
 from skymarshal.disruptions.report import DisruptionRequest, OptionProposed, PassengerHit, Report
 from skymarshal.domain import airline_network
@@ -136,7 +137,7 @@ def _build_record(stores: Stores, choice: Choice, report: Report, disruption_id:
         aircraft_registration=option.aircraft_registration,
         option=option.id,
         decided_by=choice.decided_by,
-        decided_at=datetime.fromtimestamp(stores.clock.now(), UTC),
+        decided_at=stores.now(),
         passengers_hit=report.passengers.count,
     )
 

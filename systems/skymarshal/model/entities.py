@@ -20,7 +20,8 @@ from typing import Annotated, NewType, Self
 
 from pydantic import Field, model_validator
 
-from holdfast import Attr, Document, Entity, IndexKey, Key, Table, TimestampSeconds, attr, keep_names
+from holdfast import Attr, Document, Entity, IndexKey, Key, Table, attr, keep_names
+from holdfast.model.entities import TimestampSeconds
 from skymarshal.domain.identifiers import (
     MAX_YEAR,
     MIN_YEAR,

@@ -10,21 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
-from holdfast import (
-    BatchGet,
-    BatchPut,
-    CountQuery,
-    Get,
-    ParallelQuery,
-    Put,
-    Query,
-    Rate,
-    Update,
-    batch_get,
-    batch_put,
-    parallel_query,
-    pattern,
-)
+from holdfast import Get, Put, Query, Rate, Update, batch_get, batch_put, pattern
+from holdfast.model.entities import BatchGet, BatchPut, CountQuery, ParallelQuery, parallel_query
 from skymarshal.domain.identifiers import AirportCode, BagTag, FlightNumber, Pnr, TailNumber
 from skymarshal.domain.statuses import BaggageStatus, BookingStatus, CrewPosition, LoadingStatus
 from skymarshal.model import examples

@@ -15,8 +15,9 @@ from decimal import Decimal
 
 from pydantic import BaseModel, ConfigDict
 
-from holdfast import SkippedItem, Stores, skip_unreadable
+from holdfast import Stores
 from holdfast.core.errors import Conflict, InvalidRequest, ItemUnreadable, NotFound
+from holdfast.model.entities import SkippedItem, skip_unreadable
 from skymarshal.domain.aircraft_types import check_crew
 from skymarshal.domain.airports import get_airports
 from skymarshal.domain.identifiers import AirportCode

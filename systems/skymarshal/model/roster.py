@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from holdfast import Delete, Get, Put, Rate, Stores, Transact, Update, pattern, transact
+from holdfast import Delete, Get, Put, Rate, Stores, Update, pattern, transact
 from holdfast.guarantees import (
     Migration,
     MigrationState,
@@ -20,6 +20,7 @@ from holdfast.guarantees import (
     lift_hold,
     tally_source,
 )
+from holdfast.model.entities import Transact
 from skymarshal.model import examples
 from skymarshal.model.entities import CrewAssignment, CrewDuty
 

@@ -12,11 +12,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from holdfast import Command, Listing, Page, Stores
+from holdfast import Page, Stores
 from holdfast.core.errors import InvalidRequest
+from holdfast.model.system import Command, Listing
 from tripcortex.domain.policy_rules.travel_policy import TravelPolicy
 from tripcortex.integrations.ai_models import open_embedding
-from tripcortex.integrations.portal.circuit import PortalCircuit
+from tripcortex.integrations.portal.circuit import BREAKER, PORTAL_CIRCUIT
 from tripcortex.model.policies import patterns as policies
 from tripcortex.policies.ingestion import ingest
 from tripcortex.policies.retrieval import retrieve
@@ -81,7 +82,7 @@ async def policies_try(
 
 async def circuit(stores: Stores) -> Any:
     """Show whether the circuit breaker allows calls to the travel portal."""
-    found = await PortalCircuit().get_circuit(stores)
+    found = await BREAKER.get_circuit(stores, PORTAL_CIRCUIT)
     shown = found.model_dump(mode="json", exclude_none=True)
     # Stored as epoch seconds, 0 for never; shown as a time.
     for name in ("last_failure_time", "probe_until", "ttl"):

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from holdfast import Explanation, Stores, Ulid
+from holdfast import Stores
 from holdfast.core.errors import InvalidRequest, NotFound
+from holdfast.model.system import Explanation
+from holdfast.model.ulids import Ulid
 from tripcortex.model import patterns
 from tripcortex.model.entities import AuditRecord, Booking
 

@@ -15,13 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from holdfast.core.clock import Clock
 from holdfast.core.errors import CallerForbidden, SettingsError, TokenRefused
-from holdfast.web.tokens import open_token_verifier
+from holdfast.web.tokens import LazyVerifier
 from tripcortex.model.entities import EmployeeId
 from tripcortex.settings import TripCortexSettings
 from tripcortex.workers.booking_requests import Requester
@@ -32,6 +31,10 @@ AIRPORT_FORM: Final = re.compile(r"[A-Z]{3}")
 ADMIN_ROLE: Final = "org:admin"
 ROLE_PREFIX: Final = "org:"
 DEFAULT_ZONE: Final = "UTC"
+NO_ISSUER: Final = (
+    "Token verification is not configured: set TRIPCORTEX_JWKS_URL and TRIPCORTEX_TOKEN_ISSUER to those of "
+    "the issuer of employees' tokens."
+)
 
 
 @dataclass(frozen=True)
@@ -74,14 +77,19 @@ class Authenticator:
         self._organisation = settings.organisation.strip()
         listed = settings.authorized_parties.split(",")
         self._authorized_parties = frozenset(each.strip() for each in listed if each.strip())
-        self._audience = settings.token_audience.strip() or None
-        if self._audience is None and not self._authorized_parties:
+        audience = settings.token_audience.strip() or None
+        if audience is None and not self._authorized_parties:
             raise SettingsError(
                 "TRIPCORTEX_TOKEN_AUDIENCE is empty, so tokens for other services would be accepted: set "
                 "TRIPCORTEX_AUTHORIZED_PARTIES to the web origins that may call."
             )
-        self._settings, self._clock = settings, clock
-        self._verifier: Any = None
+        self._verifier = LazyVerifier(
+            settings.jwks_url,
+            issuer=settings.token_issuer,
+            audience=audience,
+            clock=clock,
+            missing=NO_ISSUER,
+        )
 
     async def authenticate(self, token: str) -> Employee:
         """Verify a token and return its employee.
@@ -89,7 +97,6 @@ class Authenticator:
         Raise `TokenRefused` if the token is invalid, `TokenKeysUnreachable` if the issuer's keys are not
         available, `SettingsError` if no issuer is configured.
         """
-        self._verifier = self._verifier or self._open_verifier()
         verified = await self._verifier.verify(token)
         claims: Mapping[str, Any] = verified.claims
         membership = _read_membership(claims)
@@ -113,19 +120,6 @@ class Authenticator:
                 "OrganisationWrong",
                 "The token is for another organisation: select the organisation of this service.",
             )
-
-    def _open_verifier(self) -> Any:
-        """Open the verifier for the configured keys (a URL or a file). Raise `SettingsError` without them."""
-        settings = self._settings
-        if not (settings.jwks_url and settings.token_issuer):
-            raise SettingsError(
-                "Token verification is not configured: set TRIPCORTEX_JWKS_URL and TRIPCORTEX_TOKEN_ISSUER "
-                "to those of the issuer of employees' tokens."
-            )
-        keys = settings.jwks_url if "://" in settings.jwks_url else Path(settings.jwks_url)
-        return open_token_verifier(
-            keys, issuer=settings.token_issuer, audience=self._audience, clock=self._clock
-        )
 
 
 def _read_membership(claims: Mapping[str, Any]) -> Membership:

@@ -11,8 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from holdfast import Stores, Ulid
+from holdfast import Stores
 from holdfast.core.errors import InvalidRequest, NotFound
+from holdfast.model.ulids import Ulid
 from tripcortex.api.identity import EMPLOYEE_FORM, Employee
 from tripcortex.model import patterns
 from tripcortex.model.entities import Booking, EmployeeId

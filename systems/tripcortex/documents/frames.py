@@ -15,7 +15,7 @@ from .ports import Box, ContentType, DocumentDamaged, DocumentRefused, ParsedEnt
 # The exit code of a process that ran out of memory: it may be unable to send a frame.
 OUT_OF_MEMORY_EXIT_CODE: Final = 77
 # CPU time. A page takes about 0.03 s; machines differ.
-DEFAULT_SECONDS: Final = 12.0
+MAX_PARSE_S: Final = 12.0
 END: Final[dict[str, Any]] = {"end": True}
 
 

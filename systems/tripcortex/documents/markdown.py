@@ -13,7 +13,7 @@ from typing import Final
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
-from .frames import DEFAULT_SECONDS, ParseOrder
+from .frames import MAX_PARSE_S, ParseOrder
 from .isolation import parse_in_subprocess
 from .pdf.tables import format_markdown_table
 from .ports import (
@@ -58,7 +58,7 @@ class MarkdownParser:
     Some texts take time quadratic in their length. `seconds` is the CPU time for the document.
     """
 
-    def __init__(self, *, seconds: float = DEFAULT_SECONDS) -> None:
+    def __init__(self, *, seconds: float = MAX_PARSE_S) -> None:
         self._seconds = seconds
 
     def parse(

@@ -10,7 +10,8 @@ tables it adds `node` of a connection and the index by employee, and to a bookin
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+import math
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, NewType, Self
@@ -27,12 +28,13 @@ from holdfast import (
     Key,
     Lifetime,
     Table,
-    TimestampSeconds,
-    Ulid,
+    Update,
     attr,
 )
 from holdfast.flows import FlowItem
-from holdfast.guarantees import OnceRecord, declare_retention
+from holdfast.guarantees import CircuitLimits, CircuitRecord, OnceRecord, declare_retention
+from holdfast.model.entities import TimestampSeconds
+from holdfast.model.ulids import Ulid
 
 EmployeeId = NewType("EmployeeId", str)
 # How likely it is that a policy covers a question.
@@ -45,6 +47,8 @@ CONNECTION_S: Final = 7_200
 AUDIT_YEARS: Final = 2
 # A message that no client has acknowledged for this long is dropped.
 MESSAGE_DAYS: Final = 7
+# A circuit is kept for this long after its last change and the time of its recovery.
+CIRCUIT_KEPT_S: Final = 86_400
 MAX_OPTIONS: Final = 3
 OPTIONS_CAP: Final = 5
 MAX_ITEM_OPTIONS_BYTES: Final = 300_000
@@ -442,10 +446,11 @@ class CircuitState(StrEnum):
     half_open = "half_open"
 
 
-class Circuit(Entity, table=circuits):
-    """The circuit breaker of the portal.
+class Circuit(CircuitRecord, table=circuits):
+    """The circuit breaker of the portal. It counts consecutive failures.
 
-    `threshold` and the probe's lease are added to the document's attributes.
+    `threshold` and the probe's lease are added to the document's attributes. Each change extends `ttl`
+    beyond the recovery, so that expiry never closes a circuit that just opened.
     """
 
     circuit_id: Attr[str] = attr()
@@ -454,11 +459,80 @@ class Circuit(Entity, table=circuits):
     last_failure_time: Attr[int] = attr(default=0)
     recovery_timeout: Attr[int] = attr(default=60)
     threshold: Attr[int] = attr(default=5)
-    probe: Attr[str | None] = attr(default=None)
     probe_until: Attr[int | None] = attr(default=None)
     ttl: Attr[EpochSeconds] = attr()
 
     of = Key(circuit_id)
+
+    @classmethod
+    def build_closed(cls, service: str, now: datetime, limits: CircuitLimits) -> Self:
+        return cls(circuit_id=service, ttl=now)._change(now, limits)
+
+    def refused_until(self) -> datetime | None:
+        if self.state is CircuitState.closed:
+            return None
+        recovered_at = self.last_failure_time + self.recovery_timeout
+        return datetime.fromtimestamp(recovered_at if self.probe_until is None else self.probe_until, UTC)
+
+    def has_expired(self, now: datetime) -> bool:
+        return self.ttl < now
+
+    def with_probe(self, token: str, now: datetime, limits: CircuitLimits) -> Self:
+        until = math.ceil(now.timestamp() + limits.lease_s)
+        return self._change(now, limits, state=CircuitState.half_open, probe=token, probe_until=until)
+
+    def without_probe(self, now: datetime, limits: CircuitLimits) -> Self:
+        return self._change(now, limits, state=CircuitState.open, probe=None, probe_until=None)
+
+    def with_failure(self, now: datetime, limits: CircuitLimits) -> Self:
+        count = self.failure_count + 1
+        is_closed = self.state is CircuitState.closed and count < limits.failures
+        return self._change(
+            now,
+            limits,
+            state=CircuitState.closed if is_closed else CircuitState.open,
+            failure_count=count,
+            last_failure_time=int(now.timestamp()),
+            probe=None,
+            probe_until=None,
+        )
+
+    def with_success(self, now: datetime, limits: CircuitLimits) -> Self:
+        if self.state is CircuitState.closed and self.failure_count == 0:
+            return self
+        state = CircuitState.closed
+        return self._change(now, limits, state=state, failure_count=0, probe=None, probe_until=None)
+
+    def replace(self, seen: Self | None) -> Update[Any]:
+        """The document's condition, and the rest of the circuit as it was read."""
+        change = (
+            Circuit.of(self.circuit_id)
+            .update()
+            .set(Circuit.state, self.state)
+            .set(Circuit.failure_count, self.failure_count)
+            .set(Circuit.last_failure_time, self.last_failure_time)
+            .set(Circuit.recovery_timeout, self.recovery_timeout)
+            .set(Circuit.threshold, self.threshold)
+            .set(Circuit.ttl, self.ttl)
+        )
+        if self.probe is None or self.probe_until is None:
+            change = change.remove(Circuit.probe).remove(Circuit.probe_until)
+        else:
+            change = change.set(Circuit.probe, self.probe).set(Circuit.probe_until, self.probe_until)
+        if seen is None:
+            return change.when(Circuit.state.not_exists()).or_create()
+        return change.when(
+            Circuit.state == seen.state,
+            Circuit.failure_count == seen.failure_count,
+            Circuit.last_failure_time == seen.last_failure_time,
+            Circuit.probe.not_exists() if seen.probe is None else Circuit.probe == seen.probe,
+        )
+
+    def _change(self, now: datetime, limits: CircuitLimits, **changes: Any) -> Self:
+        """Return a copy with these attributes, the limits, and a new end of its lifetime."""
+        lifetime_s = limits.recovery_s + limits.lease_s + CIRCUIT_KEPT_S
+        changes |= {"threshold": limits.failures, "recovery_timeout": math.ceil(limits.recovery_s)}
+        return self.model_copy(update={**changes, "ttl": now + timedelta(seconds=lifetime_s)})
 
 
 declare_retention(Circuit, None, "a day after its last change, and always longer than its recovery time")

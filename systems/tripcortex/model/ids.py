@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast import UlidGenerator
 from holdfast.core.clock import Clock
+from holdfast.model.ulids import UlidGenerator
 
 _SOURCES: Final[dict[int, UlidGenerator]] = {}
 

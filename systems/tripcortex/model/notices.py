@@ -17,20 +17,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from holdfast import (
-    ChangeVisibility,
-    DeleteMessages,
-    Queue,
-    Rate,
-    Receive,
-    ReceivedMessage,
-    Schedule,
-    Stores,
-    Ulid,
-    Write,
-    pattern,
-)
+from holdfast import Queue, Rate, Schedule, Stores, Write
 from holdfast.guarantees import Outbox
+from holdfast.model.ulids import Ulid
 from tripcortex.model import patterns
 from tripcortex.model.entities import EmployeeId, Message
 from tripcortex.model.ids import get_ulids
@@ -55,9 +44,11 @@ notices = Queue(
     deduplication=lambda notice: notice.message_id,
     visibility_s=60,
     purpose="Announces messages to employees, in order per employee",
+    pattern_ids=("TN90", "TN91", "TN92"),
+    rate=RATE,
 )
 # One shard: a few messages per booking, and each poll is a query.
-NOTICES: Final = Outbox(notices, "TN", rate=RATE, shards=1)
+NOTICES: Final = Outbox(notices, prefix="TN", rate=RATE, shards=1)
 
 
 def build_message(
@@ -89,30 +80,7 @@ def build_notice_writes(stores: Stores, message: Message) -> tuple[Write[Any], .
 
 async def dispatch_now(stores: Stores, message: Message) -> None:
     """Send the announcement at once, after the commit. Without this call the relay sends it soon after."""
-    await NOTICES.relay(stores, message.message_id)
-
-
-# --- the queue's consumer -----------------------------------------------------------------------------------
-
-
-@pattern("TN90", "Receive notices", rate=RATE, example=(1, 0.0))
-def receive(count: int, wait_s: float) -> Receive[Notice]:
-    return notices.receive(count, wait_s=wait_s)
-
-
-@pattern("TN91", "Delete a notice that was handled", rate=RATE, example=())
-def done(*received: ReceivedMessage[Notice]) -> DeleteMessages[Notice]:
-    return notices.delete(*received)
-
-
-@pattern(
-    "TN92",
-    "Change the visibility timeout of a notice: extend it, or release the notice",
-    rate=RATE,
-    example=(None, 60.0),
-)
-def hold(received: ReceivedMessage[Notice] | None, seconds: float) -> ChangeVisibility[Notice]:
-    return notices.change_visibility(*(() if received is None else (received,)), seconds=seconds)
+    await NOTICES.send_unsent(stores, message.message_id)
 
 
 class _PollTimer:
@@ -129,4 +97,4 @@ async def _open_poll_timer(stores: Stores) -> AsyncIterator[_PollTimer]:
     yield _PollTimer()
 
 
-RELAY: Final = Schedule("notices", every_s=POLL_S, run=NOTICES.relay, wake_source=_open_poll_timer)
+RELAY: Final = Schedule("notices", every_s=POLL_S, run=NOTICES.send_unsent, wake_source=_open_poll_timer)

@@ -1,4 +1,4 @@
-"""Sets of access patterns that the components `api` and `sender` may run, by reads and writes.
+"""Sets of access patterns that several components may run, or a component of a test.
 
 The patterns of the flow and of the policies are declared with those.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from holdfast import Pattern
-from tripcortex.model import notices, patterns
+from tripcortex.model import patterns
 from tripcortex.model.notices import NOTICES
 
 Patterns = tuple[Pattern[..., Any], ...]
 
 # Connections, messages and acknowledgements, and an employee's bookings.
-API_READS: Final[Patterns] = (
+API: Final[Patterns] = (
     patterns.connection,
     patterns.unacknowledged,
     patterns.place_of,
@@ -22,8 +22,6 @@ API_READS: Final[Patterns] = (
     patterns.history,
     patterns.trail,
     patterns.employee_audit,
-)
-API_WRITES: Final[Patterns] = (
     patterns.put_connection,
     patterns.delete_connection,
     patterns.acknowledge,
@@ -31,19 +29,14 @@ API_WRITES: Final[Patterns] = (
     patterns.take_place,
     patterns.leave_place,
 )
-SENDER_READS: Final[Patterns] = (
+SENDER: Final[Patterns] = (
     patterns.message,
     patterns.connections_of,
     patterns.connection,
     patterns.all_connections,
-    *NOTICES.reads,
-)
-SENDER_WRITES: Final[Patterns] = (
     patterns.delete_connection,
-    *NOTICES.relay_patterns,
-    notices.receive,
-    notices.done,
-    notices.hold,
+    *NOTICES.reads,
+    *NOTICES.relay,
 )
 # To send an employee a message.
-MESSAGE_WRITES: Final[Patterns] = (patterns.put_message, NOTICES.append)
+MESSAGES: Final[Patterns] = (patterns.put_message, *NOTICES.publisher)

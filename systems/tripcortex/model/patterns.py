@@ -10,7 +10,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from holdfast import Delete, Get, Put, Query, Rate, Scan, Ulid, pattern
+from holdfast import Delete, Get, Put, Query, Rate, pattern
+from holdfast.model.entities import Scan
+from holdfast.model.ulids import Ulid
 from tripcortex.model.entities import (
     TERMINAL_STATUSES,
     ActiveBooking,

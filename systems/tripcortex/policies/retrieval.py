@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
 from uuid import UUID
 
-from holdfast import SqlRows, Stores
+from holdfast import Stores
+from holdfast.model.sql import SqlRows
 from tripcortex.domain.policy_search.query_words import QueryWords, to_postgres_text
 from tripcortex.domain.policy_search.rank_fusion import fuse, spread_over_sections
 from tripcortex.domain.policy_search.synonyms import find_synonyms

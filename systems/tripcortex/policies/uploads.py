@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import PurePath
 from typing import Any, Final
 from uuid import UUID
@@ -130,4 +130,4 @@ def _build_not_found(named: UUID) -> NotFound:
 
 def get_now(stores: Stores) -> datetime:
     """Return the stores' current time in UTC."""
-    return datetime.fromtimestamp(stores.clock.now(), UTC)
+    return stores.now()

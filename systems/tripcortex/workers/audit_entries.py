@@ -7,7 +7,6 @@ of the request with personal data masked.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from holdfast import Put, Stores
@@ -36,7 +35,7 @@ def build_audit_entry(
     `more` are further attributes of the record: `model_id`, `latency_ms`, `error_code` … `years` is the
     retention; default is the setting `audit_years`.
     """
-    now = datetime.fromtimestamp(stores.clock.now(), UTC)
+    now = stores.now()
     if more.get("error_message") is not None:
         more["error_message"] = redact_text(more["error_message"])
     return patterns.append_audit(

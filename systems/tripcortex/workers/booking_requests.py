@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from holdfast import Put, Stores, Ulid
+from holdfast import Put, Stores
 from holdfast.core.errors import (
     ConditionFailed,
     Conflict,
@@ -22,6 +22,7 @@ from holdfast.core.errors import (
     TransactionCancelled,
     TransactionConflict,
 )
+from holdfast.model.ulids import Ulid
 from tripcortex.model import patterns
 from tripcortex.model.entities import ActiveBooking, Booking, EmployeeId
 from tripcortex.model.ids import get_ulids
@@ -132,7 +133,7 @@ def _build_booking(stores: Stores, traveller: Requester, sentence: str) -> Booki
         created_at=now,
         updated_at=now,
     )
-    return BOOKING_FLOW.initial(booking, stores)
+    return BOOKING_FLOW.initial(stores, booking)
 
 
 def _build_marker_write(booking: Booking) -> Put[ActiveBooking]:

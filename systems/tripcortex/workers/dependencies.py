@@ -15,7 +15,7 @@ from holdfast.core.errors import SettingsError
 from holdfast.flows import StepContext
 from tripcortex.domain.planner.ports import Planner
 from tripcortex.integrations.ai_models import open_embedding, open_planner
-from tripcortex.integrations.portal.circuit import GuardedPortal, PortalCircuit
+from tripcortex.integrations.portal.circuit import GuardedPortal, build_breaker
 from tripcortex.integrations.portal.client import open_portal
 from tripcortex.integrations.portal.ports import Portal
 from tripcortex.model.entities import Booking
@@ -65,11 +65,11 @@ def get_dependencies(context: StepContext[Booking]) -> Dependencies:
 async def open_dependencies(stores: Stores) -> AsyncIterator[Dependencies]:
     """Open the dependencies from the settings; close the portal's client on exit."""
     settings = TripCortexSettings.load()
-    circuit = PortalCircuit(threshold=settings.circuit_threshold, recovery_s=settings.circuit_recovery_s)
+    breaker = build_breaker(failures=settings.circuit_threshold, recovery_s=settings.circuit_recovery_s)
     async with open_portal(stores.clock) as portal:
         yield Dependencies(
             settings=settings,
             embedding=open_embedding(settings),
             planner=open_planner(settings),
-            portal=GuardedPortal(stores, portal, circuit),
+            portal=GuardedPortal(stores, portal, breaker),
         )

@@ -10,9 +10,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from holdfast import Rate, Ulid
+from holdfast import Rate
 from holdfast.core.errors import CircuitOpen, ExternalServiceFailed, InProgress
 from holdfast.flows import Answer, Cancel, Flow, Retry, State, Step, Wait
+from holdfast.model.ulids import Ulid
 from tripcortex.integrations.portal.purchases import OutcomeOpen
 from tripcortex.model.entities import Booking, BookingStatus, EmployeeId
 from tripcortex.workers.steps.choice import choose, decide_approval, expire_approval
@@ -32,14 +33,14 @@ TOKEN_SECRET: Final = "tripcortex/flow-token"
 CHOICE_S: Final = 1_800.0
 
 # After these attempts the employee gets a link to the portal's own pages.
-PORTAL_RETRY: Final = Retry(ExternalServiceFailed, max_attempts=3, pause_s=0.5, max_pause_s=10)
+PORTAL_RETRY: Final = Retry(ExternalServiceFailed, max_attempts=3, retry_delay_s=0.5, max_retry_delay_s=10)
 # With an open circuit the employee gets the link at once.
 NO_RETRY_ON_OPEN_CIRCUIT: Final = Retry(CircuitOpen, max_attempts=1)
 # Only the portal knows whether it sold, so look up the order for a day. A timed-out call may have bought.
 OUTCOME_RETRY: Final = Retry(
-    (OutcomeOpen, InProgress, TimeoutError), max_attempts=2_000, pause_s=1, max_pause_s=120
+    (OutcomeOpen, InProgress, TimeoutError), max_attempts=2_000, retry_delay_s=1, max_retry_delay_s=120
 )
-MODEL_RETRY: Final = Retry(ExternalServiceFailed, max_attempts=4, pause_s=1, max_pause_s=20)
+MODEL_RETRY: Final = Retry(ExternalServiceFailed, max_attempts=4, retry_delay_s=1, max_retry_delay_s=20)
 
 step_queue = Flow.queue("tripcortex-steps")
 

@@ -15,8 +15,9 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, Literal, get_args
 
-from holdfast import Consumer, Handler, ReceivedMessage, Schedule, Stores
+from holdfast import Consumer, ReceivedMessage, Schedule, Stores
 from holdfast.core.errors import ExternalServiceFailed
+from holdfast.model.components import Handler
 from tripcortex.api.websocket.frames import build_message_frame, build_ping_frame
 from tripcortex.api.websocket.ports import ConnectionGateway, ConnectionGone
 from tripcortex.model import notices, patterns
@@ -125,12 +126,5 @@ async def send_heartbeat(stores: Stores) -> None:
         await MessageSender(stores, gateway).heartbeat()
 
 
-CONSUMER: Final = Consumer(
-    notices.notices,
-    open_handler,
-    receive=notices.receive,
-    delete=notices.done,
-    extend_visibility=notices.hold,
-    concurrency=16,
-)
+CONSUMER: Final = Consumer(notices.notices, open_handler, concurrency=16)
 SCHEDULES: Final = (notices.RELAY, Schedule("heartbeat", every_s=HEARTBEAT_S, run=send_heartbeat))

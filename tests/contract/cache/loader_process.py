@@ -13,8 +13,9 @@ import sys
 
 from pydantic import BaseModel
 
-from holdfast import CachedValue, Rate, Stores, open_memory_stores
+from holdfast import Rate, Stores, open_memory_stores
 from holdfast.guarantees import ReadThrough
+from holdfast.model.cache import CachedValue
 from holdfast.runtime.engines import Engines
 from holdfast.stores.cache.redis import open_redis
 
@@ -33,7 +34,7 @@ def entries(lock_s: float, wait_s: float) -> ReadThrough[Entry]:
     `lock_s` is the lock's lifetime, `wait_s` the longest wait for another loader.
     """
     cached = CachedValue("entry:{id}", Entry, lifetime_s=300)
-    return ReadThrough(cached, "E", rate=Rate("r"), example={"id": "1"}, lock_s=lock_s, wait_s=wait_s)
+    return ReadThrough(cached, prefix="E", rate=Rate("r"), example={"id": "1"}, lock_s=lock_s, wait_s=wait_s)
 
 
 def write_line(word: str) -> None:

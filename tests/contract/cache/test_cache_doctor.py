@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from holdfast import CachedValue, GetCached, Rate, System, pattern
+from holdfast import Rate, System, pattern
 from holdfast.cli import main
+from holdfast.model.cache import CachedValue, GetCached
 from tests.contract.redis_server import RedisServer
 
 
@@ -35,7 +36,7 @@ def payer(payer_id: str) -> GetCached[Payer]:
 @pytest.fixture(autouse=True)
 def _system_with_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make `gateway`, which uses the cache, the only installed system, and run in an empty folder."""
-    system = System("gateway", "A gateway", [], [without_example, payer])
+    system = System("gateway", "A gateway", patterns=[without_example, payer])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"gateway": system})
 
@@ -87,7 +88,7 @@ def test_memory_cache_is_healthy(capsys: pytest.CaptureFixture[str]) -> None:
 def test_unused_cache_is_not_checked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    system = System("gateway", "A gateway", [], [without_example])
+    system = System("gateway", "A gateway", patterns=[without_example])
     monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"gateway": system})
     monkeypatch.setenv("HOLDFAST_CACHE", "redis://127.0.0.1:1/0")
     code, found = run_doctor(capsys)

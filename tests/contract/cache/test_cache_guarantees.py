@@ -13,9 +13,10 @@ from typing import TypeVar
 import pytest
 from pydantic import BaseModel
 
-from holdfast import CachedValue, Rate, Stores, WindowCounter, open_memory_stores
+from holdfast import Rate, Stores, open_memory_stores
 from holdfast.core.errors import CacheUnavailable, RateLimited
 from holdfast.guarantees import ReadThrough, Sessions, WindowLimit
+from holdfast.model.cache import CachedValue, WindowCounter
 from holdfast.operations.cache import GetValue, Operation, PutValue
 from holdfast.runtime.engines import Engines
 from holdfast.stores.cache.port import Cache
@@ -39,7 +40,7 @@ ADA = Caller(user="ada")
 sessions = Sessions(
     "session:{tenant}:{id}",
     Caller,
-    "SE",
+    prefix="SE",
     lifetime_s=1800,
     rate=Rate("request"),
     example={"tenant": "t"},
@@ -47,7 +48,7 @@ sessions = Sessions(
 )
 limit = WindowLimit(
     WindowCounter("ratelimit:{tenant}:{window}", window_s=60),
-    "RL",
+    prefix="RL",
     limit=20,
     rate=Rate("request"),
     example={"tenant": "t"},

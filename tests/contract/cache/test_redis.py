@@ -8,9 +8,8 @@ import socket
 import ssl
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -38,11 +37,8 @@ R = TypeVar("R")
 VALUE = PutValue(key="oauth:payer-1", value=b"token", lifetime_s=3600)
 
 
-def run(cache: Cache, operation: Operation[R]) -> R:
-    async def execute() -> R:
-        return await cache.run(operation)
-
-    return asyncio.run(execute())
+async def run(cache: Cache, operation: Operation[R]) -> R:
+    return await cache.run(operation)
 
 
 # --- processes ----------------------------------------------------------------------------------------------
@@ -79,32 +75,32 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 @pytest.mark.proves("PG-37")
 @pytest.mark.proves("PG-38")
-def test_redis_expires_unread_values(shared_redis: RedisServer) -> None:
+async def test_redis_expires_unread_values(shared_redis: RedisServer) -> None:
     """Every write gives Redis the lifetime too (PTTL), and a later increment does not extend it."""
     with closing(open_redis(shared_redis.address)) as cache:
-        run(cache, VALUE)
+        await run(cache, VALUE)
         assert 3_590_000 < shared_redis.execute("PTTL", "oauth:payer-1") <= 3_600_000
-        run(cache, ExtendValue(key="oauth:payer-1", lifetime_s=60))
+        await run(cache, ExtendValue(key="oauth:payer-1", lifetime_s=60))
         assert 50_000 < shared_redis.execute("PTTL", "oauth:payer-1") <= 60_000
-        run(cache, Increment(key="ratelimit:clinic:1", lifetime_s=60))
+        await run(cache, Increment(key="ratelimit:clinic:1", lifetime_s=60))
         assert 50_000 < shared_redis.execute("PTTL", "ratelimit:clinic:1") <= 60_000
         shared_redis.execute("PEXPIRE", "ratelimit:clinic:1", 30_000)  # as if half of the window had passed
-        run(cache, Increment(key="ratelimit:clinic:1", lifetime_s=60))
+        await run(cache, Increment(key="ratelimit:clinic:1", lifetime_s=60))
         assert 20_000 < shared_redis.execute("PTTL", "ratelimit:clinic:1") <= 30_000
-        run(cache, DeleteValue(key="ratelimit:clinic:1"))
+        await run(cache, DeleteValue(key="ratelimit:clinic:1"))
 
 
-def test_ignores_foreign_values_under_a_key(shared_redis: RedisServer) -> None:
+async def test_ignores_foreign_values_under_a_key(shared_redis: RedisServer) -> None:
     with closing(open_redis(shared_redis.address)) as cache:
         for foreign in ("plain", "12", ":", "-1:x"):
             shared_redis.execute("SET", "provider:1", foreign)
-            assert run(cache, GetValue(key="provider:1")) is None
+            assert await run(cache, GetValue(key="provider:1")) is None
             put = PutValue(key="provider:1", value=b"ours", lifetime_s=60, only_if_absent=True)
-            assert run(cache, put) is True
+            assert await run(cache, put) is True
         shared_redis.execute("DEL", "provider:1")
         shared_redis.execute("LPUSH", "provider:1", "a list")
         with pytest.raises(CacheUnavailable):
-            run(cache, GetValue(key="provider:1"))
+            await run(cache, GetValue(key="provider:1"))
         shared_redis.execute("DEL", "provider:1")
 
 
@@ -133,38 +129,38 @@ def test_maps_every_client_error() -> None:
 
 
 @pytest.mark.proves("PG-42")
-def test_reports_a_dead_server_and_reconnects() -> None:
+async def test_reports_a_dead_server_and_reconnects() -> None:
     with run_redis() as server, closing(open_redis(server.address, pause_s=0)) as cache:
-        run(cache, VALUE)
+        await run(cache, VALUE)
         server.kill()
         for operation in (GetValue(key="oauth:payer-1"), VALUE, Ping()):
             with pytest.raises(CacheUnavailable, match="check that it runs"):
-                run(cache, operation)
+                await run(cache, operation)
         server.start()
-        assert run(cache, GetValue(key="oauth:payer-1")) is None
+        assert await run(cache, GetValue(key="oauth:payer-1")) is None
         # Its scripts are lost too.
-        assert run(cache, Increment(key="ratelimit:clinic:1", lifetime_s=60)).count == 1
+        assert (await run(cache, Increment(key="ratelimit:clinic:1", lifetime_s=60))).count == 1
 
 
-def test_fails_fast_after_a_failed_connection() -> None:
+async def test_fails_fast_after_a_failed_connection() -> None:
     with closing(open_redis("redis://127.0.0.1:1", pause_s=60)) as cache:
         with pytest.raises(CacheUnavailable, match="check that it runs"):
-            run(cache, Ping())
+            await run(cache, Ping())
         with pytest.raises(CacheUnavailable, match="next request is sent in") as refused:
-            run(cache, Ping())
+            await run(cache, Ping())
         assert 0 < (refused.value.retry_after_s or 0) <= 60
 
 
-def test_times_out_on_an_unresponsive_server() -> None:
+async def test_times_out_on_an_unresponsive_server() -> None:
     with (
         closing(socket.create_server(("127.0.0.1", 0))) as silent,
         closing(open_redis(f"redis://127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.05)) as cache,
         pytest.raises(CacheUnavailable, match="Timeout"),
     ):
-        run(cache, Ping())
+        await run(cache, Ping())
 
 
-def test_closed_cache_fails_new_and_waiting_callers(
+async def test_closed_cache_fails_new_and_waiting_callers(
     shared_redis: RedisServer,
 ) -> None:
     cache = open_redis(shared_redis.address)
@@ -175,58 +171,58 @@ def test_closed_cache_fails_new_and_waiting_callers(
         cache.close()
         return await asyncio.gather(*requests, return_exceptions=True)
 
-    assert {type(each) for each in asyncio.run(many())} <= {type(None), StoreClosed}
+    assert {type(each) for each in await many()} <= {type(None), StoreClosed}
     with pytest.raises(StoreClosed):
-        run(cache, Ping())
+        await run(cache, Ping())
 
 
 @pytest.mark.proves("PG-X22")
-def test_reconnects_after_failover_and_loses_unreplicated_locks() -> None:
+async def test_reconnects_after_failover_and_loses_unreplicated_locks() -> None:
     with run_redis() as server, closing(open_redis(server.address)) as cache:
         first = PutValue(key="lock", value=b"first", lifetime_s=60, only_if_absent=True)
-        assert run(cache, first) is True
+        assert await run(cache, first) is True
         server.execute("REPLICAOF", "127.0.0.1", "1")
         with pytest.raises(CacheUnavailable, match="now a replica"):
-            run(cache, VALUE)
+            await run(cache, VALUE)
         # The old primary acknowledged the lock, but the new one never received it: the lock is free.
         server.execute("REPLICAOF", "NO", "ONE")
         server.execute("FLUSHALL")
         second = PutValue(key="lock", value=b"second", lifetime_s=60, only_if_absent=True)
-        assert run(cache, second) is True
-        assert run(cache, DeleteValue(key="lock", only_if=b"first")) is False
-        assert run(cache, GetValue(key="lock")) == b"second"
+        assert await run(cache, second) is True
+        assert await run(cache, DeleteValue(key="lock", only_if=b"first")) is False
+        assert await run(cache, GetValue(key="lock")) == b"second"
 
 
 # --- passwords ----------------------------------------------------------------------------------------------
 
 
-def test_password_comes_from_a_secret_and_may_be_rotated() -> None:
+async def test_password_comes_from_a_secret_and_may_be_rotated() -> None:
     environ = {"HOLDFAST_SECRET_CACHE": "old"}
     secrets = Secrets(EnvironmentSecrets(environ))
     with run_redis("--requirepass", "old") as server:
         with closing(open_redis(server.address, secrets=secrets, secret="cache", pause_s=0)) as cache:
-            run(cache, VALUE)
+            await run(cache, VALUE)
             server.execute("CONFIG", "SET", "requirepass", "new", password="old")
             server.execute("CLIENT", "KILL", "TYPE", "normal", password="new")
             with pytest.raises(CacheUnavailable, match="cache_secret") as refused:
-                run(cache, Ping())
+                await run(cache, Ping())
             assert "old" not in refused.value.message
             environ["HOLDFAST_SECRET_CACHE"] = "new"
-            assert run(cache, GetValue(key="oauth:payer-1")) == b"token"
+            assert await run(cache, GetValue(key="oauth:payer-1")) == b"token"
         with closing(open_redis(server.address)) as without, pytest.raises(CacheUnavailable):
-            run(without, Ping())
+            await run(without, Ping())
 
 
-def test_a_user_logs_in_with_its_own_password() -> None:
+async def test_a_user_logs_in_with_its_own_password() -> None:
     secrets = Secrets(EnvironmentSecrets({"HOLDFAST_SECRET_CACHE": "p@ss"}))
     rights = ("~oauth:*", "+get", "+set", "+del", "+evalsha", "+script|load", "+ping")
     with run_redis("--user", "holdfast", "on", ">p@ss", *rights) as server:
         address = server.address.replace("//", "//holdfast@")
         with closing(open_redis(address, secrets=secrets, secret="cache")) as cache:
-            run(cache, VALUE)
-            assert run(cache, DeleteValue(key="oauth:payer-1")) is True
+            await run(cache, VALUE)
+            assert await run(cache, DeleteValue(key="oauth:payer-1")) is True
             with pytest.raises(CacheUnavailable, match="refused the command"):
-                run(cache, GetValue(key="session:clinic:1"))
+                await run(cache, GetValue(key="session:clinic:1"))
 
 
 def test_missing_password_is_reported_on_open() -> None:
@@ -238,61 +234,40 @@ def test_missing_password_is_reported_on_open() -> None:
 
 
 @pytest.mark.proves("PG-41")
-def test_over_tls_the_server_must_prove_its_name(
+async def test_over_tls_the_server_must_prove_its_name(
     shared_redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with _run_tls_proxy(shared_redis.port, tmp_path) as port:
+    async with _run_tls_proxy(shared_redis.port, tmp_path) as port:
         address = f"rediss://localhost:{port}/0"
         with closing(open_redis(address)) as strict, pytest.raises(CacheUnavailable):
-            run(strict, Ping())
+            await run(strict, Ping())
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
         with closing(open_redis(address)) as cache:
-            run(cache, VALUE)
-            assert run(cache, GetValue(key="oauth:payer-1")) == b"token"
+            await run(cache, VALUE)
+            assert await run(cache, GetValue(key="oauth:payer-1")) == b"token"
         with (
             closing(open_redis(f"rediss://127.0.0.1:{port}/0")) as another,
             pytest.raises(CacheUnavailable),
         ):
-            run(another, Ping())
+            await run(another, Ping())
 
 
-@contextmanager
-def _run_tls_proxy(port: int, folder: Path) -> Iterator[int]:
+@asynccontextmanager
+async def _run_tls_proxy(port: int, folder: Path) -> AsyncIterator[int]:
     """Run a TLS proxy for `localhost` in front of `port`: the Redis of the wheel has no TLS."""
     _make_certificate(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
-    started, loop = threading.Event(), asyncio.new_event_loop()
-    found: list[int] = []
 
     async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         behind_reader, behind_writer = await asyncio.open_connection("127.0.0.1", port)
         await asyncio.gather(_pump(reader, behind_writer), _pump(behind_reader, writer))
 
-    async def serve() -> None:
-        server = await asyncio.start_server(forward, "127.0.0.1", 0, ssl=context)
-        found.append(server.sockets[0].getsockname()[1])
-        started.set()
-        stop = asyncio.Event()
-        stops.append(lambda: loop.call_soon_threadsafe(stop.set))
-        stopping.set()
-        await stop.wait()
-        server.close()
-
-    stops: list[object] = []
-    stopping = threading.Event()
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    assert started.wait(10) and stopping.wait(10)
+    server = await asyncio.start_server(forward, "127.0.0.1", 0, ssl=context)
     try:
-        yield found[0]
+        yield server.sockets[0].getsockname()[1]
     finally:
-        stops[0]()  # type: ignore[operator]
-        thread.join(10)
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0))
-        loop.close()
+        server.close()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -215,17 +215,11 @@ def test_running_cache_answers_a_ping(store: Store) -> None:
     store.run(Ping())
 
 
-def test_one_cache_serves_one_event_loop_after_another(store: Store) -> None:
+async def test_one_cache_serves_one_event_loop_after_another(store: Store) -> None:
     key = store.key()
 
-    async def put() -> None:
-        await store.cache.run(PutValue(key=key, value=TOKEN, lifetime_s=60))
-
-    async def read() -> bytes | None:
-        return await store.cache.run(GetValue(key=key))
-
-    asyncio.run(put())
-    assert asyncio.run(read()) == TOKEN
+    await store.cache.run(PutValue(key=key, value=TOKEN, lifetime_s=60))
+    assert (await store.cache.run(GetValue(key=key))) == TOKEN
 
 
 def test_lost_value_is_absent_and_may_be_put_again(store: Store) -> None:
@@ -305,7 +299,7 @@ class ReferenceCache:
 
 @given(steps=st.lists(STEPS, min_size=1, max_size=25))
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_sequence_matches_a_plain_dictionary(
+async def test_any_sequence_matches_a_plain_dictionary(
     store: Store, steps: list[float | Operation[object]]
 ) -> None:
     async def sequence() -> Iterator[tuple[object, object]]:
@@ -322,5 +316,5 @@ def test_any_sequence_matches_a_plain_dictionary(
                 found.append((await store.cache.run(step), plain.apply(step)))
         return iter(found)
 
-    for given_back, promised in asyncio.run(sequence()):
+    for given_back, promised in await sequence():
         assert given_back == promised

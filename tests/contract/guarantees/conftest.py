@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, Table, create_tables
+from holdfast import Stores, Table
+from holdfast.runtime import create_tables
 from holdfast.runtime.engines import Engines
 from holdfast.stores.queues.embedded import open_queues
 from tests.contract.moto import NOT_ATOMIC, skip_races

@@ -25,10 +25,10 @@ def test_entries_are_created_once_and_read_in_order_by_pages_and_by_time(open_st
             await stores.run(AUDIT.record(stores, {"n": number}, at=at, id=f"a-{number}", **ROUTE))
         with pytest.raises(ConditionFailed):
             await stores.run(AUDIT.record(stores, {"n": 9}, at=NOON, id="a-0", **ROUTE))
-        first = await stores.run(AUDIT.history("c-1", 3))
-        rest = await stores.run(AUDIT.history("c-1", 3, first.cursor))
+        first = await stores.run(AUDIT.pattern_set.history("c-1", 3))
+        rest = await stores.run(AUDIT.pattern_set.history("c-1", 3, first.cursor))
         assert [each.parsed_payload["n"] for each in (*first, *rest)] == [0, 1, 2, 3, 4]
-        span = AUDIT.between("c-1", NOON + timedelta(minutes=1), NOON + timedelta(minutes=3))
+        span = AUDIT.pattern_set.between("c-1", NOON + timedelta(minutes=1), NOON + timedelta(minutes=3))
         assert [each.parsed_payload["n"] for each in await stores.run(span)] == [1, 2, 3]
 
     asyncio.run(story())
@@ -42,6 +42,6 @@ def test_entry_commits_or_rolls_back_with_its_transaction(open_stores: OpenStore
         await stores.transact(change, AUDIT.record(stores, **ROUTE))
         with pytest.raises(TransactionCancelled):
             await stores.transact(change, AUDIT.record(stores, **ROUTE))
-        assert len(await stores.run(AUDIT.history("c-1"))) == 1
+        assert len(await stores.run(AUDIT.pattern_set.history("c-1"))) == 1
 
     asyncio.run(story())

@@ -6,7 +6,7 @@ import asyncio
 
 from holdfast import Rate, Stores
 from holdfast.core.errors import CircuitOpen, ExternalServiceFailed
-from holdfast.guarantees import BREAKERS, Breaker
+from holdfast.guarantees import BREAKERS, Breaker, Circuit
 
 from .conftest import OpenStores
 
@@ -30,9 +30,10 @@ def test_failures_of_all_callers_open_the_circuit_and_one_caller_probes(
     under, clock = open_stores(BREAKERS), ManualClock()
     stores = Stores(under.tables, environment=under.environment, clock=clock)
 
-    def breaker() -> Breaker:
+    def breaker() -> Breaker[Circuit]:
         return Breaker(
-            "CB",
+            Circuit,
+            prefix="CB",
             rate=Rate("call"),
             counted_errors=(ExternalServiceFailed,),
             failures=FAILURES,

@@ -19,9 +19,9 @@ from holdfast.guarantees import Completion, OnceStatus
 from tests.unit.guarantees.delayed_actions.delayed_letters import (
     ACT_S,
     HOLD_S,
-    LIFETIME_S,
     NO_ANSWER,
     NOT_NOW,
+    RETENTION_S,
     FakePostOffice,
     Letter,
     execute,
@@ -250,7 +250,7 @@ def test_expired_record_is_not_due_although_the_store_still_has_it(run_story: Ru
     async def story(stores: Stores, clock: ManualClock) -> None:
         office = FakePostOffice()
         await hold(stores, for_s=0)
-        clock.advance(LIFETIME_S + 2)
+        clock.advance(RETENTION_S + 2)
         assert await list_due(stores) == []
         with pytest.raises(NotPending) as refused:
             await execute(stores, office)

@@ -8,14 +8,14 @@ import pytest
 
 from holdfast import Rate, Stores
 from holdfast.core.errors import InProgress, LeaseLost, TransactionCancelled
-from holdfast.guarantees import LEASES, HeldLease, Lease
+from holdfast.guarantees import LEASES, HeldLease, Lease, LeaseItem
 from tests.unit.guarantees.idempotency.once_records import ManualClock, count, counters, read_counter
 
 from .conftest import RunStory
 
 LEASE_S = 30.0
 WORKERS = 8
-leases = Lease("LE", rate=Rate("sweep"), lease_s=LEASE_S)
+leases = Lease(LeaseItem, prefix="LE", rate=Rate("sweep"), lease_s=LEASE_S)
 
 
 def test_one_of_many_concurrent_callers_acquires_the_lease(run_story: RunStory) -> None:

@@ -19,8 +19,8 @@ from holdfast.guarantees import Claim, Completion, OnceStatus
 from holdfast.operations.tables import GetItem
 from tests.unit.guarantees.idempotency.once_records import (
     LEASE_S,
-    LIFETIME_S,
     OTHER_PAYLOAD,
+    RETENTION_S,
     Counter,
     EventRecord,
     ManualClock,
@@ -48,7 +48,7 @@ def test_grants_and_stores_the_first_claim(run_story: RunStory) -> None:
         assert (found.status, found.attempts, found.note) == (OnceStatus.PROCESSING, 1, "mine")
         assert found.in_progress_expires_at == pytest.approx(clock.now() + LEASE_S, abs=0.001)
         assert found.expires_at is not None and found.created_at is not None
-        assert found.expires_at.timestamp() == int(clock.now() + LIFETIME_S)
+        assert found.expires_at.timestamp() == int(clock.now() + RETENTION_S)
         assert found.created_at.timestamp() == int(clock.now())
 
     run_story(story, events)
@@ -211,7 +211,7 @@ def test_rejects_the_same_key_with_another_payload(run_story: RunStory, ended: s
 def test_expired_record_that_still_exists_does_not_block(run_story: RunStory, payload: str) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         await (await claim_event(stores)).complete(result="old")
-        clock.advance(LIFETIME_S + 1)
+        clock.advance(RETENTION_S + 1)
         there = await stores.tables.run(GetItem(stores.physical_name(events), {"event_id": "evt-1"}))
         assert there.item is not None
 
@@ -224,7 +224,7 @@ def test_expired_record_that_still_exists_does_not_block(run_story: RunStory, pa
 def test_expired_record_claimed_again_blocks_a_second_claim(run_story: RunStory) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         done = await (await claim_event(stores)).complete(result="old")
-        clock.advance(LIFETIME_S + 1)
+        clock.advance(RETENTION_S + 1)
         claim = await claim_event(stores, done.record)
         assert (claim.record.result, claim.record.last_processed_at) == (None, None)
         clock.advance(LEASE_S - 1)
@@ -236,7 +236,7 @@ def test_expired_record_claimed_again_blocks_a_second_claim(run_story: RunStory)
 
 def test_caller_can_set_the_expiry_of_a_record(run_story: RunStory) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
-        ends = datetime.fromtimestamp(int(clock.now()) + 10 * LIFETIME_S, UTC)
+        ends = datetime.fromtimestamp(int(clock.now()) + 10 * RETENTION_S, UTC)
         assert (await claim_event(stores, make_event(expires_at=ends))).record.expires_at == ends
 
     run_story(story, events)
@@ -245,7 +245,7 @@ def test_caller_can_set_the_expiry_of_a_record(run_story: RunStory) -> None:
 def test_replays_an_unexpired_record(run_story: RunStory) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         await (await claim_event(stores)).complete(result="old")
-        clock.advance(LIFETIME_S - 1)
+        clock.advance(RETENTION_S - 1)
         assert (await replay_event(stores)).result == "old"
 
     run_story(story, events)
@@ -289,7 +289,7 @@ def test_record_with_an_open_intent_is_never_claimed_as_new(run_story: RunStory)
         claim = await claim_event(stores)
         await claim.record_intent(5)
         intended = claim.record.act_until
-        clock.advance(LIFETIME_S + LEASE_S)
+        clock.advance(RETENTION_S + LEASE_S)
         again = await once.claim(stores, make_event(), act_s=5)
         assert isinstance(again, Claim) and not again.has_intent
         assert (again.record.attempts, again.record.act_until) == (2, intended)

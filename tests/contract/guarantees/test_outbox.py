@@ -6,16 +6,17 @@ import asyncio
 
 import pytest
 
-from holdfast import Stores, create_queues
+from holdfast import Stores
 from holdfast.core.errors import Conflict, InvalidRequest
 from holdfast.guarantees import OutboxStatus
+from holdfast.runtime import create_queues
 from tests.unit.guarantees.messaging.order_outbox import (
     OUTBOX_OF_ORDERS,
     SYSTEM,
     Order,
     build_change,
     receive_all,
-    replace_queue_with_failing,
+    watch_queues,
 )
 
 from .conftest import OpenStores
@@ -38,12 +39,12 @@ def test_messages_of_concurrent_writers_arrive_in_version_order(stores: Stores) 
                 await stores.transact(*build_change(stores, "o-1", 0 if seen is None else seen.version))
             except Conflict:
                 continue
-            await OUTBOX_OF_ORDERS.relay(stores, "o-1")
+            await OUTBOX_OF_ORDERS.send_unsent(stores, "o-1")
             return
 
     async def story() -> None:
         await asyncio.gather(*(change_once() for _ in range(6)))
-        await OUTBOX_OF_ORDERS.relay(stores, "o-1")
+        await OUTBOX_OF_ORDERS.send_unsent(stores, "o-1")
         assert [each.message.version for each in await receive_all(stores)] == [1, 2, 3, 4, 5, 6]
 
     asyncio.run(story())
@@ -51,17 +52,17 @@ def test_messages_of_concurrent_writers_arrive_in_version_order(stores: Stores) 
 
 def test_lists_a_dead_item_and_sends_it_when_redriven(stores: Stores) -> None:
     async def story() -> None:
-        queue = replace_queue_with_failing(stores)
-        queue.error = InvalidRequest("too large")
+        queues = watch_queues(stores)
+        queues.fail(InvalidRequest("too large"))
         await stores.transact(*build_change(stores, "o-1", 0))
         await stores.transact(*build_change(stores, "o-1", 1))
-        assert (await OUTBOX_OF_ORDERS.relay(stores)).died == 1
+        assert (await OUTBOX_OF_ORDERS.send_unsent(stores)).died == 1
         (dead,) = await OUTBOX_OF_ORDERS.list_unsent(stores, OutboxStatus.DEAD)
         assert (dead.sequence, dead.reason) == (1, "InvalidRequest: too large")
-        queue.error = None
-        assert (await OUTBOX_OF_ORDERS.relay(stores)).sent == 0
+        queues.recover()
+        assert (await OUTBOX_OF_ORDERS.send_unsent(stores)).sent == 0
         assert await OUTBOX_OF_ORDERS.redrive(stores) == 1
-        assert (await OUTBOX_OF_ORDERS.relay(stores)).sent == 2
+        assert (await OUTBOX_OF_ORDERS.send_unsent(stores)).sent == 2
         assert [each.message.version for each in await receive_all(stores)] == [1, 2]
         assert await OUTBOX_OF_ORDERS.list_unsent(stores) == []
 

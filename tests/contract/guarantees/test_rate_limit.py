@@ -23,7 +23,7 @@ def test_five_of_sixteen_concurrent_callers_pass(open_stores: OpenStores, parts:
 
     async def is_taken() -> bool:
         try:
-            await RateLimit("calls", "RL", rate=Rate("call"), **terms).take(stores, "s-1")  # type: ignore[arg-type]
+            await RateLimit("calls", prefix="RL", rate=Rate("call"), **terms).take(stores, "s-1")  # type: ignore[arg-type]
         except RateLimited:
             return False
         return True

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Stores, Table, create_tables
+from holdfast import Stores, Table
+from holdfast.runtime import create_tables
 from tests.contract.moto import expect_failures
 from tests.contract.tables.conftest import store
 from tests.contract.tables.store import Store

@@ -11,21 +11,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
-    KEYS_ONLY,
-    Index,
-    IndexReport,
-    Stores,
-    Table,
-    add_indexes,
-    batch_put,
-    create_tables,
-    describe_table,
-    get_index_reports,
-    include,
-)
+from holdfast import KEYS_ONLY, Stores, Table, batch_put, include
 from holdfast.core.errors import DeclarationError, NotFound
+from holdfast.model.tables import Index
 from holdfast.operations.tables import DescribeContinuousBackups, DescribeTimeToLive
+from holdfast.runtime import IndexReport, add_indexes, create_tables, describe_table, get_index_reports
 from tests.contract.model.conftest import OpenStores
 from tests.contract.model.entities import Ticket, by_agent, by_day, by_rank, by_state, counters, desk
 from tests.contract.tables.store import Store
@@ -38,33 +28,33 @@ def _stores(store: Store) -> Stores:
     return Stores(store.tables, environment=f"p{os.getpid()}-{next(_NUMBERS)}")
 
 
-def test_tables_are_made_once_with_their_default_indexes(store: Store) -> None:
+async def test_tables_are_made_once_with_their_default_indexes(store: Store) -> None:
     stores = _stores(store)
     names = [f"Desk-{stores.environment}", f"Counters-{stores.environment}"]
 
-    assert asyncio.run(create_tables(stores, (desk, counters))) == names
-    assert asyncio.run(create_tables(stores, (desk, counters))) == []
-    found = asyncio.run(describe_table(stores, desk))
+    assert await create_tables(stores, (desk, counters)) == names
+    assert await create_tables(stores, (desk, counters)) == []
+    found = await describe_table(stores, desk)
     assert found is not None and set(found.global_indexes) == {"by-state", "by-day"}
 
 
-def test_a_table_has_the_lifetime_recovery_and_stream_that_are_declared(store: Store) -> None:
+async def test_a_table_has_the_lifetime_recovery_and_stream_that_are_declared(store: Store) -> None:
     stores = _stores(store)
-    asyncio.run(create_tables(stores, (desk, counters)))
+    await create_tables(stores, (desk, counters))
     name = stores.physical_name(desk)
 
-    lifetime = asyncio.run(store.tables.run(DescribeTimeToLive(name)))
+    lifetime = await store.tables.run(DescribeTimeToLive(name))
     assert lifetime.attribute == "endsAt" and lifetime.status in ("ENABLED", "ENABLING")
-    assert asyncio.run(store.tables.run(DescribeContinuousBackups(name))).enabled
-    found = asyncio.run(describe_table(stores, counters))
+    assert (await store.tables.run(DescribeContinuousBackups(name))).enabled
+    found = await describe_table(stores, counters)
     assert found is not None and found.definition.stream_view == "NEW_IMAGE"
 
 
-def test_a_table_with_another_key_than_declared_is_refused(store: Store) -> None:
+async def test_a_table_with_another_key_than_declared_is_refused(store: Store) -> None:
     stores = _stores(store)
-    asyncio.run(create_tables(stores, (desk,)))
+    await create_tables(stores, (desk,))
     with pytest.raises(DeclarationError, match="is PK, SK, but declared as id"):
-        asyncio.run(create_tables(stores, (Table("Desk", partition="id"),)))
+        await create_tables(stores, (Table("Desk", partition="id"),))
 
 
 @pytest.mark.proves("SM-X22")
@@ -115,32 +105,31 @@ def test_index_can_be_started_without_waiting(open_stores: OpenStores) -> None:
     assert {report.status for report in asyncio.run(get_index_reports(stores, (desk,)))} == {"ACTIVE"}
 
 
-def test_adding_an_index_to_a_missing_table_is_not_found(store: Store) -> None:
+async def test_adding_an_index_to_a_missing_table_is_not_found(store: Store) -> None:
     stores = _stores(store)
     with pytest.raises(
         NotFound, match="Table Desk-.* does not exist, so by-day cannot be added. Create the table first"
     ):
-        asyncio.run(add_indexes(stores, [by_day]))
-    assert {report.status for report in asyncio.run(get_index_reports(stores, (desk,)))} == {"NO TABLE"}
+        await add_indexes(stores, [by_day])
+    assert {report.status for report in await get_index_reports(stores, (desk,))} == {"NO TABLE"}
 
 
-def test_a_local_index_cannot_be_added(store: Store) -> None:
+async def test_a_local_index_cannot_be_added(store: Store) -> None:
     table = Table("Local", partition="PK", sort="SK")
     with pytest.raises(DeclarationError, match="can only be created with its table"):
-        asyncio.run(add_indexes(_stores(store), [table.local_index("by-x", "x")]))
+        await add_indexes(_stores(store), [table.local_index("by-x", "x")])
 
 
 # --- several processes at once ------------------------------------------------------------------------------
 
 
-def test_concurrent_processes_create_each_table_once(store: Store) -> None:
+async def test_concurrent_processes_create_each_table_once(store: Store) -> None:
     stores = _stores(store)
 
-    async def at_once() -> list[list[str]]:
-        return await asyncio.gather(*(create_tables(stores, (desk,)) for _ in range(4)))
-
-    assert sum(asyncio.run(at_once()), []) == [stores.physical_name(desk)]
-    lifetime = asyncio.run(store.tables.run(DescribeTimeToLive(stores.physical_name(desk))))
+    assert sum((await asyncio.gather(*(create_tables(stores, (desk,)) for _ in range(4)))), []) == [
+        stores.physical_name(desk)
+    ]
+    lifetime = await store.tables.run(DescribeTimeToLive(stores.physical_name(desk)))
     assert lifetime.attribute == "endsAt" and lifetime.status in ("ENABLED", "ENABLING")
 
 
@@ -158,13 +147,13 @@ def test_concurrent_processes_add_each_index_once(open_stores: OpenStores) -> No
 # --- tables and indexes that differ from their declarations -------------------------------------------------
 
 
-def _create_table_with_index(stores: Stores, **index: Any) -> Index:
+async def _create_table_with_index(stores: Stores, **index: Any) -> Index:
     """Create a table with an index `by-x` on the text `x`, and return the index as another declaration has
     it.
     """
     made = Table("Made", partition="id")
     made.global_index("by-x", "x", projection=KEYS_ONLY)
-    asyncio.run(create_tables(stores, (made,)))
+    await create_tables(stores, (made,))
     return Table("Made", partition="id").global_index("by-x", **index)
 
 
@@ -181,40 +170,40 @@ def _create_table_with_index(stores: Stores, **index: Any) -> Index:
         ({"partition": "x", "projection": include("y", "z")}, "it projects KEYS_ONLY, not INCLUDE y, z"),
     ],
 )
-def test_reports_an_index_that_differs_from_its_declaration(
+async def test_reports_an_index_that_differs_from_its_declaration(
     store: Store, declared: dict[str, Any], problem: str
 ) -> None:
     stores = _stores(store)
-    index = _create_table_with_index(stores, **declared)
+    index = await _create_table_with_index(stores, **declared)
 
-    (report,) = asyncio.run(get_index_reports(stores, (index.table,)))
+    (report,) = await get_index_reports(stores, (index.table,))
     assert report.status == "DIFFERS" and re.search(problem, report.problem)
     with pytest.raises(
         DeclarationError, match=f"The index Made.by-x differs from its declaration: .*{problem}"
     ):
-        asyncio.run(add_indexes(stores, [index]))
+        await add_indexes(stores, [index])
 
 
-def test_attribute_order_does_not_make_an_index_differ(store: Store) -> None:
+async def test_attribute_order_does_not_make_an_index_differ(store: Store) -> None:
     stores = _stores(store)
     made = Table("Made", partition="id")
     made.global_index("by-x", "x", projection=include("y", "z"))
-    asyncio.run(create_tables(stores, (made,)))
+    await create_tables(stores, (made,))
     index = Table("Made", partition="id").global_index("by-x", "x", projection=include("z", "y"))
 
-    (report,) = asyncio.run(get_index_reports(stores, (index.table,)))
+    (report,) = await get_index_reports(stores, (index.table,))
     assert (report.status, report.problem) == ("ACTIVE", "")
 
 
-def test_a_table_whose_key_has_another_type_than_declared_is_refused(store: Store) -> None:
+async def test_a_table_whose_key_has_another_type_than_declared_is_refused(store: Store) -> None:
     stores = _stores(store)
-    asyncio.run(create_tables(stores, (Table("Made", partition="id", partition_type="N"),)))
+    await create_tables(stores, (Table("Made", partition="id", partition_type="N"),))
     with pytest.raises(DeclarationError, match=r"is id \(N\), but declared as id \(S\)"):
-        asyncio.run(create_tables(stores, (Table("Made", partition="id"),)))
+        await create_tables(stores, (Table("Made", partition="id"),))
 
 
-def test_rejects_a_table_with_another_ttl_attribute(store: Store) -> None:
+async def test_rejects_a_table_with_another_ttl_attribute(store: Store) -> None:
     stores = _stores(store)
-    asyncio.run(create_tables(stores, (Table("Made", partition="id", ttl="ends"),)))
+    await create_tables(stores, (Table("Made", partition="id", ttl="ends"),))
     with pytest.raises(DeclarationError, match="time to live on ends, but is declared with ttl='expires'"):
-        asyncio.run(create_tables(stores, (Table("Made", partition="id", ttl="expires"),)))
+        await create_tables(stores, (Table("Made", partition="id", ttl="expires"),))

@@ -7,8 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from holdfast import Query, batch_get, batch_put, parallel_query
+from holdfast import Query, batch_get, batch_put
 from holdfast.core.errors import InvalidRequest
+from holdfast.model.entities import parallel_query
 from tests.contract.model.conftest import OpenStores
 from tests.contract.model.entities import FAR_AHEAD, Board, Counter, State, Ticket, counters, day, desk
 from tests.unit.model.blocking_stores import BlockingStores

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from base64 import b64encode
 from collections.abc import Iterator
@@ -59,8 +58,8 @@ def s3() -> Iterator[S3Objects]:
         yield open_s3(f"s3+http://{address}")
 
 
-def run(objects: S3Objects, operation: Operation[Any]) -> Any:
-    return asyncio.run(objects.run(operation))
+async def run(objects: S3Objects, operation: Operation[Any]) -> Any:
+    return await objects.run(operation)
 
 
 @pytest.mark.parametrize(
@@ -72,25 +71,25 @@ def run(objects: S3Objects, operation: Operation[Any]) -> Any:
     ],
     ids=lambda value: value.name if isinstance(value, Bucket) else "",
 )
-def test_a_put_asks_for_the_encryption_of_its_bucket(
+async def test_a_put_asks_for_the_encryption_of_its_bucket(
     s3: S3Objects, bucket: Bucket, wanted: tuple[str, str | None]
 ) -> None:
-    run(s3, CreateBucket(bucket.definition("")))
+    await run(s3, CreateBucket(bucket.definition("")))
     # Without the bucket's own default, the encryption can only come from the put.
     s3._client.delete_bucket_encryption(Bucket=bucket.name)
     shelf = bucket.objects("all/{id}", content_type="text/plain")
-    run(s3, shelf.put(b"x", id="a").build_request(""))
+    await run(s3, shelf.put(b"x", id="a").build_request(""))
     seen = s3._client.head_object(Bucket=bucket.name, Key="all/a")
     assert (seen["ServerSideEncryption"], seen.get("SSEKMSKeyId")) == wanted
 
 
 @pytest.mark.proves("PG-32")
 @pytest.mark.proves("PG-35")
-def test_created_kms_bucket_has_every_declared_setting(s3: S3Objects) -> None:
+async def test_created_kms_bucket_has_every_declared_setting(s3: S3Objects) -> None:
     bucket = Bucket("phi", encryption="kms", kms_key="alias/phi-{environment}", versions=True)
     shelf = bucket.objects("all/{id}", content_type="text/plain")
-    run(s3, CreateBucket(bucket.definition("dev")))
-    run(s3, shelf.put(b"x", id="a").build_request("dev"))
+    await run(s3, CreateBucket(bucket.definition("dev")))
+    await run(s3, shelf.put(b"x", id="a").build_request("dev"))
     told_of = s3._client.get_bucket_encryption(Bucket="phi-dev")["ServerSideEncryptionConfiguration"]
     assert told_of["Rules"][0]["BucketKeyEnabled"] is True
     assert s3._client.head_object(Bucket="phi-dev", Key="all/a")["SSEKMSKeyId"] == "alias/phi-dev"
@@ -101,88 +100,88 @@ def test_created_kms_bucket_has_every_declared_setting(s3: S3Objects) -> None:
     assert [rule["NoncurrentVersionExpiration"] for rule in rules] == [{"NoncurrentDays": 30}]
 
 
-def test_keeps_an_existing_public_access_setting(s3: S3Objects) -> None:
+async def test_keeps_an_existing_public_access_setting(s3: S3Objects) -> None:
     definition = BucketDefinition(name="decided")
-    run(s3, CreateBucket(definition))
+    await run(s3, CreateBucket(definition))
     decided = {"BlockPublicAcls": True, "IgnorePublicAcls": True} | dict.fromkeys(
         ("BlockPublicPolicy", "RestrictPublicBuckets"), False
     )
     s3._client.put_public_access_block(Bucket="decided", PublicAccessBlockConfiguration=decided)
-    run(s3, CreateBucket(definition))
+    await run(s3, CreateBucket(definition))
     assert s3._client.get_public_access_block(Bucket="decided")["PublicAccessBlockConfiguration"] == decided
 
 
-def test_a_put_carries_a_checksum_for_s3_to_verify() -> None:
+async def test_a_put_carries_a_checksum_for_s3_to_verify() -> None:
     """Object Lock also requires a checksum."""
     heard: list[dict[str, str]] = []
     with run_fixed_answer_server(403, error_xml("AccessDenied"), heard) as address:
-        collect_errors(address, PutObject("bucket", "a", b"x", create_only=True))
+        await collect_errors(address, PutObject("bucket", "a", b"x", create_only=True))
     assert heard[-1]["x-amz-checksum-sha256"] == b64encode(hashlib.sha256(b"x").digest()).decode()
     assert heard[-1]["if-none-match"] == "*"
 
 
-def test_reading_an_object_that_another_program_put_is_refused(s3: S3Objects) -> None:
-    run(s3, CreateBucket(BucketDefinition(name="foreign")))
+async def test_reading_an_object_that_another_program_put_is_refused(s3: S3Objects) -> None:
+    await run(s3, CreateBucket(BucketDefinition(name="foreign")))
     s3._client.put_object(Bucket="foreign", Key="a", Body=b"theirs", ContentType="text/plain")
     with pytest.raises(ObjectDamaged, match="it has no hash of Holdfast"):
-        run(s3, GetObject("foreign", "a"))
-    assert run(s3, HeadObject("foreign", "a")).sha256 == ""
+        await run(s3, GetObject("foreign", "a"))
+    assert (await run(s3, HeadObject("foreign", "a"))).sha256 == ""
 
 
-def test_noncurrent_versions_in_a_bucket_with_holds_expire_after_a_day(s3: S3Objects) -> None:
+async def test_noncurrent_versions_in_a_bucket_with_holds_expire_after_a_day(s3: S3Objects) -> None:
     definition = BucketDefinition(
         name="versions", lifecycle=(LifecycleRule(prefix="a/", days=3),), holds=True
     )
-    run(s3, CreateBucket(definition))
+    await run(s3, CreateBucket(definition))
     rules = s3._client.get_bucket_lifecycle_configuration(Bucket="versions")["Rules"]
     assert [rule.get("NoncurrentVersionExpiration") for rule in rules] == [None, {"NoncurrentDays": 1}]
 
 
-def test_a_deleted_object_leaves_no_version_behind(s3: S3Objects) -> None:
-    run(s3, CreateBucket(BucketDefinition(name="erased", holds=True)))
+async def test_a_deleted_object_leaves_no_version_behind(s3: S3Objects) -> None:
+    await run(s3, CreateBucket(BucketDefinition(name="erased", holds=True)))
     for body in (b"first", b"second"):
-        run(s3, PutObject("erased", "a", body))
-    run(s3, PutObject("erased", "ab", b"another"))
-    run(s3, DeleteObject("erased", "a"))
+        await run(s3, PutObject("erased", "a", body))
+    await run(s3, PutObject("erased", "ab", b"another"))
+    await run(s3, DeleteObject("erased", "a"))
     left = s3._client.list_object_versions(Bucket="erased")
     assert [each["Key"] for each in left["Versions"]] == ["ab"]
     assert "DeleteMarkers" not in left
 
 
 @pytest.mark.proves("RP-2")
-def test_versions_behind_a_delete_marker_are_deleted_too(s3: S3Objects) -> None:
-    run(s3, CreateBucket(BucketDefinition(name="marked", holds=True)))
-    run(s3, PutObject("marked", "a", b"first"))
+async def test_versions_behind_a_delete_marker_are_deleted_too(s3: S3Objects) -> None:
+    await run(s3, CreateBucket(BucketDefinition(name="marked", holds=True)))
+    await run(s3, PutObject("marked", "a", b"first"))
     # As a lifecycle rule does in a bucket with versions.
     s3._client.delete_object(Bucket="marked", Key="a")
-    run(s3, DeleteObject("marked", "a"))
+    await run(s3, DeleteObject("marked", "a"))
     left = s3._client.list_object_versions(Bucket="marked")
     assert ("Versions" in left, "DeleteMarkers" in left) == (False, False)
 
 
 @pytest.mark.proves("RP-2")
-def test_an_object_of_more_versions_than_one_page_is_deleted_whole(
+async def test_an_object_of_more_versions_than_one_page_is_deleted_whole(
     s3: S3Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(s3, CreateBucket(BucketDefinition(name="paged", holds=True)))
+    await run(s3, CreateBucket(BucketDefinition(name="paged", holds=True)))
     for number in range(5):
-        run(s3, PutObject("paged", "a", f"{number}".encode()))
-        run(s3, PutObject("paged", "ab", f"{number}".encode()))
+        await run(s3, PutObject("paged", "a", f"{number}".encode()))
+        await run(s3, PutObject("paged", "ab", f"{number}".encode()))
     with monkeypatch.context() as small:
         pages = partial(s3._client.list_object_versions, MaxKeys=2)
         small.setattr(s3._client, "list_object_versions", pages)
-        run(s3, DeleteObject("paged", "a"))
+        await run(s3, DeleteObject("paged", "a"))
     left = s3._client.list_object_versions(Bucket="paged")
     assert [each["Key"] for each in left["Versions"]] == ["ab"] * 5
     with pytest.raises(NotFound):
-        run(s3, GetObject("paged", "a"))
+        await run(s3, GetObject("paged", "a"))
 
 
-def test_a_bucket_in_another_region_is_made_there() -> None:
+async def test_a_bucket_in_another_region_is_made_there() -> None:
     with moto_endpoint() as address:
         objects = open_s3(f"s3+http://{address}")
         objects._client.meta._client_config.region_name = "eu-central-1"
-        run(objects, CreateBucket(BucketDefinition(name="elsewhere")))
+        await run(objects, CreateBucket(BucketDefinition(name="elsewhere")))
         seen = objects._client.get_bucket_location(Bucket="elsewhere")
         assert seen["LocationConstraint"] == "eu-central-1"
 
@@ -195,20 +194,20 @@ def error_xml(code: str) -> str:
     return f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>told so</Message></Error>"
 
 
-def collect_errors(address: str, *operations: Operation[Any]) -> list[HoldfastError]:
+async def collect_errors(address: str, *operations: Operation[Any]) -> list[HoldfastError]:
     """Run each operation at this address and return the errors; each must raise one."""
     objects = open_s3(f"s3+http://{address}", timeouts=Timeouts(connect_s=2, read_s=2))
     found = []
     for operation in operations:
         with pytest.raises(HoldfastError) as raised:
-            run(objects, operation)
+            await run(objects, operation)
         found.append(raised.value)
     return found
 
 
-def test_missing_server_is_unreachable() -> None:
+async def test_missing_server_is_unreachable() -> None:
     """Reads raise `StoreUnreachable`; writes may raise `OutcomeUnknown`."""
-    for error in collect_errors("127.0.0.1:1", *OPERATIONS):
+    for error in await collect_errors("127.0.0.1:1", *OPERATIONS):
         assert isinstance(error, (StoreUnreachable, OutcomeUnknown)), error
 
 
@@ -223,15 +222,17 @@ def test_missing_server_is_unreachable() -> None:
     ],
     ids=["403", "404", "500", "503", "400"],
 )
-def test_maps_every_error_answer(status: int, code: str, kinds: tuple[type[HoldfastError], ...]) -> None:
+async def test_maps_every_error_answer(
+    status: int, code: str, kinds: tuple[type[HoldfastError], ...]
+) -> None:
     with run_fixed_answer_server(status, error_xml(code)) as address:
-        for error in collect_errors(address, *OPERATIONS):
+        for error in await collect_errors(address, *OPERATIONS):
             assert isinstance(error, kinds), error
 
 
-def test_a_put_without_an_answer_may_be_repeated() -> None:
+async def test_a_put_without_an_answer_may_be_repeated() -> None:
     with run_fixed_answer_server(500, error_xml("InternalError")) as address:
-        (error,) = collect_errors(address, PutObject("bucket", "a", b"x", create_only=True))
+        (error,) = await collect_errors(address, PutObject("bucket", "a", b"x", create_only=True))
     assert isinstance(error, OutcomeUnknown)
     assert error.safe_to_repeat
 

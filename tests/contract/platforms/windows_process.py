@@ -63,7 +63,7 @@ async def import_everything() -> None:
 async def run_model() -> None:
     """Declare a model, open the stores that the environment names, and print what a query finds."""
     from holdfast import Attr, Entity, Key, Query, Rate, System, Table, Update, attr, open_stores, pattern
-    from holdfast import create_tables as create
+    from holdfast.runtime import create_tables as create
 
     seats = Table("WindowsSeats", partition="flight", sort="seat")
 
@@ -82,7 +82,7 @@ async def run_model() -> None:
     rate = Rate(per="search")
     free = pattern("S1", "The free seats of a flight", rate=rate, example=("EY11",))(free_seats)
     taking = pattern("S2", "Take a seat that is free", rate=rate, example=("EY11", "07A", "Amal"))(take)
-    system = System("seats", "Seats on flights", [seats], [free, taking])
+    system = System("seats", "Seats on flights", tables=[seats], patterns=[free, taking])
     async with open_stores(system) as stores:
         await create(stores, system.tables)
         for seat in ("07A", "07B"):

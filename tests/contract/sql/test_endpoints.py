@@ -22,6 +22,7 @@ from holdfast.operations.sql import Statement, StatementResult
 from holdfast.runtime.factory import open_sql_engine
 from holdfast.stores.sql.postgres import PoolSizes, PostgresSql, open_postgres
 from tests import postgres
+from tests.cases import all_cases
 
 from .conftest import PASSWORD, OpenEngine
 from .secured_server import USER, SecuredServer
@@ -47,7 +48,7 @@ def answer(engine: PostgresSql, statement: Statement) -> StatementResult:
 
 
 @pytest.mark.proves("PG-56")
-def test_reads_the_password_from_its_secret_and_follows_rotation(
+async def test_reads_the_password_from_its_secret_and_follows_rotation(
     secured_server: SecuredServer, database: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "secrets.toml"
@@ -65,7 +66,7 @@ def test_reads_the_password_from_its_secret_and_follows_rotation(
         sql_pool_max=1,
     )
     with closing(open_stores(settings=settings).engines.get("sql")) as engine:
-        assert asyncio.run(engine.run(WHO)).rows == ({"user": USER, "database": database},)
+        assert (await engine.run(WHO)).rows == ({"user": USER, "database": database},)
         # As Secrets Manager stores it, with the user.
         secured_server.set_password("second-password")
         keep(json.dumps({"username": USER, "password": "second-password"}))
@@ -73,7 +74,7 @@ def test_reads_the_password_from_its_secret_and_follows_rotation(
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", [USER]
             )
-        assert asyncio.run(engine.run(WHO)).rows == ({"user": USER, "database": database},)
+        assert (await engine.run(WHO)).rows == ({"user": USER, "database": database},)
 
 
 def test_wrong_password_is_refused_without_being_shown(
@@ -117,7 +118,7 @@ def test_distinguishes_a_missing_database_from_a_missing_server(secured_server: 
             answer(engine, WHO)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "url",
     [
         "postgresql://user:word@db.example.com/x",

@@ -57,7 +57,7 @@ def test_stores_change_large_rows_in_one_transaction(engine: PostgresSql) -> Non
         assert lengths.rows == ({"n": 2 * MB + 1},)
 
     with open_tables(None) as tables:
-        system = System("clinic", "Patients.", [], [], schemas=[clinic])
+        system = System("clinic", "Patients.", schemas=[clinic])
         asyncio.run(story(Stores(tables, system=system, engines=Engines({"sql": lambda: engine}))))
 
 

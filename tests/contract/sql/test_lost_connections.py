@@ -41,9 +41,9 @@ def module_engine(proxy: LossyProxy) -> Iterator[PostgresSql]:
 
 
 @pytest.fixture
-def engine(proxy: LossyProxy, module_engine: PostgresSql) -> PostgresSql:
+async def engine(proxy: LossyProxy, module_engine: PostgresSql) -> PostgresSql:
     """Return the engine with an empty table."""
-    asyncio.run(module_engine.run(write("TRUNCATE t")))
+    await module_engine.run(write("TRUNCATE t"))
     proxy.cuts = 0
     return module_engine
 
@@ -102,7 +102,7 @@ CASES: list[tuple[str, Work, bytes, bool, type[Exception] | None, int]] = [
 @pytest.mark.parametrize(
     ("work", "word", "is_heard", "raised", "rows"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
 )
-def test_outcome_after_a_lost_connection(
+async def test_outcome_after_a_lost_connection(
     proxy: LossyProxy,
     engine: PostgresSql,
     work: Work,
@@ -123,21 +123,21 @@ def test_outcome_after_a_lost_connection(
             return error
         return None
 
-    outcome = asyncio.run(story())
+    outcome = await story()
     assert proxy.cuts == 1
     assert (None if outcome is None else type(outcome)) is raised
-    assert asyncio.run(engine.run(COUNT)).rows == ({"n": rows},)
+    assert (await engine.run(COUNT)).rows == ({"n": rows},)
     if isinstance(outcome, OutcomeUnknown):
         assert not outcome.safe_to_repeat
 
 
-def test_logs_loss_and_recovery_once_each(
+async def test_logs_loss_and_recovery_once_each(
     proxy: LossyProxy, engine: PostgresSql, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     proxy.cut(b"count", is_heard=True)
     for _ in range(2):
-        asyncio.run(engine.run(COUNT))
+        await engine.run(COUNT)
 
     assert [(each.name.split(".")[0], each.levelname) for each in caplog.records] == [
         ("holdfast", "WARNING"),
@@ -145,19 +145,19 @@ def test_logs_loss_and_recovery_once_each(
     ]
 
 
-def test_retries_a_read(proxy: LossyProxy, engine: PostgresSql) -> None:
+async def test_retries_a_read(proxy: LossyProxy, engine: PostgresSql) -> None:
     for is_heard in (True, False):
         proxy.cut(b"count", is_heard=is_heard)
-        assert asyncio.run(engine.run(COUNT)).rows == ({"n": 0},)
+        assert (await engine.run(COUNT)).rows == ({"n": 0},)
     assert proxy.cuts == 2
 
 
-def test_repeatable_write_has_an_unknown_outcome_after_the_deadline(
+async def test_repeatable_write_has_an_unknown_outcome_after_the_deadline(
     proxy: LossyProxy, engine: PostgresSql
 ) -> None:
     engine._max_retry_s = 0.3
     proxy.cut(b"INSERT", is_heard=True)
     proxy.close()
     with pytest.raises(OutcomeUnknown) as unknown:
-        asyncio.run(engine.run(REPEATABLE))
+        await engine.run(REPEATABLE)
     assert unknown.value.safe_to_repeat

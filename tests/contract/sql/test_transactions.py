@@ -29,27 +29,21 @@ async def wait_until_asleep(engine: PostgresSql, number: int) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_changes_are_visible_only_after_commit(engine: PostgresSql) -> None:
-    async def story() -> None:
-        await engine.run(write(MADE))
-        async with engine.transaction() as transaction:
-            await transaction.run(add(1, "a"))
-            (row,) = (await transaction.run(read("SELECT name FROM patient"))).rows
-            await transaction.run(add(2, row["name"] + "b"))
-            assert await count(engine) == 0
-        assert await count(engine) == 2
-
-    asyncio.run(story())
-
-
-def test_caller_error_rolls_back(engine: PostgresSql) -> None:
-    async def story() -> None:
-        await engine.run(write(MADE))
-        with pytest.raises(LookupError):
-            await _begin_and_give_up(engine)
+async def test_changes_are_visible_only_after_commit(engine: PostgresSql) -> None:
+    await engine.run(write(MADE))
+    async with engine.transaction() as transaction:
+        await transaction.run(add(1, "a"))
+        (row,) = (await transaction.run(read("SELECT name FROM patient"))).rows
+        await transaction.run(add(2, row["name"] + "b"))
         assert await count(engine) == 0
+    assert await count(engine) == 2
 
-    asyncio.run(story())
+
+async def test_caller_error_rolls_back(engine: PostgresSql) -> None:
+    await engine.run(write(MADE))
+    with pytest.raises(LookupError):
+        await _begin_and_give_up(engine)
+    assert await count(engine) == 0
 
 
 async def _begin_and_give_up(engine: PostgresSql) -> None:
@@ -59,14 +53,11 @@ async def _begin_and_give_up(engine: PostgresSql) -> None:
         raise LookupError
 
 
-def test_ignored_statement_error_rolls_back_and_raises(engine: PostgresSql) -> None:
-    async def story() -> None:
-        await engine.run(write(MADE))
-        with pytest.raises(InvalidRequest, match="was rolled back"):
-            await _ignore_error(engine)
-        assert await count(engine) == 0
-
-    asyncio.run(story())
+async def test_ignored_statement_error_rolls_back_and_raises(engine: PostgresSql) -> None:
+    await engine.run(write(MADE))
+    with pytest.raises(InvalidRequest, match="was rolled back"):
+        await _ignore_error(engine)
+    assert await count(engine) == 0
 
 
 async def _ignore_error(engine: PostgresSql) -> None:
@@ -79,17 +70,14 @@ async def _ignore_error(engine: PostgresSql) -> None:
             await transaction.run(add(2, "c"))
 
 
-def test_finished_transaction_rejects_statements(engine: PostgresSql) -> None:
-    async def story() -> None:
-        async with engine.transaction() as transaction:
-            await transaction.run(read("SELECT 1"))
-        with pytest.raises(InvalidRequest, match="has ended"):
-            await transaction.run(read("SELECT 1"))
-
-    asyncio.run(story())
+async def test_finished_transaction_rejects_statements(engine: PostgresSql) -> None:
+    async with engine.transaction() as transaction:
+        await transaction.run(read("SELECT 1"))
+    with pytest.raises(InvalidRequest, match="has ended"):
+        await transaction.run(read("SELECT 1"))
 
 
-def test_cancelled_statement_rolls_back_and_returns_its_connection(
+async def test_cancelled_statement_rolls_back_and_returns_its_connection(
     open_engine: OpenEngine,
 ) -> None:
     engine = open_engine(sizes=PoolSizes(min=1, max=2))
@@ -99,25 +87,24 @@ def test_cancelled_statement_rolls_back_and_returns_its_connection(
             await transaction.run(add(1, "a"))
             await transaction.run(read("SELECT pg_sleep(60)"))
 
-    async def story() -> None:
-        await engine.run(write(MADE))
-        # More often than there are connections: if one leaked, the last would find none.
-        for _ in range(3):
-            task = asyncio.create_task(sleeping())
-            await wait_until_asleep(engine, 1)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            await wait_until_asleep(engine, 0)
-        assert await count(engine) == 0
-        async with engine.transaction() as one, engine.transaction() as other:
-            await one.run(read("SELECT 1"))
-            await other.run(read("SELECT 1"))
-
-    asyncio.run(story())
+    await engine.run(write(MADE))
+    # More often than there are connections: if one leaked, the last would find none.
+    for _ in range(3):
+        task = asyncio.create_task(sleeping())
+        await wait_until_asleep(engine, 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await wait_until_asleep(engine, 0)
+    assert await count(engine) == 0
+    async with engine.transaction() as one, engine.transaction() as other:
+        await one.run(read("SELECT 1"))
+        await other.run(read("SELECT 1"))
 
 
-def test_cancelled_commit_waits_for_its_outcome(engine: PostgresSql, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cancelled_commit_waits_for_its_outcome(
+    engine: PostgresSql, monkeypatch: pytest.MonkeyPatch
+) -> None:
     committing, go_on = threading.Event(), threading.Event()
     really = execution.commit
 
@@ -132,26 +119,23 @@ def test_cancelled_commit_waits_for_its_outcome(engine: PostgresSql, monkeypatch
         async with engine.transaction() as transaction:
             await transaction.run(add(1, "a"))
 
-    async def story() -> None:
-        await engine.run(write(MADE))
-        task = asyncio.create_task(adding())
-        await asyncio.to_thread(committing.wait)
-        try:
-            for _ in range(2):
-                task.cancel()
-                await asyncio.sleep(0)
-                await asyncio.sleep(0)
-            assert not task.done()
-        finally:
-            go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert await count(engine) == 1
-
-    asyncio.run(story())
+    await engine.run(write(MADE))
+    task = asyncio.create_task(adding())
+    await asyncio.to_thread(committing.wait)
+    try:
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert not task.done()
+    finally:
+        go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await count(engine) == 1
 
 
-def test_concurrent_statements_of_a_transaction_do_not_block_others(open_engine: OpenEngine) -> None:
+async def test_concurrent_statements_of_a_transaction_do_not_block_others(open_engine: OpenEngine) -> None:
     engine = open_engine(sizes=PoolSizes(min=1, max=2))
 
     async def story() -> None:
@@ -167,57 +151,48 @@ def test_concurrent_statements_of_a_transaction_do_not_block_others(open_engine:
             raise LookupError
 
     with pytest.raises(LookupError):
-        asyncio.run(story())
+        await story()
 
 
-def test_cancelled_wait_for_a_connection_leaks_none(open_engine: OpenEngine) -> None:
+async def test_cancelled_wait_for_a_connection_leaks_none(open_engine: OpenEngine) -> None:
     engine = open_engine(sizes=PoolSizes(min=1, max=1))
 
     async def begin() -> None:
         async with engine.transaction():
             raise AssertionError("it has waited in vain")
 
-    async def story() -> None:
-        async with engine.transaction() as transaction:
-            await transaction.run(read("SELECT 1"))
-            tasks = [asyncio.create_task(begin()) for _ in range(3)]
-            await asyncio.sleep(0.05)
-            for task in tasks:
-                task.cancel()
-            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-            assert all(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes)
-        async with engine.transaction() as transaction:
-            await transaction.run(read("SELECT 1"))
-
-    asyncio.run(story())
+    async with engine.transaction() as transaction:
+        await transaction.run(read("SELECT 1"))
+        tasks = [asyncio.create_task(begin()) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        for task in tasks:
+            task.cancel()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes)
+    async with engine.transaction() as transaction:
+        await transaction.run(read("SELECT 1"))
 
 
-def test_exhausted_pool_is_retryable(open_engine: OpenEngine) -> None:
+async def test_exhausted_pool_is_retryable(open_engine: OpenEngine) -> None:
     engine = open_engine(sizes=PoolSizes(min=1, max=1))
     engine._max_retry_s = 0.2
 
-    async def story() -> None:
-        async with engine.transaction() as transaction:
-            await transaction.run(read("SELECT 1"))
-            with pytest.raises(StoreBusy):
-                await engine.run(read("SELECT 1"))
-            # A caller with a connection continues, however many wait.
-            await transaction.run(read("SELECT 1"))
-        await engine.run(read("SELECT 1"))
-
-    asyncio.run(story())
+    async with engine.transaction() as transaction:
+        await transaction.run(read("SELECT 1"))
+        with pytest.raises(StoreBusy):
+            await engine.run(read("SELECT 1"))
+        # A caller with a connection continues, however many wait.
+        await transaction.run(read("SELECT 1"))
+    await engine.run(read("SELECT 1"))
 
 
-def test_closing_rolls_back_open_transactions_and_stops_statements(open_engine: OpenEngine) -> None:
+async def test_closing_rolls_back_open_transactions_and_stops_statements(open_engine: OpenEngine) -> None:
     engine, other = open_engine(), open_engine()
 
-    async def story() -> None:
-        await other.run(write(MADE))
-        with pytest.raises(StoreClosed):
-            await _close_within(engine)
-        assert await count(other) == 0
-
-    asyncio.run(story())
+    await other.run(write(MADE))
+    with pytest.raises(StoreClosed):
+        await _close_within(engine)
+    assert await count(other) == 0
 
 
 async def _close_within(engine: PostgresSql) -> None:
@@ -228,7 +203,7 @@ async def _close_within(engine: PostgresSql) -> None:
         await transaction.run(add(2, "b"))
 
 
-def test_notifies_every_listener_after_commit(open_engine: OpenEngine) -> None:
+async def test_notifies_every_listener_after_commit(open_engine: OpenEngine) -> None:
     engine, other = open_engine(), open_engine()
 
     async def story() -> None:
@@ -249,24 +224,21 @@ def test_notifies_every_listener_after_commit(open_engine: OpenEngine) -> None:
             assert await later.wait(30) == ""
 
     for _ in range(2):
-        asyncio.run(story())
+        await story()
 
 
-def test_wakes_every_listener_after_the_listening_connection_is_lost(open_engine: OpenEngine) -> None:
+async def test_wakes_every_listener_after_the_listening_connection_is_lost(open_engine: OpenEngine) -> None:
     engine = open_engine()
     end = "SELECT pg_terminate_backend(pid) AS ended FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'"  # noqa: E501
 
-    async def story() -> None:
-        async with engine.listen("woken") as notices:
-            assert (await engine.run(read(end))).rows == ({"ended": True},)
-            assert await notices.wait(30) == ""
-            await engine.run(read("SELECT pg_notify('woken', 'again')"))
-            assert await notices.wait(30) == "again"
-
-    asyncio.run(story())
+    async with engine.listen("woken") as notices:
+        assert (await engine.run(read(end))).rows == ({"ended": True},)
+        assert await notices.wait(30) == ""
+        await engine.run(read("SELECT pg_notify('woken', 'again')"))
+        assert await notices.wait(30) == "again"
 
 
-def test_listens_with_many_open_files(open_engine: OpenEngine) -> None:
+async def test_listens_with_many_open_files(open_engine: OpenEngine) -> None:
     """File descriptors above 1023 work, which `select` would not support."""
     engine = open_engine()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -279,7 +251,7 @@ def test_listens_with_many_open_files(open_engine: OpenEngine) -> None:
             assert await notices.wait(30) == "one"
 
     try:
-        asyncio.run(story())
+        await story()
     finally:
         for each in files:
             os.close(each)
@@ -312,7 +284,7 @@ def test_notification_during_another_subscribe_is_not_delayed(
     asyncio.run(story())
 
 
-def test_listening_thread_restarts_and_survives_unexpected_errors(
+async def test_listening_thread_restarts_and_survives_unexpected_errors(
     open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = open_engine()
@@ -333,24 +305,21 @@ def test_listening_thread_restarts_and_survives_unexpected_errors(
     monkeypatch.setattr(Listener, "_listen", dying)
     monkeypatch.setattr(Listener, "_deliver_from", fail_once)
 
-    async def story() -> None:
-        engine._listener._add(Subscription("woken"))
-        thread = engine._listener._thread
-        assert thread is not None
-        await asyncio.to_thread(thread.join)
-        async with engine.listen("woken") as notices:
-            await engine.run(read("SELECT pg_notify('woken', 'one')"))
-            while (heard := await notices.wait(30)) == "":
-                pass
-            assert heard == "one"
-
-    asyncio.run(story())
+    engine._listener._add(Subscription("woken"))
+    thread = engine._listener._thread
+    assert thread is not None
+    await asyncio.to_thread(thread.join)
+    async with engine.listen("woken") as notices:
+        await engine.run(read("SELECT pg_notify('woken', 'one')"))
+        while (heard := await notices.wait(30)) == "":
+            pass
+        assert heard == "one"
 
 
-def test_rejects_an_invalid_channel_name(engine: PostgresSql) -> None:
+async def test_rejects_an_invalid_channel_name(engine: PostgresSql) -> None:
     async def story() -> None:
         async with engine.listen('a"; DROP TABLE patient; --'):
             pass
 
     with pytest.raises(InvalidRequest, match="Invalid channel name"):
-        asyncio.run(story())
+        await story()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -36,14 +36,14 @@ def server() -> Iterator[EmbeddedServer]:
 
 
 @pytest.fixture
-def engine(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresSql]:
+async def engine(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PostgresSql]:
     """Yield an engine with short limits on waiting, whose two connections are open."""
     monkeypatch.setattr(connections, "RESPONSE_MARGIN_S", 0.3)
     monkeypatch.setattr(endpoints, "MAX_CONNECT_S", 2)
     sizes = PoolSizes(min=2, max=2)
     with closing(open_embedded_postgres(server.folder, sizes=sizes, statement_timeout_ms=300)) as engine:
-        asyncio.run(engine.run(write("CREATE TABLE IF NOT EXISTS t (x integer)")))
-        asyncio.run(_connect_both(engine))
+        await engine.run(write("CREATE TABLE IF NOT EXISTS t (x integer)"))
+        await _connect_both(engine)
         engine._max_retry_s = 0.5
         yield engine
 
@@ -55,13 +55,9 @@ async def _connect_both(engine: PostgresSql) -> None:
         await other.run(read("SELECT 1"))
 
 
-def test_paused_server_times_out_and_serves_again_when_resumed(
+async def test_paused_server_times_out_and_serves_again_when_resumed(
     server: EmbeddedServer, engine: PostgresSql
 ) -> None:
-    async def interactive() -> None:
-        async with engine.transaction() as transaction:
-            await transaction.run(INSERT)
-
     async def story() -> None:
         async with asyncio.timeout(60):
             async with engine.transaction() as begun:
@@ -73,12 +69,13 @@ def test_paused_server_times_out_and_serves_again_when_resumed(
                 raise LookupError
 
     with pytest.raises(LookupError):
-        asyncio.run(story())
+        await story()
     engine._max_retry_s = 30.0
-    asyncio.run(interactive())
+    async with engine.transaction() as transaction:
+        await transaction.run(INSERT)
 
 
-def test_deadline_of_a_read_includes_waiting_for_a_thread(
+async def test_deadline_of_a_read_includes_waiting_for_a_thread(
     server: EmbeddedServer, engine: PostgresSql
 ) -> None:
     engine._max_retry_s = 0.1
@@ -90,23 +87,20 @@ def test_deadline_of_a_read_includes_waiting_for_a_thread(
         except HoldfastError as error:
             errors.append(type(error))
 
-    async def story() -> None:
+    with paused(server):
         async with asyncio.timeout(60):
             await asyncio.gather(*(ask() for _ in range(6)))
-
-    with paused(server):
-        asyncio.run(story())
     # Both threads wait for an answer: the other callers fail before them.
     assert errors == [*[StoreBusy] * 4, *[StoreUnreachable] * 2]
 
 
-def test_closing_does_not_wait_for_a_paused_server(
+async def test_closing_does_not_wait_for_a_paused_server(
     server: EmbeddedServer,
 ) -> None:
     """`close` returns after its limit, and the pending statement raises an error."""
     engine = open_embedded_postgres(server.folder, sizes=PoolSizes(min=1, max=1), statement_timeout_ms=0)
     engine._close_s_max = 0.2
-    asyncio.run(engine.run(read("SELECT 1")))
+    await engine.run(read("SELECT 1"))
     with ThreadPoolExecutor(1) as threads, paused(server):
         pending = threads.submit(asyncio.run, engine.run(read("SELECT 1")))
         while not engine._writer._in_use:

@@ -16,12 +16,10 @@ from pydantic import Field
 
 from holdfast import (
     Attr,
-    Condition,
     Document,
     Entity,
     IndexKey,
     Key,
-    PagedRead,
     Query,
     Rate,
     Stores,
@@ -31,6 +29,7 @@ from holdfast import (
     include,
     pattern,
 )
+from holdfast.model.entities import Condition, PagedRead
 from holdfast.operations.expressions import nodes
 
 PAGE: Final = 4

@@ -20,7 +20,6 @@ from holdfast import (
     Rate,
     Stores,
     Table,
-    TimestampMillis,
     Update,
     attr,
     keep_names,
@@ -37,13 +36,14 @@ from holdfast.core.errors import (
     StoreFileError,
 )
 from holdfast.guarantees import Claim, DelayedAction, DelayedActions, Once, OnceRecord, fingerprint
+from holdfast.model.entities import TimestampMillis
 
 from .clock import WRITTEN_AT, ManualClock
 from .process import Killed, make_dying_process
 
 LEASE_S: Final = 60.0
 ACT_S: Final = 10.0
-LIFETIME_S: Final = 30 * 86400.0
+RETENTION_S: Final = 30 * 86400.0
 # The attributes of a record in the notes.
 NOTED: Final = ("status", "attempts", "result", "error", "refused", "owner", "revision")
 # A service that recognizes a repeat by its key, and forgets the key after a minute.
@@ -91,16 +91,21 @@ def letter(id: str) -> Letter:
 
 
 ONCE: Final = Once(
-    EffectRecord, "EF", rate=Rate("effect"), example=record("e-1"), lease_s=LEASE_S, lifetime_s=LIFETIME_S
+    EffectRecord,
+    prefix="EF",
+    rate=Rate("effect"),
+    example=record("e-1"),
+    lease_s=LEASE_S,
+    retention_s=RETENTION_S,
 )
 LETTERS: Final = DelayedActions(
     Letter,
-    "LE",
+    prefix="LE",
     rate=Rate("letter"),
     example=letter("l-1"),
     payload=("text",),
     lease_s=LEASE_S,
-    lifetime_s=LIFETIME_S,
+    retention_s=RETENTION_S,
 )
 
 
@@ -183,7 +188,7 @@ async def write(stores: Stores) -> dict[str, Any]:
     await given_back.release()
     await _write_external_calls(stores)
     await _write_letters(stores)
-    due = await stores.run(LETTERS.due(clock_time(stores), 2))
+    due = await stores.run(LETTERS.pattern_set.due(clock_time(stores), 2))
     return {
         "due": {"cursor": due.cursor, "first": [each.id for each in due]},
         "records": {
@@ -293,7 +298,7 @@ async def read_effect(stores: Stores, id: str) -> EffectRecord:
 
 def clock_time(stores: Stores) -> datetime:
     """Return the stores' time as a datetime."""
-    return datetime.fromtimestamp(stores.clock.now(), UTC)
+    return stores.now()
 
 
 async def read_letter(stores: Stores, id: str) -> Letter:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-from holdfast import Attr, BatchPut, Bucket, Entity, Importer, Key, Stores, Table, attr, batch_put, import_csv
+from holdfast import Attr, Bucket, Entity, Key, Stores, Table, attr, batch_put
+from holdfast.model.entities import BatchPut
+from holdfast.runtime import Importer, import_csv
 
 from .process import Killed
 

@@ -7,23 +7,35 @@ from typing import Any, Final
 
 from holdfast import Rate, Stores
 from holdfast.core.errors import ExternalServiceFailed
-from holdfast.guarantees import BREAKERS, LEASES, RATE_LIMITS, Breaker, Lease, RateLimit
+from holdfast.guarantees import (
+    BREAKERS,
+    LEASES,
+    RATE_LIMITS,
+    Breaker,
+    Circuit,
+    Lease,
+    LeaseItem,
+    RateLimit,
+)
 
 from .process import Killed, make_dying_process
 
-SWEEPS: Final = Lease("LS", rate=Rate("sweep"), lease_s=30)
+SWEEPS: Final = Lease(LeaseItem, prefix="LS", rate=Rate("sweep"), lease_s=30)
 SHOPS: Final = Breaker(
-    "SH",
+    Circuit,
+    prefix="SH",
     rate=Rate("call"),
     counted_errors=(ExternalServiceFailed,),
     failures=3,
     window_s=60,
     recovery_s=30,
-    probe_s=20,
+    lease_s=20,
     closed_cache_s=0,
 )
-CALLS: Final = RateLimit("calls", "CA", limit=5, window_s=60, rate=Rate("call"))
-SLIDING_CALLS: Final = RateLimit("sliding calls", "SC", limit=6, window_s=60, parts=6, rate=Rate("call"))
+CALLS: Final = RateLimit("calls", prefix="CA", limit=5, window_s=60, rate=Rate("call"))
+SLIDING_CALLS: Final = RateLimit(
+    "sliding calls", prefix="SC", limit=6, window_s=60, parts=6, rate=Rate("call")
+)
 
 TABLES: Final = (LEASES, BREAKERS, RATE_LIMITS)
 PATTERNS: Final = (*SWEEPS.patterns, *SHOPS.patterns, *CALLS.patterns, *SLIDING_CALLS.patterns)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast import Attr, Entity, EpochSeconds, Key, Rate, Stores, Table, attr, create_backup
+from holdfast import Attr, Entity, EpochSeconds, Key, Rate, Stores, Table, attr
 from holdfast.guarantees import Audit, AuditEntry, AuditResult, SubjectData, erase
+from holdfast.runtime import create_backup
 
 from .clock import WRITTEN_AT
 
@@ -45,7 +46,11 @@ class Fact(Entity, table=readers):
 
 
 DEEDS: Final = Audit(
-    Deed, "DE", rate=Rate("deed"), example={"subject": SUBJECT, "action": "lend"}, lifetime_s=60 * 86400
+    Deed,
+    prefix="DE",
+    rate=Rate("deed"),
+    example={"subject": SUBJECT, "action": "lend"},
+    retention_s=60 * 86400,
 )
 
 TABLES: Final = (trail, readers)
@@ -85,9 +90,9 @@ async def write(stores: Stores) -> dict[str, Any]:
     await create_backup(stores, stores.physical_name(readers), "before-the-erasure")
     assert stores.system is not None
     erasure = await erase(stores.system, stores, ERASED, kind=KIND, compact=False)
-    history = await stores.run(DEEDS.history(SUBJECT, PAGE))
-    spanned = await stores.run(DEEDS.between(SUBJECT, *get_span(), PAGE))
-    everything = await stores.all(DEEDS.history(SUBJECT))
+    history = await stores.run(DEEDS.pattern_set.history(SUBJECT, PAGE))
+    spanned = await stores.run(DEEDS.pattern_set.between(SUBJECT, *get_span(), PAGE))
+    everything = await stores.all(DEEDS.pattern_set.history(SUBJECT))
     return {
         "history": history.cursor,
         "span": spanned.cursor,

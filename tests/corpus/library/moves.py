@@ -27,7 +27,7 @@ from .process import Killed, make_dying_process
 
 ROWS: Final = 40
 # Small, so that the copy of a few rows takes several rounds.
-PACE: Final = Pace(lease_seconds=15, hold_seconds=30, segments=2, page_rows=5)
+PACE: Final = Pace(lease_s=15, hold_s=30, segments=2, batch_size=5)
 
 cards = Table("Cards", "number", purpose="Cards by their number, to be moved")
 cards_by_reader = Table("CardsByReader", "reader", "number", purpose="Cards by their reader")
@@ -126,11 +126,25 @@ def build_desk_of_room(desk: Desk) -> DeskOfRoom:
 
 
 CARDS: Final = Migration(
-    "cards-by-reader", Card, CardOfReader, build_card_of_reader, Card.version, cards_move, lift
+    "cards-by-reader",
+    Card,
+    CardOfReader,
+    build_card_of_reader,
+    version=Card.version,
+    state=cards_move,
+    lift_hold=lift,
 )
-SEATS: Final = Migration("seats-by-row", Seat, SeatOfRow, build_seat_of_row, Seat.version, seats_move, lift)
+SEATS: Final = Migration(
+    "seats-by-row", Seat, SeatOfRow, build_seat_of_row, version=Seat.version, state=seats_move, lift_hold=lift
+)
 DESKS: Final = Migration(
-    "desks-by-room", Desk, DeskOfRoom, build_desk_of_room, Desk.version, desks_move, lift
+    "desks-by-room",
+    Desk,
+    DeskOfRoom,
+    build_desk_of_room,
+    version=Desk.version,
+    state=desks_move,
+    lift_hold=lift,
 )
 
 TABLES: Final = (cards, seats, desks, MIGRATIONS)

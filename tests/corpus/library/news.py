@@ -43,8 +43,12 @@ announced_in_order = Queue(
     visibility_s=VISIBILITY_S,
 )
 
-ANNOUNCEMENTS: Final = Outbox(announced, "OA", rate=Rate("news"), shards=2, max_attempts=3, pause_s=60)
-ORDERED: Final = Outbox(announced_in_order, "OB", rate=Rate("news"), shards=2, max_attempts=3, pause_s=60)
+ANNOUNCEMENTS: Final = Outbox(
+    announced, prefix="OA", rate=Rate("news"), shards=2, max_attempts=3, retry_delay_s=60
+)
+ORDERED: Final = Outbox(
+    announced_in_order, prefix="OB", rate=Rate("news"), shards=2, max_attempts=3, retry_delay_s=60
+)
 
 QUEUES: Final = (papers, ordered, announced, announced_in_order)
 OUTBOXES: Final = (ANNOUNCEMENTS, ORDERED)
@@ -128,7 +132,7 @@ async def _write_outboxes(stores: Stores) -> dict[str, Any]:
             )
         )
         for aggregate, error in REFUSALS.items():
-            await outbox.relay(replace_engines(stores, queues=RefusingQueues(error)), aggregate)
+            await outbox.send_unsent(replace_engines(stores, queues=RefusingQueues(error)), aggregate)
         await _relay_and_die(stores, outbox, "sent and not removed")
     waiting = [each for outbox in OUTBOXES for each in await outbox.list_unsent(stores)]
     return {
@@ -147,4 +151,4 @@ async def _relay_and_die(stores: Stores, outbox: Outbox[News], aggregate: str) -
     tables = DyingTables(stores.tables)
     queues = DeadlyQueues(stores.engines.get("queues"), tables)
     with suppress(Killed):
-        await outbox.relay(replace_engines(stores, tables=tables, queues=queues), aggregate)
+        await outbox.send_unsent(replace_engines(stores, tables=tables, queues=queues), aggregate)

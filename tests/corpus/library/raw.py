@@ -22,18 +22,16 @@ from holdfast import (
     Key,
     Stores,
     Table,
-    Transact,
     attr,
     batch_put,
-    create_backup,
-    create_tables,
     keep_names,
-    list_backups,
     transact,
 )
 from holdfast.boto3 import InProcess, in_process
+from holdfast.model.entities import Transact
 from holdfast.operations import tables as requests
 from holdfast.operations.tables import IndexDefinition, IndexProjection, KeyAttribute, KeySchema
+from holdfast.runtime import create_backup, create_tables, list_backups
 from holdfast.stores.tables.embedded import EmbeddedTables
 from holdfast.stores.tables.embedded.jobs import steps
 from holdfast.stores.tables.embedded.jobs.worker import _step

@@ -8,6 +8,7 @@ from typing import Any, Final
 from holdfast import Stores, System, open_stores, provision
 from holdfast.config.settings import Settings
 from holdfast.core.correlation import bind_correlation_id
+from holdfast.model.system import Admin, Privacy
 from holdfast.stores.tables.embedded.jobs.worker import LEASE
 
 from . import books, effects, files, guards, histories, moves, news, raw, trips
@@ -26,8 +27,8 @@ SYSTEM: Final = System(
     outboxes=(*news.OUTBOXES, trips.TRIPS.outbox),
     buckets=files.BUCKETS,
     flows=(trips.TRIPS,),
-    migrations={each.name: each for each in (moves.CARDS, moves.SEATS, moves.DESKS)},
-    subjects={histories.KIND: histories.find_subject_data},
+    admin=Admin(migrations={each.name: each for each in (moves.CARDS, moves.SEATS, moves.DESKS)}),
+    privacy=Privacy(subjects={histories.KIND: histories.find_subject_data}),
 )
 
 

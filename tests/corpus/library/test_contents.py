@@ -26,6 +26,8 @@ pytestmark = pytest.mark.anyio
 TABLES = (*SYSTEM.tables, *moves.TARGETS)
 # An object's file: eight magic bytes, the length and the checksum of its attributes, the attributes.
 OBJECT_HEAD = struct.Struct(">8sII")
+# Attributes that were added after the latest archive was written. Empty the list with the next archive.
+ADDED_ATTRIBUTES = ["MigrationWork.token"]
 
 
 async def test_every_attribute_of_every_item_is_known(library: Library) -> None:
@@ -40,7 +42,7 @@ async def test_the_archive_has_every_attribute_at_least_once(library: Library) -
     if not library.is_latest:
         pytest.skip("only for the latest archive: an older one lacks attributes that were added later")
 
-    assert await find_unused_attributes(library.stores, TABLES) == []
+    assert await find_unused_attributes(library.stores, TABLES) == ADDED_ATTRIBUTES
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import Query, parallel_query
+from holdfast import Query
 from holdfast.core.errors import InvalidRequest
 from holdfast.guarantees import OutboxStatus
+from holdfast.model.entities import parallel_query
 from holdfast.operations.expressions import key_conditions, nodes
 
 from . import books, effects, histories, news, trips
@@ -123,9 +124,11 @@ async def test_history_of_an_audit_continues(library: Library) -> None:
     noted, page = library.notes["histories"], histories.PAGE
     places = [each["place"] for each in noted["entries"]]
 
-    history = await library.stores.run(histories.DEEDS.history(histories.SUBJECT, 100, noted["history"]))
+    history = await library.stores.run(
+        histories.DEEDS.pattern_set.history(histories.SUBJECT, 100, noted["history"])
+    )
     span = await library.stores.run(
-        histories.DEEDS.between(histories.SUBJECT, *histories.get_span(), 100, noted["span"])
+        histories.DEEDS.pattern_set.between(histories.SUBJECT, *histories.get_span(), 100, noted["span"])
     )
 
     assert [each.place for each in history] == places[page:]
@@ -136,7 +139,7 @@ async def test_list_of_due_records_continues(library: Library) -> None:
     noted = library.notes["effects"]["due"]
     now = library.clock.time()
 
-    rest = await library.stores.all(effects.LETTERS.due(now, 2, noted["cursor"]))
+    rest = await library.stores.all(effects.LETTERS.pattern_set.due(now, 2, noted["cursor"]))
 
     assert sorted([*noted["first"], *(each.id for each in rest)]) == [
         "approved",

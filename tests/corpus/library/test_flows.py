@@ -145,7 +145,7 @@ async def _assert_all_offered(library: Library, *names: str) -> None:
 
 async def _relay_and_work(library: Library) -> None:
     """Relay the outbox and handle every step that is in the queue."""
-    await TRIPS.outbox.relay(library.stores)
+    await TRIPS.outbox.send_unsent(library.stores)
     await work(library.stores, None)
 
 

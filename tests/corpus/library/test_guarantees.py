@@ -179,13 +179,13 @@ async def _call_external(library: Library, id: str, service: FakeService) -> Com
 
 async def test_sends_a_due_letter_once(library: Library) -> None:
     service = FakeService()
-    due = await library.stores.all(LETTERS.due(library.clock.time()))
+    due = await library.stores.all(LETTERS.pattern_set.due(library.clock.time()))
 
     for each in due:
         await _send(library, each.id, service)
 
     assert sorted(service.acted) == sorted(f"DESK%23d-1#LETTER%23{each.id}" for each in due)
-    assert not await library.stores.all(LETTERS.due(library.clock.time()))
+    assert not await library.stores.all(LETTERS.pattern_set.due(library.clock.time()))
     again = await _send(library, "due 1", service)
     assert (again.replayed, len(service.acted)) == (True, len(due))
 
@@ -263,7 +263,7 @@ async def _send(library: Library, id: str, service: FakeService) -> Completion[A
 
 async def test_lease_of_a_dead_holder_ends_and_its_token_grows(library: Library) -> None:
     stores, noted = library.stores, library.notes["guards"]
-    seen = await stores.run(guards.SWEEPS.patterns.read("held"))
+    seen = await stores.run(guards.SWEEPS.pattern_set.read("held"))
     assert seen is not None
     with pytest.raises(InProgress):
         await guards.SWEEPS.take(stores, "held")
@@ -273,9 +273,9 @@ async def test_lease_of_a_dead_holder_ends_and_its_token_grows(library: Library)
     assert (seen.holder, seen.token) == (noted["holder"], noted["token"])
     assert taken.token == noted["token"] + 1
     with pytest.raises(LeaseLost):
-        await HeldLease(guards.SWEEPS, stores, seen).renew()
+        await HeldLease(guards.SWEEPS, stores, seen, lease_s=30).renew()
     with pytest.raises(TransactionCancelled):
-        await stores.transact(guards.SWEEPS.patterns.check(seen), effects.count("late"))
+        await stores.transact(guards.SWEEPS.pattern_set.check(seen), effects.count("late"))
 
 
 async def test_token_of_a_released_lease_continues_to_grow(library: Library) -> None:
@@ -329,7 +329,7 @@ async def test_history_continues_after_its_stored_entries(library: Library) -> N
     )
     await library.stores.transact(entry)
 
-    history = (await library.stores.all(histories.DEEDS.history(histories.SUBJECT))).items
+    history = (await library.stores.all(histories.DEEDS.pattern_set.history(histories.SUBJECT))).items
 
     assert [(each.place, each.payload) for each in history[:-1]] == [
         (each["place"], each["payload"]) for each in noted
@@ -369,7 +369,7 @@ async def test_erases_a_subject_from_the_log_and_the_backup_too(library: Library
 async def test_finishes_a_migration_that_was_killed_in_its_copy(library: Library) -> None:
     stores = library.stores
     before = await get_status(moves.CARDS, stores)
-    library.clock.advance(moves.PACE.lease_seconds)
+    library.clock.advance(moves.PACE.lease_s)
 
     report = await migrate(moves.CARDS, stores, pace=moves.PACE)
 
@@ -384,7 +384,7 @@ async def test_lifts_the_hold_of_a_killed_migration_and_finishes_it(library: Lib
     stores = library.stores
     seat = await stores.run(moves.Seat.of("s-00").get())
     assert seat is not None
-    library.clock.advance(moves.PACE.hold_seconds + 1)
+    library.clock.advance(moves.PACE.hold_s + 1)
 
     await moves.SEATS.write(
         stores,

@@ -105,10 +105,10 @@ async def test_relays_items_in_order_with_their_ids(library: Library) -> None:
         for name, aggregate, sequence, part, id, *_ in library.notes["news"]["outbox"]["waiting"]
         if name == outbox.name
     }
-    first = await outbox.relay(stores)
+    first = await outbox.send_unsent(stores)
     assert first.blocked == 1
     library.clock.advance(61)
-    await outbox.relay(stores)
+    await outbox.send_unsent(stores)
 
     received = await _receive_all(library, queue)
 
@@ -129,7 +129,7 @@ async def test_relays_items_in_order_with_their_ids(library: Library) -> None:
 
 async def test_duplicate_on_a_standard_queue_has_the_id_of_the_first(library: Library) -> None:
     library.clock.advance(61)
-    await news.ANNOUNCEMENTS.relay(library.stores, "sent and not removed")
+    await news.ANNOUNCEMENTS.send_unsent(library.stores, "sent and not removed")
 
     received = await _receive_all(library, announced)
 
@@ -141,7 +141,7 @@ async def test_redrives_a_dead_item(library: Library) -> None:
     for outbox in news.OUTBOXES:
         assert await outbox.redrive(library.stores, "dead") == 1
 
-        assert (await outbox.relay(library.stores, "dead")).sent == 3
+        assert (await outbox.send_unsent(library.stores, "dead")).sent == 3
 
         assert await outbox.list_unsent(library.stores, OutboxStatus.DEAD) == []
 
@@ -169,7 +169,7 @@ async def test_refusals_are_still_stored_under_the_name_of_their_error(library: 
         aggregate = f"again {topic}"
         item = news.ANNOUNCEMENTS.enqueue(library.stores, aggregate, news.make_news(aggregate, 1), sequence=1)
         await library.stores.transact(item)
-        await news.ANNOUNCEMENTS.relay(
+        await news.ANNOUNCEMENTS.send_unsent(
             replace_engines(library.stores, queues=RefusingQueues(error)), aggregate
         )
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import import_csv
 from holdfast.core.errors import AlreadyExists, IdempotencyMismatch, ObjectHeld
 from holdfast.operations import tables as requests
-from holdfast.runtime import Importer, describe_table, provision
+from holdfast.runtime import Importer, describe_table, import_csv, provision
 from holdfast.stores.tables.embedded.storage import jobs
 
 from . import files, raw

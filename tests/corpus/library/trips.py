@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from holdfast import Attr, Entity, Key, Put, Rate, Stores, Table, TimestampSeconds, attr, keep_names, pattern
+from holdfast import Attr, Entity, Key, Put, Rate, Stores, Table, attr, keep_names, pattern
 from holdfast.core.errors import (
     AlreadyExists,
     ExternalServiceFailed,
@@ -20,6 +20,7 @@ from holdfast.core.errors import (
 from holdfast.flows import FLOWS, Answer, Cancel, Flow, FlowItem, Next, Retry, State, Step, StepContext, Wait
 from holdfast.flows.worker import StepWorker
 from holdfast.guarantees import OUTBOX
+from holdfast.model.entities import TimestampSeconds
 from holdfast.operations.tables import PutItem
 from holdfast.security.secrets import EnvironmentSecrets, Secrets
 
@@ -112,8 +113,8 @@ STATES: Final = (
                 Retry(
                     (ExternalServiceFailed, AlreadyExists, ValueError),
                     max_attempts=3,
-                    pause_s=60,
-                    max_pause_s=60,
+                    retry_delay_s=60,
+                    max_retry_delay_s=60,
                 ),
             ),
         ),
@@ -205,7 +206,7 @@ async def write(stores: Stores) -> dict[str, Any]:
 
 async def _park_by_other_reasons(stores: Stores) -> None:
     """Park a trip whose state this code does not know, and one that it cannot read."""
-    unknown = NEWER_TRIPS.initial(_make_trip("parked: unknown state"), stores)
+    unknown = NEWER_TRIPS.initial(stores, _make_trip("parked: unknown state"))
     await stores.transact(create_trip(unknown), *NEWER_TRIPS.start_writes(stores, unknown))
     await NEWER_TRIPS.dispatch_now(stores, unknown)
     await work(stores, {})
@@ -253,7 +254,7 @@ async def _write_messages(stores: Stores) -> None:
         await begin(stores, fate)
         if fate == "step received":
             await stores.run(steps.receive(1))
-    trip = TRIPS.initial(_make_trip("step in the outbox"), stores)
+    trip = TRIPS.initial(stores, _make_trip("step in the outbox"))
     await stores.transact(create_trip(trip), *TRIPS.start_writes(stores, trip))
 
 
@@ -263,7 +264,7 @@ def _make_trip(fate: str) -> Trip:
 
 async def begin(stores: Stores, fate: str) -> Trip:
     """Create a trip with this fate and dispatch its first step."""
-    trip = TRIPS.initial(_make_trip(fate), stores)
+    trip = TRIPS.initial(stores, _make_trip(fate))
     await stores.transact(create_trip(trip), *TRIPS.start_writes(stores, trip))
     await TRIPS.dispatch_now(stores, trip)
     return trip

@@ -17,19 +17,20 @@ from typing import Final
 from holdfast import Rate, Stores
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import CircuitOpen, ExternalServiceFailed
-from holdfast.guarantees import Breaker
+from holdfast.guarantees import Breaker, Circuit
 from holdfast.stores.tables.embedded import open_tables
 
 CLOCK: Final = "clock"
-FAILURES, RECOVERY_S, PROBE_S = 3, 30.0, 10.0
+FAILURES, RECOVERY_S, LEASE_S = 3, 30.0, 10.0
 
 BREAKER = Breaker(
-    "CB",
+    Circuit,
+    prefix="CB",
     rate=Rate("call"),
     counted_errors=(ExternalServiceFailed,),
     failures=FAILURES,
     recovery_s=RECOVERY_S,
-    probe_s=PROBE_S,
+    lease_s=LEASE_S,
     closed_cache_s=0.0,
 )
 

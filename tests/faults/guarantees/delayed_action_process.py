@@ -8,7 +8,7 @@ before they are repeated; for the others the service takes the key.
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -29,7 +29,7 @@ PAGE = 10
 LATER = timedelta(hours=1)
 
 queue = DelayedActions(
-    Letter, "HQ", rate=Rate("letter"), example=make_letter, payload=("text",), lease_s=LEASE_S
+    Letter, prefix="HQ", rate=Rate("letter"), example=make_letter, payload=("text",), lease_s=LEASE_S
 )
 
 
@@ -51,9 +51,9 @@ async def _execute_all(stores: Stores, service_url: str) -> None:
 
 async def _list_due(stores: Stores, ahead: timedelta) -> list[Letter]:
     """Return the records that are due now, or will be within `ahead`."""
-    now, found, after = datetime.fromtimestamp(stores.clock.now(), UTC) + ahead, list[Letter](), None
+    now, found, after = stores.now() + ahead, list[Letter](), None
     while True:
-        page = await stores.run(queue.due(now, PAGE, after))
+        page = await stores.run(queue.pattern_set.due(now, PAGE, after))
         found += page.items
         if (after := page.cursor) is None:
             return found

@@ -26,7 +26,7 @@ from tests.faults.self_killing import SelfKillingTables
 from tests.systems.skymarshal.acceptance.roster_traffic import Traffic, keep_reading
 
 # Short, so that others do not wait long for a dead process.
-PACE: Final = Pace(lease_seconds=0.3, hold_seconds=1.0, segments=2, page_rows=10)
+PACE: Final = Pace(lease_s=0.3, hold_s=1.0, segments=2, batch_size=10)
 RESTING: Final = "old-0"
 
 

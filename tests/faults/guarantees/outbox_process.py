@@ -81,12 +81,12 @@ async def _write_repeatedly(stores: Stores, random: Random) -> None:
         except Conflict:
             continue  # another writer was faster
         if random.random() < 0.5:
-            await OUTBOX_OF_ORDERS.relay(stores, order_id)
+            await OUTBOX_OF_ORDERS.send_unsent(stores, order_id)
 
 
 async def _sweep_repeatedly(stores: Stores) -> None:
     while True:
-        await OUTBOX_OF_ORDERS.relay(stores)
+        await OUTBOX_OF_ORDERS.send_unsent(stores)
 
 
 if __name__ == "__main__":

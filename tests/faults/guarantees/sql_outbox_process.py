@@ -2,10 +2,10 @@
 
     python -m tests.faults.guarantees.sql_outbox_process FOLDER SQL ROLE SEED COUNT MOMENT SIGNAL
         write     changes orders with their announcements, repeatedly
-        publish   publishes, repeatedly
+        relay     sends, repeatedly
         take      takes messages off the queue, does their effect and deletes them, repeatedly
-        round     publishes once, and ends
-        work      works as the component `publisher`, until it is killed
+        round     sends one batch, and ends
+        work      works as the component `relay`, until it is killed
         hang      changes an order in a transaction that is never committed
 
 For `test_sql_outbox_killed.py`. COUNT is the request, to PostgreSQL or to the queue, at which the process
@@ -25,9 +25,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeVar
 
-from holdfast import Stores, WorkerGroup
+from holdfast import Stores
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import Conflict, RetryLater
+from holdfast.runtime import WorkerGroup
 from holdfast.runtime.engines import Engines
 from tests.unit.guarantees.messaging.sql_shop import (
     INBOX,
@@ -133,10 +134,10 @@ async def _change(stores: Stores, random: Random) -> None:
             await sql.run(write)
 
 
-async def _publish_repeatedly(stores: Stores, random: Random) -> None:
+async def _relay_repeatedly(stores: Stores, random: Random) -> None:
     while True:
         try:
-            await OUTBOX.publish(stores)
+            await OUTBOX.send_unsent(stores)
         except RetryLater:
             continue
 
@@ -159,13 +160,13 @@ async def take(stores: Stores, wait_s: float = 0.0) -> int:
     return len(messages)
 
 
-async def _publish_once(stores: Stores, random: Random) -> None:
-    await OUTBOX.publish(stores)
+async def _relay_once(stores: Stores, random: Random) -> None:
+    await OUTBOX.send_unsent(stores)
 
 
 async def _work(stores: Stores, random: Random) -> None:
-    """Run the component `publisher` until the process is killed."""
-    async with WorkerGroup(stores, [SYSTEM.get_component("publisher")]):
+    """Run the component `relay` until the process is killed."""
+    async with WorkerGroup(stores, [SYSTEM.get_component("relay")]):
         await asyncio.Event().wait()
 
 
@@ -180,9 +181,9 @@ async def _hang(stores: Stores, random: Random) -> None:
 
 ROLES: Final[dict[str, Callable[[Stores, Random], Awaitable[None]]]] = {
     "write": _write_repeatedly,
-    "publish": _publish_repeatedly,
+    "relay": _relay_repeatedly,
     "take": _take_repeatedly,
-    "round": _publish_once,
+    "round": _relay_once,
     "work": _work,
     "hang": _hang,
 }

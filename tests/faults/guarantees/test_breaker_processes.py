@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from holdfast import Stores, create_tables
+import pytest
+
+from holdfast import Stores
 from holdfast.core.clock import RunClock
 from holdfast.guarantees import BREAKERS
+from holdfast.runtime import create_tables
 from holdfast.stores.tables.embedded import open_tables
-from tests.faults.guarantees.breaker_process import CLOCK, FAILURES, PROBE_S, RECOVERY_S
+from tests.faults.guarantees.breaker_process import CLOCK, FAILURES, LEASE_S, RECOVERY_S
 
 ROOT = Path(__file__).parents[3]
 CALLERS = 8
@@ -36,6 +39,7 @@ class Caller:
         return self.process.stdout.readline().strip()
 
 
+@pytest.mark.proves("TC-83")
 def test_one_of_eight_processes_probes_and_is_replaced_when_killed(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / CLOCK, start=NOON)
     asyncio.run(create_stores(tmp_path, clock))
@@ -52,7 +56,7 @@ def test_one_of_eight_processes_probes_and_is_replaced_when_killed(tmp_path: Pat
         rest = [each for each in callers if each is not probe]
         assert call_all(rest) == ["refused"] * len(rest)
 
-        clock.advance(PROBE_S)
+        clock.advance(LEASE_S)
         second = find_probe(rest)
         second.send("works")
         assert second.read_line() == "ended"

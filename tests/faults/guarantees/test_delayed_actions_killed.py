@@ -26,9 +26,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_tables
+from holdfast import Stores
 from holdfast.core.errors import Conflict
 from holdfast.guarantees import OnceStatus
+from holdfast.runtime import create_tables
 from holdfast.stores.tables.embedded import open_tables
 from tests.faults.killed_processes import fail_after_effect, run_until_done, serve
 from tests.processes import Process, preload
@@ -143,7 +144,7 @@ def review(path: Path, random: Random) -> Iterator[Tally[str]]:
 async def decide(stores: Stores, id: str, random: Random) -> str:
     """Approve, edit or cancel the letter at random; return the decision, or "too late" on a conflict."""
     how = random.choice(["approve", "approve", "edit", "edit", "edit", "cancel"])
-    seen = await stores.run(queue.patterns.one(make_letter(id)))
+    seen = await stores.run(queue.pattern_set.one(make_letter(id)))
     assert seen is not None
     try:
         if how == "approve":
@@ -172,7 +173,7 @@ async def check_letters(path: Path, service: FakeService, reviews: Tally[str]) -
     with open_tables(path) as tables:
         stores = Stores(tables)
         for number in range(LETTERS):
-            record = await stores.run(queue.patterns.one(make_letter(f"l-{number}")))
+            record = await stores.run(queue.pattern_set.one(make_letter(f"l-{number}")))
             assert record is not None and record.held_until is not None and record.queue is None
             sent = [each for each in service.ledger if each.id == record.id]
             recorded = await read_counter(stores, f"{record.id} recorded")

@@ -12,8 +12,9 @@ from random import Random, SystemRandom
 
 import pytest
 
-from holdfast import Stores, create_tables
+from holdfast import Stores
 from holdfast.guarantees.table_migration import MIGRATIONS, MigrationStep, Phase, migrate, remove_source
+from holdfast.runtime import create_tables
 from holdfast.stores.tables.embedded import open_tables
 from skymarshal.model.entities import CrewAssignment, crew_roster
 from skymarshal.model.roster import CREW_ROSTER_V2

@@ -19,8 +19,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_tables
+from holdfast import Stores
 from holdfast.guarantees import Completion
+from holdfast.runtime import create_tables
 from holdfast.stores.tables.embedded import open_tables
 from tests.faults.killed_processes import fail_after_effect, run_until_done, serve
 from tests.processes import Process, preload

@@ -81,7 +81,7 @@ def start_process(folder: Path, role: str, random: Random) -> subprocess.Popen[s
 
 async def drain(stores: Stores) -> dict[str, list[int]]:
     """Relay everything that waits; return the received versions by order."""
-    report = await OUTBOX_OF_ORDERS.relay(stores)
+    report = await OUTBOX_OF_ORDERS.send_unsent(stores)
     assert (report.busy, report.failed, report.blocked) == (0, 0, 0)
     assert await OUTBOX_OF_ORDERS.list_unsent(stores) == []
     sent: dict[str, list[int]] = defaultdict(list)

@@ -29,18 +29,16 @@ from holdfast.core.clock import RunClock
 from holdfast.runtime import migrate_schemas
 from tests.faults.guarantees.sql_outbox_process import CLOCK, ORDERS, open_stores_in, take
 from tests.postgres import connect, create_database
-from tests.unit.guarantees.messaging.order_outbox import NOON
+from tests.unit.guarantees.messaging.order_outbox import NOON, OrderChanged, receive_all
 from tests.unit.guarantees.messaging.sql_shop import (
     OUTBOX,
     SHOP,
     SYSTEM,
-    OrderChanged,
     changes,
     create_shop_queues,
     effects,
     order,
     publish_changes,
-    receive_all,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -52,7 +50,7 @@ BETWEEN_ROUNDS_S = 31.0
 # Longer than the queue's deduplication window.
 AFTER_DEDUPLICATION_S = 301.0
 
-ROLES = ("write", "write", "publish", "publish", "take")
+ROLES = ("write", "write", "relay", "relay", "take")
 
 Process = subprocess.Popen[str]
 
@@ -122,7 +120,7 @@ def stage(tmp_path: Path) -> Stage:
 
 async def receive_versions(stores: Stores) -> list[int]:
     """Receive all messages and return their versions."""
-    return [each.message.version for each in await receive_all(stores)]
+    return [each.message.version for each in await receive_all(stores, changes)]
 
 
 async def make_three_changes(stores: Stores) -> None:
@@ -143,7 +141,7 @@ def test_a_writer_killed_before_its_commit_leaves_no_row_and_no_message(stage: S
 
     async def check(stores: Stores) -> None:
         await publish_changes(stores, ORDERS[0], 1)  # its locks are released, and the order does not exist
-        assert (await OUTBOX.publish(stores)).sent == 1
+        assert (await OUTBOX.send_unsent(stores)).sent == 1
         assert await receive_versions(stores) == [1]
 
     stage.run(check)
@@ -156,14 +154,14 @@ def test_a_writer_killed_before_its_commit_leaves_no_row_and_no_message(stage: S
     [(1, "after"), (2, "after"), (3, "before"), (4, "after")],
     ids=["after the claim", "after the first send", "before it is marked", "after the second send"],
 )
-def test_another_publisher_sends_a_killed_publishers_claim(stage: Stage, count: int, moment: str) -> None:
+def test_another_relay_sends_a_killed_relays_claim(stage: Stage, count: int, moment: str) -> None:
     stage.run(make_three_changes)
     stage.run_until_killed("round", count, moment)
 
     async def take_over(stores: Stores) -> None:
-        assert (await OUTBOX.publish(stores)).claimed == 0  # not before the claim is over
+        assert (await OUTBOX.send_unsent(stores)).claimed == 0  # not before the claim is over
         stage.clock.advance(OUTBOX.lease_s)
-        await OUTBOX.publish(stores)
+        await OUTBOX.send_unsent(stores)
         assert await receive_versions(stores) == [1, 2, 3]
 
     stage.run(take_over)
@@ -172,12 +170,12 @@ def test_another_publisher_sends_a_killed_publishers_claim(stage: Stage, count: 
 
 @pytest.mark.proves("PG-26")
 @pytest.mark.proves("PG-27")
-def test_publisher_records_a_failed_send_and_retries_it_at_the_next_poll(tmp_path: Path) -> None:
+def test_relay_records_a_failed_send_and_retries_it_at_the_next_poll(tmp_path: Path) -> None:
     stage = Stage(tmp_path, create_database(SHOP), RunClock(tmp_path / CLOCK, start=NOON))
     stage.run(lambda stores: publish_changes(stores, "o-1", 1))  # its queue does not exist
     with stage.start_process("work"), connect(stage.sql) as outside:
         while not outside.execute("SELECT 1 FROM shop.outbox WHERE retry_count = 1").fetchone():
-            time.sleep(0.01)  # yields the processor to the publisher
+            time.sleep(0.01)  # yields the processor to the relay
     [(processed, retries, reason)] = stage.read_rows()
     assert (processed, retries) == (False, 1)
     assert reason.startswith("NotFound: ")
@@ -197,7 +195,7 @@ def test_message_sent_twice_has_one_effect(stage: Stage) -> None:
     stage.run(lambda stores: publish_changes(stores, "o-1", 1))
     stage.run_until_killed("round", 2, "after")  # sent, and not marked
     stage.clock.advance(AFTER_DEDUPLICATION_S)
-    stage.run(OUTBOX.publish)
+    stage.run(OUTBOX.send_unsent)
     # Receive, effect, delete: killed when the effect is done and the message is not deleted.
     stage.run_until_killed("take", 2, "after")
     stage.clock.advance(BETWEEN_ROUNDS_S)
@@ -211,11 +209,11 @@ def test_message_sent_twice_has_one_effect(stage: Stage) -> None:
     assert stage.run(drain) == (2, [("o-1", 1)])
 
 
-# --- a paused publisher, and random kills -------------------------------------------------------------------
+# --- a paused relay, and random kills -------------------------------------------------------------------
 
 
 @pytest.mark.proves("PG-X6")
-def test_paused_publisher_changes_nothing_after_its_claim_expired(stage: Stage) -> None:
+def test_paused_relay_changes_nothing_after_its_claim_expired(stage: Stage) -> None:
     stage.run(make_three_changes)
     with stage.start_process("round", 1, "after", "SIGSTOP") as late:
         _, status = os.waitpid(late.pid, os.WUNTRACED)
@@ -223,11 +221,11 @@ def test_paused_publisher_changes_nothing_after_its_claim_expired(stage: Stage) 
         stage.clock.advance(OUTBOX.lease_s + 1)
 
         async def overtake(stores: Stores) -> None:
-            assert (await OUTBOX.publish(stores)).sent == 3
+            assert (await OUTBOX.send_unsent(stores)).sent == 3
             await stores.transact(
-                OUTBOX.enqueue(stores, "o-1", changes, OrderChanged(order_id="o-1", version=4))
+                OUTBOX.enqueue(stores, "o-1", OrderChanged(order_id="o-1", version=4), queue=changes)
             )
-            assert (await OUTBOX.publish(stores)).sent == 1
+            assert (await OUTBOX.send_unsent(stores)).sent == 1
 
         stage.run(overtake)
         with connect(stage.sql) as outside:
@@ -315,8 +313,8 @@ def get_postmaster(stage: Stage) -> int:
 
 
 async def drain_all(stores: Stores) -> None:
-    """Publish everything and take every message."""
-    while (await OUTBOX.publish(stores)).claimed:
+    """Send everything and take every message."""
+    while (await OUTBOX.send_unsent(stores)).claimed:
         continue
     assert await OUTBOX.backlog(stores) == ()
     while await take(stores):

@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.ai.bedrock import NOVA_EMBEDDINGS, NovaEmbedder, open_bedrock_runtime
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, SettingsError
+from tests.cases import all_cases
 
 
 class FakeRuntime:
@@ -64,7 +65,7 @@ def test_sends_one_documented_request_per_text_and_normalizes_its_vector() -> No
     }
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "response",
     [
         b"no json",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.ai import DataBlock, build_prompt, strip_invisible
+from tests.cases import all_cases
 
 BOUNDARY = "0f" * 16
 ATTACKS = [
@@ -25,7 +25,7 @@ def find_fences(text: str) -> list[str]:
     return re.findall(r"<\s*/?\s*data-\w*", text, re.IGNORECASE)
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
+@all_cases("attack", ATTACKS)
 def test_text_that_knows_the_boundary_cannot_close_it(attack: str) -> None:
     shown = build_prompt("Sum up.", [DataBlock("ticket X-1", attack)], boundary=BOUNDARY).data
 

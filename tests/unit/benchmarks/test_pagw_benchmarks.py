@@ -11,7 +11,8 @@ from benchmarks.harness import measurement
 from benchmarks.harness.measurement import Figure
 from benchmarks.pagw import intake, request_scale, sql_statements
 from benchmarks.report import BENCHMARKS, SCALE
-from holdfast import Rate, SqlRows, pattern
+from holdfast import Rate, pattern
+from holdfast.model.sql import SqlRows
 from pagw.model.entities import PagwId, pagw
 from tests.postgres import connect, create_database, new_folder
 

@@ -250,7 +250,7 @@ def test_a_decorated_function_keeps_its_name_arguments_and_result() -> None:
     assert listed("more") == ["orders", "more"]
 
 
-def test_decorated_coroutine_is_intercepted_until_it_ends(unreachable: None) -> None:
+async def test_decorated_coroutine_is_intercepted_until_it_ends(unreachable: None) -> None:
     dynamodb = make_client()
 
     @in_process(NamedTables("orders"))
@@ -261,7 +261,7 @@ def test_decorated_coroutine_is_intercepted_until_it_ends(unreachable: None) -> 
     called = listed()
     with pytest.raises(EndpointConnectionError):
         list_names(dynamodb)
-    assert asyncio.run(called) == ["orders"]
+    assert await called == ["orders"]
     with pytest.raises(EndpointConnectionError):
         list_names(dynamodb)
 

@@ -84,13 +84,13 @@ def test_starts_and_stops() -> None:
         list_names()
 
 
-def test_decorates_a_coroutine_function() -> None:
+async def test_decorates_a_coroutine_function() -> None:
     @mock_aws
     async def made() -> list[str]:
         await asyncio.sleep(0)
         return create_table()
 
-    assert asyncio.run(made()) == ["orders"]
+    assert await made() == ["orders"]
 
 
 @pytest.fixture

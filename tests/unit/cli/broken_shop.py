@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast import Attr, Entity, Get, Key, Load, Rate, System, Table, Volume, attr, pattern
+from holdfast.model.system import Design
 
 orders = Table("BrokenOrders", partition="orderId")
 
@@ -27,5 +28,5 @@ SYSTEM = System(
     purpose="Sells nothing",
     tables=(orders,),
     patterns=(without_example, without_volume),
-    load=Load(volumes={"visit": Volume(per_month=1_000)}),
+    design=Design(load=Load(volumes={"visit": Volume(per_month=1_000)})),
 )

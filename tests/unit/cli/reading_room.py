@@ -12,7 +12,6 @@ from pydantic import BaseModel
 
 from holdfast import (
     Attr,
-    Command,
     Component,
     Entity,
     Get,
@@ -29,6 +28,7 @@ from holdfast import (
     pattern,
 )
 from holdfast.core.errors import NotFound
+from holdfast.model.system import Admin, Command
 
 Isbn = NewType("Isbn", str)
 
@@ -128,16 +128,18 @@ SYSTEM = System(
     tables=(books,),
     patterns=(book, books_on, add),
     components=(
-        Component("api", reads=(book, books_on), writes=(add,)),
-        Component("visitor", reads=(book, books_on)),
+        Component("api", uses=(book, books_on, add)),
+        Component("visitor", uses=(book, books_on)),
     ),
-    commands={
-        "books list": list_books,
-        "books show": show_book,
-        "books add": add_book,
-        "books steal": Command(add_without_leave, component="visitor"),
-        "lend": lend,
-        "count": count,
-        "since": since,
-    },
+    admin=Admin(
+        commands={
+            "books list": list_books,
+            "books show": show_book,
+            "books add": add_book,
+            "books steal": Command(add_without_leave, component="visitor"),
+            "lend": lend,
+            "count": count,
+            "since": since,
+        }
+    ),
 )

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
-from holdfast import create_tables, open_stores
+from holdfast import open_stores
 from holdfast.cli import main
 from holdfast.core import installed_systems
+from holdfast.runtime import create_tables
 from tests.unit.guarantees.privacy.help_desk import HELP_DESK, Note
 
 
 @pytest.fixture(autouse=True)
-def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work in an empty folder with the help desk as the only system and one note in its tables."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_ENVIRONMENT", "dev")
@@ -25,12 +25,9 @@ def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {"helpdesk": point})
 
-    async def fill() -> None:
-        async with open_stores(HELP_DESK) as stores:
-            await create_tables(stores, HELP_DESK.tables)
-            await stores.run(Note.put(Note(conversation_id="c-1", note_id="n1")))
-
-    asyncio.run(fill())
+    async with open_stores(HELP_DESK) as stores:
+        await create_tables(stores, HELP_DESK.tables)
+        await stores.run(Note.put(Note(conversation_id="c-1", note_id="n1")))
 
 
 def backup(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:

@@ -279,7 +279,7 @@ def test_reports_a_system_that_cannot_be_loaded_and_examines_the_others(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     letters = Queue("letters", Letter)
-    office = System("office", "Sorts letters", [ships], [], queues=[letters])
+    office = System("office", "Sorts letters", tables=[ships], queues=[letters])
 
     def load(name: str = "harbour") -> System:
         if name == "harbour":
@@ -306,7 +306,7 @@ def test_reports_a_system_that_cannot_be_loaded_and_examines_the_others(
 def test_reports_a_system_without_any_table_in_one_phrase(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    office = System("office", "Sorts letters", [ships, Table("Letters", "id")], [])
+    office = System("office", "Sorts letters", tables=[ships, Table("Letters", "id")])
     monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"office": office})
 
     _, [health] = run_doctor(capsys)

@@ -21,6 +21,7 @@ from holdfast.cli.health.environments import (
     list_table_names,
 )
 from holdfast.config.settings import Settings
+from holdfast.model.system import Deployment
 from holdfast.operations.objects import PutObject
 from holdfast.operations.queues import ChangeVisibility, ReceiveMessages, SendMessages
 
@@ -33,14 +34,13 @@ letters = Queue("letters", Letter, max_receives=1, visibility_s=30)
 SYSTEM = System(
     "office",
     "Sorts letters",
-    [Table("Letters", "id"), Table("Senders", "id")],
-    [],
+    tables=[Table("Letters", "id"), Table("Senders", "id")],
     queues=[letters],
     buckets=[Bucket("office-scans")],
-    needs_environment=True,
+    deployment=Deployment(needs_environment=True),
 )
 # A system without environments in the same folder.
-ARCHIVE = System("archive", "Keeps letters", [Table("Archive", "id")], [])
+ARCHIVE = System("archive", "Keeps letters", tables=[Table("Archive", "id")])
 
 
 @pytest.fixture(autouse=True)
@@ -175,7 +175,7 @@ def test_dead_letter_queue_is_not_taken_for_an_environment() -> None:
 
 
 def test_longest_declared_name_wins() -> None:
-    shop = System("shop", "Sells", [Table("Orders", "id"), Table("Orders-old", "id")], [])
+    shop = System("shop", "Sells", tables=[Table("Orders", "id"), Table("Orders-old", "id")])
 
     found = find_environments(
         ["Orders-dev", "Orders-old-dev", "Orders-old", "Visits"], [shop], list_table_names
@@ -185,8 +185,8 @@ def test_longest_declared_name_wins() -> None:
 
 
 def test_table_with_one_name_for_all_environments_names_none() -> None:
-    shop = System("shop", "Sells", [Table("Orders", "id", physical="orders_{environment}")], [])
-    fixed = System("fixed", "Sells", [Table("Visits", "id", physical="visits")], [])
+    shop = System("shop", "Sells", tables=[Table("Orders", "id", physical="orders_{environment}")])
+    fixed = System("fixed", "Sells", tables=[Table("Visits", "id", physical="visits")])
 
     found = find_environments(["orders_dev", "visits"], [shop, fixed], list_table_names)
 
@@ -196,7 +196,7 @@ def test_table_with_one_name_for_all_environments_names_none() -> None:
 def test_bucket_names_of_a_system_are_tried_in_the_environments_that_it_declares() -> None:
     regions = {"dev": "eu-1", "staging": "us-2"}
     bucket = Bucket("scans", physical=lambda environment: f"x-{environment}-{regions[environment]}")
-    system = System("office", "Sorts", [], [], buckets=[bucket], environments=regions)
+    system = System("office", "Sorts", buckets=[bucket], deployment=Deployment(environments=regions))
 
     found = find_environments(["x-dev-eu-1", "x-staging-us-2", "y"], [system], list_bucket_names)
 

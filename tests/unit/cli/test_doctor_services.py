@@ -33,7 +33,7 @@ tasks = Queue("doctor-tasks", Task, purpose="Tasks")
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
     """Install only an office with a table, a queue and a bucket, and work in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    office = System("office", "An office", [keys], [], queues=[tasks], buckets=[files])
+    office = System("office", "An office", tables=[keys], queues=[tasks], buckets=[files])
     monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"office": office})
     return office
 

@@ -22,7 +22,7 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
     """Install only a library with a SQL schema of one revision, and work in an empty folder."""
     monkeypatch.chdir(tmp_path)
     package = write_package(tmp_path / "code", {"0001": BOOKS})
-    library = System("library", "Books", [], [], schemas=[Schema("library", migrations=package)])
+    library = System("library", "Books", schemas=[Schema("library", migrations=package)])
     monkeypatch.setattr("holdfast.model.system.load_systems", lambda: {"library": library})
     return library
 

@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
-from holdfast import create_tables, open_stores
+from holdfast import open_stores
 from holdfast.cli import main
 from holdfast.core import installed_systems
 from holdfast.guarantees import is_proof_intact
+from holdfast.runtime import create_tables
 from tests.unit.guarantees.privacy.help_desk import HELP_DESK, Conversation, Note
 
 JOE = "conversation-joe-0001"
 
 
 @pytest.fixture(autouse=True)
-def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work in an empty folder with the help desk as the only system, and Joe's conversation with a note."""
     monkeypatch.chdir(tmp_path)
     point = EntryPoint(
@@ -28,13 +29,10 @@ def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {"helpdesk": point})
 
-    async def fill() -> None:
-        async with open_stores() as stores:
-            await create_tables(stores, HELP_DESK.tables)
-            await stores.run(Conversation.put(Conversation(conversation_id=JOE)))
-            await stores.run(Note.put(Note(conversation_id=JOE, note_id="n1")))
-
-    asyncio.run(fill())
+    async with open_stores() as stores:
+        await create_tables(stores, HELP_DESK.tables)
+        await stores.run(Conversation.put(Conversation(conversation_id=JOE)))
+        await stores.run(Note.put(Note(conversation_id=JOE, note_id="n1")))
 
 
 def erase(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -23,33 +24,69 @@ SAME_MODULE = {"opentelemetry-sdk", "opentelemetry-exporter-prometheus"}
 EXTRAS = {"serve": "serve", "up": "serve,api", "demo": "serve,aws", "mcp": "mcp"}
 
 
-@pytest.mark.parametrize(
-    ("command", "missing"),
-    [
-        ("serve", "uvicorn"),
-        ("serve", "uvloop"),
-        ("up", "httptools"),
-        ("up", "fastapi"),
-        ("demo", "uvicorn"),
-        ("demo", "boto3"),
-        ("mcp", "mcp"),
-    ],
-)
-def test_command_without_its_extra_ends_in_one_line_and_changes_nothing(
-    tmp_path: Path, command: str, missing: str
-) -> None:
-    program = (
-        f"import sys; sys.modules[{missing!r}] = None; from holdfast.cli import main; main([{command!r}])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-    )
+COMMANDS = [
+    ("serve", "uvicorn"),
+    ("serve", "uvloop"),
+    ("up", "httptools"),
+    ("up", "fastapi"),
+    ("demo", "uvicorn"),
+    ("demo", "boto3"),
+    ("mcp", "mcp"),
+]
+# Installs two systems, a large and a small one, and no other.
+TWO_SYSTEMS = """
+from importlib.metadata import EntryPoint
+from holdfast.core import installed_systems
+group = installed_systems.ENTRY_POINT_GROUP
+large = EntryPoint("richpanel", "richpanel.system:SYSTEM", group)
+small = EntryPoint("shop", "tests.unit.reports.shop:SYSTEM", group)
+installed_systems.find_entry_points = lambda group="": {} if group else {"richpanel": large, "shop": small}
+"""
+# Runs each list of words without a module and prints the exit code, the output and the errors of each.
+RUN = """
+import contextlib, io, json, sys
+from holdfast.cli import main
+outcomes = []
+for missing, words in json.loads(sys.argv[1]):
+    sys.modules[missing] = None
+    code, out, err = 0, io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(words)
+        except SystemExit as done:
+            code = done.code or 0
+    del sys.modules[missing]
+    outcomes.append((code, out.getvalue(), err.getvalue()))
+print(json.dumps(outcomes))
+"""
 
-    assert (done.returncode, done.stderr) == (
-        1,
-        f"holdfast: `holdfast {command}` needs {missing}, which is not installed: "
-        f"run pip install 'holdfast-state[{EXTRAS[command]}]'\n",
+
+def run_without(folder: Path, *runs: tuple[str, list[str]], prepare: str = "") -> list[tuple[int, str, str]]:
+    """Run commands, each without a module, in one fresh process. Return their codes, outputs and errors."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    paths = (str(ROOT), env.get("PYTHONPATH"))
+    done = subprocess.run(
+        [sys.executable, "-c", prepare + RUN, json.dumps(runs)],
+        cwd=folder,
+        env=env | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
+    assert done.returncode == 0, done.stderr
+    return [(code, out, err) for code, out, err in json.loads(done.stdout)]
+
+
+def test_command_without_its_extra_ends_in_one_line_and_changes_nothing(tmp_path: Path) -> None:
+    outcomes = run_without(tmp_path, *((missing, [command]) for command, missing in COMMANDS))
+
+    for (command, missing), outcome in zip(COMMANDS, outcomes, strict=True):
+        line = (
+            f"holdfast: `holdfast {command}` needs {missing}, which is not installed: "
+            f"run pip install 'holdfast-state[{EXTRAS[command]}]'\n"
+        )
+        assert outcome == (1, "", line)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -90,71 +127,46 @@ def test_every_installable_extra_is_known_with_its_packages() -> None:
         assert known >= names - SAME_MODULE, extra
 
 
-@pytest.mark.parametrize("words", [["check"], ["patterns", "--measure"]])
-def test_skips_a_system_without_its_extra_with_a_line(tmp_path: Path, words: list[str]) -> None:
-    done = run_without(["obstore"], tmp_path, *words)
+def test_skips_a_system_without_its_extra_and_rejects_it_by_name(tmp_path: Path) -> None:
+    runs = [["check"], ["patterns", "--measure"]]
+    named = [["check", "richpanel"], ["patterns", "richpanel", "--measure"]]
 
-    assert "Traceback" not in done.stderr
-    assert (
-        "richpanel is skipped: it needs obstore, which is not installed: "
-        "run pip install 'holdfast-state[objects]'\n"
-    ) in done.stderr
-    assert (done.returncode, "richpanel" in done.stdout, "skymarshal" in done.stdout) == (0, False, True)
+    every = [("obstore", words) for words in runs + named]
+    outcomes = run_without(tmp_path, *every, prepare=TWO_SYSTEMS)
+
+    needs = "needs obstore, which is not installed: run pip install 'holdfast-state[objects]'\n"
+    for code, output, errors in outcomes[:2]:
+        assert f"richpanel is skipped: it {needs}" in errors
+        assert (code, "richpanel" in output, "shop" in output) == (0, False, True)
+    assert outcomes[2:] == [(1, "", f"holdfast: The system richpanel {needs}")] * 2
 
 
-@pytest.mark.parametrize("words", [["check", "richpanel"], ["patterns", "richpanel", "--measure"]])
-def test_rejects_a_named_system_without_its_extra(tmp_path: Path, words: list[str]) -> None:
-    done = run_without(["obstore"], tmp_path, *words)
-
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        "holdfast: The system richpanel needs obstore, which is not installed: "
-        "run pip install 'holdfast-state[objects]'\n"
+def test_system_without_its_extra_does_not_block_the_others(tmp_path: Path) -> None:
+    tables, patterns, doctor = run_without(
+        tmp_path, *(("httpx2", words) for words in (["tables"], ["patterns"], ["doctor"]))
     )
 
-
-@pytest.mark.parametrize("words", [["tables"], ["patterns"], ["doctor"]])
-def test_system_without_its_extra_does_not_block_the_others(tmp_path: Path, words: list[str]) -> None:
-    done = run_without(["httpx2"], tmp_path, *words)
-
-    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
     left_out = "".join(
         f"{name} is skipped: it needs httpx2, which is not installed: "
         "run pip install 'holdfast-state[http]'\n"
         for name in ("agenticpm", "pagw", "richpanel", "tripcortex")
     )
-    assert done.stderr == ("" if words == ["doctor"] else left_out)
+    assert (tables[0], tables[2]) == (patterns[0], patterns[2]) == (0, left_out)
+    assert (doctor[0], doctor[2]) == (0, "")
 
 
 def test_list_of_systems_names_a_missing_package_of_a_system(tmp_path: Path) -> None:
-    done = run_without(["airportsdata"], tmp_path, "systems")
+    [(code, output, _)] = run_without(tmp_path, ("airportsdata", ["systems"]))
 
-    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+    assert code == 0
     assert (
         "tripcortex needs airportsdata, which is not installed: run pip install holdfast-tripcortex\n"
-    ) in done.stdout
+    ) in output
 
 
 def test_rejects_an_unknown_extra() -> None:
     with pytest.raises(DeclarationError, match="names an unknown extra 'queues'"):
-        describe_missing_extras(System("shop", "Sells", [], []), ("queues",))
-
-
-def run_without(modules: list[str], folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in an installation without these modules."""
-    program = (
-        f"import sys; sys.modules |= dict.fromkeys({modules!r}); "
-        f"from holdfast.cli import main; main({list(words)!r})"
-    )
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=folder,
-        env={name: each for name, each in os.environ.items() if not name.startswith("HOLDFAST_")},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+        describe_missing_extras(System("shop", "Sells"), ("queues",))
 
 
 @pytest.mark.parametrize("words", [["demo", "nowhere"], ["bench", "nothing"]])

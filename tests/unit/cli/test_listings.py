@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Listing, Page
+from holdfast import Page
 from holdfast.cli.system_commands.results import print_result
+from holdfast.model.system import Listing
 
 ROWS: tuple[dict[str, Any], ...] = (
     {"id": "01M7GEHWRXW3BCVK398X1NH4KH", "title": "A title " + "that is long " * 20, "detail": {"a": [1, 2]}},

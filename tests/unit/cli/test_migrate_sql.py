@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Rate, Schema, SqlRow, SqlRows, System, pattern
+from holdfast import Rate, Schema, System, pattern
 from holdfast.cli.app import main
+from holdfast.model.sql import SqlRow, SqlRows
 from tests.contract.sql.migrations.packages import BOOKS, LOANS, write_package
 from tests.postgres import connect, create_database
 
@@ -27,7 +28,7 @@ def make_library(package: str) -> System:
     def all_books() -> SqlRows[Book]:
         return schema.rows(Book, "SELECT {columns} FROM library.books ORDER BY id")
 
-    return System("library", "Books", [], [all_books], schemas=[schema])
+    return System("library", "Books", patterns=[all_books], schemas=[schema])
 
 
 @pytest.fixture(autouse=True)
@@ -159,7 +160,7 @@ def test_mutually_exclusive_options_are_a_usage_error(capsys: pytest.CaptureFixt
 def test_a_system_without_a_schema_has_no_statements_to_check(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(monkeypatch, System("library", "Books", [], []))
+    install(monkeypatch, System("library", "Books"))
     code, _, err = migrate(capsys, "--check")
     assert (code, "has no SQL schema" in err) == (1, True)
     assert migrate(capsys)[:2] == (0, "library declares no migrations.\n")

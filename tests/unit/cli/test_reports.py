@@ -12,6 +12,7 @@ import pytest
 from holdfast.cli import main
 from holdfast.operations import tables as requests
 from holdfast.reports.cost.price_lists import load_price_list
+from holdfast.stores.retries import Backoff
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.wire.http.server import start_server
 from tests.unit.reports import shop
@@ -225,6 +226,7 @@ def test_reports_an_unreachable_endpoint_once(
     with open_tables() as behind, start_server(tables=behind) as url:
         pass
     monkeypatch.setenv("HOLDFAST_TABLES", f"dynamodb+{url}")
+    monkeypatch.setattr(Backoff, "get_max_pause_s", lambda *_: 0.0)
 
     shown = run_command(capsys, "patterns", "shop", "--measure", code=1)
 

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_tables, open_stores
+from holdfast import Stores, open_stores
 from holdfast.cli import main
 from holdfast.core import installed_systems
 from holdfast.core.clock import RunClock
+from holdfast.core.concurrency import gather_or_cancel
 from holdfast.operations import tables as requests
+from holdfast.runtime import create_tables
 from holdfast.runtime.recovery import restore_in_place
-from holdfast.runtime.stores import gather_or_cancel
 from tests.unit.guarantees.privacy.help_desk import HELP_DESK
 
 START = 1_770_166_815.0  # 2026-02-04T01:00:15Z
@@ -30,7 +31,7 @@ def clock(tmp_path: Path) -> RunClock:
 
 
 @pytest.fixture(autouse=True)
-def _with_a_help_desk(tmp_path: Path, clock: RunClock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def _with_a_help_desk(tmp_path: Path, clock: RunClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Write two notes; ten seconds later delete one, change one and add a third."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_ENVIRONMENT", "dev")
@@ -40,17 +41,12 @@ def _with_a_help_desk(tmp_path: Path, clock: RunClock, monkeypatch: pytest.Monke
     )
     monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {"helpdesk": point})
 
-    async def fill() -> None:
-        async with open_stores(HELP_DESK) as stores:
-            await create_tables(stores, HELP_DESK.tables)
-            await _put(stores, "n1", "n2")
-            clock.advance(10)
-            await stores.tables.run(
-                requests.DeleteItem("Notes-dev", {"conversationId": "c-1", "noteId": "n1"})
-            )
-            await _put(stores, "n2", "n3", text="later")
-
-    asyncio.run(fill())
+    async with open_stores(HELP_DESK) as stores:
+        await create_tables(stores, HELP_DESK.tables)
+        await _put(stores, "n1", "n2")
+        clock.advance(10)
+        await stores.tables.run(requests.DeleteItem("Notes-dev", {"conversationId": "c-1", "noteId": "n1"}))
+        await _put(stores, "n2", "n3", text="later")
 
 
 async def _put(stores: Stores, *ids: str, text: str = "first") -> None:

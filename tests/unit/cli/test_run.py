@@ -115,7 +115,7 @@ def test_routes_run_as_the_named_component_with_its_permissions(tmp_path: Path) 
 
 
 def test_routes_have_the_whole_system_without_a_component_api() -> None:
-    with serve_app(replace(SYSTEM, components=[Component("clerk", writes=WRITES)])) as url:
+    with serve_app(replace(SYSTEM, components=[Component("clerk", uses=(WRITES,))])) as url:
         assert httpx.post(f"{url}/ships/S1", params={"berth": "B1"}).json() == {"component": None}
 
 
@@ -181,7 +181,12 @@ def test_missing_table_is_not_shown_to_the_client(caplog: pytest.LogCaptureFixtu
 
 
 def test_routes_may_be_several_routers() -> None:
-    system = replace(SYSTEM, routes=lambda stores: [SYSTEM.routes(stores)] if SYSTEM.routes else [])
+    system = replace(
+        SYSTEM,
+        http=replace(
+            SYSTEM.http, routes=lambda stores: [SYSTEM.http.routes(stores)] if SYSTEM.http.routes else []
+        ),
+    )
 
     with serve_app(system) as url:
         assert httpx.get(f"{url}/berths/B1").json() == {"ships": []}
@@ -191,7 +196,7 @@ def test_rejects_a_system_with_neither_routes_nor_work() -> None:
     with pytest.raises(
         SettingsError, match="harbour has nothing to run: neither the System nor a component declares routes"
     ):
-        build_system_app(replace(SYSTEM, routes=None), open_memory_stores(SYSTEM))
+        build_system_app(replace(SYSTEM, http=replace(SYSTEM.http, routes=None)), open_memory_stores(SYSTEM))
 
 
 def test_unknown_system_prints_one_line_and_exits_1(capsys: pytest.CaptureFixture[str]) -> None:

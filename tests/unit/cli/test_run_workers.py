@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import httpx
 import pytest
@@ -38,11 +39,12 @@ from holdfast.core.errors import SettingsError
 from holdfast.core.logs import setup_logs
 from holdfast.operations.queues import DeleteQueue
 from holdfast.web import serve_in_thread
-from tests.unit.mcp.installed_system import install_system
+from tests.unit.mcp.installed_system import install_in_process, install_system, run_in_process
 from tests.unit.runtime import post_office as office
 from tests.unit.runtime.post_office import SYSTEM, Letter
 
 OFFICE = "tests.unit.runtime.post_office:SYSTEM"
+RunCommand: TypeAlias = Callable[..., tuple[int, str, str]]
 
 
 def build_command(*words: str) -> list[str]:
@@ -73,17 +75,14 @@ def start_office(folder: Path, *words: str, **variables: str) -> Iterator[tuple[
             process.terminate()
 
 
-def run_to_end(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run `holdfast` with these words in a process and wait for it."""
-    return subprocess.run(
-        build_command(*words),
-        cwd=folder,
-        env=build_environment(folder),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+@pytest.fixture
+def run_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> RunCommand:
+    """Return a function that runs `holdfast` with words in the folder, in this process."""
+    monkeypatch.chdir(tmp_path)
+    install_in_process(monkeypatch, postoffice=OFFICE)
+    return lambda *words: run_in_process(capsys, *words)
 
 
 def make_settings(folder: Path) -> Settings:
@@ -191,7 +190,7 @@ def test_rejects_a_component_with_nothing_to_run() -> None:
     with pytest.raises(
         SettingsError, match="The component idle of postoffice has nothing to run: it declares no routes"
     ):
-        build_workload(replace(SYSTEM, routes=None), "idle")
+        build_workload(replace(SYSTEM, http=replace(SYSTEM.http, routes=None)), "idle")
 
 
 def test_worker_that_cannot_open_its_queues_says_why_and_exits_1(tmp_path: Path) -> None:
@@ -248,7 +247,7 @@ def test_request_log_lines_name_their_component() -> None:
 
     system = replace(
         SYSTEM,
-        routes=None,
+        http=replace(SYSTEM.http, routes=None),
         components=[
             Component("desk", routes=telling("/desk")),
             Component("door", routes=telling("/signed"), has_own_authentication=True),
@@ -300,13 +299,10 @@ def test_sandbox_says_that_it_is_not_real_and_uses_the_configured_clock(tmp_path
         assert httpx.get(f"{url}/trains").json() == {"time": 1000.5}
 
 
-def test_rejects_an_unknown_sandbox(tmp_path: Path) -> None:
-    found = run_to_end(tmp_path, "run", "postoffice", "--sandbox", "airline")
+def test_rejects_an_unknown_sandbox(run_command: RunCommand) -> None:
+    found = run_command("run", "postoffice", "--sandbox", "airline")
 
-    assert (found.returncode, found.stderr) == (
-        1,
-        "holdfast: postoffice has no sandbox 'airline': it has railway.\n",
-    )
+    assert found == (1, "", "holdfast: postoffice has no sandbox 'airline': it has railway.\n")
 
 
 # --- processes of a system ----------------------------------------------------------------------------------
@@ -338,7 +334,9 @@ def test_components_that_name_one_process_are_planned_together() -> None:
 def test_components_that_all_share_one_process_are_the_whole_system() -> None:
     everyone = [replace(each, process="all") for each in SYSTEM.components if each.name != "api"]
 
-    assert plan_processes(replace(SYSTEM, routes=None, components=everyone)) == [ProcessSpec()]
+    assert plan_processes(replace(SYSTEM, http=replace(SYSTEM.http, routes=None), components=everyone)) == [
+        ProcessSpec()
+    ]
 
 
 def test_system_without_a_component_api_is_planned_as_one_process() -> None:
@@ -348,7 +346,12 @@ def test_system_without_a_component_api_is_planned_as_one_process() -> None:
 
 
 def test_a_system_with_nothing_to_run_has_no_process() -> None:
-    assert plan_processes(replace(SYSTEM, routes=None, components=[Component("idle")])) == []
+    assert (
+        plan_processes(
+            replace(SYSTEM, http=replace(SYSTEM.http, routes=None), components=[Component("idle")])
+        )
+        == []
+    )
 
 
 def test_describes_a_worker_that_only_runs_schedules() -> None:
@@ -361,7 +364,7 @@ def test_describes_a_worker_that_only_runs_schedules() -> None:
 # --- why ----------------------------------------------------------------------------------------------------
 
 
-def test_why_prints_lines_and_json_as_a_permitted_component(tmp_path: Path) -> None:
+def test_why_prints_lines_and_json_as_a_permitted_component(tmp_path: Path, run_command: RunCommand) -> None:
     async def deliver() -> None:
         async with open_stores(SYSTEM, make_settings(tmp_path)) as stores:
             await provision(stores, SYSTEM)
@@ -369,14 +372,16 @@ def test_why_prints_lines_and_json_as_a_permitted_component(tmp_path: Path) -> N
 
     asyncio.run(deliver())
 
-    result = run_to_end(tmp_path, "why", "postoffice", "l-1", "--component", "desk")
-    data = run_to_end(tmp_path, "why", "postoffice", "l-1", "--component", "desk", "--json")
+    result = run_command("why", "postoffice", "l-1", "--component", "desk")
+    _, data, _ = run_command("why", "postoffice", "l-1", "--component", "desk", "--json")
 
-    assert (result.returncode, result.stdout) == (0, "l-1 was delivered\nasked as desk\n")
-    assert json.loads(data.stdout) == {"letter": "l-1", "asked_as": "desk"}
+    assert result == (0, "l-1 was delivered\nasked as desk\n", "")
+    assert json.loads(data) == {"letter": "l-1", "asked_as": "desk"}
 
 
-def test_why_escapes_terminal_control_characters_and_json_keeps_them(tmp_path: Path) -> None:
+def test_why_escapes_terminal_control_characters_and_json_keeps_them(
+    tmp_path: Path, run_command: RunCommand
+) -> None:
     async def deliver() -> None:
         async with open_stores(SYSTEM, make_settings(tmp_path)) as stores:
             await provision(stores, SYSTEM)
@@ -384,28 +389,28 @@ def test_why_escapes_terminal_control_characters_and_json_keeps_them(tmp_path: P
 
     asyncio.run(deliver())
 
-    result = run_to_end(tmp_path, "why", "postoffice", "l-\x1b[2J", "--component", "desk")
-    data = run_to_end(tmp_path, "why", "postoffice", "l-\x1b[2J", "--component", "desk", "--json")
+    _, result, _ = run_command("why", "postoffice", "l-\x1b[2J", "--component", "desk")
+    _, data, _ = run_command("why", "postoffice", "l-\x1b[2J", "--component", "desk", "--json")
 
-    assert result.stdout == "l-\\x1b[2J was delivered\nasked as desk\n"
-    assert json.loads(data.stdout)["letter"] == "l-\x1b[2J"
+    assert result == "l-\\x1b[2J was delivered\nasked as desk\n"
+    assert json.loads(data)["letter"] == "l-\x1b[2J"
 
 
-def test_why_of_an_unknown_id_is_a_sentence_and_exit_1(tmp_path: Path) -> None:
+def test_why_of_an_unknown_id_is_a_sentence_and_exit_1(tmp_path: Path, run_command: RunCommand) -> None:
     post(tmp_path)
 
-    result = run_to_end(tmp_path, "why", "postoffice", "l-9", "--component", "desk")
+    result = run_command("why", "postoffice", "l-9", "--component", "desk")
 
-    assert (result.returncode, result.stderr) == (1, "holdfast: No letter l-9 was delivered.\n")
+    assert result == (1, "", "holdfast: No letter l-9 was delivered.\n")
 
 
-def test_why_runs_as_api_by_default(tmp_path: Path) -> None:
+def test_why_runs_as_api_by_default(tmp_path: Path, run_command: RunCommand) -> None:
     post(tmp_path)
 
-    result = run_to_end(tmp_path, "why", "postoffice", "l-9")
+    code, _, errors = run_command("why", "postoffice", "l-9")
 
-    assert result.returncode == 1
-    assert "The component api may not run the pattern P10" in result.stderr
+    assert code == 1
+    assert "The component api may not run the pattern P10" in errors
 
 
 # --- doctor -------------------------------------------------------------------------------------------------
@@ -416,8 +421,8 @@ def test_doctor_reports_waiting_and_dead_messages_as_healthy(tmp_path: Path) -> 
         async with open_stores(SYSTEM, make_settings(tmp_path)) as stores:
             await stores.run(office.hand_in(Letter(id="p1")))
             for _ in range(3):
-                for received in await stores.run(office.take_parcels(1, 0.0)):
-                    await stores.run(office.hold_parcel(received, 0))
+                for received in await stores.run(office.parcels.consumer.receive(1, 0.0)):
+                    await stores.run(office.parcels.consumer.change_visibility(received, 0))
 
     post(tmp_path, "l-1")
     asyncio.run(let_one_die())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
-from holdfast import Attr, Entity, Key, Table, attr, create_tables, open_stores
+from holdfast import Attr, Entity, Key, Table, attr, open_stores
 from holdfast.cli import main
+from holdfast.runtime import create_tables
 
 letters = Table("Letters", "id")
 
@@ -34,7 +34,7 @@ def scan(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]
     return int(exited.value.code or 0), output.out + output.err
 
 
-def keep(text: str) -> None:
+async def keep(text: str) -> None:
     """Store a letter with this text in the configured tables."""
 
     async def put() -> None:
@@ -42,11 +42,11 @@ def keep(text: str) -> None:
             await create_tables(stores, [letters])
             await stores.run(Letter.put(Letter(id="1", text=text)))
 
-    asyncio.run(put())
+    await put()
 
 
-def test_scans_the_configured_data_and_exits_1_on_a_find(capsys: pytest.CaptureFixture[str]) -> None:
-    keep("write to joe.bloggs@example.com")
+async def test_scans_the_configured_data_and_exits_1_on_a_find(capsys: pytest.CaptureFixture[str]) -> None:
+    await keep("write to joe.bloggs@example.com")
 
     code, output = scan(capsys, "--json")
 
@@ -55,8 +55,8 @@ def test_scans_the_configured_data_and_exits_1_on_a_find(capsys: pytest.CaptureF
     assert (Path(found["file"]).name, found["kind"], found["sample"]) == ("tables.db", "email", "***@***")
 
 
-def test_exits_0_if_nothing_is_found(capsys: pytest.CaptureFixture[str]) -> None:
-    keep("nothing of note")
+async def test_exits_0_if_nothing_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    await keep("nothing of note")
 
     code, output = scan(capsys, "data")
 

@@ -15,7 +15,7 @@ import pytest
 from holdfast.cli import main
 from holdfast.core.errors import HoldfastError
 from holdfast.operations.tables import PutItem
-from holdfast.stores.tables.embedded import Faults
+from holdfast.stores.tables.embedded import EngineFaults
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_credentials_reach_the_server(server_arguments: dict[str, Any], tmp_path
     assert server_arguments["credentials"] == {"AKID": "secret"}
 
 
-def count_outcomes(faults: Faults) -> list[str]:
+def count_outcomes(faults: EngineFaults) -> list[str]:
     """Apply the faults to two hundred writes and return the outcome of each: "done" or an error code."""
     outcomes_seen = []
     for _ in range(200):
@@ -170,15 +170,15 @@ def count_outcomes(faults: Faults) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "faults"),
     [
-        ("--throttle 0.25 --conflicts 0.5 --seed 7", Faults(throttled=0.25, conflicts=0.5, seed=7)),
-        ("--throttle 0.25 --seed 8", Faults(throttled=0.25, seed=8)),
-        ("--conflicts 0.5 --seed 9", Faults(conflicts=0.5, seed=9)),
-        ("--throttle 1", Faults(throttled=1)),
-        ("--conflicts 1", Faults(conflicts=1)),
+        ("--throttle 0.25 --conflicts 0.5 --seed 7", EngineFaults(throttled=0.25, conflicts=0.5, seed=7)),
+        ("--throttle 0.25 --seed 8", EngineFaults(throttled=0.25, seed=8)),
+        ("--conflicts 0.5 --seed 9", EngineFaults(conflicts=0.5, seed=9)),
+        ("--throttle 1", EngineFaults(throttled=1)),
+        ("--conflicts 1", EngineFaults(conflicts=1)),
     ],
 )
 def test_throttling_and_conflict_rates_reach_the_server_with_their_seed(
-    server_arguments: dict[str, Any], words: str, faults: Faults
+    server_arguments: dict[str, Any], words: str, faults: EngineFaults
 ) -> None:
     assert run_serve("serve", *words.split()) == 0
     assert count_outcomes(server_arguments["faults"]) == count_outcomes(faults)

@@ -37,16 +37,18 @@ room = EntryPoint("readingroom", "tests.unit.cli.reading_room:SYSTEM", group)
 shop = EntryPoint("shop", "tests.unit.reports.shop:SYSTEM", group)
 installed_systems.find_entry_points = lambda group="": {} if group else {"readingroom": room, "shop": shop}
 """
-# Runs `main` with each of the lists of words and prints the names of the imported modules as the last line.
+# Runs `main` with each of the lists of words and prints the names of the modules imported until then.
 RUN = """
-import json, sys
+import io, json, sys
+real, imported = sys.stdout, []
 for words in json.loads(sys.argv[1]):
+    sys.stdout = io.StringIO()
     try:
         main(words)
     except SystemExit as done:
         assert not done.code, (words, done.code)
-print()
-print(json.dumps(list(sys.modules)))
+    imported.append(list(sys.modules))
+print(json.dumps(imported), file=real)
 """
 HTTP_SERVERS = ("uvicorn", "fastapi", "starlette", "holdfast.web.server", "holdfast.wire")
 AWS = ("boto3", "botocore")
@@ -56,8 +58,8 @@ ENGINES = ("holdfast.stores.tables.embedded", "holdfast.stores.tables.dynamodb",
 LIBRARY = ("holdfast.model", "holdfast.operations", "holdfast.runtime", "holdfast.stores", "holdfast.reports")
 
 
-def list_imports(prepare: str, *runs: list[str], folder: Path) -> list[str]:
-    """Run the commands in one fresh process and return the modules it imported."""
+def list_imports(prepare: str, *runs: list[str], folder: Path) -> list[list[str]]:
+    """Run the commands in one fresh process. Return the modules that were imported after each of them."""
     done = subprocess.run(
         [sys.executable, "-c", prepare + RUN, json.dumps(runs)],
         capture_output=True,
@@ -67,7 +69,7 @@ def list_imports(prepare: str, *runs: list[str], folder: Path) -> list[str]:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (ROOT, os.environ.get("PYTHONPATH"))))},
     )
     assert done.returncode == 0, done.stderr
-    imported: list[str] = json.loads(done.stdout.splitlines()[-1])
+    imported: list[list[str]] = json.loads(done.stdout)
     return imported
 
 
@@ -76,64 +78,46 @@ def select(imported: list[str], *packages: str) -> list[str]:
     return [each for each in imported if any(f"{each}.".startswith(f"{package}.") for package in packages)]
 
 
-def test_help_imports_at_most_half_as_many_modules_more_than_a_small_application(tmp_path: Path) -> None:
-    ours = list_imports(HOLDFAST, ["--help"], folder=tmp_path)
-    small = list_imports(SMALL_APP, ["--help"], folder=tmp_path)
-
-    assert len(ours) <= 1.5 * len(small)
-
-
-def test_help_imports_no_command_no_store_and_no_system(tmp_path: Path) -> None:
-    imported = list_imports(HOLDFAST, ["--help"], folder=tmp_path)
-
-    unused = (*LIBRARY, *HTTP_SERVERS, *AWS, *DRIVERS, "pydantic", "msgspec", "asyncio")
-    assert select(imported, *unused, *list_system_names()) == []
-    assert select(imported, COMMANDS_PACKAGE) == []
-
-
-def test_version_imports_neither_rich_nor_the_names_of_systems(tmp_path: Path) -> None:
-    imported = list_imports(HOLDFAST, ["--version"], folder=tmp_path)
-
-    assert select(imported, "rich", "importlib.metadata", "pydantic") == []
-
-
-def test_help_of_a_command_imports_no_store_and_no_system(tmp_path: Path) -> None:
+def test_version_and_help_import_no_command_no_store_and_no_system(tmp_path: Path) -> None:
     names = [name for commands in GROUPS.values() for name in commands]
+    of_commands = [[name, "--help"] for name in names]
 
-    imported = list_imports(HOLDFAST, *([name, "--help"] for name in names), folder=tmp_path)
+    version, main_help, *_, helps = list_imports(
+        HOLDFAST, ["--version"], ["--help"], *of_commands, folder=tmp_path
+    )
+    [small] = list_imports(SMALL_APP, ["--help"], folder=tmp_path)
 
-    # Typer itself parses arguments with Pydantic.
+    assert select(version, "rich", "importlib.metadata", "pydantic") == []
+    assert len(main_help) <= 1.5 * len(small)
+    assert select(main_help, "pydantic", "asyncio", COMMANDS_PACKAGE) == []
+    # Typer itself parses the arguments of commands with Pydantic.
     unused = (*LIBRARY, *HTTP_SERVERS, *AWS, *DRIVERS, "msgspec", *list_system_names())
-    assert select(imported, *unused) == []
+    assert select(helps, *unused) == []
 
 
-@pytest.mark.parametrize("words", [["systems"], ["tables"], ["patterns"], ["queues", "list"]])
-def test_listing_every_installed_system_imports_no_server_and_no_driver(
-    words: list[str], tmp_path: Path
-) -> None:
-    imported = list_imports(HOLDFAST, words, folder=tmp_path)
+def test_listing_every_installed_system_imports_no_server_and_no_driver(tmp_path: Path) -> None:
+    runs = (["systems"], ["tables"], ["patterns"], ["queues", "list"])
+
+    *_, imported = list_imports(HOLDFAST, *runs, folder=tmp_path)
 
     assert set(list_system_names()) <= set(imported)
     assert select(imported, *HTTP_SERVERS, *AWS, *DRIVERS, *ENGINES) == []
 
 
-@pytest.mark.parametrize(
-    ("words", "unused"),
-    [
-        (["check", "shop"], (*HTTP_SERVERS, *AWS, "psycopg", "sqlalchemy", "redis", "obstore")),
-        (["readingroom", "books", "list"], (*HTTP_SERVERS, *AWS, "psycopg", "redis", "holdfast.reports")),
-        (["readingroom", "--help"], (*HTTP_SERVERS, *AWS, *DRIVERS, *ENGINES)),
-        (["scan", "empty"], (*HTTP_SERVERS, *AWS, *DRIVERS, *ENGINES, "tests")),
-    ],
-)
-def test_command_imports_no_store_that_it_does_not_use(
-    words: list[str], unused: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_command_imports_no_store_that_it_does_not_use(tmp_path: Path) -> None:
+    """Each command runs after those that import less: what they import counts for it, too."""
     (tmp_path / "empty").touch()
+    runs = {
+        ("scan", "empty"): (*HTTP_SERVERS, *AWS, *DRIVERS, *ENGINES, "tests"),
+        ("readingroom", "--help"): (*HTTP_SERVERS, *AWS, *DRIVERS, *ENGINES),
+        ("readingroom", "books", "list"): (*HTTP_SERVERS, *AWS, "psycopg", "redis", "holdfast.reports"),
+        ("check", "shop"): (*HTTP_SERVERS, *AWS, "psycopg", "sqlalchemy", "redis", "obstore"),
+    }
 
-    imported = list_imports(SMALL_SYSTEMS, words, folder=tmp_path)
+    snapshots = list_imports(SMALL_SYSTEMS, *map(list, runs), folder=tmp_path)
 
-    assert select(imported, *unused) == []
+    for (words, unused), imported in zip(runs.items(), snapshots, strict=True):
+        assert select(imported, *unused) == [], words
 
 
 @pytest.mark.parametrize(("module", "help"), COMMANDS)

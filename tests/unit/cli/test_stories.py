@@ -9,9 +9,11 @@ from typing import Any
 
 from rich.console import Console
 
-from holdfast import Demo, ReceivedMessage, Stores, get_queue_reports
+from holdfast import ReceivedMessage, Stores
 from holdfast.cli.stories.system_stories import build_story_settings, run_story
 from holdfast.core.clock import RunClock, SystemClock
+from holdfast.model.demo import Demo
+from holdfast.runtime import get_queue_reports
 from tests.unit.runtime import post_office as office
 from tests.unit.runtime.post_office import SYSTEM, Letter
 

@@ -17,7 +17,7 @@ import pytest
 from pydantic import BaseModel
 from typer.main import get_command
 
-from holdfast import Command, Component, System
+from holdfast import Component, System
 from holdfast.cli import main
 from holdfast.cli.app import GROUPS, app
 from holdfast.cli.system_commands.general_commands import list_general_commands
@@ -27,7 +27,7 @@ from holdfast.cli.system_commands.results import print_result
 from holdfast.core import installed_systems
 from holdfast.core.errors import DeclarationError
 from holdfast.mcp import AGENT
-from holdfast.model.system import load_system
+from holdfast.model.system import Command, load_system
 from tests.unit.cli import reading_room
 from tests.unit.reports import shop
 
@@ -289,7 +289,9 @@ def test_help_shows_flags_without_a_type_and_values_by_what_is_typed(
     ) -> None:
         """Close the room."""
 
-    system = replace(reading_room.SYSTEM, commands={"room close": close})
+    system = replace(
+        reading_room.SYSTEM, admin=replace(reading_room.SYSTEM.admin, commands={"room close": close})
+    )
 
     with pytest.raises(SystemExit):
         build_system_app(system)(["room", "close", "--help"], prog_name="holdfast readingroom")
@@ -415,18 +417,25 @@ def test_system_named_like_a_command_does_not_replace_it_and_is_reported(
 @pytest.mark.parametrize("name", ["", "Books", "books  list", "books list!", "-x"])
 def test_rejects_an_untypable_name(name: str) -> None:
     with pytest.raises(DeclarationError, match="Invalid command name"):
-        replace(reading_room.SYSTEM, commands={name: reading_room.count})
+        replace(
+            reading_room.SYSTEM, admin=replace(reading_room.SYSTEM.admin, commands={name: reading_room.count})
+        )
 
 
 def test_rejects_a_command_that_is_also_a_group() -> None:
     both: Mapping[str, Any] = {"books": reading_room.count, "books list": reading_room.list_books}
     with pytest.raises(DeclarationError, match="the first is also a group"):
-        replace(reading_room.SYSTEM, commands=both)
+        replace(reading_room.SYSTEM, admin=replace(reading_room.SYSTEM.admin, commands=both))
 
 
 def test_rejects_an_unknown_component() -> None:
     with pytest.raises(DeclarationError, match="Unknown component cellar"):
-        replace(reading_room.SYSTEM, commands={"count": Command(reading_room.count, component="cellar")})
+        replace(
+            reading_room.SYSTEM,
+            admin=replace(
+                reading_room.SYSTEM.admin, commands={"count": Command(reading_room.count, component="cellar")}
+            ),
+        )
 
 
 def test_rejects_a_function_without_stores() -> None:

@@ -6,11 +6,12 @@ import pytest
 
 from holdfast.cli.arguments.times import parse_time
 from holdfast.cli.usage_error import UsageError
+from tests.cases import all_cases
 
 START = 1_770_166_815.0  # 2026-02-04T01:00:15Z
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("text", "moment"),
     [
         ("2026-02-04T01:00:15Z", START),
@@ -28,7 +29,7 @@ def test_parses_a_time(text: str, moment: float) -> None:
     assert parse_time(text, START) == moment
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "text",
     [
         "",

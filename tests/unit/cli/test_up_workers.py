@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import signal
@@ -15,10 +14,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from holdfast import Demo
 from holdfast.cli.commands.up import _build_children
 from holdfast.cli.processes.supervisor import MAX_RESTARTS, ChildProcess, supervise
 from holdfast.config.settings import Settings
+from holdfast.model.demo import Demo
 from tests.unit.mcp import harbour
 from tests.unit.mcp.installed_system import install_system
 from tests.unit.runtime.post_office import CARRIER, SYSTEM, railway
@@ -102,7 +101,7 @@ def test_sandboxes_get_distinct_known_ports_if_ports_are_free_ones() -> None:
 # --- restarts -----------------------------------------------------------------------------------------------
 
 
-def supervise_dying_child(
+async def supervise_dying_child(
     file: Path, sound: int, *, restarts: bool = True
 ) -> tuple[str | None, int, list[str]]:
     """Supervise a process that kills itself until its start number `sound`.
@@ -111,38 +110,38 @@ def supervise_dying_child(
     """
     reports: list[str] = []
     child = ChildProcess("The worker", (sys.executable, "-c", DIES, str(file), str(sound)), restarts=restarts)
-    ended = asyncio.run(supervise([child], report=reports.append, pause_s=0.01))
+    ended = await supervise([child], report=reports.append, pause_s=0.01)
     return ended, len(file.read_text(encoding="utf-8").split()), reports
 
 
-def test_restarts_a_dead_worker_and_reports_it(tmp_path: Path) -> None:
-    ended, starts, reports = supervise_dying_child(tmp_path / "starts", 3)
+async def test_restarts_a_dead_worker_and_reports_it(tmp_path: Path) -> None:
+    ended, starts, reports = await supervise_dying_child(tmp_path / "starts", 3)
 
     assert (ended, starts) == (None, 3)
     assert reports == [f"The worker was killed by SIGKILL. It is restarted ({each} of 5)." for each in (1, 2)]
 
 
-def test_worker_that_keeps_dying_ends_all(tmp_path: Path) -> None:
-    ended, starts, _ = supervise_dying_child(tmp_path / "starts", 1000)
+async def test_worker_that_keeps_dying_ends_all(tmp_path: Path) -> None:
+    ended, starts, _ = await supervise_dying_child(tmp_path / "starts", 1000)
 
     assert (ended, starts) == ("The worker was killed by SIGKILL.", 1 + MAX_RESTARTS)
 
 
-def test_does_not_restart_a_process_that_is_not_to_be_restarted(tmp_path: Path) -> None:
-    ended, starts, reports = supervise_dying_child(tmp_path / "starts", 1000, restarts=False)
+async def test_does_not_restart_a_process_that_is_not_to_be_restarted(tmp_path: Path) -> None:
+    ended, starts, reports = await supervise_dying_child(tmp_path / "starts", 1000, restarts=False)
 
     assert (ended, starts, reports) == ("The worker was killed by SIGKILL.", 1, [])
 
 
-def test_worker_that_refuses_to_start_ends_all_at_once() -> None:
+async def test_worker_that_refuses_to_start_ends_all_at_once() -> None:
     child = ChildProcess("The worker", (sys.executable, "-c", "raise SystemExit(1)"), restarts=True)
 
-    ended = asyncio.run(supervise([child], pause_s=0.01))
+    ended = await supervise([child], pause_s=0.01)
 
     assert ended == "The worker exited with code 1; its output is above."
 
 
-def test_restarts_a_worker_that_exits_after_it_was_stable(
+async def test_restarts_a_worker_that_exits_after_it_was_stable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.cli.processes.supervisor.STABLE_AFTER_S", 0.0)
@@ -150,8 +149,8 @@ def test_restarts_a_worker_that_exits_after_it_was_stable(
     program = DIES.replace("os.kill(os.getpid(), signal.SIGKILL)", "raise SystemExit(1)")
     command = (sys.executable, "-c", program, str(tmp_path / "starts"), "2")
 
-    ended = asyncio.run(
-        supervise([ChildProcess("The worker", command, restarts=True)], report=reports.append, pause_s=0.01)
+    ended = await supervise(
+        [ChildProcess("The worker", command, restarts=True)], report=reports.append, pause_s=0.01
     )
 
     assert ended is None

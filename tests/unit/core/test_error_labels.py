@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import importlib
 import json
 import logging
@@ -28,9 +27,9 @@ from holdfast.flows import Retry
 from holdfast.flows.states_language import _build_retry
 from holdfast.flows.transition import format_error
 from holdfast.guarantees.idempotency.execution import get_reason
-from holdfast.guarantees.messaging.sql_outbox.publisher import _format_reason
+from holdfast.guarantees.messaging.relay import _format_reason
 from holdfast.reports import examples
-from holdfast.web.problems import build_problem_response
+from holdfast.web.problems import build_error_response
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = (ROOT / "src", ROOT / "systems")
@@ -264,7 +263,7 @@ def test_report_contains_the_label() -> None:
 
 def test_a_problem_has_the_label_as_its_type_and_title() -> None:
     request = Request({"type": "http", "method": "GET", "path": "/", "headers": []})
-    problem = json.loads(bytes(asyncio.run(build_problem_response(request, Renamed("it moved"))).body))
+    problem = json.loads(bytes(build_error_response(request, Renamed("it moved")).body))
 
     assert (problem["type"], problem["title"]) == ("urn:holdfast:error:Former", "Former")
 

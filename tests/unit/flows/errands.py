@@ -26,11 +26,8 @@ from holdfast import (
     Stores,
     System,
     Table,
-    TimestampSeconds,
     Volume,
     attr,
-    create_queues,
-    create_tables,
     open_memory_stores,
     pattern,
 )
@@ -39,6 +36,9 @@ from holdfast.core.errors import ExternalServiceFailed, InvalidRequest, RateLimi
 from holdfast.flows import FLOWS, Answer, Cancel, Flow, FlowItem, Next, Retry, State, Step, StepContext, Wait
 from holdfast.flows.worker import StepWorker
 from holdfast.guarantees import OUTBOX
+from holdfast.model.entities import TimestampSeconds
+from holdfast.model.system import Design
+from holdfast.runtime import create_queues, create_tables
 from holdfast.security.secrets import EnvironmentSecrets, Secrets
 
 NOON = datetime(2026, 2, 4, 12, tzinfo=UTC).timestamp()
@@ -178,7 +178,7 @@ STATES = (
             "Plan",
             make_step("Plan", "planned", plan="a plan"),
             to=("planned", "failed"),
-            retries=(Retry(ExternalServiceFailed, max_attempts=3, pause_s=1, max_pause_s=60),),
+            retries=(Retry(ExternalServiceFailed, max_attempts=3, retry_delay_s=1, max_retry_delay_s=60),),
             on_failure=give_up,
         ),
         shown_as=Shown.new,
@@ -256,17 +256,20 @@ SYSTEM = System(
     queues=(steps,),
     outboxes=(ERRANDS.outbox,),
     flows=(ERRANDS,),
-    load=Load({"errand": Volume(per_month=100_000, distinct_keys=100_000)}),
+    design=Design(load=Load({"errand": Volume(per_month=100_000, distinct_keys=100_000)})),
     components=(
         Component(
             "api",
-            reads=ERRANDS.lookup_patterns,
-            writes=(create_errand, happened, ERRANDS.pattern_set.begin, *ERRANDS.answer_patterns),
+            uses=(
+                create_errand,
+                happened,
+                ERRANDS.pattern_set.begin,
+                ERRANDS.answerer,
+            ),
         ),
         Component(
             "worker",
-            reads=ERRANDS.reads,
-            writes=(*ERRANDS.writes, happened),
+            uses=(ERRANDS.reads, ERRANDS.writes, happened),
             consumers=(ERRANDS.consumer(open_tools),),
             schedules=ERRANDS.schedules,
         ),
@@ -299,7 +302,7 @@ class Bench:
 
     async def begin(self, errand_id: str = "e-1") -> Errand:
         """Create an errand, start its flow, and send its first step."""
-        errand = self.flow.initial(Errand(owner="o-1", errand_id=errand_id), self.stores)
+        errand = self.flow.initial(self.stores, Errand(owner="o-1", errand_id=errand_id))
         await self.stores.transact(create_errand(errand), *self.flow.start_writes(self.stores, errand))
         await self.flow.dispatch_now(self.stores, errand)
         return errand

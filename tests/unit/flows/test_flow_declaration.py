@@ -85,7 +85,7 @@ WAITS = {"choose": Answer(choose, to=("chosen",))}
         ),
         (
             {"states": replace_step(1, retries=(Retry(ValueError, max_attempts=0),))},
-            "Invalid Retry of planned of the flow errand: 0 attempts with pauses",
+            "Invalid Retry of planned of the flow errand: 0 attempts with delays",
         ),
         ({"states": replace_state(2, action=Wait({}))}, "nothing would ever leave it"),
         (

@@ -307,7 +307,7 @@ def test_resends_a_lost_message() -> None:
 
 def test_schedule_relays_an_unsent_message() -> None:
     async def story(at: Bench) -> None:
-        errand = at.flow.initial(Errand(owner="o-1", errand_id="e-1"), at.stores)
+        errand = at.flow.initial(at.stores, Errand(owner="o-1", errand_id="e-1"))
         await at.stores.transact(create_errand(errand), *at.flow.start_writes(at.stores, errand))
         assert await at.work() == 0
         relay = next(each for each in at.flow.schedules if "relay" in each.name)
@@ -502,7 +502,7 @@ def test_deleting_the_item_ends_its_flow() -> None:
 
 def test_resumes_a_restored_item_by_its_key() -> None:
     async def story(at: Bench) -> None:
-        item = at.flow.initial(Errand(owner="o-1", errand_id="e-1"), at.stores)
+        item = at.flow.initial(at.stores, Errand(owner="o-1", errand_id="e-1"))
         await at.stores.run(create_errand(item))
         assert await at.flow.resume(at.stores, item) == 1
         await at.work()
@@ -531,14 +531,14 @@ def test_components_need_only_the_flows_patterns() -> None:
     async def story(at: Bench) -> None:
         api = Bench(at.stores.for_component("api"), at.clock)
         worker = Bench(at.stores.for_component("worker"), at.clock)
-        errand = api.flow.initial(Errand(owner="o-1", errand_id="e-1"), api.stores)
+        errand = api.flow.initial(api.stores, Errand(owner="o-1", errand_id="e-1"))
         await api.stores.transact(create_errand(errand), *api.flow.start_writes(api.stores, errand))
         await api.flow.dispatch_now(api.stores, errand)
         driver = StepWorker(ERRANDS, worker.stores, worker.tools)
         for _ in range(2):
-            (received,) = await worker.stores.run(ERRANDS.pattern_set.receive(1, 0.0))
+            (received,) = await worker.stores.run(ERRANDS.pattern_set.consumer.receive(1, 0.0))
             await driver.handle(received)
-            await worker.stores.run(ERRANDS.pattern_set.delete(received))
+            await worker.stores.run(ERRANDS.pattern_set.consumer.delete(received))
         worker.clock.advance(1)
         await ERRANDS.sweep(worker.stores)
         await ERRANDS.retry_unknown_states(worker.stores)

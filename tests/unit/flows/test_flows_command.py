@@ -98,7 +98,7 @@ def test_without_arguments_lists_the_executions_of_every_system(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # The second system has flows too, but nothing of it was created here.
-    absent = replace(SYSTEM, name="absent", needs_environment=True)
+    absent = replace(SYSTEM, name="absent", deployment=replace(SYSTEM.deployment, needs_environment=True))
     monkeypatch.setattr("holdfast.cli.system_rows.select_systems", lambda _: [SYSTEM, absent])
 
     assert run_flows_command("--json") == 0

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import WorkerGroup, open_stores, provision
+from holdfast import open_stores, provision
 from holdfast.cli.app import main
 from holdfast.core import installed_systems
 from holdfast.reports.design.design_check import check_design
+from holdfast.runtime import WorkerGroup
 from tests.docs import pages
 
 BLOCKS = [

@@ -22,7 +22,6 @@ from holdfast import (
     System,
     Table,
     attr,
-    create_tables,
     keep_names,
     open_memory_stores,
 )
@@ -36,6 +35,7 @@ from holdfast.core.errors import (
 )
 from holdfast.guarantees import Audit, AuditEntry, AuditResult, Redactor
 from holdfast.reports.iam.policies import build_policy_files
+from holdfast.runtime import create_tables
 
 NOON = datetime(2026, 2, 4, 12, tzinfo=UTC)
 
@@ -70,7 +70,7 @@ def mask(text: str) -> str:
 def make_audit(**settings: Any) -> Audit[ActionAudit]:
     """Return the audit of the help desk. `settings` are further arguments of `Audit`."""
     example = {"conversation_id": "c-1", "action": "route", "idempotency_key": "k"}
-    return Audit(ActionAudit, "AU", rate=Rate("action"), example=example, **settings)
+    return Audit(ActionAudit, prefix="AU", rate=Rate("action"), example=example, **settings)
 
 
 AUDIT = make_audit()
@@ -81,8 +81,8 @@ SYSTEM = System(
     tables=(action_audit, conversations),
     patterns=AUDIT.patterns,
     components=(
-        Component("worker", writes=AUDIT.writes),
-        Component("api", reads=AUDIT.reads),
+        Component("worker", uses=(AUDIT.writes,)),
+        Component("api", uses=(AUDIT.reads,)),
     ),
 )
 
@@ -129,7 +129,7 @@ def test_reads_an_entry_back_with_its_time_and_payload() -> None:
     async def story() -> None:
         async with await open_audit_stores(ManualClock()) as stores:
             await stores.run(AUDIT.record(stores, {"team": "billing"}, id="a-1", **ROUTE))
-            (found,) = await stores.run(AUDIT.history("c-1"))
+            (found,) = await stores.run(AUDIT.pattern_set.history("c-1"))
             assert (found.at, found.entry_id, found.parsed_payload) == (NOON, "a-1", {"team": "billing"})
 
     asyncio.run(story())
@@ -141,7 +141,7 @@ def test_does_not_overwrite_an_existing_entry() -> None:
             await stores.run(AUDIT.record(stores, {"n": 1}, at=NOON, id="a-1", **ROUTE))
             with pytest.raises(ConditionFailed):
                 await stores.run(AUDIT.record(stores, {"n": 2}, at=NOON, id="a-1", **ROUTE))
-            (found,) = await stores.run(AUDIT.history("c-1"))
+            (found,) = await stores.run(AUDIT.pattern_set.history("c-1"))
             assert found.parsed_payload == {"n": 1}
 
     asyncio.run(story())
@@ -160,7 +160,7 @@ def test_commits_an_entry_only_together_with_its_change() -> None:
             await stores.transact(change, AUDIT.record(stores, **ROUTE))
             with pytest.raises(TransactionCancelled):
                 await stores.transact(change, AUDIT.record(stores, **ROUTE))
-            assert len(await stores.run(AUDIT.history("c-1"))) == 1
+            assert len(await stores.run(AUDIT.pattern_set.history("c-1"))) == 1
 
     asyncio.run(story())
 
@@ -184,11 +184,11 @@ def test_history_is_paged_and_time_ranges_include_both_ends() -> None:
             for number in range(5):
                 await stores.run(AUDIT.record(stores, {"n": number}, **ROUTE))
                 clock.moment += timedelta(minutes=1)
-            first = await stores.run(AUDIT.history("c-1", 3))
-            rest = await stores.run(AUDIT.history("c-1", 3, first.cursor))
+            first = await stores.run(AUDIT.pattern_set.history("c-1", 3))
+            rest = await stores.run(AUDIT.pattern_set.history("c-1", 3, first.cursor))
             assert [each.parsed_payload["n"] for each in (*first, *rest)] == [0, 1, 2, 3, 4]
             low, high = NOON + timedelta(minutes=1), NOON + timedelta(minutes=3)
-            tail = await stores.run(AUDIT.between("c-1", low, high))
+            tail = await stores.run(AUDIT.pattern_set.between("c-1", low, high))
             assert [each.parsed_payload["n"] for each in tail] == [1, 2, 3]
 
     asyncio.run(story())
@@ -199,10 +199,10 @@ def test_a_component_may_be_given_append_without_read() -> None:
         async with await open_audit_stores(ManualClock()) as stores:
             worker, api = stores.for_component("worker"), stores.for_component("api")
             await worker.run(AUDIT.record(worker, **ROUTE))
-            for read in (AUDIT.history("c-1"), AUDIT.between("c-1", NOON, NOON)):
+            for read in (AUDIT.pattern_set.history("c-1"), AUDIT.pattern_set.between("c-1", NOON, NOON)):
                 with pytest.raises(ComponentRefused):
                     await worker.run(read)
-            assert len(await api.run(AUDIT.history("c-1"))) == 1
+            assert len(await api.run(AUDIT.pattern_set.history("c-1"))) == 1
             with pytest.raises(ComponentRefused):
                 await api.run(AUDIT.record(api, **ROUTE))
 
@@ -268,7 +268,8 @@ def test_an_example_needs_no_redactor() -> None:
     def missing(text: str) -> str:
         raise AssertionError("an example is redacted")
 
-    assert make_audit(redact=missing).append.build_example().entity.parsed_payload == {"example": "a reason"}
+    append = make_audit(redact=missing).pattern_set.append
+    assert append.build_example().entity.parsed_payload == {"example": "a reason"}
 
 
 def test_given_redactor_masks_by_field_names_too() -> None:
@@ -306,10 +307,10 @@ def test_entry_expires_with_its_lifetime() -> None:
     async def story() -> None:
         clock = ManualClock()
         async with await open_audit_stores(clock) as stores:
-            await stores.run(make_audit(lifetime_s=3600).record(stores, **ROUTE))
-            assert len(await stores.run(AUDIT.history("c-1"))) == 1
+            await stores.run(make_audit(retention_s=3600).record(stores, **ROUTE))
+            assert len(await stores.run(AUDIT.pattern_set.history("c-1"))) == 1
             clock.moment += timedelta(seconds=3601)
-            assert len(await stores.run(AUDIT.history("c-1"))) == 0
+            assert len(await stores.run(AUDIT.pattern_set.history("c-1"))) == 0
 
     asyncio.run(story())
 
@@ -324,7 +325,7 @@ def test_rejects_a_key_other_than_subject_and_place() -> None:
         of = Key(subject, action)
 
     with pytest.raises(DeclarationError, match="Key\\(subject, place\\)"):
-        Audit(Loose, "LO", rate=Rate("action"), example={"subject": "s", "action": "a"})
+        Audit(Loose, prefix="LO", rate=Rate("action"), example={"subject": "s", "action": "a"})
 
 
 def test_rejects_a_table_without_a_time_to_live() -> None:
@@ -337,4 +338,4 @@ def test_rejects_a_table_without_a_time_to_live() -> None:
         of = Key(subject, place)
 
     with pytest.raises(DeclarationError, match="ttl"):
-        Audit(Endless, "EN", rate=Rate("action"), example={"subject": "s"})
+        Audit(Endless, prefix="EN", rate=Rate("action"), example={"subject": "s"})

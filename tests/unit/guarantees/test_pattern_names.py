@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from holdfast import Pattern, Rate
-from holdfast.guarantees import Lease
+from holdfast.guarantees import Lease, LeaseItem
 from tests.unit.flows.errands import ERRANDS
 from tests.unit.guarantees.delayed_actions.delayed_letters import queue
 from tests.unit.guarantees.messaging.order_outbox import OUTBOX_OF_ORDERS
 from tests.unit.guarantees.messaging.sql_shop import INBOX, OUTBOX
 
-LEASES = Lease("LE", rate=Rate("sweep"))
+LEASES = Lease(LeaseItem, prefix="LE", rate=Rate("sweep"))
 
 NAMES: list[tuple[Iterable[Pattern[..., Any]], dict[str, str]]] = [
     (

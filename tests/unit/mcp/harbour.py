@@ -12,30 +12,25 @@ from pydantic import Field
 from holdfast import (
     KEYS_ONLY,
     Attr,
-    BatchGet,
     Component,
-    CountQuery,
     Delete,
     Entity,
     Get,
     IndexKey,
     Key,
-    ParallelQuery,
     Put,
     Query,
     Rate,
-    Scan,
-    SelectQuery,
     Stores,
     System,
     Table,
     Update,
     attr,
     batch_get,
-    collect_patterns,
-    parallel_query,
     pattern,
 )
+from holdfast.model.entities import BatchGet, CountQuery, ParallelQuery, Scan, SelectQuery, parallel_query
+from holdfast.model.system import Admin, Http, collect_patterns
 
 ARRIVAL = Rate(per="arrival", times=2)
 
@@ -170,13 +165,13 @@ SYSTEM = System(
     tables=[ships],
     patterns=collect_patterns(sys.modules[__name__]),
     components=[
-        Component("agent", reads=READS),
-        Component("api", reads=READS, writes=WRITES),
-        Component("clerk", reads=(ships_at,), writes=(leave,)),
+        Component("agent", uses=(READS,)),
+        Component("api", uses=(READS, WRITES)),
+        Component("clerk", uses=(ships_at, leave)),
     ],
     title="Harbour",
-    routes=routes,
-    tools=[tonnage, sink, stumble, flood],
+    http=Http(routes=routes),
+    admin=Admin(tools=[tonnage, sink, stumble, flood]),
 )
 
 
@@ -189,7 +184,7 @@ def with_agent(agent: Component | None) -> System:
         tables=[ships],
         patterns=SYSTEM.patterns,
         components=others if agent is None else [*others, agent],
-        tools=[tonnage],
+        admin=Admin(tools=[tonnage]),
     )
 
 

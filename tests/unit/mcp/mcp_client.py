@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import mcp_types as types
 from mcp import Client
 
-from holdfast import Stores, System, create_tables, open_memory_stores
+from holdfast import Stores, System, open_memory_stores
 from holdfast.mcp import build_server
+from holdfast.runtime import create_tables
 from tests.unit.mcp.harbour import SYSTEM
 
 R = TypeVar("R")

@@ -54,8 +54,10 @@ async def seen_since(stores: Stores, moments: list[datetime]) -> int:
 
 def harbour_with(*patterns: Pattern[..., Any]) -> System:
     """Return the harbour with an agent that has only these patterns."""
-    agent = Component("agent", reads=patterns)
-    return replace(SYSTEM, patterns=patterns, components=[agent], tools=[seen_since])
+    agent = Component("agent", uses=(patterns,))
+    return replace(
+        SYSTEM, patterns=patterns, components=[agent], admin=replace(SYSTEM.admin, tools=[seen_since])
+    )
 
 
 def list_arguments(name: str, *patterns: Pattern[..., Any]) -> list[str]:

@@ -180,7 +180,7 @@ def test_agent_runs_declared_writes() -> None:
     """Run declared writes: a put returns nothing, a repeated create is refused, an update and a delete return
     the item.
     """
-    system = with_agent(Component("agent", writes=harbour.WRITES))
+    system = with_agent(Component("agent", uses=(harbour.WRITES,)))
 
     async def story(client: Client, _: Stores) -> list[Any]:
         came = await call_tool(client, "arrive", ship_id="S1", berth="B1")

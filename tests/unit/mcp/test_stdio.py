@@ -15,14 +15,17 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from holdfast import create_tables, open_stores
+from holdfast import open_stores
 from holdfast.config.settings import Settings
+from holdfast.runtime import create_tables
 from tests.unit.mcp.harbour import SYSTEM, moor
-from tests.unit.mcp.installed_system import install_system
+from tests.unit.mcp.installed_system import HARBOUR, install_in_process, install_system, run_in_process
 from tests.unit.mcp.mcp_client import call_tool, get_refusal
 
 R = TypeVar("R")
 
+WITHOUT_AGENT = "tests.unit.mcp.twin:WITHOUT_AGENT"
+NOWHERE = "tests.unit.mcp.nowhere:SYSTEM"
 COMMAND = [sys.executable, "-m", "holdfast", "mcp"]
 
 
@@ -55,22 +58,11 @@ def run_as_agent(
     return asyncio.run(run()), (folder / "errors").read_text(encoding="utf-8")
 
 
-def run_to_end(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run `holdfast mcp` with these arguments and an empty input until it exits."""
-    return subprocess.run(
-        [*COMMAND, *words],
-        cwd=folder,
-        env=install_system(folder) | variables,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_agent_finds_the_tools_and_reads_stored_items(harbour_folder: Path, mode: str) -> None:
+    # A system that cannot be loaded does not block another.
+    install_system(harbour_folder, "broken", NOWHERE)
+
     async def story(client: Client) -> tuple[list[str], dict[str, Any]]:
         names = [tool.name for tool in (await client.list_tools()).tools]
         return names, await call_tool(client, "ships_at", berth="B1", limit=2)
@@ -108,33 +100,17 @@ def test_serves_every_system_with_an_agent_by_default(harbour_folder: Path) -> N
     assert {"harbour_ships_at", "twin_ship"} <= names
 
 
-def test_unloadable_system_does_not_block_another(harbour_folder: Path) -> None:
-    install_system(harbour_folder, "broken", "tests.unit.mcp.nowhere:SYSTEM")
-
-    async def story(client: Client) -> dict[str, Any]:
-        return await call_tool(client, "ship", ship_id="S001")
-
-    found, _ = run_as_agent(harbour_folder, story, "harbour")
-    done = run_to_end(harbour_folder)
-
-    assert found["count"] == 1
-    assert done.returncode == 1
-    assert done.stderr.startswith(
-        "holdfast: Loading the system broken (tests.unit.mcp.nowhere:SYSTEM) failed:"
-    )
-
-
-def test_rejects_a_system_under_another_name(tmp_path: Path) -> None:
-    install_system(tmp_path, "hafen", "tests.unit.mcp.harbour:SYSTEM")
-
-    done = run_to_end(tmp_path, "hafen")
-
-    assert done.returncode == 1
-    assert "names the system harbour: give both the same name." in done.stderr
-
-
 def test_process_ends_silently_with_its_input(harbour_folder: Path) -> None:
-    done = run_to_end(harbour_folder, "harbour")
+    done = subprocess.run(
+        [*COMMAND, "harbour"],
+        cwd=harbour_folder,
+        env=install_system(harbour_folder),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -161,27 +137,59 @@ def test_signal_ends_the_process_while_its_input_is_open(
         assert process.wait(timeout=60) == 0
 
 
-def test_system_without_an_agent_exits_1_with_one_line(tmp_path: Path) -> None:
-    install_system(tmp_path, "quiet", "tests.unit.mcp.twin:WITHOUT_AGENT")
-
-    done = run_to_end(tmp_path, "quiet")
-
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr.startswith(
-        "holdfast: quiet declares no component 'agent' (it has api, clerk), and so has"
-    )
+# --- refusals before the server starts ----------------------------------------------------------------------
 
 
-def test_unknown_system_lists_the_installed_ones(tmp_path: Path) -> None:
-    done = run_to_end(tmp_path, "hrbour")
+@pytest.mark.parametrize(
+    ("system", "words", "error"),
+    [
+        (
+            {"quiet": WITHOUT_AGENT},
+            ["quiet"],
+            "quiet declares no component 'agent' (it has api, clerk), and so has",
+        ),
+        ({"harbour": HARBOUR}, ["hrbour"], "System 'hrbour' is not installed. Installed: harbour"),
+        (
+            {"harbour": HARBOUR, "broken": NOWHERE},
+            [],
+            f"Loading the system broken ({NOWHERE}) failed:",
+        ),
+    ],
+    ids=["no agent", "unknown", "unloadable"],
+)
+def test_system_that_cannot_be_served_is_named_in_one_line(
+    system: dict[str, str],
+    words: list[str],
+    error: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    install_in_process(monkeypatch, **system)
 
-    assert done.returncode == 1
-    assert done.stderr.startswith("holdfast: System 'hrbour' is not installed. Installed: harbour")
+    code, output, errors = run_in_process(capsys, "mcp", *words)
+
+    assert (code, output) == (1, "")
+    assert errors.startswith(f"holdfast: {error}")
 
 
-def test_rejects_empty_in_memory_tables(tmp_path: Path) -> None:
-    done = run_to_end(tmp_path, "harbour", HOLDFAST_TABLES="sqlite::memory:")
+def test_rejects_a_system_under_another_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install_in_process(monkeypatch, hafen=HARBOUR)
 
-    assert done.returncode == 1
-    assert "set a file or an endpoint" in done.stderr
+    code, _, errors = run_in_process(capsys, "mcp", "hafen")
+
+    assert code == 1
+    assert "names the system harbour: give both the same name." in errors
+
+
+def test_rejects_empty_in_memory_tables(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOLDFAST_TABLES", "sqlite::memory:")
+    install_in_process(monkeypatch, harbour=HARBOUR)
+
+    code, _, errors = run_in_process(capsys, "mcp", "harbour")
+
+    assert code == 1
+    assert "set a file or an endpoint" in errors

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Component, create_tables, open_memory_stores
+from holdfast import Component, open_memory_stores
 from holdfast.core.errors import DeclarationError
 from holdfast.mcp.tools import AgentTool, build_agent_tools
-from holdfast.runtime import create_buckets, create_queues
+from holdfast.runtime import create_buckets, create_queues, create_tables
 from tests.unit.reports.post_room import (
     SYSTEM,
     file_scan,
@@ -24,7 +24,7 @@ from tests.unit.reports.post_room import (
 )
 
 DAY = {"created_at": "2026-01-02T12:00:00Z"}
-AGENT = Component("agent", reads=(scan_of, scans_of_day), writes=(take_in, next_letters, file_scan))
+AGENT = Component("agent", uses=(scan_of, scans_of_day, take_in, next_letters, file_scan))
 
 
 def call_tools(
@@ -45,14 +45,14 @@ def call_tools(
 
 
 def test_agent_is_offered_only_its_declared_patterns() -> None:
-    tools, _ = call_tools(Component("agent", reads=(scans_of_day,)))
+    tools, _ = call_tools(Component("agent", uses=(scans_of_day,)))
 
     assert list(tools) == ["scans_of_day"]
 
 
 def test_receiving_is_not_a_read() -> None:
-    with pytest.raises(DeclarationError, match="as a read, but it writes"):
-        call_tools(Component("agent", reads=(next_letters,)))
+    with pytest.raises(DeclarationError, match="is read-only, but L2 writes"):
+        Component("agent", uses=(next_letters,), read_only=True)
 
 
 def test_a_tool_says_which_queue_or_bucket_it_is_about() -> None:
@@ -84,7 +84,8 @@ def test_returns_objects_as_json() -> None:
 
 def test_returns_messages_as_json() -> None:
     letter = {"id": "l1", "to": "ada"}
-    _, (sent, received) = call_tools(AGENT, ("take_in", {"letter": letter}), ("next_letters", {"count": 1}))
+    receive = ("receive", {"count": 1, "wait_s": 0})
+    _, (sent, received) = call_tools(AGENT, ("take_in", {"letter": letter}), receive)
 
     assert sent["count"] == 1
     assert json.loads(received["items"][0]["body"])["id"] == "l1"

@@ -83,7 +83,7 @@ def test_tools_of_an_agent_without_writes_are_marked_read_only() -> None:
 
 
 def test_offers_only_declared_writes_and_marks_their_effects() -> None:
-    system = with_agent(Component("agent", reads=(harbour.ship,), writes=harbour.WRITES))
+    system = with_agent(Component("agent", uses=(harbour.ship, harbour.WRITES)))
 
     tools = list_tools(system)
 
@@ -97,15 +97,15 @@ def test_offers_only_declared_writes_and_marks_their_effects() -> None:
     }
 
 
-def test_rejects_a_write_declared_as_a_read() -> None:
-    system = with_agent(Component("agent", reads=(harbour.leave,)))
+def test_rejects_a_write_among_the_exposed_reads() -> None:
+    system = with_agent(Component("agent", uses=(harbour.leave,), exposed_tools=(harbour.leave,)))
 
-    with pytest.raises(DeclarationError, match=r"declares H11 \(leave\) as a read, but it writes"):
+    with pytest.raises(DeclarationError, match=r"exposes H11 \(leave\) as a read, but it writes"):
         build_server([open_memory_stores(system)])
 
 
 def test_tool_names_start_with_the_system_if_there_are_several() -> None:
-    other = replace(with_agent(Component("agent", reads=(harbour.ship,))), name="marina")
+    other = replace(with_agent(Component("agent", uses=(harbour.ship,))), name="marina")
 
     names = list(list_tools(SYSTEM, other))
 
@@ -119,7 +119,7 @@ def test_system_without_an_agent_is_rejected_with_the_remedy() -> None:
 
     assert refused.value.message == (
         "harbour declares no component 'agent' (it has api, clerk), and so has no tools for agents. Add "
-        "Component('agent', reads=(…)) to the system, with the patterns that an agent may run."
+        "Component('agent', uses=(…), read_only=True) to the system, with the patterns that an agent may run."
     )
 
 
@@ -131,7 +131,9 @@ def test_rejects_a_function_without_a_docstring_or_stores() -> None:
 
     for function, said in ((silent, "has no docstring"), (lonely, "takes the stores first")):
         with pytest.raises(DeclarationError, match=said):
-            build_agent_tools(open_memory_stores(replace(SYSTEM, tools=[function])))
+            build_agent_tools(
+                open_memory_stores(replace(SYSTEM, admin=replace(SYSTEM.admin, tools=[function])))
+            )
 
 
 def test_rejects_a_function_named_like_a_pattern() -> None:
@@ -139,7 +141,7 @@ def test_rejects_a_function_named_like_a_pattern() -> None:
         """Not the pattern."""
 
     with pytest.raises(DeclarationError, match="two tools named ship: rename one"):
-        build_agent_tools(open_memory_stores(replace(SYSTEM, tools=[ship])))
+        build_agent_tools(open_memory_stores(replace(SYSTEM, admin=replace(SYSTEM.admin, tools=[ship]))))
 
 
 def test_unknown_tool_is_a_protocol_error() -> None:

@@ -7,5 +7,5 @@ from dataclasses import replace
 from holdfast import Component
 from tests.unit.mcp.harbour import ship, with_agent
 
-SYSTEM = replace(with_agent(Component("agent", reads=(ship,))), name="twin")
+SYSTEM = replace(with_agent(Component("agent", uses=(ship,))), name="twin")
 WITHOUT_AGENT = replace(with_agent(None), name="quiet")

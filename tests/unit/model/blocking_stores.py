@@ -7,20 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from holdfast import (
-    Operation,
-    Page,
-    PagedRead,
-    Stores,
-    System,
-    Table,
-    Write,
-    create_tables,
-    open_memory_stores,
-)
+from holdfast import Page, Stores, System, Table, Write, open_memory_stores
 from holdfast.core.clock import Clock
+from holdfast.model.entities import PagedRead
+from holdfast.model.operations import Operation
 from holdfast.operations.tables import GetItem, PutItem
 from holdfast.operations.values import Item
+from holdfast.runtime import create_tables
 
 R = TypeVar("R")
 P = TypeVar("P")

@@ -13,19 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from holdfast import (
-    Attr,
-    Document,
-    Entity,
-    EpochSeconds,
-    Key,
-    Table,
-    TimestampSeconds,
-    Ulid,
-    attr,
-    format_timestamp,
-)
-from holdfast.core.errors import InvalidRequest
+from holdfast import Attr, Document, Entity, EpochSeconds, Key, Table, attr
+from holdfast.core.errors import DeclarationError, InvalidRequest
+from holdfast.model.entities import TimestampSeconds, format_timestamp
+from holdfast.model.ulids import Ulid
 from tests.unit.model.blocking_stores import open_blocking_stores
 
 
@@ -303,3 +294,18 @@ def test_float_reads_back_exactly(value: float) -> None:
     if value != 0 and abs(value) < 1e-100:
         return  # below what DynamoDB can hold
     assert Thing.from_item(Thing(id="1", floating=value).to_item()).floating == value
+
+
+@pytest.mark.parametrize(
+    ("keyword", "suggestion"),
+    [
+        ("alias", "Did you mean stored="),
+        ("defualt", "Did you mean default="),
+        ("factory", "Did you mean default_factory="),
+        ("ge", r"Attr\[Annotated\[…, Field\(ge=…\)\]\]"),
+        ("zzz", "Everything else follows from the type"),
+    ],
+)
+def test_an_unknown_keyword_of_attr_is_refused_with_a_suggestion(keyword: str, suggestion: str) -> None:
+    with pytest.raises(DeclarationError, match=rf"Unknown keyword '{keyword}' of attr\(\).*{suggestion}"):
+        attr(**{keyword: 1})  # type: ignore[call-overload]

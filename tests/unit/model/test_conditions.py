@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from holdfast import Attr, Condition, Document, Entity, Key, Table, attr
+from holdfast import Attr, Document, Entity, Key, Table, attr
 from holdfast.core.errors import DeclarationError, InvalidRequest
+from holdfast.model.entities import Condition
 from tests.unit.model.blocking_stores import BlockingStores, open_blocking_stores
 
 

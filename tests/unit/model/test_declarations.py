@@ -15,22 +15,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from holdfast import (
-    Attr,
-    Document,
-    Entity,
-    EpochSeconds,
-    Index,
-    IndexKey,
-    Key,
-    Lifetime,
-    Table,
-    TimestampSeconds,
-    attr,
-    get_declaration,
-    keep_names,
-)
+from holdfast import Attr, Document, Entity, EpochSeconds, IndexKey, Key, Lifetime, Table, attr, keep_names
 from holdfast.core.errors import DeclarationError, InvalidRequest
+from holdfast.model.entities import TimestampSeconds, get_declaration
+from holdfast.model.tables import Index
 
 
 def _table(**parts: Any) -> tuple[Table, Index]:

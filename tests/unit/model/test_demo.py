@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Demo, System, find_demo
+from holdfast import System
 from holdfast.cli.extras import describe_missing_demo
 from holdfast.core.errors import DeclarationError
-from holdfast.model.demo import find_working_demo
+from holdfast.model.demo import Demo, find_demo, find_working_demo
 
 
 def write_distribution(folder: Path, points: str, *, name: str = "kiosk_demo", metadata: str = "") -> None:
@@ -30,7 +30,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def make_system(demo: Demo | None = None) -> System:
-    return System("kiosk", "Sells tickets", [], [], demo=demo)
+    return System("kiosk", "Sells tickets", demo=demo)
 
 
 def test_finds_the_demo_registered_under_the_systems_name(installed: Path) -> None:

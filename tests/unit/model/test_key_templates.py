@@ -11,8 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast import Attr, Entity, IndexKey, Key, Query, Table, attr, format_timestamp
+from holdfast import Attr, Entity, IndexKey, Key, Query, Table, attr
 from holdfast.core.errors import InvalidRequest
+from holdfast.model.entities import format_timestamp
 from tests.unit.model.blocking_stores import BlockingStores, open_blocking_stores
 
 logs = Table("Logs", partition="PK", sort="SK")

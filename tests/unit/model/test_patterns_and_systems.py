@@ -4,47 +4,56 @@ from __future__ import annotations
 
 import asyncio
 import types
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from holdfast import (
     Attr,
-    BatchGet,
     Component,
-    CountQuery,
+    Consumer,
     Entity,
     Get,
     Key,
     Load,
-    ParallelQuery,
     Put,
     Query,
+    Queue,
     Rate,
+    ReceivedMessage,
     Stores,
     System,
     Table,
-    Transact,
-    Ulid,
     Update,
     Volume,
+    Write,
     attr,
     batch_get,
     batch_put,
-    collect_patterns,
-    load_system,
     open_memory_stores,
     open_stores,
-    parallel_query,
     pattern,
     transact,
 )
 from holdfast.config.settings import Settings
 from holdfast.core.errors import ComponentRefused, DeclarationError, InvalidRequest, NotFound
+from holdfast.model.components import Handler
+from holdfast.model.entities import (
+    BatchGet,
+    ConditionCheck,
+    CountQuery,
+    ParallelQuery,
+    Transact,
+    parallel_query,
+)
+from holdfast.model.system import collect_patterns, load_system
+from holdfast.model.ulids import Ulid
 from holdfast.operations.expressions.key_conditions import KeyTest
 from tests.unit.model.blocking_stores import BlockingStores, open_blocking_stores
 
@@ -119,9 +128,24 @@ def swap(flight: str, one: str, other: str) -> Transact:
 
 
 PATTERNS = (seat, seats_in, take, new_seat, seat_count, several, of_flights, swap)
-READER = Component("reader", reads=(seat, seats_in, seat_count, several, of_flights))
-WRITER = Component("writer", reads=(seat,), writes=(take, swap, new_seat))
-CABIN = System("cabin", "Seats", (seats,), PATTERNS, (READER, WRITER))
+
+
+class Parcel(BaseModel):
+    id: str
+
+
+async def ignore(_: ReceivedMessage[Any]) -> None: ...
+
+
+@asynccontextmanager
+async def open_handler(_: Stores) -> AsyncIterator[Handler]:
+    yield ignore
+
+
+READER = Component("reader", uses=(seat, seats_in, seat_count, several, of_flights))
+WRITER = Component("writer", uses=(seat, take, swap, new_seat))
+seat_again = pattern("S1", "One seat", rate=RATE, example=("EY11", "7A"))(seat.function)
+CABIN = System("cabin", "Seats", tables=(seats,), patterns=PATTERNS, components=(READER, WRITER))
 
 
 def test_an_operation_carries_the_id_of_its_pattern() -> None:
@@ -237,18 +261,30 @@ def test_the_patterns_of_a_module_are_found_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"patterns": (seat, seat)}, "cabin declares two patterns named S1"),
+        ({"patterns": (seat, seat_again)}, "cabin declares two patterns named S1"),
         ({"tables": (seats, Table("Seats", partition="x"))}, "cabin declares two tables named Seats"),
         ({"components": (READER, READER)}, "cabin declares two components named reader"),
-        (
-            {"patterns": (seat,), "components": (WRITER,)},
-            "Unknown pattern S3, S8, S4 in the component writer of cabin",
-        ),
     ],
 )
 def test_rejects_an_inconsistent_system(parts: dict[str, Any], message: str) -> None:
     with pytest.raises(DeclarationError, match=message):
         System(**{"name": "cabin", "purpose": "Seats", "tables": (seats,), "patterns": PATTERNS, **parts})
+
+
+def test_system_collects_what_its_components_name() -> None:
+    steps = Queue("steps", Parcel)
+
+    class Guarantee:
+        patterns = (take, new_seat)
+        outboxes = ("an outbox",)
+        flows = ("a flow",)
+
+    worker = Component("worker", uses=(Guarantee(), (seat, take)), consumers=(Consumer(steps, open_handler),))
+    system = System("cabin", "Seats", tables=(seats,), components=(worker, READER), patterns=(swap, seat))
+
+    assert worker.patterns == (take, new_seat, seat, *steps.consumer.patterns)
+    assert system.patterns == (swap, seat, take, new_seat, *steps.consumer.patterns, *READER.patterns[1:])
+    assert (system.queues, system.outboxes, system.flows) == ((steps,), ("an outbox",), ("a flow",))
 
 
 def test_not_found_error_lists_the_alternatives() -> None:
@@ -451,11 +487,56 @@ def test_stores_are_an_async_context_manager() -> None:
     assert isinstance(asyncio.run(used()), Stores)
 
 
-def test_component_may_not_write_with_a_declared_read() -> None:
-    mistaken = System(
-        "mistaken", "A write in the wrong place", [seats], [take], [Component("reader", reads=(take,))]
-    )
-    with open_blocking_stores(seats, system=mistaken) as stores, pytest.raises(ComponentRefused) as refused:
-        BlockingStores(stores.stores.for_component("reader")).run(take("EY11", "7A", "Ada", NOON))
+def test_component_may_not_write_with_a_pattern_that_is_annotated_as_a_read() -> None:
+    @pattern("X1", "A write that says it reads", rate=RATE, example=("EY11", "7A"))
+    def mistaken(flight: str, name: str) -> Get[Seat]:
+        return Seat.of(flight).delete(name)  # type: ignore[return-value]
 
-    assert "among its reads" in refused.value.__notes__[0]
+    system = System("cabin", "Seats", tables=[seats], components=[Component("reader", uses=(mistaken,))])
+    with open_blocking_stores(seats, system=system) as stores, pytest.raises(ComponentRefused) as refused:
+        BlockingStores(stores.stores.for_component("reader")).run(mistaken("EY11", "7A"))
+
+    assert "X1 writes, but its annotation names an operation that reads" in refused.value.__notes__[0]
+
+
+def test_reads_and_writes_follow_from_the_operation() -> None:
+    @pattern("X1", "A check", rate=RATE, example=("EY11", "7A"))
+    def check(flight: str, name: str) -> ConditionCheck[Seat]:
+        return Seat.of(flight).check(name)
+
+    @pattern("X2", "A write of any kind", rate=RATE, example=("EY11", "7A"))
+    def free(flight: str, name: str) -> Write[Any]:
+        return Seat.of(flight).delete(name)
+
+    assert [each.writes for each in (seat, several, take, swap, new_seat)] == [False, False, True, True, True]
+    assert not check.writes  # A condition check changes nothing.
+    assert free.writes  # The annotation names no single operation, so the example decides.
+    assert (WRITER.reads, WRITER.writes) == ((seat,), (take, swap, new_seat))
+
+
+def test_read_only_component_rejects_a_pattern_that_writes() -> None:
+    assert Component("agent", uses=(seat, seats_in), read_only=True).writes == ()
+    with pytest.raises(DeclarationError, match="The component agent is read-only, but S3, S4 writes"):
+        Component("agent", uses=(seat, take, new_seat), read_only=True)
+
+
+@pytest.mark.parametrize("element", ["S1", seat.function, 7])
+def test_rejects_a_use_that_is_not_a_pattern(element: Any) -> None:
+    with pytest.raises(DeclarationError, match="Invalid element .* in `uses` of the component agent"):
+        _ = Component("agent", uses=(element,)).patterns
+
+
+def test_consumer_patterns_are_named_after_the_queue_by_default() -> None:
+    plain, named = Queue("parcels", Parcel), Queue("letters", Parcel, prefix="L", rate=Rate(per="letter"))
+    fixed = Queue("cards", Parcel, pattern_ids=("C1", "C2", "C9"))
+
+    assert [each.id for each in plain.consumer.patterns] == [
+        "parcels-receive",
+        "parcels-delete",
+        "parcels-hold",
+    ]
+    assert plain.consumer.receive.rate == Rate(per="message of parcels")
+    assert [each.id for each in named.consumer.patterns] == ["LR", "LD", "LH"]
+    assert named.consumer.delete.rate == Rate(per="letter")
+    assert [each.id for each in fixed.consumer.patterns] == ["C1", "C2", "C9"]
+    assert all(each.writes for each in plain.consumer.patterns)

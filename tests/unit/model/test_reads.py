@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 import pytest
 
-from holdfast import (
-    KEYS_ONLY,
-    Attr,
-    Entity,
-    IndexKey,
-    Key,
-    Operation,
-    Query,
-    Table,
-    attr,
-    batch_get,
-    batch_put,
-    include,
-    parallel_query,
-)
+from holdfast import KEYS_ONLY, Attr, Entity, IndexKey, Key, Query, Table, attr, batch_get, batch_put, include
 from holdfast.core.errors import DeclarationError, HoldfastError, InvalidRequest, ItemUnreadable, NotFound
+from holdfast.model.entities import parallel_query
 from tests.unit.model.blocking_stores import BlockingStores, open_blocking_stores
 
 docs = Table("Docs", partition="PK", sort="SK", naming=str)
@@ -300,14 +286,7 @@ def test_scan_segments_cover_the_table(stores: BlockingStores) -> None:
         scan.with_segment(3, 3)
 
 
-@dataclass(frozen=True)
-class UnknownOperation(Operation[None]):
-    """An operation that none of our stores knows."""
-
-    kind = "Unheard"
-
-
-NO_OPERATIONS: list[Any] = ["x", None, Doc, Doc.of, Doc(shelf="s", number=1), UnknownOperation()]
+NO_OPERATIONS: list[Any] = ["x", None, Doc, Doc.of, Doc(shelf="s", number=1)]
 
 
 @pytest.mark.parametrize("wrong", NO_OPERATIONS, ids=lambda wrong: type(wrong).__name__)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pytest
 
-from holdfast import Attr, Entity, Key, Table, Write, attr, get_declaration, transact
+from holdfast import Attr, Entity, Key, Put, Table, Write, attr, transact
 from holdfast.core.errors import (
     CrossStoreTransaction,
     IdempotencyMismatch,
     InvalidRequest,
     TransactionCancelled,
 )
+from holdfast.model.entities import get_declaration
 from tests.unit.model.blocking_stores import BlockingStores, open_blocking_stores
 
 accounts = Table("Accounts", partition="id")
@@ -100,19 +100,17 @@ def test_rejects_a_token_reused_for_another_transaction(stores: BlockingStores) 
         stores.transact(*_transfer(5), token="move-1")
 
 
-@dataclass(frozen=True)
-class Send(Write[None]):
+class Send(Put[Account]):
     """A write of another store."""
 
     store: ClassVar[str] = "queues"
-    kind = "SendMessage"
 
 
 def test_a_transaction_on_two_stores_is_refused_and_names_the_outbox() -> None:
     with pytest.raises(
         CrossStoreTransaction, match=r"one store, got tables and queues\. .* outbox"
     ) as refused:
-        transact(Account.put(Account(id="c")), Send(get_declaration(Account)))
+        transact(Account.put(Account(id="c")), Send(get_declaration(Account), Account(id="d")))
 
     assert refused.value.stores == ("tables", "queues")
 

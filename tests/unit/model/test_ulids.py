@@ -7,8 +7,8 @@ import threading
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from holdfast import Ulid, UlidGenerator, parse_ulid
 from holdfast.core.errors import InvalidRequest
+from holdfast.model.ulids import Ulid, UlidGenerator, parse_ulid
 
 
 class FakeClock:

@@ -6,21 +6,11 @@ import asyncio
 
 import pytest
 
-from holdfast import (
-    Attr,
-    Entity,
-    Key,
-    Stores,
-    Table,
-    attr,
-    batch_get,
-    create_tables,
-    open_memory_stores,
-    parallel_query,
-    skip_unreadable,
-)
+from holdfast import Attr, Entity, Key, Stores, Table, attr, batch_get, open_memory_stores
 from holdfast.core.errors import ItemUnreadable
+from holdfast.model.entities import parallel_query, skip_unreadable
 from holdfast.operations.tables import PutItem
+from holdfast.runtime import create_tables
 
 seats = Table("Seats", "flight", "seat")
 

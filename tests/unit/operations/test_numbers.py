@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from holdfast.core.errors import InvalidRequest
 from holdfast.operations import numbers
 from holdfast.operations.numbers import NOT_A_NUMBER, OVERFLOW, TOO_PRECISE, UNDERFLOW
+from tests.cases import all_cases
 
 from .number_texts import exact, storable, texts
 
@@ -71,7 +72,7 @@ def test_sortable_bytes_have_the_order_of_the_numbers(left: int | Decimal, right
     assert (one == two) == (left == right)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("lower", "higher"),
     [
         ("-1.0005", "-1"),  # one continues the other with a pair of zeros
@@ -144,9 +145,7 @@ def test_insignificant_zeros_are_not_counted(text: str) -> None:
     assert Fraction(numbers.parse(text)) == exact(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "b", "-", "1.2.3", "1e", " 1", "1\n", "١", "NaN", "Infinity", "-inf", "0x10", "1_0"]
-)
+@all_cases("text", ["", "b", "-", "1.2.3", "1e", " 1", "1\n", "١", "NaN", "Infinity", "-inf", "0x10", "1_0"])
 def test_reports_text_that_is_not_a_number(text: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         numbers.parse(text)

@@ -22,6 +22,7 @@ from holdfast.operations.values import (
     value_size,
 )
 from holdfast.stores.tables.embedded.storage import codec
+from tests.cases import all_cases
 
 from .number_texts import storable
 
@@ -68,9 +69,7 @@ def test_encoding_a_decoded_item_again_gives_the_same_bytes(item: Item) -> None:
     assert codec.encode(codec.decode(codec.encode(item))) == codec.encode(item)
 
 
-@pytest.mark.parametrize(
-    "number", [2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 10**37, -(10**37), 10**125]
-)
+@all_cases("number", [2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 10**37, -(10**37), 10**125])
 def test_whole_numbers_around_the_edges_of_64_bits_keep_their_value(number: int) -> None:
     assert codec.decode(codec.encode({"n": number})) == {"n": number}
 
@@ -86,9 +85,7 @@ def test_a_decimal_that_is_not_canonical_is_stored_as_one_that_is(
     assert type(again) is type(kept)
 
 
-@pytest.mark.parametrize(
-    "value", [1.5, frozenset(), (1,), {1}, object(), frozenset({1.5}), [1.0], {"a": {"b": 2.0}}]
-)
+@all_cases("value", [1.5, frozenset(), (1,), {1}, object(), frozenset({1.5}), [1.0], {"a": {"b": 2.0}}])
 def test_codec_rejects_values_that_cannot_be_stored(value: Any) -> None:
     with pytest.raises(InvalidRequest, match="cannot be stored"):
         codec.encode({"a": value})
@@ -100,7 +97,7 @@ def test_are_equal_compares_types_and_values_at_every_depth(left: Value, right: 
     assert are_equal(left, left)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("left", "right"),
     [
         (True, 1),

@@ -12,10 +12,7 @@ from typing import Any
 
 from holdfast import (
     Attr,
-    BatchGet,
-    BatchPut,
     Component,
-    CountQuery,
     Delete,
     Document,
     Entity,
@@ -23,24 +20,29 @@ from holdfast import (
     IndexKey,
     Key,
     Lifetime,
-    ParallelQuery,
     Put,
     Query,
     Rate,
-    Scan,
-    SelectQuery,
     System,
     Table,
-    Transact,
     Update,
     attr,
     batch_get,
     batch_put,
     include,
     keep_names,
-    parallel_query,
     pattern,
     transact,
+)
+from holdfast.model.entities import (
+    BatchGet,
+    BatchPut,
+    CountQuery,
+    ParallelQuery,
+    Scan,
+    SelectQuery,
+    Transact,
+    parallel_query,
 )
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -237,16 +239,12 @@ SYSTEM = System(
         Component(
             "api",
             "Answers people.",
-            reads=(ticket, tickets_since, open_count, several_agents),
-            writes=(create_ticket, close_ticket),
+            uses=(ticket, tickets_since, open_count, several_agents, create_ticket, close_ticket),
         ),
-        Component("board", "Shows what is open.", reads=(open_everywhere, open_count, urgent)),
-        Component("ingest", "Takes what sensors send.", reads=(readings_between,), writes=(take_readings,)),
+        Component("board", "Shows what is open.", uses=(open_everywhere, open_count, urgent)),
+        Component("ingest", "Takes what sensors send.", uses=(readings_between, take_readings)),
         Component(
-            "office",
-            "Keeps desks and agents.",
-            reads=(desk_settings, team, every_agent),
-            writes=(greet, remove_agent),
+            "office", "Keeps desks and agents.", uses=(desk_settings, team, every_agent, greet, remove_agent)
         ),
         Component("idle", "Touches no table."),
     ),

@@ -15,9 +15,6 @@ from holdfast import (
     Put,
     Query,
     Rate,
-    StatedCost,
-    StatedCosts,
-    StatedSize,
     System,
     Table,
     Update,
@@ -25,6 +22,8 @@ from holdfast import (
     attr,
     pattern,
 )
+from holdfast.model.stated_costs import StatedCost, StatedCosts, StatedSize
+from holdfast.model.system import Design
 
 news = Table("News", "PK", "SK")
 by_day = news.global_index("day-index", "GSI1PK", "GSI1SK")
@@ -94,14 +93,16 @@ SYSTEM = System(
     purpose="Tells news",
     tables=(news,),
     patterns=(feed, of_day, tell, tell_all, move, setting),
-    load=make_load(1),
-    stated_costs=StatedCosts(
-        source="the plan",
-        prices="dynamodb-2018-11",
-        costs=(StatedCost("Writes", "write units", 50_000, 0.06, 120_000, "news are told twice"),),
-        total=0.1,
-        sizes=(StatedSize("News", 40e6, 90e6, "1 × 40 MB", "and once in the feed"),),
-        size_total_bytes=40e6,
+    design=Design(
+        load=make_load(1),
+        stated_costs=StatedCosts(
+            source="the plan",
+            prices="dynamodb-2018-11",
+            costs=(StatedCost("Writes", "write units", 50_000, 0.06, 120_000, "news are told twice"),),
+            total=0.1,
+            sizes=(StatedSize("News", 40e6, 90e6, "1 × 40 MB", "and once in the feed"),),
+            size_total_bytes=40e6,
+        ),
+        what_if={"a quiet day": make_load(1), "a busy day": make_load(600), "a landslide": make_load(1500)},
     ),
-    what_if={"a quiet day": make_load(1), "a busy day": make_load(600), "a landslide": make_load(1500)},
 )

@@ -27,18 +27,7 @@ from holdfast import (
     attr,
     pattern,
 )
-from holdfast.model import (
-    ChangeVisibility,
-    Consumer,
-    DeleteMessages,
-    Handler,
-    Queue,
-    Receive,
-    ReceivedMessage,
-    Schedule,
-    Send,
-    SendBatch,
-)
+from holdfast.model.components import Consumer, Handler, Schedule
 from holdfast.model.objects import (
     Bucket,
     DeleteObject,
@@ -48,6 +37,8 @@ from holdfast.model.objects import (
     PutObject,
     SetLegalHold,
 )
+from holdfast.model.queues import DeleteMessages, Queue, Receive, ReceivedMessage, Send, SendBatch
+from holdfast.model.system import Deployment, Design
 from holdfast.operations.queues import IncomingMessage
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -82,6 +73,8 @@ letters = Queue(
     visibility_s=60,
     max_receives=3,
     purpose="Letters, in order for each who gets some.",
+    pattern_ids=("L2", "L3", "L4"),
+    rate=LETTER,
 )
 notices = Queue("notices", Notice, delay_s=5, purpose="What the house should know.")
 archive = Bucket(
@@ -108,19 +101,11 @@ def take_in(letter: Letter) -> Send[Letter]:
     return letters.send(letter)
 
 
-@pattern("L2", "Letters to work off", rate=LETTER, example=(2,))
-def next_letters(count: int) -> Receive[Letter]:
-    return letters.receive(count, wait_s=0)
-
-
-@pattern("L3", "A letter is done", rate=LETTER, example=lambda: (make_receipt(letters),))
-def done(letter: ReceivedMessage[Letter]) -> DeleteMessages[Letter]:
-    return letters.delete(letter)
-
-
-@pattern("L4", "A letter takes longer", rate=LETTER, example=lambda: (make_receipt(letters), 90.0))
-def keep_at(letter: ReceivedMessage[Letter], seconds: float) -> ChangeVisibility[Letter]:
-    return letters.change_visibility(letter, seconds=seconds)
+next_letters, done, keep_at = (
+    letters.consumer.receive,
+    letters.consumer.delete,
+    letters.consumer.change_visibility,
+)
 
 
 @pattern("L5", "Enter a letter in the register", rate=LETTER, example=("l1", NOON))
@@ -209,24 +194,19 @@ SYSTEM = System(
     buckets=(archive,),
     patterns=PATTERNS,
     components=(
-        Component("door", "Takes letters in.", writes=(take_in,)),
+        Component("door", "Takes letters in.", uses=(take_in,)),
         Component(
             "clerk",
             "Works letters off.",
-            writes=(next_letters, done, keep_at, enter, tell, file_scan),
-            consumers=(
-                Consumer(letters, handling, receive=next_letters, delete=done, extend_visibility=keep_at),
-            ),
+            uses=(enter, tell, file_scan),
+            consumers=(Consumer(letters, handling),),
             schedules=(Schedule("tidy", 60, tidy),),
         ),
-        Component("house", "Reads notices.", writes=(next_notice, read)),
+        Component("house", "Reads notices.", uses=(next_notice, read)),
         Component(
-            "archivist",
-            "Keeps scans.",
-            reads=(scan_of, has_scan, scans_of_day),
-            writes=(forget_scan, hold_scan),
+            "archivist", "Keeps scans.", uses=(scan_of, has_scan, scans_of_day, forget_scan, hold_scan)
         ),
     ),
-    load=Load(volumes={"letter": Volume(per_month=1_000_000, distinct_keys=1_000)}),
-    needs_environment=True,
+    design=Design(load=Load(volumes={"letter": Volume(per_month=1_000_000, distinct_keys=1_000)})),
+    deployment=Deployment(needs_environment=True),
 )

@@ -9,8 +9,6 @@ from typing import Any
 from holdfast import (
     Attr,
     Component,
-    CountQuery,
-    Demo,
     Entity,
     Get,
     IndexKey,
@@ -26,12 +24,15 @@ from holdfast import (
     Volume,
     attr,
     batch_put,
-    create_tables,
     pattern,
 )
+from holdfast.model.demo import Demo
+from holdfast.model.entities import CountQuery
 from holdfast.model.entities.writes import Delete, Transact, transact
+from holdfast.model.system import Design
+from holdfast.runtime import create_tables
 
-ORDERS = 2_000
+ORDERS = 400
 ORDERS_OF_THE_FIRST = 3
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -136,17 +137,17 @@ SYSTEM = System(
     tables=(orders, customers),
     patterns=(order_of, orders_of, count_of, place, give, forget, place_and_count, open_orders),
     components=(
-        Component(
-            "till", reads=(order_of, orders_of, count_of, open_orders), writes=(place, give, place_and_count)
-        ),
-        Component("cleaner", writes=(forget,)),
+        Component("till", uses=(order_of, orders_of, count_of, open_orders, place, give, place_and_count)),
+        Component("cleaner", uses=(forget,)),
     ),
-    load=Load(
-        volumes={
-            "checkout": Volume(per_month=50_000, distinct_keys=10_000),
-            "visit": Volume(per_month=1_000_000, distinct_keys=10_000),
-        },
-        peak_factor=5,
+    design=Design(
+        load=Load(
+            volumes={
+                "checkout": Volume(per_month=50_000, distinct_keys=10_000),
+                "visit": Volume(per_month=1_000_000, distinct_keys=10_000),
+            },
+            peak_factor=5,
+        )
     ),
     demo=Demo(sample=sample),
 )

@@ -7,30 +7,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from holdfast import (
-    Bucket,
-    CachedValue,
-    Component,
-    Demo,
-    GetOrPutObject,
-    Load,
-    Queue,
-    Rate,
-    Schema,
-    SqlChange,
-    SqlOne,
-    SqlReturning,
-    SqlRow,
-    SqlRows,
-    Stores,
-    System,
-    Volume,
-    WindowCounter,
-    pattern,
-)
-from holdfast.model.cache import CountInWindow, GetCached, PutCached
-from holdfast.model.objects import DeleteObject
+from holdfast import Bucket, Component, Load, Queue, Rate, Schema, Stores, System, Volume, pattern
+from holdfast.model.cache import CachedValue, CountInWindow, GetCached, PutCached, WindowCounter
+from holdfast.model.demo import Demo
+from holdfast.model.objects import DeleteObject, GetOrPutObject
 from holdfast.model.queues import Send
+from holdfast.model.sql import SqlChange, SqlOne, SqlReturning, SqlRow, SqlRows
+from holdfast.model.system import Deployment, Design
 
 VISIT = Rate(per="visit")
 NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
@@ -181,20 +164,16 @@ SYSTEM = System(
     name="surgery",
     title="Surgery",
     purpose="Sees patients.",
-    tables=(),
     queues=(reminders,),
     buckets=(scans_bucket,),
     schemas=(surgery,),
     patterns=PATTERNS,
     components=(
-        Component(
-            "desk", "Takes patients in.", reads=(visits, visit, on_duty), writes=(begin, walk_in, count_call)
-        ),
-        Component("doctor", "Sees them.", reads=(drugs,), writes=(end, keep_scan, remember, remind)),
-        Component("archive", "Forgets.", writes=(forget, drop_scan)),
+        Component("desk", "Takes patients in.", uses=(visits, visit, on_duty, begin, walk_in, count_call)),
+        Component("doctor", "Sees them.", uses=(drugs, end, keep_scan, remember, remind)),
+        Component("archive", "Forgets.", uses=(forget, drop_scan)),
     ),
-    load=Load(volumes={"visit": Volume(per_month=1_000)}),
+    design=Design(load=Load(volumes={"visit": Volume(per_month=1_000)})),
     demo=Demo(sample=sample),
-    environments={"dev": "us-east-2", "prod": "us-east-1"},
-    needs_environment=True,
+    deployment=Deployment(environments={"dev": "us-east-2", "prod": "us-east-1"}, needs_environment=True),
 )

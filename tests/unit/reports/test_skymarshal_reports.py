@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import load_system
 from holdfast.model.entities.reads import PagedRead
+from holdfast.model.system import load_system
 from holdfast.reports.cost.price_lists import load_price_list
 from holdfast.reports.cost.system_cost import SystemCost, estimate_cost
 from holdfast.reports.design.design_check import apply_rules

@@ -14,31 +14,26 @@ from pydantic import BaseModel
 
 from holdfast import (
     Attr,
-    ChangeVisibility,
     Component,
     Consumer,
-    DeleteMessages,
-    Demo,
     Entity,
-    Explanation,
     Get,
     Key,
     Put,
     Queue,
     Rate,
-    Receive,
     ReceivedMessage,
     Schedule,
-    Send,
     Stores,
     System,
     Table,
     attr,
-    collect_patterns,
     pattern,
 )
 from holdfast.core.errors import NotFound
-from holdfast.operations.queues import IncomingMessage
+from holdfast.model.demo import Demo
+from holdfast.model.queues import Send
+from holdfast.model.system import Admin, Explanation, Http, collect_patterns
 
 LETTER = Rate(per="letter")
 
@@ -49,14 +44,21 @@ class Letter(BaseModel):
 
 
 letters = Queue(
-    "letters", Letter, fifo=True, group=lambda m: m.address, deduplication=lambda m: m.id, max_receives=3
+    "letters",
+    Letter,
+    fifo=True,
+    group=lambda m: m.address,
+    deduplication=lambda m: m.id,
+    max_receives=3,
+    pattern_ids=("P2", "P3", "P4"),
+    rate=LETTER,
 )
-parcels = Queue("parcels", Letter, visibility_s=30, max_receives=2)
+parcels = Queue(
+    "parcels", Letter, visibility_s=30, max_receives=2, pattern_ids=("P6", "P7", "P8"), rate=LETTER
+)
 deliveries = Table("Deliveries", partition="letterId")
 
-RECEIVED: ReceivedMessage[Letter] = ReceivedMessage(
-    "letters", Letter, IncomingMessage(id="m-1", receipt="r-1", body='{"id":"l-1"}', sent_at=0.0, receives=1)
-)
+take, done, hold = letters.consumer.receive, letters.consumer.delete, letters.consumer.change_visibility
 
 
 class Delivery(Entity, table=deliveries):
@@ -70,39 +72,9 @@ def post(letter: Letter) -> Send[Letter]:
     return letters.send(letter)
 
 
-@pattern("P2", "Take letters", rate=LETTER, example=(1, 0.0))
-def take(count: int, wait_s: float) -> Receive[Letter]:
-    return letters.receive(count, wait_s=wait_s)
-
-
-@pattern("P3", "A letter is done", rate=LETTER, example=(RECEIVED,))
-def done(received: ReceivedMessage[Letter]) -> DeleteMessages[Letter]:
-    return letters.delete(received)
-
-
-@pattern("P4", "Hold a letter", rate=LETTER, example=(RECEIVED, 30.0))
-def hold(received: ReceivedMessage[Letter], seconds: float) -> ChangeVisibility[Letter]:
-    return letters.change_visibility(received, seconds=seconds)
-
-
 @pattern("P5", "Hand in a parcel", rate=LETTER, example=(Letter(id="l-1"),))
 def hand_in(letter: Letter) -> Send[Letter]:
     return parcels.send(letter)
-
-
-@pattern("P6", "Take parcels", rate=LETTER, example=(1, 0.0))
-def take_parcels(count: int, wait_s: float) -> Receive[Letter]:
-    return parcels.receive(count, wait_s=wait_s)
-
-
-@pattern("P7", "A parcel is done", rate=LETTER, example=(RECEIVED,))
-def parcel_done(received: ReceivedMessage[Letter]) -> DeleteMessages[Letter]:
-    return parcels.delete(received)
-
-
-@pattern("P8", "Hold a parcel", rate=LETTER, example=(RECEIVED, 30.0))
-def hold_parcel(received: ReceivedMessage[Letter], seconds: float) -> ChangeVisibility[Letter]:
-    return parcels.change_visibility(received, seconds=seconds)
 
 
 @pattern("P9", "Write a delivery down", rate=LETTER, example=("l-1",))
@@ -179,10 +151,8 @@ def railway(clock: Any) -> FastAPI:
 
 CARRIER = Component(
     "carrier",
-    writes=(take, done, hold, deliver),
-    consumers=(
-        Consumer(letters, delivering, receive=take, delete=done, extend_visibility=hold, retry_delay_s=0),
-    ),
+    uses=(deliver,),
+    consumers=(Consumer(letters, delivering, retry_delay_s=0),),
     schedules=(Schedule("sweep", 60, sweep),),
 )
 
@@ -193,14 +163,14 @@ SYSTEM = System(
     queues=[letters, parcels],
     patterns=collect_patterns(sys.modules[__name__]),
     components=[
-        Component("api", writes=(post,)),
-        Component("desk", reads=(delivery,), routes=desk_routes),
+        Component("api", uses=(post,)),
+        Component("desk", uses=(delivery,), routes=desk_routes),
         CARRIER,
-        Component("idle", reads=(delivery,)),
+        Component("idle", uses=(delivery,)),
     ],
     title="Post office",
-    routes=routes,
-    why=why,
+    http=Http(routes=routes),
+    admin=Admin(why=why),
     demo=Demo(sandboxes={"railway": railway}),
 )
 

@@ -10,25 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import (
-    Attr,
-    BatchPut,
-    Document,
-    Entity,
-    Importer,
-    ImportReport,
-    Key,
-    Put,
-    Stores,
-    Table,
-    attr,
-    batch_put,
-    create_tables,
-    export_csv,
-    import_csv,
-    open_memory_stores,
-)
+from holdfast import Attr, Document, Entity, Key, Put, Stores, Table, attr, batch_put, open_memory_stores
 from holdfast.core.errors import DeclarationError
+from holdfast.model.entities import BatchPut
+from holdfast.runtime import Importer, ImportReport, create_tables, export_csv, import_csv
 
 parcels = Table("Parcels", "depot", "number", sort_type="N")
 

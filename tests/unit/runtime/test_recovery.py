@@ -10,16 +10,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from holdfast import (
-    RestoreReport,
-    Stores,
-    create_backup,
-    get_recovery_window,
-    list_backups,
-    restore_in_place,
-    restore_table,
-    revert_table,
-)
+from holdfast import Stores
 from holdfast.core.errors import (
     BackupNotFound,
     InvalidRestoreTime,
@@ -40,6 +31,15 @@ from holdfast.operations.tables import (
     TableDescription,
 )
 from holdfast.operations.values import Item
+from holdfast.runtime import (
+    RestoreReport,
+    create_backup,
+    get_recovery_window,
+    list_backups,
+    restore_in_place,
+    restore_table,
+    revert_table,
+)
 from holdfast.runtime.recovery import backups
 from holdfast.stores.tables.dynamodb import open_dynamodb
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables

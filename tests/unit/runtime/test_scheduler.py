@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Component, Schedule, System, WorkerGroup, open_memory_stores, run_worker
+from holdfast import Component, Schedule, System, open_memory_stores, run_worker
 from holdfast.core.clock import Clock, RunClock, SystemClock
 from holdfast.core.correlation import get_correlation_id
+from holdfast.runtime import WorkerGroup
 
 
 def run_story(schedule: Schedule, story: Callable[[], Awaitable[Any]], clock: Clock | None = None) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Component, Schedule, System, WorkerGroup, open_memory_stores
+from holdfast import Component, Schedule, System, open_memory_stores
 from holdfast.core.clock import RunClock, SystemClock
 from holdfast.core.errors import StoreUnreachable
+from holdfast.runtime import WorkerGroup
 from holdfast.runtime.workers import scheduler
 
 FAR_S = 3600.0

@@ -14,7 +14,9 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel, Field
 
-from holdfast import Pattern, Rate, Schema, SqlRow, load_systems, open_stores
+from holdfast import Pattern, Rate, Schema, open_stores
+from holdfast.model.sql import SqlRow
+from holdfast.model.system import load_systems
 from holdfast.runtime import StatementMismatch, check_statements
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from tests.postgres import connect, create_database

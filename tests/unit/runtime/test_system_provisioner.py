@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import (
-    Measurement,
-    Queue,
-    Stores,
-    create_queues,
-    get_queue_reports,
-    open_memory_stores,
-    provision,
-)
+from holdfast import Queue, Stores, open_memory_stores, provision
+from holdfast.core.clock import RunClock
 from holdfast.core.errors import AccessRefused, InvalidRequest
 from holdfast.operations.queues import CreateQueue, DescribeQueue, ListQueues
+from holdfast.runtime import Measurement, create_queues, get_queue_reports
 from holdfast.runtime.engines import Engines
 from holdfast.runtime.telemetry.metrics import Metrics
 from tests.unit.runtime import post_office as office
@@ -135,8 +131,8 @@ def test_counts_dead_letters_for_their_source_queue() -> None:
             metrics = Metrics(stores)
             await stores.run(office.hand_in(Letter(id="p1")))
             for _ in range(3):
-                for received in await stores.run(office.take_parcels(1, 0.0)):
-                    await stores.run(office.hold_parcel(received, 0))
+                for received in await stores.run(office.parcels.consumer.receive(1, 0.0)):
+                    await stores.run(office.parcels.consumer.change_visibility(received, 0))
             await metrics.refresh_queues()
             return metrics.value("DeadLetters", QueueName="parcels")
 
@@ -177,3 +173,13 @@ def test_rejects_an_invalid_name_and_a_decreasing_counter(name: str, value: floa
 
     with pytest.raises(InvalidRequest):
         asyncio.run(story())
+
+
+def test_stores_return_the_time_of_their_clock_in_utc(tmp_path: Path) -> None:
+    async def story() -> datetime:
+        async with open_memory_stores(
+            SYSTEM, clock=RunClock(tmp_path / "clock", start=1_800_000_000.5)
+        ) as stores:
+            return stores.now()
+
+    assert asyncio.run(story()) == datetime(2027, 1, 15, 8, 0, 0, 500_000, tzinfo=UTC)

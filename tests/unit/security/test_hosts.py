@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.security.hosts import is_local_host
+from tests.cases import all_cases
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "host",
     [
         "localhost",
@@ -30,7 +30,7 @@ def test_accepts_a_name_that_others_cannot_own(host: str) -> None:
     assert is_local_host(host.encode())
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "host",
     [
         "evil.example",

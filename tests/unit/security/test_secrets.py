@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.config.settings import Settings
 from holdfast.core.errors import InvalidRequest, NotFound, SettingsError
-from holdfast.security.secrets import EnvironmentSecrets, FileSecrets, Secret, open_secrets
+from holdfast.security.secrets import EnvironmentSecrets, FileSecrets, Secret, open_secret_source
 
 SECRET = Secret("webhook", "open-sesame", "before-that")
 
@@ -75,7 +75,7 @@ def test_text_and_table_are_both_valid_secrets(tmp_path: Path) -> None:
     path = write_file(
         tmp_path / "secrets.toml", 'plain = "one"\n[webhook]\ncurrent = "two"\nprevious = "three"\n'
     )
-    secrets = open_secrets("file:secrets.toml", path)
+    secrets = open_secret_source("file:secrets.toml", path)
     assert secrets.get("plain").live == ("one",)
     assert secrets.get("webhook").live == ("two", "three")
 

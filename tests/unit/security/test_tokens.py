@@ -27,6 +27,7 @@ from starlette.routing import Route
 from holdfast.core.errors import HoldfastError, SettingsError, TokenKeysUnreachable, TokenRefused
 from holdfast.security.tokens import MAX_KEYS_BYTES, TokenKeys, TokenVerifier, VerifiedToken
 from holdfast.web import serve_in_thread
+from tests.cases import all_cases
 
 NOW = 1_700_000_000.0
 ISSUER, AUDIENCE = "https://issuer.test", "https://api.test"
@@ -117,28 +118,32 @@ def write_key_file(folder: Path, keys: object = KEYS) -> Path:
     return path
 
 
-def verify(folder: Path, given: str, *, clock: ManualClock | None = None, **options: Any) -> VerifiedToken:
+async def verify(
+    folder: Path, given: str, *, clock: ManualClock | None = None, **options: Any
+) -> VerifiedToken:
     """Verify a token with the keys in a file and return it."""
     moment = clock or ManualClock()
     keys = TokenKeys(write_key_file(folder), moment)
     verifier = TokenVerifier(keys, issuer=ISSUER, audience=AUDIENCE, clock=moment, **options)
-    return asyncio.run(verifier.verify(given))
+    return await verifier.verify(given)
 
 
 # --- accepted tokens ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("key", "kid", "algorithm"), [(EC_KEY, "ec", "ES256"), (RSA_KEY, "rsa", "RS256")])
-def test_accepts_a_token_that_its_issuer_signed(tmp_path: Path, key: Any, kid: str, algorithm: str) -> None:
-    found = verify(tmp_path, make_token(key, kid=kid, algorithm=algorithm, client_id="c-1"))
+async def test_accepts_a_token_that_its_issuer_signed(
+    tmp_path: Path, key: Any, kid: str, algorithm: str
+) -> None:
+    found = await verify(tmp_path, make_token(key, kid=kid, algorithm=algorithm, client_id="c-1"))
 
     assert (found.subject, found.client_id, found.expires_at) == ("acme-client", "c-1", NOW + 300)
     assert found.scopes == {"system/Claim.write", "system/Claim.read"}
     assert found.claims["tenant"] == "acme"
 
 
-def test_a_token_may_be_for_several_audiences_and_list_its_scopes(tmp_path: Path) -> None:
-    found = verify(tmp_path, make_token(aud=["https://else.test", AUDIENCE], scope=["a", "b", 3]))
+async def test_a_token_may_be_for_several_audiences_and_list_its_scopes(tmp_path: Path) -> None:
+    found = await verify(tmp_path, make_token(aud=["https://else.test", AUDIENCE], scope=["a", "b", 3]))
 
     assert found.scopes == {"a", "b"}
     assert found.client_id == "acme-client"
@@ -149,17 +154,17 @@ def test_a_token_may_be_for_several_audiences_and_list_its_scopes(tmp_path: Path
     [{"exp": NOW - 29}, {"nbf": NOW + 29}, {"iat": NOW + 29}, {"nbf": None, "iat": None}],
     ids=["just expired", "just not begun", "just not issued", "neither given"],
 )
-def test_tolerates_small_clock_differences(tmp_path: Path, claims: dict[str, Any]) -> None:
-    assert verify(tmp_path, make_token(**claims)).subject == "acme-client"
+async def test_tolerates_small_clock_differences(tmp_path: Path, claims: dict[str, Any]) -> None:
+    assert (await verify(tmp_path, make_token(**claims))).subject == "acme-client"
 
 
-def test_uses_the_given_clock_and_not_the_machines(tmp_path: Path) -> None:
+async def test_uses_the_given_clock_and_not_the_machines(tmp_path: Path) -> None:
     clock = ManualClock()
     clock.moment = NOW + 20 * 365 * 86_400
 
     with pytest.raises(TokenRefused, match="expired"):
-        verify(tmp_path, make_token(), clock=clock)
-    assert verify(tmp_path, make_token(iat=clock.moment, exp=clock.moment + 60), clock=clock).subject
+        await verify(tmp_path, make_token(), clock=clock)
+    assert (await verify(tmp_path, make_token(iat=clock.moment, exp=clock.moment + 60), clock=clock)).subject
 
 
 # --- rejected tokens ----------------------------------------------------------------------------------------
@@ -258,11 +263,11 @@ def tamper(given: str) -> str:
 
 
 @pytest.mark.parametrize(("make", "code"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED])
-def test_refuses_a_token(tmp_path: Path, make: Callable[[], str], code: str) -> None:
+async def test_refuses_a_token(tmp_path: Path, make: Callable[[], str], code: str) -> None:
     """Refuse each invalid token with its code and challenge, without quoting the token."""
     given = make()
     with pytest.raises(TokenRefused) as raised:
-        verify(tmp_path, given)
+        await verify(tmp_path, given)
 
     assert raised.value.code == code
     assert (raised.value.http_status, raised.value.challenge) == (401, 'Bearer error="invalid_token"')
@@ -275,24 +280,24 @@ def _assert_error_hides_token(given: str, error: HoldfastError) -> None:
     assert not [part for part in given.split(".") if len(part) > 6 and part in shown]
 
 
-def test_rejects_a_token_without_a_required_claim(tmp_path: Path) -> None:
+async def test_rejects_a_token_without_a_required_claim(tmp_path: Path) -> None:
     with pytest.raises(TokenRefused, match="lacks the claim jti"):
-        verify(tmp_path, make_token(), required=("jti",))
+        await verify(tmp_path, make_token(), required=("jti",))
     with pytest.raises(TokenRefused, match="lacks the claim exp"):
-        verify(tmp_path, make_token(exp=None, jti="1"), required=("jti",))
+        await verify(tmp_path, make_token(exp=None, jti="1"), required=("jti",))
 
 
-def test_repr_of_a_verified_token_hides_its_claims(tmp_path: Path) -> None:
-    assert "acme-tenant" not in repr(verify(tmp_path, make_token(tenant="acme-tenant")))
+async def test_repr_of_a_verified_token_hides_its_claims(tmp_path: Path) -> None:
+    assert "acme-tenant" not in repr(await verify(tmp_path, make_token(tenant="acme-tenant")))
 
 
 @pytest.mark.parametrize("algorithms", [(), ("none",), ("HS256",), ("ES256", "HS512")])
-def test_rejects_insecure_algorithms(tmp_path: Path, algorithms: tuple[str, ...]) -> None:
+async def test_rejects_insecure_algorithms(tmp_path: Path, algorithms: tuple[str, ...]) -> None:
     with pytest.raises(SettingsError, match="signed by RS256 or ES256"):
-        verify(tmp_path, make_token(), algorithms=algorithms)
+        await verify(tmp_path, make_token(), algorithms=algorithms)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "url",
     [
         "http://issuer.test/jwks",
@@ -315,14 +320,14 @@ def test_rejects_an_empty_issuer_or_audience(tmp_path: Path, issuer: str, audien
         TokenVerifier(keys, issuer=issuer, audience=audience, clock=ManualClock())
 
 
-def test_verifier_without_audience_rejects_tokens_that_name_one(tmp_path: Path) -> None:
+async def test_verifier_without_audience_rejects_tokens_that_name_one(tmp_path: Path) -> None:
     verifier = TokenVerifier(
         TokenKeys(write_key_file(tmp_path), ManualClock()), issuer=ISSUER, audience=None, clock=ManualClock()
     )
-    assert asyncio.run(verifier.verify(make_token(aud=None))).subject
+    assert (await verifier.verify(make_token(aud=None))).subject
     for named in (AUDIENCE, [AUDIENCE], [], ""):
         with pytest.raises(TokenRefused, match="another service"):
-            asyncio.run(verifier.verify(make_token(aud=named)))
+            await verifier.verify(make_token(aud=named))
 
 
 # --- fetches of the issuer's keys ---------------------------------------------------------------------------
@@ -352,51 +357,45 @@ class FakeKeyService:
         return make_token(key, iat=self.clock.now(), exp=self.clock.now() + 300, **options)
 
 
-def test_fetches_keys_once_and_again_when_they_are_old() -> None:
+async def test_fetches_keys_once_and_again_when_they_are_old() -> None:
     service = FakeKeyService()
     with service.run_verifier() as verifier:
         for _ in range(5):
-            asyncio.run(verifier.verify(service.make_fresh_token()))
+            await verifier.verify(service.make_fresh_token())
         assert service.fetches == 1
 
         service.clock.moment += 301
-        asyncio.run(verifier.verify(service.make_fresh_token()))
+        await verifier.verify(service.make_fresh_token())
         assert service.fetches == 2
 
 
-def test_concurrent_callers_cause_one_fetch() -> None:
+async def test_concurrent_callers_cause_one_fetch() -> None:
     service = FakeKeyService()
 
-    async def many(verifier: TokenVerifier) -> None:
-        await asyncio.gather(*(verifier.verify(service.make_fresh_token()) for _ in range(20)))
-
     with service.run_verifier() as verifier:
-        asyncio.run(many(verifier))
+        await asyncio.gather(*(verifier.verify(service.make_fresh_token()) for _ in range(20)))
     assert service.fetches == 1
 
 
-def test_finds_a_new_key_of_the_issuer_with_one_more_fetch() -> None:
+async def test_finds_a_new_key_of_the_issuer_with_one_more_fetch() -> None:
     service = FakeKeyService()
     with service.run_verifier() as verifier:
-        asyncio.run(verifier.verify(service.make_fresh_token()))
+        await verifier.verify(service.make_fresh_token())
         service.keys.append(public_jwk("new", OTHER_EC_KEY))
         service.clock.moment += 11
 
-        asyncio.run(verifier.verify(service.make_fresh_token(OTHER_EC_KEY, kid="new")))
+        await verifier.verify(service.make_fresh_token(OTHER_EC_KEY, kid="new"))
         assert service.fetches == 2
 
 
-def test_forged_tokens_do_not_cause_a_fetch_each() -> None:
+async def test_forged_tokens_do_not_cause_a_fetch_each() -> None:
     service = FakeKeyService()
 
-    async def storm(verifier: TokenVerifier) -> list[Any]:
-        forged = [service.make_fresh_token(OTHER_EC_KEY, kid=f"made-up-{number}") for number in range(30)]
-        return await asyncio.gather(*map(verifier.verify, forged), return_exceptions=True)
-
     with service.run_verifier() as verifier:
-        asyncio.run(verifier.verify(service.make_fresh_token()))
+        await verifier.verify(service.make_fresh_token())
         service.clock.moment += 11
-        refused = asyncio.run(storm(verifier))
+        forged = [service.make_fresh_token(OTHER_EC_KEY, kid=f"made-up-{number}") for number in range(30)]
+        refused: list[Any] = await asyncio.gather(*map(verifier.verify, forged), return_exceptions=True)
 
     assert {each.code for each in refused} == {"TokenForged"}
     assert service.fetches == 2
@@ -414,17 +413,17 @@ def test_forged_tokens_do_not_cause_a_fetch_each() -> None:
     ],
     ids=["it failed", "half", "a redirect", "no JSON", "no key set", "too large"],
 )
-def test_uses_the_last_known_keys_while_the_issuer_is_down(
+async def test_uses_the_last_known_keys_while_the_issuer_is_down(
     answer: Response, caplog: pytest.LogCaptureFixture
 ) -> None:
     service = FakeKeyService()
     with service.run_verifier() as verifier:
-        asyncio.run(verifier.verify(service.make_fresh_token()))
+        await verifier.verify(service.make_fresh_token())
         service.answer = answer
         service.clock.moment += 301
         with caplog.at_level(logging.WARNING):
             for _ in range(3):
-                assert asyncio.run(verifier.verify(service.make_fresh_token())).subject == "acme-client"
+                assert (await verifier.verify(service.make_fresh_token())).subject == "acme-client"
 
     assert service.fetches == 2
     assert "using the previous keys" in caplog.text
@@ -433,71 +432,71 @@ def test_uses_the_last_known_keys_while_the_issuer_is_down(
     )
 
 
-def test_rejects_last_known_keys_that_are_too_old() -> None:
+async def test_rejects_last_known_keys_that_are_too_old() -> None:
     service = FakeKeyService()
     with service.run_verifier() as verifier:
-        asyncio.run(verifier.verify(service.make_fresh_token()))
+        await verifier.verify(service.make_fresh_token())
         service.answer = JSONResponse({}, status_code=503)
         service.clock.moment += 86_401
         with pytest.raises(TokenKeysUnreachable):
-            asyncio.run(verifier.verify(service.make_fresh_token()))
+            await verifier.verify(service.make_fresh_token())
 
 
-def test_asks_the_caller_to_retry_without_keys_and_spares_the_issuer() -> None:
+async def test_asks_the_caller_to_retry_without_keys_and_spares_the_issuer() -> None:
     service = FakeKeyService()
     service.answer = JSONResponse({}, status_code=503)
     with service.run_verifier() as verifier:
         for _ in range(4):
             with pytest.raises(TokenKeysUnreachable) as raised:
-                asyncio.run(verifier.verify(service.make_fresh_token()))
+                await verifier.verify(service.make_fresh_token())
             assert (raised.value.http_status, raised.value.retry_after_s) == (503, 10.0)
         assert service.fetches == 1
 
         service.answer = None
         service.clock.moment += 11
-        assert asyncio.run(verifier.verify(service.make_fresh_token())).subject == "acme-client"
+        assert (await verifier.verify(service.make_fresh_token())).subject == "acme-client"
 
 
-def test_rejects_keys_that_the_issuer_withdrew() -> None:
+async def test_rejects_keys_that_the_issuer_withdrew() -> None:
     service = FakeKeyService()
     with service.run_verifier() as verifier:
-        asyncio.run(verifier.verify(service.make_fresh_token()))
+        await verifier.verify(service.make_fresh_token())
         service.keys.clear()
         service.clock.moment += 301
         with pytest.raises(TokenRefused) as raised:
-            asyncio.run(verifier.verify(service.make_fresh_token()))
+            await verifier.verify(service.make_fresh_token())
         assert raised.value.code == "TokenForged"
 
 
-def test_rejects_a_cached_token_once_its_key_is_withdrawn_or_changed() -> None:
+async def test_rejects_a_cached_token_once_its_key_is_withdrawn_or_changed() -> None:
     service = FakeKeyService()
     with service.run_verifier() as verifier:
         first = make_token(exp=NOW + 3600)
         second = make_token(RSA_KEY, kid="rsa", algorithm="RS256", exp=NOW + 3600)
         for each in (first, second, first, second):
-            asyncio.run(verifier.verify(each))
+            await verifier.verify(each)
         # One key is withdrawn, and the other is replaced by a key of the same name.
         service.keys = [public_jwk("ec", OTHER_EC_KEY)]
         service.clock.moment += 301
         for each in (first, second):
             with pytest.raises(TokenRefused) as raised:
-                asyncio.run(verifier.verify(each))
+                await verifier.verify(each)
             assert raised.value.code == "TokenForged"
 
 
-def test_cached_token_expires_at_its_own_time(tmp_path: Path) -> None:
+async def test_cached_token_expires_at_its_own_time(tmp_path: Path) -> None:
     clock, given = ManualClock(), make_token()
     verifier = TokenVerifier(
         TokenKeys(write_key_file(tmp_path), clock), issuer=ISSUER, audience=AUDIENCE, clock=clock
     )
-    assert asyncio.run(verifier.verify(given)) is asyncio.run(verifier.verify(given))
+    assert await verifier.verify(given) is await verifier.verify(given)
     clock.moment += 331
     with pytest.raises(TokenRefused) as raised:
-        asyncio.run(verifier.verify(given))
+        await verifier.verify(given)
     assert raised.value.code == "TokenExpired"
 
 
-def test_caches_a_limited_number_of_tokens_and_verifies_evicted_ones_again(
+async def test_caches_a_limited_number_of_tokens_and_verifies_evicted_ones_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.security.tokens.MAX_CACHED_TOKENS", 2)
@@ -505,13 +504,13 @@ def test_caches_a_limited_number_of_tokens_and_verifies_evicted_ones_again(
     verifier = TokenVerifier(
         TokenKeys(write_key_file(tmp_path), clock), issuer=ISSUER, audience=AUDIENCE, clock=clock
     )
-    found = [asyncio.run(verifier.verify(each)) for each in tokens]
+    found = [await verifier.verify(each) for each in tokens]
     assert len(verifier._cache) == 2
-    again = asyncio.run(verifier.verify(tokens[0]))
+    again = await verifier.verify(tokens[0])
     assert again == found[0] and again is not found[0]
 
 
-def test_caller_cancelled_during_the_fetch_does_not_block_others() -> None:
+async def test_caller_cancelled_during_the_fetch_does_not_block_others() -> None:
     service = FakeKeyService()
     asked, is_over = asyncio.Event(), threading.Event()
     loops: list[asyncio.AbstractEventLoop] = []
@@ -523,34 +522,31 @@ def test_caller_cancelled_during_the_fetch_does_not_block_others() -> None:
             await asyncio.to_thread(is_over.wait, 30)
         return JSONResponse({"keys": service.keys})
 
-    async def run(verifier: TokenVerifier) -> VerifiedToken:
+    service.jwks = jwks  # type: ignore[method-assign]
+    with service.run_verifier() as verifier:
         loops.append(asyncio.get_running_loop())
         first = asyncio.create_task(verifier.verify(service.make_fresh_token()))
         await asked.wait()
         first.cancel()
         await asyncio.wait({first})
-        return await verifier.verify(service.make_fresh_token())
-
-    service.jwks = jwks  # type: ignore[method-assign]
-    with service.run_verifier() as verifier:
-        assert asyncio.run(run(verifier)).subject
+        assert (await verifier.verify(service.make_fresh_token())).subject
         is_over.set()
     assert service.fetches == 2
 
 
-def test_refetches_keys_that_were_fetched_while_the_clock_was_ahead() -> None:
+async def test_refetches_keys_that_were_fetched_while_the_clock_was_ahead() -> None:
     service = FakeKeyService()
     service.clock.moment += 30 * 86_400
     with service.run_verifier(pause_s=0.0, elapsed=time.monotonic) as verifier:
-        asyncio.run(verifier.verify(service.make_fresh_token()))
+        await verifier.verify(service.make_fresh_token())
         service.clock.moment = NOW
         service.keys = []
         with pytest.raises(TokenRefused):
-            asyncio.run(verifier.verify(service.make_fresh_token()))
+            await verifier.verify(service.make_fresh_token())
     assert service.fetches == 2
 
 
-def test_treats_a_silent_issuer_as_down() -> None:
+async def test_treats_a_silent_issuer_as_down() -> None:
     clock = ManualClock()
     # The operating system accepts connections, and no process reads from them.
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -558,16 +554,16 @@ def test_treats_a_silent_issuer_as_down() -> None:
         keys = TokenKeys(url, clock, timeout_s=0.05)
         verifier = TokenVerifier(keys, issuer=ISSUER, audience=AUDIENCE, clock=clock)
         with pytest.raises(TokenKeysUnreachable):
-            asyncio.run(verifier.verify(make_token()))
+            await verifier.verify(make_token())
 
 
-def test_reads_a_key_file_once_it_exists(tmp_path: Path) -> None:
+async def test_reads_a_key_file_once_it_exists(tmp_path: Path) -> None:
     clock = ManualClock()
     keys = TokenKeys(tmp_path / "jwks.json", clock, elapsed=clock.now)
     verifier = TokenVerifier(keys, issuer=ISSUER, audience=AUDIENCE, clock=clock)
     with pytest.raises(TokenKeysUnreachable):
-        asyncio.run(verifier.verify(make_token()))
+        await verifier.verify(make_token())
 
     write_key_file(tmp_path)
     clock.moment += 11
-    assert asyncio.run(verifier.verify(make_token())).subject == "acme-client"
+    assert (await verifier.verify(make_token())).subject == "acme-client"

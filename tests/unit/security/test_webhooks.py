@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import AccessRefused, SettingsError
 from holdfast.security.webhooks import sign, verify, verify_shared_secret
+from tests.cases import all_cases
 
 SECRET = "a secret of the office"
 OLDER = "the secret before that"
@@ -70,7 +71,7 @@ def test_rejects_a_missing_signature() -> None:
     assert verify_and_get_code("") == "SignatureMissing"
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "header",
     [
         "nonsense",

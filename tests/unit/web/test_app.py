@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 
+from holdfast.core.correlation import get_correlation_id
 from holdfast.core.errors import StoreClosed
-from holdfast.web import PageOf, PageRequest, RequestedPage, describe_problem
+from holdfast.web import (
+    PageOf,
+    PageRequest,
+    RequestedPage,
+    build_key_reader,
+    build_page_request,
+    build_signature_header,
+    describe_problem,
+)
 from tests.unit.web.app_client import PROBLEM_JSON, build_app, call, get_problem
 
 METRICS = '# TYPE reads_total counter\nreads_total{table="seats"} 2.0\n'
+SIGNATURE = build_signature_header("x-signature", "The signature.")
 
 
 def build_seat_router() -> APIRouter:
@@ -199,3 +210,97 @@ def test_rejects_a_foreign_host_name_without_a_token() -> None:
 
     assert get_problem(answer)["status"] == 403
     assert call(build_app(token="t0ken"), "GET", "/health", host="api.example").status_code == 200
+
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+@pytest.mark.parametrize("id", [TRACE, "8f14e45f-ceea-467f-a0e6-6d1f6a1d2c3b", "01KKBW6R000000000000000000"])
+def test_response_names_the_callers_correlation_id(id: str) -> None:
+    answer = call(build_app(build_seat_router()), "GET", "/seats", headers={"X-Correlation-Id": id})
+
+    assert answer.headers["x-correlation-id"] == id
+
+
+@pytest.mark.parametrize("id", ["", "Ambrosine", f"{TRACE}0", f"{TRACE}\u00e4"])
+def test_correlation_id_of_another_form_is_replaced(id: str) -> None:
+    for path in ("/seats", "/nowhere"):
+        answer = call(build_app(build_seat_router()), "GET", path, headers={"X-Correlation-Id": id})
+        assert re.fullmatch("[0-9a-f]{32}", answer.headers["x-correlation-id"])
+
+
+def test_routes_and_their_failures_run_under_the_correlation_id() -> None:
+    router = APIRouter()
+
+    @router.get("/id")
+    async def show() -> str | None:
+        return get_correlation_id()
+
+    assert call(build_app(router), "GET", "/id", headers={"X-Correlation-Id": TRACE}).json() == TRACE
+    assert get_correlation_id() is None
+
+
+def test_no_cache_stores_a_response_unless_the_route_allows_it() -> None:
+    router = build_seat_router()
+
+    @router.get("/plan")
+    async def plan(response: Response) -> str:
+        response.headers["cache-control"] = "max-age=60"
+        return "A B"
+
+    app = build_app(router)
+    assert call(app, "GET", "/seats").headers["cache-control"] == "no-store"
+    assert call(app, "GET", "/nowhere").headers["cache-control"] == "no-store"
+    assert call(app, "GET", "/plan").headers["cache-control"] == "max-age=60"
+
+
+# --- parameters ---------------------------------------------------------------------------------------------
+
+
+def build_key_app(*, is_required: bool) -> FastAPI:
+    """Build an app with a route that returns its idempotency key."""
+    router = APIRouter()
+    read_key = Depends(build_key_reader(is_required=is_required))
+
+    @router.post("/seats")
+    async def take(key: str | None = read_key) -> str | None:
+        return key
+
+    return build_app(router)
+
+
+def test_idempotency_key_is_a_header() -> None:
+    app = build_key_app(is_required=True)
+
+    assert call(app, "POST", "/seats", headers={"X-Idempotency-Key": "a.b:c-1"}).json() == "a.b:c-1"
+    for key in ("", "a b", "a/b", "x" * 129):
+        problem = get_problem(call(app, "POST", "/seats", headers={"X-Idempotency-Key": key}))
+        assert [each["pointer"] for each in problem["errors"]] == ["/header/x-idempotency-key"]
+    assert get_problem(call(app, "POST", "/seats"))["errors"][0]["detail"] == "Field required"
+    assert call(build_key_app(is_required=False), "POST", "/seats").json() is None
+
+
+def test_page_limits_may_be_those_of_the_api() -> None:
+    router = APIRouter()
+    read_page = Depends(build_page_request(2, 3))
+
+    @router.get("/seats")
+    async def listed(page: PageRequest = read_page) -> int:
+        return page.limit
+
+    app = build_app(router)
+    assert [call(app, "GET", f"/seats{query}").json() for query in ("", "?limit=3")] == [2, 3]
+    assert call(app, "GET", "/seats?limit=4").status_code == 422
+
+
+def test_header_of_a_signature_is_described_as_required() -> None:
+    router = APIRouter()
+
+    @router.post("/hooks")
+    async def take(signature: Annotated[str | None, SIGNATURE] = None) -> str:
+        return signature or "none"
+
+    app = build_app(router)
+    assert call(app, "POST", "/hooks").json() == "none"
+    (described,) = get_description(app)["paths"]["/hooks"]["post"]["parameters"]
+    assert described["required"] and "x-required" not in described["schema"]

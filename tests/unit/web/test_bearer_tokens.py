@@ -1,24 +1,20 @@
 """Bearer tokens in front of routes: the caller, its tenant and scopes, and refusals in a system's format."""
 
-from __future__ import annotations
-
-import functools
+import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from fastapi import APIRouter, Depends, FastAPI
-from fastapi.routing import APIRoute
+from fastapi import APIRouter, FastAPI, Security
 from jwt.algorithms import ECAlgorithm
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 
-from holdfast.core.errors import HoldfastError
-from holdfast.web.tokens import BearerGuard, Caller, get_refusal_headers, open_token_verifier, require_bearer
+from holdfast.core.errors import HoldfastError, RateLimited, SettingsError
+from holdfast.web.problems import ErrorFormat, ErrorReport, set_error_format
+from holdfast.web.tokens import BearerGuard, Caller, LazyVerifier, open_token_verifier, require_bearer
 from tests.unit.web.app_client import build_app, call
 
 NOW = 1_700_000_000.0
@@ -53,76 +49,39 @@ def make_guard(folder: Path, **options: Any) -> BearerGuard:
     return require_bearer(verifier, **options)
 
 
-def make_outcome(error: HoldfastError) -> Response:
-    """Build an error response in the system's own format."""
-    body = {"resourceType": "OperationOutcome", "code": error.code}
-    return JSONResponse(body, error.http_status, headers=get_refusal_headers(error))
+def render_code(report: ErrorReport) -> dict[str, Any]:
+    """Return the body of an error in the system's own format."""
+    assert isinstance(report.error, HoldfastError)
+    return {"code": report.error.code, "status": report.problem.status}
 
 
-class OwnFormatRoute(APIRoute):
-    """Route whose refusals, including those of its dependencies, have the system's own format."""
-
-    def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
-        answer = super().get_route_handler()
-
-        async def handle(request: Request) -> Response:
-            try:
-                return await answer(request)
-            except HoldfastError as error:
-                return make_outcome(error)
-
-        return handle
+OWN_FORMAT = ErrorFormat(
+    "application/json", render_code, schema_name="Refusal", schemas=lambda: {"Refusal": {"type": "object"}}
+)
 
 
-def build_app_with_dependency(guard: BearerGuard) -> FastAPI:
-    """Build an app whose route takes the guard as a dependency."""
-    router = APIRouter(route_class=OwnFormatRoute)
-    proved = Depends(guard)
-
-    @router.get("/claims")
-    async def claims(caller: Caller = proved) -> dict[str, Any]:
-        return {"tenant": caller.tenant, "client": caller.client_id, "scopes": sorted(caller.scopes)}
-
-    return build_app(router)
-
-
-def build_app_with_direct_route(guard: BearerGuard) -> FastAPI:
-    """Build an app whose signed route awaits the guard itself; the app also has a shared token."""
+def make_app(guard: BearerGuard, *scopes: str) -> FastAPI:
+    """Build an app whose route requires these scopes. Its errors have the system's own format."""
     router = APIRouter()
 
-    def in_own_format(endpoint: Callable[[Request], Awaitable[Response]]) -> Any:
-        @functools.wraps(endpoint)
-        async def handle(request: Request) -> Response:
-            try:
-                return await endpoint(request)
-            except HoldfastError as error:
-                return make_outcome(error)
-
-        return handle
-
     @router.get("/claims")
-    @in_own_format
-    async def claims(request: Request) -> Response:
-        caller = await guard(request)
-        body = {"tenant": caller.tenant, "client": caller.client_id, "scopes": sorted(caller.scopes)}
-        return JSONResponse(body)
+    async def claims(caller: Annotated[Caller, Security(guard, scopes=scopes)]) -> dict[str, Any]:
+        return {"tenant": caller.tenant, "client": caller.client_id, "scopes": sorted(caller.scopes)}
 
-    return build_app(self_authenticated=[router], token="of-the-settings")
-
-
-FORMS = pytest.mark.parametrize("form", [build_app_with_dependency, build_app_with_direct_route])
+    # The token of the settings is for other routes.
+    app = build_app(self_authenticated=[router], token="of-the-settings")
+    set_error_format(app, OWN_FORMAT)
+    return app
 
 
-@FORMS
-def test_route_receives_the_caller(form: Callable[[BearerGuard], FastAPI], tmp_path: Path) -> None:
-    app = form(make_guard(tmp_path, scope="system/Claim.write"))
+def test_route_receives_the_caller(tmp_path: Path) -> None:
+    app = make_app(make_guard(tmp_path), "system/Claim.write")
     given = make_token(scope="system/Claim.write other", client_id="c-7")
     answer = call(app, "GET", "/claims", headers={"Authorization": f"bearer {given}"})
 
     assert answer.json() == {"tenant": "acme", "client": "c-7", "scopes": ["other", "system/Claim.write"]}
 
 
-@FORMS
 @pytest.mark.parametrize(
     ("header", "code"),
     [
@@ -139,22 +98,19 @@ def test_route_receives_the_caller(form: Callable[[BearerGuard], FastAPI], tmp_p
     ],
 )
 def test_unauthenticated_caller_gets_401_in_the_systems_format(
-    form: Callable[[BearerGuard], FastAPI], tmp_path: Path, header: str | None, code: str
+    tmp_path: Path, header: str | None, code: str
 ) -> None:
     headers = {} if header is None else {"Authorization": header}
-    answer = call(form(make_guard(tmp_path)), "GET", "/claims", headers=headers)
+    answer = call(make_app(make_guard(tmp_path)), "GET", "/claims", headers=headers)
 
     assert (answer.status_code, answer.json()["code"]) == (401, code)
     challenge = "Bearer" if code == "TokenMissing" else 'Bearer error="invalid_token"'
     assert answer.headers["www-authenticate"] == challenge
 
 
-@FORMS
 @pytest.mark.parametrize("scope", ["", "system/Claim.read", "system/Claim.writes", "SYSTEM/CLAIM.WRITE"])
-def test_missing_scope_gets_403_and_is_named(
-    form: Callable[[BearerGuard], FastAPI], tmp_path: Path, scope: str
-) -> None:
-    app = form(make_guard(tmp_path, scope=["system/Claim.write"]))
+def test_missing_scope_gets_403_and_is_named(tmp_path: Path, scope: str) -> None:
+    app = make_app(make_guard(tmp_path), "system/Claim.write")
     answer = call(app, "GET", "/claims", headers={"Authorization": f"Bearer {make_token(scope=scope)}"})
 
     assert (answer.status_code, answer.json()["code"]) == (403, "InsufficientScope")
@@ -163,9 +119,8 @@ def test_missing_scope_gets_403_and_is_named(
     )
 
 
-@FORMS
-def test_unavailable_keys_give_503(form: Callable[[BearerGuard], FastAPI], tmp_path: Path) -> None:
-    app = form(make_guard(tmp_path, keys=tmp_path / "none.json"))
+def test_unavailable_keys_give_503(tmp_path: Path) -> None:
+    app = make_app(make_guard(tmp_path, keys=tmp_path / "none.json"))
     answer = call(app, "GET", "/claims", headers={"Authorization": f"Bearer {make_token()}"})
 
     assert answer.status_code == 503
@@ -179,7 +134,7 @@ def test_unavailable_keys_give_503(form: Callable[[BearerGuard], FastAPI], tmp_p
 def test_rejects_a_missing_or_malformed_tenant(tmp_path: Path, tenant: Any) -> None:
     given = make_token(tenant=tenant)
     answer = call(
-        build_app_with_dependency(make_guard(tmp_path)),
+        make_app(make_guard(tmp_path)),
         "GET",
         "/claims",
         headers={"Authorization": f"Bearer {given}"},
@@ -189,7 +144,7 @@ def test_rejects_a_missing_or_malformed_tenant(tmp_path: Path, tenant: Any) -> N
 
 
 def test_tenant_may_be_in_another_claim(tmp_path: Path) -> None:
-    app = build_app_with_dependency(make_guard(tmp_path, tenant_claim="https://api.test/org"))
+    app = make_app(make_guard(tmp_path, tenant_claim="https://api.test/org"))
     given = make_token(tenant="acme", **{"https://api.test/org": "other"})
 
     answer = call(app, "GET", "/claims", headers={"Authorization": f"Bearer {given}"})
@@ -197,7 +152,7 @@ def test_tenant_may_be_in_another_claim(tmp_path: Path) -> None:
 
 
 def test_rejects_two_tokens_in_one_request(tmp_path: Path) -> None:
-    app = build_app_with_dependency(make_guard(tmp_path))
+    app = make_app(make_guard(tmp_path))
     headers = [
         ("Authorization", f"Bearer {make_token()}"),
         ("Authorization", f"Bearer {make_token(tenant='other')}"),
@@ -207,8 +162,31 @@ def test_rejects_two_tokens_in_one_request(tmp_path: Path) -> None:
 
 
 def test_description_requires_a_token(tmp_path: Path) -> None:
-    described = call(build_app_with_dependency(make_guard(tmp_path)), "GET", "/openapi.json").json()
+    described = call(make_app(make_guard(tmp_path), "a", "b"), "GET", "/openapi.json").json()
 
-    assert described["paths"]["/claims"]["get"]["security"] == [{"Bearer": []}]
+    assert described["paths"]["/claims"]["get"]["security"] == [{"Bearer": ["a", "b"]}]
     scheme = described["components"]["securitySchemes"]["Bearer"]
     assert (scheme["scheme"], scheme["bearerFormat"]) == ("bearer", "JWT")
+
+
+def test_counts_the_call_before_it_checks_the_scope(tmp_path: Path) -> None:
+    counted: list[str] = []
+
+    async def count_call(request: Request, caller: Caller) -> None:
+        counted.append(caller.tenant)
+        if len(counted) > 1:
+            raise RateLimited("too many", retry_after_s=7)
+
+    app = make_app(make_guard(tmp_path, on_caller=count_call), "system/Claim.write")
+    headers = {"Authorization": f"Bearer {make_token()}"}
+    first, second = call(app, "GET", "/claims", headers=headers), call(app, "GET", "/claims", headers=headers)
+
+    assert (first.status_code, second.status_code, second.headers["retry-after"]) == (403, 429, "7")
+    assert counted == ["acme", "acme"]
+
+
+def test_verifier_without_settings_says_what_to_set_at_the_first_token() -> None:
+    verifier = LazyVerifier("", issuer="", audience=None, clock=FixedClock(), missing="Set the issuer.")
+
+    with pytest.raises(SettingsError, match="Set the issuer"):
+        asyncio.run(verifier.verify("a.b.c"))

@@ -10,10 +10,11 @@ import pytest
 from fastapi import APIRouter, FastAPI, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, BaseModel
+from starlette.requests import ClientDisconnect
 
 from holdfast.core import errors
 from holdfast.core.errors import HoldfastError
-from holdfast.web.problems import _MAPPINGS
+from holdfast.web.problems import _MAPPINGS, ErrorFormat, set_error_format
 from tests.unit.web.app_client import build_app, call, get_problem
 
 SECRET = "the file /data/tables.db of host 10.0.0.7"
@@ -408,3 +409,91 @@ def test_exception_with_a_success_status_has_no_body() -> None:
     answer = call(build_failing_app(HTTPException(304, headers={"ETag": '"7"'})), "GET", "/fails")
 
     assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", '"7"')
+
+
+# --- other formats ------------------------------------------------------------------------------------------
+
+
+class SeatTaken(errors.RequestError, label="SeatTaken"):
+    """An error of a system that maps it to another status than the library would."""
+
+
+PLAIN = ErrorFormat(
+    "application/vnd.seats+json",
+    lambda report: {"reason": report.problem.detail},
+    schema_name="Refusal",
+    schemas=lambda: {"Refusal": {"type": "object", "properties": {"reason": {"type": "string"}}}},
+    get_status=lambda error: 423 if isinstance(error, SeatTaken) else None,
+    invalid_status=400,
+    logs_messages=False,
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (errors.NotFound("x"), 404),
+        (SeatTaken("x"), 423),
+        (HTTPException(418, "x"), 418),
+        (ZeroDivisionError(SECRET), 500),
+        (ClientDisconnect(), 400),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_app_may_have_its_own_error_format(error: Exception, status: int) -> None:
+    app = build_failing_app(error)
+    set_error_format(app, PLAIN)
+    answer = call(app, "GET", "/fails")
+
+    assert (answer.status_code, answer.headers["content-type"]) == (status, PLAIN.media_type)
+    assert answer.json().keys() == {"reason"} and SECRET not in answer.text
+
+
+def test_middleware_and_routing_use_the_apps_format() -> None:
+    app = build_app(max_body_bytes=8)
+    set_error_format(app, PLAIN)
+
+    answers = [
+        call(app, "GET", "/nowhere"),
+        call(app, "POST", "/health"),
+        call(app, "POST", "/health", content=b"x" * 9),
+        call(app, "GET", "/health", host="rebound.example"),
+    ]
+    assert [each.status_code for each in answers] == [404, 405, 413, 403]
+    assert {each.headers["content-type"] for each in answers} == {PLAIN.media_type}
+
+
+def test_format_sets_the_status_of_invalid_parameters_and_the_description() -> None:
+    app = build_booking_app()
+    set_error_format(app, PLAIN)
+
+    assert call(app, "POST", "/flights/x/bookings?weight/kg=-1").status_code == 400
+    described = call(app, "GET", "/openapi.json").json()
+    assert "problem+json" not in str(described) and "422" not in str(described["paths"])
+    content = {PLAIN.media_type: {"schema": {"$ref": "#/components/schemas/Refusal"}}}
+    operation = described["paths"]["/flights/{number}/bookings"]["post"]
+    assert operation["responses"]["4XX"]["content"] == operation["responses"]["5XX"]["content"] == content
+
+
+def test_private_format_logs_an_unexpected_error_without_its_message(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = build_failing_app(ZeroDivisionError(SECRET))
+    set_error_format(app, PLAIN)
+    call(app, "GET", "/fails")
+
+    (record,) = caplog.records
+    assert "ZeroDivisionError" in record.getMessage() and "in fails" in record.getMessage()
+    assert SECRET not in caplog.text
+
+
+def test_log_names_the_route_and_no_values_of_the_path(caplog: pytest.LogCaptureFixture) -> None:
+    router = APIRouter()
+
+    @router.get("/seats/{name}")
+    async def fails(name: str) -> None:
+        raise errors.StoreBusy("busy")
+
+    call(build_app(router), "GET", "/seats/Ambrosine")
+
+    assert "'/seats/{name}'" in caplog.text and "Ambrosine" not in caplog.text

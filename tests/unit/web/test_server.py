@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -95,49 +94,12 @@ def test_raises_a_failure_of_the_lifespan() -> None:
         pytest.fail("it cannot serve")
 
 
-def test_releases_the_port() -> None:
-    with serve_in_thread(build_app()) as url:
-        port = httpx.URL(url).port
-    assert port is not None
-    with serve_in_thread(build_app(), port=port) as url:
-        assert httpx.get(url + "/health").status_code == 200
-
-
-def test_reports_a_port_in_use() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        with pytest.raises(SettingsError, match=rf"port {port} of 127\.0\.0\.1.*choose another"):
-            serve(build_app(), host="127.0.0.1", port=port, on_ready=pytest.fail)
-
-
-@pytest.mark.parametrize(
-    ("host", "port", "words"),
-    [
-        ("no such host", 0, r"Invalid host 'no such host': expected 127\.0\.0\.1, or the address of an"),
-        ("127.0.0.1", 65536, r"Invalid port 65536: expected 0 \(any free port\) to 65535\."),
-        ("127.0.0.1", -1, r"Invalid port -1: expected 0 \(any free port\) to 65535\."),
-    ],
-)
-def test_reports_an_invalid_address(host: str, port: int, words: str) -> None:
-    with pytest.raises(SettingsError, match=words):
-        serve(build_app(), host=host, port=port, on_ready=pytest.fail)
-
-
-def test_ends_when_its_url_cannot_be_printed() -> None:
-    def broken(url: str) -> None:
-        raise BrokenPipeError
-
-    with pytest.raises(BrokenPipeError):
-        serve(build_app(), host="127.0.0.1", port=0, on_ready=broken)
-
-
 def test_rejects_other_machines_without_a_token() -> None:
-    with pytest.raises(SettingsError, match="configure a token"):
+    with pytest.raises(SettingsError, match="Configure a token"):
         serve(build_app(), host="0.0.0.0", port=0, on_ready=pytest.fail)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signal_ends_it_gracefully(number: signal.Signals) -> None:
+def test_signal_ends_it_and_its_lifespan() -> None:
     environ = {**os.environ, "PYTHONWARNINGS": "error"}
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True, env=environ
@@ -146,7 +108,7 @@ def test_signal_ends_it_gracefully(number: signal.Signals) -> None:
             assert done.stdout is not None
             url = done.stdout.readline().strip()
             assert httpx.get(url + "/health").json() == {"status": "ok"}
-            done.send_signal(number)
+            done.send_signal(signal.SIGTERM)
             assert done.stdout.read() == "closed\nended\n"
             assert done.wait() == 0
         finally:

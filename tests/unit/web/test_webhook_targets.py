@@ -251,11 +251,10 @@ def test_status_decides_the_result(status: int, outcome: str) -> None:
     assert found.retry_after_s == (7.0 if outcome == "retry" else None)
 
 
-@pytest.mark.parametrize("pause", ["soon", "nan", "Wed, 21 Oct 2026 07:28:00 GMT"])
-def test_ignores_an_invalid_pause(pause: str) -> None:
-    answer = f"HTTP/1.1 503 X\r\nRetry-After: {pause}\r\nContent-Length: 0\r\n\r\n"
+def test_ignores_a_pause_that_is_a_date() -> None:
+    answer = b"HTTP/1.1 503 X\r\nRetry-After: Wed, 21 Oct 2026 07:28:00 GMT\r\nContent-Length: 0\r\n\r\n"
 
-    assert run_delivery(answer.encode()).retry_after_s is None
+    assert run_delivery(answer).retry_after_s is None
 
 
 @pytest.mark.parametrize("headers", [{"x y": "z"}, {"x": "a\r\nb: c"}, {"x": "\ud800"}, {"\u6f22": "a"}])

@@ -5,12 +5,11 @@ from __future__ import annotations
 import gzip
 import zlib
 
-import pytest
-
 from holdfast.wire.http.compression import choose_encoding, compress
+from tests.cases import all_cases
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("accepted", "encoding"),
     [
         ("gzip", "gzip"),
@@ -30,7 +29,7 @@ def test_prefers_the_highest_weight_then_the_first(accepted: str, encoding: str)
     assert choose_encoding(accepted.encode()) == encoding.encode()
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("accepted", "encoding"),
     [
         ("*", "gzip"),
@@ -45,7 +44,7 @@ def test_star_applies_to_unnamed_encodings(accepted: str, encoding: str) -> None
     assert choose_encoding(accepted.encode()) == encoding.encode()
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "accepted",
     [
         "",
@@ -66,7 +65,7 @@ def test_does_not_compress_unless_requested(accepted: str) -> None:
     assert choose_encoding(accepted.encode()) is None
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("accepted", "encoding"),
     [
         ("deflate;q=0.5, gzip;q=31", "gzip"),

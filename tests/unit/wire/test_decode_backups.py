@@ -25,6 +25,7 @@ from holdfast.operations.tables import (
     UpdateContinuousBackups,
 )
 from holdfast.wire.dispatch import decode
+from tests.cases import all_cases
 
 Body = dict[str, Any]
 
@@ -71,7 +72,7 @@ def to_moment(**members: Any) -> Body:
     return {"SourceTableName": "orders", "TargetTableName": "restored", **members}
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("name", "request_", "operation"),
     [
         (
@@ -303,6 +304,6 @@ REFUSED: list[tuple[str, Body, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "request_", "text"), REFUSED)
+@all_cases(("name", "request_", "text"), REFUSED)
 def test_requests_on_backups_are_refused_in_the_services_words(name: str, request_: Body, text: str) -> None:
     assert refusal(name, request_) == text

@@ -11,6 +11,7 @@ from holdfast.core import errors
 from holdfast.operations.tables import GetItem
 from holdfast.wire.dispatch import decode, encode_error
 from holdfast.wire.operations import CODECS
+from tests.cases import all_cases
 
 GET_ITEM = "DynamoDB_20120810.GetItem"
 GOOD = b'{"TableName": "abc", "Key": {"a": {"S": "b"}}}'
@@ -28,7 +29,7 @@ def test_a_request_becomes_an_operation() -> None:
     assert operation == GetItem(table="abc", key={"a": "b"})
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "body",
     [
         b"",
@@ -95,7 +96,7 @@ def test_wrong_type_is_reported_under_the_capital_message_member() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("error", "status", "body"),
     [
         (

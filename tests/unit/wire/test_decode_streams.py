@@ -27,6 +27,7 @@ from holdfast.operations.tables import (
 from holdfast.wire.arns import AwsLocation
 from holdfast.wire.dispatch import decode, encode
 from holdfast.wire.streams import decode_iterator, encode_iterator, format_sequence_number
+from tests.cases import all_cases
 
 Body = dict[str, Any]
 
@@ -72,7 +73,7 @@ def one(value: str, path: str, rule: str) -> str:
 # --- requests -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("name", "request_", "operation"),
     [
         ("ListStreams", {}, ListStreams(limit=100)),
@@ -192,7 +193,7 @@ REFUSED: list[tuple[str, Body, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "request_", "text"), REFUSED)
+@all_cases(("name", "request_", "text"), REFUSED)
 def test_requests_on_streams_are_refused_in_the_services_words(name: str, request_: Body, text: str) -> None:
     assert refusal(name, request_) == text
 
@@ -214,7 +215,7 @@ def test_shard_iterator_survives_a_round_trip(place: ShardIterator) -> None:
 
 
 # All but the last letter, which may carry unused bits.
-@pytest.mark.parametrize("at", range(len(encode_iterator(PLACE_IN_SHARD).rstrip("=")) - 1))
+@all_cases("at", range(len(encode_iterator(PLACE_IN_SHARD).rstrip("=")) - 1))
 def test_a_shard_iterator_with_one_letter_changed_is_invalid(at: int) -> None:
     text = encode_iterator(PLACE_IN_SHARD)
     changed = text[:at] + ("A" if text[at] != "A" else "B") + text[at + 1 :]

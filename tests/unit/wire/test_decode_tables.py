@@ -30,6 +30,7 @@ from holdfast.operations.tables import (
     UpdateTimeToLive,
 )
 from holdfast.wire.dispatch import decode
+from tests.cases import all_cases
 
 Body = dict[str, Any]
 
@@ -268,7 +269,7 @@ CONSTRAINTS: dict[str, tuple[Body, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("request_", "parts"), CONSTRAINTS.values(), ids=CONSTRAINTS)
+@all_cases(("request_", "parts"), CONSTRAINTS.values())
 def test_reports_constraints_of_a_new_table_together(request_: Body, parts: list[str]) -> None:
     assert complaints(refusal("CreateTable", request_)) == parts
 
@@ -467,7 +468,7 @@ REFUSED: dict[str, tuple[Body, str]] = {
 }
 
 
-@pytest.mark.parametrize(("request_", "text"), REFUSED.values(), ids=REFUSED)
+@all_cases(("request_", "text"), REFUSED.values())
 def test_rejects_an_invalid_table(request_: Body, text: str) -> None:
     assert refusal("CreateTable", request_) == text
 
@@ -669,7 +670,7 @@ UPDATES_REFUSED: dict[str, tuple[Body, str]] = {
 }
 
 
-@pytest.mark.parametrize(("request_", "text"), UPDATES_REFUSED.values(), ids=UPDATES_REFUSED)
+@all_cases(("request_", "text"), UPDATES_REFUSED.values())
 def test_rejects_an_invalid_change(request_: Body, text: str) -> None:
     assert refusal("UpdateTable", request_) == text
 

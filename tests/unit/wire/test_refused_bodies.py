@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import MutableMapping
 from typing import Any
@@ -27,7 +26,7 @@ class NoTables:
     [(App(NoTables(), max_body_bytes=500_000), 413), (App(NoTables(), max_total_body_bytes=500_000), 503)],
     ids=["one is too large", "all are too large"],
 )
-def test_discarding_a_refused_body_keeps_nothing_in_memory(app: App, status: int) -> None:
+async def test_discarding_a_refused_body_keeps_nothing_in_memory(app: App, status: int) -> None:
     """Discard the rest of a refused body outside the exception handler, whose frames hold the body."""
     sent: list[MutableMapping[str, Any]] = []
     handled: list[BaseException | None] = []
@@ -41,7 +40,7 @@ def test_discarding_a_refused_body_keeps_nothing_in_memory(app: App, status: int
         sent.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": []}
-    asyncio.run(app(scope, receive, send))
+    await app(scope, receive, send)
 
     assert sent[0]["status"] == status
     assert handled == [None] * 10

@@ -27,7 +27,7 @@ from botocore.exceptions import ClientError
 from holdfast.core.errors import SettingsError
 from holdfast.operations.tables import Operation
 from holdfast.operations.tables.list_tables import ListTables, ListTablesResult
-from holdfast.wire.http.server import Bounds, _listen, serve, start_server
+from holdfast.wire.http.server import Bounds, serve, start_server
 
 JSON = "application/x-amz-json-1.0"
 TARGET = "DynamoDB_20120810.ListTables"
@@ -737,40 +737,17 @@ def refusal(**changed: Any) -> str:
     return refused.value.message
 
 
-def test_port_in_use_error_has_a_remedy() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        message = refusal(port=port)
-    assert message.startswith(f"Port {port} on 127.0.0.1 is in use")
-    assert "--port" in message
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
-def test_listens_only_locally_without_credentials(host: str) -> None:
-    message = refusal(host=host)
-    assert message.startswith(f"{host} can be reached from other machines")
+@pytest.mark.parametrize("credentials", [None, {}])
+def test_listens_only_locally_without_credentials(credentials: dict[str, str] | None) -> None:
+    message = refusal(host="0.0.0.0", credentials=credentials)
+    assert message.startswith("0.0.0.0 can be reached from other machines")
     assert "HOLDFAST_ACCESS_KEY_ID and HOLDFAST_SECRET_ACCESS_KEY" in message
 
 
-def test_empty_credentials_count_as_none() -> None:
-    """Refuse to listen on all addresses with an empty map of credentials."""
-    assert "can be reached from other machines" in refusal(host="0.0.0.0", credentials={})
-
-
-def test_cannot_listen_on_a_foreign_address() -> None:
+def test_listens_elsewhere_with_credentials() -> None:
     assert refusal(host="192.0.2.1", credentials={"AKID": "secret"}).startswith(
         "Cannot listen on 192.0.2.1: "
     )
-
-
-@pytest.mark.parametrize("host", ["no such host", "999.1.1.1", "a" * 300, "\ud800"])
-def test_reports_an_invalid_host(host: str) -> None:
-    assert "does not resolve to an address" in refusal(host=host)
-
-
-@pytest.mark.parametrize("port", [-1, 65536])
-def test_reports_an_invalid_port(port: int) -> None:
-    assert refusal(port=port).startswith(f"Invalid port {port}")
 
 
 def test_missing_data_folder_error_has_a_remedy(tmp_path: Path) -> None:
@@ -788,13 +765,6 @@ def test_reports_a_data_folder_that_is_a_file(tmp_path: Path) -> None:
 
 def test_reports_neither_folder_nor_memory() -> None:
     assert "--data DIR, or --memory" in refusal(memory=False)
-
-
-def test_listens_on_every_address_of_a_host_name_with_one_port() -> None:
-    sockets = _listen("localhost", 0, may_be_remote=False)
-    assert len({each.getsockname()[1] for each in sockets}) == 1
-    for each in sockets:
-        each.close()
 
 
 def test_data_survives_a_server_restart(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from holdfast.wire.shapes import (
     timestamp,
 )
 from holdfast.wire.type_errors import UNEXPECTED_NESTED
+from tests.cases import all_cases
 
 CLASS = "com.amazonaws.dynamodb.v20120810."
 INNER = structure("Inner", Name=string(required=True))
@@ -53,7 +54,7 @@ def constraint_message(shape: Shape, value: Any) -> str:
     return refused.value.message
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("value", "text"),
     [
         (True, "TRUE_VALUE cannot be converted to String"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import MutableMapping
 from typing import Any
 from urllib.parse import quote
@@ -51,7 +50,7 @@ APPS = {
 }
 
 
-def status_of(app: App, query: bytes, headers: dict[str, str]) -> int:
+async def status_of(app: App, query: bytes, headers: dict[str, str]) -> int:
     """Send a ListTables request with this query and these headers to the app, and return the status."""
     sent: list[MutableMapping[str, Any]] = []
 
@@ -74,7 +73,7 @@ def status_of(app: App, query: bytes, headers: dict[str, str]) -> int:
         "query_string": query,
         "headers": [(name.encode(), value.encode("latin-1")) for name, value in given.items()],
     }
-    asyncio.run(app(scope, receive, send))
+    await app(scope, receive, send)
     status: int = sent[0]["status"]
     return status
 
@@ -96,7 +95,7 @@ def status_of(app: App, query: bytes, headers: dict[str, str]) -> int:
     signed_headers="host",
     signature="a" * 64,
 )
-def test_no_query_signature_causes_a_server_error(
+async def test_no_query_signature_causes_a_server_error(
     app: App,
     algorithm: str,
     credential: str,
@@ -113,7 +112,7 @@ def test_no_query_signature_causes_a_server_error(
         "X-Amz-Signature": signature,
     } | ({} if expires is None else {"X-Amz-Expires": expires})
     query = "&".join(f"{name}={quote(value, encoding='utf-8')}" for name, value in parameters.items())
-    assert status_of(app, query.encode(), {}) < 500
+    assert await status_of(app, query.encode(), {}) < 500
 
 
 @pytest.mark.parametrize("app", APPS.values(), ids=APPS)
@@ -125,13 +124,13 @@ def test_no_query_signature_causes_a_server_error(
     signed_headers=SIGNED_HEADERS,
     signature=SIGNATURES,
 )
-def test_no_header_signature_causes_a_server_error(
+async def test_no_header_signature_causes_a_server_error(
     app: App, dated_by: str, algorithm: str, credential: str, date: str, signed_headers: str, signature: str
 ) -> None:
     authorization = (
         f"{algorithm} Credential={credential}, SignedHeaders={signed_headers}, Signature={signature}"
     )
-    assert status_of(app, b"", {"authorization": authorization, dated_by: date}) < 500
+    assert await status_of(app, b"", {"authorization": authorization, dated_by: date}) < 500
 
 
 @pytest.mark.parametrize("app", APPS.values(), ids=APPS)
@@ -140,8 +139,8 @@ def test_no_header_signature_causes_a_server_error(
     date=DATES,
     query=st.binary(max_size=40),
 )
-def test_no_authorization_text_causes_a_server_error(
+async def test_no_authorization_text_causes_a_server_error(
     app: App, authorization: str, date: str, query: bytes
 ) -> None:
-    assert status_of(app, query, {"authorization": f"AWS4-{authorization}", "x-amz-date": date}) < 500
-    assert status_of(app, query, {"authorization": authorization, "x-amz-date": date}) < 500
+    assert await status_of(app, query, {"authorization": f"AWS4-{authorization}", "x-amz-date": date}) < 500
+    assert await status_of(app, query, {"authorization": authorization, "x-amz-date": date}) < 500

@@ -26,6 +26,7 @@ from holdfast.wire.values import (
     to_plain_item,
     to_plain_start_key,
 )
+from tests.cases import all_cases
 
 INVALID = "One or more parameter values were invalid: "
 CLASS = "com.amazonaws.dynamodb.v20120810.AttributeValue"
@@ -93,7 +94,7 @@ def test_any_json_is_read_or_refused_with_a_service_error(tagged: dict[str, Any]
     encode_item(item)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("tagged", "plain"),
     [
         ({"S": ""}, ""),
@@ -118,7 +119,7 @@ def test_reads_each_type_as_its_plain_value(tagged: Any, plain: Value) -> None:
     assert are_equal(to_plain_item(read_item({"a": tagged})), {"a": plain})
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("tag", "value", "text"),
     [
         ("S", 23, "NUMBER_VALUE cannot be converted to String"),
@@ -163,7 +164,7 @@ def test_reports_wrong_types_before_invalid_values() -> None:
         read_item({"a": {"N": "not a number"}, "b": {"S": 1}})
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("tagged", "text"),
     [
         ({}, EMPTY_VALUE),

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx2
 
-from holdfast import Stores, open_secrets, provision
+from holdfast import Stores, provision
 from holdfast.core.errors import InvalidRequest, RetryLater
+from holdfast.runtime import open_secrets
 from holdfast.web.demo_env import patch_environ
 from holdfast_demo.pagw import sandbox
 from holdfast_demo.pagw.sample.bundles import (
@@ -38,14 +39,9 @@ from pagw.model.lookup import CLAIM, RequestLookup, format_claim_identifier
 from pagw.model.registries import TOKENS
 from pagw.settings import PagwSettings
 from pagw.workers.intake import Intake, Submission
+from pagw.workers.stages import load_stages
 from pagw.workers.stages.api_connector import ApiConnector
-from pagw.workers.stages.attachment_handler import AttachmentHandler
 from pagw.workers.stages.base_stage import BaseStage
-from pagw.workers.stages.callback_handler import CallbackHandler
-from pagw.workers.stages.converter import Converter
-from pagw.workers.stages.enricher import Enricher
-from pagw.workers.stages.response_builder import ResponseBuilder
-from pagw.workers.stages.subscription_handler import SubscriptionHandler
 
 REQUESTS: Final = 12
 # The payer's address until `holdfast up` sets another.
@@ -129,21 +125,19 @@ async def _open_runner(stores: Stores) -> AsyncIterator[_SampleRunner]:
     await TOKENS.invalidate(stores, payer_id=sandbox.PAYER_ID)
 
 
+def build_stages(stores: Stores, http: httpx2.AsyncClient) -> dict[Stage, BaseStage]:
+    """Return every stage, to be run without its queue. They call payers with this client."""
+    stages = {stage: made(stores) for stage, made in load_stages().items() if made is not ApiConnector}
+    return {**stages, ApiConnector.stage: ApiConnector(stores, http, open_secrets())}
+
+
 class _SampleRunner:
     """Submits sample requests and runs their stages."""
 
     def __init__(self, stores: Stores, http: httpx2.AsyncClient) -> None:
         self.stores, self.lookup = stores, RequestLookup.open()
         self.intake = Intake(stores, PagwSettings.load(), self.lookup)
-        self.stages: Mapping[Stage, BaseStage] = {
-            Stage.request_enricher: Enricher(stores),
-            Stage.attachment_handler: AttachmentHandler(stores),
-            Stage.request_converter: Converter(stores),
-            Stage.api_connector: ApiConnector(stores, http, open_secrets()),
-            Stage.response_builder: ResponseBuilder(stores, self.lookup),
-            Stage.callback_handler: CallbackHandler(stores),
-            Stage.subscription_handler: SubscriptionHandler(stores),
-        }
+        self.stages = build_stages(stores, http)
 
     async def add_request(self, number: int) -> int:
         """Add the sample request of this number, and its cancellation if its kind has one. Return the number

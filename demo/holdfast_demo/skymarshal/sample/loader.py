@@ -16,9 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
-from holdfast import BatchGet, BatchPut, Stores, batch_get, create_tables
+from holdfast import Stores, batch_get
 from holdfast.core.errors import ConditionFailed, InvalidRequest
 from holdfast.guarantees import MigrationState, Phase
+from holdfast.model.entities import BatchGet, BatchPut
+from holdfast.runtime import create_tables
 from holdfast_demo.skymarshal.sample.bags import BAGS, build_bags, count_bags, count_paid_bags
 from holdfast_demo.skymarshal.sample.cargo import build_cargo_assignments
 from holdfast_demo.skymarshal.sample.crew import build_crew_assignments

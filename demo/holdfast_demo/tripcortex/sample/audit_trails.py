@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from holdfast import Ulid
+from holdfast.model.ulids import Ulid
 from holdfast_demo.tripcortex.sample.trips import Trip
 from tripcortex.domain.planner.sentence_planner import SentencePlanner
 from tripcortex.model.entities import AuditEvent, AuditRecord, Booking, FlightOption, compute_audit_expiry

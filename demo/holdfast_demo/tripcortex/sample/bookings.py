@@ -20,7 +20,7 @@ from holdfast_demo.tripcortex.sample.trips import ROUTES, Route, Trip, TripGener
 from holdfast_demo.tripcortex.sandbox.portal_timetable import CARRIERS_BY_CODE
 from tripcortex.integrations.portal.fallback_link import build_fallback_url
 from tripcortex.integrations.portal.ports import Order
-from tripcortex.integrations.portal.purchases import LIFETIME_S
+from tripcortex.integrations.portal.purchases import RETENTION_S
 from tripcortex.model import patterns
 from tripcortex.model.entities import (
     ActiveBooking,
@@ -141,7 +141,7 @@ def _build_ended(
     )
     yield patterns.create_booking(booking)
     yield from map(patterns.append_audit, trail.entries)
-    if booking.status is BookingStatus.confirmed and trail.at + timedelta(seconds=LIFETIME_S) > now:
+    if booking.status is BookingStatus.confirmed and trail.at + timedelta(seconds=RETENTION_S) > now:
         yield PortalCall.create(_build_portal_call(booking, trail.at))
 
 
@@ -267,7 +267,7 @@ def _build_portal_call(booking: Booking, at: datetime) -> PortalCall:
         result=order.model_dump_json(),
         created_at=whole,
         last_processed_at=whole,
-        expires_at=whole + timedelta(seconds=LIFETIME_S),
+        expires_at=whole + timedelta(seconds=RETENTION_S),
     )
 
 
@@ -287,7 +287,7 @@ def _build_active(
     # With this as the initial state, the flow itself builds the token and the execution.
     flow = copy(BOOKING_FLOW)
     flow.initial_state = state
-    booking = flow.initial(booking, stores)
+    booking = flow.initial(stores, booking)
     if booking.approval is not None and booking.approval.decision is None:
         booking = booking.model_copy(update={"flow_due": booking.approval.due_at})
     yield patterns.create_booking(booking)

@@ -31,9 +31,9 @@ from holdfast_demo.tripcortex.sample.policies import (
     write_handbooks,
 )
 from holdfast_demo.tripcortex.sample.trips import TripGenerator
-from tripcortex.integrations.portal.circuit import KEPT_S, PORTAL_CIRCUIT
+from tripcortex.integrations.portal.circuit import PORTAL_CIRCUIT
 from tripcortex.model import patterns
-from tripcortex.model.entities import Circuit, Connection, EmployeeId
+from tripcortex.model.entities import CIRCUIT_KEPT_S, Circuit, Connection, EmployeeId
 
 EMPLOYEES: Final = 10
 CHUNKS: Final = 10
@@ -163,6 +163,6 @@ def _build_circuit_write(now: datetime) -> Put[Circuit]:
             circuit_id=PORTAL_CIRCUIT,
             failure_count=1,
             last_failure_time=int(now.timestamp()) - 600,
-            ttl=now + timedelta(seconds=KEPT_S),
+            ttl=now + timedelta(seconds=CIRCUIT_KEPT_S),
         )
     )

@@ -51,7 +51,7 @@ def _run_system_stories(console: Console, name: str | None) -> None:
     from holdfast.cli.stories.system_stories import run_story
     from holdfast.model.demo import find_demo
 
-    for system in select_systems(name, lambda each: (*get_scratch_extras(each), *each.extras)):
+    for system in select_systems(name, lambda each: (*get_scratch_extras(each), *each.deployment.extras)):
         if name is None and find_demo(system).story is None:
             typer.echo(f"{system.name} is skipped: {describe_missing_demo(system)}", err=True)
         else:

@@ -62,12 +62,12 @@ def _find_importer(system: System, table: str) -> Importer:
     importer.
     """
     system.get_table(table)  # raises for an unknown name
-    importer: Importer | None = system.imports.get(table)
+    importer: Importer | None = system.admin.imports.get(table)
     if importer is None:
         raise NotFound(
             f"{system.name} has no import for {table}; it has imports for: "
-            f"{', '.join(system.imports) or 'none'}. Declare System(imports={{{table!r}: Importer(…)}}), "
-            "with the entity and the pattern that puts it."
+            f"{', '.join(system.admin.imports) or 'none'}. Declare "
+            f"Admin(imports={{{table!r}: Importer(…)}}), with the entity and the pattern that puts it."
         )
     return importer
 

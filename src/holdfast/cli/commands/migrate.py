@@ -121,7 +121,7 @@ async def _migrate_schemas(system: System, as_json: bool, *, status_only: bool) 
         rows = []
         if system.schemas:
             rows = await (report_states if status_only else apply_migrations)(stores, system, as_json=as_json)
-        reports = [(each, await get_status(each, stores)) for each in system.migrations.values()]
+        reports = [(each, await get_status(each, stores)) for each in system.admin.migrations.values()]
     if as_json:
         print_json([*rows, *(_to_json(report) for _, report in reports)])
     else:
@@ -198,13 +198,13 @@ def _select_migration(system: System, name: str | None) -> Migration[Any, Any]:
     """Return the migration of this name; None selects the only one. Raise `NotFound` if there is not exactly
     one.
     """
-    known = ", ".join(system.migrations)
-    if name is None and len(system.migrations) == 1:
-        return next(iter(system.migrations.values()))
-    if name is None or name not in system.migrations:
+    known = ", ".join(system.admin.migrations)
+    if name is None and len(system.admin.migrations) == 1:
+        return next(iter(system.admin.migrations.values()))
+    if name is None or name not in system.admin.migrations:
         problem = "Give the NAME of a migration" if name is None else f"Unknown migration {name!r}"
         raise NotFound(f"{problem}: {system.name} has {known or 'none'}.")
-    return system.migrations[name]  # type: ignore[no-any-return]
+    return system.admin.migrations[name]  # type: ignore[no-any-return]
 
 
 def _to_json(report: MigrationReport) -> dict[str, Any]:
@@ -268,7 +268,7 @@ def _print_report(migration: Migration[Any, Any], report: MigrationReport) -> No
 
 def _format_tables(migration: Migration[Any, Any]) -> str:
     """Return `Old → New` with the names of the source and target tables."""
-    from holdfast.model import get_declaration
+    from holdfast.model.entities import get_declaration
 
     tables = [get_declaration(each).table.name for each in (migration.source, migration.target)]
     return " → ".join(tables)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,12 +16,9 @@ from holdfast.config.settings import Settings
 from holdfast.core.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from holdfast.guarantees.messaging.outbox import Outbox, UnsentMessage
-    from holdfast.guarantees.messaging.sql_outbox import SqlOutbox
+    from holdfast.guarantees.messaging.declaration import BaseOutbox
+    from holdfast.guarantees.messaging.messages import UnsentMessage
     from holdfast.model.system import System
-    from holdfast.runtime import Stores
-
-    AnyOutbox = Outbox[Any] | SqlOutbox
 
 
 class Subcommand(StrEnum):
@@ -77,7 +74,7 @@ def outbox(
 ) -> None:
     """List unsent messages; send dead ones again, or discard them.
 
-    A message is dead when its publisher has given it up.
+    A message is dead when its relay has given it up.
     """
     from holdfast.model.system import load_system
 
@@ -98,11 +95,11 @@ def outbox(
     _print_counts(found, action, asyncio.run(_apply_action(found, selected, action, message_filter)), as_json)
 
 
-def _select_outboxes(system: System, name: str | None) -> list[AnyOutbox]:
+def _select_outboxes(system: System, name: str | None) -> list[BaseOutbox]:
     """Return the outbox of this name, or all outboxes if `name` is None. Raise `NotFound` for an unknown
     name.
     """
-    declared: list[AnyOutbox] = list(system.outboxes)
+    declared: list[BaseOutbox] = list(system.outboxes)
     if name is None:
         return declared
     if named := [each for each in declared if each.name == name]:
@@ -134,7 +131,7 @@ async def _list_waiting(
         ]
 
 
-def _may_have_messages(outbox: AnyOutbox, settings: Settings) -> bool:
+def _may_have_messages(outbox: BaseOutbox, settings: Settings) -> bool:
     """Return False for an outbox in an embedded PostgreSQL that was never started here.
 
     A list does not create its files.
@@ -147,54 +144,22 @@ def _may_have_messages(outbox: AnyOutbox, settings: Settings) -> bool:
 
 
 async def _apply_action(
-    system: System, selected: Sequence[AnyOutbox], action: Subcommand, message_filter: MessageFilter
+    system: System, selected: Sequence[BaseOutbox], action: Subcommand, message_filter: MessageFilter
 ) -> list[tuple[str, int]]:
     """Redrive or discard the matching dead messages; return the count for each outbox."""
+    from holdfast.guarantees.messaging.messages import OutboxStatus
     from holdfast.runtime import open_stores
 
-    act = _redrive if action is Subcommand.REDRIVE else _discard
+    counts: list[tuple[str, int]] = []
     async with open_stores(system, Settings.load()) as stores:
-        return [(each.name, await act(each, stores, message_filter)) for each in selected]
-
-
-async def _redrive(outbox: AnyOutbox, stores: Stores, message_filter: MessageFilter) -> int:
-    """Make the matching dead messages pending again and return how many."""
-    from holdfast.guarantees.messaging.outbox import OutboxStatus
-    from holdfast.guarantees.messaging.sql_outbox import SqlOutbox
-
-    if isinstance(outbox, SqlOutbox):
-        ids = _parse_row_ids(message_filter.ids) if message_filter.ids else None
-        return await outbox.redrive(stores, message_filter.aggregate, ids=ids, queue=message_filter.queue)
-    # In a table, an aggregate has at most one dead message: the ones after it wait.
-    dead = [
-        each for each in await outbox.list_unsent(stores, OutboxStatus.DEAD) if message_filter.matches(each)
-    ]
-    return sum([await outbox.redrive(stores, each) for each in sorted({each.aggregate for each in dead})])
-
-
-async def _discard(outbox: AnyOutbox, stores: Stores, message_filter: MessageFilter) -> int:
-    """Delete the matching dead messages and return how many. Raise `InvalidRequest` for an outbox in a
-    table.
-    """
-    from holdfast.guarantees.messaging.outbox import OutboxStatus
-    from holdfast.guarantees.messaging.sql_outbox import SqlOutbox
-
-    dead = [
-        each for each in await outbox.list_unsent(stores, OutboxStatus.DEAD) if message_filter.matches(each)
-    ]
-    if not isinstance(outbox, SqlOutbox):
-        if dead:
-            raise InvalidRequest(
-                f"{outbox.name} is in a table, where messages cannot be discarded: redrive them once the "
-                "queue accepts them."
-            )
-        return 0
-    return await outbox.discard(stores, _parse_row_ids(each.id for each in dead))
-
-
-def _parse_row_ids(ids: Iterable[str]) -> list[int]:
-    """Return the ids that are SQL row numbers; ids of an outbox in a table are skipped."""
-    return [int(each) for each in ids if each.isascii() and each.isdigit()]
+        for outbox in selected:
+            dead = await outbox.list_unsent(stores, OutboxStatus.DEAD)
+            ids = [each.id for each in dead if message_filter.matches(each)]
+            if action is Subcommand.REDRIVE:
+                counts.append((outbox.name, await outbox.redrive(stores, ids=ids)))
+            else:
+                counts.append((outbox.name, await outbox.discard(stores, ids)))
+    return counts
 
 
 def _print_waiting(listed: Sequence[ListedMessage], as_json: bool) -> None:
@@ -235,20 +200,8 @@ def _format_row(row: ListedMessage) -> tuple[str, ...]:
 
 def _to_json(row: ListedMessage) -> dict[str, Any]:
     message = row.message
-    return {
-        "system": row.system,
-        "outbox": message.outbox,
-        "queue": message.queue,
-        "aggregate": message.aggregate,
-        "sequence": message.sequence,
-        "part": message.part,
-        "id": message.id,
-        "status": message.status,
-        "created_at": message.created_at.isoformat(),
-        "age_s": round(row.age_s, 3),
-        "attempts": message.attempts,
-        "reason": message.reason,
-    }
+    times = {"created_at": message.created_at.isoformat(), "age_s": round(row.age_s, 3)}
+    return {"system": row.system, **message.model_dump(), **times}
 
 
 def _print_counts(
@@ -262,7 +215,7 @@ def _print_counts(
         print_json([{"system": system.name, "outbox": name, word: count} for name, count in counts])
         return
     follows = (
-        "the publisher sends them next" if action is Subcommand.REDRIVE else "the messages after them go out"
+        "the relay sends them next" if action is Subcommand.REDRIVE else "the messages after them go out"
     )
     for name, count in counts:
         typer.echo(f"{name}: {count} {word}{f'; {follows}' if count else ''}.")

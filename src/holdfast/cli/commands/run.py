@@ -69,7 +69,7 @@ def run(
     named = component or []
     setup_logs(
         sys.stderr,
-        redact=found.redact_logs,
+        redact=found.privacy.redact_logs,
         system=found.name,
         component=named[0] if len(named) == 1 else None,
         clock=settings.clock,
@@ -177,10 +177,10 @@ def build_app(
         check=_build_health_check(stores, _list_own_tables(system, workload)),
         metrics=metrics.render,
         token=token or None,
-        max_body_bytes=system.max_body_bytes,
+        max_body_bytes=system.http.max_body_bytes,
     )
-    if system.configure_app is not None:
-        system.configure_app(app)
+    if system.http.configure_app is not None:
+        system.http.configure_app(app)
     return app
 
 
@@ -200,28 +200,17 @@ def _build_routers(stores: Stores, workload: Workload, *, self_authenticated: bo
 
 
 def _log_requests_as(component: str, router: APIRouter) -> None:
-    """Make the endpoints of a router log, also their failures, as the component."""
+    """Make the routes of a router log as the component: their dependencies, endpoints and failures."""
     from fastapi.routing import APIRoute
 
     for route in router.routes:
         if isinstance(route, APIRoute):
-            route.endpoint = _wrap_endpoint(component, route.endpoint)
+            route.handle = functools.partial(_handle_as, component, route.handle)  # type: ignore[method-assign]
 
 
-def _wrap_endpoint(component: str, endpoint: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the endpoint, sync or async as before, with the component set for its logs."""
-
-    @functools.wraps(endpoint)
-    async def call(*args: Any, **kwargs: Any) -> Any:
-        set_component(component)
-        return await endpoint(*args, **kwargs)
-
-    @functools.wraps(endpoint)
-    def call_in_thread(*args: Any, **kwargs: Any) -> Any:
-        set_component(component)
-        return endpoint(*args, **kwargs)
-
-    return call if inspect.iscoroutinefunction(endpoint) else call_in_thread
+async def _handle_as(component: str, handle: Callable[..., Awaitable[None]], *call: Any) -> None:
+    set_component(component)
+    await handle(*call)
 
 
 async def _provision(system: System, stores: Stores) -> None:
@@ -234,7 +223,7 @@ async def _provision(system: System, stores: Stores) -> None:
     for name, refused in (await provision(stores, system)).items():
         log.warning("The %s is used unchanged: %s", name, refused)
     await _warn_of_missing_indexes(system, stores)
-    for on_startup in (system.on_startup, find_working_demo(system).on_startup):
+    for on_startup in (system.deployment.on_startup, find_working_demo(system).on_startup):
         if on_startup is not None:
             await on_startup(stores)
 
@@ -341,8 +330,8 @@ def _describe_components(workload: Workload) -> str:
 async def _work_until_signal(system: System, stores: Stores, workload: Workload) -> None:
     """Run the workers until a signal, then finish the current messages. A second signal aborts them."""
     from holdfast.cli.processes.workload import describe_worker
+    from holdfast.core.gc_freeze import freeze_gc
     from holdfast.runtime import WorkerGroup
-    from holdfast.runtime.gc_freeze import freeze_gc
 
     work, loop = WorkerGroup(stores, workload.workers), asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM)
@@ -387,8 +376,8 @@ def _serve_sandbox(system: System, name: str, settings: Settings, port: int) -> 
         known = f"it has {', '.join(sandboxes)}." if sandboxes else describe_missing_demo(system)
         raise NotFound(f"{system.name} has no sandbox {name!r}: {known}")
     require_extras("run", "api")
+    from holdfast.core.http.server import LOOPBACK
     from holdfast.web import serve
-    from holdfast.web.server import LOOPBACK
 
     serve(
         build_sandbox_app(system, name, settings),

@@ -12,7 +12,7 @@ from holdfast.core.errors import NotFound
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from holdfast.model import System
+    from holdfast.model.system import System
 
 
 def sample(
@@ -24,7 +24,8 @@ def sample(
     """Write a system's sample data into the configured stores. Every run writes the same data."""
     from holdfast.cli.extras import describe_missing_demo
     from holdfast.cli.output.console import SafeConsole
-    from holdfast.model import find_demo, load_system
+    from holdfast.model.demo import find_demo
+    from holdfast.model.system import load_system
 
     found = load_system(system)
     if find_demo(found).sample is None:

@@ -13,8 +13,9 @@ import typer
 from holdfast.cli.arguments.credentials import read_credentials
 from holdfast.cli.extras import require_extras
 from holdfast.cli.usage_error import UsageError
-from holdfast.config.settings import MAX_PORT, TABLES_FILE_NAME, Settings
+from holdfast.config.settings import TABLES_FILE_NAME, Settings
 from holdfast.core.errors import SettingsError, StoreFileError
+from holdfast.core.limits import MAX_PORT
 
 
 def parse_port(text: str) -> int:
@@ -82,7 +83,7 @@ def serve(
     if memory and data is not None:
         raise UsageError("--memory and --data exclude each other: give one of them.")
     require_extras("serve", "serve")
-    from holdfast.stores.tables.embedded import Faults
+    from holdfast.stores.tables.embedded import EngineFaults
     from holdfast.wire.http.server import serve as serve_wire
 
     settings = Settings.load()
@@ -95,7 +96,7 @@ def serve(
             data=folder,
             memory=in_memory,
             credentials=callers,
-            faults=Faults(throttled=throttle, conflicts=conflicts, index_lag_s=index_lag, seed=seed)
+            faults=EngineFaults(throttled=throttle, conflicts=conflicts, index_lag_s=index_lag, seed=seed)
             if throttle or conflicts or index_lag
             else None,
         )

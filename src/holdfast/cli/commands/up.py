@@ -30,8 +30,9 @@ from holdfast.cli.processes.workload import (
     list_needed_sandboxes,
     plan_processes,
 )
-from holdfast.config.settings import MAX_PORT, Settings, get_variable_name
+from holdfast.config.settings import Settings, get_variable_name
 from holdfast.core.errors import HoldfastError, SettingsError
+from holdfast.core.limits import MAX_PORT
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
@@ -173,7 +174,7 @@ def _should_set_environment(system: System, settings: Settings) -> bool:
     """Return True if the system needs an environment, the settings have none, and the tables are not in
     memory.
     """
-    return system.needs_environment and not settings.environment and not settings.has_memory_tables
+    return system.deployment.needs_environment and not settings.environment and not settings.has_memory_tables
 
 
 def _build_process(

@@ -50,11 +50,11 @@ async def _explain(system: System, id: str, component: str | None, settings: Set
     """
     from holdfast.runtime import open_stores
 
-    if system.why is None:
+    if system.admin.why is None:
         raise SettingsError(f"{system.name} has no explanations: its System declares no `why`.")
     async with open_stores(system, settings) as stores:
         view = stores if component is None else stores.for_component(component)
-        explanation = await system.why(view, id)
+        explanation = await system.admin.why(view, id)
     if not explanation.lines:
         raise NotFound(f"{system.name} knows nothing about {id!r}.")
     return explanation

@@ -56,7 +56,7 @@ def find_environments(
             (len(environment), environment, system.name)
             for system in systems
             for get_name in list_names(system)
-            if (environment := _match_name(name, get_name, system.environments)) is not None
+            if (environment := _match_name(name, get_name, system.deployment.environments)) is not None
         ]
         if matches:
             _, environment, owner = min(matches)

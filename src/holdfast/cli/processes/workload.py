@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.core.errors import SettingsError
 
 if TYPE_CHECKING:
-    from holdfast.model.system import Component, System
+    from holdfast.model.components import Component
+    from holdfast.model.system import System
 
 # The system's own routes run as this component, if the system declares it.
 API_COMPONENT: Final = "api"
@@ -81,7 +82,7 @@ def plan_processes(system: System) -> list[ProcessSpec]:
     """
     own = [each for each in system.components if each.routes is not None or each.has_work]
     named = {each.name: each.process or each.name for each in own}
-    if system.routes is not None and API_COMPONENT not in named:
+    if system.http.routes is not None and API_COMPONENT not in named:
         named = {API_COMPONENT: API_COMPONENT, **named}
     shared: dict[str, list[str]] = {}
     for component, process in named.items():
@@ -89,7 +90,7 @@ def plan_processes(system: System) -> list[ProcessSpec]:
     if not shared:
         return []
     # Routes that run as the whole system cannot be separated from its components.
-    if len(shared) == 1 or (system.routes is not None and not _declares_api(system)):
+    if len(shared) == 1 or (system.http.routes is not None and not _declares_api(system)):
         return [ProcessSpec()]
     return [
         ProcessSpec(tuple(components), process if len(components) > 1 else "")
@@ -130,7 +131,7 @@ def _build_component_workload(system: System, component: Component) -> Workload:
     """
     make = component.routes
     if make is None and (component.name == API_COMPONENT or not component.has_work):
-        make = system.routes
+        make = system.http.routes
     if make is None and not component.has_work:
         raise SettingsError(
             f"The component {component.name} of {system.name} has nothing to run: it declares no routes, "
@@ -152,8 +153,10 @@ def _build_system_workload(system: System) -> Workload:
         for each in system.components
         if each.routes is not None
     ]
-    if system.routes is not None and API_COMPONENT not in [each.component for each in routes]:
-        routes.insert(0, ComponentRoutes(API_COMPONENT if _declares_api(system) else None, system.routes))
+    if system.http.routes is not None and API_COMPONENT not in [each.component for each in routes]:
+        routes.insert(
+            0, ComponentRoutes(API_COMPONENT if _declares_api(system) else None, system.http.routes)
+        )
     workers = tuple(each for each in system.components if each.has_work)
     if not routes and not workers:
         raise SettingsError(

@@ -28,7 +28,8 @@ from holdfast.config.settings import (
 )
 from holdfast.core.clock import SYSTEM_CLOCK, RunClock
 from holdfast.core.errors import NotFound
-from holdfast.model import System, find_demo
+from holdfast.model.demo import find_demo
+from holdfast.model.system import System
 from holdfast.runtime import Stores, meter_usage, open_stores, provision
 
 ENVIRONMENT: Final = "demo"
@@ -64,7 +65,7 @@ def build_story_settings(system: System, folder: Path) -> Settings:
         keys=f"{FILE_SCHEME}{folder / 'keys.json'}",
         run_clock=clock,
         # Other systems keep the table names of their documents.
-        environment=ENVIRONMENT if system.needs_environment else "",
+        environment=ENVIRONMENT if system.deployment.needs_environment else "",
     )
 
 

@@ -30,16 +30,16 @@ def _list_words(system: System) -> Iterator[str]:
     from holdfast.model.demo import find_working_demo
 
     name = system.name
-    if system.routes or any(each.routes or each.has_work for each in system.components):
+    if system.http.routes or any(each.routes or each.has_work for each in system.components):
         yield from (f"run {name}", f"up {name}")
     yield from (f"{command} {name}" for command in ("tables", "patterns", "check", "cost", "retention"))
     if any(table.global_indexes for table in system.tables):
         yield f"indexes status {name}"
     yield from (f"docs {name} --out DIR", f"iac TOOL {name} --out DIR", f"iam {name} --out DIR")
     yield from (f"{command} list {name}" for command, declared in _get_lists(system).items() if declared)
-    if system.schemas or system.migrations:
+    if system.schemas or system.admin.migrations:
         yield f"migrate {name}"
-    if system.why:
+    if system.admin.why:
         yield f"why {name} ID"
     if any(each.name == AGENT_COMPONENT for each in system.components):
         yield f"mcp {name}"

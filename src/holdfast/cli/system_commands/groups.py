@@ -67,7 +67,7 @@ class SystemGroup(PlainGroup):
         return super().get_command(ctx, cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if not self._system.commands:
+        if not self._system.admin.commands:
             raise UsageError(
                 f"The system {self.name} declares no commands: `holdfast {self.name} --help` lists the "
                 "general commands that apply to it."
@@ -93,7 +93,7 @@ class SystemGroup(PlainGroup):
 
     def _add_commands(self) -> None:
         """Load the system and add its commands."""
-        if not self.commands and self._system.commands:
+        if not self.commands and self._system.admin.commands:
             self.commands.update(typer.main.get_group(build_system_app(self._system)).commands)
 
 
@@ -108,7 +108,7 @@ def build_system_app(system: System) -> typer.Typer:
     from holdfast.cli.system_commands.callbacks import build_callback
 
     groups: dict[tuple[str, ...], typer.Typer] = {(): _new_app()}
-    for name, command in system.commands.items():
+    for name, command in system.admin.commands.items():
         *words, last = name.split(" ")
         for depth in range(1, len(words) + 1):
             path = tuple(words[:depth])
@@ -131,5 +131,7 @@ def _new_app() -> typer.Typer:
 def _describe_group(system: System, path: tuple[str, ...]) -> str:
     """Return the names of the commands in a group, for the list of groups: `list, show, create`."""
     start = f"{' '.join(path)} "
-    below = [name.removeprefix(start).split(" ")[0] for name in system.commands if name.startswith(start)]
+    below = [
+        name.removeprefix(start).split(" ")[0] for name in system.admin.commands if name.startswith(start)
+    ]
     return ", ".join(dict.fromkeys(below))

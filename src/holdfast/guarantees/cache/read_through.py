@@ -1,7 +1,7 @@
 """Read-through cache: return a value from the cache, or load it from its source and cache it.
 
     oauth = CachedValue("oauth:{payer_id}", AccessToken, lifetime_s=3600)
-    tokens = ReadThrough(oauth, "OA", rate=Rate("call"), example={"payer_id": "payer-1"},
+    tokens = ReadThrough(oauth, prefix="OA", rate=Rate("call"), example={"payer_id": "payer-1"},
                          lifetime=lifetime_until(lambda token: token.expires_at))
 
     token = await tokens.get(stores, lambda: fetch_token(http, payer), payer_id=payer.id)
@@ -10,7 +10,8 @@ However many callers need it at once, a value is loaded once: within a process t
 processes a lock in the cache decides which one loads, and the others poll for the value for a while and then
 load it themselves. So no caller depends on a holder that died, nor on the cache: if it is unavailable, every
 process loads for itself. Two loads are possible (a process that stopped waiting, a Redis failover that loses
-the lock), so loading must be safe to repeat.
+the lock), so loading must be safe to repeat. That is why the lock is not a `Lease`: it saves loads and
+protects no write, so it may be lost with the cache and needs neither renewal nor a fencing token.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from pydantic import BaseModel
 
 from holdfast.core.errors import CacheUnavailable, DeclarationError, InvalidRequest, RetryLater
 from holdfast.guarantees.cache.outage_log import OutageLog
-from holdfast.guarantees.pattern_sets import build_pattern
-from holdfast.model import CachedValue, CacheHit, DeleteCached, Pattern, PutCached, Rate
-from holdfast.model.cache import CacheOperation
+from holdfast.guarantees.pattern_sets import Guarantee, PatternSet, build_pattern
+from holdfast.model.cache import CachedValue, CacheHit, CacheOperation, DeleteCached, PutCached
+from holdfast.model.patterns import Pattern, Rate
 from holdfast.operations import cache as requests
 from holdfast.runtime import Stores
 
@@ -64,7 +65,7 @@ def lifetime_until(
     return lifetime
 
 
-class ReadThrough(Generic[V]):
+class ReadThrough(Guarantee, Generic[V]):
     """A read-through cache of one kind of value.
 
     An absence is cached for `absent_s` seconds, 0 for not at all. `lifetime` returns how long a value is
@@ -75,8 +76,8 @@ class ReadThrough(Generic[V]):
     def __init__(
         self,
         cached: CachedValue[V],
-        prefix: str,
         *,
+        prefix: str,
         rate: Rate,
         example: Mapping[str, str | int],
         lifetime: LifetimeFunction[V] | None = None,
@@ -91,30 +92,13 @@ class ReadThrough(Generic[V]):
             )
         self.cached, self.absent_s, self.lock_s, self.wait_s = cached, absent_s, lock_s, wait_s
         self._lifetime = lifetime
-        self._pattern_set = _Patterns(cached, prefix, rate, dict(example), lock_s)
+        self.name = cached.template
+        self.pattern_set: ReadThroughPatterns[V] = _build_patterns(
+            cached, prefix, rate, dict(example), lock_s
+        )
         self._outage_log = OutageLog(f"{cached} is read without the cache")
         # One load at a time per event loop, stores and key. An entry is removed with its task.
         self._loads: dict[tuple[Any, Any, str], asyncio.Task[V | None]] = {}
-
-    @property
-    def reads(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that read, to grant to a component."""
-        return (self._pattern_set.peek,)
-
-    @property
-    def writes(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that write, to grant to a component."""
-        return (
-            self._pattern_set.keep,
-            self._pattern_set.drop,
-            self._pattern_set.lock,
-            self._pattern_set.unlock,
-        )
-
-    @property
-    def patterns(self) -> tuple[Pattern[..., Any], ...]:
-        """All patterns, for the system's declaration."""
-        return (*self.reads, *self.writes)
 
     async def get(self, stores: Stores, load: Loader[V], /, **fields: str | int) -> V | None:
         """Return the value from the cache, or from `load`; None if there is none.
@@ -133,12 +117,12 @@ class ReadThrough(Generic[V]):
         """
         body = None
         if seen is not None:
-            body = await self._try_cache(stores.run(self._pattern_set.peek(fields)))
+            body = await self._try_cache(stores.run(self.pattern_set.peek(fields)))
             known = self.cached.decode(body)
             if known is None or known.value != seen:
                 return
         # A value that was renewed since the read differs, and stays.
-        await self._try_cache(stores.run(self._pattern_set.drop(fields, body)))
+        await self._try_cache(stores.run(self.pattern_set.drop(fields, body)))
 
     # --- one load for all -----------------------------------------------------------------------------------
 
@@ -170,7 +154,7 @@ class ReadThrough(Generic[V]):
         loop = asyncio.get_running_loop()
         token, pause_s, ends = secrets.token_hex(16), POLL_S, loop.time() + self.wait_s
         while True:
-            is_ours = await self._try_cache(stores.run(self._pattern_set.lock(fields, token)))
+            is_ours = await self._try_cache(stores.run(self.pattern_set.lock(fields, token)))
             if is_ours is None:
                 return await self._load_and_store(stores, load, fields)
             if is_ours:
@@ -189,7 +173,7 @@ class ReadThrough(Generic[V]):
             known = await self._peek(stores, fields)
             return known.value if known is not None else await self._load_and_store(stores, load, fields)
         finally:
-            await self._try_cache(stores.run(self._pattern_set.unlock(fields, token)))
+            await self._try_cache(stores.run(self.pattern_set.unlock(fields, token)))
 
     async def _load_and_store(self, stores: Stores, load: Loader[V], fields: Fields) -> V | None:
         """Load the value and cache it or its absence; if it may not be cached, remove what is cached.
@@ -199,9 +183,9 @@ class ReadThrough(Generic[V]):
         value = await self._load_in_time(load)
         lifetime_s = self._compute_lifetime(value, stores.clock.now())
         kept = (
-            self._pattern_set.drop(fields, None)
+            self.pattern_set.drop(fields, None)
             if lifetime_s <= 0
-            else self._pattern_set.keep(fields, value, lifetime_s)
+            else self.pattern_set.keep(fields, value, lifetime_s)
         )
         await self._try_cache(stores.run(kept))
         return value
@@ -232,7 +216,7 @@ class ReadThrough(Generic[V]):
 
     async def _peek(self, stores: Stores, fields: Fields) -> CacheHit[V] | None:
         """Return the cached value or absence; None if nothing is cached or the cache is unavailable."""
-        return self.cached.decode(await self._try_cache(stores.run(self._pattern_set.peek(fields))))
+        return self.cached.decode(await self._try_cache(stores.run(self.pattern_set.peek(fields))))
 
     async def _try_cache(self, asked: Awaitable[R]) -> R | None:
         """Await a cache operation.
@@ -259,68 +243,61 @@ class PeekCachedText(CacheOperation["bytes | None"]):
         return result
 
 
-class _Patterns(Generic[V]):
-    """The five patterns of a read-through cache: look up, keep, drop, lock, unlock."""
+@dataclass(frozen=True)
+class ReadThroughPatterns(PatternSet, Generic[V]):
+    """The patterns of a `ReadThrough`."""
 
-    def __init__(
-        self, cached: CachedValue[V], prefix: str, rate: Rate, example: Fields, lock_s: float
-    ) -> None:
-        def look_up(fields: Fields) -> PeekCachedText:
-            return PeekCachedText(cached, cached.build_key(**fields))
+    peek: Pattern[[Fields], PeekCachedText]
+    keep: Pattern[[Fields, V | None, float], PutCached[V]]
+    drop: Pattern[[Fields, bytes | None], DeleteCached[V]]
+    lock: Pattern[[Fields, str], PutCached[V]]
+    unlock: Pattern[[Fields, str], DeleteCached[V]]
 
-        def keep(fields: Fields, value: V | None, lifetime_s: float) -> PutCached[V]:
-            if value is None:
-                return cached.put_absence(lifetime_s=lifetime_s, **fields)
-            return cached.put(value, lifetime_s=lifetime_s, only_if_absent=False, **fields)
 
-        def drop(fields: Fields, only_if: bytes | None) -> DeleteCached[V]:
-            return replace(cached.delete(**fields), only_if=only_if)
+def _build_patterns(
+    cached: CachedValue[V], prefix: str, rate: Rate, example: Fields, lock_s: float
+) -> ReadThroughPatterns[V]:
+    """Build the five patterns, `{prefix}1` to `{prefix}5`; `example` fills the key template."""
 
-        def lock(fields: Fields, token: str) -> PutCached[V]:
-            return cached.lock(token=token, lifetime_s=lock_s, **fields)
+    def look_up(fields: Fields) -> PeekCachedText:
+        return PeekCachedText(cached, cached.build_key(**fields))
 
-        def unlock(fields: Fields, token: str) -> DeleteCached[V]:
-            return cached.unlock(token=token, **fields)
+    def keep(fields: Fields, value: V | None, lifetime_s: float) -> PutCached[V]:
+        if value is None:
+            return cached.put_absence(lifetime_s=lifetime_s, **fields)
+        return cached.put(value, lifetime_s=lifetime_s, only_if_absent=False, **fields)
 
-        spoken, word = f"({cached.template})", cached.template.partition(":")[0]
-        self.peek = build_pattern(
-            look_up,
-            f"{prefix}1",
-            f"look_up_{word}",
-            f"Read the cached value {spoken}",
+    def drop(fields: Fields, only_if: bytes | None) -> DeleteCached[V]:
+        return replace(cached.delete(**fields), only_if=only_if)
+
+    def lock(fields: Fields, token: str) -> PutCached[V]:
+        return cached.lock(token=token, lifetime_s=lock_s, **fields)
+
+    def unlock(fields: Fields, token: str) -> DeleteCached[V]:
+        return cached.unlock(token=token, **fields)
+
+    def build(number: int, function: Any, purpose: str, *more: Any, **types: Any) -> Any:
+        return build_pattern(
+            function,
+            f"{prefix}{number}",
+            f"{function.__name__}_{cached.template.partition(':')[0]}",
+            f"{purpose} ({cached.template})",
             rate=rate,
-            example=(example,),
+            example=(example, *more),
+            argument_types=types,
         )
-        self.keep = build_pattern(
+
+    return ReadThroughPatterns(
+        build(1, look_up, "Read the cached value"),
+        build(
+            2,
             keep,
-            f"{prefix}2",
-            f"keep_{word}",
-            f"Cache a loaded value or its absence {spoken}",
-            rate=rate,
-            example=(example, None, cached.lifetime_s),
-            argument_types={"value": cached.value_type | None},
-        )
-        self.drop = build_pattern(
-            drop,
-            f"{prefix}3",
-            f"drop_{word}",
-            f"Remove the cached value {spoken}",
-            rate=rate,
-            example=(example, None),
-        )
-        self.lock = build_pattern(
-            lock,
-            f"{prefix}4",
-            f"lock_{word}",
-            f"Take the lock to load {spoken}",
-            rate=rate,
-            example=(example, "token-1"),
-        )
-        self.unlock = build_pattern(
-            unlock,
-            f"{prefix}5",
-            f"unlock_{word}",
-            f"Release the lock {spoken}",
-            rate=rate,
-            example=(example, "token-1"),
-        )
+            "Cache a loaded value or its absence",
+            None,
+            cached.lifetime_s,
+            value=cached.value_type | None,
+        ),
+        build(3, drop, "Remove the cached value", None),
+        build(4, lock, "Take the lock to load", "token-1"),
+        build(5, unlock, "Release the lock", "token-1"),
+    )

@@ -1,7 +1,9 @@
 """Window limit: at most a given cost per subject and window, counted in the cache.
 
     per_minute = WindowCounter("ratelimit:{tenant}:{window}", window_s=60)
-    requests = WindowLimit(per_minute, "RL", limit=600, rate=Rate("request"), example={"tenant": "clinic-1"})
+    requests = WindowLimit(
+        per_minute, prefix="RL", rate=Rate("request"), example={"tenant": "clinic-1"}, limit=600
+    )
 
     left = await requests.take(stores, tenant=caller.tenant)     # raises RateLimited, with the time to wait
 
@@ -19,13 +21,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
 
 from holdfast.core.errors import CacheUnavailable, DeclarationError, InvalidRequest, RateLimited
 from holdfast.guarantees.cache.outage_log import OutageLog
-from holdfast.guarantees.pattern_sets import build_pattern
-from holdfast.model import CountInWindow, Pattern, Rate, ReadWindow, WindowCounter
-from holdfast.model.cache import WINDOW_FIELD
+from holdfast.guarantees.pattern_sets import Guarantee, PatternSet, build_pattern
+from holdfast.model.cache import WINDOW_FIELD, CountInWindow, ReadWindow, WindowCounter
+from holdfast.model.patterns import Pattern, Rate
 from holdfast.runtime import Stores
 
 # Added to waiting times, so that a caller that waits exactly as long is not refused by a rounding error.
@@ -35,17 +38,25 @@ ROUNDING_SHARE: Final = 1e-9
 Fields: TypeAlias = dict[str, str | int]
 
 
-class WindowLimit:
+@dataclass(frozen=True)
+class WindowLimitPatterns(PatternSet):
+    """The patterns of a `WindowLimit`; a fixed window reads nothing."""
+
+    read: Pattern[[Fields], ReadWindow] | None
+    count: Pattern[[Fields, int, int, float], CountInWindow]
+
+
+class WindowLimit(Guarantee):
     """A limit; each subject (the fields of the key other than the window) has its own count."""
 
     def __init__(
         self,
         windows: WindowCounter,
-        prefix: str,
         *,
-        limit: int,
+        prefix: str,
         rate: Rate,
         example: Mapping[str, str | int],
+        limit: int,
         sliding: bool = False,
         fails: Literal["open", "closed"] = "open",
     ) -> None:
@@ -54,26 +65,17 @@ class WindowLimit:
                 f"Invalid limit of {windows}: limit={limit}, fails={fails!r}. Expected at least 1, and "
                 "'open' or 'closed'."
             )
-        self.windows, self.limit, self.sliding, self.fails = windows, limit, sliding, fails
-        self._read, self._count = _build_patterns(
-            windows, prefix, rate, {**example, WINDOW_FIELD: 29_386_666}
+        self.name, self.windows, self.limit, self.fails = windows.template, windows, limit, fails
+        fields = {**example, WINDOW_FIELD: 29_386_666}
+        self.pattern_set: WindowLimitPatterns = _build_patterns(
+            windows, prefix, rate, fields, sliding=sliding
         )
         self._outage_log = OutageLog(f"{windows} lets {'all' if fails == 'open' else 'nothing'} through")
 
     @property
-    def reads(self) -> tuple[Pattern[..., Any], ...]:
-        """The read of the previous window, for a sliding limit; a fixed one reads nothing."""
-        return (self._read,) if self.sliding else ()
-
-    @property
-    def writes(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that write, to grant to a component."""
-        return (self._count,)
-
-    @property
-    def patterns(self) -> tuple[Pattern[..., Any], ...]:
-        """All patterns, for the system's declaration."""
-        return (*self.reads, *self.writes)
+    def sliding(self) -> bool:
+        """True if the previous window counts too."""
+        return self.pattern_set.read is not None
 
     async def take(
         self, stores: Stores, /, *, cost: int = 1, limit: int | None = None, **fields: str | int
@@ -102,12 +104,15 @@ class WindowLimit:
         now, window_s = stores.clock.now(), self.windows.window_s
         window = self.windows.get_window(now)
         gone_s = now - window * window_s
-        before = await stores.run(self._read({**fields, WINDOW_FIELD: window - 1})) if self.sliding else 0
+        read, before = self.pattern_set.read, 0
+        if read is not None:
+            before = await stores.run(read({**fields, WINDOW_FIELD: window - 1}))
         # The part of the limit that the previous window leaves at this time.
         most = math.floor(limit - before * (1 - gone_s / window_s) + ROUNDING_SHARE)
         # A sliding limit reads a window for twice its length.
         lifetime_s = 2 * window_s if self.sliding else window_s
-        counted = await stores.run(self._count({**fields, WINDOW_FIELD: window}, cost, most, lifetime_s))
+        count = self.pattern_set.count({**fields, WINDOW_FIELD: window}, cost, most, lifetime_s)
+        counted = await stores.run(count)
         if counted.is_counted:
             return most - counted.count
         wait_s = self._compute_free_at(limit - cost, before, counted.count) - gone_s
@@ -132,9 +137,9 @@ class WindowLimit:
 
 
 def _build_patterns(
-    windows: WindowCounter, prefix: str, rate: Rate, example: Fields
-) -> tuple[Pattern[[Fields], ReadWindow], Pattern[[Fields, int, int, float], CountInWindow]]:
-    """Build the two patterns: read the count of a window, and count a cost in a window."""
+    windows: WindowCounter, prefix: str, rate: Rate, example: Fields, *, sliding: bool
+) -> WindowLimitPatterns:
+    """Build the patterns: read the count of a window, if `sliding`, and count a cost in a window."""
 
     def read_window(fields: Fields) -> ReadWindow:
         return windows.read(**fields)
@@ -143,16 +148,18 @@ def _build_patterns(
         return windows.count(cost=cost, most=most, lifetime_s=lifetime_s, **fields)
 
     word, spoken = windows.template.partition(":")[0], f"({windows.template})"
-    return (
-        build_pattern(
+    return WindowLimitPatterns(
+        read=build_pattern(
             read_window,
             f"{prefix}1",
             f"read_{word}",
             f"Read the count of the previous window {spoken}",
             rate=rate,
             example=(example,),
-        ),
-        build_pattern(
+        )
+        if sliding
+        else None,
+        count=build_pattern(
             count,
             f"{prefix}2",
             f"count_{word}",

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from holdfast.guarantees.delayed_actions.record import DelayedAction, truncate_to_millisecond
 from holdfast.guarantees.idempotency.claim import Claim, Completion
 from holdfast.guarantees.idempotency.record import OnceStatus, compute_end, compute_time_after
-from holdfast.model import Write
+from holdfast.model.operations import Write
 
 H = TypeVar("H", bound=DelayedAction)
 
@@ -57,7 +57,7 @@ class DelayedActionClaim(Claim[H]):
         """
         left = OFF_QUEUE
         if self.is_open:
-            ends = compute_end(self.requested_end, self._now, self._now + self.once.lifetime_s)
+            ends = compute_end(self.requested_end, self._now, self._now + self.once.retention_s)
             left = {"queue": None, "expires_at": ends}
         await super().refuse(code, reason, *writes, **left | changes)
 

@@ -4,7 +4,6 @@ delay     a put that delays an action
 approve   make it due at once
 edit      change its content; the delay continues
 cancel    never run it
-due       the actions that are due, oldest first
 execute   run it once, at an external service
 reopen    make it due again after a permanent refusal
 """
@@ -32,11 +31,15 @@ from holdfast.guarantees.delayed_actions.reviews import (
     check_reviewable,
 )
 from holdfast.guarantees.idempotency import Completion, Once, OnceStatus, fingerprint
-from holdfast.guarantees.idempotency.declaration import LEASE_S, LIFETIME_S
+from holdfast.guarantees.idempotency.declaration import LEASE_S, RETENTION_S
 from holdfast.guarantees.idempotency.external_call import RefusalWrites
 from holdfast.guarantees.idempotency.patterns import EXAMPLE_TIME
 from holdfast.guarantees.idempotency.record import truncate_to_second
-from holdfast.model import Pattern, Put, Query, Rate, UlidGenerator, Write, get_declaration
+from holdfast.guarantees.pattern_sets import Guarantee, Patterns
+from holdfast.model.entities import Put, get_declaration
+from holdfast.model.operations import Write
+from holdfast.model.patterns import Rate
+from holdfast.model.ulids import UlidGenerator
 from holdfast.operations import numbers
 from holdfast.runtime import Stores
 
@@ -52,25 +55,25 @@ _INITIAL: Final[dict[str, Any]] = {
 }
 
 
-class DelayedActions(Generic[H]):
+class DelayedActions(Guarantee, Generic[H]):
     """Outgoing actions that wait, can be reviewed (approved, edited, cancelled), and run once when due.
 
     `payload` names the attributes in `payload_sha256`; by default all that are neither in the key nor the
-    guarantee's own. `lease_s` and `lifetime_s` are those of `Once`; `read_rate` is how often due actions are
+    guarantee's own. `lease_s` and `retention_s` are those of `Once`; `read_rate` is how often due actions are
     queried.
     """
 
     def __init__(
         self,
         entity: type[H],
-        prefix: str,
         *,
+        prefix: str,
         rate: Rate,
+        read_rate: Rate | None = None,
         example: H | Callable[[], H],
         payload: Sequence[str] | None = None,
         lease_s: float = LEASE_S,
-        lifetime_s: float = LIFETIME_S,
-        read_rate: Rate | None = None,
+        retention_s: float = RETENTION_S,
     ) -> None:
         made: Any = example if callable(example) else lambda: example
 
@@ -78,26 +81,36 @@ class DelayedActions(Generic[H]):
             record: H = made()
             return record.model_copy(update={"queue": DELAYED_ACTIONS, "held_until": EXAMPLE_TIME})
 
-        self.entity = entity
+        self.name, self.entity = entity.__name__, entity
         self._once = Once(
-            entity, prefix, rate=rate, example=build_queued_example, lease_s=lease_s, lifetime_s=lifetime_s
+            entity,
+            prefix=prefix,
+            rate=rate,
+            example=build_queued_example,
+            lease_s=lease_s,
+            retention_s=retention_s,
         )
-        self.patterns: DelayedActionPatterns[H] = build_patterns(
-            entity, prefix, rate, read_rate or rate, made, self._once.patterns
+        self.pattern_set: DelayedActionPatterns[H] = build_patterns(
+            entity, prefix, rate, read_rate or rate, made, self._once.pattern_set
         )
-        self._once.patterns = replace(self._once.patterns, retake=self.patterns.take)
-        self.due: Pattern[..., Query[H]] = self.patterns.due
+        self._once.pattern_set = replace(self._once.pattern_set, retake=self.pattern_set.take)
         self.payload = _choose_payload(entity, payload)
 
     @property
-    def reads(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that read, to grant to a component."""
-        return self.patterns.reads
+    def author(self) -> Patterns:
+        """The role that delays actions."""
+        return (self.pattern_set.hold,)
 
     @property
-    def writes(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that write, to grant to a component."""
-        return self.patterns.writes
+    def reviewer(self) -> Patterns:
+        """The role that approves, edits, cancels and reopens actions."""
+        return (self.pattern_set.one, self.pattern_set.review)
+
+    @property
+    def executor(self) -> Patterns:
+        """The role that finds due actions and executes them."""
+        use = self.pattern_set
+        return (use.due, use.one, use.take, use.change, use.complete)
 
     def delay(self, stores: Stores, record: H, *, for_s: float) -> Put[H]:
         """Return a put that delays the action for `for_s` seconds, for the transaction of its cause.
@@ -106,7 +119,7 @@ class DelayedActions(Generic[H]):
         """
         now = stores.clock.now()
         until = _compute_time_in(now, for_s)
-        lasting = _compute_time_in(now, for_s + self._once.lifetime_s)
+        lasting = _compute_time_in(now, for_s + self._once.retention_s)
         ends = record.expires_at or lasting.replace(microsecond=0)
         if ends <= until:
             raise InvalidRequest(
@@ -123,7 +136,7 @@ class DelayedActions(Generic[H]):
             "held_until": until,
             "payload_sha256": self._fingerprint(record),
         }
-        return self.patterns.hold(record.model_copy(update=changes))
+        return self.pattern_set.hold(record.model_copy(update=changes))
 
     # --- while it waits -----------------------------------------------------------------------------------
 
@@ -136,7 +149,7 @@ class DelayedActions(Generic[H]):
         check_reviewable(seen, stores.clock.now())
         now = truncate_to_millisecond(stores.clock.now())
         changes = {"held_until": min(seen.held_until or now, now), "reviewed_by": by, "review": "approved"}
-        return await apply_review(self.patterns, stores, seen, writes, changes)
+        return await apply_review(self.pattern_set, stores, seen, writes, changes)
 
     async def edit(self, stores: Stores, seen: H, *writes: Write[Any], by: str, **changes: Any) -> H:
         """Change the action's own attributes, commit `writes` with that, and return the record; the delay
@@ -149,7 +162,7 @@ class DelayedActions(Generic[H]):
         check_reviewable(seen, stores.clock.now())
         content = seen.model_copy(update=changes)
         changes |= {"payload_sha256": self._fingerprint(content), "reviewed_by": by, "review": "edited"}
-        return await apply_review(self.patterns, stores, seen, writes, changes)
+        return await apply_review(self.pattern_set, stores, seen, writes, changes)
 
     async def cancel(
         self, stores: Stores, seen: H, *writes: Write[Any], by: str, reason: str | None = None
@@ -160,7 +173,7 @@ class DelayedActions(Generic[H]):
         """
         check_reviewable(seen, stores.clock.now())
         changes = {"status": OnceStatus.CANCELLED, "reviewed_by": by, "review": reason or "cancelled"}
-        return await apply_review(self.patterns, stores, seen, writes, changes | OFF_QUEUE)
+        return await apply_review(self.pattern_set, stores, seen, writes, changes | OFF_QUEUE)
 
     async def reopen(self, stores: Stores, seen: H, *writes: Write[Any], by: str) -> H:
         """Make the action due again after a permanent refusal, once an operator has confirmed that the reason
@@ -186,7 +199,7 @@ class DelayedActions(Generic[H]):
             "reviewed_by": by,
             "review": "reopened",
         }
-        return await apply_review(self.patterns, stores, seen, writes, changes)
+        return await apply_review(self.pattern_set, stores, seen, writes, changes)
 
     # --- when it is due -----------------------------------------------------------------------------------
 
@@ -215,7 +228,7 @@ class DelayedActions(Generic[H]):
         is gone, and `ExternalServiceRefused` if it was refused permanently.
         """
         effect = Effect(act, look_up, takes_key, key_kept_s, act_s, writes, refused)
-        return await execute(self._once, self.patterns, stores, record, effect)
+        return await execute(self._once, self.pattern_set, stores, record, effect)
 
     # --- its content --------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from holdfast.guarantees.idempotency.external_call import (
     check_external_call,
 )
 from holdfast.guarantees.idempotency.record import compute_time_after, truncate_to_second
-from holdfast.model import Write
+from holdfast.model.operations import Write
 from holdfast.runtime import Stores
 
 H = TypeVar("H", bound=DelayedAction)
@@ -144,7 +144,7 @@ async def _try_take(
     )
     # Not the current time: a restored action may have been done as soon as it was due.
     begun["asked_since"] = compute_time_after(seen.get_undone_at(), 0) if asks else seen.asked_since
-    begun["ends_at"] = seen.ends_at or seen.expires_at or truncate_to_second(now + once.lifetime_s)
+    begun["ends_at"] = seen.ends_at or seen.expires_at or truncate_to_second(now + once.retention_s)
     put = once.build_takeover(seen, begun)
     if await try_put(stores, put) is not None:
         return None

@@ -5,7 +5,7 @@ No pattern claims a record that does not exist: an action that was never delayed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
@@ -20,10 +20,11 @@ from holdfast.guarantees.idempotency.patterns import (
     build_pattern_name,
 )
 from holdfast.guarantees.idempotency.record import OnceStatus, get_key
-from holdfast.guarantees.pattern_sets import build_pattern
-from holdfast.model import Condition, Get, Pattern, Put, Query, Rate, get_declaration
+from holdfast.guarantees.pattern_sets import PatternSet, build_pattern
+from holdfast.model.entities import Condition, Get, Put, Query, get_declaration
 from holdfast.model.entities.declaration import Attribute, KeyDeclaration
 from holdfast.model.entities.keys import BoundIndex
+from holdfast.model.patterns import Pattern, Rate
 from holdfast.operations.values import Value
 
 H = TypeVar("H", bound=DelayedAction)
@@ -45,8 +46,8 @@ _EXAMPLE: Final[dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class DelayedActionPatterns(Generic[H]):
-    """The seven patterns: `hold` for writers, `review` for people, the others for the executing worker."""
+class DelayedActionPatterns(PatternSet, Generic[H]):
+    """The seven patterns of `DelayedActions`."""
 
     hold: Pattern[[H], Put[H]]
     take: Pattern[[H, str, int], Put[H]]
@@ -55,24 +56,6 @@ class DelayedActionPatterns(Generic[H]):
     review: Pattern[[H, H], Put[H]]
     due: Pattern[..., Query[H]]
     one: Pattern[[H], Get[H]]
-
-    @property
-    def writes(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that write, to grant to a component."""
-        return (self.hold, self.take, self.change, self.complete, self.review)
-
-    @property
-    def execute_patterns(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that the executing worker writes with."""
-        return (self.take, self.change, self.complete)
-
-    @property
-    def reads(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that read, to grant to a component."""
-        return (self.due, self.one)
-
-    def __iter__(self) -> Iterator[Pattern[..., Any]]:
-        return iter((*self.writes, *self.reads))
 
 
 def build_patterns(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from holdfast.guarantees.idempotency.record import OnceRecord
-from holdfast.model import Attr, EpochSeconds, attr
+from holdfast.model.entities import Attr, EpochSeconds, attr
 
 DELAYED_ACTIONS: Final = "held"
 """The value of the attribute `queue` while an action waits."""

@@ -10,7 +10,8 @@ from holdfast.guarantees.delayed_actions.patterns import DelayedActionPatterns
 from holdfast.guarantees.delayed_actions.record import DelayedAction, truncate_to_millisecond
 from holdfast.guarantees.idempotency.claim import try_put
 from holdfast.guarantees.idempotency.record import OnceStatus
-from holdfast.model import UlidGenerator, Write
+from holdfast.model.operations import Write
+from holdfast.model.ulids import UlidGenerator
 from holdfast.operations.values import Item
 from holdfast.runtime import Stores
 

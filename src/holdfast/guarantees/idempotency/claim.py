@@ -35,7 +35,8 @@ from holdfast.guarantees.idempotency.record import (
     truncate_to_second,
 )
 from holdfast.guarantees.resilience.lease import keep_renewed
-from holdfast.model import ConditionCheck, Put, Write
+from holdfast.model.entities import ConditionCheck, Put
+from holdfast.model.operations import Write
 from holdfast.operations.values import Item
 from holdfast.runtime import Stores
 
@@ -189,7 +190,7 @@ class Claim(Generic[R]):
         """Return a condition check that this claim still holds, for a transaction of writes before the
         completion.
         """
-        return self.once.patterns.check(self.record)
+        return self.once.pattern_set.check(self.record)
 
     @asynccontextmanager
     async def keep_renewed(self) -> AsyncIterator[Claim[R]]:
@@ -224,7 +225,7 @@ class Claim(Generic[R]):
         until = compute_time_after(now, self.once.lease_s)
         act_until = act_until or self.record.act_until
         ends = compute_end(
-            self.requested_end, until, None if act_until is None else now + self.once.lifetime_s
+            self.requested_end, until, None if act_until is None else now + self.once.retention_s
         )
         return {"in_progress_expires_at": until, "act_until": act_until, "expires_at": ends}
 
@@ -240,7 +241,7 @@ class Claim(Generic[R]):
         Raises `LeaseLost` if another worker took over, `RetryLater` after `MAX_ATTEMPTS`. `is_last` completes
         the claim.
         """
-        pattern = self.once.patterns.complete if is_last else self.once.patterns.change
+        pattern = self.once.pattern_set.complete if is_last else self.once.pattern_set.change
         for _ in range(MAX_ATTEMPTS):
             seen = self.record
             wanted = seen.model_copy(update=changes | {"revision": seen.revision + 1})

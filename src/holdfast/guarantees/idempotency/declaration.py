@@ -40,7 +40,11 @@ from holdfast.guarantees.idempotency.record import (
     truncate_to_second,
 )
 from holdfast.guarantees.lifetimes import declare_retention
-from holdfast.model import Pattern, Put, Rate, UlidGenerator, Write, get_declaration
+from holdfast.guarantees.pattern_sets import Guarantee
+from holdfast.model.entities import Put, get_declaration
+from holdfast.model.operations import Write
+from holdfast.model.patterns import Rate
+from holdfast.model.ulids import UlidGenerator
 from holdfast.runtime import Stores
 
 R = TypeVar("R", bound=OnceRecord)
@@ -48,46 +52,36 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 LEASE_S: Final = 60.0
-LIFETIME_S: Final = 30 * 24 * 3600.0
+RETENTION_S: Final = 30 * 24 * 3600.0
 
 # Cleared on the first claim of a record, whatever the caller's record has there.
 _RESET: Final[dict[str, Any]] = dict.fromkeys(("result", "error", "act_until", "last_processed_at"))
 
 
-class Once(Generic[R]):
+class Once(Guarantee, Generic[R]):
     """An effect that happens once per record, however often it is requested, even if workers die.
 
     A worker that does not renew for `lease_s` seconds loses its claim to another worker. The result is kept,
-    and a repeat recognised, for `lifetime_s` seconds.
+    and a repeat recognised, for `retention_s` seconds.
     """
 
     def __init__(
         self,
         entity: type[R],
-        prefix: str,
         *,
+        prefix: str,
         rate: Rate,
         example: R | Callable[[], R],
         lease_s: float = LEASE_S,
-        lifetime_s: float = LIFETIME_S,
+        retention_s: float = RETENTION_S,
     ) -> None:
-        self.entity, self.lease_s, self.lifetime_s = entity, lease_s, lifetime_s
-        _check_declaration(entity, lease_s, lifetime_s)
+        self.name, self.entity, self.lease_s, self.retention_s = entity.__name__, entity, lease_s, retention_s
+        _check_declaration(entity, lease_s, retention_s)
         declare_retention(
-            entity, lifetime_s, "a repeat is recognised for this long; a record may set its own end"
+            entity, retention_s, "a repeat is recognised for this long; a record may set its own end"
         )
         made: Any = example if callable(example) else lambda: example
-        self.patterns: OncePatterns[R] = build_patterns(entity, prefix, rate, made)
-
-    @property
-    def reads(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that read, to grant to a component."""
-        return self.patterns.reads
-
-    @property
-    def writes(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that write, to grant to a component."""
-        return self.patterns.writes
+        self.pattern_set: OncePatterns[R] = build_patterns(entity, prefix, rate, made)
 
     async def claim(
         self, stores: Stores, record: R, *, act_s: float | None = None
@@ -212,7 +206,7 @@ class Once(Generic[R]):
             _RESET | self.build_claim_changes(stores, record, now, act_until) | {"attempts": 1, "revision": 1}
         )
         changes["created_at"] = record.created_at or truncate_to_second(now)
-        return self.patterns.claim(record.model_copy(update=changes), truncate_to_second(now))
+        return self.pattern_set.claim(record.model_copy(update=changes), truncate_to_second(now))
 
     def _build_retake(self, stores: Stores, record: R, seen: R, now: float) -> Put[R]:
         """Build the put that takes over `seen`.
@@ -226,7 +220,7 @@ class Once(Generic[R]):
         changed.
         """
         changes = claim_changes | {"attempts": seen.attempts + 1, "revision": seen.revision + 1}
-        return self.patterns.retake(seen.model_copy(update=changes), seen.owner, seen.revision)
+        return self.pattern_set.retake(seen.model_copy(update=changes), seen.owner, seen.revision)
 
     def build_claim_changes(
         self, stores: Stores, record: R, now: float, act_until: float | None
@@ -236,7 +230,7 @@ class Once(Generic[R]):
         The record outlives its lease and its intent, even if the caller set an earlier end.
         """
         until = compute_time_after(now, self.lease_s)
-        kept_until = None if act_until is None else now + self.lifetime_s
+        kept_until = None if act_until is None else now + self.retention_s
         return {
             "status": OnceStatus.PROCESSING,
             "owner": UlidGenerator(stores.clock).new(),
@@ -248,7 +242,7 @@ class Once(Generic[R]):
 
     def _get_requested_end(self, record: R, now: float) -> datetime:
         """Return the end that the caller set, otherwise now plus the declared lifetime."""
-        return record.expires_at or truncate_to_second(now + self.lifetime_s)
+        return record.expires_at or truncate_to_second(now + self.retention_s)
 
     def _check_is_done(self, seen: R, record: R, now: float, *, is_reopening: bool) -> bool:
         """Return True if the effect is done, False if this worker may take over.
@@ -284,8 +278,8 @@ class Once(Generic[R]):
         return False
 
 
-def _check_declaration(entity: type[OnceRecord], lease_s: float, lifetime_s: float) -> None:
-    """Raise `DeclarationError` unless the table expires by `expires_at` and 0 < `lease_s` < `lifetime_s`."""
+def _check_declaration(entity: type[OnceRecord], lease_s: float, retention_s: float) -> None:
+    """Raise `DeclarationError` unless the table expires by `expires_at` and 0 < `lease_s` < `retention_s`."""
     declaration = get_declaration(entity)
     stored_as = declaration.attributes["expires_at"].stored_name
     if declaration.table.ttl != stored_as:
@@ -294,8 +288,8 @@ def _check_declaration(entity: type[OnceRecord], lease_s: float, lifetime_s: flo
             f"attribute of table {declaration.table.name} is {declaration.table.ttl or 'not set'}. Declare "
             f"Table({declaration.table.name!r}, …, ttl={stored_as!r})."
         )
-    if not 0 < lease_s < lifetime_s:
+    if not 0 < lease_s < retention_s:
         raise DeclarationError(
-            f"Invalid Once({entity.__name__}): lease_s={lease_s:g}, lifetime_s={lifetime_s:g}. The lease "
+            f"Invalid Once({entity.__name__}): lease_s={lease_s:g}, retention_s={retention_s:g}. The lease "
             "must be above 0, and the record must outlive it."
         )

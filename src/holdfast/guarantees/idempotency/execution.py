@@ -18,7 +18,7 @@ from holdfast.core.errors import (
 )
 from holdfast.guarantees.idempotency.claim import Claim, Completion
 from holdfast.guarantees.idempotency.record import OnceRecord
-from holdfast.model import Write
+from holdfast.model.operations import Write
 
 R = TypeVar("R", bound=OnceRecord)
 

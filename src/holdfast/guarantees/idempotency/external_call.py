@@ -31,7 +31,7 @@ from holdfast.core.errors import (
 from holdfast.guarantees.idempotency.claim import Claim, Completion
 from holdfast.guarantees.idempotency.execution import fail_claim, refuse_claim, release_claim
 from holdfast.guarantees.idempotency.record import OnceRecord
-from holdfast.model import Write
+from holdfast.model.operations import Write
 
 R = TypeVar("R", bound=OnceRecord)
 T = TypeVar("T")

@@ -7,13 +7,15 @@ revision are written only once, so a put that arrives twice or late changes noth
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Generic, TypeVar
 
 from holdfast.guarantees.idempotency.record import OnceRecord, OnceStatus, get_key
-from holdfast.model import Condition, ConditionCheck, Pattern, Put, Rate, get_declaration
+from holdfast.guarantees.pattern_sets import PatternSet
+from holdfast.model.entities import Condition, ConditionCheck, Put, get_declaration
+from holdfast.model.patterns import Pattern, Rate
 from holdfast.operations.expressions import nodes
 
 R = TypeVar("R", bound=OnceRecord)
@@ -27,30 +29,14 @@ EXAMPLE_OWNER: Final = "01KGK5CD00EXAMPLE000000000"
 
 
 @dataclass(frozen=True)
-class OncePatterns(Generic[R]):
-    """The patterns of a `Once`.
-
-    List `*once.patterns` in the system and its components, or `.reads` and `.writes` apart.
-    """
+class OncePatterns(PatternSet, Generic[R]):
+    """The patterns of a `Once`."""
 
     claim: Pattern[[R, datetime], Put[R]]
     retake: Pattern[[R, str, int], Put[R]]
     change: Pattern[[R, str, int], Put[R]]
     complete: Pattern[[R, str, int], Put[R]]
     check: Pattern[[R], ConditionCheck[R]]
-
-    @property
-    def writes(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that write, to grant to a component."""
-        return (self.claim, self.retake, self.change, self.complete)
-
-    @property
-    def reads(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that read, to grant to a component."""
-        return (self.check,)
-
-    def __iter__(self) -> Iterator[Pattern[..., Any]]:
-        return iter((*self.writes, *self.reads))
 
 
 def build_patterns(entity: type[R], prefix: str, rate: Rate, example: Callable[[], R]) -> OncePatterns[R]:

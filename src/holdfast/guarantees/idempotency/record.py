@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.model import Attr, Entity, EpochSeconds, attr, get_declaration
+from holdfast.model.entities import Attr, Entity, EpochSeconds, attr, get_declaration
 from holdfast.operations.values import Item
 
 # Milliseconds: fine enough for short leases, and a number that every engine stores exactly.

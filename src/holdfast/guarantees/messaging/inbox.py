@@ -1,6 +1,6 @@
 """SQL inbox: runs the effect of a message once, by a row written in the effect's own transaction.
 
-    INBOX = SqlInbox(pagw, "IN", rate=Rate("message"))
+    INBOX = SqlInbox(pagw, prefix="IN", rate=Rate("message"))
 
     done = await INBOX.run_once(stores, "enricher", received.announcement_id, advance(…), OUTBOX.enqueue(…))
 
@@ -18,26 +18,23 @@ first one's transaction, for as long as the store allows a statement to wait, an
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, TypeVar
 
 from holdfast.core.errors import ConditionFailed, IdempotencyMismatch, InProgress, InvalidRequest
 from holdfast.guarantees.idempotency.record import encode_json
+from holdfast.guarantees.messaging.pattern_builder import BuiltPatterns, PatternBuilder
 from holdfast.guarantees.messaging.sql_outbox.ddl import check_names
-from holdfast.guarantees.pattern_sets import build_pattern, utc_now
-from holdfast.model import Operation, Pattern, Rate, Schema, SqlChange, SqlOne, SqlRow, SqlWrite
-from holdfast.model.patterns import Example
-from holdfast.model.sql import SqlOperation
+from holdfast.guarantees.pattern_sets import Guarantee, Patterns
+from holdfast.model.patterns import Rate
+from holdfast.model.sql import Schema, SqlChange, SqlOne, SqlOperation, SqlRow, SqlWrite
 from holdfast.runtime import Stores
 from holdfast.runtime.stores import SqlSession
 
-P = ParamSpec("P")
 R = TypeVar("R")
-O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - an operation, as in the model
 
 TABLE: Final = "inbox"
 SWEEP_BATCH: Final = 1000
@@ -107,36 +104,23 @@ class StoredMessage(SqlRow):
     result: str | None
 
 
-@dataclass(frozen=True, eq=False)
-class SqlInbox:
+class SqlInbox(Guarantee):
     """The messages taken, in a table of the schema that their effects write to."""
 
-    schema: Schema
-    prefix: str
-    rate: Rate = field(kw_only=True)
-    table: str = field(default=TABLE, kw_only=True)
-
-    def __post_init__(self) -> None:
-        check_names(self.schema.name, self.table)
-
-    @cached_property
-    def pattern_set(self) -> InboxPatterns:
-        return InboxPatterns(self.schema, self.table, self.prefix, self.rate)
+    def __init__(self, schema: Schema, *, prefix: str, rate: Rate, table: str = TABLE) -> None:
+        check_names(schema.name, table)
+        self.name = f"{schema.name}.{table}"
+        self.pattern_set: InboxPatterns = InboxPatterns(schema, table, prefix, rate)
 
     @property
-    def reads(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that read, to grant to a component."""
-        return (self.pattern_set.stored,)
+    def consumer(self) -> Patterns:
+        """The role that takes messages."""
+        return (self.pattern_set.stored, self.pattern_set.take, self.pattern_set.keep)
 
     @property
-    def writes(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that write, to grant to a component."""
-        return (self.pattern_set.take, self.pattern_set.keep, self.pattern_set.sweep)
-
-    @property
-    def patterns(self) -> tuple[Pattern[..., Any], ...]:
-        """All patterns, for the system's declaration."""
-        return (*self.reads, *self.writes)
+    def operator(self) -> Patterns:
+        """The role that sweeps."""
+        return (self.pattern_set.sweep,)
 
     # --- a message without a result -------------------------------------------------------------------------
 
@@ -159,7 +143,7 @@ class SqlInbox:
         Raises `ConditionFailed` if a condition of the effect itself fails.
         """
         try:
-            await stores.transact(self.take(consumer, message_id, utc_now(stores.clock)), *effect)
+            await stores.transact(self.take(consumer, message_id, stores.now()), *effect)
         except ConditionFailed:
             if not await self.is_taken(stores, consumer, message_id):
                 raise
@@ -178,7 +162,7 @@ class SqlInbox:
         the message id was used with another `payload_sha256`.
         """
         async with stores.sql_transaction() as sql:
-            at = utc_now(stores.clock)
+            at = stores.now()
             is_new = await sql.run(self.pattern_set.take(consumer, message_id, payload_sha256, at)) == 1
             taken = InboxMessage(message_id, is_new, sql)
             if not is_new:
@@ -193,14 +177,14 @@ class SqlInbox:
 
         No message may be repeated after that time.
         """
-        before = utc_now(stores.clock) - older_than
+        before = stores.now() - older_than
         swept = 0
         while count := await stores.run(self.pattern_set.sweep(before, SWEEP_BATCH)):
             swept += count
         return swept
 
 
-class InboxPatterns:
+class InboxPatterns(BuiltPatterns):
     """The patterns of an inbox.
 
     `take` changes no row if the message was taken before; `stored` and `keep` are for results.
@@ -208,81 +192,46 @@ class InboxPatterns:
 
     def __init__(self, schema: Schema, table: str, prefix: str, rate: Rate) -> None:
         self._schema, self._table = schema, f"{schema.name}.{table}"
-        self._name_prefix, self._prefix, self._rate = f"{schema.name}_{table}", prefix, rate
-        self.take, self.stored = self._build_take(), self._build_stored()
-        self.keep, self.sweep = self._build_keep(), self._build_sweep()
+        build = PatternBuilder(prefix, f"{schema.name}_{table}", self._table, rate).build
+        purpose = "Record a message in the transaction of its effect"
+        self.take = build(1, "take", purpose, self._take, ("c", "m-1", None, _TIME))
+        self.stored = build(2, "stored", "Result of a message", self._stored, ("c", "m-1"))
+        self.keep = build(3, "keep", "Store the result of a message", self._keep, ("c", "m-1", "{}"))
+        self.sweep = build(4, "sweep", "Remove old messages", self._sweep, (_TIME, SWEEP_BATCH))
 
-    def _build_pattern(
-        self, number: int, name: str, purpose: str, function: Callable[P, O], *, example: Example
-    ) -> Pattern[P, O]:
-        """Build a pattern; its id is the prefix and `number`, its name begins with the schema and table."""
-        id = f"{self._prefix}{number}"
-        return build_pattern(
-            function,
-            id,
-            f"{self._name_prefix}_{name}",
-            f"{purpose} ({self._table})",
-            rate=self._rate,
-            example=example,
-        )
+    def _take(self, consumer: str, message_id: str, payload_sha256: str | None, at: datetime) -> SqlChange:
+        """Insert the row of a message; change nothing if there is one already.
 
-    def _build_take(self) -> Pattern[[str, str, str | None, datetime], SqlChange]:
-        # Waits for another open transaction that has taken the message.
-        """Build the insert of a message's row, which changes no row if there is one already."""
+        Wait for another open transaction that has taken the message.
+        """
         text = f"""
 INSERT INTO {self._table} (consumer, message_id, payload_sha256, taken_at)
 VALUES (%(consumer)s, %(message_id)s, %(payload_sha256)s, %(at)s)
 ON CONFLICT (consumer, message_id) DO NOTHING"""
+        parameters = {"consumer": consumer, "message_id": message_id, "at": at}
+        return SqlChange(self._schema, text, {**parameters, "payload_sha256": payload_sha256})
 
-        def take(consumer: str, message_id: str, payload_sha256: str | None, at: datetime) -> SqlChange:
-            parameters = {"consumer": consumer, "message_id": message_id, "at": at}
-            return SqlChange(self._schema, text, {**parameters, "payload_sha256": payload_sha256})
-
-        return self._build_pattern(
-            1,
-            "take",
-            "Record a message in the transaction of its effect",
-            take,
-            example=("c", "m-1", None, _TIME),
-        )
-
-    def _build_stored(self) -> Pattern[[str, str], SqlOne[StoredMessage]]:
-        """Build the query of a message's payload hash and result."""
+    def _stored(self, consumer: str, message_id: str) -> SqlOne[StoredMessage]:
         text = f"""
 SELECT {StoredMessage.columns()} FROM {self._table}
 WHERE consumer = %(consumer)s AND message_id = %(message_id)s"""
+        return SqlOne(self._schema, text, {"consumer": consumer, "message_id": message_id}, StoredMessage)
 
-        def stored(consumer: str, message_id: str) -> SqlOne[StoredMessage]:
-            return SqlOne(self._schema, text, {"consumer": consumer, "message_id": message_id}, StoredMessage)
-
-        return self._build_pattern(2, "stored", "Result of a message", stored, example=("c", "m-1"))
-
-    def _build_keep(self) -> Pattern[[str, str, str], SqlChange]:
-        """Build the update that stores a message's result."""
+    def _keep(self, consumer: str, message_id: str, result: str) -> SqlChange:
         text = f"""
 UPDATE {self._table} SET result = %(result)s
 WHERE consumer = %(consumer)s AND message_id = %(message_id)s"""
+        parameters = {"consumer": consumer, "message_id": message_id, "result": result}
+        return SqlChange(self._schema, text, parameters)
 
-        def keep(consumer: str, message_id: str, result: str) -> SqlChange:
-            parameters = {"consumer": consumer, "message_id": message_id, "result": result}
-            return SqlChange(self._schema, text, parameters)
-
-        return self._build_pattern(
-            3, "keep", "Store the result of a message", keep, example=("c", "m-1", "{}")
-        )
-
-    def _build_sweep(self) -> Pattern[[datetime, int], SqlChange]:
-        """Build the deletion of up to `count` messages taken before a time."""
+    def _sweep(self, before: datetime, count: int) -> SqlChange:
+        """Delete up to `count` messages taken before a time."""
         text = f"""
 DELETE FROM {self._table} WHERE (consumer, message_id) IN (
     SELECT consumer, message_id FROM {self._table} WHERE taken_at < %(before)s
     ORDER BY taken_at LIMIT %(count)s FOR UPDATE SKIP LOCKED
 )"""
-
-        def sweep(before: datetime, count: int) -> SqlChange:
-            return SqlChange(self._schema, text, {"before": before, "count": count}, is_idempotent=True)
-
-        return self._build_pattern(4, "sweep", "Remove old messages", sweep, example=(_TIME, SWEEP_BATCH))
+        return SqlChange(self._schema, text, {"before": before, "count": count}, is_idempotent=True)
 
 
 def _parse_result(message_id: str, payload_sha256: str | None, stored: StoredMessage | None) -> Any:

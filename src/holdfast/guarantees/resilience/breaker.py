@@ -1,6 +1,6 @@
 """Circuit breaker: stops calls to a failing external service in all processes until a probe succeeds.
 
-    breaker = Breaker("CB", rate=Rate("call"), counted_errors=(ExternalServiceFailed,), failures=5)
+    breaker = Breaker(Circuit, prefix="CB", rate=Rate("call"), counted_errors=(ExternalServiceFailed,))
     order = await breaker.call(stores, "shop", lambda: shop.order(order_id))
 
 The state is one item per service, and every change of it is a conditional write on the state that was read:
@@ -11,7 +11,7 @@ The state is one item per service, and every change of it is a conditional write
                                                 └──────── the probe fails ──────────────────────────────┘
 
 Half open is an open circuit with a probe under a lease: if the probe dies, the next caller takes its place.
-The record of a closed circuit has a lifetime; an open circuit has none, so that expiry never closes it.
+A missing or expired item is a closed circuit, so the item of an open one must outlive its recovery.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Generic, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from holdfast.core.errors import (
@@ -32,24 +33,15 @@ from holdfast.core.errors import (
     error_label,
 )
 from holdfast.guarantees.lifetimes import declare_retention
-from holdfast.guarantees.pattern_sets import build_pattern, utc_now
-from holdfast.model import (
-    Attr,
-    Entity,
-    EpochSeconds,
-    Get,
-    Key,
-    Pattern,
-    Put,
-    Rate,
-    Table,
-    UlidGenerator,
-    attr,
-    keep_names,
-)
+from holdfast.guarantees.pattern_sets import build_pattern
+from holdfast.model.entities import Attr, Entity, EpochSeconds, Get, Key, Put, Update, attr, get_declaration
+from holdfast.model.patterns import Pattern, Rate
+from holdfast.model.tables import Table, keep_names
+from holdfast.model.ulids import UlidGenerator
 from holdfast.runtime import Stores
 
 R = TypeVar("R")
+C = TypeVar("C", bound="CircuitRecord")
 log = logging.getLogger(__name__)
 
 BREAKERS: Final = Table(
@@ -59,14 +51,73 @@ BREAKERS: Final = Table(
     naming=keep_names,
     purpose="Failures of external services, and the caller that may probe their recovery",
 )
-"""The table of circuit breakers. Add it to the tables of a system that uses `Breaker`."""
+"""The table of circuit breakers. Add it to the tables of a system that uses `Breaker` with `Circuit`."""
 MAX_ATTEMPTS: Final = 100
 # Time that the record of a closed circuit is kept after its last failure.
 CLOSED_LIFETIME: Final = timedelta(days=1)
+# Far away, because a store removes an expired item, also between two examples that are measured.
+_EXAMPLE_TIME: Final = datetime(2100, 1, 1, tzinfo=UTC)
 
 
-class Circuit(Entity, table=BREAKERS):
-    """The circuit of one external service. It is open if `retry_at` is set."""
+@dataclass(frozen=True)
+class CircuitLimits:
+    """The limits of a `Breaker`, for its record. `window_s` is None if consecutive failures count."""
+
+    failures: int
+    window_s: float | None
+    recovery_s: float
+    lease_s: float
+
+
+class CircuitRecord(Entity):
+    """The circuit of one external service.
+
+    Derive from it with a table, a key and these methods, to store circuits in the form of the system's own
+    design. `Circuit` is the library's. Methods that change the circuit return a copy, or the circuit itself
+    if nothing changes. `probe` is the token of the caller that probes.
+    """
+
+    probe: Attr[str | None] = attr(default=None)
+
+    @classmethod
+    def build_closed(cls, service: str, now: datetime, limits: CircuitLimits) -> Self:
+        """Return the circuit of a service that has not failed."""
+        raise NotImplementedError
+
+    def refused_until(self) -> datetime | None:
+        """Return the end of the probe's lease, or else of the recovery time; None on a closed circuit."""
+        raise NotImplementedError
+
+    def has_expired(self, now: datetime) -> bool:
+        """Return True if the store may remove the record at any time: then it counts as missing."""
+        raise NotImplementedError
+
+    def with_probe(self, token: str, now: datetime, limits: CircuitLimits) -> Self:
+        """Return the open circuit with this probe, for the time of its lease."""
+        raise NotImplementedError
+
+    def without_probe(self, now: datetime, limits: CircuitLimits) -> Self:
+        """Return the circuit without its probe, which ended without an outcome: the next caller may probe."""
+        raise NotImplementedError
+
+    def with_failure(self, now: datetime, limits: CircuitLimits) -> Self:
+        """Return the circuit after a failed call on a closed circuit, or after a failed probe."""
+        raise NotImplementedError
+
+    def with_success(self, now: datetime, limits: CircuitLimits) -> Self:
+        """Return the circuit closed, without failures."""
+        raise NotImplementedError
+
+    def replace(self, seen: Self | None) -> Put[Any] | Update[Any]:
+        """Return the write of this circuit, on condition that the stored one is `seen` (None: missing)."""
+        raise NotImplementedError
+
+
+class Circuit(CircuitRecord, table=BREAKERS):
+    """The circuit of one external service, in the table `BREAKERS`. It is open if `retry_at` is set.
+
+    An open circuit has no lifetime, so that expiry never closes it.
+    """
 
     breaker: Attr[str] = attr()
     version: Attr[int] = attr(default=0)
@@ -74,50 +125,48 @@ class Circuit(Entity, table=BREAKERS):
     failed_at: Attr[list[datetime]] = attr(default_factory=list)
     # Open: when one caller may probe.
     retry_at: Attr[datetime | None] = attr(default=None)
-    # Half open: the caller that probes, and until when no other may.
-    probe: Attr[str | None] = attr(default=None)
+    # Half open: until when no other caller may probe.
     probe_until: Attr[datetime | None] = attr(default=None)
     expires_at: Attr[EpochSeconds | None] = attr(default=None)
 
     of = Key(breaker)
 
-    def refused_until(self, now: datetime) -> datetime | None:
-        """Return until when calls are refused, or None if the caller may call or probe."""
-        if self.retry_at is None:
-            return None
-        held = self.retry_at if self.probe_until is None else max(self.retry_at, self.probe_until)
-        return held if held > now else None
+    @classmethod
+    def build_closed(cls, service: str, now: datetime, limits: CircuitLimits) -> Self:
+        return cls(breaker=service, expires_at=now + CLOSED_LIFETIME)
 
-    def with_probe(self, by: str, now: datetime, lease_s: float) -> Circuit:
-        """Return the circuit with the caller `by` as its probe for `lease_s` seconds."""
-        return self._with(probe=by, probe_until=now + timedelta(seconds=lease_s))
+    def refused_until(self) -> datetime | None:
+        return self.probe_until or self.retry_at
 
-    def with_failure(self, now: datetime, failures: int, window_s: float, recovery_s: float) -> Circuit:
-        """Return the circuit after a failure while closed: open if `failures` happened within `window_s`
-        seconds.
-        """
-        since = now - timedelta(seconds=window_s)
-        recent = [*(each for each in self.failed_at if each > since), now]
-        if len(recent) >= failures:
-            return self.to_open(now, recovery_s)
-        return self._with(failed_at=recent, expires_at=now + timedelta(seconds=window_s) + CLOSED_LIFETIME)
+    def has_expired(self, now: datetime) -> bool:
+        return self.expires_at is not None and self.expires_at < now
 
-    def to_open(self, now: datetime, recovery_s: float) -> Circuit:
-        """Return the circuit open, without a probe, until `recovery_s` seconds from now."""
-        retry_at = now + timedelta(seconds=recovery_s)
-        return self._with(failed_at=[], retry_at=retry_at, probe=None, probe_until=None, expires_at=None)
+    def with_probe(self, token: str, now: datetime, limits: CircuitLimits) -> Self:
+        return self._with(probe=token, probe_until=now + timedelta(seconds=limits.lease_s))
 
-    def to_closed(self, now: datetime) -> Circuit:
-        """Return the circuit closed, without failures."""
-        return self._with(
-            failed_at=[], retry_at=None, probe=None, probe_until=None, expires_at=now + CLOSED_LIFETIME
-        )
-
-    def without_probe(self) -> Circuit:
-        """Return the circuit without its probe, which ended without an outcome: the next caller may probe."""
+    def without_probe(self, now: datetime, limits: CircuitLimits) -> Self:
         return self._with(probe=None, probe_until=None)
 
-    def _with(self, **changes: Any) -> Circuit:
+    def with_failure(self, now: datetime, limits: CircuitLimits) -> Self:
+        window = None if limits.window_s is None else timedelta(seconds=limits.window_s)
+        recent = [*(each for each in self.failed_at if window is None or each > now - window), now]
+        if self.retry_at is not None or len(recent) >= limits.failures:
+            retry_at = now + timedelta(seconds=limits.recovery_s)
+            return self._with(failed_at=[], retry_at=retry_at, probe=None, probe_until=None, expires_at=None)
+        return self._with(failed_at=recent, expires_at=now + (window or timedelta()) + CLOSED_LIFETIME)
+
+    def with_success(self, now: datetime, limits: CircuitLimits) -> Self:
+        if self.retry_at is None and not self.failed_at:
+            return self
+        expires_at = now + CLOSED_LIFETIME
+        return self._with(failed_at=[], retry_at=None, probe=None, probe_until=None, expires_at=expires_at)
+
+    def replace(self, seen: Self | None) -> Put[Any]:
+        if seen is None:
+            return Circuit.create(self._with(version=1))
+        return Circuit.put(self).at_version(Circuit.version, seen.version)
+
+    def _with(self, **changes: Any) -> Self:
         """Return a copy with these attributes."""
         return self.model_copy(update=changes)
 
@@ -126,249 +175,251 @@ declare_retention(
     Circuit, None, "a day after its last failure while closed; while open, until its service responds"
 )
 
-# Returns the changed circuit, or None for no change.
-Change = Callable[[Circuit], Circuit | None]
+# Returns the changed circuit, or the same one for no change.
+Change = Callable[[C, datetime], C]
 
 
-class Breaker:
-    """Circuits of external services, one per name.
+class Breaker(Generic[C]):
+    """Circuits of external services, one per service, stored as `record`.
 
-    `failures` within `window_s` open a circuit for `recovery_s`. Then one caller at a time may probe, for
-    `probe_s` at most: choose it longer than a call takes. `counted_errors` are the errors that count as
-    failures of the service; any other error shows that it responds. A circuit that was read as closed counts
-    as closed for `closed_cache_s`, which saves a read per call; failures are always counted in the table.
+    `failures` within `window_s` open a circuit for `recovery_s`; if `window_s` is None, as many in a row do.
+    Then one caller at a time may probe, for `lease_s` at most: choose it longer than a call takes.
+    `counted_errors` are the errors that count as failures of the service; any other error shows that it
+    responds. A circuit that was read as closed counts as closed for `closed_cache_s`, which saves a read per
+    call; failures are always counted in the table.
+
+    `prefix` begins the ids of the two patterns; a pair is their whole ids. `rate` is that of the calls.
     """
 
     def __init__(
         self,
-        prefix: str,
+        record: type[C],
         *,
+        prefix: str | tuple[str, str],
         rate: Rate,
         counted_errors: tuple[type[Exception], ...] = (Exception,),
         failures: int = 5,
-        window_s: float = 60.0,
+        window_s: float | None = 60.0,
         recovery_s: float = 30.0,
-        probe_s: float = 30.0,
+        lease_s: float = 30.0,
         closed_cache_s: float = 1.0,
     ) -> None:
-        self.counted_errors, self.failures, self.window_s = counted_errors, failures, window_s
-        self.recovery_s, self.probe_s, self.closed_cache_s = recovery_s, probe_s, closed_cache_s
-        self.state = _build_state_pattern(f"{prefix}1", rate)
-        self.change = _build_change_pattern(f"{prefix}2", rate)
+        self.name, self.record, self.counted_errors = record.__name__, record, counted_errors
+        self.limits = CircuitLimits(failures, window_s, recovery_s, lease_s)
+        self.closed_cache_s = closed_cache_s
+        read_id, change_id = (f"{prefix}1", f"{prefix}2") if isinstance(prefix, str) else prefix
+        self.state = _build_state_pattern(read_id, rate, record, self.limits)
+        self.change = _build_change_pattern(change_id, rate, record, self.limits)
+        self.reads: tuple[Pattern[..., Any], ...] = (self.state,)
+        self.writes: tuple[Pattern[..., Any], ...] = (self.change,)
+        self.patterns = (*self.reads, *self.writes)
         # The time at which a circuit was last read as closed, per engine.
         self._closed_at: WeakKeyDictionary[Any, dict[tuple[str, str], float]] = WeakKeyDictionary()
 
-    @property
-    def reads(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that read, to grant to a component."""
-        return (self.state,)
-
-    @property
-    def writes(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that write, to grant to a component."""
-        return (self.change,)
-
-    @property
-    def patterns(self) -> tuple[Pattern[..., Any], ...]:
-        """All patterns, for the system's declaration."""
-        return (*self.reads, *self.writes)
-
-    async def call(self, stores: Stores, name: str, function: Callable[[], Awaitable[R]]) -> R:
-        """Call the function under `guard` and return its result. `name` is the external service."""
-        async with self.guard(stores, name):
+    async def call(self, stores: Stores, service: str, function: Callable[[], Awaitable[R]]) -> R:
+        """Call the function under `guard` and return its result."""
+        async with self.guard(stores, service):
             return await function()
 
     @asynccontextmanager
-    async def guard(self, stores: Stores, name: str) -> AsyncIterator[None]:
+    async def guard(self, stores: Stores, service: str) -> AsyncIterator[None]:
         """Run the block if the circuit allows it, and record how it ends; otherwise raise `CircuitOpen`.
 
-        A counted error is a failure; any other error, and success, closes the circuit after a probe. `name`
-        is the external service.
+        A counted error is a failure; any other error counts as a success.
         """
-        probe = await self._admit(stores, name)
+        probe = await self._admit(stores, service)
         try:
             yield
         except self.counted_errors:
-            await self._record_failure(stores, name, probe)
+            await self._record_failure(stores, service, probe)
             raise
         except Exception:
-            await self._record_success(stores, name, probe)
+            await self._record_success(stores, service, probe)
             raise
         except BaseException:
-            await self._release_probe(stores, name, probe)
+            await self._release_probe(stores, service, probe)
             raise
         else:
-            await self._record_success(stores, name, probe)
+            await self._record_success(stores, service, probe)
+
+    async def get_circuit(self, stores: Stores, service: str) -> C:
+        """Return the stored circuit of the service, or a closed one if there is none."""
+        return await stores.run(self.state(service)) or self.record.build_closed(
+            service, stores.now(), self.limits
+        )
 
     # --- before a call --------------------------------------------------------------------------------------
 
-    async def _admit(self, stores: Stores, name: str) -> str | None:
+    async def _admit(self, stores: Stores, service: str) -> str | None:
         """Return None on a closed circuit, or the token of the probe that the caller becomes; raise
         `CircuitOpen` otherwise.
         """
-        if self._is_known_closed(stores, name):
+        if self._is_known_closed(stores, service):
             return None
-        seen = await self._read(stores, name)
-        if seen.retry_at is None:
-            self._remember_state(stores, name, seen)
+        seen = await stores.run(self.state(service))
+        if seen is None or seen.refused_until() is None:
+            self._remember_state(stores, service, is_closed=True)
             return None
         token = UlidGenerator(stores.clock).new()
-        after = await self._apply_change(
-            stores, seen, lambda circuit: self._become_probe(circuit, token, stores)
-        )
+
+        def become_probe(circuit: C, now: datetime) -> C:
+            if circuit.refused_until() is None:
+                return circuit  # another caller has closed it
+            self._refuse_early(service, circuit, now)
+            return circuit.with_probe(token, now, self.limits)
+
+        after = await self._apply_change(stores, service, seen, become_probe)
         return token if after.probe == token else None
 
-    def _become_probe(self, circuit: Circuit, token: str, stores: Stores) -> Circuit | None:
-        """Return the circuit with this caller as its probe, or None if another caller has closed it.
-
-        Raise `CircuitOpen` while no probe is allowed, or another caller probes.
-        """
-        now = utc_now(stores.clock)
-        if (until := circuit.refused_until(now)) is not None:
-            wait_s = (until - now).total_seconds()
+    def _refuse_early(self, service: str, circuit: C, now: datetime) -> None:
+        """Raise `CircuitOpen` while no probe is allowed, or another caller probes."""
+        until = circuit.refused_until()
+        wait_s = 0.0 if until is None else (until - now).total_seconds()
+        # Longer than this, only after the clock was set back, or the recovery time made shorter.
+        max_wait_s = self.limits.recovery_s + (
+            self.limits.lease_s if circuit.probe else self.limits.recovery_s
+        )
+        if 0 < wait_s <= max_wait_s:
             why = "is being probed by another caller" if circuit.probe else "failed too often"
             raise CircuitOpen(
-                f"{circuit.breaker} {why} and is not called now. Retry in {wait_s:.1f} s.",
-                retry_after_s=wait_s,
+                f"{service} {why} and is not called now. Retry in {wait_s:.1f} s.", retry_after_s=wait_s
             )
-        return None if circuit.retry_at is None else circuit.with_probe(token, now, self.probe_s)
 
     # --- after it -------------------------------------------------------------------------------------------
 
-    async def _record_failure(self, stores: Stores, name: str, probe: str | None) -> None:
+    async def _record_failure(self, stores: Stores, service: str, probe: str | None) -> None:
         """Count a failure on a closed circuit, or open it again after a failed probe.
 
         `probe` is this caller's token.
         """
+        await self._record_end(
+            stores,
+            service,
+            probe,
+            lambda circuit, now: circuit.with_failure(now, self.limits),
+            has_outcome=False,
+        )
 
-        def change(circuit: Circuit) -> Circuit | None:
-            now = utc_now(stores.clock)
-            if probe is not None:
-                return circuit.to_open(now, self.recovery_s) if circuit.probe == probe else None
-            if circuit.retry_at is not None:
-                return None  # the call started before the circuit opened
-            return circuit.with_failure(now, self.failures, self.window_s, self.recovery_s)
-
-        await self._record_end(stores, name, change, has_outcome=False)
-
-    async def _record_success(self, stores: Stores, name: str, probe: str | None) -> None:
-        """Close the circuit after a successful probe; without a probe do nothing."""
-        if probe is None:
+    async def _record_success(self, stores: Stores, service: str, probe: str | None) -> None:
+        """Close the circuit after a successful probe; if consecutive failures count, clear them."""
+        if probe is None and self.limits.window_s is not None:
             return  # failures expire by age alone: a success on a closed circuit writes nothing
+        await self._record_end(
+            stores, service, probe, lambda circuit, now: circuit.with_success(now, self.limits)
+        )
 
-        def change(circuit: Circuit) -> Circuit | None:
-            return circuit.to_closed(utc_now(stores.clock)) if circuit.probe == probe else None
-
-        await self._record_end(stores, name, change)
-
-    async def _release_probe(self, stores: Stores, name: str, probe: str | None) -> None:
+    async def _release_probe(self, stores: Stores, service: str, probe: str | None) -> None:
         """Release the probe of a call that was cancelled: its outcome is unknown."""
-        if probe is None:
-            return
-
-        def change(circuit: Circuit) -> Circuit | None:
-            return circuit.without_probe() if circuit.probe == probe else None
-
-        await self._record_end(stores, name, change)
+        if probe is not None:
+            await self._record_end(
+                stores, service, probe, lambda circuit, now: circuit.without_probe(now, self.limits)
+            )
 
     async def _record_end(
-        self, stores: Stores, name: str, change: Change, *, has_outcome: bool = True
+        self, stores: Stores, service: str, probe: str | None, change: Change[C], *, has_outcome: bool = True
     ) -> None:
-        """Change the circuit after a call.
+        """Change the circuit after a call, unless it was opened or the probe was replaced meanwhile.
 
         If that write fails, only log and count it: the caller needs the call's result. The place of an
         unrecorded probe is free again when its lease ends. A component without the grant gets
         `ComponentRefused` if `has_outcome` is False.
         """
+
+        def change_own(circuit: C, now: datetime) -> C:
+            is_own = circuit.probe == probe and (probe is not None or circuit.refused_until() is None)
+            return change(circuit, now) if is_own else circuit
+
         try:
-            await self._apply_change(stores, await self._read(stores, name), change)
+            await self._apply_change(stores, service, await stores.run(self.state(service)), change_own)
         except Exception as error:
             if isinstance(error, ComponentRefused) and not has_outcome:
                 raise  # a component without the grant to count failures must fail at the first one
-            stores.count("breaker_unrecorded", breaker=name)
-            log.warning("Failed to record the outcome of a call to %s: %s.", name, error_label(error))
+            stores.count("breaker_unrecorded", breaker=service)
+            log.warning("Failed to record the outcome of a call to %s: %s.", service, error_label(error))
 
     # --- the shared state -----------------------------------------------------------------------------------
 
-    async def _read(self, stores: Stores, name: str) -> Circuit:
-        """Return the stored circuit of the service, or a new closed one."""
-        return await stores.run(self.state(name)) or Circuit(breaker=name)
-
-    async def _apply_change(self, stores: Stores, seen: Circuit, change: Change) -> Circuit:
+    async def _apply_change(self, stores: Stores, service: str, seen: C | None, change: Change[C]) -> C:
         """Write the circuit that `change` returns, and return it; if other callers changed it meanwhile,
         decide again.
 
         Raise `RetryLater` after `MAX_ATTEMPTS`.
         """
         for _ in range(MAX_ATTEMPTS):
-            after = change(seen)
-            if after is None:
-                self._remember_state(stores, seen.breaker, seen)
-                return seen
+            now = stores.now()
+            if seen is None or seen.has_expired(now):
+                before = self.record.build_closed(service, now, self.limits)
+            else:
+                before = seen
+            after = change(before, now)
             try:
-                await stores.run(self.change(after, seen.version))
+                if after != seen:
+                    await stores.run(self.change(after, seen))
             except ConditionFailed as refused:
                 # From the error, not from a read: a read hides an expired item, which still fails the
                 # condition.
-                seen = (
-                    Circuit.from_item(dict(refused.item)) if refused.item else Circuit(breaker=seen.breaker)
-                )
+                seen = self.record.from_item(dict(refused.item)) if refused.item else None
             except TransactionConflict:
-                seen = await self._read(stores, seen.breaker)
+                seen = await stores.run(self.state(service))
             else:
-                self._remember_state(stores, seen.breaker, after)
-                self._report_change(stores, seen, after)
+                self._remember_state(stores, service, is_closed=after.refused_until() is None)
+                self._report_change(stores, service, before, after)
                 return after
-        raise RetryLater(f"Too many callers change the circuit of {seen.breaker} at once. Retry.")
+        raise RetryLater(f"Too many callers change the circuit of {service} at once. Retry.")
 
-    def _report_change(self, stores: Stores, before: Circuit, after: Circuit) -> None:
+    def _report_change(self, stores: Stores, service: str, before: C, after: C) -> None:
         """Log and count an opening or closing: only the caller that wrote it does, so once over all
         processes.
         """
-        if before.retry_at is None and after.retry_at is not None:
-            stores.count("breaker_opened", breaker=after.breaker)
+        was_open, until = before.refused_until() is not None, after.refused_until()
+        if not was_open and until is not None:
+            stores.count("breaker_opened", breaker=service)
             log.warning(
                 "The circuit of %s is open after %d failures: no calls before %s.",
-                after.breaker,
-                self.failures,
-                after.retry_at.isoformat(timespec="seconds"),
+                service,
+                self.limits.failures,
+                until.isoformat(timespec="seconds"),
             )
-        if before.retry_at is not None and after.retry_at is None:
-            stores.count("breaker_closed", breaker=after.breaker)
-            log.warning("The circuit of %s is closed again: it responds.", after.breaker)
+        if was_open and until is None:
+            stores.count("breaker_closed", breaker=service)
+            log.warning("The circuit of %s is closed again: it responds.", service)
 
-    def _remember_state(self, stores: Stores, name: str, circuit: Circuit) -> None:
+    def _remember_state(self, stores: Stores, service: str, *, is_closed: bool) -> None:
         """Remember that the circuit was read as closed, or forget it if it is open."""
         cached = self._closed_at.setdefault(stores.tables, {})
-        if circuit.retry_at is None:
-            cached[stores.environment, name] = stores.clock.now()
+        if is_closed:
+            cached[stores.environment, service] = stores.clock.now()
         else:
-            cached.pop((stores.environment, name), None)
+            cached.pop((stores.environment, service), None)
 
-    def _is_known_closed(self, stores: Stores, name: str) -> bool:
+    def _is_known_closed(self, stores: Stores, service: str) -> bool:
         """Return True if the circuit was read as closed within the last `closed_cache_s` seconds."""
-        seen_at = self._closed_at.get(stores.tables, {}).get((stores.environment, name))
+        seen_at = self._closed_at.get(stores.tables, {}).get((stores.environment, service))
         return seen_at is not None and 0 <= stores.clock.now() - seen_at < self.closed_cache_s
 
 
-def _build_state_pattern(id: str, rate: Rate) -> Pattern[[str], Get[Circuit]]:
+def _build_state_pattern(
+    id: str, rate: Rate, record: type[C], limits: CircuitLimits
+) -> Pattern[[str], Get[C]]:
     """Build the consistent read of a circuit."""
+    declaration = get_declaration(record)
 
-    def circuit_state(breaker: str) -> Get[Circuit]:
-        return Circuit.of(breaker).get().consistent()
+    def circuit_state(service: str) -> Get[C]:
+        item = declaration.to_item(record.build_closed(service, _EXAMPLE_TIME, limits))
+        return Get[C](declaration, tuple(declaration.extract_key(item).items())).consistent()
 
     purpose = "Read the circuit of an external service"
     return build_pattern(circuit_state, id, "circuit_state", purpose, rate=rate, example=("shop",))
 
 
-def _build_change_pattern(id: str, rate: Rate) -> Pattern[[Circuit, int], Put[Circuit]]:
-    """Build the write of a circuit, on condition that its version is as read (0: none exists)."""
+def _build_change_pattern(
+    id: str, rate: Rate, record: type[C], limits: CircuitLimits
+) -> Pattern[[C, C | None], Put[Any] | Update[Any]]:
+    """Build the write of a circuit, on condition that it is as read (None: missing)."""
 
-    def change_circuit(circuit: Circuit, seen: int) -> Put[Circuit]:
-        if seen == 0:
-            return Circuit.create(circuit.model_copy(update={"version": 1}))
-        return Circuit.put(circuit).at_version(Circuit.version, seen)
+    def change_circuit(circuit: C, seen: C | None) -> Put[Any] | Update[Any]:
+        return circuit.replace(seen)
 
     purpose = "Count a failure of an external service, or open, probe or close its circuit"
-    example = (Circuit(breaker="shop"), 0)
+    example = (record.build_closed("shop", _EXAMPLE_TIME, limits), None)
     return build_pattern(change_circuit, id, "change_circuit", purpose, rate=rate, example=example)

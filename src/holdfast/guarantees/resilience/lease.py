@@ -1,13 +1,13 @@
 """Lease: one process at a time holds a name, for a limited time, with a fencing token that only grows.
 
-    leases = Lease("LE", rate=Rate("sweep"), lease_s=30)
+    leases = Lease(LeaseItem, prefix="LE", rate=Rate("sweep"), lease_s=30)
 
     async with leases.hold(stores, "sweeper") as lease:  # renewed while the block runs, cancelled when lost
         await stores.transact(lease.check(), …)          # committed only while this holder has the lease
 
-Time only decides when another process may take over. The right itself is the token: a transaction that checks
-it, or an external service that remembers the highest token, refuses a holder that slept past its loss.
-Records have no lifetime, because the token would then start again at 1.
+Time only decides when another process may take over. The right itself is the record: a transaction that
+checks its holder, or an external service that remembers the highest token, refuses a holder that slept past
+its loss. Records have no lifetime, because the token would then start again at 1.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from holdfast.core.errors import (
     ConditionFailed,
@@ -32,22 +32,21 @@ from holdfast.core.errors import (
     error_label,
 )
 from holdfast.guarantees.lifetimes import declare_retention
-from holdfast.guarantees.pattern_sets import build_pattern
-from holdfast.model import (
+from holdfast.guarantees.pattern_sets import Guarantee, Patterns, PatternSet, build_pattern
+from holdfast.model.entities import (
     Attr,
+    Condition,
     ConditionCheck,
     Entity,
     Get,
     Key,
-    Pattern,
     Put,
-    Rate,
-    Table,
-    UlidGenerator,
     attr,
     get_declaration,
-    keep_names,
 )
+from holdfast.model.patterns import Pattern, Rate
+from holdfast.model.tables import Table, keep_names
+from holdfast.model.ulids import UlidGenerator
 from holdfast.operations.values import Value
 from holdfast.runtime import Stores
 
@@ -66,8 +65,9 @@ LEASES: Final = Table(
 class LeaseRecord(Entity):
     """The holder of a named lease.
 
-    Derive from it with a table and a key that contains `name`, to store leases with other items. `until` is
-    epoch seconds with milliseconds; 0 after a release.
+    Derive from it with a table and a key that contains `name`, to store leases with other items. The next
+    holder gets the further attributes of the record, which `renew` saves. `until` is epoch seconds with
+    milliseconds; 0 after a release.
     """
 
     name: Attr[str] = attr()
@@ -84,79 +84,70 @@ class LeaseItem(LeaseRecord, table=LEASES):
     of = Key(name)
 
 
+L = TypeVar("L", bound=LeaseRecord)
+
+
 @dataclass(frozen=True)
-class LeasePatterns:
-    """The patterns of a `Lease`.
+class LeasePatterns(PatternSet, Generic[L]):
+    """The patterns of a `Lease`."""
 
-    List `*leases.patterns` in the system and its components, or `.reads` and `.writes` apart.
-    """
-
-    read: Pattern[[str], Get[LeaseRecord]]
-    take: Pattern[[LeaseRecord, LeaseRecord | None], Put[LeaseRecord]]
-    keep: Pattern[[LeaseRecord], Put[LeaseRecord]]
-    check: Pattern[[LeaseRecord], ConditionCheck[LeaseRecord]]
-
-    @property
-    def reads(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that read, to grant to a component."""
-        return (self.read, self.check)
-
-    @property
-    def writes(self) -> tuple[Pattern[..., Any], ...]:
-        """The patterns that write, to grant to a component."""
-        return (self.take, self.keep)
-
-    def __iter__(self) -> Iterator[Pattern[..., Any]]:
-        return iter((self.read, self.take, self.keep, self.check))
+    read: Pattern[[str], Get[L]]
+    take: Pattern[[L, L | None], Put[L]]
+    keep: Pattern[[L], Put[L]]
+    check: Pattern[[L], ConditionCheck[L]]
 
 
-class Lease:
-    """Leases by name, stored in the table `LEASES`, or as `record` in the system's own table.
+class Lease(Guarantee, Generic[L]):
+    """Leases by name, stored as `LeaseItem` in the table `LEASES`, or as a record in the system's own table.
 
-    The system lists `LEASES` with its tables. A holder that does not renew for `lease_s` seconds loses its
-    lease.
+    A holder that does not renew for `lease_s` seconds loses its lease. `example` is the name of a lease.
     """
 
     def __init__(
-        self,
-        prefix: str,
-        *,
-        rate: Rate,
-        lease_s: float = LEASE_S,
-        example: str = "sweeper",
-        record: type[LeaseRecord] = LeaseItem,
+        self, entity: type[L], *, prefix: str, rate: Rate, lease_s: float = LEASE_S, example: str = "sweeper"
     ) -> None:
         if lease_s <= 0:
             raise DeclarationError(f"Invalid lease_s={lease_s:g}: expected seconds above 0.")
-        self.lease_s, self.entity = lease_s, record
-        declare_retention(record, None, "one record per lease name, kept indefinitely: its token only grows")
-        self.patterns = _build_patterns(prefix, rate, example, record)
+        self.name, self.entity, self.lease_s = entity.__name__, entity, lease_s
+        declare_retention(entity, None, "one record per lease name, kept indefinitely: its token only grows")
+        self.pattern_set: LeasePatterns[L] = _build_patterns(entity, prefix, rate, example)
 
-    async def take(self, stores: Stores, name: str) -> HeldLease:
+    @property
+    def holder(self) -> Patterns:
+        """The role that takes, renews, checks and releases leases: all patterns."""
+        return self.patterns
+
+    @property
+    def observer(self) -> Patterns:
+        """The role that reads who holds a lease."""
+        return (self.pattern_set.read,)
+
+    async def take(self, stores: Stores, name: str, *, lease_s: float | None = None) -> HeldLease[L]:
         """Take the lease if it is free or its holder did not renew in time; otherwise raise `InProgress`.
 
-        Nothing renews it.
+        Nothing renews it. `lease_s` overrides the declared one.
         """
+        lease_s = self.lease_s if lease_s is None else lease_s
         for _ in range(MAX_ATTEMPTS):
-            seen = await stores.run(self.patterns.read(name))
+            seen = await stores.run(self.pattern_set.read(name))
             now = stores.clock.now()
             if seen is not None and seen.until > now:
                 raise InProgress(
                     f"The lease {name} is held for at least another {seen.until - now:.1f} s. Retry then.",
                     retry_after_s=seen.until - now,
                 )
-            record = self.entity(
-                name=name,
-                holder=UlidGenerator(stores.clock).new(),
-                token=1 if seen is None else seen.token + 1,
-                until=_truncate_to_millisecond(now + self.lease_s),
-            )
-            if await _try_put(stores, self.patterns.take(record, seen)):
-                return HeldLease(self, stores, record)
+            changes: dict[str, Any] = {
+                "holder": UlidGenerator(stores.clock).new(),
+                "token": 1 if seen is None else seen.token + 1,
+                "until": _truncate_to_millisecond(now + lease_s),
+            }
+            record = self.entity(name=name, **changes) if seen is None else seen.model_copy(update=changes)
+            if await _try_put(stores, self.pattern_set.take(record, seen)):
+                return HeldLease(self, stores, record, lease_s)
         raise _build_busy_error(name)
 
     @asynccontextmanager
-    async def hold(self, stores: Stores, name: str) -> AsyncIterator[HeldLease]:
+    async def hold(self, stores: Stores, name: str) -> AsyncIterator[HeldLease[L]]:
         """Hold the lease while the block runs: renew it, release it at the end, and cancel the block if it is
         lost.
 
@@ -172,23 +163,26 @@ class Lease:
 
 
 @dataclass
-class HeldLease:
-    """A lease held by this process. `token` is greater than that of every earlier holder."""
+class HeldLease(Generic[L]):
+    """A lease held by this process, for `lease_s` seconds from each renewal. `record` is as last written."""
 
-    lease: Lease
+    lease: Lease[L]
     stores: Stores
-    record: LeaseRecord
+    record: L
+    lease_s: float
 
     @property
     def token(self) -> int:
-        """The fencing token."""
+        """The fencing token, greater than that of every earlier holder."""
         return self.record.token
 
-    async def renew(self) -> None:
+    async def renew(self, **changes: Any) -> None:
         """Extend the lease by `lease_s` seconds from now; raise `LeaseLost` if another process has taken
         it.
+
+        `changes` are further attributes of the record, saved with the renewal.
         """
-        await self._put(self.stores.clock.now() + self.lease.lease_s)
+        await self._put(self.stores.clock.now() + self.lease_s, **changes)
 
     async def release(self) -> None:
         """Release the lease: another process may take it at once.
@@ -197,20 +191,26 @@ class HeldLease:
         """
         await self._put(0)
 
-    def check(self) -> ConditionCheck[LeaseRecord]:
+    def check(self) -> ConditionCheck[L]:
         """Return a condition check for a transaction: its writes are made only while this holder has the
         lease.
         """
-        return self.lease.patterns.check(self.record)
+        return self.lease.pattern_set.check(self.record)
 
-    async def _put(self, until: float) -> None:
-        """Write the end of the lease, in epoch seconds; raise `LeaseLost` if another process has taken it."""
-        record = self.record.model_copy(update={"until": _truncate_to_millisecond(until)})
-        if not await _try_put(self.stores, self.lease.patterns.keep(record)):
-            raise LeaseLost(
-                f"The lease {record.name} with token {record.token} was lost: another process has taken it. "
-                "Stop, and write nothing more under it."
-            )
+    def build_lost_error(self) -> LeaseLost:
+        """Return the error for a lease that another process has taken."""
+        return LeaseLost(
+            f"The lease {self.record.name} with token {self.token} was lost: another process has taken it. "
+            "Stop, and write nothing more under it."
+        )
+
+    async def _put(self, until: float, **changes: Any) -> None:
+        """Write the end of the lease, in epoch seconds, and the changes; raise `LeaseLost` if another process
+        has taken it.
+        """
+        record = self.record.model_copy(update={**changes, "until": _truncate_to_millisecond(until)})
+        if not await _try_put(self.stores, self.lease.pattern_set.keep(record)):
+            raise self.build_lost_error()
         self.record = record
 
 
@@ -287,7 +287,7 @@ def _build_not_renewed(why: str) -> LeaseLost:
     )
 
 
-def _build_patterns(prefix: str, rate: Rate, example: str, entity: type[LeaseRecord]) -> LeasePatterns:
+def _build_patterns(entity: type[L], prefix: str, rate: Rate, example: str) -> LeasePatterns[L]:
     """Build the four patterns, `{prefix}1` to `{prefix}4`: read, take, keep (renew or release) and check a
     lease.
     """
@@ -295,66 +295,48 @@ def _build_patterns(prefix: str, rate: Rate, example: str, entity: type[LeaseRec
 
     declaration = get_declaration(entity)
 
-    def address(record: LeaseRecord) -> tuple[tuple[str, Value], ...]:
+    def address(record: L) -> tuple[tuple[str, Value], ...]:
         return tuple(declaration.extract_key(declaration.to_item(record)).items())
 
-    def read_lease(name: str) -> Get[LeaseRecord]:
-        return Get[LeaseRecord](declaration, address(held.model_copy(update={"name": name}))).consistent()
+    def read_lease(name: str) -> Get[L]:
+        return Get[L](declaration, address(held.model_copy(update={"name": name}))).consistent()
 
-    def take_lease(record: LeaseRecord, seen: LeaseRecord | None) -> Put[LeaseRecord]:
+    def take_lease(record: L, seen: L | None) -> Put[L]:
         if seen is None:
             return entity.create(record)
         # Conditional on the state that was read: a holder that has renewed since keeps the lease.
-        return entity.put(record).when(_is_held_by(entity, seen), entity.until == seen.until)
+        return entity.put(record).when(is_held_by(seen), entity.until == seen.until)
 
-    def keep_lease(record: LeaseRecord) -> Put[LeaseRecord]:
-        return entity.put(record).when(_is_held_by(entity, record))
+    def keep_lease(record: L) -> Put[L]:
+        return entity.put(record).when(is_held_by(record))
 
-    def check_lease(record: LeaseRecord) -> ConditionCheck[LeaseRecord]:
-        return ConditionCheck[LeaseRecord](declaration, address(record)).when(_is_held_by(entity, record))
+    def check_lease(record: L) -> ConditionCheck[L]:
+        return ConditionCheck[L](declaration, address(record)).when(is_held_by(record))
+
+    def is_held_by(record: L) -> Condition[L]:
+        # Each take writes a new holder, so the token need not be compared.
+        condition: Condition[L] = entity.holder == record.holder
+        return condition
+
+    def build(number: int, function: Any, purpose: str, *example: Any, **types: Any) -> Any:
+        id, name = f"{prefix}{number}", function.__name__
+        return build_pattern(function, id, name, purpose, rate=rate, example=example, argument_types=types)
 
     return LeasePatterns(
-        build_pattern(
-            read_lease,
-            f"{prefix}1",
-            "read_lease",
-            "Read the holder of a lease",
-            rate=rate,
-            example=(example,),
-        ),
-        build_pattern(
-            take_lease,
-            f"{prefix}2",
-            "take_lease",
-            "Take a free lease",
-            rate=rate,
-            example=(held, None),
-        ),
-        build_pattern(
-            keep_lease,
-            f"{prefix}3",
-            "keep_lease",
-            "Renew or release a lease",
-            rate=rate,
-            example=(held,),
-        ),
-        build_pattern(
+        build(1, read_lease, "Read the holder of a lease", example),
+        build(2, take_lease, "Take a free lease", held, None, record=entity, seen=entity | None),
+        build(3, keep_lease, "Renew or release a lease", held, record=entity),
+        build(
+            4,
             check_lease,
-            f"{prefix}4",
-            "check_lease",
             "Check that a holder still has a lease, in a transaction with other writes",
-            rate=rate,
-            example=(held,),
+            held,
+            record=entity,
         ),
     )
 
 
-def _is_held_by(entity: type[LeaseRecord], record: LeaseRecord) -> Any:
-    """Return the condition that the stored lease has the holder and the token of `record`."""
-    return (entity.token == record.token) & (entity.holder == record.holder)
-
-
-async def _try_put(stores: Stores, put: Put[LeaseRecord]) -> bool:
+async def _try_put(stores: Stores, put: Put[L]) -> bool:
     """Return True if the put was made, False if its condition failed; raise `RetryLater` if the store is too
     busy.
 

@@ -1,6 +1,6 @@
 """Rate limit: at most a given cost per subject and window, counted in a table over all processes.
 
-    calls = RateLimit("calls to the shop", "RL", limit=100, window_s=60, rate=Rate("call"))
+    calls = RateLimit("calls to the shop", prefix="RL", limit=100, window_s=60, rate=Rate("call"))
     await calls.take(stores, "tenant-7")          # raises RateLimited, with the time to wait, above the limit
 
 Fixed windows start at multiples of their length, and none admits more than `limit`. Across the border of two
@@ -13,8 +13,6 @@ forgotten up to one part late.
 Both hold exactly under concurrency: the check and the count are one conditional write. A take counts at the
 time at which it reads the clock; a process whose clock is behind by more than a window is not limited
 correctly.
-
-Counters are behind a port, `WindowCounters`; here they are items of a table.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Final
 
 from holdfast.core.errors import (
     ConditionFailed,
@@ -35,8 +33,10 @@ from holdfast.core.errors import (
     TransactionConflict,
 )
 from holdfast.guarantees.lifetimes import declare_retention
-from holdfast.guarantees.pattern_sets import build_pattern
-from holdfast.model import Attr, Entity, EpochSeconds, Get, Key, Pattern, Put, Rate, Table, attr, keep_names
+from holdfast.guarantees.pattern_sets import Guarantee, PatternSet, build_pattern
+from holdfast.model.entities import Attr, Entity, EpochSeconds, Get, Key, Put, attr
+from holdfast.model.patterns import Pattern, Rate
+from holdfast.model.tables import Table, keep_names
 from holdfast.runtime import Stores
 
 RATE_LIMITS: Final = Table(
@@ -54,29 +54,28 @@ MAX_PAUSE_S: Final = 0.02
 _EXAMPLE_TIME: Final = datetime(2026, 2, 4, tzinfo=UTC)
 
 
+class WindowCounts(Entity, table=RATE_LIMITS):
+    """The counts of one key. They are in one item, so that checking several windows and counting into one is
+    one write.
+    """
+
+    counted: Attr[str] = attr()
+    counts: Attr[dict[str, int]] = attr(default_factory=dict)
+    version: Attr[int] = attr(default=0)
+    expires_at: Attr[EpochSeconds] = attr()
+
+    of = Key(counted)
+
+
 @dataclass(frozen=True)
-class AddResult:
-    """The result of an addition: if it was counted, and the counts by window now."""
+class RateLimitPatterns(PatternSet):
+    """The patterns of a `RateLimit`: read and write the counts of a subject."""
 
-    is_added: bool
-    counts: Mapping[int, int]
-
-
-class WindowCounters(Protocol):
-    """Counters by key and window; the window number grows with time."""
-
-    async def add(
-        self, stores: Stores, key: str, cost: int, *, window: int, oldest: int, most: int, ends_at: datetime
-    ) -> AddResult:
-        """Count `cost` into `window` if all windows from `oldest` on then hold at most `most`, in one atomic
-        step.
-
-        Counts of windows twice as old are dropped, and all of them at `ends_at`.
-        """
-        ...
+    counts: Pattern[[str], Get[WindowCounts]]
+    keep: Pattern[[WindowCounts, int], Put[WindowCounts]]
 
 
-class RateLimit:
+class RateLimit(Guarantee):
     """A limit with a name; each subject has its own counts.
 
     `parts` makes it sliding: 10 forgets a tenth of a window late; 0 is a fixed window.
@@ -85,13 +84,12 @@ class RateLimit:
     def __init__(
         self,
         name: str,
-        prefix: str,
         *,
+        prefix: str,
+        rate: Rate,
         limit: int,
         window_s: float,
-        rate: Rate,
         parts: int = 0,
-        counters: WindowCounters | None = None,
     ) -> None:
         if SEPARATOR in name:
             raise DeclarationError(
@@ -104,28 +102,14 @@ class RateLimit:
                 "limit of at least 1, a window above 0 s, and parts not negative."
             )
         self.name, self.limit, self.window_s, self.parts = name, limit, window_s, parts
-        self._table_counters = TableWindowCounters(name, prefix, rate)
-        self._counters: WindowCounters = counters or self._table_counters
+        self.pattern_set: RateLimitPatterns = RateLimitPatterns(
+            _build_counts_pattern(f"{prefix}1", name, rate), _build_keep_pattern(f"{prefix}2", name, rate)
+        )
         declare_retention(
             WindowCounts,
             (1 + self._extra_windows) * self._counter_length_s + 1,
             "until its windows no longer count",
         )
-
-    @property
-    def reads(self) -> tuple[Pattern[..., Any], ...]:
-        """The read of a subject's counts, to grant to a component."""
-        return (self._table_counters.counts,)
-
-    @property
-    def writes(self) -> tuple[Pattern[..., Any], ...]:
-        """The write of a subject's counts, to grant to a component."""
-        return (self._table_counters.keep,)
-
-    @property
-    def patterns(self) -> tuple[Pattern[..., Any], ...]:
-        """All patterns, for the system's declaration."""
-        return (*self.reads, *self.writes)
 
     async def take(self, stores: Stores, subject: str, cost: int = 1) -> int:
         """Count the cost and return what is left of the limit.
@@ -139,20 +123,41 @@ class RateLimit:
             )
         now = stores.clock.now()
         window = int(now // self._counter_length_s)
+        key, oldest = f"{self.name}{SEPARATOR}{subject}", window - self.parts
         # expires_at is stored in whole seconds: one more, so that the item never expires early.
         ends_at = datetime.fromtimestamp((window + 1 + self._extra_windows) * self._counter_length_s + 1, UTC)
-        added = await self._counters.add(
-            stores,
-            f"{self.name}{SEPARATOR}{subject}",
-            cost,
-            window=window,
-            oldest=window - self.parts,
-            most=self.limit,
-            ends_at=ends_at,
-        )
-        if not added.is_added:
-            raise self._build_rate_limited(subject, now, added.counts, cost)
-        return self.limit - sum(n for each, n in added.counts.items() if each >= window - self.parts)
+        seen = await stores.run(self.pattern_set.counts(key)) or WindowCounts(counted=key, expires_at=ends_at)
+        for _ in range(MAX_ATTEMPTS):
+            counts = {int(each): count for each, count in seen.counts.items()}
+            relevant = {each: count for each, count in counts.items() if each >= oldest}
+            left = self.limit - sum(relevant.values()) - cost
+            if left < 0:
+                raise self._build_rate_limited(subject, now, relevant, cost)
+            kept = _add_cost(counts, window, oldest, cost)
+            changed = await self._try_put(stores, _replace_counts(seen, kept, ends_at), seen.version)
+            if changed is None:
+                return left
+            seen = changed
+            await asyncio.sleep(random.uniform(0, MAX_PAUSE_S))
+        raise RetryLater(f"Too many callers count {key} at once. Retry.", retry_after_s=MAX_PAUSE_S)
+
+    async def _try_put(self, stores: Stores, counts: WindowCounts, seen: int) -> WindowCounts | None:
+        """Write the counts and return None, or return the counts that another caller has written.
+
+        `seen` is the version read.
+        """
+        try:
+            await stores.run(self.pattern_set.keep(counts, seen))
+        except ConditionFailed as refused:
+            # From the error, not from a read: a read hides an expired item, which still fails the condition.
+            if refused.item:
+                return WindowCounts.from_item(dict(refused.item))
+        except TransactionConflict:
+            pass
+        else:
+            return None
+        found = await stores.run(self.pattern_set.counts(counts.counted))
+        return found or WindowCounts(counted=counts.counted, expires_at=counts.expires_at)
 
     @property
     def _counter_length_s(self) -> float:
@@ -188,65 +193,6 @@ class RateLimit:
             held -= counts[window]
             free_at = (window + self.parts + 1) * self._counter_length_s
         return free_at
-
-
-class WindowCounts(Entity, table=RATE_LIMITS):
-    """The counts of one key. They are in one item, so that checking several windows and counting into one is
-    one write.
-    """
-
-    counted: Attr[str] = attr()
-    counts: Attr[dict[str, int]] = attr(default_factory=dict)
-    version: Attr[int] = attr(default=0)
-    expires_at: Attr[EpochSeconds] = attr()
-
-    of = Key(counted)
-
-
-class TableWindowCounters:
-    """Counters in the table `RATE_LIMITS`."""
-
-    def __init__(self, name: str, prefix: str, rate: Rate) -> None:
-        self.counts = _build_counts_pattern(f"{prefix}1", name, rate)
-        self.keep = _build_keep_pattern(f"{prefix}2", name, rate)
-
-    async def add(
-        self, stores: Stores, key: str, cost: int, *, window: int, oldest: int, most: int, ends_at: datetime
-    ) -> AddResult:
-        """Count the cost by a conditional write; retry while other callers change the counts, then raise
-        `RetryLater`.
-        """
-        seen = await stores.run(self.counts(key)) or WindowCounts(counted=key, expires_at=ends_at)
-        for _ in range(MAX_ATTEMPTS):
-            counts = {int(each): count for each, count in seen.counts.items()}
-            relevant = {each: count for each, count in counts.items() if each >= oldest}
-            if sum(relevant.values()) + cost > most:
-                return AddResult(False, relevant)
-            kept = _add_cost(counts, window, oldest, cost)
-            now_there = await self._try_put(stores, _replace_counts(seen, kept, ends_at), seen.version)
-            if now_there is None:
-                return AddResult(True, kept)
-            seen = now_there
-            await asyncio.sleep(random.uniform(0, MAX_PAUSE_S))
-        raise RetryLater(f"Too many callers count {key} at once. Retry.", retry_after_s=MAX_PAUSE_S)
-
-    async def _try_put(self, stores: Stores, counts: WindowCounts, seen: int) -> WindowCounts | None:
-        """Write the counts and return None, or return the counts that another caller has written.
-
-        `seen` is the version read.
-        """
-        try:
-            await stores.run(self.keep(counts, seen))
-        except ConditionFailed as refused:
-            # From the error, not from a read: a read hides an expired item, which still fails the condition.
-            if refused.item:
-                return WindowCounts.from_item(dict(refused.item))
-        except TransactionConflict:
-            pass
-        else:
-            return None
-        found = await stores.run(self.counts(counts.counted))
-        return found or WindowCounts(counted=counts.counted, expires_at=counts.expires_at)
 
 
 def _replace_counts(seen: WindowCounts, counts: Mapping[int, int], ends_at: datetime) -> WindowCounts:

@@ -16,7 +16,7 @@ No deleted row comes back either. The steps:
 
 from __future__ import annotations
 
-from holdfast.guarantees.table_migration.comparison import Comparison, Difference, Tally, tally_source
+from holdfast.guarantees.table_migration.comparison import Comparison, RowDifference, Tally, tally_source
 from holdfast.guarantees.table_migration.declaration import Migration, fence, get_migration_state, lift_hold
 from holdfast.guarantees.table_migration.plan import MigrationPlan, plan_migration
 from holdfast.guarantees.table_migration.removal import remove_source
@@ -28,7 +28,6 @@ from holdfast.guarantees.table_migration.state import MIGRATIONS, MigrationState
 __all__ = [
     "MIGRATIONS",
     "Comparison",
-    "Difference",
     "Migration",
     "MigrationPlan",
     "MigrationReport",
@@ -37,6 +36,7 @@ __all__ = [
     "MigrationWork",
     "Pace",
     "Phase",
+    "RowDifference",
     "Tally",
     "fence",
     "get_migration_state",

@@ -17,7 +17,7 @@ from holdfast.guarantees.table_migration.declaration import Migration
 from holdfast.guarantees.table_migration.lease import MigrationLease
 from holdfast.guarantees.table_migration.rows import RowKey, get_row_key, move_row
 from holdfast.guarantees.table_migration.state import ShardPosition
-from holdfast.model import Entity, get_declaration
+from holdfast.model.entities import Entity, get_declaration
 from holdfast.operations import tables as requests
 from holdfast.operations.tables import Shard, ShardIterator, StreamName, StreamRecord
 from holdfast.operations.values import Item
@@ -59,7 +59,7 @@ class ChangeStream(Generic[S, T]):
         now = self._stores.clock.now()
         stream = await self._find_stream()
         for shard in await self._list_shards(stream):
-            place = self._lease.work.shards.get(shard.id, ShardPosition())
+            place = self._lease.record.shards.get(shard.id, ShardPosition())
             if not place.is_done:
                 await self._follow(stream, shard, place, apply, now)
 
@@ -72,10 +72,10 @@ class ChangeStream(Generic[S, T]):
         description = await self._stores.tables.run(requests.DescribeTable(table))
         if description.stream_label is None:
             raise NotFound(f"The stream of {table} was disabled. Run the migration again to enable it.")
-        if description.stream_label != self._lease.work.stream:
+        if description.stream_label != self._lease.record.stream:
             # A new stream: changes in between are lost, and the verification finds them.
-            gaps = self._lease.work.gaps + (self._lease.work.stream is not None)
-            await self._lease.save(stream=description.stream_label, shards={}, gaps=gaps)
+            gaps = self._lease.record.gaps + (self._lease.record.stream is not None)
+            await self._lease.renew(stream=description.stream_label, shards={}, gaps=gaps)
         return StreamName(table, description.stream_label)
 
     async def _list_shards(self, stream: StreamName) -> list[Shard]:
@@ -89,9 +89,9 @@ class ChangeStream(Generic[S, T]):
                 break
             after = page.shards[-1].id
         known = {shard.id for shard in shards}
-        kept = {id: place for id, place in self._lease.work.shards.items() if id in known}
-        if len(kept) < len(self._lease.work.shards):
-            await self._lease.save(shards=kept)
+        kept = {id: place for id, place in self._lease.record.shards.items() if id in known}
+        if len(kept) < len(self._lease.record.shards):
+            await self._lease.renew(shards=kept)
         return shards
 
     async def _follow(
@@ -128,7 +128,7 @@ class ChangeStream(Generic[S, T]):
             try:
                 return await self._stores.tables.run(after)
             except TrimmedData:
-                await self._lease.save(gaps=self._lease.work.gaps + 1)
+                await self._lease.renew(gaps=self._lease.record.gaps + 1)
         return await self._stores.tables.run(requests.GetShardIterator(stream, shard.id, "TRIM_HORIZON"))
 
     async def _apply_records(
@@ -149,8 +149,8 @@ class ChangeStream(Generic[S, T]):
         """
         if not self._saves_position:
             return
-        work = self._lease.work
-        await self._lease.save(
+        work = self._lease.record
+        await self._lease.renew(
             shards={**work.shards, shard.id: place},
             followed=work.followed + followed,
         )

@@ -23,7 +23,7 @@ from holdfast.guarantees.table_migration.rows import (
     skip_pulse,
 )
 from holdfast.guarantees.table_migration.settings import Progress, ignore_progress
-from holdfast.model import Entity
+from holdfast.model.entities import Entity
 from holdfast.operations.values import Item
 from holdfast.runtime import Stores
 
@@ -49,7 +49,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Difference:
+class RowDifference:
     """A target key that differs from the source. `source` is None for a row that the source does not have."""
 
     kind: Literal["missing", "different", "too many", "collision"]
@@ -70,7 +70,7 @@ class Comparison:
 
     source: Tally
     target: Tally
-    differences: Sequence[Difference]
+    differences: Sequence[RowDifference]
 
     @property
     def is_equal(self) -> bool:
@@ -102,14 +102,14 @@ async def compare(
     """
     memory = {} if memory is None else memory
     expected: dict[RowKey, tuple[int, RowKey]] = {}
-    differences: list[Difference] = []
+    differences: list[RowDifference] = []
     source = Tally()
     async for item in iterate_items(stores, migration.source, pulse):
         key = get_row_key(migration.source, item)
         moved = _move(migration, key, item, memory)
         source = source.with_row(moved.target)
         if moved.target_key in expected:
-            differences.append(Difference("collision", moved.target_key, key))
+            differences.append(RowDifference("collision", moved.target_key, key))
         expected[moved.target_key] = (moved.target, key)
         progress("verify", source.rows, None)
     target = Tally()
@@ -118,10 +118,10 @@ async def compare(
         target = target.with_row(content)
         wanted = expected.pop(key, None)
         if wanted is None:
-            differences.append(Difference("too many", key, None))
+            differences.append(RowDifference("too many", key, None))
         elif wanted[0] != content:
-            differences.append(Difference("different", key, wanted[1]))
-    differences += [Difference("missing", key, wanted[1]) for key, wanted in expected.items()]
+            differences.append(RowDifference("different", key, wanted[1]))
+    differences += [RowDifference("missing", key, wanted[1]) for key, wanted in expected.items()]
     return Comparison(source, target, differences)
 
 

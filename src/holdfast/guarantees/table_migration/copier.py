@@ -18,7 +18,8 @@ from holdfast.guarantees.table_migration.change_stream import ChangedRows
 from holdfast.guarantees.table_migration.declaration import Migration
 from holdfast.guarantees.table_migration.lease import CONDITION_FAILED, MigrationLease
 from holdfast.guarantees.table_migration.rows import RowKey, SourceRow, format_row_key, move_row
-from holdfast.model import ConditionCheck, Delete, Entity, Write, get_declaration
+from holdfast.model.entities import ConditionCheck, Delete, Entity, get_declaration
+from holdfast.model.operations import Write
 from holdfast.operations import tables as requests
 from holdfast.operations.expressions import nodes
 from holdfast.operations.values import Item, item_size
@@ -29,7 +30,7 @@ T = TypeVar("T", bound=Entity)
 # A row is two actions, and the lease one more: well below the hundred actions of a transaction.
 ROWS_PER_TRANSACTION: Final = 40
 MAX_ATTEMPTS: Final = 40
-MAX_PAUSE_SECONDS: Final = 0.05
+MAX_PAUSE_S: Final = 0.05
 
 
 class Copier(Generic[S, T]):
@@ -106,7 +107,7 @@ class Copier(Generic[S, T]):
             }
             stale -= theirs
             if not theirs:
-                await asyncio.sleep(random.uniform(0, MAX_PAUSE_SECONDS))
+                await asyncio.sleep(random.uniform(0, MAX_PAUSE_S))
         raise Conflict(
             f"The row {format_row_key(key)} keeps changing while it is copied. Run the migration again at a "
             "quieter time."

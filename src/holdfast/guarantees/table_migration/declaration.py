@@ -11,7 +11,6 @@ import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
 
 from holdfast.core.errors import (
@@ -22,16 +21,19 @@ from holdfast.core.errors import (
     TransactionCancelled,
     TransactionConflict,
 )
+from holdfast.guarantees.pattern_sets import Guarantee, PatternSet
 from holdfast.guarantees.table_migration.state import SOURCE_PHASES, TARGET_PHASES, MigrationState, Phase
-from holdfast.model import ConditionCheck, Entity, Get, Operation, Put, Ref, Transact
+from holdfast.model.entities import ConditionCheck, Entity, Get, Put, Ref, Transact
+from holdfast.model.operations import Operation
+from holdfast.model.patterns import Pattern
 from holdfast.runtime import Stores
 
 S = TypeVar("S", bound=Entity)
 T = TypeVar("T", bound=Entity)
 
-MAX_WAIT_SECONDS: Final = 60.0
-MIN_PAUSE_SECONDS: Final = 0.005
-MAX_PAUSE_SECONDS: Final = 0.2
+MAX_WAIT_S: Final = 60.0
+MIN_PAUSE_S: Final = 0.005
+MAX_PAUSE_S: Final = 0.2
 
 
 def get_migration_state(name: str) -> Get[MigrationState]:
@@ -61,8 +63,15 @@ def lift_hold(state: MigrationState) -> Put[MigrationState]:
     return MigrationState.put(lifted).when(MigrationState.phase.not_exists() | is_held)
 
 
-@dataclass(frozen=True, eq=False)
-class Migration(Generic[S, T]):
+@dataclass(frozen=True)
+class MigrationPatterns(PatternSet):
+    """The patterns of a `Migration`, which the system declares."""
+
+    state: Pattern[[], Get[MigrationState]]
+    lift_hold: Pattern[[MigrationState], Put[MigrationState]]
+
+
+class Migration(Guarantee, Generic[S, T]):
     """A migration: `transform`, a pure function, makes each row of `source` into one of `target`.
 
     `version` is the attribute that each write to the source increments. `state` and `lift_hold` are the
@@ -70,14 +79,21 @@ class Migration(Generic[S, T]):
     be a simpler key: the plan reports how many rows it would lose.
     """
 
-    name: str
-    source: type[S]
-    target: type[T]
-    transform: Callable[[S], T]
-    version: Ref[S, int]
-    state: Callable[[], Get[MigrationState]]
-    lift_hold: Callable[[MigrationState], Put[MigrationState]]
-    plain_key: tuple[Ref[T, Any], ...] = ()
+    def __init__(
+        self,
+        name: str,
+        source: type[S],
+        target: type[T],
+        transform: Callable[[S], T],
+        *,
+        version: Ref[S, int],
+        state: Pattern[[], Get[MigrationState]],
+        lift_hold: Pattern[[MigrationState], Put[MigrationState]],
+        plain_key: tuple[Ref[T, Any], ...] = (),
+    ) -> None:
+        self.name, self.source, self.target, self.transform = name, source, target, transform
+        self.version, self.plain_key = version, plain_key
+        self.pattern_set: MigrationPatterns = MigrationPatterns(state, lift_hold)
 
     async def should_read_target(self, stores: Stores) -> bool:
         """Return True if the target is authoritative and to be read. Once true, it stays true."""
@@ -91,7 +107,7 @@ class Migration(Generic[S, T]):
         `RetryLater` after a minute, `DeclarationError` if the fence is missing.
         """
         self._check_fence(to_source)
-        ends, pause = asyncio.get_running_loop().time() + MAX_WAIT_SECONDS, MIN_PAUSE_SECONDS
+        ends, pause = asyncio.get_running_loop().time() + MAX_WAIT_S, MIN_PAUSE_S
         while asyncio.get_running_loop().time() < ends:
             state = await self.load_state(stores)
             if state is not None and state.phase is Phase.SWITCHING:
@@ -103,9 +119,9 @@ class Migration(Generic[S, T]):
                 is_done = await _try_write(stores, to_source, has_fence=True)
             if is_done:
                 return
-            pause = min(pause * 2, MAX_PAUSE_SECONDS)
+            pause = min(pause * 2, MAX_PAUSE_S)
         raise RetryLater(
-            f"The migration {self.name} blocked this write for {MAX_WAIT_SECONDS:g} s. Check its progress "
+            f"The migration {self.name} blocked this write for {MAX_WAIT_S:g} s. Check its progress "
             f"with `holdfast migrate … {self.name} --status`."
         )
 
@@ -121,16 +137,16 @@ class Migration(Generic[S, T]):
     async def load_state(self, stores: Stores) -> MigrationState | None:
         """Return the state of the migration, or None if it was never started."""
         try:
-            return await stores.run(self.state())
+            return await stores.run(self.pattern_set.state())
         except NotFound:
             return None  # the table of migrations does not exist yet
 
     async def _wait_for_switch(self, stores: Stores, state: MigrationState, pause: float) -> None:
         """Sleep for `pause` seconds, or lift the hold if it has ended."""
-        now = datetime.fromtimestamp(stores.clock.now(), UTC)
+        now = stores.now()
         if state.hold_until is not None and state.hold_until < now:
             try:
-                await stores.run(self.lift_hold(state))
+                await stores.run(self.pattern_set.lift_hold(state))
             except Conflict:
                 pass  # the switch completed, or another writer has lifted the hold
         else:
@@ -151,5 +167,5 @@ async def _try_write(stores: Stores, write: Operation[Any], *, has_fence: bool =
         is_fenced_off = has_fence and codes[0] == "ConditionalCheckFailed"
         if not is_fenced_off and "TransactionConflict" not in codes:
             raise
-    await asyncio.sleep(random.uniform(0, MIN_PAUSE_SECONDS))
+    await asyncio.sleep(random.uniform(0, MIN_PAUSE_S))
     return False

@@ -18,7 +18,7 @@ from holdfast.guarantees.table_migration.rows import (
     skip_pulse,
 )
 from holdfast.guarantees.table_migration.settings import Progress, ignore_progress
-from holdfast.model import Entity, get_declaration
+from holdfast.model.entities import Entity, get_declaration
 from holdfast.operations.values import Item
 from holdfast.runtime import Stores, describe_table
 

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from holdfast.core.errors import DeclarationError, NotFound, RetryLater
 from holdfast.guarantees.table_migration.declaration import Migration
-from holdfast.model import get_declaration
+from holdfast.model.entities import get_declaration
 from holdfast.operations import tables as requests
 from holdfast.operations.tables.schema import StreamView
 from holdfast.runtime import Stores, add_indexes, create_tables, describe_table
 
 STREAM_VIEW: Final[StreamView] = "NEW_AND_OLD_IMAGES"
-POLL_SECONDS: Final = 0.05
+POLL_S: Final = 0.05
 MAX_POLLS: Final = 12_000
 
 
@@ -50,7 +50,7 @@ async def enable_stream(migration: Migration[Any, Any], stores: Stores) -> None:
         description = await describe_table(stores, table)
         if description is not None and description.status == "ACTIVE" and description.stream_label:
             return
-        await asyncio.sleep(POLL_SECONDS)
+        await asyncio.sleep(POLL_S)
     raise RetryLater(f"The stream of {name} is still being enabled. Run the migration again.")
 
 
@@ -64,4 +64,4 @@ async def drop_source(migration: Migration[Any, Any], stores: Stores) -> None:
     for _ in range(MAX_POLLS):
         if await describe_table(stores, table) is None:
             return
-        await asyncio.sleep(POLL_SECONDS)
+        await asyncio.sleep(POLL_S)

@@ -16,7 +16,7 @@ from holdfast.guarantees.table_migration.rows import format_row_key
 from holdfast.guarantees.table_migration.settings import Pace
 from holdfast.guarantees.table_migration.state import MIGRATIONS, TARGET_PHASES, MigrationState, Phase
 from holdfast.guarantees.table_migration.transitions import advance, build_phase_update
-from holdfast.model import Entity, get_declaration
+from holdfast.model.entities import Entity, get_declaration
 from holdfast.runtime import Stores, describe_table
 
 S = TypeVar("S", bound=Entity)
@@ -43,7 +43,7 @@ async def remove_source(
             f"{get_declaration(migration.source).table.name} is still in use "
             f"({migration.name} is {state.phase if state else 'not started'}). Switch first, then remove."
         )
-    lease = await take_lease(stores, migration.name, (pace or Pace()).lease_seconds)
+    lease = await take_lease(stores, migration.name, (pace or Pace()).lease_s)
     try:
         if not force:
             await _check_stray_writes(migration, lease, state)

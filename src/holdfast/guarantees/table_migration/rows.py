@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core.errors import DeclarationError, HoldfastError
 from holdfast.guarantees.table_migration.declaration import Migration
-from holdfast.model import Entity, get_declaration
+from holdfast.model.entities import Entity, get_declaration
 from holdfast.operations import numbers
 from holdfast.operations import tables as requests
 from holdfast.operations.tables.page import PageResult

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from holdfast.core.errors import Conflict, DeclarationError, HoldfastError, NotFound, RetryLater
 from holdfast.guarantees.table_migration.change_stream import ChangedRows, ChangeStream
-from holdfast.guarantees.table_migration.comparison import Comparison, Difference, MovedRow, compare
+from holdfast.guarantees.table_migration.comparison import Comparison, MovedRow, RowDifference, compare
 from holdfast.guarantees.table_migration.copier import Copier
 from holdfast.guarantees.table_migration.declaration import Migration, get_migration_state, lift_hold
 from holdfast.guarantees.table_migration.lease import MigrationLease, take_lease
@@ -37,7 +37,8 @@ from holdfast.guarantees.table_migration.transitions import (
     commit,
     get_now,
 )
-from holdfast.model import Entity, UlidGenerator, get_declaration
+from holdfast.model.entities import Entity, get_declaration
+from holdfast.model.ulids import UlidGenerator
 from holdfast.runtime import Stores, create_tables, describe_table
 
 S = TypeVar("S", bound=Entity)
@@ -83,7 +84,7 @@ async def migrate(
     """
     await create_tables(stores, [MIGRATIONS])
     pace = pace or Pace()
-    lease = await take_lease(stores, migration.name, pace.lease_seconds, wait=wait)
+    lease = await take_lease(stores, migration.name, pace.lease_s, wait=wait)
     try:
         await MigrationRun(migration, lease, pace, progress).run_until(until)
     finally:
@@ -158,24 +159,24 @@ class MigrationRun(Generic[S, T]):
         """Copy every segment of the source page by page, applying the stream's changes after each round."""
         description = await describe_table(self._stores, get_declaration(self._migration.source).table)
         rows = description.item_count if description is not None else None
-        if not self._lease.work.segments:
-            await self._lease.save(segments=[SegmentPosition()] * self._pace.segments)
-        while not all(segment.is_done for segment in self._lease.work.segments):
+        if not self._lease.record.segments:
+            await self._lease.renew(segments=[SegmentPosition()] * self._pace.segments)
+        while not all(segment.is_done for segment in self._lease.record.segments):
             await self._fill_round()
             await self._drain()
-            work = self._lease.work
+            work = self._lease.record
             self._progress("backfill", work.copied + work.passed_over, rows)
         await advance(self._lease, state, build_phase_update(state.migration, Phase.BACKFILLED, self._stores))
 
     async def _fill_round(self) -> None:
         """Copy a page of each segment: read and write it before anything else."""
-        work = self._lease.work
+        work = self._lease.record
         pages = await asyncio.gather(
             *(self._read_segment(at, len(work.segments), place) for at, place in enumerate(work.segments))
         )
         items = [item for page, _ in pages for item in page]
         copied = await self._copier.fill(items)
-        await self._lease.save(
+        await self._lease.renew(
             segments=[place for _, place in pages],
             copied=work.copied + copied,
             passed_over=work.passed_over + len(items) - copied,
@@ -194,7 +195,7 @@ class MigrationRun(Generic[S, T]):
             self._stores,
             self._migration.source,
             start=place.after,
-            limit=self._pace.page_rows,
+            limit=self._pace.batch_size,
             segment=segment,
             segments=segments,
         )
@@ -233,7 +234,7 @@ class MigrationRun(Generic[S, T]):
         }
         await self._copier.copy_changed(changed)
         await self._copier.delete_rows(each.target for each in comparison.differences if each.source is None)
-        await self._lease.save(repaired=self._lease.work.repaired + len(comparison.differences))
+        await self._lease.renew(repaired=self._lease.record.repaired + len(comparison.differences))
         return len(comparison.differences)
 
     async def _drain(self) -> None:
@@ -244,7 +245,7 @@ class MigrationRun(Generic[S, T]):
 
     async def _switch(self, state: MigrationState) -> None:
         """Try to switch up to four times, each with twice the hold; then raise `RetryLater`."""
-        seconds = self._pace.hold_seconds
+        seconds = self._pace.hold_s
         if not self._known_rows:
             # Verified by an earlier run: digest the rows before the hold, not during it.
             await self._compare()
@@ -316,5 +317,5 @@ class MigrationRun(Generic[S, T]):
         return state
 
 
-def _format_first_few(differences: Sequence[Difference]) -> str:
+def _format_first_few(differences: Sequence[RowDifference]) -> str:
     return "; ".join(map(str, differences[:MAX_SHOWN]))

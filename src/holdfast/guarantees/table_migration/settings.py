@@ -18,13 +18,13 @@ def ignore_progress(step: str, done: int, total: int | None) -> None:
 class Pace:
     """The speed of a migration.
 
-    After `lease_seconds` without a renewal another process may continue. Writers of the source wait
-    `hold_seconds` for a switch at most; it is then abandoned and tried again later.
+    After `lease_s` without a renewal another process may continue. Writers of the source wait
+    `hold_s` for a switch at most; it is then abandoned and tried again later.
     """
 
-    lease_seconds: float = 15.0
-    hold_seconds: float = 30.0
+    lease_s: float = 15.0
+    hold_s: float = 30.0
     # The backfill reads this many segments of the table in parallel, and the stream after each round.
     segments: int = 4
-    page_rows: int = 200
+    batch_size: int = 200
     parallel_writes: int = 16

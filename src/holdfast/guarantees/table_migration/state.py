@@ -6,11 +6,16 @@ all the time. Apart, they do not conflict.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from holdfast.model import Attr, Document, Entity, Key, Table, attr, keep_names
+from pydantic import BeforeValidator, PlainSerializer
+
+from holdfast.guarantees.lifetimes import declare_retention
+from holdfast.guarantees.resilience.lease import LeaseRecord
+from holdfast.model.entities import Attr, Document, Entity, Key, attr, format_timestamp
+from holdfast.model.tables import Table, keep_names
 
 MIGRATIONS: Final = Table(
     "Migrations",
@@ -69,12 +74,26 @@ class SegmentPosition(Document):
     is_done: bool = False
 
 
-class MigrationWork(Entity, table=MIGRATIONS):
-    """The process that runs a migration, the end of its lease, and its saved positions."""
+declare_retention(MigrationState, None, "one record per migration: its result")
 
-    migration: Attr[str] = attr()
-    holder: Attr[str]
-    until: Attr[datetime]
+
+def _parse_time(value: Any) -> Any:
+    """Return a stored time as epoch seconds, and any other value unchanged."""
+    return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else value
+
+
+def _format_time(moment: float) -> str:
+    return format_timestamp(datetime.fromtimestamp(moment, UTC))
+
+
+class MigrationWork(LeaseRecord, table=MIGRATIONS):
+    """The lease of the process that runs a migration, and the positions that it has saved."""
+
+    name: Attr[str] = attr("migration")
+    # Absent in records of version 0.2 and before.
+    token: Attr[int] = attr(default=0)
+    # Stored as text, as every version did.
+    until: Attr[Annotated[float, BeforeValidator(_parse_time), PlainSerializer(_format_time)]]
     stream: Attr[str | None] = attr(default=None)
     shards: Attr[dict[str, ShardPosition]] = attr(default_factory=dict)
     segments: Attr[list[SegmentPosition]] = attr(default_factory=list)
@@ -86,4 +105,4 @@ class MigrationWork(Entity, table=MIGRATIONS):
     # Number of times that the stream dropped changes before they were read. The verification finds them.
     gaps: Attr[int] = attr(default=0)
 
-    of = Key(migration, "WORK")
+    of = Key(name, "WORK")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from holdfast.guarantees.table_migration.lease import MigrationLease
 from holdfast.guarantees.table_migration.state import MigrationState, Phase
-from holdfast.model import Put, Update
+from holdfast.model.entities import Put, Update
 from holdfast.runtime import Stores
 
 
@@ -40,4 +40,4 @@ async def commit(lease: MigrationLease, write: Put[MigrationState] | Update[Migr
 
 
 def get_now(stores: Stores) -> datetime:
-    return datetime.fromtimestamp(stores.clock.now(), UTC)
+    return stores.now()

@@ -8,9 +8,10 @@ template.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, Never, Protocol, TypeVar, cast, overload
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, Generic, Never, Protocol, TypeVar, cast, overload
 
-from holdfast.core.errors import InvalidRequest
+from holdfast.core.errors import DeclarationError, InvalidRequest
 from holdfast.core.limits import MAX_EXPRESSION_IN_OPERANDS
 from holdfast.model.entities.conditions import Condition
 from holdfast.model.entities.key_templates import IndexFilter, KeyPart
@@ -26,6 +27,34 @@ E_co = TypeVar("E_co", bound="Entity", covariant=True)
 T = TypeVar("T")
 U = TypeVar("U")
 V = TypeVar("V")
+
+_ATTR_KEYWORDS: Final = ("stored", "default", "default_factory")
+# Words that other libraries use, and what attr() calls them.
+_ATTR_SYNONYMS: Final = {
+    "name": "stored",
+    "alias": "stored",
+    "attr_name": "stored",
+    "column": "stored",
+    "factory": "default_factory",
+    "optional": "default",
+    "null": "default",
+    "nullable": "default",
+    "required": "default",
+}
+_FIELD_CONSTRAINTS: Final = frozenset(
+    {
+        "gt",
+        "ge",
+        "lt",
+        "le",
+        "multiple_of",
+        "min_length",
+        "max_length",
+        "max_digits",
+        "decimal_places",
+        "pattern",
+    }
+)
 
 
 class TextAttribute(Protocol[E_co]):
@@ -258,6 +287,21 @@ def attr(stored: str = "", **settings: Any) -> Any:
     """Declare an attribute.
 
     `stored` is its name in the table, if the table's naming rule does not produce it. `settings` are
-    `default` or `default_factory`, as in Pydantic's `Field`.
+    `default` or `default_factory`, as in Pydantic's `Field`. Raise `DeclarationError` for any other.
     """
+    for name in settings:
+        if name not in _ATTR_KEYWORDS:
+            raise DeclarationError(
+                f"Unknown keyword {name!r} of attr(): expected stored, default or default_factory. "
+                f"{_suggest_keyword(name)}"
+            )
     return AttributeSpec(stored, settings)
+
+
+def _suggest_keyword(name: str) -> str:
+    """Return what to write instead of an unknown keyword of `attr`."""
+    if name in _FIELD_CONSTRAINTS:
+        return f"Put constraints into the type: Attr[Annotated[…, Field({name}=…)]]."
+    similar = get_close_matches(name, _ATTR_KEYWORDS, n=1, cutoff=0.4)
+    nearest = _ATTR_SYNONYMS.get(name) or (similar[0] if similar else None)
+    return f"Did you mean {nearest}=…?" if nearest else "Everything else follows from the type."

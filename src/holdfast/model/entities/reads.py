@@ -5,16 +5,19 @@ Each builds the request that an engine runs, and decodes the engine's result int
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast, overload
 
-from holdfast.core.errors import DeclarationError, InvalidRequest, ItemUnreadable
+from holdfast.core.concurrency import gather_or_cancel
+from holdfast.core.errors import DeclarationError, InvalidRequest, ItemUnreadable, RetryLater
+from holdfast.core.limits import MAX_BATCH_ATTEMPTS, MAX_BATCH_READS, MAX_PARALLEL_REQUESTS
 from holdfast.model.entities.conditions import Condition, combine_all
 from holdfast.model.entities.cursors import decode_cursor, encode_cursor
 from holdfast.model.entities.unreadable import skip_or_raise
-from holdfast.model.operations import Count, EntityOperation, Operation, Page, PhysicalName
+from holdfast.model.operations import Count, EntityOperation, Operation, Page, PhysicalName, Requester
 from holdfast.operations import tables as requests
 from holdfast.operations.expressions import nodes
 from holdfast.operations.expressions.key_conditions import KeyCondition
@@ -62,6 +65,11 @@ class Get(EntityOperation["E | None"], Generic[E]):
     def decode_result(self, result: requests.GetItemResult) -> E | None:
         """Return the entity, or None if there is no item; raise `ItemUnreadable` if it cannot be decoded."""
         return None if result.item is None else cast(E, self.declaration.from_item(result.item))
+
+    async def execute(self, requester: Requester) -> E | None:
+        return self.decode_result(
+            await requester.request_tables(self, self.build_request(requester.physical_name))
+        )
 
 
 @dataclass(frozen=True)
@@ -123,6 +131,34 @@ class PagedRead(EntityOperation["Page[P]"], Generic[E, P]):
             None if result.last_key is None else encode_cursor(result.last_key, self._cursor_scope),
             result.capacity.total.read if result.capacity else 0.0,
             result.scanned_count,
+        )
+
+    async def execute(self, requester: Requester) -> Page[P]:
+        """Read one page."""
+        return self.decode_result(
+            await requester.request_tables(self, self.build_request(requester.physical_name))
+        )
+
+    async def iterate_pages(self, requester: Requester) -> AsyncIterator[Page[P]]:
+        """Yield this page and the following ones to the last."""
+        query = self
+        while True:
+            page = await query.execute(requester)
+            yield page
+            if page.cursor is None:
+                return
+            query = query.after(page.cursor)
+
+    async def read_all_pages(self, requester: Requester) -> Page[P]:
+        """Return this page and the following ones as one."""
+        pages = [page async for page in self.iterate_pages(requester)]
+        if len(pages) == 1:
+            return pages[0]
+        return Page(
+            tuple(item for page in pages for item in page),
+            None,
+            sum(page.units for page in pages),
+            sum(page.examined for page in pages),
         )
 
     def _decode_items(self, items: Sequence[Item]) -> tuple[P, ...]:
@@ -339,6 +375,23 @@ class CountQuery(EntityOperation[Count], Generic[E]):
     def index(self) -> Index | None:
         return self.query.index
 
+    async def execute(self, requester: Requester) -> Count:
+        """Count page after page."""
+        query: PagedRead[Any, Any] = self.query
+        found = Count(0, 0, 0.0)
+        while True:
+            request = replace(query, pattern=self.pattern).build_request(
+                requester.physical_name, counting=True
+            )
+            result = await requester.request_tables(self, request)
+            page = query.decode_result(result)
+            found = Count(
+                found.count + result.count, found.examined + page.examined, found.units + page.units
+            )
+            if page.cursor is None:
+                return found
+            query = query.after(page.cursor)
+
 
 @dataclass(frozen=True)
 class BatchGet(Operation["tuple[E | None, ...]"], Generic[E]):
@@ -355,6 +408,45 @@ class BatchGet(Operation["tuple[E | None, ...]"], Generic[E]):
     @property
     def parts(self) -> tuple[Operation[Any], ...]:
         return self.gets
+
+    async def execute(self, requester: Requester) -> tuple[E | None, ...]:
+        """Read the keys, each once, a hundred per request."""
+        wanted = list(dict.fromkeys(get.key for get in self.gets))
+        found: dict[Any, Item] = {}
+        for start in range(0, len(wanted), MAX_BATCH_READS):
+            keys = [dict(key) for key in wanted[start : start + MAX_BATCH_READS]]
+            for item in await self._read_keys(requester, keys):
+                found[tuple(self.gets[0].declaration.extract_key(item).items())] = item
+        return tuple(
+            None if get.key not in found else _decode_or_skip(get, found[get.key]) for get in self.gets
+        )
+
+    async def _read_keys(self, requester: Requester, keys: list[Item]) -> list[Item]:
+        """Return the items of up to a hundred keys, requesting unprocessed ones again; raise `RetryLater`
+        after ten attempts.
+        """
+        items: list[Item] = []
+        table = requester.physical_name(self.gets[0].table)
+        for _ in range(MAX_BATCH_ATTEMPTS):
+            request = requests.BatchGetItem(
+                (
+                    requests.KeysAndAttributes(
+                        table, tuple(keys), any(get.is_consistent for get in self.gets)
+                    ),
+                ),
+                hide_expired=self.gets[0].table.ttl is not None,
+                capacity="INDEXES",
+                pattern=self.metered_pattern,
+            )
+            result = await requester.request_tables(self, request)
+            items += result.items.get(table, [])
+            keys = [key for rest in result.unprocessed for key in rest.keys]
+            if not keys:
+                return items
+        raise RetryLater(
+            f"{len(keys)} keys of {table} stayed unprocessed after {MAX_BATCH_ATTEMPTS} attempts. Retry "
+            "later, with fewer keys."
+        )
 
 
 def batch_get(gets: Iterable[Get[E]]) -> BatchGet[E]:
@@ -387,6 +479,17 @@ class ParallelQuery(Operation["tuple[Page[P], ...]"], Generic[P]):
     def parts(self) -> tuple[Operation[Any], ...]:
         return self.queries
 
+    async def execute(self, requester: Requester) -> tuple[Page[P], ...]:
+        """Run the queries, up to sixteen at a time, and return each one's pages as one."""
+        turns = asyncio.Semaphore(MAX_PARALLEL_REQUESTS)
+
+        async def read(query: BaseQuery[Any, P]) -> Page[P]:
+            async with turns:
+                own = replace(query, pattern=self.pattern or query.pattern)
+                return await own.read_all_pages(requester)
+
+        return tuple(await gather_or_cancel(read(query) for query in self.queries))
+
 
 def parallel_query(queries: Iterable[BaseQuery[E, P]]) -> ParallelQuery[P]:
     """Combine queries of one table and index into an operation that runs them concurrently, each to its last
@@ -396,6 +499,15 @@ def parallel_query(queries: Iterable[BaseQuery[E, P]]) -> ParallelQuery[P]:
     if len({(query.table, query.index) for query in several}) > 1:
         raise DeclarationError("Parallel queries read one table and one index: use one operation for each.")
     return ParallelQuery(several)
+
+
+def _decode_or_skip(get: Get[E], item: Item) -> E | None:
+    """Return the entity, or None if it is unreadable and the caller skips unreadable items."""
+    try:
+        return cast(E, get.declaration.from_item(item))
+    except ItemUnreadable as error:
+        skip_or_raise(item, error)
+        return None
 
 
 def _get_stored_names(attributes: Sequence[Ref[Any, Any]]) -> tuple[str, ...]:

@@ -7,16 +7,23 @@ the values it is given and never reads first: if a value is missing, building th
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast, overload
 
-from holdfast.core.errors import CrossStoreTransaction, InvalidRequest
-from holdfast.core.limits import MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_TOKEN_CHARS
+import msgspec
+
+from holdfast.core.errors import CrossStoreTransaction, InvalidRequest, RetryLater
+from holdfast.core.limits import (
+    MAX_BATCH_ATTEMPTS,
+    MAX_BATCH_WRITES,
+    MAX_TRANSACTION_ACTIONS,
+    MAX_TRANSACTION_TOKEN_CHARS,
+)
 from holdfast.model.entities.conditions import Condition, combine_all
 from holdfast.model.entities.encoders import is_absent
-from holdfast.model.operations import Operation, PhysicalName, Write
+from holdfast.model.operations import Operation, PhysicalName, Requester, Write
 from holdfast.model.sql import SqlTransact, SqlWrite
 from holdfast.operations import tables as requests
 from holdfast.operations.expressions import nodes
@@ -52,6 +59,10 @@ class ConditionalWrite(Write[V], Generic[E, V]):
     @abstractmethod
     def decode_result(self, result: requests.WriteResult) -> V:
         """Return the caller's result, decoded from the engine's."""
+
+    async def execute(self, requester: Requester) -> V:
+        request = cast("requests.Operation[Any]", self.build_request(requester.physical_name))
+        return self.decode_result(await requester.request_tables(self, request))
 
     def _exists(self) -> Condition[E]:
         """Return the condition that the item exists."""
@@ -350,6 +361,12 @@ class ConditionCheck(ConditionalWrite[E, None], Generic[E]):
     def decode_result(self, result: requests.WriteResult) -> None:
         return None
 
+    async def execute(self, requester: Requester) -> None:
+        """Raise `InvalidRequest`: only a transaction can check."""
+        raise InvalidRequest(
+            "A check runs only inside a transaction: pass it to transact(…) together with writes."
+        )
+
 
 @dataclass(frozen=True)
 class BatchPut(Operation[int], Generic[E]):
@@ -368,6 +385,39 @@ class BatchPut(Operation[int], Generic[E]):
     @property
     def parts(self) -> tuple[Operation[Any], ...]:
         return self.puts
+
+    async def execute(self, requester: Requester) -> int:
+        """Write the items 25 per request and return their number; raise `InvalidRequest` for duplicate
+        keys.
+        """
+        puts = [requests.Put(requester.physical_name(put.table), put.build_item()) for put in self.puts]
+        self._refuse_duplicate_keys(puts)
+        for start in range(0, len(puts), MAX_BATCH_WRITES):
+            await self._write(requester, tuple(puts[start : start + MAX_BATCH_WRITES]))
+        return len(puts)
+
+    async def _write(self, requester: Requester, writes: tuple[requests.BatchWrite, ...]) -> None:
+        """Write up to 25 items, sending unprocessed ones again; raise `RetryLater` after ten attempts."""
+        for _ in range(MAX_BATCH_ATTEMPTS):
+            request = requests.BatchWriteItem(writes, capacity="INDEXES", pattern=self.metered_pattern)
+            writes = (await requester.request_tables(self, request)).unprocessed
+            if not writes:
+                return
+        raise RetryLater(
+            f"{len(writes)} writes stayed unprocessed after {MAX_BATCH_ATTEMPTS} attempts. Retry later, with "
+            "fewer."
+        )
+
+    def _refuse_duplicate_keys(self, puts: Sequence[requests.Put]) -> None:
+        """Raise `InvalidRequest` for duplicate keys: DynamoDB only detects them within one request of a
+        split batch.
+        """
+        seen: set[Any] = set()
+        for put, written in zip(self.puts, puts, strict=True):
+            key = put.declaration.extract_key(written.item)
+            if tuple(key.items()) in seen:
+                raise InvalidRequest(f"Duplicate key {key} in one batch: put it once, or use two batches.")
+            seen.add(tuple(key.items()))
 
 
 def batch_put(puts: Iterable[Put[E]]) -> BatchPut[E]:
@@ -398,6 +448,22 @@ class Transact(Operation[None]):
     @property
     def parts(self) -> tuple[Operation[Any], ...]:
         return self.actions
+
+    async def execute(self, requester: Requester) -> None:
+        """Send the writes in one TransactWriteItems request."""
+        built = (
+            cast(ConditionalWrite[Any, Any], action).build_request(requester.physical_name)
+            for action in self.actions
+        )
+        # Transactions return no items, and DynamoDB refuses requests that ask for them.
+        actions = tuple(
+            action if isinstance(action, requests.ConditionCheck) else _drop_returns(action)
+            for action in built
+        )
+        request = requests.TransactWriteItems(
+            actions, self.token, capacity="INDEXES", pattern=self.metered_pattern
+        )
+        await requester.request_tables(self, request)
 
 
 @overload
@@ -444,6 +510,11 @@ def _build_table_transaction(actions: tuple[Write[Any], ...], token: str | None)
             f"{MAX_TRANSACTION_TOKEN_CHARS}, such as a ULID or a UUID."
         )
     return Transact(actions, token)
+
+
+def _drop_returns(action: Any) -> Any:
+    """Return the write without the request for its old or new item and its capacity."""
+    return msgspec.structs.replace(action, returns="NONE", capacity="NONE")
 
 
 def _is_overlapping(one: nodes.Path, other: nodes.Path) -> bool:

@@ -31,7 +31,15 @@ from holdfast.operations.expressions.nodes import (
 from holdfast.operations.expressions.nodes import Literal as Constant
 from holdfast.operations.values import Value
 
+__all__ = [
+    "KeyCondition",
+    "KeyOperator",
+    "KeyTest",
+    "split_key_condition",
+]
+
 KeyOperator: TypeAlias = Literal["=", "<", "<=", ">", ">=", "between", "begins_with"]
+"""An operator that a sort key's condition may use."""
 
 ONE_CONDITION_PER_KEY: Final = (
     "Invalid KeyConditionExpression: KeyConditionExpressions must only contain one condition per key"
@@ -57,6 +65,7 @@ class KeyTest(msgspec.Struct, frozen=True):
 
 
 KeyCondition: TypeAlias = tuple[KeyTest, ...]
+"""A condition on the partition key, and on the sort key if it has one."""
 
 
 def split_key_condition(condition: Condition) -> KeyCondition:

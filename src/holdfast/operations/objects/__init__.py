@@ -7,10 +7,33 @@ from typing import Final, Generic, Literal, TypeVar
 
 import msgspec
 
+__all__ = [
+    "AdoptObject",
+    "AdoptedObject",
+    "BucketDefinition",
+    "CreateBucket",
+    "DeleteObject",
+    "DescribeBucket",
+    "Encryption",
+    "GetObject",
+    "HeadObject",
+    "LifecycleRule",
+    "ListObjects",
+    "ObjectInfo",
+    "ObjectPage",
+    "ObjectSummary",
+    "Operation",
+    "PutObject",
+    "SetLegalHold",
+    "StoredObject",
+    "SweepBucket",
+]
+
 R_co = TypeVar("R_co", covariant=True)
 
 # None: the bucket's default. "kms" and "s3" are SSE-KMS and SSE-S3; a local store uses its cipher for both.
 Encryption = Literal["kms", "s3"]
+"""How objects are encrypted at rest."""
 # Days to keep a noncurrent version: in a versioned bucket, and in one versioned only for legal holds.
 NONCURRENT_VERSION_DAYS: Final = 30
 HOLD_ONLY_VERSION_DAYS: Final = 1

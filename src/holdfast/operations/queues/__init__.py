@@ -11,6 +11,27 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+__all__ = [
+    "Browse",
+    "ChangeVisibility",
+    "CreateQueue",
+    "DeleteMessages",
+    "DeleteQueue",
+    "DescribeQueue",
+    "IncomingMessage",
+    "ListQueues",
+    "Operation",
+    "OutgoingMessage",
+    "PurgeQueue",
+    "QueueDefinition",
+    "QueueDescription",
+    "ReceiveMessages",
+    "Redrive",
+    "SendMessages",
+    "SentMessage",
+    "UpdateQueue",
+]
+
 R_co = TypeVar("R_co", covariant=True)
 
 

@@ -7,6 +7,11 @@ from typing import Any
 
 import msgspec
 
+__all__ = [
+    "Statement",
+    "StatementResult",
+]
+
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
     """One PostgreSQL statement. `parameters` fill its `%(name)s`; the text never contains caller input.

@@ -179,7 +179,9 @@ async def estimate_cost(
         tuple(_iter_index_costs(system, descriptions, measures, used, prices)),
         compute_queue_costs(system, prices),
         buckets,
-        None if system.stated_costs is None else compare_stated_costs(system.stated_costs, prices),
+        None
+        if system.design.stated_costs is None
+        else compare_stated_costs(system.design.stated_costs, prices),
     )
 
 

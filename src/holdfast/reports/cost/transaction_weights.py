@@ -19,7 +19,7 @@ TRANSACTION_WEIGHT: Final = 2
 def apply_transaction_weights(system: System, measures: Iterable[Measure]) -> list[Measure]:
     """Return the measures, with doubled write units for the patterns declared as transacted."""
     return [
-        _apply_weight(each) if each.pattern.id in system.load.transacted_patterns else each
+        _apply_weight(each) if each.pattern.id in system.design.load.transacted_patterns else each
         for each in measures
     ]
 

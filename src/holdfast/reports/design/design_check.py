@@ -22,6 +22,12 @@ from holdfast.reports.measurement.data_sources import open_sample_data
 from holdfast.reports.measurement.pattern_measures import Target, measure_patterns
 from holdfast.runtime import Stores
 
+__all__ = [
+    "apply_rules",
+    "build_design",
+    "check_design",
+]
+
 # From so many items per key on, the sample is taken to have every key there is.
 MIN_ITEMS_PER_KEY: Final = 2
 
@@ -33,7 +39,6 @@ RULES: Final[tuple[Rule, ...]] = (
     patterns.find_scans,
     patterns.find_rates_without_volume,
     patterns.find_invalid_quantities,
-    patterns.find_misplaced_patterns,
     patterns.find_unused_patterns,
     indexes.find_unused_indexes,
     indexes.find_too_many_indexes,
@@ -52,7 +57,6 @@ RULES: Final[tuple[Rule, ...]] = (
     queues.find_conflicting_retentions,
     queues.find_unconnected_queues,
     queues.find_undeclared_queues_and_buckets,
-    queues.find_mismatched_consumers,
     queues.find_receivers_without_delete,
     queues.find_busy_fifo_queues,
     sql_and_cache.find_unfiltered_changes,

@@ -92,8 +92,8 @@ def _format_retry(rule: Retry) -> str:
     if rule.max_attempts == 1:
         return f"{errors}: one attempt"
     return (
-        f"{errors}: {rule.max_attempts:,} attempts, {format_duration(rule.pause_s)} to "
-        f"{format_duration(rule.max_pause_s)} apart"
+        f"{errors}: {rule.max_attempts:,} attempts, {format_duration(rule.retry_delay_s)} to "
+        f"{format_duration(rule.max_retry_delay_s)} apart"
     )
 
 

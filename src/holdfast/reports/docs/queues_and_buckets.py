@@ -94,9 +94,9 @@ def _build_bucket_rows(system: System, bucket: Bucket) -> Iterator[Row]:
 
 def _format_names(system: System, bucket: Bucket) -> str:
     """Return the bucket's name in an environment, or its names in all declared environments."""
-    if bucket.physical is None or not system.environments:
+    if bucket.physical is None or not system.deployment.environments:
         return f"`{build_name_template(bucket, '{environment}')}`"
-    return ", ".join(f"`{bucket.physical_name(each)}`" for each in system.environments)
+    return ", ".join(f"`{bucket.physical_name(each)}`" for each in system.deployment.environments)
 
 
 def _build_object_kind_row(object_kind: ObjectKind) -> Row:

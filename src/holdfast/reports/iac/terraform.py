@@ -1,64 +1,40 @@
-"""Render a system's stores, alarms and policies as a Terraform module.
-
-Pure: a `System` in, the text of each file out. It has the same content as the CloudFormation template, from
-the same definitions, grants and alarms.
-"""
+"""Print a system's resource tree as the files of a Terraform module."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
 
-from holdfast.model.objects import ENVIRONMENT_PLACEHOLDER as DECLARED
-from holdfast.model.objects import Bucket
-from holdfast.model.queues import Queue
-from holdfast.model.system import Component, System
-from holdfast.model.tables import Index, Table
-from holdfast.operations.tables.schema import IndexDefinition
+from holdfast.model.system import System
 from holdfast.reports.iac.hcl_writer import Block, Expression, Part, quote, write_hcl
-from holdfast.reports.iac.infrastructure import (
-    GENERATED_NOTICE,
-    UNUSUAL_DEVIATIONS,
-    Alarm,
-    build_alarms,
-    build_deployed_definition,
-    compute_max_environment_length,
-    format_store_kinds,
-    get_environment_characters,
-    has_bucket_names_by_environment,
-    has_cache,
-    map_to_distinct_names,
-    to_snake_case,
-)
-from holdfast.reports.iac.terraform_database import (
-    build_cache_blocks,
-    build_database_blocks,
-    build_database_outputs,
-    build_network_variables,
-    get_secret_block_name,
-    needs_passwords,
-)
-from holdfast.reports.iac.terraform_stores import (
+from holdfast.reports.iac.infrastructure import GENERATED_NOTICE, to_snake_case
+from holdfast.reports.iac.system_tree import build_tree
+from holdfast.reports.iac.tree import (
     ENVIRONMENT_MARK,
-    build_bucket_blocks,
-    build_key_lookups,
-    build_own_key_blocks,
-    build_queue_blocks,
-    build_store_outputs,
-    get_key_reference,
-    get_queue_block_name,
-    interpolate_declared,
-    interpolate_environment,
+    Address,
+    ExistingKey,
+    NameByEnvironment,
+    Parameter,
+    ParameterReference,
+    Password,
+    Reference,
+    Resource,
+    Tree,
 )
-from holdfast.reports.iam.grants import (
-    DeadLetters,
-    EncryptionKey,
-    GrantableResource,
-    KeyPattern,
-    LoginSecret,
-    SubResource,
-)
-from holdfast.reports.iam.policies import Statement, add_suffixes, build_policies
 
+# The sections of the tree by file, in the order in which the files are listed.
+FILES: Final = {
+    "tables.tf": "tables",
+    "queues.tf": "queues",
+    "buckets.tf": "buckets",
+    "kms.tf": "keys",
+    "aurora.tf": "database",
+    "elasticache.tf": "cache",
+    "policies.tf": "policies",
+    "alarms.tf": "alarms",
+}
 # File names after the AWS services, used in a module with a database or a cache. Other modules keep the first
 # names: regenerating a module in its folder must not leave every resource twice.
 SERVICE_FILE_NAMES: Final = {"tables.tf": "dynamodb.tf", "queues.tf": "sqs.tf", "buckets.tf": "s3.tf"}
@@ -68,30 +44,252 @@ FILE_NOTES: Final = {
 # `holdfast indexes add {name}` adds them too and shows progress; Terraform sees them at its next refresh.
 """
 }
+PREVENT_DESTROY: Final = Block("lifecycle", (), (("prevent_destroy", True),))
+
+# How a property is written: by its name in Terraform, by the parts that a function returns, or not at all. An
+# empty name writes the inner properties in its place. A property without a rule has its own name in snake
+# case. The rules of a kind hold for inner properties too.
+Rule: TypeAlias = str | Callable[[Any], list[Part]] | None
+Rules: TypeAlias = Mapping[str, Rule]
+
+
+# --- properties that Terraform has in another form ----------------------------------------------------------
+
+
+def _write_keys(schema: list[dict[str, str]]) -> list[Part]:
+    names = {"HASH": "hash_key", "RANGE": "range_key"}
+    return [(names[key["KeyType"]], key["AttributeName"]) for key in schema]
+
+
+def _write_local_indexes(indexes: list[dict[str, Any]]) -> list[Part]:
+    """A local index has the partition key of its table and does not repeat it."""
+    own = [{**index, "KeySchema": index["KeySchema"][1:]} for index in indexes]
+    return _write_property(own, "local_secondary_index", KINDS["AWS::DynamoDB::Table"].rules)
+
+
+def _write_lifecycle(configuration: dict[str, Any]) -> list[Part]:
+    rules = [
+        {
+            "Id": rule.pop("Id"),
+            "Status": rule.pop("Status"),
+            "Filter": {"Prefix": rule.pop("Prefix", "")},
+            **rule,
+        }
+        for rule in map(dict, configuration["Rules"])
+    ]
+    return _write_property(
+        rules, "rule", {"ExpirationInDays": lambda days: [_block("expiration", days=days)]}
+    )
+
+
+def _write_cluster_reference(cluster: str) -> list[Part]:
+    """An instance repeats the engine of its cluster."""
+    block = cluster.removesuffix(".id")
+    engine: list[Part] = [(name, Expression(f"{block}.{name}")) for name in ("engine", "engine_version")]
+    return [("cluster_identifier", cluster), *engine]
+
+
+def _write_metric_queries(queries: list[dict[str, Any]]) -> list[Part]:
+    """A query returns data only if it says so; in the tree, unless it says otherwise."""
+    blocks: list[Part] = []
+    for query in queries:
+        properties: dict[str, Any] = {
+            name: query[name] for name in ("Id", "Expression", "Label") if name in query
+        }
+        if query.get("ReturnData", True):
+            properties["ReturnData"] = True
+        if "MetricStat" in query:
+            metric = {**query["MetricStat"]["Metric"], **query["MetricStat"]}
+            names = ("Namespace", "MetricName", "Period", "Stat", "Dimensions")
+            properties["Metric"] = {name: metric[name] for name in names}
+        blocks += _write_property(properties, "metric_query", {"Dimensions": _write_dimensions})
+    return blocks
+
+
+def _write_dimensions(dimensions: list[dict[str, Any]]) -> list[Part]:
+    return [("dimensions", {each["Name"]: each["Value"] for each in dimensions})]
+
+
+def _block(block_type: str, **attributes: Any) -> Block:
+    return Block(block_type, (), tuple(attributes.items()))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How Terraform calls the resources of a kind, their properties and their attributes.
+
+    `attributes` has the names of referenced attributes that are not their own names in snake case. `first`
+    are properties that are written before the others. `separate` are properties that have a resource of their
+    own, with its type. `output` is a word in the names of outputs, `document` the end of a policy document's
+    name.
+    """
+
+    type: str
+    rules: Rules = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    first: tuple[str, ...] = ()
+    separate: Mapping[str, str] = field(default_factory=dict)
+    output: str = ""
+    document: str = ""
+
+
+KINDS: Final = {
+    "AWS::DynamoDB::Table": Kind(
+        "aws_dynamodb_table",
+        {
+            "TableName": "name",
+            "KeySchema": _write_keys,
+            "StreamSpecification": lambda stream: [("stream_enabled", True), *_write_parts(stream, {})],
+            "AttributeDefinitions": "attribute",
+            "AttributeName": "name",
+            "AttributeType": "type",
+            "GlobalSecondaryIndexes": "global_secondary_index",
+            "LocalSecondaryIndexes": _write_local_indexes,
+            "IndexName": "name",
+            "Projection": "",
+            "TimeToLiveSpecification": lambda ttl: _write_property(ttl, "ttl", {}),
+            "PointInTimeRecoverySpecification": "point_in_time_recovery",
+            "PointInTimeRecoveryEnabled": "enabled",
+            "SSESpecification": "server_side_encryption",
+            "SSEEnabled": "enabled",
+            "SSEType": None,
+        },
+        first=("TableName", "BillingMode", "KeySchema", "DeletionProtectionEnabled", "StreamSpecification"),
+    ),
+    "AWS::SQS::Queue": Kind(
+        "aws_sqs_queue",
+        {
+            "QueueName": "name",
+            "VisibilityTimeout": "visibility_timeout_seconds",
+            "MessageRetentionPeriod": "message_retention_seconds",
+            "RedrivePolicy": lambda policy: [("redrive_policy", _encode_json(policy))],
+        },
+        output="queue",
+    ),
+    "AWS::S3::Bucket": Kind(
+        "aws_s3_bucket",
+        {
+            "BucketName": "bucket",
+            "PublicAccessBlockConfiguration": "",
+            "OwnershipControls": "",
+            "Rules": "rule",
+            "BucketEncryption": "",
+            "ServerSideEncryptionConfiguration": "rule",
+            "ServerSideEncryptionByDefault": "apply_server_side_encryption_by_default",
+            "SSEAlgorithm": "sse_algorithm",
+            "KMSMasterKeyID": "kms_master_key_id",
+            "LifecycleConfiguration": _write_lifecycle,
+        },
+        {"Name": "bucket"},
+        separate={
+            "PublicAccessBlockConfiguration": "aws_s3_bucket_public_access_block",
+            "OwnershipControls": "aws_s3_bucket_ownership_controls",
+            "BucketEncryption": "aws_s3_bucket_server_side_encryption_configuration",
+            "VersioningConfiguration": "aws_s3_bucket_versioning",
+            "LifecycleConfiguration": "aws_s3_bucket_lifecycle_configuration",
+        },
+        output="bucket",
+    ),
+    "AWS::S3::BucketPolicy": Kind(
+        "aws_s3_bucket_policy", {"PolicyDocument": "policy"}, document="_only_by_tls"
+    ),
+    "AWS::KMS::Key": Kind("aws_kms_key", attributes={"Id": "key_id"}),
+    "AWS::KMS::Alias": Kind("aws_kms_alias", {"AliasName": "name"}),
+    "AWS::RDS::DBCluster": Kind(
+        "aws_rds_cluster",
+        {
+            "DBClusterIdentifier": "cluster_identifier",
+            "DBClusterParameterGroupName": "db_cluster_parameter_group_name",
+            "DBSubnetGroupName": "db_subnet_group_name",
+            "ServerlessV2ScalingConfiguration": "serverlessv2_scaling_configuration",
+        },
+        {
+            "WriterAddress": "endpoint",
+            "ReaderAddress": "reader_endpoint",
+            "OwnerSecretArn": "master_user_secret[0].secret_arn",
+        },
+    ),
+    "AWS::RDS::DBClusterParameterGroup": Kind(
+        "aws_rds_cluster_parameter_group",
+        {
+            "DBClusterParameterGroupName": "name",
+            "Description": None,
+            "Parameters": lambda several: [
+                _block("parameter", name=name, value=value) for name, value in several.items()
+            ],
+        },
+    ),
+    "AWS::RDS::DBSubnetGroup": Kind(
+        "aws_db_subnet_group", {"DBSubnetGroupName": "name", "DBSubnetGroupDescription": None}
+    ),
+    "AWS::RDS::DBInstance": Kind(
+        "aws_rds_cluster_instance",
+        {
+            "DBClusterIdentifier": _write_cluster_reference,
+            "Engine": None,
+            "DBInstanceClass": "instance_class",
+        },
+        first=("DBClusterIdentifier",),
+    ),
+    "AWS::SecretsManager::Secret": Kind(
+        "aws_secretsmanager_secret", {"GenerateSecretString": None}, output="secret"
+    ),
+    "AWS::ElastiCache::ReplicationGroup": Kind(
+        "aws_elasticache_replication_group",
+        {
+            "ReplicationGroupDescription": "description",
+            "CacheNodeType": "node_type",
+            "MultiAZEnabled": "multi_az_enabled",
+            "CacheSubnetGroupName": "subnet_group_name",
+        },
+        {"Address": "primary_endpoint_address"},
+    ),
+    "AWS::ElastiCache::SubnetGroup": Kind("aws_elasticache_subnet_group", {"CacheSubnetGroupName": "name"}),
+    "AWS::CloudWatch::Alarm": Kind(
+        "aws_cloudwatch_metric_alarm",
+        {"Dimensions": _write_dimensions, "Metrics": _write_metric_queries},
+        first=(
+            "AlarmName",
+            "AlarmDescription",
+            "ComparisonOperator",
+            "EvaluationPeriods",
+            "TreatMissingData",
+            "AlarmActions",
+            "Threshold",
+            "ThresholdMetricId",
+            "Namespace",
+            "MetricName",
+            "Period",
+            "Statistic",
+        ),
+    ),
+    "AWS::IAM::ManagedPolicy": Kind(
+        "aws_iam_policy", {"ManagedPolicyName": "name", "PolicyDocument": "policy"}, output="policy"
+    ),
+}
+PARAMETER_TYPES: Final = {"String": "string", "Number": "number"}
 
 
 def render_module(system: System, *, environment: str = "", all_indexes: bool = False) -> dict[str, str]:
     """Return the files of the module by name. `environment` is the default of its variable."""
-    names = map_to_distinct_names((table.name for table in system.tables), to_snake_case, "tables")
-    map_to_distinct_names((component.name for component in system.components), to_snake_case, "components")
-    watched = build_alarms(system, all_indexes=all_indexes)
-    map_to_distinct_names((" ".join(alarm.name_parts) for alarm in watched), to_snake_case, "alarms")
+    tree = build_tree(system, environment=environment, all_indexes=all_indexes)
+    tree.check_names(to_snake_case)
     files = {
-        "versions.tf": [_build_versions(system)],
-        "variables.tf": _build_variables(system, environment),
-        "tables.tf": [_build_table(table, names[table.name], all_indexes) for table in system.tables],
-        "queues.tf": build_queue_blocks(system),
-        "buckets.tf": [*build_key_lookups(system), *build_bucket_blocks(system)],
-        "kms.tf": build_own_key_blocks(system),
-        "aurora.tf": build_database_blocks(system),
-        "elasticache.tf": build_cache_blocks(system),
-        "policies.tf": [
-            block for component in system.components for block in _build_policies(system, component)
+        "versions.tf": [_build_versions(tree)],
+        "variables.tf": [_build_variable(parameter) for parameter in tree.parameters],
+        **{
+            name: [block for resource in tree.sections[section] for block in _build_blocks(resource)]
+            for name, section in FILES.items()
+        },
+        "outputs.tf": [
+            Block("output", (_get_output_name(each),), (("value", _resolve(each)),)) for each in tree.outputs
         ],
-        "alarms.tf": [_build_alarm(alarm) for alarm in watched],
-        "outputs.tf": _build_outputs(system),
     }
-    called = SERVICE_FILE_NAMES if system.schemas or has_cache(system) else {}
+    lookups = [
+        Block("data", ("aws_kms_key", to_snake_case(key)), (("key_id", key),)) for key in tree.existing_keys
+    ]
+    files["buckets.tf"][:0] = lookups
+    called = SERVICE_FILE_NAMES if tree.sections["database"] or tree.sections["cache"] else {}
     return {
         called.get(name, name): _render_file(system, name, blocks) for name, blocks in files.items() if blocks
     }
@@ -103,286 +301,168 @@ def _render_file(system: System, name: str, blocks: list[Block]) -> str:
     return header + FILE_NOTES.get(name, "").format(name=system.name) + "\n" + write_hcl(blocks)
 
 
-def _build_versions(system: System) -> Block:
+def _build_versions(tree: Tree) -> Block:
+    """Return the versions of Terraform and the providers; passwords need the `random` provider."""
     providers: list[Part] = [("aws", {"source": "hashicorp/aws", "version": ">= 5.40"})]
-    if needs_passwords(system):
+    if any(resource.address.kind == "AWS::SecretsManager::Secret" for resource in tree):
         providers.append(("random", {"source": "hashicorp/random", "version": ">= 3.6"}))
     return Block(
         "terraform", (), (("required_version", ">= 1.5"), Block("required_providers", (), tuple(providers)))
     )
 
 
-def _build_variables(system: System, environment: str) -> list[Block]:
-    """Return the module's variables: environment, alarm topics, and the network of database and cache."""
-    given: tuple[Part, ...] = (("default", environment),) if environment else ()
-    return [
-        Block(
-            "variable",
-            ("environment",),
-            (
-                ("type", Expression("string")),
-                (
-                    "description",
-                    f"Part of the name of every {format_store_kinds(system)}, as in the setting environment.",
-                ),
-                *given,
-                Block(
-                    "validation",
-                    (),
-                    (
-                        ("condition", _build_environment_condition(system)),
-                        (
-                            "error_message",
-                            _describe_environment(system),
-                        ),
-                    ),
-                ),
-            ),
-        ),
-        Block(
-            "variable",
-            ("alarm_topics",),
-            (
-                ("type", Expression("list(string)")),
-                ("description", "The ARNs of the SNS topics that alarms are sent to."),
-                ("default", []),
-            ),
-        ),
-        *build_network_variables(system),
-    ]
-
-
-def _build_environment_condition(system: System) -> Expression:
-    """Return the condition of the variable's validation: one of the declared names, or allowed characters and
-    length.
-    """
-    if has_bucket_names_by_environment(system):
-        return Expression(f"contains([{', '.join(map(quote, system.environments))}], var.environment)")
-    letters, room = get_environment_characters(system), compute_max_environment_length(system)
-    return Expression(f'can(regex("^[{letters}]{{1,{room}}}$", var.environment))')
-
-
-def _describe_environment(system: System) -> str:
-    """Return the error message for an invalid environment name."""
-    if has_bucket_names_by_environment(system):
-        return f"The environment is one of {', '.join(system.environments)}."
-    room = compute_max_environment_length(system)
-    if system.buckets or system.schemas or has_cache(system):
-        return f"The environment has one to {room} lower-case letters, digits and '-'."
-    others = "'_' and '-'" if system.queues else "'_', '-' and '.'"
-    return f"The environment has one to {room} letters, digits, {others}."
-
-
-def _build_table(table: Table, name: str, all_indexes: bool) -> Block:
-    """Return a DynamoDB table with its deployed indexes; Terraform must not destroy it."""
-    definition = build_deployed_definition(table, table.physical_name(ENVIRONMENT_MARK), all_indexes)
+def _build_variable(parameter: Parameter) -> Block:
+    name = to_snake_case(parameter.name)
     body: list[Part] = [
-        ("name", interpolate_environment(definition.name)),
-        ("billing_mode", definition.billing_mode),
+        ("type", Expression(PARAMETER_TYPES.get(parameter.type, "list(string)"))),
+        ("description", parameter.description),
     ]
-    body += _build_keys(definition.keys.names)
-    body.append(("deletion_protection_enabled", definition.deletion_protection))
-    if definition.stream_view is not None:
-        body += [("stream_enabled", True), ("stream_view_type", definition.stream_view)]
-    body += [
-        Block("attribute", (), (("name", key.name), ("type", key.type))) for key in definition.attributes
+    if parameter.default is not None:
+        body.append(("default", parameter.default))
+    if parameter.error:
+        condition = ("condition", Expression(_build_condition(parameter, f"var.{name}")))
+        body.append(Block("validation", (), (condition, ("error_message", parameter.error))))
+    return Block("variable", (name,), tuple(body))
+
+
+def _build_condition(parameter: Parameter, value: str) -> str:
+    """Return the condition of the variable's validation: bounds, allowed values or a pattern."""
+    if parameter.bounds:
+        return f"{value} >= {parameter.bounds[0]} && {value} <= {parameter.bounds[1]}"
+    if parameter.allowed:
+        return f"contains([{', '.join(map(quote, parameter.allowed))}], {value})"
+    return f'can(regex("^{parameter.pattern}$", {value}))'
+
+
+def _build_blocks(resource: Resource) -> list[Block]:
+    """Return the block of a resource and those that Terraform has in addition."""
+    kind, name = KINDS[resource.address.kind], _get_name(resource.address)
+    properties = _resolve(resource.properties)
+    documents = []
+    if "PolicyDocument" in properties:
+        labels = ("aws_iam_policy_document", f"{name}{kind.document}")
+        statements = properties["PolicyDocument"]["Statement"]
+        documents.append(Block("data", labels, tuple(map(_build_statement, statements))))
+        properties["PolicyDocument"] = Expression(f"data.{labels[0]}.{labels[1]}.json")
+    own = {key: value for key, value in properties.items() if key not in kind.separate}
+    kept = [] if resource.on_delete == "Delete" else [PREVENT_DESTROY]
+    block = Block("resource", (kind.type, name), (*_write_parts(own, kind.rules, kind.first), *kept))
+    if "GenerateSecretString" in properties:
+        return _build_secret_blocks(block, properties["GenerateSecretString"])
+    bucket = ("bucket", Expression(f"{kind.type}.{name}.id"))
+    separate = [
+        Block("resource", (type, name), (bucket, *_write_parts({key: properties[key]}, kind.rules)))
+        for key, type in kind.separate.items()
+        if key in properties
     ]
-    body += [_build_index("global_secondary_index", index) for index in definition.global_indexes]
-    body += [_build_index("local_secondary_index", index) for index in definition.local_indexes]
-    if table.ttl is not None:
-        body.append(Block("ttl", (), (("attribute_name", table.ttl), ("enabled", True))))
-    body += [
-        Block("point_in_time_recovery", (), (("enabled", table.point_in_time_recovery),)),
-        Block("server_side_encryption", (), (("enabled", True),)),
-        Block("lifecycle", (), (("prevent_destroy", True),)),
-    ]
-    return Block("resource", ("aws_dynamodb_table", name), tuple(body))
+    return [*documents, block, *separate]
 
 
-def _build_keys(names: tuple[str, ...]) -> list[Part]:
-    return list(zip(("hash_key", "range_key"), names, strict=False))
-
-
-def _build_index(type: str, index: IndexDefinition) -> Block:
-    """Return the block of an index. `type` is its block type; a local index has no partition key of its
-    own.
-    """
-    keys = _build_keys(index.keys.names)
-    body: list[Part] = [("name", index.name), *(keys if type.startswith("global") else keys[1:])]
-    body.append(("projection_type", index.projection.kind))
-    if index.projection.attributes:
-        body.append(("non_key_attributes", list(index.projection.attributes)))
-    return Block(type, (), tuple(body))
-
-
-def _build_policies(system: System, component: Component) -> list[Block]:
-    """Return the document and the policy of a component, or several of them if one would be too long."""
-    blocks = []
-    for suffix, statements in add_suffixes(build_policies(component)):
-        name = to_snake_case(component.name + suffix)
-        document = Expression(f"data.aws_iam_policy_document.{name}.json")
-        blocks += [
-            Block("data", ("aws_iam_policy_document", name), tuple(map(_build_statement, statements))),
-            Block(
-                "resource",
-                ("aws_iam_policy", name),
-                (
-                    (
-                        "name",
-                        interpolate_environment(f"{system.name}-{component.name}{suffix}-{ENVIRONMENT_MARK}"),
-                    ),
-                    (
-                        "description",
-                        f"Access of the component {component.name} of {system.name} to its "
-                        f"{_format_scope(system)}.",
-                    ),
-                    ("policy", document),
-                ),
-            ),
-        ]
-    return blocks
-
-
-def _build_statement(statement: Statement) -> Block:
-    conditions = (
-        Block(
-            "condition",
-            (),
-            (("test", operator), ("variable", key), ("values", list(map(_substitute_declared, values)))),
-        )
-        for operator, key, values in statement.conditions
-    )
-    return Block(
-        "statement",
-        (),
-        (
-            ("sid", statement.sid),
-            ("effect", "Allow"),
-            ("actions", list(statement.actions)),
-            ("resources", [_build_arn(resource, inside) for resource, inside in statement.resources]),
-            *conditions,
-        ),
-    )
-
-
-def _format_scope(system: System) -> str:
-    return "data" if system.queues or system.buckets or system.schemas else "tables"
-
-
-def _substitute_declared(text: str) -> str:
-    """Interpolate the environment in a condition value that contains it."""
-    return interpolate_declared(text) if DECLARED in text else text
-
-
-def _build_arn(resource: GrantableResource, sub_resource: SubResource) -> Expression:
-    """Return the reference to the ARN of a resource, or of an index, dead-letter queue or key pattern inside
-    it.
-    """
-    match resource:
-        case Queue():
-            name = get_queue_block_name(resource, dead=isinstance(sub_resource, DeadLetters))
-            return Expression(f"aws_sqs_queue.{name}.arn")
-        case Bucket():
-            keys = f"/{sub_resource.glob}" if isinstance(sub_resource, KeyPattern) else ""
-            return _build_arn_inside(f"aws_s3_bucket.{to_snake_case(resource.name)}.arn", keys)
-        case EncryptionKey():
-            return Expression(get_key_reference(resource.name))
-        case LoginSecret():
-            return Expression(f"aws_secretsmanager_secret.{get_secret_block_name(resource)}.arn")
-    index = f"/index/{sub_resource.name}" if isinstance(sub_resource, Index) else ""
-    return _build_arn_inside(f"aws_dynamodb_table.{to_snake_case(resource.name)}.arn", index)
-
-
-def _build_arn_inside(arn: str, suffix: str) -> Expression:
-    """Return the ARN with a suffix in which nothing is interpolated."""
-    return Expression(f'"${{{arn}}}{quote(suffix)[1:-1]}"' if suffix else arn)
-
-
-def _build_alarm(alarm: Alarm) -> Block:
-    body: list[Part] = [
-        ("alarm_name", interpolate_environment(alarm.format_name(ENVIRONMENT_MARK))),
-        ("alarm_description", alarm.purpose),
-        ("comparison_operator", alarm.comparison),
-        ("evaluation_periods", alarm.periods),
-        ("treat_missing_data", "notBreaching"),
-        ("alarm_actions", Expression("var.alarm_topics")),
-        *_build_alarm_metrics(alarm),
-    ]
-    return Block("resource", ("aws_cloudwatch_metric_alarm", to_snake_case(*alarm.name_parts)), tuple(body))
-
-
-def _build_alarm_metrics(alarm: Alarm) -> list[Part]:
-    """Return one metric, one metric with its usual band, or a sum over operations."""
-    if alarm.threshold is None:
-        band = f"ANOMALY_DETECTION_BAND(used, {UNUSUAL_DEVIATIONS})"
-        return [
-            ("threshold_metric_id", "usual"),
-            Block("metric_query", (), (("id", "used"), ("return_data", True), _build_metric(alarm))),
-            Block("metric_query", (), (("id", "usual"), ("expression", band), ("return_data", True))),
-        ]
-    if alarm.operations:
-        total = (
-            ("id", "total"),
-            ("expression", "SUM(METRICS())"),
-            ("label", alarm.metric),
-            ("return_data", True),
-        )
-        parts = [
-            Block("metric_query", (), (("id", operation.lower()), _build_metric(alarm, operation)))
-            for operation in alarm.operations
-        ]
-        return [("threshold", alarm.threshold), Block("metric_query", (), total), *parts]
+def _build_secret_blocks(secret: Block, generated: dict[str, Any]) -> list[Block]:
+    """Return a generated password, the secret, and its first version with the password in its template."""
+    type, name = secret.labels
+    value = Expression(f"random_password.{name}.result")
+    if "SecretStringTemplate" in generated:
+        template = json.loads(generated["SecretStringTemplate"])
+        value = _encode_json({**template, generated["GenerateStringKey"]: value})
+    password = (("length", generated["PasswordLength"]), ("special", not generated["ExcludePunctuation"]))
+    version = (("secret_id", Expression(f"{type}.{name}.id")), ("secret_string", value))
     return [
-        ("threshold", alarm.threshold),
-        ("namespace", alarm.namespace),
-        ("metric_name", alarm.metric),
-        ("period", alarm.period_s),
-        ("statistic", alarm.statistic),
-        ("dimensions", _build_dimensions(alarm)),
+        Block("resource", ("random_password", name), password),
+        secret,
+        Block("resource", (f"{type}_version", name), version),
     ]
 
 
-def _build_metric(alarm: Alarm, operation: str = "") -> Block:
-    return Block(
-        "metric",
-        (),
-        (
-            ("namespace", alarm.namespace),
-            ("metric_name", alarm.metric),
-            ("period", alarm.period_s),
-            ("stat", alarm.statistic),
-            ("dimensions", _build_dimensions(alarm, operation)),
-        ),
+def _build_statement(statement: dict[str, Any]) -> Block:
+    """Return a statement of a policy document."""
+    body: list[Part] = [
+        ("sid", statement["Sid"]),
+        ("effect", statement["Effect"]),
+        ("actions", _to_list(statement["Action"])),
+        ("resources", statement["Resource"]),
+    ]
+    if "Principal" in statement:
+        body.append(_block("principals", type="*", identifiers=_to_list(statement["Principal"])))
+    for test, keys in statement.get("Condition", {}).items():
+        body += [
+            _block("condition", test=test, variable=key, values=_to_list(values))
+            for key, values in keys.items()
+        ]
+    return Block("statement", (), tuple(body))
+
+
+def _to_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _write_parts(properties: Mapping[str, Any], rules: Rules, first: tuple[str, ...] = ()) -> list[Part]:
+    """Return the attributes and blocks of properties, those named in `first` before the others."""
+    names = sorted(properties, key=lambda name: first.index(name) if name in first else len(first))
+    written = (
+        _write_property(properties[name], rules.get(name, to_snake_case(name)), rules) for name in names
     )
+    return [part for parts in written for part in parts]
 
 
-def _build_dimensions(alarm: Alarm, operation: str = "") -> dict[str, Any]:
-    """Return the dimensions of the alarm's table, index or queue, or of one operation on it."""
-    dimensions: dict[str, Any] = {alarm.dimension: Expression(f"{_get_watched_block(alarm)}.name")}
-    if alarm.index is not None:
-        dimensions["GlobalSecondaryIndexName"] = alarm.index.name
-    return dimensions | ({"Operation": operation} if operation else {})
+def _write_property(value: Any, rule: Rule, rules: Rules) -> list[Part]:
+    """Return a property as its rule says: a map as a block, a list of maps as a block for each."""
+    if rule is None:
+        return []
+    if callable(rule):
+        return rule(value)
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return [part for each in value for part in _write_property(each, rule, rules)]
+    if not isinstance(value, dict):
+        return [(rule, value)]
+    parts = _write_parts(value, rules)
+    return [Block(rule, (), tuple(parts))] if rule else parts
 
 
-def _get_watched_block(alarm: Alarm) -> str:
-    """Return the address of the table's or queue's resource block."""
-    if isinstance(alarm.resource, Table):
-        return f"aws_dynamodb_table.{to_snake_case(alarm.resource.name)}"
-    return f"aws_sqs_queue.{get_queue_block_name(alarm.resource, dead=alarm.is_for_dead_letters)}"
+def _encode_json(value: Mapping[str, Any]) -> Expression:
+    members = (
+        f"{name} = {inner if isinstance(inner, Expression) else json.dumps(inner)}"
+        for name, inner in value.items()
+    )
+    return Expression(f"jsonencode({{ {', '.join(members)} }})")
 
 
-def _build_outputs(system: System) -> list[Block]:
-    """Return outputs with the names and ARNs of tables, streams, other stores and policies."""
-    found = {}
-    for table in system.tables:
-        name = to_snake_case(table.name)
-        found[f"{name}_name"] = f"aws_dynamodb_table.{name}.name"
-        found[f"{name}_arn"] = f"aws_dynamodb_table.{name}.arn"
-        if table.stream is not None:
-            found[f"{name}_stream_arn"] = f"aws_dynamodb_table.{name}.stream_arn"
-    found |= build_store_outputs(system) | build_database_outputs(system)
-    for component in system.components:
-        for suffix, _ in add_suffixes(build_policies(component)):
-            name = to_snake_case(component.name + suffix)
-            found[f"{name}_policy_arn"] = f"aws_iam_policy.{name}.arn"
-    return [Block("output", (name,), (("value", Expression(value)),)) for name, value in found.items()]
+def _resolve(value: Any) -> Any:
+    """Return the value with references and environment marks replaced by Terraform's expressions."""
+    match value:
+        case str() if ENVIRONMENT_MARK in value:
+            parts = (quote(part)[1:-1] for part in value.split(ENVIRONMENT_MARK))
+            return Expression(f'"{"${var.environment}".join(parts)}"')
+        case Mapping():
+            return {name: _resolve(inner) for name, inner in value.items()}
+        case list():
+            return [_resolve(inner) for inner in value]
+        case Reference():
+            return _build_reference(value)
+        case ParameterReference():
+            return Expression(f"var.{to_snake_case(value.name)}")
+        case NameByEnvironment():
+            names = (f"{quote(each)} = {quote(name)}" for each, name in value.names.items())
+            return Expression(f"{{ {', '.join(names)} }}[var.environment]")
+        case ExistingKey():
+            return Expression(f"data.aws_kms_key.{to_snake_case(value.name)}.arn")
+        case Password():
+            return Expression(f"random_password.{_get_name(value.secret)}.result")
+    return value
+
+
+def _build_reference(reference: Reference) -> Expression:
+    kind = KINDS[reference.address.kind]
+    attribute = kind.attributes.get(reference.attribute, to_snake_case(reference.attribute))
+    found = f"{kind.type}.{_get_name(reference.address)}.{attribute}"
+    return Expression(f'"${{{found}}}{quote(reference.suffix)[1:-1]}"' if reference.suffix else found)
+
+
+def _get_name(address: Address) -> str:
+    """Return the name of a resource's block."""
+    return to_snake_case(address.name + address.part)
+
+
+def _get_output_name(reference: Reference) -> str:
+    word = KINDS[reference.address.kind].output
+    return "_".join(filter(None, (_get_name(reference.address), word, to_snake_case(reference.attribute))))

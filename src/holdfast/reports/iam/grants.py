@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 
 from holdfast.core.errors import DeclarationError
 from holdfast.model.cache import CacheOperation
+from holdfast.model.components import Component
 from holdfast.model.entities.declaration import Declaration, KeyDeclaration
 from holdfast.model.entities.reads import BaseQuery, BatchGet, CountQuery, PagedRead, ParallelQuery
 from holdfast.model.entities.writes import BatchPut, Transact
@@ -28,7 +29,6 @@ from holdfast.model.operations import EntityOperation, Operation
 from holdfast.model.patterns import Pattern
 from holdfast.model.queues import Queue, QueueOperation
 from holdfast.model.sql import SqlOperation, SqlTransact
-from holdfast.model.system import Component
 from holdfast.model.tables import Index, Table
 from holdfast.operations.expressions import nodes
 from holdfast.reports.iac.infrastructure import ALIAS_PREFIX, build_example_operation

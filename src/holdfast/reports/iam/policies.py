@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from holdfast.model.components import Component
 from holdfast.model.objects import Bucket, substitute_environment
 from holdfast.model.queues import Queue
-from holdfast.model.system import Component, System
+from holdfast.model.system import System
 from holdfast.model.tables import Index
 from holdfast.reports.iac.infrastructure import ALIAS_PREFIX, map_to_distinct_names, to_file_name
 from holdfast.reports.iam.grants import (

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from holdfast.model.components import Component
 from holdfast.model.sql import SqlOperation
-from holdfast.model.system import Component, System
+from holdfast.model.system import System
 from holdfast.reports.examples import build_example
 from holdfast.reports.iac.infrastructure import (
     GENERATED_NOTICE,

@@ -115,7 +115,7 @@ def _open_configured_objects(settings: Settings) -> Iterator[Engine | None]:
 
 def _open_scratch_stores(system: System, file: Path, environment: str) -> Stores:
     """Open the stores on a scratch file, with a placeholder environment if the system requires one."""
-    environment = environment or (SCRATCH_ENVIRONMENT if system.needs_environment else "")
+    environment = environment or (SCRATCH_ENVIRONMENT if system.deployment.needs_environment else "")
     return open_stores(
         system,
         Settings(

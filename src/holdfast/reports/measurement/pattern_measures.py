@@ -41,7 +41,7 @@ from holdfast.runtime import Stores, Usage, add_indexes, describe_table
 
 MAX_RUNS: Final = 5
 # After this time a slow pattern is not run again.
-MAX_RUN_SECONDS: Final = 0.5
+MAX_RUN_S: Final = 0.5
 
 WRITES_NOT_ALLOWED: Final = (
     "it writes, and this is not a scratch copy: --allow-writes runs it once and keeps what it wrote"
@@ -307,7 +307,7 @@ async def _run_repeatedly(stores: Stores, operation: Operation[Any]) -> Run:
     await _run_and_undo(stores, operation)
     began = time.perf_counter()
     runs = [await _run_and_undo(stores, operation)]
-    while len(runs) < MAX_RUNS and time.perf_counter() - began < MAX_RUN_SECONDS:
+    while len(runs) < MAX_RUNS and time.perf_counter() - began < MAX_RUN_S:
         runs.append(await _run_and_undo(stores, operation))
     return Run(runs[0].meter, min(run.ms for run in runs))
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeAlias
 
+from holdfast.core.concurrency import gather_or_cancel
 from holdfast.core.disk import sync
 from holdfast.core.errors import ConditionFailed, DeclarationError, InvalidRequest, SettingsError
 from holdfast.core.limits import MAX_BATCH_WRITES
@@ -25,7 +26,7 @@ from holdfast.operations import tables as requests
 from holdfast.operations.values import Item
 from holdfast.runtime.csv_io.columns import ColumnMapping, RowRejected
 from holdfast.runtime.csv_io.records import CsvFile, Record
-from holdfast.runtime.stores import Stores, gather_or_cancel
+from holdfast.runtime.stores import Stores
 from holdfast.runtime.table_provisioner import provision_tables
 
 # Rows between two checkpoints: a killed import writes at most this many again.

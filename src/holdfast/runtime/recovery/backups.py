@@ -34,7 +34,7 @@ from holdfast.runtime.stores import Stores
 from holdfast.runtime.table_provisioner import wait_until
 
 # A large table takes hours on the service.
-MAX_WAIT_SECONDS: Final = 6 * 3600.0
+MAX_WAIT_S: Final = 6 * 3600.0
 MAX_NAME_CHARACTERS: Final = 255
 NAME: Final = re.compile(rf"[a-zA-Z0-9_.-]{{3,{MAX_NAME_CHARACTERS}}}")
 # DynamoDB reports the time of a restore to the second.
@@ -89,7 +89,7 @@ async def create_backup(
         progress(f"{table} (backed up)", source.item_count if is_available else 0, source.item_count)
         return is_available
 
-    await wait_until(is_complete, MAX_WAIT_SECONDS, f"The backup {backup} is not complete")
+    await wait_until(is_complete, MAX_WAIT_S, f"The backup {backup} is not complete")
     return summary
 
 
@@ -278,5 +278,5 @@ async def _wait_until_restored(stores: Stores, table: str, into: str, progress: 
         progress(f"{into} (items restored)", found.item_count, max(found.item_count, total))
         return found.status == "ACTIVE"
 
-    await wait_until(is_active, MAX_WAIT_SECONDS, f"The table {into} is not restored")
+    await wait_until(is_active, MAX_WAIT_S, f"The table {into} is not restored")
     return found

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 from math import floor
 from typing import Any, Final, Literal, TypeAlias
 
+from holdfast.core.concurrency import gather_or_cancel
 from holdfast.core.errors import ConditionFailed, RetryLater
-from holdfast.core.limits import MAX_BATCH_READS
+from holdfast.core.limits import MAX_BATCH_ATTEMPTS, MAX_BATCH_READS, MAX_PARALLEL_REQUESTS
 from holdfast.operations import tables as requests
 from holdfast.operations.expressions import nodes
 from holdfast.operations.values import Item, are_equal
-from holdfast.runtime.stores import MAX_BATCH_ATTEMPTS, MAX_PARALLEL_REQUESTS, Stores, gather_or_cancel
+from holdfast.runtime.stores import Stores
 
 # A condition takes 300 operators, two per attribute. Changes to further attributes are noticed after the
 # write.
@@ -31,7 +32,7 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Difference:
+class RestoreDifference:
     """How a live item differs from the restored state: it is missing, different, or extra."""
 
     what: DifferenceKind
@@ -51,7 +52,7 @@ class RestoreReport:
     deleted: int = 0
     unchanged: int = 0
     contended: int = 0
-    examples: list[Difference] = field(default_factory=list)
+    examples: list[RestoreDifference] = field(default_factory=list)
 
     @property
     def restored(self) -> int:
@@ -218,7 +219,7 @@ class _TableReversion:
             case "extra":
                 self._report.deleted += 1
         if len(self._report.examples) < MAX_EXAMPLES:
-            self._report.examples.append(Difference(write.what, write.key))
+            self._report.examples.append(RestoreDifference(write.what, write.key))
 
     def _extract_key(self, item: Item) -> Item:
         return {name: item[name] for name in self._names}

@@ -31,6 +31,15 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Observation
     from prometheus_client.core import HistogramMetricFamily
 
+__all__ = [
+    "Metrics",
+    "MetricsSource",
+    "NoMetrics",
+    "is_installed",
+    "open_metrics",
+    "resolve_metric_name",
+]
+
 CONSUMED_READ: Final = "ConsumedReadCapacityUnits"
 CONSUMED_WRITE: Final = "ConsumedWriteCapacityUnits"
 READ_THROTTLES: Final = "ReadThrottleEvents"
@@ -71,7 +80,7 @@ ALIASES: Final[Mapping[str, str]] = {"OnlineIndexPercentage": INDEX_PROGRESS, "U
 LATENCY_MS_BOUNDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
 # Systems mostly measure seconds, from milliseconds to an hour.
 MEASURE_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
-MAX_REFRESH_SECONDS: Final = 5.0
+MAX_REFRESH_S: Final = 5.0
 INSTALL_HINT: Final = f"# Metrics are not installed: run {format_install_command('metrics')}.\n"
 
 _MODULES: Final = ("opentelemetry.sdk", "opentelemetry.exporter.prometheus", "prometheus_client")
@@ -267,7 +276,7 @@ class Metrics:
 
         future = asyncio.run_coroutine_threadsafe(run(), loop)
         try:
-            future.result(MAX_REFRESH_SECONDS)
+            future.result(MAX_REFRESH_S)
         except (HoldfastError, TimeoutError) as error:
             future.cancel()
             log.warning("Refreshing the metrics of the %s failed: %s", what, str(error) or "timed out")

@@ -14,8 +14,8 @@ from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from holdfast.core.errors import DeclarationError, HoldfastError, RetryLater, StoreClosed
+from holdfast.model.components import Consumer, Handler
 from holdfast.model.queues import MAX_BATCH, ReceivedMessage
-from holdfast.model.system import Consumer, Handler
 from holdfast.runtime.stores import Stores
 from holdfast.runtime.workers.backoff import compute_backoff
 from holdfast.runtime.workers.in_flight_message import InFlightMessage
@@ -42,7 +42,6 @@ class QueueConsumer:
         self._on_ready = on_ready
         self._stores, self._consumer, self._stop = stores, consumer, stop
         self._grace_s, self._wait_s = grace_s, wait_s
-        self._visibility_s = _get_visibility_s(consumer)
         self._free_slots = consumer.concurrency
         self._slot_freed = asyncio.Event()
         self._slot_freed.set()
@@ -83,7 +82,7 @@ class QueueConsumer:
         while await self._wait_for_slot():
             count = 1 if self._one_by_one else min(MAX_BATCH, self._free_slots)
             try:
-                received = await self._stores.run(self._consumer.receive(count, self._wait_s))
+                received = await self._stores.run(self._consumer.patterns.receive(count, self._wait_s))
                 failures = 0
             except StoreClosed:
                 raise
@@ -130,7 +129,7 @@ class QueueConsumer:
 
     def _wrap(self, received: ReceivedMessage[Any]) -> InFlightMessage:
         """Return the message in flight: its visibility is extended from now on."""
-        return InFlightMessage(self._stores, self._consumer, received, visibility_s=self._visibility_s)
+        return InFlightMessage(self._stores, self._consumer, received)
 
     async def _process_lane(self, handler: Handler, lane: list[InFlightMessage]) -> None:
         """Handle a lane in order. After a failure, or a stop, release the rest."""
@@ -170,9 +169,3 @@ class QueueConsumer:
             self._slot_freed.set()
         else:
             self._slot_freed.clear()
-
-
-def _get_visibility_s(consumer: Consumer) -> float:
-    """Return the visibility timeout of the consumer's receives, or else its queue's."""
-    requested = getattr(consumer.receive(1, 0.0), "visibility_s", None)
-    return float(requested or consumer.queue.visibility_s)

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from holdfast.core.correlation import bind_correlation_id
 from holdfast.core.errors import HoldfastError, MessageUnreadable, ReceiptLost, RetryLater, error_label
+from holdfast.model.components import Consumer, Handler
 from holdfast.model.queues import ReceivedMessage
-from holdfast.model.system import Consumer, Handler
 from holdfast.runtime.stores import Stores
 from holdfast.runtime.workers.backoff import DELAY_S_LIMIT, compute_backoff
 
@@ -26,11 +26,10 @@ class InFlightMessage:
     Its visibility timeout is extended at half time, until it is deleted or released.
     """
 
-    def __init__(
-        self, stores: Stores, consumer: Consumer, received: ReceivedMessage[Any], *, visibility_s: float
-    ) -> None:
+    def __init__(self, stores: Stores, consumer: Consumer, received: ReceivedMessage[Any]) -> None:
         self.received = received
-        self._stores, self._consumer, self._visibility_s = stores, consumer, visibility_s
+        self._stores, self._consumer = stores, consumer
+        self._visibility_s = float(consumer.queue.visibility_s)
         self._running: asyncio.Future[None] | None = None
         self._lost = asyncio.Event()
         self._extending = asyncio.create_task(self._extend_visibility())
@@ -75,7 +74,7 @@ class InFlightMessage:
             )
         try:
             await self._stores.run(
-                self._consumer.extend_visibility(self.received, min(delay_s or 0.0, DELAY_S_LIMIT))
+                self._consumer.patterns.change_visibility(self.received, min(delay_s or 0.0, DELAY_S_LIMIT))
             )
         except ReceiptLost:
             return
@@ -109,7 +108,9 @@ class InFlightMessage:
         while True:
             await asyncio.sleep(pause_s)
             try:
-                await self._stores.run(self._consumer.extend_visibility(self.received, self._visibility_s))
+                await self._stores.run(
+                    self._consumer.patterns.change_visibility(self.received, self._visibility_s)
+                )
                 pause_s = self._visibility_s / 2
             except ReceiptLost:
                 self._lost.set()
@@ -149,7 +150,7 @@ class InFlightMessage:
         """Delete the handled message. If that fails, it is received again, so handlers must be idempotent."""
         for tried in range(1, MAX_DELETE_ATTEMPTS + 1):
             try:
-                await self._stores.run(self._consumer.delete(self.received))
+                await self._stores.run(self._consumer.patterns.delete(self.received))
                 return
             except ReceiptLost:
                 log.warning("%s was handled after its receipt was lost.", self)

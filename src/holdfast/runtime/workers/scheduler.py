@@ -14,7 +14,7 @@ from typing import Final
 
 from holdfast.core.clock import Clock, SystemClock
 from holdfast.core.correlation import bind_correlation_id
-from holdfast.model.system import Schedule
+from holdfast.model.components import Schedule
 from holdfast.runtime.stores import Stores
 
 # Poll interval of a clock that others may move.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from holdfast.core.errors import InvalidRequest
 from holdfast.core.limits import RECEIVE_WAIT_S, WORKER_GRACE_S
 from holdfast.core.logs import bind_component
-from holdfast.model.system import Component
+from holdfast.model.components import Component
 from holdfast.runtime.stores import Stores
 from holdfast.runtime.workers.consumer import QueueConsumer
 from holdfast.runtime.workers.scheduler import run_schedule

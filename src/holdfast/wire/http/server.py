@@ -1,33 +1,27 @@
-"""The server process: open an engine on a data folder, listen on an address, and shut down cleanly.
+"""The server of DynamoDB's protocol: open an engine on a data folder, and serve it within bounds.
 
-`serve` is the command `holdfast serve`: it binds the address itself (so that a port in use gets our own error
-message), opens the engine, and has uvicorn carry bytes to the app until a signal ends it. `start_server` is
-the same server in a thread of this process, for tests. `Connection` adds the bounds that uvicorn lacks: on
-heads and bodies that never finish, responses that are never read, and too many clients at once.
+`serve` is the command `holdfast serve`; `start_server` is the same server in a thread of this process, for
+tests. `Connection` adds the bounds that uvicorn lacks: on heads and bodies that never finish, responses that
+are never read, and too many clients at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import gc
-import ipaddress
 import os
-import socket
 import sys
-import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
 from holdfast.core import limits
 from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import SettingsError
+from holdfast.core.gc_freeze import freeze_gc
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.http.app import WHOLE_RESPONSE, App, Receive, Scope, Send, create_request_id
 
@@ -35,13 +29,25 @@ with explain_missing(__name__, "serve"):
     import uvicorn
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+    from holdfast.core.http.server import (
+        LOOPBACK,
+        MAX_CONNECTIONS,
+        UVICORN_OPTIONS,
+        Server,
+        format_url,
+        listen,
+        run_in_thread,
+    )
+
 if TYPE_CHECKING:
-    from holdfast.stores.tables.embedded import Faults
+    from holdfast.stores.tables.embedded import EngineFaults
 
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 DATA_FILE: Final = "tables.db"
-LOOPBACK: Final = "127.0.0.1"
+_REMOTE_NEEDS: Final = (
+    "Set HOLDFAST_ACCESS_KEY_ID and HOLDFAST_SECRET_ACCESS_KEY (or name a credentials file)"
+)
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -59,8 +65,7 @@ class Bounds(msgspec.Struct, frozen=True):
     # SDKs send about 1 KiB; presigned requests with a session token send a few KiB.
     max_head_bytes: int = 64 * limits.KIB
     max_headers: int = 200
-    # Below 1,024, the usual limit of open file descriptors per process.
-    max_connections: int = 800
+    max_connections: int = MAX_CONNECTIONS
 
 
 def serve(
@@ -70,7 +75,7 @@ def serve(
     data: Path | None,
     memory: bool,
     credentials: Mapping[str, str] | None,
-    faults: Faults | None = None,
+    faults: EngineFaults | None = None,
 ) -> None:
     """Listen until a signal arrives; print one line with the address when ready. Raise `SettingsError` for an
     unusable setting.
@@ -79,19 +84,21 @@ def serve(
     loopback address is allowed. `faults` makes a share of the operations fail as DynamoDB does under load.
     """
     path = _resolve_data_file(data, memory=memory)
-    with contextlib.ExitStack() as stack:
-        sockets = _listen(host, port, may_be_remote=bool(credentials))
-        for each in sockets:
-            stack.enter_context(each)
-        tables = stack.enter_context(_open_store(path, faults))
+    with (
+        listen(host, port, remote_needs="" if credentials else _REMOTE_NEEDS) as sockets,
+        _open_store(path, faults) as tables,
+    ):
         where = "in memory, gone when it stops" if path is None else f"data in {path}"
-        line = f"Holdfast answers DynamoDB at {_format_url(sockets[0], host)} ({where})\n"
+        line = f"Holdfast answers DynamoDB at {format_url(sockets, host)} ({where})\n"
         bounds = Bounds()
         app = _build_app(tables, credentials, bounds)
-        # Objects created so far live until exit, so the garbage collector can skip them.
-        gc.collect()
-        gc.freeze()
-        _Server(app, bounds, on_started=lambda: _write_line(line)).run(sockets)
+
+        def report_start() -> None:
+            freeze_gc()
+            sys.stdout.write(line)
+            sys.stdout.flush()
+
+        Server(_Config(app, bounds), on_started=report_start).run(sockets)
 
 
 @contextlib.contextmanager
@@ -119,12 +126,12 @@ def start_app_server(app: Application, bounds: Bounds) -> Iterator[str]:
     """Start any ASGI app on this server in a thread of this process; yield its URL, and stop it at the end.
     The benchmark's floor uses it without the DynamoDB app.
     """
-    with contextlib.ExitStack() as stack:
-        sockets = _listen(LOOPBACK, 0, may_be_remote=False)
-        for each in sockets:
-            stack.enter_context(each)
-        stack.enter_context(_run_in_thread(_Server(app, bounds), sockets))
-        yield _format_url(sockets[0], LOOPBACK)
+    config = _Config(app, bounds)
+    with (
+        listen(LOOPBACK, 0, remote_needs="") as sockets,
+        run_in_thread(lambda on_started: Server(config, on_started=on_started), sockets),
+    ):
+        yield format_url(sockets, LOOPBACK)
 
 
 # --- the store ----------------------------------------------------------------------------------------------
@@ -154,7 +161,7 @@ def _resolve_data_file(data: Path | None, *, memory: bool) -> Path | None:
 
 
 @contextlib.contextmanager
-def _open_store(path: Path | None, faults: Faults | None = None) -> Iterator[Tables]:
+def _open_store(path: Path | None, faults: EngineFaults | None = None) -> Iterator[Tables]:
     # Imported when needed: the app can serve any store, and the embedded one is only the default.
     """Open the embedded tables on a file, or in memory if `path` is None; close them at the end."""
     from holdfast.stores.tables.embedded import open_tables
@@ -175,102 +182,6 @@ def _build_app(tables: Tables, credentials: Mapping[str, str] | None, bounds: Bo
     )
 
 
-def _write_line(line: str) -> None:
-    sys.stdout.write(line)
-    sys.stdout.flush()
-
-
-# --- sockets ------------------------------------------------------------------------------------------------
-
-
-def _listen(host: str, port: int, *, may_be_remote: bool) -> list[socket.socket]:
-    """Return sockets that listen on every address of the host name, on one port. Raise `SettingsError` if
-    that fails, or if an address is reachable from other machines and `may_be_remote` is False.
-    """
-    addresses = _resolve_addresses(host, port)
-    if not may_be_remote:
-        _check_loopback(host, addresses)
-    sockets: list[socket.socket] = []
-    for family, address in addresses:
-        chosen = sockets[0].getsockname()[1] if sockets else port
-        try:
-            sockets.append(_bind_socket(family, (address[0], chosen, *address[2:])))
-        except OSError as error:
-            # A machine may resolve a name to an IPv6 address without supporting IPv6.
-            if sockets and error.errno in _NO_ADDRESS_ERRORS:
-                continue
-            for each in sockets:
-                each.close()
-            raise _build_listen_error(host, port, error) from error
-    return sockets
-
-
-def _check_loopback(host: str, addresses: list[tuple[int, tuple[Any, ...]]]) -> None:
-    """Raise `SettingsError` unless every address is a loopback address."""
-    if all(ipaddress.ip_address(address[0].partition("%")[0]).is_loopback for _, address in addresses):
-        return
-    raise SettingsError(
-        f"{host} can be reached from other machines, and without credentials any client there could read and "
-        "write the tables. Set HOLDFAST_ACCESS_KEY_ID and HOLDFAST_SECRET_ACCESS_KEY (or name a credentials "
-        f"file), or listen on {LOOPBACK}."
-    )
-
-
-def _resolve_addresses(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
-    """Return the (family, address) pairs of a host name, IPv4 first. Raise `SettingsError` if there are
-    none.
-    """
-    if not 0 <= port <= _MAX_PORT:
-        raise SettingsError(f"Invalid port {port}: expected 1 to {_MAX_PORT}, or 0 for any free port.")
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (OSError, UnicodeError) as error:
-        raise SettingsError(
-            f"Invalid host {host!r}: it does not resolve to an address. Use {LOOPBACK}, or the address of an "
-            "interface."
-        ) from error
-    # IPv4 first, because the printed address is that of the first socket.
-    unique = dict.fromkeys((int(family), address) for family, _, _, _, address in found)
-    return sorted(unique, key=lambda entry: entry[0] != socket.AF_INET)
-
-
-def _bind_socket(family: int, address: tuple[Any, ...]) -> socket.socket:
-    """Return a socket that listens on the address; IPv6 sockets accept IPv6 only."""
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
-
-
-def _build_listen_error(host: str, port: int, error: OSError) -> SettingsError:
-    """Return an error that explains a failed bind and says how to fix it."""
-    if error.errno == errno.EADDRINUSE:
-        return SettingsError(
-            f"Port {port} on {host} is in use. Stop the process that listens there, or choose another port "
-            "with --port (0 picks a free one)."
-        )
-    if error.errno == errno.EACCES:
-        return SettingsError(
-            f"Port {port} requires privileges that this user does not have. Choose a port above 1023."
-        )
-    return SettingsError(
-        f"Cannot listen on {host}: {error.strerror}. Use {LOOPBACK}, or an address of this machine."
-    )
-
-
-def _format_url(listening: socket.socket, host: str) -> str:
-    """Return the URL of a listening socket under this host name."""
-    port = listening.getsockname()[1]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
 # --- the uvicorn server -------------------------------------------------------------------------------------
 
 
@@ -278,19 +189,7 @@ class _Config(uvicorn.Config):
     """uvicorn's configuration for this server: HTTP/1.1 only, no access log, timeouts from `bounds`."""
 
     def __init__(self, app: Application, bounds: Bounds) -> None:
-        super().__init__(
-            app,
-            loop="auto",  # uvloop if it is installed, which has no wheel for Windows
-            http=Connection,
-            ws="none",
-            lifespan="off",
-            interface="asgi3",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            backlog=_BACKLOG,
-        )
+        super().__init__(app, http=Connection, ws="none", **UVICORN_OPTIONS)
         self.bounds = bounds
         self._header_cache: tuple[list[tuple[bytes, bytes]], bytes] = ([], b"")
         # uvicorn declares whole seconds but uses the value as a float everywhere.
@@ -302,53 +201,6 @@ class _Config(uvicorn.Config):
         if headers is not self._header_cache[0]:
             self._header_cache = (headers, b"".join(b"%s: %s\r\n" % header for header in headers))
         return self._header_cache[1]
-
-
-class _Server(uvicorn.Server):
-    """A uvicorn server that finishes accepted requests on the first signal, stops at once on the second, and
-    never dies of the signal itself.
-    """
-
-    def __init__(
-        self, app: Application, bounds: Bounds, *, on_started: Callable[[], None] | None = None
-    ) -> None:
-        super().__init__(_Config(app, bounds))
-        self._on_started = on_started
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start listening, then call `on_started`."""
-        await super().startup(sockets)
-        if self._on_started is not None:
-            self._on_started()
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        # uvicorn would raise the signal again after closing, so a clean shutdown would look like a crash.
-        """Finish accepted requests on the first signal; stop at once on the second."""
-        self.force_exit = self.should_exit
-        self.should_exit = True
-
-
-@contextlib.contextmanager
-def _run_in_thread(server: _Server, sockets: list[socket.socket]) -> Iterator[None]:
-    """Run the server in a thread for the length of the context; raise the thread's error at the end."""
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            server.run(sockets)
-        except BaseException as error:
-            failures.append(error)
-
-    # The sockets already listen, so a client that connects before the loop runs only waits.
-    thread = threading.Thread(target=run, name="holdfast-server", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        thread.join()
-    if failures:
-        raise failures[0]
 
 
 # --- one connection -----------------------------------------------------------------------------------------
@@ -543,9 +395,6 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
 
-_BACKLOG: Final = 1024
-_MAX_PORT: Final = 65535
-_NO_ADDRESS_ERRORS: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _REASON_PHRASES: Final = {
     200: b"OK",
     400: b"Bad Request",

@@ -12,7 +12,8 @@ from agenticpm.api.routes.responses import CONFLICT, NOT_FOUND, build_response
 from agenticpm.model import agent_settings, integration_settings
 from agenticpm.model.entities import AgentConfig, Integration
 from agenticpm.model.integration_settings import Checked, IntegrationState
-from holdfast import Stores, open_cipher
+from holdfast import Stores
+from holdfast.runtime import open_cipher
 
 
 class ConfigWanted(BaseModel):

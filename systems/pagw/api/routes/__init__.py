@@ -1,15 +1,17 @@
 """The gateway's HTTP API: native requests, Da Vinci PAS, subscriptions, sessions and payers' callbacks.
 
-`auth` authenticates the caller of every client route; `errors` turns every failure into an OperationOutcome;
-`parameters` parses requests; `views` and `openapi` define the responses and their description. Routes take
-the request and return a response, without the framework's parameter parsing (`holdfast.web.direct_routes`).
+`auth` authenticates the caller of every client route; `refusal_audit` records refused calls; `errors` turns
+every failure into an OperationOutcome; `parameters` and `views` define the requests and responses, from which
+the OpenAPI description follows. The modules of routes have no deferred annotations, because FastAPI could not
+resolve those that name a local dependency.
 """
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 
-from holdfast import Stores, open_secrets
+from holdfast import Stores
+from holdfast.runtime import open_secrets
 from pagw.api.routes.auth import Gate
 from pagw.api.routes.errors import configure_outcomes
 from pagw.api.routes.fhir import build_claim_routes, build_metadata_routes

@@ -1,27 +1,19 @@
 """Routes of Da Vinci PAS: `$submit` (answered at once or pended), `$inquire` and CapabilityStatement."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
-from typing import Final
+from typing import Annotated, Final
 
-from fastapi import APIRouter
-from starlette.requests import Request
-from starlette.responses import Response
+from fastapi import APIRouter, Depends, Response, Security
 
+from holdfast.web import build_key_reader
 from holdfast.web.tokens import Caller
 from pagw.api.inquiries import Inquiries
-from pagw.api.routes import openapi
-from pagw.api.routes.auth import CLAIM_READ, CLAIM_WRITE, Gate, allow_anonymous, build_actor
+from pagw.api.routes.auth import CLAIM_READ, CLAIM_WRITE, Gate
 from pagw.api.routes.native import REPLAYED
-from pagw.api.routes.openapi import describe_route
-from pagw.api.routes.parameters import (
-    build_fhir_response,
-    check_accept,
-    parse_idempotency_key,
-    read_json_body,
-)
+from pagw.api.routes.parameters import FhirBody, check_accept
+from pagw.api.routes.refusal_audit import build_actor
+from pagw.api.routes.views import Bundle, CapabilityStatement, FhirJson, Parameters
 from pagw.domain.fhir.inquiries import Inquiry, parse_inquiry
 from pagw.domain.fhir.outcomes import refuse_errors
 from pagw.domain.fhir.parser import parse_bundle
@@ -35,6 +27,7 @@ from pagw.workers.responses import ResponseReader
 CAPABILITIES_DATE: Final = datetime(2026, 11, 1, tzinfo=UTC)
 # An inquiry names a claim and its participants, without attachments.
 MAX_INQUIRY_BYTES: Final = 1_000_000
+KEY: Final = "The client's unique key for this request. The default is the identifier of the Bundle."
 
 
 def build_claim_routes(gate: Gate, intake: Intake) -> APIRouter:
@@ -45,59 +38,57 @@ def build_claim_routes(gate: Gate, intake: Intake) -> APIRouter:
 
     @router.post(
         "/fhir/Claim/$submit",
-        **describe_route(
-            "submitClaim",
-            "Request a prior authorization, or update or cancel one",
-            parameters=[openapi.OPTIONAL_KEY],
-            takes="Bundle",
-            gives="Bundle",
-            descriptions={200: "The ClaimResponse: final, or pended if the payer needs more time."},
-        ),
+        operation_id="submitClaim",
+        summary="Request a prior authorization, or update or cancel one",
+        response_model=Bundle,
+        response_class=FhirJson,
+        response_description="The ClaimResponse: final, or pended if the payer needs more time.",
+        dependencies=[gate.audit.watch("submission")],
     )
-    @gate.authorize(CLAIM_WRITE, audits="submission")
-    async def submit(request: Request, caller: Caller) -> Response:
-        key = parse_idempotency_key(request, is_required=False)
-        body = await read_json_body(request, settings.bundle_bytes_max)
+    async def submit(
+        caller: Annotated[Caller, Security(gate.bearer, scopes=[CLAIM_WRITE])],
+        key: Annotated[str | None, Depends(build_key_reader(is_required=False, description=KEY))],
+        body: Annotated[bytes, Depends(FhirBody(Bundle, settings.bundle_bytes_max))],
+    ) -> Response:
         actor = build_actor(caller)
         accepted = await intake.accept(Submission(caller.tenant, key, body, actor, key_from_bundle=True))
         tracked = await answers.wait_for_answer(caller.tenant, accepted.pagw_id, settings.answer_wait_s)
         headers = {"x-pagw-id": accepted.pagw_id, **(REPLAYED if accepted.replayed else {})}
-        return build_fhir_response(await answers.read_response(tracked, actor), headers=headers)
+        return FhirJson(await answers.read_response(tracked, actor), headers=headers)
 
     @router.post(
         "/fhir/Claim/$inquire",
-        **describe_route(
-            "inquireClaim",
-            "Find requests matching the example. The caller must supply the member id and be a provider on "
-            "the request.",
-            takes="Bundle",
-            gives="Parameters",
-        ),
+        operation_id="inquireClaim",
+        summary="Find requests matching the example. The caller must supply the member id and be a provider "
+        "on the request.",
+        response_model=Parameters,
+        response_class=FhirJson,
+        dependencies=[gate.audit.watch("inquiry")],
     )
-    @gate.authorize(CLAIM_READ, audits="inquiry")
-    async def inquire(request: Request, caller: Caller) -> Response:
-        body = await read_json_body(request, MAX_INQUIRY_BYTES)
+    async def inquire(
+        caller: Annotated[Caller, Security(gate.bearer, scopes=[CLAIM_READ])],
+        body: Annotated[bytes, Depends(FhirBody(Bundle, MAX_INQUIRY_BYTES))],
+    ) -> Response:
         inquiry = await asyncio.to_thread(_parse_inquiry_body, body)
-        return build_fhir_response(await inquiries.answer(caller.tenant, inquiry, build_actor(caller)))
+        return FhirJson(await inquiries.answer(caller.tenant, inquiry, build_actor(caller)))
 
     return router
 
 
 def build_metadata_routes(gate: Gate) -> APIRouter:
     """Return the route of the CapabilityStatement."""
-    router = APIRouter(tags=["Da Vinci PAS"])
+    router = APIRouter(tags=["Da Vinci PAS"], dependencies=[Depends(check_accept)])
 
     @router.get(
         "/fhir/metadata",
-        **describe_route(
-            "getCapabilities", "Get the CapabilityStatement", gives="CapabilityStatement", schemes=()
-        ),
+        operation_id="getCapabilities",
+        summary="Get the CapabilityStatement",
+        response_model=CapabilityStatement,
+        response_class=FhirJson,
     )
-    @allow_anonymous
-    async def metadata(request: Request) -> Response:
-        check_accept(request)
+    async def metadata() -> Response:
         base = f"{gate.settings.public_url}/fhir"
-        return build_fhir_response(build_capability_statement(base, SERVICE_VERSION, CAPABILITIES_DATE))
+        return FhirJson(build_capability_statement(base, SERVICE_VERSION, CAPABILITIES_DATE))
 
     return router
 

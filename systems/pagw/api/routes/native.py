@@ -1,48 +1,44 @@
 """Routes of the native API: submit (202), list, poll and cancel requests, and read their contents."""
 
-from __future__ import annotations
+from typing import Annotated, Final
 
-from typing import Any, Final
-
-from fastapi import APIRouter
-from starlette.requests import Request
-from starlette.responses import Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response, Security
 
 from holdfast import Stores
 from holdfast.core.errors import NotFound
+from holdfast.web import build_key_reader
 from holdfast.web.tokens import Caller
 from pagw.api.cancellation import cancel
-from pagw.api.routes import openapi
-from pagw.api.routes.auth import CLAIM_READ, CLAIM_WRITE, Gate, build_actor
-from pagw.api.routes.errors import Refused
-from pagw.api.routes.openapi import describe_route
+from pagw.api.routes.auth import CLAIM_READ, CLAIM_WRITE, Gate
 from pagw.api.routes.parameters import (
-    CALLBACK_HEADER,
+    CallbackUrl,
+    FhirBody,
+    PagwId,
+    RequestedPage,
     build_cursor,
-    build_fhir_response,
     parse_cursor,
-    parse_idempotency_key,
-    parse_limit,
     parse_number_cursor,
-    parse_status,
-    read_json_body,
 )
+from pagw.api.routes.refusal_audit import build_actor, stop_auditing
 from pagw.api.routes.views import (
     AcceptedView,
+    AnyFile,
     AuditTrail,
+    Bundle,
     Deliveries,
+    FhirJson,
     RequestPage,
     RequestView,
-    View,
     to_audit_trail,
     to_deliveries,
     to_request_view,
 )
-from pagw.domain.fhir.outcomes import build_error
+from pagw.domain.fhir.outcomes import FhirRefused, build_error
+from pagw.domain.statuses import Status
 from pagw.domain.webhook_addresses import check_address
 from pagw.model import delivery_patterns, files, patterns
 from pagw.model.audit import record_event
-from pagw.model.entities import JSON, RequestRow
+from pagw.model.entities import RequestRow
 from pagw.workers.intake import Intake, Submission
 from pagw.workers.related_requests import PAGW_ID
 from pagw.workers.responses import ResponseReader, build_read_event, is_answered
@@ -53,47 +49,44 @@ REPLAYED: Final = {"idempotency-replayed": "true"}
 def build_submission_routes(gate: Gate, intake: Intake) -> APIRouter:
     """Return the routes that submit and cancel requests."""
     router = APIRouter(tags=["requests"])
-    settings = gate.settings
+    stores, settings = gate.stores, gate.settings
 
     @router.post(
         "/pas/requests",
-        **describe_route(
-            "submitRequest",
-            "Submit a PAS request Bundle",
-            parameters=[openapi.KEY, openapi.CALLBACK],
-            takes="Bundle",
-            gives=AcceptedView,
-            status=202,
-            descriptions={202: "The gateway accepted the request and is processing it."},
-        ),
+        operation_id="submitRequest",
+        summary="Submit a PAS request Bundle",
+        status_code=202,
+        response_description="The gateway accepted the request and is processing it.",
+        dependencies=[gate.audit.watch("submission")],
     )
-    @gate.authorize(CLAIM_WRITE, audits="submission")
-    async def submit(request: Request, caller: Caller) -> Response:
-        key = parse_idempotency_key(request, is_required=settings.idempotency)
-        callback_url = request.headers.get(CALLBACK_HEADER)
+    async def submit(
+        caller: Annotated[Caller, Security(gate.bearer, scopes=[CLAIM_WRITE])],
+        key: Annotated[str | None, Depends(build_key_reader(is_required=settings.idempotency))],
+        body: Annotated[bytes, Depends(FhirBody(Bundle, settings.bundle_bytes_max))],
+        response: Response,
+        callback_url: CallbackUrl = None,
+    ) -> AcceptedView:
         if callback_url is not None:
             callback_url = check_address(callback_url, allow_private=settings.private_targets)
-        body = await read_json_body(request, settings.bundle_bytes_max)
         accepted = await intake.accept(
             Submission(caller.tenant, key, body, build_actor(caller), callback_url=callback_url)
         )
-        headers = {"location": f"/pas/requests/{accepted.pagw_id}", **(REPLAYED if accepted.replayed else {})}
-        return build_response(AcceptedView(pagw_id=accepted.pagw_id), 202, headers)
+        response.headers["location"] = f"/pas/requests/{accepted.pagw_id}"
+        response.headers.update(REPLAYED if accepted.replayed else {})
+        return AcceptedView(pagw_id=accepted.pagw_id)
 
     @router.post(
         "/pas/requests/{pagw_id}/cancel",
-        **describe_route(
-            "cancelRequest",
-            "Cancel a request that has not been sent to its payer",
-            parameters=[openapi.PAGW_ID],
-            gives=RequestView,
-        ),
+        operation_id="cancelRequest",
+        summary="Cancel a request that has not been sent to its payer",
+        dependencies=[gate.audit.watch("cancellation")],
     )
-    @gate.authorize(CLAIM_WRITE, audits="cancellation")
-    async def take_back(request: Request, caller: Caller) -> Response:
-        found = await get_request(gate.stores, request, caller)
-        await cancel(gate.stores, caller.tenant, found.pagw_id, build_actor(caller))
-        return build_response(to_request_view(await get_request(gate.stores, request, caller)))
+    async def take_back(
+        caller: Annotated[Caller, Security(gate.bearer, scopes=[CLAIM_WRITE])], pagw_id: PagwId
+    ) -> RequestView:
+        found = await get_request(stores, caller, pagw_id)
+        await cancel(stores, caller.tenant, found.pagw_id, build_actor(caller))
+        return to_request_view(await get_request(stores, caller, pagw_id))
 
     return router
 
@@ -102,73 +95,71 @@ def build_request_routes(gate: Gate) -> APIRouter:
     """Return the routes that read requests, their audit events and deliveries. Responses hold no patient
     data.
     """
-    router = APIRouter(tags=["requests"])
+    router = APIRouter(tags=["requests"], dependencies=[gate.audit.watch()])
     stores = gate.stores
 
     @router.get(
         "/pas/requests",
-        **describe_route(
-            "listRequests",
-            "List the tenant's requests, newest first",
-            parameters=[openapi.STATUS, openapi.LIMIT, openapi.CURSOR],
-            gives=RequestPage,
-            schemes=openapi.READ_SCHEMES,
-        ),
+        operation_id="listRequests",
+        summary="List the tenant's requests, newest first",
     )
-    @gate.authorize(CLAIM_READ)
-    async def requests(request: Request, caller: Caller) -> Response:
-        limit, place = parse_limit(request), parse_cursor(request)
+    async def requests(
+        caller: Annotated[Caller, Security(gate.session, scopes=[CLAIM_READ])],
+        page: RequestedPage,
+        status: Annotated[Status | None, Query(description="Return only requests with this status.")] = None,
+    ) -> RequestPage:
+        place = parse_cursor(page.cursor)
         rows = await stores.run(
             patterns.requests_of(
                 caller.tenant,
-                status=parse_status(request),
+                status=status,
                 before=None if place is None else place.before,
                 before_id=None if place is None else place.before_id,
-                limit=limit + 1,
+                limit=page.limit + 1,
             )
         )
-        page = rows[:limit]
-        cursor = build_cursor(page[-1].created_at, page[-1].pagw_id) if len(rows) > limit else None
-        return build_response(RequestPage(items=[to_request_view(each) for each in page], cursor=cursor))
+        shown = rows[: page.limit]
+        cursor = build_cursor(shown[-1].created_at, shown[-1].pagw_id) if len(rows) > page.limit else None
+        return RequestPage(items=[to_request_view(each) for each in shown], cursor=cursor)
 
     @router.get(
         "/pas/requests/{pagw_id}",
-        **_describe_request_route("getRequest", "Get a request and its status", RequestView),
+        operation_id="getRequest",
+        summary="Get a request and its status",
     )
-    @gate.authorize(CLAIM_READ)
-    async def one(request: Request, caller: Caller) -> Response:
-        return build_response(to_request_view(await get_request(stores, request, caller)))
+    async def one(
+        caller: Annotated[Caller, Security(gate.session, scopes=[CLAIM_READ])], pagw_id: PagwId
+    ) -> RequestView:
+        return to_request_view(await get_request(stores, caller, pagw_id))
 
     @router.get(
         "/pas/requests/{pagw_id}/audit",
-        **_describe_request_route(
-            "getAudit",
-            "List the audit events of a request, oldest first",
-            AuditTrail,
-            openapi.LIMIT,
-            openapi.CURSOR,
-        ),
+        operation_id="getAudit",
+        summary="List the audit events of a request, oldest first",
     )
-    @gate.authorize(CLAIM_READ)
-    async def audit(request: Request, caller: Caller) -> Response:
-        limit, after = parse_limit(request), parse_number_cursor(request)
-        found = await get_request(stores, request, caller)
+    async def audit(
+        caller: Annotated[Caller, Security(gate.session, scopes=[CLAIM_READ])],
+        pagw_id: PagwId,
+        page: RequestedPage,
+    ) -> AuditTrail:
+        after = parse_number_cursor(page.cursor)
+        found = await get_request(stores, caller, pagw_id)
         rows = await stores.run(
-            patterns.audit_of(caller.tenant, found.pagw_id, after_id=after, limit=limit + 1)
+            patterns.audit_of(caller.tenant, found.pagw_id, after_id=after, limit=page.limit + 1)
         )
-        cursor = str(rows[limit - 1].id) if len(rows) > limit else None
-        return build_response(to_audit_trail(rows[:limit], cursor))
+        cursor = str(rows[page.limit - 1].id) if len(rows) > page.limit else None
+        return to_audit_trail(rows[: page.limit], cursor)
 
     @router.get(
         "/pas/requests/{pagw_id}/deliveries",
-        **_describe_request_route("getDeliveries", "List the webhook deliveries of a request", Deliveries),
+        operation_id="getDeliveries",
+        summary="List the webhook deliveries of a request",
     )
-    @gate.authorize(CLAIM_READ)
-    async def told(request: Request, caller: Caller) -> Response:
-        found = await get_request(stores, request, caller)
-        return build_response(
-            to_deliveries(await stores.run(delivery_patterns.deliveries_of(caller.tenant, found.pagw_id)))
-        )
+    async def deliveries(
+        caller: Annotated[Caller, Security(gate.session, scopes=[CLAIM_READ])], pagw_id: PagwId
+    ) -> Deliveries:
+        found = await get_request(stores, caller, pagw_id)
+        return to_deliveries(await stores.run(delivery_patterns.deliveries_of(caller.tenant, found.pagw_id)))
 
     return router
 
@@ -177,46 +168,54 @@ def build_content_routes(gate: Gate) -> APIRouter:
     """Return the routes of response, bundle and attachments: patient data. Every read is audited before the
     response is sent.
     """
-    router = APIRouter(tags=["contents"])
+    router = APIRouter(tags=["contents"], dependencies=[gate.audit.watch("contents")])
     stores, answers = gate.stores, ResponseReader(gate.stores)
 
     @router.get(
         "/pas/requests/{pagw_id}/response",
-        **_describe_request_route("getResponse", "Get the response to a request", "Bundle"),
+        operation_id="getResponse",
+        summary="Get the response to a request",
+        response_model=Bundle,
+        response_class=FhirJson,
     )
-    @gate.authorize(CLAIM_READ, audits="contents")
-    async def response(request: Request, caller: Caller) -> Response:
-        found = await get_request(stores, request, caller)
+    async def response(
+        caller: Annotated[Caller, Security(gate.session, scopes=[CLAIM_READ])],
+        pagw_id: PagwId,
+        request: Request,
+    ) -> Response:
+        found = await get_request(stores, caller, pagw_id)
         if not is_answered(found):
             # A client that polls for the response is not worth an audit row each time.
+            stop_auditing(request)
             wrong = "This request has no response yet. Retry later."
-            raise Refused(404, build_error("not-found", wrong), is_audited=False)
-        return build_fhir_response(await answers.read_response(found, build_actor(caller)))
+            raise FhirRefused([build_error("not-found", wrong)], 404)
+        return FhirJson(await answers.read_response(found, build_actor(caller)))
 
     @router.get(
         "/pas/requests/{pagw_id}/bundle",
-        **_describe_request_route("getBundle", "Get the Bundle as the client submitted it", "Bundle"),
+        operation_id="getBundle",
+        summary="Get the Bundle as the client submitted it",
+        response_model=Bundle,
+        response_class=FhirJson,
     )
-    @gate.authorize(CLAIM_READ, audits="contents")
-    async def bundle(request: Request, caller: Caller) -> Response:
-        found = await get_request(stores, request, caller)
-        return Response(
-            await answers.read_request(found, build_actor(caller)), media_type="application/fhir+json"
-        )
+    async def bundle(
+        caller: Annotated[Caller, Security(gate.session, scopes=[CLAIM_READ])], pagw_id: PagwId
+    ) -> Response:
+        found = await get_request(stores, caller, pagw_id)
+        return FhirJson(await answers.read_request(found, build_actor(caller)))
 
     @router.get(
         "/pas/requests/{pagw_id}/attachments/{name}",
-        **describe_route(
-            "getAttachment",
-            "Download an attachment of a request",
-            parameters=[openapi.PAGW_ID, openapi.ATTACHMENT],
-            schemes=openapi.READ_SCHEMES,
-        ),
+        operation_id="getAttachment",
+        summary="Download an attachment of a request",
+        response_class=AnyFile,
     )
-    @gate.authorize(CLAIM_READ, audits="contents")
-    async def attachment(request: Request, caller: Caller) -> Response:
-        found = await get_request(stores, request, caller)
-        name = request.path_params["name"]
+    async def attachment(
+        caller: Annotated[Caller, Security(gate.session, scopes=[CLAIM_READ])],
+        pagw_id: PagwId,
+        name: Annotated[str, Path(description="The name of an attachment, for example attachment_001.pdf.")],
+    ) -> Response:
+        found = await get_request(stores, caller, pagw_id)
         known = {each["name"]: each for each in found.metadata.get("attachments", [])}
         if name not in known:
             raise NotFound("The request has no attachment with this name.")
@@ -232,29 +231,11 @@ def build_content_routes(gate: Gate) -> APIRouter:
     return router
 
 
-async def get_request(stores: Stores, request: Request, caller: Caller) -> RequestRow:
-    """Return the caller's request that the path names. Raise `NotFound` for another tenant's, as for an
-    unknown one.
-    """
-    pagw_id = request.path_params["pagw_id"]
+async def get_request(stores: Stores, caller: Caller, pagw_id: str) -> RequestRow:
+    """Return a request of the caller's tenant. Raise `NotFound` for another's, as for an unknown one."""
     found = None
     if PAGW_ID.fullmatch(pagw_id):
         found = await stores.run(patterns.request(caller.tenant, pagw_id))
     if found is None:
         raise NotFound("No request has this id.")
     return found
-
-
-def build_response(view: View, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Return a view as a JSON response."""
-    return Response(view.model_dump_json(by_alias=True), status, headers, media_type=JSON)
-
-
-def _describe_request_route(
-    operation_id: str, summary: str, gives: str | type[View], *more: openapi.Parameter
-) -> dict[str, Any]:
-    """Describe a route that reads one request. `gives` and the result are those of `describe_route`."""
-    parameters = [openapi.PAGW_ID, *more]
-    return describe_route(
-        operation_id, summary, parameters=parameters, gives=gives, schemes=openapi.READ_SCHEMES
-    )

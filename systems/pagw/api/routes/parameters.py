@@ -1,53 +1,63 @@
-"""Parsing of HTTP requests: bounded bodies, headers and query parameters. Also builds FHIR responses."""
+"""Parameters of the routes: ids in the path, pages, FHIR bodies and accepted media types."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
-import json
 import re
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
+from fastapi import Depends, Header, Path
+from pydantic import BaseModel, Field
 from starlette.requests import Request
-from starlette.responses import Response
 
-from pagw.api.routes.errors import Refused
+from holdfast.web import BytesBody, PageRequest, build_page_request
 from pagw.domain.fhir.outcomes import FhirRefused, build_error
 from pagw.domain.fhir.parser import check_media_type
-from pagw.domain.statuses import Status
+from pagw.domain.webhook_addresses import MAX_ADDRESS_CHARS
 from pagw.model.entities import FHIR_JSON, JSON
 
-KEY_HEADER: Final = "x-idempotency-key"
-CALLBACK_HEADER: Final = "x-callback-url"
-IDEMPOTENCY_KEY: Final = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
-LIMIT_DEFAULT: Final = 50
-MAX_LIMIT: Final = 200
 MAX_CURSOR_CHARS: Final = 200
 MAX_NUMBER_DIGITS: Final = 18
-# The time for a whole body, so that slow senders do not hold a connection longer.
-MAX_BODY_S: Final = 30.0
 # Media types of which JSON is an acceptable response.
 ACCEPTED_TYPES: Final = frozenset({FHIR_JSON, JSON, "application/*", "*/*", "text/json"})
 FORMATS: Final = frozenset({"json", "text/json", FHIR_JSON, JSON})
 
+# An id of another form is one of no request (404), so the pattern is only described.
+PagwId = Annotated[
+    str,
+    Path(
+        description="The id of a request.",
+        json_schema_extra={"pattern": "^PAGW-[0-9A-HJKMNP-TV-Z]{26}$"},
+    ),
+]
+SubscriptionId = Annotated[str, Path(description="The id of a subscription.")]
+RequestedPage = Annotated[PageRequest, Depends(build_page_request(50, 200))]
+# The address is checked later (422), so its form is only described.
+CallbackUrl = Annotated[
+    Annotated[str, Field(json_schema_extra={"format": "uri", "maxLength": MAX_ADDRESS_CHARS})] | None,
+    Header(
+        alias="x-callback-url",
+        description="The URL to notify when the request ends. It must not have a query or contain patient "
+        "data.",
+    ),
+]
 
-class PagePosition(NamedTuple):
-    """The position of a page: the time and id of the last item before it."""
 
-    before: datetime
-    before_id: str
+class FhirBody(BytesBody):
+    """A dependency that returns a FHIR resource as bytes. `resource` describes it in OpenAPI."""
 
+    def __init__(self, resource: type[BaseModel], max_bytes: int) -> None:
+        super().__init__(max_bytes, media_types=(FHIR_JSON, JSON), model=resource)
 
-def build_fhir_response(resource: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Return a resource as a FHIR JSON response."""
-    body = json.dumps(resource, ensure_ascii=False, separators=(",", ":")).encode()
-    return Response(body, status, headers, media_type=FHIR_JSON)
+    def check_media_type(self, header: str) -> None:
+        """Raise `FhirRefused` (415) for another media type or another version of FHIR."""
+        check_media_type(header)
 
 
 def check_accept(request: Request) -> None:
-    """Raise `Refused` (406) if the caller accepts no JSON. FHIR's `_format` takes precedence over the
+    """Raise `FhirRefused` (406) if the caller accepts no JSON. FHIR's `_format` takes precedence over the
     header.
     """
     format = request.query_params.get("_format")
@@ -57,7 +67,8 @@ def check_accept(request: Request) -> None:
         accepted = [each.strip().lower() for each in request.headers.get("accept", "*/*").split(",")]
         is_taken = any(_is_accepted(each) for each in accepted if each) or not any(accepted)
     if not is_taken:
-        raise Refused(406, build_error("not-supported", f"Invalid Accept: expected {FHIR_JSON} or {JSON}."))
+        wrong = f"Invalid Accept: expected {FHIR_JSON} or {JSON}."
+        raise FhirRefused([build_error("not-supported", wrong)], 406)
 
 
 def _is_accepted(accepted: str) -> bool:
@@ -67,105 +78,27 @@ def _is_accepted(accepted: str) -> bool:
     return media in ACCEPTED_TYPES and not is_refused
 
 
-async def read_json_body(request: Request, max_bytes: int) -> bytes:
-    """Return a JSON body of at most `max_bytes`. Refuse another media type or an encoding (415), a larger
-    body (413) and a slow one (408).
-    """
-    check_media_type(request.headers.get("content-type"))
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Refused(
-            415, build_error("not-supported", "The body has a Content-Encoding. Send it without one.")
-        )
-    return await read_bounded_body(request, max_bytes)
+# --- cursors ------------------------------------------------------------------------------------------------
 
 
-async def read_bounded_body(request: Request, max_bytes: int) -> bytes:
-    """Return a body of at most `max_bytes`. Refuse a larger one (413), by its Content-Length before reading,
-    and one that takes longer than `MAX_BODY_S` (408).
-    """
-    length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > max_bytes:
-        raise _build_size_error(max_bytes)
-    try:
-        async with asyncio.timeout(MAX_BODY_S):
-            return await _read_body(request, max_bytes)
-    except TimeoutError:
-        wrong = f"The body was incomplete after {MAX_BODY_S:g} seconds. Send it faster."
-        raise Refused(408, build_error("timeout", wrong), connection="close") from None
+class PagePosition(NamedTuple):
+    """The position of a page: the time and id of the last item before it."""
+
+    before: datetime
+    before_id: str
 
 
-async def _read_body(request: Request, max_bytes: int) -> bytes:
-    """Read the body. Raise `FhirRefused` (413) as soon as it exceeds `max_bytes`."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > max_bytes:
-            raise _build_size_error(max_bytes)
-    return bytes(body)
-
-
-def _build_size_error(max_bytes: int) -> FhirRefused:
-    """Build the 413 for a body that is too large."""
-    return FhirRefused([build_error("too-long", f"The body is larger than {max_bytes} bytes.")], 413)
-
-
-def parse_idempotency_key(request: Request, *, is_required: bool) -> str | None:
-    """Return the idempotency key header, or None if it is absent and not required. Raise `Refused` (400)."""
-    given = request.headers.get(KEY_HEADER)
-    if given is None:
-        if is_required:
-            wrong = (
-                "The header X-Idempotency-Key is missing. Send a unique key per request, and the same to "
-                "repeat it."
-            )
-            raise Refused(400, build_error("required", wrong))
-        return None
-    if not IDEMPOTENCY_KEY.fullmatch(given):
-        wrong = "Invalid X-Idempotency-Key: expected 1 to 128 letters, digits and - _ . :"
-        raise Refused(400, build_error("value", wrong))
-    return given
-
-
-# --- pages --------------------------------------------------------------------------------------------------
-
-
-def parse_limit(request: Request) -> int:
-    """Return the query parameter `limit`, by default `LIMIT_DEFAULT`. Raise `Refused` (400) unless it is 1 to
-    `MAX_LIMIT`.
-    """
-    given = request.query_params.get("limit", str(LIMIT_DEFAULT))
-    if not (given.isascii() and given.isdigit() and len(given) < 10 and 1 <= int(given) <= MAX_LIMIT):
-        raise Refused(
-            400, build_error("value", f"Invalid limit: expected an integer from 1 to {MAX_LIMIT}.", "limit")
-        )
-    return int(given)
-
-
-def parse_status(request: Request) -> Status | None:
-    """Return the query parameter `status`, or None if absent. Raise `Refused` (400) for an unknown one."""
-    given = request.query_params.get("status")
-    if given is None:
-        return None
-    try:
-        return Status(given)
-    except ValueError:
-        raise Refused(
-            400, build_error("value", f"Invalid status: expected one of {', '.join(Status)}.", "status")
-        ) from None
-
-
-def parse_cursor(request: Request) -> PagePosition | None:
-    """Return the position in the query parameter `cursor`, or None if absent. Raise `Refused` (400).
+def parse_cursor(cursor: str | None) -> PagePosition | None:
+    """Return the position that a cursor names, or None for the first page. Raise `FhirRefused` (400).
 
     The cursor names no tenant: callers see only their own requests.
     """
-    given = request.query_params.get("cursor")
-    if given is None:
+    if cursor is None:
         return None
     try:
-        if len(given) > MAX_CURSOR_CHARS:
+        if len(cursor) > MAX_CURSOR_CHARS:
             raise ValueError
-        at, id = base64.urlsafe_b64decode(given.encode("ascii")).decode("ascii").split("|")
+        at, id = base64.urlsafe_b64decode(cursor.encode("ascii")).decode("ascii").split("|")
         place = PagePosition(datetime.fromisoformat(at), id)
         if place.before.tzinfo is None or "\x00" in id:
             raise ValueError
@@ -181,15 +114,15 @@ def build_cursor(created_at: datetime, id: str) -> str:
     return base64.urlsafe_b64encode(f"{created_at.isoformat()}|{id}".encode()).decode()
 
 
-def parse_number_cursor(request: Request) -> int:
-    """Return the number in the query parameter `cursor`; 0 for the first page. Raise `Refused` (400)."""
-    given = request.query_params.get("cursor", "0")
+def parse_number_cursor(cursor: str | None) -> int:
+    """Return the number that a cursor names; 0 for the first page. Raise `FhirRefused` (400)."""
+    given = cursor or "0"
     if not (given.isascii() and given.isdigit() and len(given) < MAX_NUMBER_DIGITS):
         raise _build_cursor_error()
     return int(given)
 
 
-def _build_cursor_error() -> Refused:
+def _build_cursor_error() -> FhirRefused:
     """Build the 400 for an invalid cursor."""
     wrong = "Invalid cursor: expected the cursor from the previous page. Leave it out for the first page."
-    return Refused(400, build_error("value", wrong, "cursor"))
+    return FhirRefused([build_error("value", wrong, "cursor")], 400)

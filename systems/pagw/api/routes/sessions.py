@@ -1,26 +1,12 @@
 """Routes that start a session with a token and end it. `auth` accepts the session on reads."""
 
-from __future__ import annotations
+from typing import Annotated, Final
 
-from typing import Final
-
-from fastapi import APIRouter
-from starlette.requests import Request
-from starlette.responses import Response
+from fastapi import APIRouter, Depends, Response, Security
 
 from holdfast.core.errors import CallerForbidden, TokenRefused
 from holdfast.web.tokens import Caller
-from pagw.api.routes import openapi
-from pagw.api.routes.auth import (
-    CLAIM_READ,
-    SESSION_COOKIE,
-    SUBSCRIPTION_READ,
-    Gate,
-    allow_anonymous,
-    get_session,
-)
-from pagw.api.routes.native import build_response
-from pagw.api.routes.openapi import describe_route
+from pagw.api.routes.auth import CLAIM_READ, SESSION_COOKIE, SUBSCRIPTION_READ, Gate
 from pagw.api.routes.refusal_audit import MAX_ACTOR_CHARS, SERVICE
 from pagw.api.routes.views import SessionView
 from pagw.model import sessions
@@ -37,10 +23,13 @@ def build_session_routes(gate: Gate) -> APIRouter:
     is_secure = gate.settings.public_url.startswith("https://")
 
     @router.post(
-        PATH, **describe_route("logIn", "Start a session with a token", gives=SessionView, status=201)
+        PATH,
+        operation_id="logIn",
+        summary="Start a session with a token",
+        status_code=201,
+        dependencies=[gate.audit.watch("session")],
     )
-    @gate.authorize(audits="session")
-    async def log_in(request: Request, caller: Caller) -> Response:
+    async def log_in(caller: Annotated[Caller, Security(gate.bearer)], response: Response) -> SessionView:
         left_s = caller.expires_at - gate.stores.clock.now()
         _refuse_unusable_token(caller, left_s)
         logged_in = sessions.SessionIdentity(
@@ -51,9 +40,7 @@ def build_session_routes(gate: Gate) -> APIRouter:
         )
         await record_event(gate.stores, _build_event(caller.tenant, caller.subject, "begun"))
         session = await sessions.begin(gate.stores, caller.tenant, logged_in)
-        view = SessionView(session=session, expires_in=int(min(sessions.LIFETIME_S, left_s)))
-        answer = build_response(view, 201)
-        answer.set_cookie(
+        response.set_cookie(
             SESSION_COOKIE,
             session,
             max_age=int(min(sessions.MAX_LIFETIME_S, left_s)),
@@ -61,16 +48,17 @@ def build_session_routes(gate: Gate) -> APIRouter:
             secure=is_secure,
             samesite="strict",
         )
-        return answer
+        return SessionView(session=session, expires_in=int(min(sessions.LIFETIME_S, left_s)))
 
+    # The session itself is the credential: no token is needed.
     @router.delete(
         f"{PATH}/current",
-        **describe_route("logOut", "End the session", status=204, schemes=openapi.SESSION_SCHEMES),
+        operation_id="logOut",
+        summary="End the session",
+        status_code=204,
+        response_class=Response,
     )
-    @allow_anonymous
-    async def log_out(request: Request) -> Response:
-        """End the session. The session itself is the credential: no token is needed."""
-        session = get_session(request)
+    async def log_out(session: Annotated[str | None, Depends(gate.read_session)]) -> Response:
         if session is None:
             raise TokenRefused(
                 "SessionMissing",

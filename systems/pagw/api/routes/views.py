@@ -1,15 +1,16 @@
-"""Response bodies of the native API (requests, audit, deliveries, sessions), without patient data."""
+"""Response bodies: those of the native API, without patient data, and FHIR resources."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from pagw.domain.statuses import Stage, Status
-from pagw.model.entities import AuditRow, DeliveryRow, RequestRow
+from pagw.model.entities import FHIR_JSON, AuditRow, DeliveryRow, RequestRow
 from pagw.workers.responses import is_answered
 
 
@@ -133,3 +134,44 @@ def to_audit_trail(rows: tuple[AuditRow, ...], cursor: str | None) -> AuditTrail
 def to_deliveries(rows: tuple[DeliveryRow, ...]) -> Deliveries:
     """Return the view of a request's deliveries."""
     return Deliveries(items=[DeliveryView.model_validate(row) for row in rows])
+
+
+# --- FHIR ---------------------------------------------------------------------------------------------------
+
+
+class Resource(BaseModel):
+    """Base of the FHIR resources, for OpenAPI: their type only, because FHIR defines the rest."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class Bundle(Resource):
+    resource_type: Literal["Bundle"] = Field(alias="resourceType")
+
+
+class CapabilityStatement(Resource):
+    resource_type: Literal["CapabilityStatement"] = Field(alias="resourceType")
+
+
+class Parameters(Resource):
+    resource_type: Literal["Parameters"] = Field(alias="resourceType")
+
+
+class Subscription(Resource):
+    resource_type: Literal["Subscription"] = Field(alias="resourceType")
+
+
+class FhirJson(JSONResponse):
+    """A response with a FHIR resource."""
+
+    media_type = FHIR_JSON
+
+    def render(self, content: Any) -> bytes:
+        """Return a resource as JSON; bytes as they are."""
+        return content if isinstance(content, bytes) else super().render(content)
+
+
+class AnyFile(Response):
+    """A response with a file."""
+
+    media_type = "application/octet-stream"

@@ -14,9 +14,9 @@ from urllib.parse import quote
 import httpx2
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-from holdfast import Secret
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import ExternalServiceFailed, SettingsError
+from holdfast.runtime import Secret
 from holdfast.web.external_client import ExternalClient
 from pagw.integrations.payers.config import PayerConfig
 from pagw.integrations.payers.messages import PayerMessage, format_faults

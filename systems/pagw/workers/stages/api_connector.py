@@ -18,14 +18,15 @@ from typing import Any, Final
 
 import httpx2
 
-from holdfast import Handler, Secrets, Stores, open_secrets
+from holdfast import Stores
 from holdfast.core.errors import ExternalServiceFailed, IdempotencyMismatch, error_label
+from holdfast.runtime import Secrets, open_secrets
 from pagw.domain.statuses import Stage, Status
 from pagw.integrations.payers.client import PayerClient, PayerResponse, make_client
 from pagw.model import files, patterns
 from pagw.model.audit import Actor
 from pagw.model.entities import IdempotencyRecord, RequestRow, RequestUpdate, StageMessage
-from pagw.model.registries import build_payer_client, get_payer
+from pagw.model.registries import REGISTRIES, TOKENS, build_payer_client, get_payer
 from pagw.workers.payer_callbacks import record_callback
 from pagw.workers.stages.base_stage import BaseStage, StageFailed, StageResult
 
@@ -40,11 +41,29 @@ class ApiConnector(BaseStage):
     """The stage that calls payers."""
 
     stage = Stage.api_connector
-    accepted_statuses = (Status.CONVERTED, Status.PENDED)
+    purpose = "Submits the request to the payer, once"
+    uses = (
+        files.payer_request,
+        files.keep_payer_response,
+        files.keep_callback,
+        patterns.note_callback,
+        patterns.count_retry,
+        REGISTRIES,
+        TOKENS,
+        patterns.CALLS,
+    )
+    also_accepts = (Status.PENDED,)
 
     def __init__(self, stores: Stores, http: httpx2.AsyncClient, secrets: Secrets) -> None:
         super().__init__(stores)
         self.http, self.secrets = http, secrets
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, stores: Stores) -> AsyncIterator[ApiConnector]:
+        """Open the stage with its own HTTP client."""
+        async with make_client() as http:
+            yield cls(stores, http, open_secrets())
 
     async def run(self, request: RequestRow, message: StageMessage) -> StageResult | None:
         """Submit a converted request. If the message is an inquiry, look up a pended one and return None.
@@ -64,7 +83,6 @@ class ApiConnector(BaseStage):
         is_final = outcome["status"] == FINAL
         return StageResult(
             Status.SUBMITTED if is_final else Status.PENDED,
-            Stage.response_builder,
             RequestUpdate(metadata={"answeredAt": outcome["at"]}),
             {"payer": row.payer_id, "answer": outcome["status"]},
         )
@@ -148,10 +166,3 @@ def _parse_status(body: bytes) -> str:
     from pagw.integrations.payers.messages import PayerAnswerBody
 
     return PayerAnswerBody.model_validate_json(body).status
-
-
-@asynccontextmanager
-async def open_api_connector(stores: Stores) -> AsyncIterator[Handler]:
-    """Open the stage's handler with its own HTTP client."""
-    async with make_client() as http:
-        yield ApiConnector(stores, http, open_secrets()).handle

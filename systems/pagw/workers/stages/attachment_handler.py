@@ -26,7 +26,8 @@ class AttachmentHandler(BaseStage):
     """The stage that stores attachments. Set `scanner` to scan them for viruses."""
 
     stage = Stage.attachment_handler
-    accepted_statuses = (Status.ENRICHED,)
+    purpose = "Extracts attachments from the bundle, detects their types and hashes them"
+    uses = (files.bundle, files.keep_attachment)
     # Replace this with a virus scanner.
     scanner: ClassVar[Scanner] = NoScanner()
 
@@ -51,7 +52,6 @@ class AttachmentHandler(BaseStage):
             )
         return StageResult(
             Status.ATTACHMENTS_PROCESSED,
-            Stage.request_converter,
             RequestUpdate(metadata={"attachments": stored}),
             {"attachments": len(stored), **({"scans": scans} if scans else {})},
         )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from holdfast import ReceivedMessage, Stores
 from holdfast.core.errors import AlreadyExists
+from holdfast.model.components import Handler
 from pagw.model import files
 from pagw.model.audit import NO_REQUEST
 from pagw.model.entities import AuditMessage
@@ -32,3 +35,9 @@ class AuditArchiver:
             )
         except AlreadyExists:
             return
+
+
+@asynccontextmanager
+async def open_audit_archiver(stores: Stores) -> AsyncIterator[Handler]:
+    """Open the archiver's handler."""
+    yield AuditArchiver(stores).handle

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, ClassVar, Protocol
+from datetime import datetime
+from typing import Any, ClassVar, Final
 
-from holdfast import Handler, ReceivedMessage, SqlWrite, Stores
+from holdfast import Component, Consumer, Pattern, ReceivedMessage, Stores
 from holdfast.core.errors import (
     ConditionFailed,
     ExternalServiceRefused,
@@ -29,7 +29,9 @@ from holdfast.core.errors import (
     RequestRefused,
     RetryLater,
 )
-from pagw.domain.statuses import TERMINAL, Stage, Status
+from holdfast.model.components import Handler, Use
+from holdfast.model.sql import SqlWrite
+from pagw.domain.statuses import TERMINAL, Stage, Status, get_stage, get_status
 from pagw.model import delivery_patterns, patterns
 from pagw.model.audit import Actor, AuditEvent, build_audit_writes
 from pagw.model.entities import (
@@ -39,6 +41,21 @@ from pagw.model.entities import (
     RequestUpdate,
     StageMessage,
     notifications,
+)
+
+# The process that the stages share.
+PROCESS: Final = "pipeline"
+# Every stage reads these first and writes these last, in one transaction.
+STAGE_PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (
+    patterns.request_in_hand,
+    patterns.INBOX.pattern_set.stored,
+    patterns.advance,
+    patterns.note,
+    patterns.tell_answered,
+    delivery_patterns.create_delivery,
+    patterns.record_audit,
+    patterns.INBOX.pattern_set.take,
+    *patterns.OUTBOX.publisher,
 )
 
 log = logging.getLogger(__name__)
@@ -52,12 +69,15 @@ class StageFailed(RequestRefused, label="StageFailed"):
 
 @dataclass(frozen=True)
 class StageResult:
-    """The result of a stage: the request's new status, its next stage and the writes."""
+    """The result of a stage: the request's new status and the writes.
+
+    The next stage is the one that processes the new status, unless `next_stage` names another.
+    """
 
     status: Status
-    next_stage: Stage
     update: RequestUpdate = patterns.NO_UPDATE
     details: Mapping[str, Any] = field(default_factory=dict)
+    next_stage: Stage | None = None
     # Further writes of the same transaction.
     writes: Sequence[SqlWrite[Any]] = ()
     # Distinguishes several messages to the same stage.
@@ -67,13 +87,44 @@ class StageResult:
 
 
 class BaseStage(ABC):
-    """One stage. Subclasses declare the statuses that they accept, and implement `run`."""
+    """One stage. Subclasses declare what they are and what they use, and implement `run`.
+
+    Their module has the stage's name, so that `load_stages` finds it.
+    """
 
     stage: ClassVar[Stage]
-    accepted_statuses: ClassVar[tuple[Status, ...]]
+    purpose: ClassVar[str]
+    # The patterns that it runs, in addition to those of every stage.
+    uses: ClassVar[tuple[Use, ...]] = ()
+    # Further statuses in which it processes a request, in addition to the one in `PIPELINE`.
+    also_accepts: ClassVar[tuple[Status, ...]] = ()
 
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, stores: Stores) -> AsyncIterator[BaseStage]:
+        """Open the stage. Override this to keep a client open."""
+        yield cls(stores)
+
+    @classmethod
+    def build_component(cls) -> Component:
+        """Return the component under the design document's name, with the patterns it needs and no others."""
+        return Component(
+            cls.stage.service,
+            cls.purpose,
+            uses=(STAGE_PATTERNS, *cls.uses),
+            consumers=(Consumer(QUEUES[cls.stage], cls._open_handler, concurrency=16, retry_delay_s=0.5),),
+            process=PROCESS,
+        )
+
+    @classmethod
+    @asynccontextmanager
+    async def _open_handler(cls, stores: Stores) -> AsyncIterator[Handler]:
+        """Open the stage for its consumer."""
+        async with cls.open(stores) as stage:
+            yield stage.handle
 
     @abstractmethod
     async def run(self, request: RequestRow, message: StageMessage) -> StageResult | None:
@@ -92,7 +143,7 @@ class BaseStage(ABC):
                 "%s ignores a message: the request %s is not tracked.", self.stage.service, message.pagw_id
             )
             return
-        if request.status not in self.accepted_statuses:
+        if request.status not in (get_status(self.stage), *self.also_accepts):
             log.info(
                 "%s skips %s with status %s: nothing to do.",
                 self.stage.service,
@@ -150,12 +201,12 @@ class BaseStage(ABC):
         self, request: RequestRow, message: StageMessage, result: StageResult
     ) -> list[SqlWrite[Any]]:
         """Return all writes of a result. A stage that reads inside its transaction runs them itself."""
-        at = self.get_now()
+        at, next_stage = self.get_now(), result.next_stage or get_stage(result.status)
         moved = (
-            patterns.note(request.pagw_id, request.status, result.next_stage, at, result.update)
+            patterns.note(request.pagw_id, request.status, next_stage, at, result.update)
             if result.status is request.status
             else patterns.advance(
-                request.pagw_id, request.status, result.status, result.next_stage, at, result.update
+                request.pagw_id, request.status, result.status, next_stage, at, result.update
             )
         )
         return [
@@ -163,21 +214,20 @@ class BaseStage(ABC):
             moved,
             *build_audit_writes(self.stores, self.build_event(request, result.status, result.details)),
             *result.writes,
-            *self._build_next_message(request, result),
+            # The payer has no queue, and a request that has ended needs none.
+            *(
+                (self.build_stage_message(request, next_stage, result.occasion),)
+                if next_stage in QUEUES
+                else ()
+            ),
         ]
-
-    def _build_next_message(self, request: RequestRow, result: StageResult) -> tuple[SqlWrite[Any], ...]:
-        """Return the message to the next stage; empty if that has no queue."""
-        if result.next_stage not in QUEUES:
-            return ()
-        return (self.build_stage_message(request, result.next_stage, result.occasion),)
 
     def build_stage_message(self, request: RequestRow, stage: Stage, occasion: str = "1") -> SqlWrite[Any]:
         """Return the outbox write of a message that passes a request to a stage. `occasion` distinguishes
         several messages to one stage.
         """
         message = StageMessage(pagw_id=request.pagw_id, tenant=request.tenant, stage=stage, occasion=occasion)
-        return patterns.OUTBOX.enqueue(self.stores, request.pagw_id, QUEUES[stage], message)
+        return patterns.OUTBOX.enqueue(self.stores, request.pagw_id, message, queue=QUEUES[stage])
 
     def build_event(self, request: RequestRow, status: Status, details: Mapping[str, Any]) -> AuditEvent:
         """Build the audit event of a transition."""
@@ -212,17 +262,16 @@ class BaseStage(ABC):
         )
         step = StageResult(
             Status.FAILED,
-            Stage.done,
             learnt,
             {"error": ending.error_code},
-            (patterns.tell_answered(request.pagw_id), to_subscribers),
+            writes=(patterns.tell_answered(request.pagw_id), to_subscribers),
             client_writes=build_client_delivery(self.stores, request, self.get_now(), ending),
         )
         await self.write_result(request, message, step)
 
     def get_now(self) -> datetime:
         """Return the stores' current time in UTC."""
-        return datetime.fromtimestamp(self.stores.clock.now(), UTC)
+        return self.stores.now()
 
 
 @dataclass(frozen=True)
@@ -298,24 +347,4 @@ def build_client_delivery(
 def build_delivery_message(stores: Stores, request: RequestRow, delivery_id: str) -> SqlWrite[Any]:
     """Return the outbox write of the message that starts a delivery."""
     message = DeliveryMessage(delivery_id=delivery_id, pagw_id=request.pagw_id, tenant=request.tenant)
-    return patterns.OUTBOX.enqueue(stores, delivery_id, notifications, message)
-
-
-class MessageHandler(Protocol):
-    """A class whose instances handle the messages of a queue."""
-
-    def __init__(self, stores: Stores) -> None: ...
-
-    async def handle(self, received: ReceivedMessage[Any]) -> None: ...
-
-
-def build_handler_factory(
-    handler: type[MessageHandler],
-) -> Callable[[Stores], AbstractAsyncContextManager[Handler]]:
-    """Return a context manager factory that gives a consumer the class's handler."""
-
-    @asynccontextmanager
-    async def open_handler(stores: Stores) -> AsyncIterator[Handler]:
-        yield handler(stores).handle
-
-    return open_handler
+    return patterns.OUTBOX.enqueue(stores, delivery_id, message, queue=notifications)

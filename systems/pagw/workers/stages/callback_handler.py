@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from holdfast.core.errors import RetryLater
 from pagw.domain.statuses import Stage, Status
+from pagw.model import files
 from pagw.model.entities import RequestRow, RequestUpdate, StageMessage
+from pagw.model.registries import REGISTRIES
 from pagw.workers.stages.base_stage import BaseStage, StageResult, build_client_delivery
 from pagw.workers.stages.payer_answers import PAYER_FAULTS, load_decision
 
@@ -19,7 +21,9 @@ class CallbackHandler(BaseStage):
     """The stage that processes callbacks and notifies the client."""
 
     stage = Stage.callback_handler
-    accepted_statuses = (Status.CONVERTED, Status.PENDED, Status.RESPONSE_BUILT, Status.FAILED)
+    purpose = "Processes payers' callbacks and schedules callbacks to clients"
+    uses = (files.callback, REGISTRIES)
+    also_accepts = (Status.CONVERTED, Status.PENDED, Status.FAILED)
 
     async def run(self, request: RequestRow, message: StageMessage) -> StageResult | None:
         """Process the payer's callback that the message names. Without one, notify the client of a built
@@ -33,7 +37,6 @@ class CallbackHandler(BaseStage):
             return None
         return StageResult(
             Status.CALLBACK_SENT,
-            Stage.subscription_handler,
             client_writes=build_client_delivery(self.stores, request, self.get_now()),
         )
 
@@ -54,7 +57,6 @@ class CallbackHandler(BaseStage):
         if decision.outcome.is_final:
             return StageResult(
                 Status.SUBMITTED,
-                Stage.response_builder,
                 RequestUpdate(metadata={"callback": number}),
                 {"callback": number},
                 occasion=f"callback-{number}",
@@ -63,7 +65,6 @@ class CallbackHandler(BaseStage):
             return None
         return StageResult(
             Status.PENDED,
-            Stage.response_builder,
             RequestUpdate(metadata={"interim": number}),
             {"callback": number, "decision": decision.outcome},
             occasion=f"interim-{number}",

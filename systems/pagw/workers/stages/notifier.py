@@ -11,8 +11,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from holdfast import Handler, ReceivedMessage, SqlWrite, open_secrets
+from holdfast import ReceivedMessage
 from holdfast.core.errors import RetryLater, SecretMissing, TargetRefused
+from holdfast.model.components import Handler
+from holdfast.model.sql import SqlWrite
+from holdfast.runtime import open_secrets
 from holdfast.web.webhook_targets import DeliveryAttempt, open_target_client
 from pagw.model import delivery_patterns, patterns
 from pagw.model.audit import Actor, AuditEvent, build_audit_writes

@@ -13,7 +13,8 @@ import json
 from datetime import datetime
 from typing import Any
 
-from holdfast import SqlWrite, Stores
+from holdfast import Stores
+from holdfast.model.sql import SqlWrite
 from pagw.domain.fhir.decisions import Decision, Outcome
 from pagw.domain.fhir.outcomes import select_errors
 from pagw.domain.fhir.responses.response_bundles import build_response_bundle
@@ -23,6 +24,7 @@ from pagw.model import files, patterns
 from pagw.model.audit import build_audit_writes
 from pagw.model.entities import RequestRow, RequestUpdate, StageMessage, fhir_response, pended_response
 from pagw.model.lookup import RequestLookup
+from pagw.model.registries import REGISTRIES
 from pagw.workers.payer_callbacks import build_callback_message
 from pagw.workers.payer_polling import compute_first_inquiry
 from pagw.workers.stages.base_stage import BaseStage, Ending, StageFailed, StageResult, build_client_delivery
@@ -40,7 +42,18 @@ class ResponseBuilder(BaseStage):
     """The stage that builds responses."""
 
     stage = Stage.response_builder
-    accepted_statuses = (Status.SUBMITTED, Status.PENDED)
+    purpose = "Builds the ClaimResponse from the payer's answer"
+    uses = (
+        files.bundle,
+        files.payer_response,
+        files.callback,
+        files.keep_response,
+        files.keep_pended_response,
+        files.renew_pended_response,
+        patterns.make_findable,
+        REGISTRIES,
+    )
+    also_accepts = (Status.PENDED,)
 
     def __init__(self, stores: Stores, lookup: RequestLookup | None = None) -> None:
         super().__init__(stores)
@@ -68,10 +81,10 @@ class ResponseBuilder(BaseStage):
         key = pended_response.build_key(created_at=request.created_at, pagw_id=request.pagw_id)
         return StageResult(
             Status.PENDED,
-            Stage.payer,
             RequestUpdate(response_key=key, inquire_at=compute_first_inquiry(self.get_now(), request.due_at)),
             {"decision": Outcome.PENDED},
-            (patterns.tell_answered(request.pagw_id), *self._build_early_callback_message(request)),
+            next_stage=Stage.payer,
+            writes=(patterns.tell_answered(request.pagw_id), *self._build_early_callback_message(request)),
         )
 
     def _build_early_callback_message(self, request: RequestRow) -> list[SqlWrite[Any]]:
@@ -91,7 +104,6 @@ class ResponseBuilder(BaseStage):
         stored = await self.stores.run(files.keep_response(body, request.created_at, request.pagw_id))
         return StageResult(
             Status.RESPONSE_BUILT,
-            Stage.callback_handler,
             RequestUpdate(
                 response_key=fhir_response.build_key(created_at=request.created_at, pagw_id=request.pagw_id),
                 decision=decision.outcome,
@@ -104,7 +116,7 @@ class ResponseBuilder(BaseStage):
                 },
             ),
             {"decision": decision.outcome, "action": decision.action},
-            (
+            writes=(
                 *self.lookup.build_writes(
                     request.tenant, request.pagw_id, authorization=decision.authorization_number
                 ),

@@ -11,8 +11,9 @@ import logging
 from datetime import timedelta
 from typing import Any, Final
 
-from holdfast import SqlWrite, Stores
+from holdfast import Stores
 from holdfast.core.errors import ConditionFailed, InvalidRequest, ItemUnreadable
+from holdfast.model.sql import SqlWrite
 from pagw.domain.statuses import Stage, Status
 from pagw.model import delivery_patterns, patterns
 from pagw.model.entities import RequestRow, RequestUpdate, StageMessage, SubscriptionRow
@@ -36,7 +37,14 @@ class SubscriptionHandler(BaseStage):
     """The stage that completes requests and announces them to subscribers."""
 
     stage = Stage.subscription_handler
-    accepted_statuses = (Status.CALLBACK_SENT, Status.FAILED, Status.CANCELLED)
+    purpose = "Completes a request: stores the answer with its idempotency key and notifies subscribers"
+    uses = (
+        delivery_patterns.subscribers,
+        delivery_patterns.count_event,
+        delivery_patterns.set_subscription,
+        patterns.finish_submission,
+    )
+    also_accepts = (Status.FAILED, Status.CANCELLED)
 
     def __init__(self, stores: Stores, settings: PagwSettings | None = None) -> None:
         super().__init__(stores)
@@ -72,7 +80,6 @@ class SubscriptionHandler(BaseStage):
                 count += 1
             step = StageResult(
                 request.status if is_over else Status.COMPLETED,
-                Stage.done,
                 patterns.NO_UPDATE if is_over else RequestUpdate(completed_at=at),
                 {"subscribers": count},
             )

@@ -1,8 +1,8 @@
 """HTTP and WebSocket routes for employees and admins, gathered by `build_api_routes`.
 
 Every call carries a token (`auth`) and sees only its caller's data; the exception is `connections`, where
-processes of the service sign their calls. Endpoints take the request alone and return a response
-(`holdfast.web.direct_routes`).
+processes of the service sign their calls. The modules of routes have no deferred annotations, because FastAPI
+could not resolve those that name a local dependency.
 
     sockets    the handshake of an employee's WebSocket  connections  frames posted by other processes
     bookings   request, follow, answer, approve, audit   audits       by time, and CSV exports
@@ -15,10 +15,9 @@ from fastapi import APIRouter
 
 from holdfast import Stores
 from tripcortex.api.routes.audits import build_audit_routes
-from tripcortex.api.routes.auth import Gate
+from tripcortex.api.routes.auth import Gate, configure_errors
 from tripcortex.api.routes.bookings import build_approval_routes, build_booking_routes, build_decision_routes
 from tripcortex.api.routes.connections import build_connection_routes
-from tripcortex.api.routes.openapi import add_security_schemes
 from tripcortex.api.routes.policies import build_policy_admin_routes, build_policy_routes
 from tripcortex.api.routes.sockets import build_socket_routes
 from tripcortex.api.websocket.hub import Hub
@@ -40,4 +39,4 @@ def build_api_routes(stores: Stores) -> list[APIRouter]:
     ]
 
 
-__all__ = ["add_security_schemes", "build_api_routes"]
+__all__ = ["build_api_routes", "configure_errors"]

@@ -3,22 +3,24 @@
 The default is the caller's own data; admins may name any employee.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter
-from starlette.requests import Request
-from starlette.responses import Response
+from fastapi import APIRouter, Depends, Response
 
 from holdfast import Page
 from tripcortex.api.identity import Employee
 from tripcortex.api.routes.auth import Gate
-from tripcortex.api.routes.csv_export import build_csv_response
-from tripcortex.api.routes.openapi import CSV, CURSOR, EMPLOYEE, LIMIT, SINCE, UNTIL, describe
-from tripcortex.api.routes.request_params import parse_cursor, parse_employee, parse_limit, parse_range
-from tripcortex.api.routes.schemas import AuditPage, build_audit_view, build_response
+from tripcortex.api.routes.csv_export import Csv, build_csv_response
+from tripcortex.api.routes.parameters import (
+    OfEmployee,
+    RequestedPage,
+    Since,
+    Until,
+    build_range,
+    choose_employee,
+)
+from tripcortex.api.routes.schemas import AuditPage, build_audit_view
 from tripcortex.model import patterns
 from tripcortex.model.entities import AuditRecord, Booking
 
@@ -67,53 +69,51 @@ def build_audit_routes(gate: Gate) -> APIRouter:
 
     @router.get(
         "/audit",
-        **describe(
-            "listAudit",
-            "List an employee's audit entries in a time range, oldest first",
-            parameters=[SINCE, UNTIL, EMPLOYEE, LIMIT, CURSOR],
-            response=AuditPage,
-        ),
+        operation_id="listAudit",
+        summary="List an employee's audit entries in a time range, oldest first",
     )
-    @gate.authenticated()
-    async def entries(request: Request, employee: Employee) -> Response:
-        employee_id, time_range = parse_employee(request, employee), parse_range(request, stores.clock)
-        operation = patterns.employee_audit(
-            employee_id, time_range.since, time_range.until, parse_limit(request), parse_cursor(request)
-        )
-        page = await stores.run(operation)
-        return build_response(
-            AuditPage(items=[build_audit_view(each) for each in page.items], cursor=page.cursor)
-        )
+    async def entries(
+        employee: Annotated[Employee, Depends(gate.employee)],
+        asked: RequestedPage,
+        since: Since = None,
+        until: Until = None,
+        of_employee: OfEmployee = None,
+    ) -> AuditPage:
+        employee_id = choose_employee(of_employee, employee)
+        time_range = build_range(since, until, stores.clock)
+        page = await stores.run(patterns.employee_audit(employee_id, *time_range, asked.limit, asked.cursor))
+        return AuditPage(items=[build_audit_view(each) for each in page.items], cursor=page.cursor)
 
     @router.get(
         "/audit.csv",
-        **describe(
-            "exportAudit",
-            "Export all audit entries in a time range as CSV",
-            parameters=[SINCE, UNTIL, EMPLOYEE],
-            response=CSV,
-        ),
+        operation_id="exportAudit",
+        summary="Export all audit entries in a time range as CSV",
+        response_class=Csv,
     )
-    @gate.authenticated()
-    async def audit_csv(request: Request, employee: Employee) -> Response:
-        employee_id, time_range = parse_employee(request, employee), parse_range(request, stores.clock)
+    async def audit_csv(
+        employee: Annotated[Employee, Depends(gate.employee)],
+        since: Since = None,
+        until: Until = None,
+        of_employee: OfEmployee = None,
+    ) -> Response:
+        employee_id = choose_employee(of_employee, employee)
+        time_range = build_range(since, until, stores.clock)
 
         async def read(cursor: str | None) -> Page[AuditRecord]:
-            return await stores.run(
-                patterns.employee_audit(employee_id, time_range.since, time_range.until, PAGE_SIZE, cursor)
-            )
+            return await stores.run(patterns.employee_audit(employee_id, *time_range, PAGE_SIZE, cursor))
 
         return await build_csv_response("audit.csv", AUDIT_COLUMNS, read, build_audit_row)
 
     @router.get(
         "/bookings.csv",
-        **describe(
-            "exportBookings", "Export bookings as CSV, newest first", parameters=[EMPLOYEE], response=CSV
-        ),
+        operation_id="exportBookings",
+        summary="Export bookings as CSV, newest first",
+        response_class=Csv,
     )
-    @gate.authenticated()
-    async def bookings_csv(request: Request, employee: Employee) -> Response:
-        employee_id = parse_employee(request, employee)
+    async def bookings_csv(
+        employee: Annotated[Employee, Depends(gate.employee)], of_employee: OfEmployee = None
+    ) -> Response:
+        employee_id = choose_employee(of_employee, employee)
 
         async def read(cursor: str | None) -> Page[Booking]:
             return await stores.run(patterns.history(employee_id, PAGE_SIZE, cursor))

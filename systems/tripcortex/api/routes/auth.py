@@ -1,37 +1,27 @@
-"""The wrapper around every employee route: bearer token, admin role, correlation id, and problem responses.
-
-correlation id → caller (token) → role → route; an error in any of them becomes a problem (RFC 9457)
-"""
+"""Authentication of the routes by bearer token, and what the routes share."""
 
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from dataclasses import replace
+from typing import Annotated, Final
 
-from starlette.requests import HTTPConnection, Request
-from starlette.responses import Response
+from fastapi import Depends, FastAPI
 
 from holdfast import Stores
-from holdfast.core.correlation import bind_correlation_id
-from holdfast.web import build_problem_response, build_status_response
-from holdfast.web.tokens import get_bearer_token
+from holdfast.web.problems import PROBLEM_FORMAT, set_error_format
+from holdfast.web.tokens import BearerToken
 from tripcortex.api.identity import Authenticator, Employee
 from tripcortex.api.trips import Trips
 from tripcortex.settings import TripCortexSettings
 
-CORRELATION_HEADER: Final = "x-correlation-id"
-UNEXPECTED: Final = "The service failed unexpectedly. Please report it with its `instance`."
-
-Endpoint = Callable[[Request, Employee], Awaitable[Response]]
-PlainEndpoint = Callable[[Request], Awaitable[Response]]
-
-log = logging.getLogger(__name__)
+BEARER: Final = BearerToken(
+    "A session token from the employees' token issuer, in Clerk's format. Admins have the role org:admin."
+)
+BAD_REQUEST: Final = 400
 
 
 class Gate:
-    """Authentication of the routes, and the stores, settings and booking operations that they share.
+    """The dependencies that authenticate callers, and the stores, settings and booking operations.
 
     One per process and component.
     """
@@ -45,84 +35,17 @@ class Gate:
             requests_a_minute=settings.requests_a_minute,
         )
 
-    def authenticated(self, *, admins: bool = False) -> Callable[[Endpoint], PlainEndpoint]:
-        """Return a decorator that authenticates the bearer token and passes the employee to the endpoint.
+    async def employee(self, token: Annotated[str, Depends(BEARER)]) -> Employee:
+        """Return the employee of the token. Raise `TokenRefused`."""
+        return await self.authenticator.authenticate(token)
 
-        With `admins`, only admins get in. Errors are answered as problems (`respond`).
-        """
-
-        def guarded(endpoint: Endpoint) -> PlainEndpoint:
-            async def answered(request: Request) -> Response:
-                async def route() -> Response:
-                    employee = await self.authenticator.authenticate(get_bearer_token(request))
-                    if admins:
-                        employee.require_admin()
-                    return await endpoint(request, employee)
-
-                return await respond(request, route)
-
-            return copy_name(answered, endpoint)
-
-        return guarded
+    async def admin(self, token: Annotated[str, Depends(BEARER)]) -> Employee:
+        """Return the employee of the token, an admin. Raise `TokenRefused` or `CallerForbidden`."""
+        employee = await self.authenticator.authenticate(token)
+        employee.require_admin()
+        return employee
 
 
-async def respond(request: Request, route: Callable[[], Awaitable[Response]]) -> Response:
-    """Call the route and return its response, or the problem response of the error it raised.
-
-    Add a new correlation id as a header, and `cache-control: no-store` unless the route set it.
-    """
-    with bind_correlation_id() as id:
-        try:
-            answer = await route()
-        except Exception as error:
-            answer = await build_error_response(request, error)
-    answer.headers[CORRELATION_HEADER] = id
-    # Responses are private to the caller: no cache may keep them.
-    answer.headers.setdefault("cache-control", "no-store")
-    return answer
-
-
-async def build_error_response(request: Request, error: Exception) -> Response:
-    """Return the problem response of an error.
-
-    For an unknown error log its location and return a 500 without its details.
-    """
-    try:
-        return await build_problem_response(request, error)
-    except Exception as unknown:
-        answer = build_status_response(500, UNEXPECTED)
-        instance = json.loads(bytes(answer.body))["instance"]
-        # Log the location and not the message: it may contain personal data.
-        log.error("%s %s: %s", instance, type(unknown).__name__, _format_frames(unknown))
-        return answer
-
-
-async def build_problem(call: HTTPConnection, error: Exception) -> Mapping[str, Any]:
-    """Return the JSON object of an error's problem response, for a frame of the WebSocket."""
-    answer = await build_error_response(to_request(call), error)
-    problem: Mapping[str, Any] = json.loads(bytes(answer.body))
-    return problem
-
-
-def to_request(call: HTTPConnection) -> Request:
-    """Return a WebSocket handshake as an HTTP GET request, as the problem responses need one."""
-    return Request({**call.scope, "type": "http", "method": "GET"})
-
-
-def copy_name(answered: PlainEndpoint, endpoint: Callable[..., Awaitable[Response]]) -> PlainEndpoint:
-    """Give the wrapper `answered` the endpoint's name, qualified name and docstring; return it.
-
-    Not by `functools.wraps`: the signature must stay that of an endpoint with the request alone.
-    """
-    answered.__name__, answered.__doc__ = endpoint.__name__, endpoint.__doc__
-    answered.__qualname__ = endpoint.__qualname__
-    return answered
-
-
-def _format_frames(error: BaseException) -> str:
-    """Return file and line of the last four frames of the error's traceback."""
-    frame, found = error.__traceback__, []
-    while frame is not None:
-        found.append(f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}")
-        frame = frame.tb_next
-    return " > ".join(found[-4:])
+def configure_errors(app: FastAPI) -> None:
+    """Answer invalid parameters with 400, and log errors without messages: they may be personal data."""
+    set_error_format(app, replace(PROBLEM_FORMAT, invalid_status=BAD_REQUEST, logs_messages=False))

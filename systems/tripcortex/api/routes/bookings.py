@@ -1,15 +1,13 @@
 """Booking routes: request, follow, answer and cancel for the owner; list and decide for the approver."""
 
-from __future__ import annotations
+from typing import Annotated
 
-from fastapi import APIRouter
-from starlette.requests import Request
-from starlette.responses import Response
+from fastapi import APIRouter, Depends, Response
 
+from holdfast.web import JsonBody
 from tripcortex.api.identity import Employee
 from tripcortex.api.routes.auth import Gate
-from tripcortex.api.routes.openapi import BOOKING_ID, CURSOR, LIMIT, describe
-from tripcortex.api.routes.request_params import parse_cursor, parse_json, parse_limit
+from tripcortex.api.routes.parameters import BookingId, RequestedPage
 from tripcortex.api.routes.schemas import (
     AnswerAsked,
     Approvals,
@@ -26,7 +24,6 @@ from tripcortex.api.routes.schemas import (
     build_audit_view,
     build_booking_view,
     build_decided_view,
-    build_response,
 )
 from tripcortex.model import patterns
 from tripcortex.model.entities import Booking
@@ -39,68 +36,44 @@ def build_booking_routes(gate: Gate) -> APIRouter:
 
     @router.post(
         "/bookings",
-        **describe(
-            "requestTrip",
-            "Request a trip",
-            request_body=TripAsked,
-            response=BookingView,
-            status=202,
-            descriptions={202: "The request is accepted. Read the booking to follow its progress."},
-        ),
+        operation_id="requestTrip",
+        summary="Request a trip",
+        status_code=202,
+        response_description="The request is accepted. Read the booking to follow its progress.",
     )
-    @gate.authenticated()
-    async def request_trip(request: Request, employee: Employee) -> Response:
-        body = await parse_json(request, TripAsked)
+    async def request_trip(
+        employee: Annotated[Employee, Depends(gate.employee)],
+        body: Annotated[TripAsked, Depends(JsonBody(TripAsked))],
+        response: Response,
+    ) -> BookingView:
         booking = await trips.request(employee, body.text)
-        return build_response(
-            _build_view(gate, booking), 202, {"location": f"/bookings/{booking.booking_id}"}
-        )
+        response.headers["location"] = f"/bookings/{booking.booking_id}"
+        return _build_view(gate, booking)
 
-    @router.get(
-        "/bookings",
-        **describe(
-            "listBookings",
-            "List the caller's bookings, newest first",
-            parameters=[LIMIT, CURSOR],
-            response=BookingPage,
-        ),
-    )
-    @gate.authenticated()
-    async def history(request: Request, employee: Employee) -> Response:
-        page = await stores.run(
-            patterns.history(employee.employee_id, parse_limit(request), parse_cursor(request))
-        )
-        items = [_build_view(gate, each) for each in page.items]
-        return build_response(BookingPage(items=items, cursor=page.cursor))
+    @router.get("/bookings", operation_id="listBookings", summary="List the caller's bookings, newest first")
+    async def history(
+        employee: Annotated[Employee, Depends(gate.employee)], asked: RequestedPage
+    ) -> BookingPage:
+        page = await stores.run(patterns.history(employee.employee_id, asked.limit, asked.cursor))
+        return BookingPage(items=[_build_view(gate, each) for each in page.items], cursor=page.cursor)
 
-    @router.get(
-        "/bookings/{booking_id}",
-        **describe("getBooking", "Get a booking", parameters=[BOOKING_ID], response=BookingView),
-    )
-    @gate.authenticated()
-    async def one(request: Request, employee: Employee) -> Response:
-        return build_response(
-            _build_view(gate, await trips.get_booking(employee, request.path_params["booking_id"]))
-        )
+    @router.get("/bookings/{booking_id}", operation_id="getBooking", summary="Get a booking")
+    async def one(
+        employee: Annotated[Employee, Depends(gate.employee)], booking_id: BookingId
+    ) -> BookingView:
+        return _build_view(gate, await trips.get_booking(employee, booking_id))
 
     @router.get(
         "/bookings/{booking_id}/audit",
-        **describe(
-            "getBookingAudit",
-            "List a booking's audit entries, oldest first",
-            parameters=[BOOKING_ID, LIMIT, CURSOR],
-            response=AuditPage,
-        ),
+        operation_id="getBookingAudit",
+        summary="List a booking's audit entries, oldest first",
     )
-    @gate.authenticated()
-    async def trail(request: Request, employee: Employee) -> Response:
-        booking = await trips.get_booking(employee, request.path_params["booking_id"])
-        page = await stores.run(
-            patterns.trail(booking.booking_id, parse_limit(request), parse_cursor(request))
-        )
-        return build_response(
-            AuditPage(items=[build_audit_view(each) for each in page.items], cursor=page.cursor)
-        )
+    async def trail(
+        employee: Annotated[Employee, Depends(gate.employee)], booking_id: BookingId, asked: RequestedPage
+    ) -> AuditPage:
+        booking = await trips.get_booking(employee, booking_id)
+        page = await stores.run(patterns.trail(booking.booking_id, asked.limit, asked.cursor))
+        return AuditPage(items=[build_audit_view(each) for each in page.items], cursor=page.cursor)
 
     return router
 
@@ -111,79 +84,58 @@ def build_decision_routes(gate: Gate) -> APIRouter:
     trips = gate.trips
 
     @router.post(
-        "/bookings/{booking_id}/choice",
-        **describe(
-            "chooseOption",
-            "Choose one of the options",
-            parameters=[BOOKING_ID],
-            request_body=ChoiceAsked,
-            response=BookingView,
-        ),
+        "/bookings/{booking_id}/choice", operation_id="chooseOption", summary="Choose one of the options"
     )
-    @gate.authenticated()
-    async def choose(request: Request, employee: Employee) -> Response:
-        body = await parse_json(request, ChoiceAsked)
-        booking_id = request.path_params["booking_id"]
-        return build_response(
-            _build_view(gate, await trips.choose(employee, booking_id, body.option_id, body.token))
-        )
+    async def choose(
+        employee: Annotated[Employee, Depends(gate.employee)],
+        booking_id: BookingId,
+        body: Annotated[ChoiceAsked, Depends(JsonBody(ChoiceAsked))],
+    ) -> BookingView:
+        return _build_view(gate, await trips.choose(employee, booking_id, body.option_id, body.token))
 
     @router.post(
         "/bookings/{booking_id}/answer",
-        **describe(
-            "answerQuestion",
-            "Answer the planner's question",
-            parameters=[BOOKING_ID],
-            request_body=AnswerAsked,
-            response=BookingView,
-        ),
+        operation_id="answerQuestion",
+        summary="Answer the planner's question",
     )
-    @gate.authenticated()
-    async def answer(request: Request, employee: Employee) -> Response:
-        body = await parse_json(request, AnswerAsked)
-        booking_id = request.path_params["booking_id"]
-        return build_response(
-            _build_view(gate, await trips.answer(employee, booking_id, body.text, body.token))
-        )
+    async def answer(
+        employee: Annotated[Employee, Depends(gate.employee)],
+        booking_id: BookingId,
+        body: Annotated[AnswerAsked, Depends(JsonBody(AnswerAsked))],
+    ) -> BookingView:
+        return _build_view(gate, await trips.answer(employee, booking_id, body.text, body.token))
 
     @router.post(
         "/bookings/{booking_id}/cancel",
-        **describe(
-            "cancelBooking",
-            "Cancel a booking before anything is bought",
-            parameters=[BOOKING_ID],
-            request_body=CancelAsked,
-            response=BookingView,
-        ),
+        operation_id="cancelBooking",
+        summary="Cancel a booking before anything is bought",
     )
-    @gate.authenticated()
-    async def cancel(request: Request, employee: Employee) -> Response:
-        body = await parse_json(request, CancelAsked)
-        booking_id = request.path_params["booking_id"]
-        return build_response(_build_view(gate, await trips.cancel(employee, booking_id, body.reason)))
+    async def cancel(
+        employee: Annotated[Employee, Depends(gate.employee)],
+        booking_id: BookingId,
+        body: Annotated[CancelAsked, Depends(JsonBody(CancelAsked))],
+    ) -> BookingView:
+        return _build_view(gate, await trips.cancel(employee, booking_id, body.reason))
 
     @router.post(
         "/bookings/{booking_id}/approval",
-        **describe(
-            "decideBooking",
-            "Approve or refuse a breach of the policy, as the assigned approver",
-            parameters=[BOOKING_ID],
-            request_body=DecisionAsked,
-            response=DecidedView,
-        ),
+        operation_id="decideBooking",
+        summary="Approve or refuse a breach of the policy, as the assigned approver",
     )
-    @gate.authenticated()
-    async def decide(request: Request, employee: Employee) -> Response:
-        body = await parse_json(request, DecisionAsked)
+    async def decide(
+        employee: Annotated[Employee, Depends(gate.employee)],
+        booking_id: BookingId,
+        body: Annotated[DecisionAsked, Depends(JsonBody(DecisionAsked))],
+    ) -> DecidedView:
         booking = await trips.decide(
             employee,
             body.employee_id,
-            request.path_params["booking_id"],
+            booking_id,
             body.decision,
             token=body.token,
             reason=body.reason,
         )
-        return build_response(build_decided_view(booking))
+        return build_decided_view(booking)
 
     return router
 
@@ -195,32 +147,21 @@ def build_approval_routes(gate: Gate) -> APIRouter:
 
     @router.get(
         "/approvals",
-        **describe(
-            "listApprovals",
-            "List the approvals that wait for the caller's decision, oldest first",
-            response=Approvals,
-        ),
+        operation_id="listApprovals",
+        summary="List the approvals that wait for the caller's decision, oldest first",
     )
-    @gate.authenticated()
-    async def waiting(request: Request, employee: Employee) -> Response:
-        return build_response(
-            Approvals(items=[build_approval_view(each) for each in await trips.list_approvals(employee)])
-        )
+    async def waiting(employee: Annotated[Employee, Depends(gate.employee)]) -> Approvals:
+        return Approvals(items=[build_approval_view(each) for each in await trips.list_approvals(employee)])
 
     @router.get(
         "/approvals/{booking_id}",
-        **describe(
-            "getApproval",
-            "Get the approval that waits for a decision on a booking",
-            parameters=[BOOKING_ID],
-            response=ApprovalView,
-        ),
+        operation_id="getApproval",
+        summary="Get the approval that waits for a decision on a booking",
     )
-    @gate.authenticated()
-    async def one(request: Request, employee: Employee) -> Response:
-        return build_response(
-            build_approval_view(await trips.get_approval(employee, request.path_params["booking_id"]))
-        )
+    async def one(
+        employee: Annotated[Employee, Depends(gate.employee)], booking_id: BookingId
+    ) -> ApprovalView:
+        return build_approval_view(await trips.get_approval(employee, booking_id))
 
     return router
 

@@ -21,6 +21,13 @@ from holdfast import Page
 FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 CSV_MEDIA_TYPE: Final = "text/csv; charset=utf-8"
 
+
+class Csv(Response):
+    """A response with CSV, for its media type in OpenAPI."""
+
+    media_type = "text/csv"
+
+
 # Reads the page after a cursor; None reads the first.
 ReadPage = Callable[[str | None], Any]
 

@@ -3,25 +3,21 @@
 An upload is accepted (202) and ingested later: its status shows the progress, or why it failed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 from uuid import UUID
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from starlette.datastructures import UploadFile
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
 
 from holdfast.core.errors import InvalidRequest, NotFound
+from holdfast.web import JsonBody
+from holdfast.web.bodies import RequestBody, limit_body, read_body
 from tripcortex.api.identity import Employee
 from tripcortex.api.routes.auth import Gate
-from tripcortex.api.routes.openapi import EDITION_ID, FILE_NAME, POLICY_ID, describe
-from tripcortex.api.routes.request_params import limit_body, parse_json, read_body
+from tripcortex.api.routes.parameters import EditionId, PolicyId
 from tripcortex.api.routes.schemas import (
     Passage,
     Policies,
@@ -29,7 +25,6 @@ from tripcortex.api.routes.schemas import (
     QuestionAsked,
     Tried,
     build_policy_view,
-    build_response,
 )
 from tripcortex.domain.policy_rules.travel_policy import TravelPolicy
 from tripcortex.integrations.ai_models import open_embedding
@@ -44,6 +39,7 @@ RULES_FIELD: Final = "rules"
 MAX_RULES_BYTES: Final = 256 * 1024
 # What a form may have in addition to its file.
 MAX_FORM_BYTES: Final = MAX_RULES_BYTES + 64 * 1024
+MAX_UPLOAD_S: Final = 60.0
 UNSUPPORTED: Final = 415
 BINARY: Final[Mapping[str, Any]] = {"schema": {"type": "string", "format": "binary"}}
 FILE_CONTENT: Final[Mapping[str, Any]] = {
@@ -65,68 +61,99 @@ FILE_CONTENT: Final[Mapping[str, Any]] = {
     "application/octet-stream": BINARY,
 }
 
+STORED: Final = "The file is stored. Read the edition to follow its ingestion."
+
+
+class PolicyFile(NamedTuple):
+    """An uploaded file: its name without folders, its bytes, and the policy's rules if they were sent."""
+
+    name: str
+    content: bytes
+    rules: dict[str, Any] | None = None
+
+
+class PolicyFileBody(RequestBody):
+    """A dependency that reads an upload by its content type: a form with a file, or a file's bytes with its
+    name in the query.
+
+    Raise 415 for JSON, a URL-encoded form or no content type, 413 if the file is larger than `max_bytes`.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(FILE_CONTENT)
+        self._max_bytes = max_bytes
+
+    async def __call__(
+        self,
+        request: Request,
+        file_name: Annotated[
+            str,
+            Query(
+                alias="fileName", description="The name of the file. Needed if the body is the file itself."
+            ),
+        ] = "",
+    ) -> PolicyFile:
+        media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media == FORM_MEDIA_TYPE:
+            return await _parse_form(limit_body(request, self._max_bytes + MAX_FORM_BYTES))
+        if media in ("application/json", "application/x-www-form-urlencoded", ""):
+            raise HTTPException(
+                UNSUPPORTED,
+                "Send the file as the body, with its content type and ?fileName=…, or in a form as `file`.",
+            )
+        return PolicyFile(_strip_folders(file_name), await read_body(request, self._max_bytes, MAX_UPLOAD_S))
+
 
 def build_policy_routes(gate: Gate) -> APIRouter:
     """Return the routes that upload, list, read and replace policies."""
     router = APIRouter(tags=["policies"])
-    stores, bytes_max = gate.stores, gate.settings.policy_bytes_max
+    stores, max_bytes = gate.stores, gate.settings.policy_bytes_max
 
     @router.post(
         "/policies",
-        **describe(
-            "uploadPolicy",
-            "Upload a policy document (PDF or Markdown)",
-            parameters=[FILE_NAME],
-            request_body=FILE_CONTENT,
-            response=PolicyView,
-            status=202,
-            descriptions={202: "The file is stored. Read the edition to follow its ingestion."},
-        ),
+        operation_id="uploadPolicy",
+        summary="Upload a policy document (PDF or Markdown)",
+        status_code=202,
+        response_description=STORED,
     )
-    @gate.authenticated(admins=True)
-    async def upload_policy(request: Request, employee: Employee) -> Response:
-        policy = await upload(stores, await _parse_upload(request, employee, bytes_max), max_bytes=bytes_max)
-        return build_response(build_policy_view(policy), 202, {"location": f"/policies/{policy.id}"})
+    async def upload_policy(
+        employee: Annotated[Employee, Depends(gate.admin)],
+        file: Annotated[PolicyFile, Depends(PolicyFileBody(max_bytes))],
+        response: Response,
+    ) -> PolicyView:
+        policy = await upload(stores, _build_upload(file, employee), max_bytes=max_bytes)
+        response.headers["location"] = f"/policies/{policy.id}"
+        return build_policy_view(policy)
+
+    @router.get("/policies", operation_id="listPolicies", summary="List all editions of all policies")
+    async def list_policies(employee: Annotated[Employee, Depends(gate.admin)]) -> Policies:
+        return Policies(items=[build_policy_view(each) for each in await stores.run(patterns.policies())])
 
     @router.get(
-        "/policies", **describe("listPolicies", "List all editions of all policies", response=Policies)
+        "/policies/{policy_id}", operation_id="getPolicy", summary="Get an edition and its ingestion status"
     )
-    @gate.authenticated(admins=True)
-    async def list_policies(request: Request, employee: Employee) -> Response:
-        found = await stores.run(patterns.policies())
-        return build_response(Policies(items=[build_policy_view(each) for each in found]))
-
-    @router.get(
-        "/policies/{policy_id}",
-        **describe(
-            "getPolicy",
-            "Get an edition and its ingestion status",
-            parameters=[POLICY_ID],
-            response=PolicyView,
-        ),
-    )
-    @gate.authenticated(admins=True)
-    async def get_policy(request: Request, employee: Employee) -> Response:
-        return build_response(build_policy_view(await load_policy(stores, _parse_policy_id(request))))
+    async def get_policy(
+        employee: Annotated[Employee, Depends(gate.admin)], policy_id: PolicyId
+    ) -> PolicyView:
+        return build_policy_view(await load_policy(stores, _parse_policy_id(policy_id)))
 
     @router.put(
         "/policies/{policy_id}",
-        **describe(
-            "replacePolicy",
-            "Upload the next edition; the current one stays in service until it is ingested",
-            parameters=[EDITION_ID, FILE_NAME],
-            request_body=FILE_CONTENT,
-            response=PolicyView,
-            status=202,
-            descriptions={202: "The file is stored. Read the edition to follow its ingestion."},
-        ),
+        operation_id="replacePolicy",
+        summary="Upload the next edition; the current one stays in service until it is ingested",
+        status_code=202,
+        response_description=STORED,
     )
-    @gate.authenticated(admins=True)
-    async def replace_policy(request: Request, employee: Employee) -> Response:
-        document_id = await get_document_id(stores, _parse_policy_id(request))
-        uploaded = await _parse_upload(request, employee, bytes_max)
-        policy = await replace(stores, document_id, uploaded, max_bytes=bytes_max)
-        return build_response(build_policy_view(policy), 202, {"location": f"/policies/{policy.id}"})
+    async def replace_policy(
+        employee: Annotated[Employee, Depends(gate.admin)],
+        policy_id: EditionId,
+        file: Annotated[PolicyFile, Depends(PolicyFileBody(max_bytes))],
+        response: Response,
+    ) -> PolicyView:
+        document_id = await get_document_id(stores, _parse_policy_id(policy_id))
+        policy = await replace(stores, document_id, _build_upload(file, employee), max_bytes=max_bytes)
+        response.headers["location"] = f"/policies/{policy.id}"
+        return build_policy_view(policy)
 
     return router
 
@@ -138,89 +165,72 @@ def build_policy_admin_routes(gate: Gate) -> APIRouter:
 
     @router.post(
         "/policies/{policy_id}/rollback",
-        **describe(
-            "rollBackPolicy",
-            "Put the previous edition back into service",
-            parameters=[EDITION_ID],
-            response=PolicyView,
-        ),
+        operation_id="rollBackPolicy",
+        summary="Put the previous edition back into service",
     )
-    @gate.authenticated(admins=True)
-    async def roll_back_policy(request: Request, employee: Employee) -> Response:
-        return build_response(build_policy_view(await roll_back(stores, _parse_policy_id(request))))
+    async def roll_back_policy(
+        employee: Annotated[Employee, Depends(gate.admin)], policy_id: EditionId
+    ) -> PolicyView:
+        return build_policy_view(await roll_back(stores, _parse_policy_id(policy_id)))
 
     @router.delete(
         "/policies/{policy_id}",
-        **describe(
-            "removePolicy", "Remove an edition, its file and its chunks", parameters=[POLICY_ID], status=204
-        ),
+        operation_id="removePolicy",
+        summary="Remove an edition, its file and its chunks",
+        status_code=204,
+        response_class=Response,
     )
-    @gate.authenticated(admins=True)
-    async def remove_policy(request: Request, employee: Employee) -> Response:
-        await remove(stores, _parse_policy_id(request))
+    async def remove_policy(
+        employee: Annotated[Employee, Depends(gate.admin)], policy_id: PolicyId
+    ) -> Response:
+        await remove(stores, _parse_policy_id(policy_id))
         return Response(status_code=204)
 
     @router.post(
         "/policies/try",
-        **describe(
-            "tryQuestion",
-            "Retrieve the policy passages for a question, with citations",
-            request_body=QuestionAsked,
-            response=Tried,
-        ),
+        operation_id="tryQuestion",
+        summary="Retrieve the policy passages for a question, with citations",
     )
-    @gate.authenticated(admins=True)
-    async def try_question(request: Request, employee: Employee) -> Response:
-        body = await parse_json(request, QuestionAsked)
+    async def try_question(
+        employee: Annotated[Employee, Depends(gate.admin)],
+        body: Annotated[QuestionAsked, Depends(JsonBody(QuestionAsked))],
+    ) -> Tried:
         embedding = await asyncio.to_thread(open_embedding, gate.settings)
         found = await retrieve(stores, embedding, body.question)
         passages = [
             Passage(text=each.content_text, similarity=each.similarity, citation=each.citation())
             for each in found.chunks
         ]
-        return build_response(
-            Tried(confidence=found.confidence, max_similarity=found.max_similarity, passages=passages)
-        )
+        return Tried(confidence=found.confidence, max_similarity=found.max_similarity, passages=passages)
 
     return router
 
 
-def _parse_policy_id(request: Request) -> UUID:
-    """Return the UUID in the path. Raise `NotFound` if it is not one."""
+def _parse_policy_id(given: str) -> UUID:
+    """Return the UUID of a policy. Raise `NotFound` if it is not one."""
     try:
-        return UUID(request.path_params["policy_id"])
+        return UUID(given)
     except ValueError:
         raise NotFound("There is no policy with this id: GET /policies lists all policies.") from None
 
 
-async def _parse_upload(request: Request, employee: Employee, bytes_max: int) -> Upload:
-    """Parse an upload by its content type: a form with a file, or a file's bytes with its name in the query.
-
-    Raise 415 for JSON, a URL-encoded form or no content type, 413 if the body is larger than `bytes_max`.
-    """
-    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media == FORM_MEDIA_TYPE:
-        return await _parse_form(limit_body(request, bytes_max + MAX_FORM_BYTES), employee)
-    if media in ("application/json", "application/x-www-form-urlencoded", ""):
-        raise HTTPException(
-            UNSUPPORTED,
-            "Send the file as the body, with its content type and ?fileName=…, or in a form as `file`.",
-        )
-    name = request.query_params.get("fileName", "")
-    return Upload(_strip_folders(name), await read_body(request, bytes_max), employee.employee_id)
+def _build_upload(file: PolicyFile, employee: Employee) -> Upload:
+    return Upload(file.name, file.content, employee.employee_id, file.rules)
 
 
-async def _parse_form(request: Request, employee: Employee) -> Upload:
+# --- uploaded files -----------------------------------------------------------------------------------------
+
+
+async def _parse_form(request: Request) -> PolicyFile:
     """Return the form's file and, if sent, its validated rules. Raise `InvalidRequest` without a file."""
     async with request.form(max_files=2, max_fields=4, max_part_size=MAX_RULES_BYTES) as form:
         file, rules = form.get(FILE_FIELD), form.get(RULES_FIELD)
         if not isinstance(file, UploadFile):
             raise InvalidRequest("The form has no file: send one in the field `file`.")
         rules_text = await _read_rules_text(rules)
-        return Upload(
+        return PolicyFile(
             _strip_folders(file.filename or ""),
             await file.read(),
-            employee.employee_id,
             _parse_rules(rules_text) if rules_text else None,
         )
 

@@ -10,7 +10,6 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
-from starlette.responses import Response
 
 from holdfast.core.errors import InternalError
 from tripcortex.model.entities import (
@@ -29,7 +28,6 @@ from tripcortex.model.entities import (
 from tripcortex.model.policies.schema import Policy, PolicyStatus
 from tripcortex.workers.steps.serializers import option_to_json
 
-JSON: Final = "application/json"
 WaitsFor = Literal["choice", "answer", "approval"]
 
 
@@ -256,8 +254,3 @@ def build_audit_view(entry: AuditRecord) -> AuditView:
 
 def build_policy_view(policy: Policy) -> PolicyView:
     return PolicyView.model_validate(policy)
-
-
-def build_response(view: View, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Return the view as a JSON response with camel-case names."""
-    return Response(view.model_dump_json(by_alias=True), status, headers, media_type=JSON)

@@ -9,15 +9,18 @@ with its status (401, 429, 503) and a problem. Messages after the handshake are 
 
 from __future__ import annotations
 
+import json
 import logging
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from fastapi import APIRouter
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from holdfast.core.errors import TokenRefused
+from holdfast.web import build_error_response
 from holdfast.web.tokens import get_bearer_token
-from tripcortex.api.routes.auth import Gate, build_error_response, build_problem, to_request
+from tripcortex.api.routes.auth import Gate
 from tripcortex.api.websocket.actions import ActionHandler
 from tripcortex.api.websocket.hub import Hub
 from tripcortex.api.websocket.sessions import ConnectionServer
@@ -47,6 +50,12 @@ def build_socket_routes(gate: Gate, hub: Hub) -> APIRouter:
             await _refuse(socket, error)
 
     return router
+
+
+async def build_problem(socket: WebSocket, error: Exception) -> Mapping[str, Any]:
+    """Return the JSON object of an error's problem response, for a frame of the WebSocket."""
+    problem: Mapping[str, Any] = json.loads(bytes(build_error_response(socket, error).body))
+    return problem
 
 
 def read_token(socket: WebSocket) -> str:
@@ -82,7 +91,7 @@ def get_node_url(socket: WebSocket, configured: str) -> str:
 
 async def _refuse(socket: WebSocket, error: Exception) -> None:
     """Refuse a handshake with the error's problem response; if it was already accepted, close with 1011."""
-    answer = await build_error_response(to_request(socket), error)
+    answer = build_error_response(socket, error)
     if socket.application_state is WebSocketState.CONNECTING:
         await socket.send_denial_response(answer)
     elif socket.application_state is WebSocketState.CONNECTED:

@@ -22,8 +22,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.alias_generators import to_camel
 
-from holdfast import Stores, Ulid
+from holdfast import Stores
 from holdfast.core.errors import InvalidRequest
+from holdfast.model.ulids import Ulid
 from tripcortex.api.identity import Authenticator, Employee
 from tripcortex.api.trips import ULID_FORM, Trips
 from tripcortex.model import patterns

@@ -14,9 +14,10 @@ from urllib.parse import quote
 
 import httpx2
 
-from holdfast import Stores, open_secrets
+from holdfast import Stores
 from holdfast.core.clock import Clock
 from holdfast.core.errors import ExternalServiceFailed
+from holdfast.runtime import open_secrets
 from holdfast.web import sign
 from tripcortex.api.websocket.ports import ConnectionGone
 from tripcortex.model.entities import Connection

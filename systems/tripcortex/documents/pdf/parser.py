@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tripcortex.documents.frames import DEFAULT_SECONDS, ParseOrder
+from tripcortex.documents.frames import MAX_PARSE_S, ParseOrder
 from tripcortex.documents.isolation import parse_in_subprocess
 from tripcortex.documents.ports import ParsedEntity, Progress
 
@@ -19,7 +19,7 @@ __all__ = ["MAX_PAGES", "PdfParser"]
 class PdfParser:
     """A `Parser` for PDF that parses in a subprocess. `seconds` is the CPU time per document."""
 
-    def __init__(self, *, pages_max: int = MAX_PAGES, seconds: float = DEFAULT_SECONDS) -> None:
+    def __init__(self, *, pages_max: int = MAX_PAGES, seconds: float = MAX_PARSE_S) -> None:
         self._pages_max, self._seconds = pages_max, seconds
 
     def parse(

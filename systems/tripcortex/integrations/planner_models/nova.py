@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, Literal
 
-from holdfast.ai import DataBlock, Tool, ToolUse, Usage, build_prompt, strip_invisible
+from holdfast.ai import DataBlock, TokenUsage, Tool, ToolUse, build_prompt, strip_invisible
 from holdfast.core.errors import ExternalServiceFailed
 from tripcortex.integrations.planner_models.model_planner import ModelPlanner
 
@@ -90,12 +90,12 @@ class NovaReasoner:
             return {"additionalModelRequestFields": thinking}
         return {"inferenceConfig": {"maxTokens": tokens_max}, "additionalModelRequestFields": thinking}
 
-    def _compute_usage(self, answer: Mapping[str, Any]) -> Usage:
+    def _compute_usage(self, answer: Mapping[str, Any]) -> TokenUsage:
         """Return the token counts of the answer and their price."""
         counts = answer.get("usage")
         inputs, outputs = (_get_token_count(counts, name) for name in ("inputTokens", "outputTokens"))
         input_usd, output_usd = self._prices_usd
-        return Usage(inputs, outputs, (inputs * input_usd + outputs * output_usd) / MILLION)
+        return TokenUsage(inputs, outputs, (inputs * input_usd + outputs * output_usd) / MILLION)
 
 
 def _build_tool_spec(tool: Tool) -> dict[str, Any]:

@@ -22,9 +22,9 @@ from urllib.parse import quote
 import httpx2
 from pydantic import ValidationError
 
-from holdfast import open_secrets
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, NotFound, SettingsError
+from holdfast.runtime import open_secrets
 from holdfast.web.external_addresses import validate_address
 from holdfast.web.external_client import (
     PROXY_TIMEOUTS,

@@ -14,7 +14,7 @@ off (`max_attempts=1`), or it may buy twice.
 
 A browser takes minutes. The client blocks in a thread that cannot be cancelled: after a timeout here, the
 thread and the agent continue and may still buy. The agent must therefore end its session within `ACT_S`,
-after which an open purchase is looked up. Set the circuit's `probe_s` and the `timeout_s` of the step
+after which an open purchase is looked up. Set the breaker's `lease_s` and the `timeout_s` of the step
 CompleteBooking above that, or every purchase is found only by its look-up.
 """
 
@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, Protocol
 
-from holdfast import UlidGenerator
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused
+from holdfast.model.ulids import UlidGenerator
 from holdfast.web.external_client import read_field
 from tripcortex.integrations.portal import ports
 from tripcortex.integrations.portal.client import (

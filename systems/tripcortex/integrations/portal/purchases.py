@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, Protocol
 
@@ -42,7 +42,7 @@ LEASE_S: Final = 60.0
 # The lease exceeds the portal's time to act by this much.
 LEASE_BEYOND_S: Final = 30.0
 # Longer than a booking's message stays in its queue and dead-letter queue.
-LIFETIME_S: Final = 90 * 86_400.0
+RETENTION_S: Final = 90 * 86_400.0
 # The wait after a repeated purchase before looking up whether the first one succeeded too.
 SETTLED_S: Final = 60.0
 
@@ -83,11 +83,11 @@ def _build_record(reference: str, employee_id: EmployeeId, offer_id: str, travel
 
 PORTAL_CALLS: Final = Once(
     PortalCall,
-    "PB",
+    prefix="PB",
     rate=Rate(per="booking at the portal"),
     example=lambda: _build_record(_REFERENCE, EmployeeId("emp-42"), "OF-1", "emp-42"),
     lease_s=LEASE_S,
-    lifetime_s=LIFETIME_S,
+    retention_s=RETENTION_S,
 )
 
 
@@ -220,7 +220,7 @@ class _Purchase:
 
     @property
     def _now(self) -> datetime:
-        return datetime.fromtimestamp(self._stores.clock.now(), UTC)
+        return self._stores.now()
 
 
 async def _cancel_surplus(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast import DeleteObject, GetObject, ListObjects, PutObject, pattern
+from holdfast import pattern
+from holdfast.model.objects import DeleteObject, GetObject, ListObjects, PutObject
 from tripcortex.model.entities import policy_files
 from tripcortex.model.policies.patterns import ADMIN, UPLOAD
 

@@ -18,7 +18,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
-from holdfast import Pattern, Rate, SqlChange, SqlOne, SqlReturning, SqlRows, pattern
+from holdfast import Pattern, Rate, pattern
+from holdfast.model.sql import SqlChange, SqlOne, SqlReturning, SqlRows
 from tripcortex.domain.policy_search.query_words import QueryWords
 from tripcortex.model.policies.schema import (
     DIMENSIONS,

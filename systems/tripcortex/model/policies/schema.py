@@ -14,7 +14,8 @@ from uuid import UUID
 
 from pydantic import Field
 
-from holdfast import Schema, SqlRow
+from holdfast import Schema
+from holdfast.model.sql import SqlRow
 
 DIMENSIONS: Final = 1024
 # The design document's threshold, for its model; every embedding has its own.

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from holdfast import Ulid, Write
+from holdfast import Write
 from holdfast.core.errors import (
     CircuitOpen,
     ExternalServiceFailed,
@@ -28,6 +28,7 @@ from holdfast.core.errors import (
     TransactionCancelled,
 )
 from holdfast.flows import Next, StepContext
+from holdfast.model.ulids import Ulid
 from tripcortex.domain.policy_rules.approvals import APPROVE
 from tripcortex.integrations.portal.ports import OFFER_EXPIRED, Offer, Portal, Traveller
 from tripcortex.integrations.portal.purchases import OutcomeOpen, PurchasedOrder, book_once, settle

@@ -1,4 +1,4 @@
-"""The SQL outbox publishes rows to the queues of every engine: in order, grouped and deduplicated."""
+"""The SQL outbox sends rows to the queues of every engine: in order, grouped and deduplicated."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import pytest
 
 from holdfast import Queue, Stores
 from holdfast.guarantees import OutboxStatus
-from holdfast.guarantees.messaging.sql_outbox import PublishReport
+from holdfast.guarantees.messaging.relay import RelayReport
 from holdfast.model.queues import ReceivedMessage
-from tests.unit.guarantees.messaging.order_outbox import ManualClock
+from tests.unit.guarantees.messaging.order_outbox import ManualClock, OrderChanged
 from tests.unit.guarantees.messaging.sql_shop import (
     OUTBOX,
     SHOP,
-    OrderChanged,
     changes,
     create_shop_queues,
     notes,
@@ -45,11 +44,11 @@ def test_rows_reach_a_fifo_queue_in_order_and_duplicates_are_dropped(stores: Sto
         await create_shop_queues(stores)
         for number in range(3):
             await publish_changes(stores, f"o-{number}", 5)
-        await OUTBOX.publish(stores)
-        # The state after a publisher dies before it marks its sent rows.
+        await OUTBOX.send_unsent(stores)
+        # The state after a relay dies before it marks its sent rows.
         again = SHOP.change("UPDATE shop.outbox SET processed = FALSE WHERE id < 4")
         await stores.run(again)
-        assert (await OUTBOX.publish(stores)).sent == 3
+        assert (await OUTBOX.send_unsent(stores)).sent == 3
         messages = await receive_exactly(stores, 15)
         for number in range(3):
             mine = [each.message.version for each in messages if each.group == f"o-{number}"]
@@ -65,8 +64,8 @@ def test_standard_queue_accepts_messages_without_group_and_identity(stores: Stor
     async def story() -> None:
         await create_shop_queues(stores)
         enqueued = [OrderChanged(order_id="o-1", version=version) for version in range(12)]
-        await stores.transact(*[OUTBOX.enqueue(stores, "o-1", notes, each) for each in enqueued])
-        assert await OUTBOX.publish(stores) == PublishReport(claimed=12, sent=12)
+        await stores.transact(*[OUTBOX.enqueue(stores, "o-1", each, queue=notes) for each in enqueued])
+        assert await OUTBOX.send_unsent(stores) == RelayReport(claimed=12, sent=12)
         messages = await receive_exactly(stores, 12, notes)
         assert sorted(each.message.version for each in messages) == list(range(12))
         assert len({each.announcement_id for each in messages}) == 12
@@ -78,13 +77,13 @@ def test_standard_queue_accepts_messages_without_group_and_identity(stores: Stor
 def test_waits_for_a_queue_that_does_not_exist_yet(stores: Stores) -> None:
     async def story() -> None:
         await publish_changes(stores, "o-1", 1)
-        assert await OUTBOX.publish(stores) == PublishReport(claimed=1, failed=1)
+        assert await OUTBOX.send_unsent(stores) == RelayReport(claimed=1, failed=1)
         [waiting] = await OUTBOX.list_unsent(stores, OutboxStatus.PENDING)
         assert (waiting.attempts, (waiting.reason or "").partition(":")[0]) == (1, "NotFound")
         await create_shop_queues(stores)
         assert isinstance(stores.clock, ManualClock)
         stores.clock.moment += OUTBOX.poll_s
-        assert (await OUTBOX.publish(stores)).sent == 1
+        assert (await OUTBOX.send_unsent(stores)).sent == 1
         assert [each.message.version for each in await receive_exactly(stores, 1)] == [1]
 
     asyncio.run(story())

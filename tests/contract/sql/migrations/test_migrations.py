@@ -207,7 +207,7 @@ def test_read_only_role_provisions_only_if_nothing_is_pending(
     as_reader = url.replace("postgres@", "library_reader@")
 
     def provision_as_reader(package: str) -> dict[str, AccessRefused]:
-        system = System("library", "Books", [], [], schemas=[Schema("library", migrations=package)])
+        system = System("library", "Books", schemas=[Schema("library", migrations=package)])
         return asyncio.run(_provision(system, replace(MEMORY_SETTINGS, sql=as_reader)))
 
     try:
@@ -226,7 +226,7 @@ def test_read_only_role_provisions_only_if_nothing_is_pending(
 
 def test_a_system_is_migrated_before_it_runs(url: str, look: Look, tmp_path: Path) -> None:
     package = write_package(tmp_path, {"0001": BOOKS})
-    system = System("library", "Books", [], [], schemas=[Schema("library", migrations=package)])
+    system = System("library", "Books", schemas=[Schema("library", migrations=package)])
     for _ in range(2):
         assert asyncio.run(_provision(system, replace(MEMORY_SETTINGS, sql=url))) == {}
         assert tables(look) == {"books", "alembic_version"}

@@ -14,13 +14,14 @@ import pytest
 
 from agenticpm.model.entities import table
 from agenticpm.system import SYSTEM
-from holdfast import Stores, create_backup, get_recovery_window, open_stores, restore_in_place, restore_table
+from holdfast import Stores, open_stores
 from holdfast.config.settings import Settings
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import InvalidRestoreTime
 from holdfast.operations import tables as requests
 from holdfast.operations.tables import BackupName
 from holdfast.operations.values import Item
+from holdfast.runtime import create_backup, get_recovery_window, restore_in_place, restore_table
 from holdfast.stores.tables.embedded import EmbeddedTables
 from holdfast_demo.agenticpm.sample import load_sample
 from tests.processes import Process, preload

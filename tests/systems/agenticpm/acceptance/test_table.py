@@ -39,20 +39,12 @@ from agenticpm.model.entities import (
 from agenticpm.model.events import build_event_writes, get_now
 from agenticpm.model.patterns import ACTION_QUEUE
 from agenticpm.system import SYSTEM
-from holdfast import (
-    ALL,
-    Entity,
-    Page,
-    Query,
-    Scan,
-    Stores,
-    collect_patterns,
-    create_tables,
-    describe_table,
-    open_memory_stores,
-)
+from holdfast import ALL, Entity, Page, Query, Stores, open_memory_stores
 from holdfast.core.errors import ConditionFailed, TransactionCancelled
+from holdfast.model.entities import Scan
+from holdfast.model.system import collect_patterns
 from holdfast.operations.tables import GetItem
+from holdfast.runtime import create_tables, describe_table
 from tests.background_work import stop_background_work
 
 NOW = datetime(2026, 2, 4, 23, 30, 15, 250_000, tzinfo=UTC)

@@ -12,8 +12,9 @@ import pytest
 
 from agenticpm.model import patterns
 from agenticpm.model.entities import contents, table
-from holdfast import Stores, create_buckets, create_tables
+from holdfast import Stores
 from holdfast.core.clock import SYSTEM_CLOCK
+from holdfast.runtime import create_buckets, create_tables
 from holdfast.runtime.engines import Engines
 from holdfast.stores.objects.local import open_memory_objects
 from tests.contract.moto import skip_races

@@ -15,8 +15,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from holdfast import open_secrets
 from holdfast.core.errors import InvalidRequest, RetryLater
+from holdfast.runtime import open_secrets
 from holdfast_demo.pagw.sample.bundles import DEFAULT_PAYER, build_request_bundle, build_update_bundle
 from holdfast_demo.pagw.sandbox.payer_rules import PENDED_APPROVED
 from pagw.domain.statuses import Stage, Status

@@ -10,36 +10,30 @@ import asyncio
 import itertools
 import json
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from holdfast import Stores, open_secrets, open_stores, provision
+from holdfast import Queue, Stores, open_stores, provision
+from holdfast.runtime import open_secrets
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast.web import serve_in_thread, sign
 from holdfast.web.demo_env import patch_environ
 from holdfast_demo.pagw.sample.bundles import DEFAULT_PAYER, build_request_bundle
 from holdfast_demo.pagw.sandbox.payer import CALLBACK_SECRET, PayerSandbox, build_payer_app
 from pagw.domain.statuses import Stage
-from pagw.integrations.payers.client import make_client
 from pagw.model import files
-from pagw.model.entities import RequestRow, pagw
+from pagw.model.entities import QUEUES, RequestRow, audit_events, pagw
 from pagw.model.lookup import RequestLookup
-from pagw.model.patterns import AUDIT_QUEUE, OUTBOX, STAGE_QUEUES, QueuePatterns
+from pagw.model.patterns import OUTBOX
 from pagw.ops.monitoring import any_request
 from pagw.settings import PagwSettings
 from pagw.system import SYSTEM
 from pagw.workers.intake import Intake, Submission
-from pagw.workers.payer_callbacks import SIGNATURE_HEADER, PayerCallbacks
-from pagw.workers.stages.api_connector import ApiConnector
-from pagw.workers.stages.attachment_handler import AttachmentHandler
+from pagw.workers.payer_callbacks import PayerCallbacks
+from pagw.workers.stages import load_stages
 from pagw.workers.stages.audit_archiver import AuditArchiver
-from pagw.workers.stages.callback_handler import CallbackHandler
-from pagw.workers.stages.converter import Converter
-from pagw.workers.stages.enricher import Enricher
-from pagw.workers.stages.response_builder import ResponseBuilder
-from pagw.workers.stages.subscription_handler import SubscriptionHandler
 from tests.postgres import connect, create_database
 from tests.systems.pagw.acceptance.gateway import register
 
@@ -51,14 +45,6 @@ SECRETS = {
 }
 FAR_S = 100 * 365 * 86400.0
 START = datetime(2026, 11, 30, 23, 30, tzinfo=UTC)
-HANDLERS: dict[Stage, Any] = {
-    Stage.request_enricher: Enricher,
-    Stage.attachment_handler: AttachmentHandler,
-    Stage.request_converter: Converter,
-    Stage.response_builder: ResponseBuilder,
-    Stage.callback_handler: CallbackHandler,
-    Stage.subscription_handler: SubscriptionHandler,
-}
 _numbers = itertools.count(1)
 
 
@@ -105,22 +91,22 @@ class Pipeline:
         """
         publisher = self.stores.for_component("outboxpublisher")
         archive = AuditArchiver(self.stores.for_component("pasauditarchive"))
-        working = list(itertools.takewhile(lambda stage: stage is not until, STAGE_QUEUES))
+        working = list(itertools.takewhile(lambda stage: stage is not until, QUEUES))
         while True:
-            while (await OUTBOX.publish(publisher)).sent:
+            while (await OUTBOX.send_unsent(publisher)).sent:
                 pass
-            done = await self._drain(AUDIT_QUEUE, archive.handle)
+            done = await self._drain(audit_events, archive.handle)
             for stage in working:
-                done += await self._drain(STAGE_QUEUES[stage], self.handlers[stage].handle)
+                done += await self._drain(QUEUES[stage], self.handlers[stage].handle)
             if not done:
                 return
 
-    async def _drain(self, queue: QueuePatterns, handle: Callable[[Any], Coroutine[Any, Any, None]]) -> int:
+    async def _drain(self, queue: Queue[Any], handle: Callable[[Any], Coroutine[Any, Any, None]]) -> int:
         """Handle up to ten messages of a queue, and return how many."""
-        received = await self.stores.run(queue.receive(10, 0.0))
+        received = await self.stores.run(queue.consumer.receive(10, 0.0))
         for each in received:
             await handle(each)
-            await self.stores.run(queue.delete(each))
+            await self.stores.run(queue.consumer.delete(each))
         return len(received)
 
     async def call_back(
@@ -134,9 +120,9 @@ class Pipeline:
     async def send_callback(self, answer: dict[str, Any]) -> None:
         """Send the payer's answer as a signed callback, and check that it was accepted."""
         body = json.dumps(answer).encode()
-        headers = {SIGNATURE_HEADER: sign(CALLBACK_SECRET, body, self.clock.now())}
+        signature = sign(CALLBACK_SECRET, body, self.clock.now())
         taking = PayerCallbacks(self.stores.for_component("payer-callbacks"), open_secrets())
-        assert await taking.receive(DEFAULT_PAYER, headers, body) == answer["reference"]
+        assert await taking.receive(DEFAULT_PAYER, signature, body) == answer["reference"]
 
     async def record_payer_answer(
         self, pagw_id: str, outcome: str, status: str = "final", **decision: Any
@@ -150,9 +136,10 @@ class Pipeline:
 
     async def lose_messages(self, stage: Stage) -> None:
         """Delete the messages of a stage."""
-        await OUTBOX.publish(self.stores.for_component("outboxpublisher"))
-        received = await self.stores.run(STAGE_QUEUES[stage].receive(10, 0.0))
-        await self.stores.run(STAGE_QUEUES[stage].delete(*received))
+        await OUTBOX.send_unsent(self.stores.for_component("outboxpublisher"))
+        consumer = QUEUES[stage].consumer
+        received = await self.stores.run(consumer.receive(10, 0.0))
+        await self.stores.run(consumer.delete(*received))
 
     # --- stores ---------------------------------------------------------------------------------------------
 
@@ -203,18 +190,15 @@ def run_scenario(scenario: Scenario) -> None:
     settings = replace(MEMORY_SETTINGS, sql=database, environment="local")
 
     async def run(payer: PayerSandbox, url: str) -> None:
-        async with open_stores(SYSTEM, settings, clock=clock) as stores, make_client() as http:
+        async with AsyncExitStack() as stack:
+            stores = await stack.enter_async_context(open_stores(SYSTEM, settings, clock=clock))
             await provision(stores, SYSTEM)
             await register(stores, url)
-            handlers = {stage: made(_view(stores, stage)) for stage, made in HANDLERS.items()}
-            view = _view(stores, Stage.api_connector)
-            handlers[Stage.api_connector] = ApiConnector(view, http, open_secrets())
+            handlers = {
+                stage: await stack.enter_async_context(made.open(stores.for_component(stage.service)))
+                for stage, made in load_stages().items()
+            }
             await scenario(Pipeline(stores, clock, database, payer, handlers))
 
     with patch_environ(SECRETS), serve_payer(clock) as (sandbox, url):
         asyncio.run(run(sandbox, url))
-
-
-def _view(stores: Stores, stage: Stage) -> Stores:
-    """Return the stores with the permissions of a stage."""
-    return stores.for_component(stage.service)

@@ -11,8 +11,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import check_statements, open_stores
+from holdfast import open_stores
 from holdfast.model.sql import SqlOperation
+from holdfast.runtime import check_statements
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from pagw.model.entities import pagw
 from pagw.system import SYSTEM

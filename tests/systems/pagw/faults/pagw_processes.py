@@ -17,7 +17,8 @@ from holdfast_demo.pagw.sandbox.client import Behaviour, ClientSandbox, build_cl
 from holdfast_demo.pagw.sandbox.issuer import IssuerSandbox, build_issuer_app
 from holdfast_demo.pagw.sandbox.payer import PayerSandbox, build_payer_app
 from holdfast_demo.pagw.sandbox.payer_state import Authorization, AuthorizationRequest, PayerState
-from pagw.system import PIPELINE, SYSTEM
+from pagw.system import SYSTEM
+from pagw.workers.stages.base_stage import PROCESS
 from tests.processes import Process, preload
 from tests.system_processes import SystemProcesses
 
@@ -29,7 +30,7 @@ JUMP_S: Final = 5.0
 CRASHING: Final = "tests.systems.pagw.faults.pagw_crash_points"
 COMPONENTS: Final = {
     "api": ("api", "payer-callbacks"),
-    "pipeline": tuple(each.name for each in SYSTEM.components if each.process == PIPELINE),
+    "pipeline": tuple(each.name for each in SYSTEM.components if each.process == PROCESS),
 }
 REPEATED: Final = "repeated"
 # By the run clock: short enough that a callback may arrive before the first answer is recorded.

@@ -17,9 +17,10 @@ from random import Random, SystemRandom
 import psycopg
 import pytest
 
-from holdfast import Stores, get_queue_reports, provision
+from holdfast import Stores, provision
 from holdfast.core.errors import RetryLater
 from holdfast.operations.queues import Redrive
+from holdfast.runtime import get_queue_reports
 from pagw.system import SYSTEM
 from pagw.workers.sweeper import MIN_AGE_S, sweep
 from tests.conftest import SOAK

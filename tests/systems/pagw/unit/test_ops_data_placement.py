@@ -35,7 +35,7 @@ def test_environments_match_the_document() -> None:
     assert ENVIRONMENTS["local"].database == "localhost:5432"
     for name, each in ENVIRONMENTS.items():
         assert entities.idempotency.physical_name(name) == each.idempotency_table
-        assert SYSTEM.environments[name] == each.region
+        assert SYSTEM.deployment.environments[name] == each.region
         if name != "local":
             assert each.database == f"*.{each.region}.rds.amazonaws.com"
 

@@ -86,7 +86,7 @@ def test_hides_personal_data(said: str, hidden: str) -> None:
 def test_logged_traceback_does_not_show_the_patient() -> None:
     patient = PEOPLE[1]
     stream = io.StringIO()
-    handler = setup_logs(stream, redact=SYSTEM.redact_logs, system="pagw")
+    handler = setup_logs(stream, redact=SYSTEM.privacy.redact_logs, system="pagw")
     try:
         try:
             StrictModel.model_validate({"name": {"family": patient.family, "member": patient.member_id}})

@@ -17,9 +17,10 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from holdfast import ReceivedMessage, Stores, get_queue_reports, open_stores, provision
+from holdfast import ReceivedMessage, Stores, open_stores, provision
 from holdfast.cli.commands.run import build_system_app
 from holdfast.config.settings import Settings
+from holdfast.runtime import get_queue_reports
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast.runtime.system_provisioner import QueueReport
 from holdfast.runtime.workers.in_flight_message import InFlightMessage
@@ -30,7 +31,7 @@ from richpanel.domain.inbound_events import EventMessage
 from richpanel.domain.intents import get_intent_classifier
 from richpanel.integrations.clients import HelpDeskClient, ShopClient, make_client
 from richpanel.model import patterns
-from richpanel.model.entities import VISIBILITY_S, ActionAudit, ConversationState, IdempotencyRecord
+from richpanel.model.entities import ActionAudit, ConversationState, IdempotencyRecord, events
 from richpanel.settings import RichpanelSettings
 from richpanel.system import SYSTEM
 from richpanel.workers.feature_flags import set_switches
@@ -137,15 +138,13 @@ class Middleware:
 
     async def receive(self) -> tuple[ReceivedMessage[EventMessage], ...]:
         """Receive up to ten messages that are visible now."""
-        return tuple(await self.stores.for_component("worker").run(patterns.receive(10, 0.0)))
+        return tuple(await self.stores.for_component("worker").run(events.consumer.receive(10, 0.0)))
 
     async def attempt(self, worker: Worker | None = None) -> int:
         """Handle every message that can be received now once, and return how many succeeded."""
         handler = (worker or self.build_worker()).handle
         view, [consumer] = self.stores.for_component("worker"), SYSTEM.get_component("worker").consumers
-        hands = [
-            InFlightMessage(view, consumer, each, visibility_s=VISIBILITY_S) for each in await self.receive()
-        ]
+        hands = [InFlightMessage(view, consumer, each) for each in await self.receive()]
         return sum(await asyncio.gather(*(each.handle(handler) for each in hands)))
 
     async def drain_queue(self, worker: Worker | None = None) -> None:
@@ -168,7 +167,7 @@ class Middleware:
         return await self.stores.run(patterns.state(conversation))
 
     async def list_audit(self, conversation: str = "c-1") -> tuple[ActionAudit, ...]:
-        return (await self.stores.all(patterns.AUDIT.history(conversation))).items
+        return (await self.stores.all(patterns.AUDIT.pattern_set.history(conversation))).items
 
     @property
     def ledger(self) -> list[LedgerEntry]:

@@ -179,7 +179,7 @@ def test_ingress_may_only_enqueue() -> None:
             with pytest.raises(ComponentRefused):
                 await door.run(patterns.record("evt:rp:c-1:m-1"))
             with pytest.raises(ComponentRefused):
-                await door.run(patterns.receive(1, 0.0))
+                await door.run(events.consumer.receive(1, 0.0))
 
     assert SYSTEM.get_component("ingress").patterns == (patterns.enqueue,)
     run(test())

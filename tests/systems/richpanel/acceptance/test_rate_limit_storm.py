@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from holdfast import WorkerGroup, get_queue_reports
+from holdfast.runtime import WorkerGroup, get_queue_reports
 from holdfast.web import serve_in_thread
 from holdfast_demo.richpanel.sandbox import Faults, Sandbox, build_sandbox_app
 from richpanel.system import SYSTEM

@@ -13,13 +13,14 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
-from holdfast import export_csv, open_stores, provision
+from holdfast import open_stores, provision
 from holdfast.cli.app import app
 from holdfast.cli.commands.run import build_system_app
 from holdfast.config.settings import Settings
 from holdfast.core.errors import NotFound, SettingsError
 from holdfast.core.logs import setup_logs
 from holdfast.guarantees import build_retention_report, erase, is_proof_intact, scan_files
+from holdfast.runtime import export_csv
 from holdfast.web import serve_in_thread
 from richpanel.api.explain import explain_routing
 from richpanel.domain.orders import hash_email
@@ -53,7 +54,7 @@ def log_file(tmp_path: Path) -> Iterator[Path]:
     """Log of the middleware's processes, with their configuration."""
     path = tmp_path / "worker.log"
     with path.open("w") as stream:
-        handler = setup_logs(stream, redact=SYSTEM.redact_logs, system=SYSTEM.name)
+        handler = setup_logs(stream, redact=SYSTEM.privacy.redact_logs, system=SYSTEM.name)
         yield path
         logging.getLogger().removeHandler(handler)
 

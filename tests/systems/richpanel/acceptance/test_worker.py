@@ -567,5 +567,5 @@ async def _peek(middleware: Middleware) -> tuple[Any, ...]:
     """Receive the visible messages and release them at once."""
     received = await middleware.receive()
     for each in received:
-        await middleware.stores.for_component("worker").run(patterns.hold(each, 0.0))
+        await middleware.stores.for_component("worker").run(events.consumer.change_visibility(each, 0.0))
     return received

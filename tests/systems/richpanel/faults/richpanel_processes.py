@@ -6,7 +6,8 @@ from pathlib import Path
 
 import httpx
 
-from holdfast import Stores, get_queue_reports
+from holdfast import Stores
+from holdfast.runtime import get_queue_reports
 from holdfast.runtime.system_provisioner import QueueReport
 from richpanel.system import SYSTEM
 from tests.processes import preload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import pytest
@@ -62,7 +62,7 @@ def test_agent_sees_the_state_without_the_customer_hash() -> None:
 @pytest.mark.proves("RP-X9")
 def test_expired_question_is_not_reported_as_pending() -> None:
     async def scenario(agent: Client, stores: Stores) -> list[bool]:
-        now = datetime.fromtimestamp(stores.clock.now(), UTC)
+        now = stores.now()
         for name, ends in (("c-over", now - timedelta(days=1)), ("c-open", now + timedelta(days=1))):
             flow = PendingFlow(
                 type="need_order_number", requested_at=now - timedelta(days=15), expires_at=ends

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from holdfast import collect_patterns, create_tables, get_declaration, open_memory_stores, open_stores
+from holdfast import open_memory_stores, open_stores
 from holdfast.config.settings import IN_MEMORY, Settings
 from holdfast.core.errors import ConditionFailed, SettingsError
 from holdfast.guarantees import AuditResult, Claim, Completion
+from holdfast.model.entities import get_declaration
+from holdfast.model.system import collect_patterns
+from holdfast.runtime import create_tables
 from richpanel.domain.inbound_events import build_event_message, parse_webhook
 from richpanel.model import patterns
 from richpanel.model.entities import (
@@ -221,7 +224,7 @@ def test_audit_is_ordered_and_holds_nothing_personal() -> None:
                     result=AuditResult(ok=True, reason=None),
                 )
                 await stores.run(entry)
-            return list(await stores.all(patterns.AUDIT.history("c-1")))
+            return list(await stores.all(patterns.AUDIT.pattern_set.history("c-1")))
 
     found = asyncio.run(read_history())
     assert sorted(found, key=lambda each: each.place) in (found, found[::-1])

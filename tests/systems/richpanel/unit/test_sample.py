@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast import Scan, Stores, open_memory_stores, open_stores
+from holdfast import Stores, open_memory_stores, open_stores
 from holdfast.config.settings import Settings
 from holdfast.core.errors import InvalidRequest
 from holdfast.guarantees import scan_files
+from holdfast.model.entities import Scan
 from holdfast.reports.design.design_check import check_design
 from holdfast_demo.richpanel.sample import CONVERSATIONS, load_sample
 from richpanel.api.explain import explain_routing
@@ -97,9 +98,7 @@ def test_sample_has_no_future_or_expired_items() -> None:
 def test_sample_leaves_safe_mode_on() -> None:
     async def scenario(stores: Stores) -> FeatureFlags:
         await load_sample(stores, scale=SMALL)
-        return FeatureFlags.from_item(
-            await stores.run(patterns.read_switches()), datetime.fromtimestamp(stores.clock.now(), UTC)
-        )
+        return FeatureFlags.from_item(await stores.run(patterns.read_switches()), stores.now())
 
     assert run_in_memory(scenario).safe_mode
 

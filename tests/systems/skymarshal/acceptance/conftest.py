@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast import Stores, add_indexes, open_memory_stores
+from holdfast import Stores, open_memory_stores
+from holdfast.runtime import add_indexes
 from holdfast_demo.skymarshal.sample.loader import load_sample
 from skymarshal.system import SYSTEM
 

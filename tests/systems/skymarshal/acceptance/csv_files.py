@@ -8,8 +8,9 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast import Entity, ImportReport, Stores, import_csv, open_stores
+from holdfast import Entity, Stores, open_stores
 from holdfast.config.settings import Settings
+from holdfast.runtime import ImportReport, import_csv
 from skymarshal.api.csv_imports import IMPORTS
 from skymarshal.model.entities import Booking
 from skymarshal.system import SYSTEM

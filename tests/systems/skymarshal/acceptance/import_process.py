@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from holdfast import import_csv, open_stores
+from holdfast import open_stores
+from holdfast.runtime import import_csv
 from holdfast.runtime.csv_io.importer import CHECKPOINT_SUFFIX
 from skymarshal.api.csv_imports import IMPORTS
 from skymarshal.system import SYSTEM

@@ -9,8 +9,10 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from holdfast import Entity, Operation, Stores, create_tables, open_memory_stores
+from holdfast import Entity, Stores, open_memory_stores
+from holdfast.model.operations import Operation
 from holdfast.operations.tables import Scan
+from holdfast.runtime import create_tables
 from skymarshal.disruptions.assessment import assess
 from skymarshal.disruptions.decision import Choice, Decision, confirm
 from skymarshal.disruptions.report import DisruptionRequest, Report

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast import Stores, Usage, create_tables, meter_usage, open_stores
+from holdfast import Stores, open_stores
 from holdfast.config.settings import Settings
 from holdfast.core.errors import (
     CancellationReason,
@@ -23,6 +23,7 @@ from holdfast.core.errors import (
     TransactionCancelled,
 )
 from holdfast.operations.tables import Operation, PutItem, TransactWriteItems
+from holdfast.runtime import Usage, create_tables, meter_usage
 from holdfast.stores.tables.embedded import EmbeddedTables
 from holdfast.stores.tables.port import Tables
 from skymarshal.disruptions.decision import Choice, Decision, confirm

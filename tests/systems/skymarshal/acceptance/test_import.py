@@ -13,18 +13,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
-    Entity,
-    ImportReport,
-    Stores,
-    create_tables,
-    export_csv,
-    import_csv,
-    open_memory_stores,
-    open_stores,
-)
+from holdfast import Entity, Stores, open_memory_stores, open_stores
 from holdfast.cli import main
 from holdfast.core.errors import InvalidRequest, NotFound, SettingsError
+from holdfast.runtime import ImportReport, create_tables, export_csv, import_csv
 from skymarshal.api.csv_imports import IMPORTS
 from skymarshal.domain.statuses import BaggageStatus, BookingStatus, CrewPosition
 from skymarshal.model import patterns

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Importer, Stores, import_csv, open_memory_stores
+from holdfast import Stores, open_memory_stores
 from holdfast.core.errors import InvalidRequest, SettingsError, StoreFull
+from holdfast.runtime import Importer, import_csv
 from holdfast.runtime.csv_io import importer
 from holdfast.stores.tables.dynamodb import open_dynamodb
 from holdfast.stores.tables.embedded import open_tables

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Stores, create_tables
+from holdfast import Stores
+from holdfast.runtime import create_tables
 from holdfast.stores.tables.dynamodb import open_dynamodb
-from holdfast.stores.tables.embedded import Faults, open_tables
+from holdfast.stores.tables.embedded import EngineFaults, open_tables
 from skymarshal.domain.statuses import BookingStatus
 from skymarshal.model import patterns, queries
 from skymarshal.model.entities import BookingId, FlightId
@@ -41,7 +42,7 @@ def read_manifest(airline: Airline) -> list[str]:
 @pytest.mark.proves("SM-X26")
 def test_manifest_shows_a_new_booking_after_the_index_lag() -> None:
     clock = ManualClock()
-    with open_tables(clock=clock, faults=Faults(index_lag_s=LAG_S)) as tables:
+    with open_tables(clock=clock, faults=EngineFaults(index_lag_s=LAG_S)) as tables:
         airline = Airline(Stores(tables, system=SYSTEM, clock=clock))
         airline.wait(create_tables(airline.stores, SYSTEM.tables))
         airline.put(flight(), booking("B1", "P1"))

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast import Stores, add_indexes, get_index_reports, open_memory_stores, open_stores
+from holdfast import Stores, open_memory_stores, open_stores
 from holdfast.cli import main
 from holdfast.config.settings import Settings
 from holdfast.core.errors import NotFound, RetryLater
 from holdfast.operations import tables as requests
+from holdfast.runtime import add_indexes, get_index_reports
 from holdfast_demo.skymarshal.sample.bags import build_bags, count_bags, count_paid_bags
 from holdfast_demo.skymarshal.sample.journeys import build_bookings as planned_bookings
 from holdfast_demo.skymarshal.sample.journeys import build_journeys
@@ -147,7 +148,7 @@ def test_waiting_stops_at_the_timeout(stores: Stores) -> None:
     stores.tables = StuckTables(stores)
 
     with pytest.raises(RetryLater, match=r"is not built after 0\.05 s\. It continues in the background"):
-        run(add_indexes(stores, [bookings.indexes[0]], wait_seconds=0.05))
+        run(add_indexes(stores, [bookings.indexes[0]], wait_s=0.05))
 
 
 @pytest.mark.proves("SM-39")

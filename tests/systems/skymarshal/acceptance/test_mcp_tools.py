@@ -13,9 +13,11 @@ from holdfast import Stores
 from holdfast.core.errors import ComponentRefused
 from holdfast.mcp import build_server
 from skymarshal.api.mcp_tools import DEFAULT_LINES_SHOWN, MAX_PASSENGERS_SHOWN, TOOLS
-from skymarshal.system import SYSTEM, WRITES
+from skymarshal.system import SYSTEM
 from tests.systems.skymarshal.acceptance.small_airline import DAY, Airline
 from tests.unit.mcp.mcp_client import call_tool, get_refusal
+
+WRITES = [each for each in SYSTEM.patterns if each.writes]
 
 R = TypeVar("R")
 

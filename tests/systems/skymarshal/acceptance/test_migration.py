@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_tables, describe_table, import_csv
+from holdfast import Stores
 from holdfast.core.errors import ComponentRefused, Conflict, DeclarationError, InvalidRequest
 from holdfast.guarantees.table_migration import (
     MigrationStep,
@@ -26,9 +26,10 @@ from holdfast.guarantees.table_migration import (
     remove_source,
 )
 from holdfast.operations.tables import Operation
+from holdfast.runtime import create_tables, describe_table, import_csv
 from holdfast.stores.tables.dynamodb import open_dynamodb
 from holdfast.stores.tables.embedded import open_tables
-from holdfast.stores.tables.embedded.faults import Faults
+from holdfast.stores.tables.embedded.faults import EngineFaults
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.http.server import start_server
 from holdfast_demo.skymarshal.sample.crew import build_crew_assignments
@@ -47,7 +48,7 @@ from tests.systems.skymarshal.acceptance.roster_traffic import (
 )
 
 REGION = "us-east-1"
-PACE = Pace(lease_seconds=5, segments=2, page_rows=20)
+PACE = Pace(lease_s=5, segments=2, batch_size=20)
 TABLES = (crew_roster, *(table for table in SYSTEM.tables if table.name in ("Flights", "Migrations")))
 
 
@@ -181,7 +182,7 @@ class _ConflictingTables:
     """A tables engine in which a fifth of all transactions and writes conflict."""
 
     def __init__(self, tables: Tables, random: Random) -> None:
-        self._tables, self._faults = tables, Faults(conflicts=0.2, seed=random.randrange(2**32))
+        self._tables, self._faults = tables, EngineFaults(conflicts=0.2, seed=random.randrange(2**32))
 
     async def run(self, operation: Operation[Any]) -> Any:
         self._faults.raise_for(operation)
@@ -195,7 +196,7 @@ def test_writes_between_the_steps_arrive_on_every_engine(engine: str) -> None:
     random = _make_random()
 
     async def scenario(stores: Stores) -> None:
-        pace = Pace(segments=1, page_rows=10, parallel_writes=1)
+        pace = Pace(segments=1, batch_size=10, parallel_writes=1)
         writer = Traffic(stores, "day", random, await fill_roster(stores, 20, random))
         for step in MigrationStep:
             await migrate(CREW_ROSTER_V2, stores, until=step, pace=pace)

@@ -11,7 +11,6 @@ import pytest
 from holdfast import (
     KEYS_ONLY,
     Attr,
-    Count,
     Entity,
     IndexKey,
     Key,
@@ -19,14 +18,14 @@ from holdfast import (
     Table,
     attr,
     batch_put,
-    create_tables,
     keep_names,
-    meter_usage,
     open_memory_stores,
 )
 from holdfast.core.errors import Conflict, InvalidRequest, ItemUnreadable, NotFound
 from holdfast.core.limits import MIB
+from holdfast.model.operations import Count
 from holdfast.operations.tables import PutItem
+from holdfast.runtime import create_tables, meter_usage
 from skymarshal.domain.statuses import BaggageStatus, BookingStatus, CrewPosition, CrewStatus, LoadingStatus
 from skymarshal.model import patterns, queries
 from skymarshal.model.entities import (

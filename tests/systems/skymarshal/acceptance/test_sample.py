@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast import ALL, Entity, Query, Stores, Table, describe_table, open_memory_stores
+from holdfast import ALL, Entity, Query, Stores, Table, open_memory_stores
 from holdfast.core.errors import InvalidRequest
 from holdfast.guarantees.table_migration import Phase, get_status, migrate, remove_source
 from holdfast.operations.tables import Scan
 from holdfast.operations.values import item_size
+from holdfast.runtime import describe_table
 from holdfast_demo.skymarshal.sample.loader import load_sample
 from skymarshal.domain.aircraft_types import check_crew
 from skymarshal.domain.connections import FlightDisruption, Leg, find_missed_connections

@@ -20,13 +20,15 @@ import httpx2
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from holdfast import Component, Rate, Stores, System, Ulid, collect_patterns, open_stores
+from holdfast import Component, Rate, Stores, System, open_stores
 from holdfast.cli.commands.run import build_app
 from holdfast.cli.processes.workload import build_workload
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import InvalidRequest
 from holdfast.flows import FLOWS, Answer, Cancel, Flow, Next, State, Step, StepContext, Wait
 from holdfast.guarantees import OUTBOX
+from holdfast.model.system import Http, collect_patterns
+from holdfast.model.ulids import Ulid
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast.web import serve_in_thread
 from holdfast.web.demo_env import patch_environ
@@ -34,8 +36,8 @@ from holdfast_demo.tripcortex.sandbox.issuer import IssuerSandbox, build_issuer_
 from holdfast_demo.tripcortex.sandbox.issuer import build_issuer_variables as issuer_variables
 from tests.postgres import create_database
 from tripcortex.api import trips
-from tripcortex.api.routes import add_security_schemes, build_api_routes
-from tripcortex.model import notices, pattern_sets, patterns
+from tripcortex.api.routes import build_api_routes, configure_errors
+from tripcortex.model import pattern_sets, patterns
 from tripcortex.model.entities import (
     TABLES,
     Approval,
@@ -244,28 +246,27 @@ SMALL: Final[Flow[Booking]] = Flow(
 KNOWLEDGE: Final = (*collect_patterns(knowledge), *collect_patterns(files))
 API: Final = Component(
     "api",
-    reads=(*pattern_sets.API_READS, *SMALL.lookup_patterns, SMALL.pattern_set.executions),
-    writes=(
-        *pattern_sets.API_WRITES,
-        *pattern_sets.MESSAGE_WRITES,
+    uses=(
+        pattern_sets.API,
+        pattern_sets.MESSAGES,
         patterns.append_audit,
-        *dict.fromkeys((*SMALL.start_patterns, *SMALL.answer_patterns)),
-        *KNOWLEDGE,
+        SMALL.pattern_set.executions,
+        SMALL.starter,
+        SMALL.answerer,
+        KNOWLEDGE,
     ),
     routes=build_api_routes,
     has_own_authentication=True,
 )
 SENDER: Final = Component(
     "sender",
-    reads=pattern_sets.SENDER_READS,
-    writes=pattern_sets.SENDER_WRITES,
+    uses=(pattern_sets.SENDER,),
     consumers=(message_sender.CONSUMER,),
     schedules=message_sender.SCHEDULES,
 )
 WORKER: Final = Component(
     "worker",
-    reads=SMALL.reads,
-    writes=(*SMALL.writes, *pattern_sets.MESSAGE_WRITES, patterns.append_audit, patterns.leave_place),
+    uses=(SMALL, pattern_sets.MESSAGES, patterns.append_audit, patterns.leave_place),
     consumers=(SMALL.consumer(),),
     schedules=SMALL.schedules,
 )
@@ -273,20 +274,10 @@ SYSTEM: Final = System(
     "tripcortex",
     "The live side of Trip Cortex",
     tables=(*TABLES, FLOWS, OUTBOX),
-    queues=(notices.notices, SMALL.step_queue),
-    patterns=(
-        *collect_patterns(patterns),
-        *KNOWLEDGE,
-        notices.receive,
-        notices.done,
-        notices.hold,
-        *NOTICES.patterns,
-        *SMALL.patterns,
-    ),
     components=(API, SENDER, WORKER),
-    outboxes=(NOTICES, SMALL.outbox),
-    configure_app=add_security_schemes,
-    max_body_bytes=2_000_000,
+    patterns=(*collect_patterns(patterns), *NOTICES.patterns),
+    outboxes=(NOTICES,),
+    http=Http(configure_app=configure_errors, max_body_bytes=2_000_000),
 )
 WITH_POLICIES: Final = replace(SYSTEM, schemas=(tripcortex,), buckets=(policy_files,))
 

@@ -14,7 +14,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from holdfast import get_declaration
+from holdfast.model.entities import get_declaration
 from tests.systems.tripcortex.acceptance.live_service import APPROVER, Client, Service, start_service
 from tripcortex.model import patterns
 from tripcortex.model.entities import TABLES, Connection, EmployeeId

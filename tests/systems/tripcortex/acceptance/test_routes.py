@@ -17,7 +17,7 @@ from uuid import UUID
 import httpx2
 import pytest
 
-from holdfast import UlidGenerator
+from holdfast.model.ulids import UlidGenerator
 from holdfast.web import PROBLEM_JSON
 from holdfast_demo.tripcortex.sample.policy_document import build_policy_rules
 from tests.systems.tripcortex.acceptance.live_service import APPROVER, Service, start_service
@@ -425,7 +425,10 @@ def test_openapi_describes_requests_and_authentication(web: Service) -> None:
     assert description["components"]["securitySchemes"]["Bearer"]["scheme"] == "bearer"
     asked = description["paths"]["/bookings"]["post"]
     assert asked["security"] == [{"Bearer": []}]
-    assert "text" in asked["requestBody"]["content"]["application/json"]["schema"]["properties"]
+    assert asked["requestBody"]["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/TripAsked"
+    }
+    assert "text" in description["components"]["schemas"]["TripAsked"]["properties"]
     assert "multipart/form-data" in description["paths"]["/policies"]["post"]["requestBody"]["content"]
     ids = [each["operationId"] for path in description["paths"].values() for each in path.values()]
     assert len(ids) == len(set(ids))

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from holdfast import Ulid, open_stores, provision
+from holdfast import open_stores, provision
 from holdfast.cli.stories.system_stories import STORE_SETTINGS, build_story_settings, write_sample
 from holdfast.core.clock import RunClock
+from holdfast.model.ulids import Ulid
 from holdfast_demo.tripcortex.sandbox.portal_ledger import FILE_NAME
 from holdfast_demo.tripcortex.story import ADA, BEN, CYD, DEE, EVE, FAY, GUS, run_story
 from tripcortex.model import patterns

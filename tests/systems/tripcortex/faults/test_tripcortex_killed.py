@@ -19,9 +19,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, get_queue_reports, provision
+from holdfast import Stores, provision
 from holdfast.core.errors import RetryLater
 from holdfast.flows import Wait
+from holdfast.runtime import get_queue_reports
 from holdfast_demo.tripcortex.sample.policy_document import FILE_NAME, build_policy_pdf, build_policy_rules
 from tests.conftest import SOAK
 from tripcortex.model import patterns

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from holdfast import Entity, Stores
 from holdfast.flows import Execution
-from holdfast.model import get_declaration
+from holdfast.model.entities import get_declaration
 from holdfast.operations.values import item_size
 from holdfast.reports.cost.price_lists import load_price_list
 from holdfast.reports.cost.system_cost import SystemCost, estimate_cost

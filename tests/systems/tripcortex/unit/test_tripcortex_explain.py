@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import UlidGenerator
 from holdfast.core.errors import ComponentRefused, InvalidRequest, NotFound
+from holdfast.model.ulids import UlidGenerator
 from tests.systems.tripcortex.unit.steps.booking_bench import EMPLOYEE, POLICY_FILE, Bench, run_story
 from tests.systems.tripcortex.unit.steps.test_endings import OUT_OF_POLICY
 from tripcortex.api import mcp_tools
@@ -23,12 +23,12 @@ QUESTION = "Which airlines are preferred?"
 @pytest.mark.proves("TC-78")
 def test_why_shows_the_state_and_each_step_in_order() -> None:
     async def story(trip: Bench) -> None:
-        assert SYSTEM.why is not None
+        assert SYSTEM.admin.why is not None
         support = trip.stores.for_component("support")
         booking = await trip.request_options()
         await trip.choose(booking)
         await trip.work()
-        found = await SYSTEM.why(support, booking.booking_id)
+        found = await SYSTEM.admin.why(support, booking.booking_id)
         booking = await trip.booking(booking)
         assert f"confirmed as {booking.confirmation_number}" in found.lines[0]
         steps = [line.split("  ")[1].split(" (")[0] for line in found.lines[1:]]
@@ -46,12 +46,12 @@ def test_why_shows_the_state_and_each_step_in_order() -> None:
         assert len(found.data["trail"]) == 7
 
         ended = await trip.request_options(OUT_OF_POLICY)
-        lines = (await SYSTEM.why(support, ended.booking_id)).lines
+        lines = (await SYSTEM.admin.why(support, ended.booking_id)).lines
         assert "(out_of_policy)" in lines[0] and "book economy" in lines[0]
         assert "out_of_policy: " in lines[-1]
 
         waiting = await trip.request_options()
-        explanation = await SYSTEM.why(support, waiting.booking_id)
+        explanation = await SYSTEM.admin.why(support, waiting.booking_id)
         assert waiting.flow_token is not None and waiting.flow_token not in str(explanation)
 
     run_story(story)
@@ -59,12 +59,12 @@ def test_why_shows_the_state_and_each_step_in_order() -> None:
 
 def test_why_rejects_an_unknown_booking() -> None:
     async def story(trip: Bench) -> None:
-        assert SYSTEM.why is not None
+        assert SYSTEM.admin.why is not None
         for id in ("", "emp-42", "01JMQX7M2ABCD1234EFGH5678"):
             with pytest.raises(InvalidRequest):
-                await SYSTEM.why(trip.stores, id)
+                await SYSTEM.admin.why(trip.stores, id)
         with pytest.raises(NotFound):
-            await SYSTEM.why(trip.stores, UlidGenerator(trip.clock).new())
+            await SYSTEM.admin.why(trip.stores, UlidGenerator(trip.clock).new())
 
     run_story(story)
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, UlidGenerator, create_queues, create_tables, open_memory_stores
+from holdfast import Stores, open_memory_stores
 from holdfast.core.errors import InvalidTransition, NotCancellable, NotWaiting
 from holdfast.flows import Next, Wait
 from holdfast.flows.checks import get_targets
 from holdfast.flows.transition import Overtaken, build_execution, commit
+from holdfast.model.ulids import UlidGenerator
+from holdfast.runtime import create_queues, create_tables
 from holdfast.web.demo_env import patch_environ
 from tests.systems.tripcortex.unit.policy_rules.trips import make_option
 from tests.systems.tripcortex.unit.steps.booking_bench import HandClock, get_booking_item

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Stores, UlidGenerator, create_tables, open_memory_stores
+from holdfast import Stores, open_memory_stores
 from holdfast.core.clock import RunClock
+from holdfast.model.ulids import UlidGenerator
+from holdfast.runtime import create_tables
 from tests.systems.tripcortex.unit.steps.booking_bench import BEGAN, EMPLOYEE
 from tripcortex.model import patterns
 from tripcortex.model.entities import AuditEvent, Booking, Connection

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from holdfast import Entity, Table, Ulid, UlidGenerator
+from holdfast import Entity, Table
 from holdfast.core.errors import InvalidRequest, ItemUnreadable
 from holdfast.flows import FlowItem
-from holdfast.model import get_declaration
+from holdfast.model.entities import get_declaration
+from holdfast.model.ulids import Ulid, UlidGenerator
 from tests.systems.tripcortex.unit.policy_rules.trips import make_option
 from tripcortex.model.entities import (
     AuditEvent,

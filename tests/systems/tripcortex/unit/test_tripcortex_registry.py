@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Delete, Get, Pattern, Put, Query, Scan, Update, check_statements, open_stores, provision
+from holdfast import Delete, Get, Pattern, Put, Query, Update, open_stores, provision
 from holdfast.core.errors import ComponentRefused, Conflict, RequestError
+from holdfast.model.entities import Scan
 from holdfast.model.operations import EntityOperation
 from holdfast.model.sql import SqlOperation
+from holdfast.runtime import check_statements
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from tests.postgres import create_database
 from tests.systems.tripcortex.unit.steps.booking_bench import HandClock

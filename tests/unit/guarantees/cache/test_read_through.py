@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from holdfast import CachedValue, Component, Rate, Stores, System, open_memory_stores
+from holdfast import Component, Rate, Stores, System, open_memory_stores
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import (
     ComponentRefused,
@@ -22,6 +22,7 @@ from holdfast.core.errors import (
     RetryLater,
 )
 from holdfast.guarantees import ReadThrough, lifetime_until
+from holdfast.model.cache import CachedValue
 from holdfast.operations.cache import GetValue, PutValue
 from holdfast.runtime.engines import Engines
 from holdfast.stores.cache.redis import open_redis
@@ -42,14 +43,14 @@ class Provider(BaseModel):
 oauth = CachedValue("oauth:{payer_id}", Token, lifetime_s=3600)
 tokens = ReadThrough(
     oauth,
-    "OA",
+    prefix="OA",
     rate=Rate("call"),
     example={"payer_id": "p-1"},
     lifetime=lifetime_until(lambda token: token.expires_at),
 )
 providers = ReadThrough(
     CachedValue("provider:{npi}", Provider, lifetime_s=300),
-    "PR",
+    prefix="PR",
     rate=Rate("request"),
     example={"npi": "1234567893"},
 )
@@ -197,7 +198,7 @@ def test_raises_a_failure_to_all_waiting_callers_and_the_next_retries() -> None:
 
 
 def test_abandons_a_hanging_load_and_does_not_delay_the_next() -> None:
-    hasty = ReadThrough(providers.cached, "H", rate=Rate("r"), example={"npi": "1"}, lock_s=0.02)
+    hasty = ReadThrough(providers.cached, prefix="H", rate=Rate("r"), example={"npi": "1"}, lock_s=0.02)
 
     async def story(stores: Stores, clock: ManualClock) -> None:
         hanging = FakeSource(ADA)
@@ -239,7 +240,7 @@ def test_serves_one_event_loop_after_another() -> None:
 @pytest.mark.parametrize("kind", ["provider:{id}", "payer:{id}"])
 def test_reloads_a_registry_entry_after_five_minutes(kind: str) -> None:
     entries = ReadThrough(
-        CachedValue(kind, Provider, lifetime_s=300), "E", rate=Rate("r"), example={"id": "1"}
+        CachedValue(kind, Provider, lifetime_s=300), prefix="E", rate=Rate("r"), example={"id": "1"}
     )
 
     async def story(stores: Stores, clock: ManualClock) -> None:
@@ -320,7 +321,7 @@ def test_remembers_an_absence_for_a_shorter_time() -> None:
 
 
 def test_remembering_an_absence_is_optional() -> None:
-    forgetful = ReadThrough(providers.cached, "F", rate=Rate("r"), example={"npi": "1"}, absent_s=0)
+    forgetful = ReadThrough(providers.cached, prefix="F", rate=Rate("r"), example={"npi": "1"}, absent_s=0)
 
     async def story(stores: Stores, clock: ManualClock) -> None:
         source = FakeSource(None)
@@ -359,7 +360,7 @@ def test_reloads_and_replaces_an_unreadable_value() -> None:
 
 
 def test_removes_an_unreadable_value_even_without_a_replacement() -> None:
-    forgetful = ReadThrough(providers.cached, "F", rate=Rate("r"), example={"npi": "1"}, absent_s=0)
+    forgetful = ReadThrough(providers.cached, prefix="F", rate=Rate("r"), example={"npi": "1"}, absent_s=0)
 
     async def story(stores: Stores, clock: ManualClock) -> None:
         cache = stores.engines.get("cache")
@@ -390,7 +391,7 @@ def test_callers_refused_with_the_same_token_invalidate_it_once() -> None:
 @pytest.mark.proves("PG-42")
 def test_treats_a_cache_outage_as_a_miss_and_logs_it_once(caplog: pytest.LogCaptureFixture) -> None:
     entries = ReadThrough(
-        CachedValue("entry:{id}", Provider, lifetime_s=60), "E", rate=Rate("r"), example={"id": "1"}
+        CachedValue("entry:{id}", Provider, lifetime_s=60), prefix="E", rate=Rate("r"), example={"id": "1"}
     )
     caplog.set_level(logging.WARNING, "holdfast")
 
@@ -418,7 +419,7 @@ def test_treats_a_cache_outage_as_a_miss_and_logs_it_once(caplog: pytest.LogCapt
 
 def test_returns_a_value_too_large_for_the_cache(caplog: pytest.LogCaptureFixture) -> None:
     entries = ReadThrough(
-        CachedValue("entry:{id}", Provider, lifetime_s=60), "E", rate=Rate("r"), example={"id": "1"}
+        CachedValue("entry:{id}", Provider, lifetime_s=60), prefix="E", rate=Rate("r"), example={"id": "1"}
     )
 
     async def story(stores: Stores, clock: ManualClock) -> None:
@@ -445,11 +446,10 @@ def test_component_needs_only_the_declared_patterns() -> None:
     system = System(
         "registry",
         "A registry",
-        [],
-        providers.patterns,
-        [
-            Component("api", reads=providers.reads, writes=providers.writes),
-            Component("reader", reads=providers.reads),
+        patterns=providers.patterns,
+        components=[
+            Component("api", uses=(providers.reads, providers.writes)),
+            Component("reader", uses=(providers.reads,)),
         ],
     )
 
@@ -479,4 +479,4 @@ def test_cache_runs_the_example_of_every_pattern() -> None:
 @pytest.mark.parametrize("terms", [{"lock_s": 0}, {"wait_s": -1}, {"absent_s": -1}])
 def test_rejects_invalid_times(terms: dict[str, Any]) -> None:
     with pytest.raises(DeclarationError):
-        ReadThrough(providers.cached, "P", rate=Rate("r"), example={"npi": "1"}, **terms)
+        ReadThrough(providers.cached, prefix="P", rate=Rate("r"), example={"npi": "1"}, **terms)

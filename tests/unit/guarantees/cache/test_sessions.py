@@ -27,7 +27,7 @@ ADA = Caller(user="ada")
 sessions = Sessions(
     "session:{tenant}:{id}",
     Caller,
-    "SE",
+    prefix="SE",
     lifetime_s=HOUR / 2,
     max_lifetime_s=8 * HOUR,
     rate=Rate("request"),
@@ -186,7 +186,7 @@ def test_rejects_a_declaration_without_an_id_or_ending_before_its_lifetime() -> 
             Sessions(
                 template,
                 Caller,
-                "S",
+                prefix="S",
                 lifetime_s=HOUR / 2,
                 max_lifetime_s=longest_s,
                 rate=Rate("r"),

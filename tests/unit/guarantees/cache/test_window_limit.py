@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Component, Rate, Stores, System, WindowCounter, open_memory_stores
+from holdfast import Component, Rate, Stores, System, open_memory_stores
 from holdfast.core.errors import CacheUnavailable, DeclarationError, InvalidRequest, RateLimited
 from holdfast.guarantees import WindowLimit
+from holdfast.model.cache import WindowCounter
 from holdfast.runtime.engines import Engines
 from holdfast.stores.cache.redis import open_redis
 
@@ -33,7 +34,7 @@ class ManualClock:
 def make_limit(limit: int = 3, **terms: Any) -> WindowLimit:
     """Return a limit per minute and tenant. `terms` are further arguments of `WindowLimit`."""
     return WindowLimit(
-        PER_MINUTE, "RL", limit=limit, rate=Rate("request"), example={"tenant": "t-1"}, **terms
+        PER_MINUTE, prefix="RL", limit=limit, rate=Rate("request"), example={"tenant": "t-1"}, **terms
     )
 
 
@@ -200,7 +201,10 @@ def test_a_component_declares_what_the_limit_needs() -> None:
     limit = make_limit(sliding=True)
     assert make_limit().reads == ()
     system = System(
-        "api", "An API", [], limit.patterns, [Component("api", reads=limit.reads, writes=limit.writes)]
+        "api",
+        "An API",
+        patterns=limit.patterns,
+        components=[Component("api", uses=(limit.reads, limit.writes))],
     )
 
     async def story() -> None:

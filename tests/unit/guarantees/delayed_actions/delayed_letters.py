@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from datetime import UTC, datetime
 from typing import Any
 
 from holdfast import (
@@ -18,21 +17,22 @@ from holdfast import (
     Stores,
     System,
     Table,
-    TimestampMillis,
     Volume,
     attr,
-    create_tables,
     open_memory_stores,
 )
 from holdfast.core.errors import ExternalServiceFailed
 from holdfast.guarantees import Completion, DelayedAction, DelayedActions
+from holdfast.model.entities import TimestampMillis
+from holdfast.model.system import Design
+from holdfast.runtime import create_tables
 from tests.unit.guarantees.idempotency.once_records import ManualClock, count, counters
 
 letters = Table("HeldLetters", "PK", "SK", ttl="TTL")
 by_due = letters.global_index("by-due", "DuePK", "DueSK")
 
 LEASE_S = 60.0
-LIFETIME_S = 24 * 3600.0
+RETENTION_S = 24 * 3600.0
 ACT_S = 10.0
 HOLD_S = 1800.0
 KEY_KEPT_S = 6 * 3600.0
@@ -58,31 +58,33 @@ def make_letter(id: str = "l-1", **more: Any) -> Letter:
 
 queue = DelayedActions(
     Letter,
-    "HQ",
+    prefix="HQ",
     rate=Rate("letter"),
     example=make_letter,
     payload=("text",),
     lease_s=LEASE_S,
-    lifetime_s=LIFETIME_S,
+    retention_s=RETENTION_S,
     read_rate=Rate("turn"),
 )
 
 SYSTEM = System(
     "letters",
     "Sends letters, each once",
-    [letters, counters],
-    [*queue.patterns, count],
-    [
-        Component("author", writes=(queue.patterns.hold,)),
-        Component("reviewer", writes=(queue.patterns.review, count)),
-        Component("sender", reads=queue.reads, writes=(*queue.patterns.execute_patterns, count)),
+    tables=[letters, counters],
+    patterns=[*queue.patterns, count],
+    components=[
+        Component("author", uses=(queue.author,)),
+        Component("reviewer", uses=(queue.reviewer, count)),
+        Component("sender", uses=(queue.reads, queue.executor, count)),
     ],
-    Load(
-        volumes={
-            "letter": Volume(per_month=1000),
-            "event": Volume(per_month=1000),
-            "turn": Volume(per_month=3000),
-        }
+    design=Design(
+        load=Load(
+            volumes={
+                "letter": Volume(per_month=1000),
+                "event": Volume(per_month=1000),
+                "turn": Volume(per_month=3000),
+            }
+        )
     ),
 )
 
@@ -180,16 +182,16 @@ async def execute_by_key(
 
 async def read_letter(stores: Stores, record: Letter | None = None) -> Letter:
     """Return the stored record of a letter, by default `l-1`; fail if there is none."""
-    found = await stores.run(queue.patterns.one(record or make_letter()))
+    found = await stores.run(queue.pattern_set.one(record or make_letter()))
     assert found is not None
     return found
 
 
 async def list_due(stores: Stores) -> list[str]:
     """List the ids of all records that are due now, page by page."""
-    now, found, after = datetime.fromtimestamp(stores.clock.now(), UTC), list[str](), None
+    now, found, after = stores.now(), list[str](), None
     while True:
-        page = await stores.run(queue.due(now, 2, after))
+        page = await stores.run(queue.pattern_set.due(now, 2, after))
         found += [each.id for each in page]
         if (after := page.cursor) is None:
             return found

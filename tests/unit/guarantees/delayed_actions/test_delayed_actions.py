@@ -9,20 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
-    KEYS_ONLY,
-    Attr,
-    IndexKey,
-    Key,
-    Rate,
-    Stores,
-    Table,
-    TimestampMillis,
-    TimestampSeconds,
-    attr,
-    create_tables,
-    open_memory_stores,
-)
+from holdfast import KEYS_ONLY, Attr, IndexKey, Key, Rate, Stores, Table, attr, open_memory_stores
 from holdfast.core.errors import (
     ComponentRefused,
     ConditionFailed,
@@ -35,17 +22,19 @@ from holdfast.core.errors import (
     TransactionCancelled,
 )
 from holdfast.guarantees import OUTCOME_UNKNOWN, Completion, DelayedAction, DelayedActions, Once, OnceStatus
+from holdfast.model.entities import TimestampMillis, TimestampSeconds
 from holdfast.operations.tables import Operation, TransactWriteItems
 from holdfast.reports.design.design_check import check_design
+from holdfast.runtime import create_tables
 from holdfast.stores.tables.embedded import open_tables
 from tests.background_work import stop_background_work
 from tests.unit.guarantees.delayed_actions.delayed_letters import (
     ACT_S,
     KEY_KEPT_S,
     LEASE_S,
-    LIFETIME_S,
     NO_ANSWER,
     NOT_NOW,
+    RETENTION_S,
     SYSTEM,
     FakePostOffice,
     Letter,
@@ -76,7 +65,7 @@ def test_patterns_have_ids_with_the_prefix_and_valid_examples() -> None:
     assert {each.build_example().pattern for each in queue.patterns} == {
         f"HQ{number}" for number in range(1, 8)
     }
-    assert queue.patterns.due.rate == Rate("turn")
+    assert queue.pattern_set.due.rate == Rate("turn")
 
 
 class NoIndex(DelayedAction, table=Table("NoIndex", "id", ttl="expiresAt")):
@@ -125,7 +114,7 @@ def test_rejects_a_record_without_an_index_of_due_records(entity: Any) -> None:
     milliseconds.
     """
     with pytest.raises(DeclarationError, match="by_due = IndexKey"):
-        DelayedActions(entity, "HQ", rate=Rate("letter"), example=lambda: entity(id="l"))
+        DelayedActions(entity, prefix="HQ", rate=Rate("letter"), example=lambda: entity(id="l"))
 
 
 def test_rejects_an_index_that_does_not_project_whole_items() -> None:
@@ -141,7 +130,7 @@ def test_rejects_an_index_that_does_not_project_whole_items() -> None:
         by_due = IndexKey(index, "L#" + queue, held_until + "#" + id)
 
     with pytest.raises(DeclarationError, match="projection ALL"):
-        DelayedActions(Partial, "HQ", rate=Rate("letter"), example=Partial(id="l"))
+        DelayedActions(Partial, prefix="HQ", rate=Rate("letter"), example=Partial(id="l"))
 
 
 coarse = Table("Coarse", "id", ttl="expiresAt")
@@ -159,18 +148,22 @@ class Coarse(DelayedAction, table=coarse):
 
 def test_rejects_a_record_that_cannot_store_its_completion_time() -> None:
     with pytest.raises(DeclarationError, match="Coarse.executed_at: it cannot store milliseconds"):
-        DelayedActions(Coarse, "HQ", rate=Rate("letter"), example=Coarse(id="l"))
+        DelayedActions(Coarse, prefix="HQ", rate=Rate("letter"), example=Coarse(id="l"))
 
 
 def test_rejects_a_payload_of_attributes_that_are_not_content() -> None:
     with pytest.raises(DeclarationError, match="held_until, id cannot be edited. Choose from note, text"):
         DelayedActions(
-            Letter, "HQ", rate=Rate("letter"), example=make_letter(), payload=("text", "id", "held_until")
+            Letter,
+            prefix="HQ",
+            rate=Rate("letter"),
+            example=make_letter(),
+            payload=("text", "id", "held_until"),
         )
 
 
 def test_payload_defaults_to_all_editable_attributes() -> None:
-    made = DelayedActions(Letter, "HQ", rate=Rate("letter"), example=make_letter())
+    made = DelayedActions(Letter, prefix="HQ", rate=Rate("letter"), example=make_letter())
     assert made.payload == ("note", "text")
 
 
@@ -214,7 +207,7 @@ def test_delay_is_cut_to_milliseconds_and_resets_the_guarantees_own_attributes()
         assert held.held_until == datetime.fromtimestamp(1_900_000_001, UTC) + timedelta(milliseconds=124)
         assert (held.executed, held.reviewed_by, held.refused, held.attempts) == (False, None, None, 0)
         assert (held.status, held.queue, held.created_at) == (OnceStatus.HELD, "held", created)
-        assert held.expires_at == datetime.fromtimestamp(int(1_900_000_001.124356 + LIFETIME_S), UTC)
+        assert held.expires_at == datetime.fromtimestamp(int(1_900_000_001.124356 + RETENTION_S), UTC)
 
     run_story(story)
 
@@ -370,7 +363,7 @@ def test_reopens_only_refused_records() -> None:
 def test_expired_record_is_neither_due_nor_executed() -> None:
     async def story(stores: Stores, clock: ManualClock, office: FakePostOffice) -> None:
         seen = await hold(stores, for_s=0)
-        clock.advance(LIFETIME_S + 2)
+        clock.advance(RETENTION_S + 2)
         assert await list_due(stores) == []
         for attempt in (execute(stores, office), queue.approve(stores, seen, by="ann")):
             with pytest.raises(NotPending) as refused:
@@ -565,7 +558,7 @@ def test_rejects_an_effect_that_could_happen_twice(how: dict[str, Any]) -> None:
 
 
 def test_once_cannot_claim_a_delayed_or_cancelled_record() -> None:
-    once = Once(Letter, "ON", rate=Rate("letter"), example=make_letter())
+    once = Once(Letter, prefix="ON", rate=Rate("letter"), example=make_letter())
 
     async def story(stores: Stores, clock: ManualClock, office: FakePostOffice) -> None:
         held = await hold(stores, for_s=0)

@@ -19,7 +19,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast import Stores, create_tables, open_memory_stores
+from holdfast import Stores, open_memory_stores
 from holdfast.core.errors import (
     ConditionFailed,
     ExternalServiceFailed,
@@ -30,6 +30,7 @@ from holdfast.core.errors import (
 )
 from holdfast.guarantees import OUTCOME_UNKNOWN, Completion, OnceStatus
 from holdfast.operations.tables import Operation
+from holdfast.runtime import create_tables
 from holdfast.stores.tables.port import Tables
 from tests.unit.guarantees.delayed_actions.delayed_letters import (
     ACT_S,

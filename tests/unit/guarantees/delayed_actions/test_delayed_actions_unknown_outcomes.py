@@ -15,9 +15,9 @@ from tests.unit.guarantees.delayed_actions.delayed_letters import (
     ACT_S,
     KEY_KEPT_S,
     LEASE_S,
-    LIFETIME_S,
     NO_ANSWER,
     NOT_NOW,
+    RETENTION_S,
     FakePostOffice,
     Letter,
     execute,
@@ -138,7 +138,7 @@ def test_expired_record_is_not_reopened() -> None:
         with pytest.raises(ExternalServiceRefused):
             await execute(stores, office)
         seen = await read_letter(stores)
-        clock.advance(LIFETIME_S + 2)
+        clock.advance(RETENTION_S + 2)
         with pytest.raises(NotPending) as refused:
             await queue.reopen(stores, seen, by="ann")
         assert refused.value.state == "gone"
@@ -299,7 +299,7 @@ def test_record_that_certainly_failed_is_executed_when_the_service_recovers() ->
 
 def test_record_executed_after_a_lost_response_keeps_its_expiry() -> None:
     async def story(stores: Stores, clock: ManualClock, office: FakePostOffice) -> None:
-        ends = datetime.fromtimestamp(int(clock.now() + LIFETIME_S), UTC)
+        ends = datetime.fromtimestamp(int(clock.now() + RETENTION_S), UTC)
         await hold(stores, make_letter(expires_at=ends), 0)
         office.fails = NO_ANSWER
         for _ in range(3):
@@ -329,7 +329,7 @@ def test_record_with_unknown_outcome_is_kept_for_the_operator() -> None:
         clock.advance(KEY_KEPT_S)
         with pytest.raises(ExternalServiceRefused):
             await execute_by_key(stores, office)
-        clock.advance(LIFETIME_S - 10)
+        clock.advance(RETENTION_S - 10)
         office.fails = None
         await queue.reopen(stores, await read_letter(stores), by="ann")
         done = await execute_by_key(stores, office)

@@ -25,6 +25,7 @@ from holdfast import (
 )
 from holdfast.core.errors import OutcomeUnknown
 from holdfast.guarantees import Claim, Completion, Once, OnceRecord, OnceStatus, fingerprint
+from holdfast.model.system import Design
 from holdfast.operations.tables import Operation
 from holdfast.stores.tables.port import Tables
 
@@ -33,7 +34,7 @@ by_status = events.global_index("by-status", "listed_as", "event_id")
 counters = Table("OnceCounters", "name", naming=keep_names)
 
 LEASE_S = 60.0
-LIFETIME_S = 3600.0
+RETENTION_S = 3600.0
 PAYLOAD = fingerprint({"text": "hello"})
 OTHER_PAYLOAD = fingerprint({"text": "goodbye"})
 
@@ -62,23 +63,23 @@ def count(name: str) -> Update[Counter]:
 
 once = Once(
     EventRecord,
-    "ON",
+    prefix="ON",
     rate=Rate("event"),
     example=EventRecord(event_id="evt-1", payload_sha256=PAYLOAD),
     lease_s=LEASE_S,
-    lifetime_s=LIFETIME_S,
+    retention_s=RETENTION_S,
 )
 
 SYSTEM = System(
     "counting",
     "Counts events, each once",
-    [events, counters],
-    [*once.patterns, count],
-    [
-        Component("worker", reads=once.patterns.reads, writes=(*once.patterns.writes, count)),
-        Component("claimer", writes=(once.patterns.claim,)),
+    tables=[events, counters],
+    patterns=[*once.patterns, count],
+    components=[
+        Component("worker", uses=(once.reads, once.writes, count)),
+        Component("claimer", uses=(once.pattern_set.claim,)),
     ],
-    Load(volumes={"event": Volume(per_month=1000)}),
+    design=Design(load=Load(volumes={"event": Volume(per_month=1000)})),
 )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Rate, Stores, create_tables, open_memory_stores
+from holdfast import Rate, Stores, open_memory_stores
 from holdfast.core.errors import (
     AccessRefused,
     CircuitOpen,
@@ -23,13 +23,14 @@ from holdfast.core.errors import (
     Throttled,
     TransactionCancelled,
 )
-from holdfast.guarantees import BREAKERS, Breaker, Claim, Completion, OnceStatus
+from holdfast.guarantees import BREAKERS, Breaker, Circuit, Claim, Completion, OnceStatus
 from holdfast.guarantees.idempotency.record import truncate_to_second
 from holdfast.operations.tables import Operation
+from holdfast.runtime import create_tables
 from tests.background_work import stop_background_work
 from tests.unit.guarantees.idempotency.once_records import (
     LEASE_S,
-    LIFETIME_S,
+    RETENTION_S,
     SYSTEM,
     Counter,
     EventRecord,
@@ -420,7 +421,12 @@ def test_failed_breaker_write_after_the_call_still_returns_its_outcome() -> None
         guarded = Stores(Guarded(), clock=clock)
         await create_tables(guarded, [BREAKERS])
         breaker = Breaker(
-            "CB", rate=Rate("event"), counted_errors=(ExternalServiceFailed,), failures=1, recovery_s=5
+            Circuit,
+            prefix="CB",
+            rate=Rate("event"),
+            counted_errors=(ExternalServiceFailed,),
+            failures=1,
+            recovery_s=5,
         )
         with pytest.raises(ExternalServiceFailed):
             await breaker.call(guarded, "desk", _raise_unavailable)
@@ -452,7 +458,7 @@ def test_open_intent_outlives_the_expiry_that_the_caller_gave(ends_in_s: int) ->
         with pytest.raises(ExternalServiceFailed):
             await send_letter(stores, service, record=ending())
         service.fails = None
-        clock.advance(LIFETIME_S - 1)
+        clock.advance(RETENTION_S - 1)
         wanted = ending()
         done = await send_letter(stores, service, record=wanted)
         assert (service.ledger, service.looked_up) == (["evt-1"], ["evt-1"])
@@ -470,7 +476,7 @@ def test_looks_up_an_open_intent_of_an_expired_record_that_still_exists() -> Non
             await send_letter(stores, service)
         service.fails = None
         stop_background_work(stores.tables)
-        clock.advance(LIFETIME_S * 2)
+        clock.advance(RETENTION_S * 2)
         await send_letter(stores, service)
         assert (service.ledger, service.looked_up) == (["evt-1"], ["evt-1"])
 
@@ -547,7 +553,7 @@ def test_repeats_the_call_with_the_same_idempotency_key() -> None:
 def test_process_that_slept_past_its_deadline_does_not_call() -> None:
     async def story(stores: Stores, clock: ManualClock, service: FakeLetterService) -> None:
         def slept(usage: Any) -> None:
-            if usage.pattern == once.patterns.claim.id and not service.looked_up:
+            if usage.pattern == once.pattern_set.claim.id and not service.looked_up:
                 clock.advance(ACT_S)
                 service.looked_up.append("slept")
 

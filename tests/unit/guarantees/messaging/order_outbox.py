@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,8 +20,6 @@ from holdfast import (
     Table,
     Write,
     attr,
-    create_queues,
-    create_tables,
     open_memory_stores,
     pattern,
 )
@@ -28,6 +27,8 @@ from holdfast.core.clock import Clock
 from holdfast.guarantees import OUTBOX, Outbox
 from holdfast.model.entities.writes import Put
 from holdfast.model.queues import ReceivedMessage
+from holdfast.operations.queues import SendMessages
+from holdfast.runtime import create_queues, create_tables
 from holdfast.runtime.engines import Engines
 
 NOON = datetime(2026, 2, 4, 12, tzinfo=UTC).timestamp()
@@ -46,6 +47,7 @@ class ManualClock:
 class OrderChanged(BaseModel):
     order_id: str
     version: int
+    note: str = ""
 
 
 orders = Table("Orders", "orderId")
@@ -56,7 +58,7 @@ changes = Queue(
     group=lambda message: message.order_id,
     deduplication=lambda message: f"{message.order_id}-{message.version}",
 )
-OUTBOX_OF_ORDERS = Outbox(changes, "OB", rate=Rate("order"), lease_s=30.0, max_attempts=3, pause_s=1.0)
+OUTBOX_OF_ORDERS = Outbox(changes, prefix="OB", rate=Rate("order"), lease_s=30.0, max_attempts=3)
 
 
 class Order(Entity, table=orders):
@@ -78,8 +80,8 @@ SYSTEM = System(
     tables=(orders, OUTBOX),
     patterns=(change, *OUTBOX_OF_ORDERS.patterns),
     components=(
-        Component("api", writes=(change, OUTBOX_OF_ORDERS.append)),
-        Component("relay", reads=OUTBOX_OF_ORDERS.reads, writes=OUTBOX_OF_ORDERS.relay_patterns),
+        Component("api", uses=(change, OUTBOX_OF_ORDERS.publisher)),
+        Component("relay", uses=OUTBOX_OF_ORDERS.relay),
     ),
     queues=(changes,),
     outboxes=(OUTBOX_OF_ORDERS,),
@@ -102,45 +104,61 @@ async def open_order_stores(clock: Clock) -> Stores:
     return stores
 
 
-async def create_tables_and_queues(stores: Stores) -> None:
-    await create_tables(stores, SYSTEM.tables)
-    await create_queues(stores, SYSTEM.queues)
+async def create_tables_and_queues(stores: Stores, system: System = SYSTEM) -> None:
+    await create_tables(stores, system.tables)
+    await create_queues(stores, system.queues)
 
 
-async def receive_all(stores: Stores) -> list[ReceivedMessage[OrderChanged]]:
+async def receive_all(
+    stores: Stores, queue: Queue[OrderChanged] = changes
+) -> list[ReceivedMessage[OrderChanged]]:
     """Receive and delete every message in the queue."""
     found: list[ReceivedMessage[OrderChanged]] = []
-    while messages := await stores.run(changes.receive(10)):
+    while messages := await stores.run(queue.receive(10)):
         found += messages
-        await stores.run(changes.delete(*messages))
+        await stores.run(queue.delete(*messages))
     return found
 
 
-class FailingQueues:
-    """Queue engine whose sends raise `error` while it is set, or only those to `failing_groups`."""
+class WatchedQueues:
+    """Queue engine that calls `before` with every send; `before` fails a send by raising."""
 
     def __init__(self, behind: Any) -> None:
         self.behind = behind
-        self.error: Exception | None = None
-        self.failing_groups: set[str] | None = None
+        self.before: Callable[[SendMessages], Awaitable[None]] = self._accept
+
+    async def _accept(self, send: SendMessages) -> None:
+        pass
 
     async def run(self, operation: Any) -> Any:
-        """Run the operation; a send raises `error` if it is set and the message's group is affected."""
-        messages = getattr(operation, "messages", ())
-        if (
-            messages
-            and self.error is not None
-            and (self.failing_groups is None or messages[0].group in self.failing_groups)
-        ):
-            raise self.error
+        if isinstance(operation, SendMessages):
+            await self.before(operation)
         return await self.behind.run(operation)
+
+    def fail(self, error: Exception, *groups: str) -> None:
+        """Fail sends from now on, or only those with a message of one of the groups."""
+
+        async def before(send: SendMessages) -> None:
+            if not groups or any(each.group in groups for each in send.messages):
+                raise error
+
+        self.before = before
+
+    @property
+    def is_failing(self) -> bool:
+        return self.before != self._accept
+
+    def recover(self) -> None:
+        """Accept every send from now on."""
+        self.before = self._accept
 
     def close(self) -> None:
         self.behind.close()
 
 
-def replace_queue_with_failing(stores: Stores) -> FailingQueues:
-    """Replace the queue engine with one whose sends can be made to fail."""
-    failing = FailingQueues(stores.engines.get("queues"))
-    stores.engines = Engines({"queues": lambda: failing})
-    return failing
+def watch_queues(stores: Stores) -> WatchedQueues:
+    """Put an engine in front of the queues of these stores whose sends a test can watch and fail."""
+    engines = stores.engines
+    watched = WatchedQueues(engines.get("queues"))
+    stores.engines = Engines({"queues": lambda: watched, "sql": lambda: engines.get("sql")})
+    return watched

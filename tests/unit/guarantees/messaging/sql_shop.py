@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+import psycopg
+from psycopg.rows import dict_row
 
-from holdfast import (
-    Component,
-    Queue,
-    Rate,
-    Schema,
-    SqlChange,
-    SqlOne,
-    SqlRow,
-    SqlRows,
-    Stores,
-    System,
-    create_queues,
-    open_stores,
-    pattern,
-)
+from holdfast import Component, Queue, Rate, Schema, Stores, System, open_stores, pattern
 from holdfast.config.settings import IN_MEMORY, SQLITE_SCHEME, Settings
 from holdfast.core.clock import Clock
 from holdfast.guarantees import SqlInbox, SqlOutbox
-from holdfast.model.queues import ReceivedMessage
-from holdfast.model.sql import SqlWrite
-from holdfast.operations.queues import SendMessages
-from holdfast.runtime.engines import Engines
+from holdfast.model.sql import SqlChange, SqlOne, SqlRow, SqlRows, SqlWrite
+from holdfast.runtime import create_queues
+from tests.postgres import connect, create_database
+from tests.unit.guarantees.messaging.order_outbox import ManualClock, OrderChanged
+
+Outside = psycopg.Connection[Any]
+Story = Callable[[Stores, ManualClock, Outside], Awaitable[None]]
 
 SHOP = Schema("shop", migrations="tests.unit.guarantees.messaging.shop_migrations")
-
-
-class OrderChanged(BaseModel):
-    order_id: str
-    version: int
-    note: str = ""
 
 
 def _queue(name: str, *, fifo: bool = True) -> Queue[OrderChanged]:
@@ -57,7 +42,7 @@ changes, invoices, notes = _queue("shop-changes"), _queue("shop-invoices"), _que
 OUTBOX = SqlOutbox(
     SHOP, queues=(changes, invoices, notes), prefix="OB", rate=Rate("order"), max_attempts=3, lease_s=30.0
 )
-INBOX = SqlInbox(SHOP, "IN", rate=Rate("order"))
+INBOX = SqlInbox(SHOP, prefix="IN", rate=Rate("order"))
 
 
 class Order(SqlRow):
@@ -103,9 +88,9 @@ SYSTEM = System(
     tables=(),
     patterns=(order, change, effect, effects, *OUTBOX.patterns, *INBOX.patterns),
     components=(
-        Component("api", reads=(order,), writes=(change, OUTBOX.append)),
-        Component("publisher", writes=OUTBOX.publish_patterns, schedules=(OUTBOX.schedule(),)),
-        Component("taker", reads=INBOX.reads, writes=(effect, *INBOX.writes)),
+        Component("api", uses=(order, change, OUTBOX.publisher)),
+        Component("relay", uses=(OUTBOX.relay,), schedules=(OUTBOX.schedule(),)),
+        Component("taker", uses=(effect, INBOX.consumer)),
     ),
     queues=(changes, invoices, notes),
     schemas=(SHOP,),
@@ -126,6 +111,29 @@ def open_shop_stores(
     return open_stores(SYSTEM, settings, clock=clock)
 
 
+def run_story(story: Story, *, statement_timeout_ms: int = 15_000) -> None:
+    """Run a story on an empty shop; `outside` is a second connection for checks."""
+    url, clock = create_database(SHOP), ManualClock()
+
+    async def run() -> None:
+        with connect(url) as outside:
+            outside.row_factory = dict_row
+            async with open_shop_stores(
+                url, clock=clock, statement_timeout_ms=statement_timeout_ms
+            ) as stores:
+                await create_shop_queues(stores)
+                await story(stores, clock, outside)
+
+    asyncio.run(run())
+
+
+async def wait_for_a_blocked_query(outside: Outside) -> None:
+    """Wait until a statement of another connection waits for a lock."""
+    asked = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    while not outside.execute(asked).fetchone():
+        await asyncio.sleep(0)
+
+
 async def create_shop_queues(stores: Stores) -> None:
     await create_queues(stores, SYSTEM.queues)
 
@@ -135,43 +143,10 @@ def build_change(
 ) -> tuple[SqlWrite[Any], ...]:
     """Build the change of an order and its outbox row."""
     message = OrderChanged(order_id=order_id, version=seen + 1)
-    return change(order_id, seen), OUTBOX.enqueue(stores, order_id, queue, message)
+    return change(order_id, seen), OUTBOX.enqueue(stores, order_id, message, queue=queue)
 
 
 async def publish_changes(stores: Stores, order_id: str, count: int) -> None:
     """Commit the first `count` changes of an order, with their outbox rows."""
     for seen in range(count):
         await stores.transact(*build_change(stores, order_id, seen))
-
-
-async def receive_all(
-    stores: Stores, queue: Queue[OrderChanged] = changes
-) -> list[ReceivedMessage[OrderChanged]]:
-    """Receive and delete every message in the queue."""
-    found: list[ReceivedMessage[OrderChanged]] = []
-    while messages := await stores.run(queue.receive(10)):
-        found += messages
-        await stores.run(queue.delete(*messages))
-    return found
-
-
-class WatchedQueues:
-    """Queue engine that calls `before` with every send; `before` fails a send by raising."""
-
-    def __init__(self, behind: Any, before: Callable[[SendMessages], Awaitable[None]]) -> None:
-        self._behind, self._before = behind, before
-
-    async def run(self, operation: Any) -> Any:
-        if isinstance(operation, SendMessages):
-            await self._before(operation)
-        return await self._behind.run(operation)
-
-    def close(self) -> None:
-        self._behind.close()
-
-
-def watch_sends(stores: Stores, before: Callable[[SendMessages], Awaitable[None]]) -> None:
-    """Call `before` with every send that these stores make from now on."""
-    queues, sql = stores.engines.get("queues"), stores.engines.get("sql")
-    watched = WatchedQueues(queues, before)
-    stores.engines = Engines({"queues": lambda: watched, "sql": lambda: sql})

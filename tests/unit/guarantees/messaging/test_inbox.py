@@ -5,14 +5,10 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
 
 from holdfast import Rate, Stores
 from holdfast.core.errors import (
@@ -26,29 +22,20 @@ from holdfast.core.errors import (
 )
 from holdfast.guarantees import SqlInbox, inbox_ddl
 from holdfast.guarantees.messaging.inbox import InboxMessage
-from tests.postgres import connect, create_database
 from tests.unit.guarantees.idempotency.once_records import OTHER_PAYLOAD, PAYLOAD
 from tests.unit.guarantees.messaging.order_outbox import ManualClock
-from tests.unit.guarantees.messaging.sql_shop import INBOX, SHOP, change, effect, effects, open_shop_stores
+from tests.unit.guarantees.messaging.sql_shop import (
+    INBOX,
+    SHOP,
+    Outside,
+    change,
+    effect,
+    effects,
+    run_story,
+    wait_for_a_blocked_query,
+)
 
 ROOT = Path(__file__).parents[4]
-
-Story = Callable[[Stores, ManualClock, psycopg.Connection[Any]], Awaitable[None]]
-
-
-def run_story(story: Story, *, statement_timeout_ms: int = 15_000) -> None:
-    """Run a story on an empty inbox; `outside` is a second connection for checks."""
-    url, clock = create_database(SHOP), ManualClock()
-
-    async def run() -> None:
-        with connect(url) as outside:
-            outside.row_factory = dict_row
-            async with open_shop_stores(
-                url, clock=clock, statement_timeout_ms=statement_timeout_ms
-            ) as stores:
-                await story(stores, clock, outside)
-
-    asyncio.run(run())
 
 
 async def run_effect_once(stores: Stores, message_id: str = "m-1") -> bool:
@@ -72,19 +59,12 @@ async def count(stores: Stores) -> int:
     return len(await stores.run(effects()))
 
 
-async def wait_for_a_blocked_query(outside: psycopg.Connection[Any]) -> None:
-    """Wait until a statement of another connection waits for a lock."""
-    asked = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    while not outside.execute(asked).fetchone():
-        await asyncio.sleep(0)
-
-
 # --- in one write -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("PG-X26")
 def test_applies_an_effect_once_for_repeated_messages() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: psycopg.Connection[Any]) -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
         assert [await run_effect_once(stores) for _ in range(3)] == [True, False, False]
         assert await count(stores) == 1
         assert await run_effect_once(stores, "m-2")
@@ -95,7 +75,7 @@ def test_applies_an_effect_once_for_repeated_messages() -> None:
 
 
 def test_one_of_many_concurrent_receivers_applies_the_effect() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: psycopg.Connection[Any]) -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
         assert sorted(await asyncio.gather(*[run_effect_once(stores) for _ in range(8)])) == [False] * 7 + [
             True
         ]
@@ -106,7 +86,7 @@ def test_one_of_many_concurrent_receivers_applies_the_effect() -> None:
 
 @pytest.mark.proves("PG-X26")
 def test_failed_condition_is_not_a_repeat_and_leaves_the_message_unprocessed() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: psycopg.Connection[Any]) -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
         with pytest.raises(ConditionFailed, match="SH2"):
             await INBOX.run_once(stores, "biller", "m-1", change("o-1", 7), effect("o-1", 1))
         assert not await INBOX.is_taken(stores, "biller", "m-1")
@@ -117,7 +97,7 @@ def test_failed_condition_is_not_a_repeat_and_leaves_the_message_unprocessed() -
 
 
 def test_inbox_write_rolls_back_a_repeated_transaction() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: psycopg.Connection[Any]) -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
         at = datetime.fromtimestamp(clock.now(), UTC)
         await stores.transact(effect("o-1", 1), INBOX.take("biller", "m-1", at))
         with pytest.raises(ConditionFailed, match="IN1"):
@@ -131,7 +111,7 @@ def test_inbox_write_rolls_back_a_repeated_transaction() -> None:
 
 
 def test_replays_the_result_of_the_first_time() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: psycopg.Connection[Any]) -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
         answers = [await receive_and_apply(stores) for _ in range(3)]
         assert [(each.result["effects"], each.replayed) for each in answers] == [
             (1, False),
@@ -145,7 +125,7 @@ def test_replays_the_result_of_the_first_time() -> None:
 
 
 def test_second_worker_waits_for_the_first_and_gets_its_result() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: psycopg.Connection[Any]) -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
         async with INBOX.receive(stores, "biller", "m-1") as taken:
             await taken.run(effect("o-1", 1))
             second = asyncio.create_task(receive_and_apply(stores))
@@ -157,7 +137,7 @@ def test_second_worker_waits_for_the_first_and_gets_its_result() -> None:
 
 
 def test_failed_effect_leaves_nothing_and_the_next_receiver_applies_it() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: psycopg.Connection[Any]) -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
         second: list[asyncio.Task[InboxMessage]] = []
 
         async def failing() -> None:
@@ -176,7 +156,7 @@ def test_failed_effect_leaves_nothing_and_the_next_receiver_applies_it() -> None
 
 
 def test_receiver_that_waits_too_long_gets_a_retryable_error() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: psycopg.Connection[Any]) -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
         async with INBOX.receive(stores, "biller", "m-1") as taken:
             await taken.run(effect("o-1", 1))
             with pytest.raises(StatementTimedOut):
@@ -187,7 +167,7 @@ def test_receiver_that_waits_too_long_gets_a_retryable_error() -> None:
 
 
 def test_rejects_the_same_id_with_another_payload() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: psycopg.Connection[Any]) -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
         await receive_and_apply(stores, payload=PAYLOAD)
         with pytest.raises(IdempotencyMismatch):
             await receive_and_apply(stores, payload=OTHER_PAYLOAD)
@@ -202,7 +182,7 @@ def test_rejects_the_same_id_with_another_payload() -> None:
 
 @pytest.mark.proves("PG-X26")
 def test_process_killed_during_the_effect_leaves_nothing() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: psycopg.Connection[Any]) -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
         url = f"postgresql://{outside.info.user}@/{outside.info.dbname}?host={outside.info.host}"
         command = [sys.executable, "-m", "tests.unit.guarantees.messaging.inbox_process", url, "m-1"]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -216,7 +196,7 @@ def test_process_killed_during_the_effect_leaves_nothing() -> None:
 
 
 def test_connection_lost_during_the_effect_leaves_nothing() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: psycopg.Connection[Any]) -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
         async def cut_off() -> None:
             async with INBOX.receive(stores, "biller", "m-1") as taken:
                 await taken.run(effect("o-1", 1))
@@ -238,7 +218,7 @@ def test_connection_lost_during_the_effect_leaves_nothing() -> None:
 
 
 def test_sweep_deletes_only_old_rows() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: psycopg.Connection[Any]) -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
         await run_effect_once(stores, "old-1")
         await run_effect_once(stores, "old-2")
         clock.moment += 3600
@@ -250,7 +230,7 @@ def test_sweep_deletes_only_old_rows() -> None:
 
 
 def test_component_receives_messages_only_if_it_declares_so() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: psycopg.Connection[Any]) -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
         assert await run_effect_once(stores.for_component("taker"))
         with pytest.raises(ComponentRefused):
             await run_effect_once(stores.for_component("api"))
@@ -261,6 +241,6 @@ def test_component_receives_messages_only_if_it_declares_so() -> None:
 @pytest.mark.parametrize("name", ["Inbox", "inbox; drop table x", "a.b", ""])
 def test_rejects_an_invalid_name(name: str) -> None:
     with pytest.raises(DeclarationError, match="Invalid table name"):
-        SqlInbox(SHOP, "IN", rate=Rate("message"), table=name)
+        SqlInbox(SHOP, prefix="IN", rate=Rate("message"), table=name)
     with pytest.raises(DeclarationError, match="Invalid table name"):
         inbox_ddl("shop", name)

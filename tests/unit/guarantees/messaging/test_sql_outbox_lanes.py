@@ -3,59 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
 
 from holdfast import Stores
 from holdfast.core.errors import StoreFailed
+from holdfast.guarantees.messaging.relay import RelayReport
 from holdfast.operations.queues import SendMessages
-from tests.postgres import connect, create_database
-from tests.unit.guarantees.messaging.order_outbox import ManualClock
+from tests.unit.guarantees.messaging.order_outbox import ManualClock, OrderChanged, receive_all, watch_queues
 from tests.unit.guarantees.messaging.sql_shop import (
     OUTBOX,
-    SHOP,
-    OrderChanged,
+    Outside,
     build_change,
-    create_shop_queues,
+    changes,
     invoices,
     notes,
-    open_shop_stores,
     publish_changes,
-    receive_all,
-    watch_sends,
+    run_story,
 )
 
-Outside = psycopg.Connection[dict[str, Any]]
-Story = Callable[[Stores, ManualClock, Outside, str], Awaitable[None]]
-
 YEARS_S = 10 * 365 * 86_400.0
-
-
-def run_story(story: Story) -> None:
-    """Run a story on an empty shop; `outside` is a second connection for checks."""
-    url, clock = create_database(SHOP), ManualClock()
-
-    async def run() -> None:
-        with connect(url) as outside:
-            outside.row_factory = dict_row
-            async with open_shop_stores(url, clock=clock) as stores:
-                await create_shop_queues(stores)
-                await story(stores, clock, outside, url)
-
-    asyncio.run(run())
 
 
 async def enqueue_notes(stores: Stores, order_id: str, *versions: int) -> None:
     """Enqueue messages for an unordered queue, which sends all messages of an aggregate at once."""
     for version in versions:
         message = OrderChanged(order_id=order_id, version=version)
-        await stores.transact(OUTBOX.enqueue(stores, order_id, notes, message))
+        await stores.transact(OUTBOX.enqueue(stores, order_id, message, queue=notes))
 
 
 # --- clocks -------------------------------------------------------------------------------------------------
@@ -63,34 +39,28 @@ async def enqueue_notes(stores: Stores, order_id: str, *versions: int) -> None:
 
 @pytest.mark.proves("PG-24")
 def test_sends_at_once_although_the_writers_clock_is_ahead() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: Outside, url: str) -> None:
-        ahead = ManualClock()
-        ahead.moment = clock.moment + YEARS_S
-        async with open_shop_stores(url, clock=ahead) as writer:
-            await writer.transact(*build_change(writer, "o-1", 0))
-        assert (await OUTBOX.publish(stores)).sent == 1
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
+        clock.moment += YEARS_S
+        await publish_changes(stores, "o-1", 1)
+        clock.moment -= YEARS_S
+        assert (await OUTBOX.send_unsent(stores)).sent == 1
 
     run_story(story)
 
 
 def test_clock_that_was_years_ahead_delays_neither_retries_nor_claims() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: Outside, url: str) -> None:
-        class Killed(BaseException):
-            pass
-
-        async def before(send: SendMessages) -> None:
-            raise Killed if any(each.group == "o-2" for each in send.messages) else StoreFailed("down")
-
-        queues, right = stores.engines, clock.moment
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
+        queues = watch_queues(stores)
         clock.moment += YEARS_S
-        watch_sends(stores, before)
+        queues.fail(StoreFailed("down"))
         await publish_changes(stores, "o-1", 1)
-        assert (await OUTBOX.publish(stores)).failed == 1
+        assert (await OUTBOX.send_unsent(stores)).failed == 1
         await publish_changes(stores, "o-2", 1)
-        with pytest.raises(Killed):
-            await OUTBOX.publish(stores)
-        stores.engines, clock.moment = queues, right
-        assert (await OUTBOX.publish(stores)).sent == 2
+        async for _ in OUTBOX.open_storage(stores).claim(RelayReport()):
+            pass  # the relay is killed
+        clock.moment -= YEARS_S
+        queues.recover()
+        assert (await OUTBOX.send_unsent(stores)).sent == 2
 
     run_story(story)
 
@@ -105,48 +75,35 @@ def test_clock_that_was_years_ahead_delays_neither_retries_nor_claims() -> None:
     ids=["dead", "in its pause"],
 )
 def test_claim_stops_at_a_dead_or_undue_row(blocked: str) -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: Outside, url: str) -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
         await enqueue_notes(stores, "o-1", 1, 2, 3)
         outside.execute(f"UPDATE shop.outbox SET {blocked} WHERE sequence_number = 2".encode())
-        assert (await OUTBOX.publish(stores)).sent == 1
-        assert (await OUTBOX.publish(stores)).claimed == 0
+        assert (await OUTBOX.send_unsent(stores)).sent == 1
+        assert (await OUTBOX.send_unsent(stores)).claimed == 0
         assert [each.message.version for each in await receive_all(stores, notes)] == [1]
         outside.execute("UPDATE shop.outbox SET dead_at = NULL, next_attempt_at = NULL")
-        assert (await OUTBOX.publish(stores)).sent == 2
-
-    run_story(story)
-
-
-def test_redrive_by_id_or_queue_releases_no_other_row() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: Outside, url: str) -> None:
-        await enqueue_notes(stores, "o-1", 1, 2)
-        await stores.transact(*build_change(stores, "o-2", 0))
-        outside.execute("UPDATE shop.outbox SET dead_at = created_at")
-        first, second, _ = await OUTBOX.list_unsent(stores)
-        assert await OUTBOX.redrive(stores, ids=[int(first.id)]) == 1
-        assert (await OUTBOX.publish(stores)).sent == 1
-        assert await OUTBOX.redrive(stores, queue="shop-changes") == 1
-        assert (await OUTBOX.publish(stores)).sent == 1
-        assert [each.id for each in await OUTBOX.list_unsent(stores)] == [second.id]
+        assert (await OUTBOX.send_unsent(stores)).sent == 2
 
     run_story(story)
 
 
 @pytest.mark.proves("PG-X6")
 def test_deferred_rows_are_sent_in_order_once_unblocked() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: Outside, url: str) -> None:
-        small = replace(OUTBOX, batch=2)
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
+        small = replace(OUTBOX, batch_size=2)
         await publish_changes(stores, "o-1", 30)
         outside.execute("UPDATE shop.outbox SET dead_at = created_at WHERE sequence_number = 1")
-        while (await small.publish(stores)).more:
+        while (await small.send_unsent(stores)).more:
             continue
         assert outside.execute("SELECT 1 FROM shop.outbox WHERE is_behind").rowcount == 29
         await publish_changes(stores, "o-2", 1)
-        assert (await small.publish(stores)).sent == 1  # other aggregates do not wait for them
+        assert (await small.send_unsent(stores)).sent == 1  # other aggregates do not wait for them
         assert await OUTBOX.redrive(stores) == 1
-        while (await small.publish(stores)).more:
+        while (await small.send_unsent(stores)).more:
             continue
-        versions = [each.message.version for each in await receive_all(stores) if each.group == "o-1"]
+        versions = [
+            each.message.version for each in await receive_all(stores, changes) if each.group == "o-1"
+        ]
         assert versions == list(range(1, 31))
 
     run_story(story)
@@ -158,7 +115,7 @@ def test_deferred_rows_are_sent_in_order_once_unblocked() -> None:
 def count_claim_blocks(outside: Outside, clock: ManualClock) -> int:
     """Count the pages that a claim reads and writes."""
     now = datetime.fromtimestamp(clock.now(), UTC)
-    claim = OUTBOX.pattern_set.claim("me", now, now, now + timedelta(hours=1), OUTBOX.batch)
+    claim = OUTBOX.pattern_set.claim("me", now, now, now + timedelta(hours=1), OUTBOX.batch_size)
     asked = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {claim.text}"
     with outside.transaction(force_rollback=True):
         found = outside.execute(
@@ -175,7 +132,7 @@ def test_round_costs_the_same_however_many_rows_a_dead_one_blocks() -> None:
     """Once the blocked rows are set aside, a claim touches few pages, however many they are."""
     blocked, processed = 20_000, 100_000
 
-    async def story(stores: Stores, clock: ManualClock, outside: Outside, url: str) -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
         columns = (
             "(queue_name, message_body, aggregate, created_at, sequence_number, processed, processed_at, "
             "dead_at)"
@@ -193,12 +150,12 @@ def test_round_costs_the_same_however_many_rows_a_dead_one_blocks() -> None:
         outside.execute("VACUUM ANALYZE shop.outbox")
         # Each row is examined once, a few per round, and then never again.
         assert count_claim_blocks(outside, clock) < blocked / 4
-        large = replace(OUTBOX, batch=1000)
-        while (await large.publish(stores)).more:
+        large = replace(OUTBOX, batch_size=1000)
+        while (await large.send_unsent(stores)).more:
             continue
         await publish_changes(stores, "o-1", 1)
         assert count_claim_blocks(outside, clock) < blocked / 40
-        assert (await OUTBOX.publish(stores)).sent == 1
+        assert (await OUTBOX.send_unsent(stores)).sent == 1
 
     run_story(story)
 
@@ -208,7 +165,7 @@ def test_round_costs_the_same_however_many_rows_a_dead_one_blocks() -> None:
 
 @pytest.mark.proves("PG-X6")
 def test_hanging_queue_causes_no_double_send_to_another_queue() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: Outside, url: str) -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
         hangs, sent = asyncio.Event(), list[str]()
 
         async def before(send: SendMessages) -> None:
@@ -224,8 +181,8 @@ def test_hanging_queue_causes_no_double_send_to_another_queue() -> None:
         hasty = replace(OUTBOX, lease_s=4.0)
         await publish_changes(stores, "o-1", 2)
         await stores.transact(*build_change(stores, "o-2", 0, queue=invoices))
-        watch_sends(stores, before)
-        first = asyncio.create_task(hasty.publish(stores))
+        watch_queues(stores).before = before
+        first = asyncio.create_task(hasty.send_unsent(stores))
         await hangs.wait()
         while processed() < 2:  # marked as sent while the other still hangs
             assert not first.done()
@@ -254,9 +211,9 @@ def read_counters(outside: Outside) -> list[str]:
 
 
 def test_deletes_counters_of_idle_aggregates_without_pending_rows() -> None:
-    async def story(stores: Stores, clock: ManualClock, outside: Outside, url: str) -> None:
+    async def story(stores: Stores, clock: ManualClock, outside: Outside) -> None:
         await publish_changes(stores, "idle", 2)
-        await OUTBOX.publish(stores)
+        await OUTBOX.send_unsent(stores)
         await publish_changes(stores, "waiting", 1)
         clock.moment += 86_400
         await publish_changes(stores, "busy", 1)
@@ -268,8 +225,8 @@ def test_deletes_counters_of_idle_aggregates_without_pending_rows() -> None:
         assert await OUTBOX.sweep_counters(stores, timedelta(hours=1)) == 1
         assert read_counters(outside) == ["busy", "waiting"]
         await stores.transact(*build_change(stores, "idle", 2))
-        await OUTBOX.publish(stores)
-        idle = [each.message.version for each in await receive_all(stores) if each.group == "idle"]
+        await OUTBOX.send_unsent(stores)
+        idle = [each.message.version for each in await receive_all(stores, changes) if each.group == "idle"]
         assert idle == [1, 2, 3]
 
     run_story(story)

@@ -1,4 +1,4 @@
-"""Wake-ups of the SQL outbox's publisher on a real PostgreSQL: by commits, redrives and the poll."""
+"""Wake-ups of the SQL outbox's relay on a real PostgreSQL: by commits, redrives and the poll."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Stores, WorkerGroup
+from holdfast import Stores
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import ConditionFailed
+from holdfast.runtime import WorkerGroup
 from tests.postgres import connect, create_database
 from tests.unit.guarantees.messaging.order_outbox import NOON
 from tests.unit.guarantees.messaging.sql_shop import (
@@ -35,18 +36,18 @@ async def receive_versions(stores: Stores) -> list[int]:
 
 @pytest.mark.proves("PG-24")
 @pytest.mark.proves("PG-X11")
-def test_commit_wakes_the_publisher_and_the_declared_poll_finds_the_rest(tmp_path: Path) -> None:
+def test_commit_wakes_the_relay_and_the_declared_poll_finds_the_rest(tmp_path: Path) -> None:
     url = create_database(SHOP)
     clock = RunClock(tmp_path / "clock", start=NOON)  # nothing is due unless the clock is advanced
-    [schedule] = SYSTEM.get_component("publisher").schedules
+    [schedule] = SYSTEM.get_component("relay").schedules
     assert schedule.every_s == OUTBOX.poll_s == 5.0
 
     async def run() -> None:
         async with open_shop_stores(url, clock=clock) as stores:
             await create_shop_queues(stores)
             await publish_changes(stores, "o-1", 1)
-            async with WorkerGroup(stores, [SYSTEM.get_component("publisher")]):
-                assert await receive_versions(stores) == [1]  # committed before the publisher listened
+            async with WorkerGroup(stores, [SYSTEM.get_component("relay")]):
+                assert await receive_versions(stores) == [1]  # committed before the relay listened
                 await stores.transact(*build_change(stores, "o-1", 1))
                 assert await receive_versions(stores) == [2]
                 with pytest.raises(ConditionFailed):
@@ -65,7 +66,7 @@ def test_commit_wakes_the_publisher_and_the_declared_poll_finds_the_rest(tmp_pat
     asyncio.run(run())
 
 
-def test_redrive_wakes_the_publisher(tmp_path: Path) -> None:
+def test_redrive_wakes_the_relay(tmp_path: Path) -> None:
     url = create_database(SHOP)
     clock = RunClock(tmp_path / "clock", start=NOON)
 
@@ -75,14 +76,14 @@ def test_redrive_wakes_the_publisher(tmp_path: Path) -> None:
             await publish_changes(stores, "o-1", 1)
             with connect(url) as outside:
                 outside.execute("UPDATE shop.outbox SET dead_at = created_at")
-            async with WorkerGroup(stores, [SYSTEM.get_component("publisher")]):
+            async with WorkerGroup(stores, [SYSTEM.get_component("relay")]):
                 assert await OUTBOX.redrive(stores) == 1
                 assert await receive_versions(stores) == [1]
 
     asyncio.run(run())
 
 
-def test_rolled_back_transaction_wakes_no_publisher(tmp_path: Path) -> None:
+def test_rolled_back_transaction_wakes_no_relay(tmp_path: Path) -> None:
     url = create_database(SHOP)
     clock = RunClock(tmp_path / "clock", start=NOON)
 

@@ -24,6 +24,7 @@ from holdfast import (
 from holdfast.guarantees import Period, SubjectData
 from holdfast.model.objects import Bucket
 from holdfast.model.queues import Queue
+from holdfast.model.system import Privacy
 
 # Far ahead of any engine's clock, so that no item has expired yet.
 BEGAN = datetime(2126, 11, 1, tzinfo=UTC)
@@ -102,10 +103,12 @@ HELP_DESK = System(
     "Answers people",
     tables=(conversations, notes, counters, untold),
     patterns=(count,),
-    components=(Component("worker", writes=(count,)),),
+    components=(Component("worker", uses=(count,)),),
     queues=(jobs,),
     buckets=(archive,),
-    retention={"Notes": Period(60 * 86400, "what was done is asked about for two months")},
-    subjects={"conversation": find_subject_data},
+    privacy=Privacy(
+        retention={"Notes": Period(60 * 86400, "what was done is asked about for two months")},
+        subjects={"conversation": find_subject_data},
+    ),
 )
 SYSTEM = HELP_DESK

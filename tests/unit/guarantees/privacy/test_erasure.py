@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_tables, open_memory_stores, open_stores
+from holdfast import Stores, open_memory_stores, open_stores
 from holdfast.config.settings import Settings
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import InvalidRequest, NotFound
 from holdfast.guarantees import Erasure, SubjectData, erase, is_proof_intact, scan_files
+from holdfast.model.system import Privacy
 from holdfast.operations import tables as ops
-from holdfast.runtime import create_buckets, create_queues
+from holdfast.runtime import create_buckets, create_queues, create_tables
 from holdfast.stores.tables.embedded import EmbeddedTables
 from tests.unit.guarantees.privacy.help_desk import (
     HELP_DESK,
@@ -316,7 +317,7 @@ def test_second_erasure_reports_the_same_remainders_as_the_first(tmp_path: Path)
             await create_buckets(stores, HELP_DESK.buckets)
             await fill(stores, others=0)
             await stores.run(mails.put(b"{}", id="m1"))
-            desk = replace(HELP_DESK, subjects={"conversation": with_mail})
+            desk = replace(HELP_DESK, privacy=Privacy(subjects={"conversation": with_mail}))
 
             first, second = await erase(desk, stores, JOE), await erase(desk, stores, JOE)
 
@@ -339,7 +340,9 @@ def test_keeps_and_reports_an_object_under_a_legal_hold() -> None:
                 await stores.run(mails.put(b"{}", id=id))
             await stores.run(mails.set_legal_hold(True, id="held"))
 
-            done = await erase(replace(HELP_DESK, subjects={"conversation": with_mails}), stores, JOE)
+            done = await erase(
+                replace(HELP_DESK, privacy=Privacy(subjects={"conversation": with_mails})), stores, JOE
+            )
 
             assert done.deleted == {"help-desk-archive": 1}
             (held,) = [each for each in done.remains if "under a legal hold" in each.what]
@@ -407,7 +410,7 @@ def test_rejects_an_unknown_kind_an_empty_id_and_a_non_delete() -> None:
             with pytest.raises(InvalidRequest, match="empty"):
                 await erase(HELP_DESK, stores, "")
             with pytest.raises(InvalidRequest, match="deletes nothing"):
-                await erase(replace(HELP_DESK, subjects={"c": puts}), stores, JOE)
+                await erase(replace(HELP_DESK, privacy=Privacy(subjects={"c": puts})), stores, JOE)
 
     asyncio.run(story())
 

@@ -11,12 +11,14 @@ from holdfast.guarantees import (
     LEASES,
     OUTBOX,
     Lease,
+    LeaseItem,
     Once,
     OnceRecord,
     Period,
     RetentionEntry,
     build_retention_report,
 )
+from holdfast.model.system import Privacy
 from tests.unit.guarantees.privacy.help_desk import HELP_DESK
 
 DAY = 86400
@@ -55,7 +57,7 @@ def test_reports_an_optional_expiry_as_a_problem() -> None:
         of = Key(id)
 
     (kept, *_) = build_retention_report(
-        System("s", "", (table,), (), retention={"Sometimes": Period(60, "why")})
+        System("s", "", tables=(table,), privacy=Privacy(retention={"Sometimes": Period(60, "why")}))
     )
 
     assert kept.problem == "An item without ends_at has no end."
@@ -69,9 +71,15 @@ def test_reports_the_lifetime_that_a_guarantee_declares() -> None:
 
         of = Key(id)
 
-    Lease("LE", rate=Rate("charge"))
-    Once(Charge, "CH", rate=Rate("charge"), example=Charge(id="c1", payload_sha256="0"), lifetime_s=30 * DAY)
-    system = System("s", "", (charges, OUTBOX, BREAKERS, LEASES), ())
+    Lease(LeaseItem, prefix="LE", rate=Rate("charge"))
+    Once(
+        Charge,
+        prefix="CH",
+        rate=Rate("charge"),
+        example=Charge(id="c1", payload_sha256="0"),
+        retention_s=30 * DAY,
+    )
+    system = System("s", "", tables=(charges, OUTBOX, BREAKERS, LEASES))
 
     found = {kept.what: kept for kept in build_retention_report(system) if kept.what.startswith("items")}
 
@@ -82,7 +90,9 @@ def test_reports_the_lifetime_that_a_guarantee_declares() -> None:
 
 def test_systems_period_overrides_the_guarantees() -> None:
     period = Period(60, "ours is shorter")
-    (kept, *_) = build_retention_report(System("s", "", (LEASES,), (), retention={LEASES.name: period}))
+    (kept, *_) = build_retention_report(
+        System("s", "", tables=(LEASES,), privacy=Privacy(retention={LEASES.name: period}))
+    )
 
     assert kept.why == "ours is shorter"
 
@@ -119,7 +129,7 @@ def test_rejects_unlimited_retention_without_a_reason() -> None:
         of = Key(id)
 
     (kept, *_) = build_retention_report(
-        System("s", "", (table,), (), retention={"Forever": Period(None, "law")})
+        System("s", "", tables=(table,), privacy=Privacy(retention={"Forever": Period(None, "law")}))
     )
 
     assert (kept.seconds, kept.why, kept.problem) == (None, "law", "")
@@ -127,7 +137,7 @@ def test_rejects_unlimited_retention_without_a_reason() -> None:
 
 def test_rejects_a_period_for_an_unknown_table() -> None:
     with pytest.raises(DeclarationError, match="correct the name"):
-        build_retention_report(System("s", "", (), (), retention={"Nowhere": Period(60)}))
+        build_retention_report(System("s", "", privacy=Privacy(retention={"Nowhere": Period(60)})))
 
 
 @pytest.mark.parametrize(

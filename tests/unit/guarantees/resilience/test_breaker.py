@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import Component, Rate, Stores, System, create_tables, open_memory_stores
+from holdfast import Component, Rate, Stores, System, open_memory_stores
 from holdfast.core.errors import (
     AccessRefused,
     CircuitOpen,
@@ -21,10 +21,12 @@ from holdfast.core.errors import (
     Throttled,
 )
 from holdfast.guarantees import BREAKERS, Breaker, Circuit
-from holdfast.operations.tables import PutItem
+from holdfast.operations.tables import GetItem, PutItem
+from holdfast.runtime import create_tables
+from holdfast.stores.tables.port import Tables
 
 NOON = datetime(2026, 2, 4, 12, tzinfo=UTC)
-FAILURES, WINDOW_S, RECOVERY_S, PROBE_S = 3, 60.0, 30.0, 10.0
+FAILURES, WINDOW_S, RECOVERY_S, LEASE_S = 3, 60.0, 30.0, 10.0
 
 
 class ManualClock:
@@ -40,10 +42,10 @@ class ManualClock:
         self.moment += timedelta(seconds=seconds)
 
 
-def make_breaker(**terms: Any) -> Breaker:
+def make_breaker(**terms: Any) -> Breaker[Circuit]:
     """Return a breaker that opens after three failures in a minute. `terms` override its settings."""
-    terms = {"failures": FAILURES, "window_s": WINDOW_S, "recovery_s": RECOVERY_S, "probe_s": PROBE_S} | terms
-    return Breaker("CB", rate=Rate("call"), counted_errors=(ExternalServiceFailed,), **terms)
+    terms = {"failures": FAILURES, "window_s": WINDOW_S, "recovery_s": RECOVERY_S, "lease_s": LEASE_S} | terms
+    return Breaker(Circuit, prefix="CB", rate=Rate("call"), counted_errors=(ExternalServiceFailed,), **terms)
 
 
 Story = Callable[[Stores, ManualClock], Awaitable[None]]
@@ -71,7 +73,7 @@ async def fail() -> str:
 
 
 async def call_shop(
-    breaker: Breaker, stores: Stores, function: Callable[[], Awaitable[str]] = succeed
+    breaker: Breaker[Circuit], stores: Stores, function: Callable[[], Awaitable[str]] = succeed
 ) -> str:
     """Call through the breaker and return "done", "failed" or "open"."""
     try:
@@ -82,7 +84,7 @@ async def call_shop(
         return "open"
 
 
-async def open_circuit(breaker: Breaker, stores: Stores) -> None:
+async def open_circuit(breaker: Breaker[Circuit], stores: Stores) -> None:
     """Fail calls until the circuit is open."""
     for _ in range(FAILURES):
         assert await call_shop(breaker, stores, fail) == "failed"
@@ -135,26 +137,47 @@ def test_after_the_recovery_time_a_success_closes_and_a_failure_opens_again() ->
     run_story(story)
 
 
-def test_half_open_admits_one_probe_of_eight_callers() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        await open_circuit(make_breaker(), stores)
+class SynchronizedReads:
+    """An engine that answers the first reads when all callers have read, so that all see the same state."""
+
+    def __init__(self, tables: Tables, callers: int) -> None:
+        self._under, self._left, self._all_read = tables, callers, asyncio.Event()
+
+    async def run(self, operation: Any) -> Any:
+        answer = await self._under.run(operation)
+        if isinstance(operation, GetItem):
+            self._left -= 1
+            if self._left == 0:
+                self._all_read.set()
+            await self._all_read.wait()
+        return answer
+
+
+@pytest.mark.proves("TC-84")
+@pytest.mark.proves("TC-X14")
+@pytest.mark.parametrize("is_dead", [False, True], ids=["recovered", "its probe is dead"])
+def test_half_open_admits_one_probe_of_sixteen_callers(is_dead: bool) -> None:
+    async def story(under: Stores, clock: ManualClock) -> None:
+        await open_circuit(make_breaker(), under)
         clock.advance(RECOVERY_S)
+        if is_dead:
+            await make_breaker().guard(under, "shop").__aenter__()
+            clock.advance(LEASE_S)
+        stores = Stores(SynchronizedReads(under.tables, 16), clock=clock)
         is_over, probes = asyncio.Event(), 0
 
         async def slow() -> str:
             nonlocal probes
             probes += 1
-            assert probes == 1
             await is_over.wait()
             return "done"
 
-        calls = [asyncio.create_task(call_shop(make_breaker(), stores, slow)) for _ in range(8)]
-        while sum(call.done() for call in calls) < 7:
-            await asyncio.wait(
-                [call for call in calls if not call.done()], return_when=asyncio.FIRST_COMPLETED
-            )
+        calls = [asyncio.create_task(call_shop(make_breaker(), stores, slow)) for _ in range(16)]
+        waiting = set(calls)
+        while len(waiting) > max(1, probes):
+            _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         is_over.set()
-        assert sorted([await call for call in calls]) == ["done", *["open"] * 7]
+        assert sorted([await call for call in calls]) == ["done", *["open"] * 15]
         assert await call_shop(make_breaker(), stores) == "done"
 
     run_story(story)
@@ -167,7 +190,7 @@ def test_dead_probe_frees_its_slot_when_its_lease_expires() -> None:
         clock.advance(RECOVERY_S)
         dead = breaker.guard(stores, "shop")
         await dead.__aenter__()
-        clock.advance(PROBE_S - 1)
+        clock.advance(LEASE_S - 1)
         with pytest.raises(CircuitOpen) as refused:
             await breaker.call(stores, "shop", succeed)
         assert refused.value.retry_after_s == 1
@@ -176,6 +199,24 @@ def test_dead_probe_frees_its_slot_when_its_lease_expires() -> None:
         # The first probe resumes; its success no longer counts.
         await dead.__aexit__(None, None, None)
         assert await call_shop(breaker, stores) == "open"
+
+    run_story(story)
+
+
+@pytest.mark.parametrize("error", [None, ExternalServiceFailed("502", may_be_done=False)])
+@pytest.mark.parametrize("window_s", [WINDOW_S, None])
+def test_end_of_a_call_that_began_before_the_opening_changes_nothing(
+    window_s: float | None, error: Exception | None
+) -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        breaker = make_breaker(window_s=window_s)
+        late = breaker.guard(stores, "shop")
+        await late.__aenter__()
+        await open_circuit(breaker, stores)
+        opened = await breaker.get_circuit(stores, "shop")
+        clock.advance(1)
+        assert not await late.__aexit__(type(error) if error else None, error, None)
+        assert await breaker.get_circuit(stores, "shop") == opened
 
     run_story(story)
 
@@ -197,6 +238,24 @@ def test_cancelled_probe_frees_its_slot_at_once() -> None:
         probe.cancel()
         with pytest.raises(asyncio.CancelledError):
             await probe
+        assert await call_shop(breaker, stores) == "done"
+
+    run_story(story)
+
+
+def test_clock_set_back_refuses_calls_for_at_most_two_recovery_times() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        breaker = make_breaker()
+        await open_circuit(breaker, stores)
+        clock.advance(-RECOVERY_S)
+        with pytest.raises(CircuitOpen) as refused:
+            await breaker.call(stores, "shop", succeed)
+        assert refused.value.retry_after_s == 2 * RECOVERY_S
+        clock.advance(-86400)
+        await breaker.guard(stores, "shop").__aenter__()
+        assert await call_shop(breaker, stores) == "open"
+        # The same holds for a probe that never ends.
+        clock.advance(-86400)
         assert await call_shop(breaker, stores) == "done"
 
     run_story(story)
@@ -301,7 +360,7 @@ def test_returns_the_result_although_the_circuit_state_cannot_be_written(error: 
 
         assert await breaker.call(cut_off, "shop", succeed_and_cut_off) == "done"
         assert await call_shop(breaker, stores) == "open"  # for as long as the probe's lease
-        clock.advance(PROBE_S)
+        clock.advance(LEASE_S)
         assert await call_shop(breaker, stores) == "done"
 
     run_story(story)
@@ -338,8 +397,8 @@ def test_component_needs_both_patterns_to_call() -> None:
         tables=(BREAKERS,),
         patterns=breaker.patterns,
         components=(
-            Component("caller", reads=breaker.reads, writes=breaker.writes),
-            Component("watcher", reads=breaker.reads),
+            Component("caller", uses=(breaker.reads, breaker.writes)),
+            Component("watcher", uses=(breaker.reads,)),
         ),
     )
 
@@ -354,10 +413,17 @@ def test_component_needs_both_patterns_to_call() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["works", "fails"]), st.integers(0, 40)), max_size=25))
-def test_behaves_like_a_simple_model_under_any_sequence_of_calls(calls: list[tuple[str, int]]) -> None:
+@given(
+    st.sampled_from([WINDOW_S, None]),
+    st.lists(st.tuples(st.sampled_from(["works", "fails"]), st.integers(0, 40)), max_size=25),
+)
+def test_behaves_like_a_simple_model_under_any_sequence_of_calls(
+    window_s: float | None, calls: list[tuple[str, int]]
+) -> None:
+    """Without a window, consecutive failures count: a success clears them."""
+
     async def story(stores: Stores, clock: ManualClock) -> None:
-        breaker = make_breaker(closed_cache_s=0.0)
+        breaker = make_breaker(window_s=window_s, closed_cache_s=0.0)
         recent: list[datetime] = []
         retry_at: datetime | None = None
         for kind, pause in calls:
@@ -369,9 +435,10 @@ def test_behaves_like_a_simple_model_under_any_sequence_of_calls(calls: list[tup
             if is_open:
                 continue
             if kind == "works":
-                recent, retry_at = ([] if retry_at else recent), None
+                recent, retry_at = (recent if retry_at is None and window_s else []), None
             else:
-                recent = [each for each in recent if each > now - timedelta(seconds=WINDOW_S)] + [now]
+                since = now - timedelta(seconds=window_s or 10**6)
+                recent = [each for each in recent if each > since] + [now]
                 if retry_at is not None or len(recent) >= FAILURES:
                     recent, retry_at = [], now + timedelta(seconds=RECOVERY_S)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Component, Load, Rate, Stores, System, Volume, create_tables, open_memory_stores
+from holdfast import Attr, Component, Key, Load, Rate, Stores, System, Table, Volume, attr, open_memory_stores
 from holdfast.core.errors import (
     AccessRefused,
     ComponentRefused,
@@ -18,24 +18,26 @@ from holdfast.core.errors import (
     LeaseLost,
     RetryLater,
 )
-from holdfast.guarantees import LEASES, HeldLease, Lease
-from holdfast.guarantees.resilience.lease import LeaseItem, keep_renewed
+from holdfast.guarantees import LEASES, HeldLease, Lease, LeaseItem, LeaseRecord
+from holdfast.guarantees.resilience.lease import keep_renewed
+from holdfast.model.system import Design
 from holdfast.operations.tables import Operation, PutItem
 from holdfast.reports.design.design_check import check_design
+from holdfast.runtime import create_tables
 from tests.unit.guarantees.idempotency.once_records import LossyTables, ManualClock
 
 SHORT_S = 0.15
-leases = Lease("LE", rate=Rate("sweep"), lease_s=SHORT_S)
+leases = Lease(LeaseItem, prefix="LE", rate=Rate("sweep"), lease_s=SHORT_S)
 SYSTEM = System(
     "sweeping",
     "Sweeps",
-    [LEASES],
-    [*leases.patterns],
-    [
-        Component("sweeper", reads=leases.patterns.reads, writes=leases.patterns.writes),
-        Component("onlooker", reads=leases.patterns.reads),
+    tables=[LEASES],
+    patterns=[*leases.patterns],
+    components=[
+        Component("sweeper", uses=(leases.reads, leases.writes)),
+        Component("onlooker", uses=(leases.reads,)),
     ],
-    Load(volumes={"sweep": Volume(per_month=1000)}),
+    design=Design(load=Load(volumes={"sweep": Volume(per_month=1000)})),
 )
 
 
@@ -51,7 +53,7 @@ def run_story(story: Callable[[Stores, ManualClock], Coroutine[Any, Any, None]])
     asyncio.run(on_stores())
 
 
-async def take_over(stores: Stores, clock: ManualClock) -> HeldLease:
+async def take_over(stores: Stores, clock: ManualClock) -> HeldLease[LeaseItem]:
     """Take the lease over from its holder; retry when a renewal comes in between."""
     while True:
         clock.advance(SHORT_S)
@@ -67,7 +69,7 @@ def test_renews_the_lease_while_the_block_runs() -> None:
 
         def hear(usage: Any) -> None:
             nonlocal renewals
-            renewals += usage.pattern == leases.patterns.keep.id
+            renewals += usage.pattern == leases.pattern_set.keep.id
             clock.advance(SHORT_S / 3)
             if renewals == 5:
                 enough.set()
@@ -238,9 +240,38 @@ async def _create_twice() -> None:
         await create_tables(stores, [LEASES])
         record = LeaseItem(name="x", holder="h", token=1, until=0)
         for _ in range(2):
-            await stores.run(leases.patterns.take(record, None))
+            await stores.run(leases.pattern_set.take(record, None))
 
 
 def test_rejects_a_lease_without_duration() -> None:
     with pytest.raises(DeclarationError, match="above 0"):
-        Lease("LE", rate=Rate("sweep"), lease_s=0)
+        Lease(LeaseItem, prefix="LE", rate=Rate("sweep"), lease_s=0)
+
+
+surveys = Table("Surveys", "name")
+
+
+class Survey(LeaseRecord, table=surveys):
+    name: Attr[str] = attr()
+    position: Attr[int] = attr(default=0)
+
+    of = Key(name)
+
+
+def test_renewal_saves_further_attributes_for_the_next_holder() -> None:
+    async def story(stores: Stores, clock: ManualClock) -> None:
+        await create_tables(stores, [surveys])
+        mine = Lease(Survey, prefix="SU", rate=Rate("sweep"), lease_s=30)
+        first = await mine.take(stores, "north")
+        await first.renew(position=7)
+        await first.release()
+
+        second = await mine.take(stores, "north", lease_s=5)
+        assert (second.record.position, second.token) == (7, 2)
+        assert second.record.until == pytest.approx(clock.now() + 5, abs=0.001)
+        with pytest.raises(LeaseLost):
+            await first.renew(position=8)
+        found = await stores.run(Survey.of("north").get())
+        assert found is not None and found.position == 7
+
+    run_story(story)

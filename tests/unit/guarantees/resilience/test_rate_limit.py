@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import Component, Rate, Stores, System, create_tables, open_memory_stores
+from holdfast import Component, Rate, Stores, System, open_memory_stores
 from holdfast.core.errors import ComponentRefused, DeclarationError, InvalidRequest, RateLimited
 from holdfast.guarantees import RATE_LIMITS, RateLimit
-from holdfast.guarantees.resilience.rate_limit import AddResult, WindowCounts
+from holdfast.guarantees.resilience.rate_limit import WindowCounts
+from holdfast.runtime import create_tables
 
 NOON = 1770206400.0
 WINDOW_S, PARTS = 60.0, 6
@@ -31,7 +32,7 @@ class ManualClock:
 
 def make_limit(limit: int = 3, **terms: Any) -> RateLimit:
     """Return a limit per minute. `terms` are further arguments of `RateLimit`."""
-    return RateLimit("calls", "RL", limit=limit, window_s=WINDOW_S, rate=Rate("call"), **terms)
+    return RateLimit("calls", prefix="RL", limit=limit, window_s=WINDOW_S, rate=Rate("call"), **terms)
 
 
 Story = Callable[[Stores, ManualClock], Awaitable[None]]
@@ -201,31 +202,6 @@ def test_counters_expire_with_their_windows_and_stay_small() -> None:
     run_story(story)
 
 
-def test_custom_counters_can_back_the_limit() -> None:
-    class OneVariable:
-        """Counter port backed by a dictionary."""
-
-        def __init__(self) -> None:
-            self.counts: dict[tuple[str, int], int] = {}
-
-        async def add(
-            self, stores: Stores, key: str, cost: int, *, window: int, oldest: int, most: int, ends_at: object
-        ) -> AddResult:
-            own = {each: n for (name, each), n in self.counts.items() if name == key and each >= oldest}
-            if sum(own.values()) + cost > most:
-                return AddResult(False, own)
-            own[window] = self.counts[key, window] = own.get(window, 0) + cost
-            return AddResult(True, own)
-
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        limit = make_limit(2, counters=OneVariable())
-        with stores.meter_usage() as meter:
-            assert [await try_take(limit, stores) for _ in range(3)] == [True, True, False]
-        assert meter.usages == []
-
-    run_story(story)
-
-
 def test_component_needs_both_patterns_to_take() -> None:
     limit = make_limit()
     system = System(
@@ -234,8 +210,8 @@ def test_component_needs_both_patterns_to_take() -> None:
         tables=(RATE_LIMITS,),
         patterns=limit.patterns,
         components=(
-            Component("caller", reads=limit.reads, writes=limit.writes),
-            Component("watcher", reads=limit.reads),
+            Component("caller", uses=(limit.reads, limit.writes)),
+            Component("watcher", uses=(limit.reads,)),
         ),
     )
 
@@ -266,4 +242,4 @@ def test_rejects_a_limit_of_0_and_negative_parts(terms: dict[str, int]) -> None:
 
 def test_rejects_a_name_that_could_be_confused_with_another_limit() -> None:
     with pytest.raises(DeclarationError, match="Invalid limit name"):
-        RateLimit("calls#s", "RL", limit=1, window_s=1, rate=Rate("call"))
+        RateLimit("calls#s", prefix="RL", limit=1, window_s=1, rate=Rate("call"))

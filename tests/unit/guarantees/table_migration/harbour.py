@@ -7,24 +7,37 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 
 from holdfast import (
     Attr,
     Entity,
+    Get,
     Key,
+    Put,
+    Rate,
     Stores,
     Table,
     attr,
-    create_tables,
     keep_names,
     open_memory_stores,
+    pattern,
     transact,
 )
-from holdfast.guarantees import MIGRATIONS, Migration, fence, get_migration_state, lift_hold
+from holdfast.guarantees import (
+    MIGRATIONS,
+    Migration,
+    MigrationState,
+    Phase,
+    fence,
+    get_migration_state,
+    lift_hold,
+)
 from holdfast.guarantees.table_migration import Pace
+from holdfast.runtime import create_tables
 
 NAME = "moorings"
-PACE = Pace(lease_seconds=5, hold_seconds=5, segments=1, page_rows=3)
+PACE = Pace(lease_s=5, hold_s=5, segments=1, batch_size=3)
 
 berths = Table("Berths", "berth", naming=keep_names)
 moorings = Table("Moorings", "ship", "day", naming=keep_names)
@@ -57,14 +70,28 @@ def build_mooring(berth: Berth) -> Mooring:
     return Mooring(ship=berth.ship, day=berth.day, berth=berth.berth, note=berth.note, version=berth.version)
 
 
+@pattern("MG1", "Read which table to use", rate=Rate("ship"))
+def moorings_state() -> Get[MigrationState]:
+    return get_migration_state(NAME)
+
+
+MONDAY = datetime(2026, 2, 2, tzinfo=UTC)
+HELD = MigrationState(migration=NAME, phase=Phase.SWITCHING, started_at=MONDAY, changed_at=MONDAY)
+
+
+@pattern("MG2", "End the hold of a switch that took too long", rate=Rate("ship"), example=(HELD,))
+def lift_moorings_hold(state: MigrationState) -> Put[MigrationState]:
+    return lift_hold(state)
+
+
 MOORINGS = Migration(
     NAME,
     Berth,
     Mooring,
     build_mooring,
     version=Berth.version,
-    state=lambda: get_migration_state(NAME),
-    lift_hold=lift_hold,
+    state=moorings_state,
+    lift_hold=lift_moorings_hold,
     plain_key=(Mooring.ship,),
 )
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import create_tables, open_stores
+from holdfast import open_stores
 from holdfast.cli.app import main
 from holdfast.guarantees.table_migration import MIGRATIONS
 from holdfast.operations.tables import PutItem
+from holdfast.runtime import create_tables
 from skymarshal.model.entities import CrewAssignment, crew_roster
 from skymarshal.model.examples import crew_assignment
 

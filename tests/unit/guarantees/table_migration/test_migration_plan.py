@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import Stores, create_tables, describe_table
+from holdfast import Stores
 from holdfast.core.errors import DeclarationError, NotFound
 from holdfast.guarantees.table_migration import MIGRATIONS, get_status, migrate, plan_migration
+from holdfast.runtime import create_tables, describe_table
 from tests.unit.guarantees.table_migration.harbour import (
     MOORINGS,
     PACE,

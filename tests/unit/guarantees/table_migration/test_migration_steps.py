@@ -6,6 +6,7 @@ Some tests also run with a planted bug, to prove that they would notice it.
 from __future__ import annotations
 
 import asyncio
+from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random, SystemRandom
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_tables, open_memory_stores
+from holdfast import Stores, open_memory_stores
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import Conflict, DeclarationError, LeaseLost, RetryLater
 from holdfast.guarantees import MIGRATIONS, MigrationState, Phase
@@ -24,8 +25,9 @@ from holdfast.guarantees.table_migration.copier import Copier
 from holdfast.guarantees.table_migration.lease import MigrationLease, take_lease
 from holdfast.guarantees.table_migration.rows import compute_digest, read_page
 from holdfast.guarantees.table_migration.runner import MigrationRun
-from holdfast.model import ConditionCheck
+from holdfast.model.entities import ConditionCheck
 from holdfast.operations import tables as requests
+from holdfast.runtime import create_tables
 from tests.unit.guarantees.table_migration.harbour import (
     MOORINGS,
     NAME,
@@ -259,7 +261,7 @@ def test_process_that_slept_through_the_loss_of_its_lease_restores_nothing(
     async def story(stores: Stores) -> None:
         await migrate(MOORINGS, stores, until=MigrationStep.PREPARE, pace=PACE)
         lost = await take_lease(stores, NAME, 0.0)
-        asleep = Copier(MOORINGS, lease_class(stores, lost.work, 5), 4)
+        asleep = Copier(MOORINGS, lease_class(lost.lease, stores, lost.record, 5), 4)
         page = await read_page(stores, Berth)
         await migrate(MOORINGS, stores, pace=PACE)
         await cast_off(stores, OLD)  # deleted from the target; the old row is still in the source
@@ -292,7 +294,7 @@ def test_process_that_repeatedly_loses_its_lease_finishes_correctly() -> None:
     random = Random(seed)
 
     async def story(stores: Stores) -> None:
-        hasty = Pace(lease_seconds=0.0, hold_seconds=5, segments=2, page_rows=1)
+        hasty = Pace(lease_s=0.0, hold_s=5, segments=2, batch_size=1)
         losses = 0
 
         async def thief() -> None:
@@ -377,7 +379,7 @@ def test_retries_a_switch_whose_hold_was_lifted(
         if not lifted:
             state = await MOORINGS.load_state(run._stores)
             assert state is not None
-            await run._stores.run(MOORINGS.lift_hold(state))
+            await run._stores.run(MOORINGS.pattern_set.lift_hold(state))
             lifted.append(state)
             await moor(run._stores, CHANGED)
         return comparison
@@ -413,7 +415,8 @@ def test_keeps_a_write_that_read_before_the_switch_and_wrote_after_it(has_fence:
             from holdfast.guarantees import fence
 
             to_source = transact(fence(NAME), Berth.put(CHANGED))
-            late = _Late(**vars(MOORINGS))
+            late = copy(MOORINGS)
+            late.__class__ = _Late
             await late.write(stores, to_source, Mooring.put(build_mooring(CHANGED)))
         else:
             await stores.run(Berth.put(CHANGED))

@@ -17,6 +17,7 @@ from holdfast.operations.expressions import (
 )
 from holdfast.operations.expressions.nodes import Condition
 from holdfast.operations.values import Item
+from tests.cases import all_cases
 
 ITEM: Item = {
     "s": "hello",
@@ -112,12 +113,12 @@ def _split_lines(table: str) -> list[str]:
     return [text.strip() for line in table.split("\n") for text in line.split(" | ") if text.strip()]
 
 
-@pytest.mark.parametrize("text", _split_lines(HOLD))
+@all_cases("text", _split_lines(HOLD))
 def test_each_listed_condition_holds_for_the_item(text: str) -> None:
     assert evaluate_condition(_condition(text), ITEM)
 
 
-@pytest.mark.parametrize("text", _split_lines(FAIL))
+@all_cases("text", _split_lines(FAIL))
 def test_each_listed_condition_fails_for_the_item(text: str) -> None:
     assert not evaluate_condition(_condition(text), ITEM)
 

@@ -12,6 +12,7 @@ from holdfast.operations.expressions.key_conditions import (
     KeyTest,
     split_key_condition,
 )
+from tests.cases import all_cases
 
 
 def _parse_key_tests(text: str) -> KeyCondition:
@@ -19,7 +20,7 @@ def _parse_key_tests(text: str) -> KeyCondition:
     return split_key_condition(parse_condition(text, "KeyConditionExpression", placeholders))
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("text", "found"),
     [
         ("p = :a", (KeyTest("p", "=", ("a",)),)),
@@ -39,7 +40,7 @@ _CONDITION = "Invalid condition in KeyConditionExpression: "
 _FIRST = " operator must have the key attribute as its first operand"
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("text", "message"),
     [
         ("p = :a OR r = :b", _OPERATOR + "OR"),

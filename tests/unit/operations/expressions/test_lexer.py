@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from holdfast.operations.expressions.lexer import quote_context, tokenize
+from tests.cases import all_cases
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("text", "tokens"),
     [
         ("a", ["word"]),

@@ -41,6 +41,7 @@ from holdfast.operations.expressions.nodes import (
     Update,
 )
 from holdfast.operations.expressions.reserved_words import RESERVED_WORDS
+from tests.cases import all_cases
 
 NAMES = {"#x": "x", "#s": "status", "#d": "a.b"}
 VALUES: dict[str, Any] = {
@@ -84,7 +85,7 @@ def refusal(parse: Callable[[str], object], text: str) -> str:
 # --- the meaning of expressions -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("text", "meaning"),
     [
         ("a = :n", Compare("=", A, N)),
@@ -127,7 +128,7 @@ def test_parses_a_condition_into_nodes(text: str, meaning: Condition) -> None:
     assert condition(text) == meaning
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("text", "meaning"),
     [
         ("SET a = :n", Update(sets=(SetAction(A, N),))),
@@ -376,9 +377,7 @@ _LIMITS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"), [*_SYNTAX, *_PARENTHESES, *_FUNCTIONS, *_NAMES, *_TYPES, *_LIMITS]
-)
+@all_cases(("text", "reason"), [*_SYNTAX, *_PARENTHESES, *_FUNCTIONS, *_NAMES, *_TYPES, *_LIMITS])
 def test_a_condition_is_refused_in_dynamodbs_words(text: str, reason: str) -> None:
     assert refusal(condition, text) == f"Invalid FilterExpression: {reason}"
 
@@ -390,7 +389,7 @@ def _overlap_message(one: str, two: str, how: str = "overlap") -> str:
     )
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("text", "reason"),
     [
         ("", "The expression can not be empty;"),
@@ -495,7 +494,7 @@ def test_an_update_is_refused_in_dynamodbs_words(text: str, reason: str) -> None
     assert refusal(update, text) == f"Invalid UpdateExpression: {reason}"
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("text", "reason"),
     [
         ("", "The expression can not be empty;"),
@@ -524,7 +523,7 @@ def test_a_projection_is_refused_in_dynamodbs_words(text: str, reason: str) -> N
 # --- expressions at their limits ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "text",
     [
         " or ".join(["a=:n"] * 150),
@@ -548,7 +547,7 @@ def test_there_are_573_reserved_words() -> None:
     assert len(RESERVED_WORDS) == 573
 
 
-@pytest.mark.parametrize("word", sorted(RESERVED_WORDS))
+@all_cases("word", sorted(RESERVED_WORDS))
 def test_no_reserved_word_can_be_used_as_a_name(word: str) -> None:
     assert refusal(projection, word.lower()).startswith("Invalid ProjectionExpression: ")
 

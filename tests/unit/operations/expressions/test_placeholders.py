@@ -8,9 +8,10 @@ import pytest
 
 from holdfast.core.errors import InvalidRequest
 from holdfast.operations.expressions import Placeholders, parse_condition, parse_projection, parse_update
+from tests.cases import all_cases
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("names", "message"),
     [
         ({}, "ExpressionAttributeNames must not be empty"),

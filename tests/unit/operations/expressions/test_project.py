@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from holdfast.operations.expressions import (
 from holdfast.operations.expressions.evaluation import MISSING, resolve_path
 from holdfast.operations.expressions.nodes import Path
 from holdfast.operations.values import Item
+from tests.cases import all_cases
 
 ITEM: Item = {
     "a": "x",
@@ -28,7 +28,7 @@ ITEM: Item = {
 }
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("text", "part"),
     [
         ("a", {"a": "x"}),

@@ -22,6 +22,7 @@ from holdfast.operations.expressions import (
 )
 from holdfast.operations.expressions.nodes import Path, Update
 from holdfast.operations.values import Item
+from tests.cases import all_cases
 
 KEY: Item = {"p": "x"}
 ITEM: Item = {
@@ -61,7 +62,7 @@ def _update(text: str) -> Update:
     return parse_update(text, Placeholders(None, VALUES))
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("text", "changes"),
     [
         ("SET a = :n", {"a": 1}),
@@ -133,7 +134,7 @@ def test_update_of_an_absent_item_starts_from_its_key(text: str, after: Item) ->
     assert apply_update(_update(text), None, KEY) == after
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("text", "message"),
     [
         ("SET a = absent", MISSING_ATTRIBUTE),
@@ -193,7 +194,7 @@ def test_reports_the_written_paths() -> None:
     assert paths == (Path("b", ("c",)), Path("a"), Path("e"), Path("f"))
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("text", "old", "new"),
     [
         ("SET n = :n, a = :n", {"n": 5}, {"n": 1, "a": 1}),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-import pytest
-
 from holdfast.operations.expressions import format_value
 from holdfast.operations.values import Value
+from tests.cases import all_cases
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("value", "text"),
     [
         ("b", "{S:b}"),

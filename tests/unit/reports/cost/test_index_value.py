@@ -11,18 +11,7 @@ import math
 
 import pytest
 
-from holdfast import (
-    Attr,
-    Entity,
-    IndexKey,
-    Key,
-    Stores,
-    Table,
-    attr,
-    batch_put,
-    create_tables,
-    open_memory_stores,
-)
+from holdfast import Attr, Entity, IndexKey, Key, Stores, Table, attr, batch_put, open_memory_stores
 from holdfast.operations.values import item_size
 from holdfast.reports.cost.index_value import (
     compute_break_even,
@@ -34,7 +23,7 @@ from holdfast.reports.cost.index_value import (
 )
 from holdfast.reports.cost.price_lists import load_price_list
 from holdfast.reports.measurement.pattern_measures import ScanComparison, compare_with_scan
-from holdfast.runtime import describe_table
+from holdfast.runtime import create_tables, describe_table
 
 PRICES = load_price_list("dynamodb-2018-11")
 WRITES, READS = 50_000, 100_000

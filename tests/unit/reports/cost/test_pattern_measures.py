@@ -10,19 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
-    Get,
-    Pattern,
-    Put,
-    Query,
-    Stores,
-    System,
-    Update,
-    create_tables,
-    open_stores,
-    pattern,
-    transact,
-)
+from holdfast import Get, Pattern, Put, Query, Stores, System, Update, open_stores, pattern, transact
 from holdfast.config.settings import Settings
 from holdfast.operations import tables as requests
 from holdfast.operations.tables import Units
@@ -36,6 +24,7 @@ from holdfast.reports.measurement.pattern_measures import (
     compare_with_scan,
     measure_patterns,
 )
+from holdfast.runtime import create_tables
 from tests.unit.reports import shop
 
 
@@ -112,7 +101,7 @@ def test_count_on_an_optional_index_adds_the_index_and_reads_every_match(
     found = measures["S3"]
 
     assert (found.items_read, found.items_returned) == (shop.ORDERS, shop.ORDERS)
-    assert found.units.read > 50
+    assert found.units.read > shop.ORDERS / 40
 
 
 @pytest.mark.proves("SM-X6")
@@ -313,7 +302,7 @@ def test_compares_an_index_query_with_the_equivalent_scan_in_one_run() -> None:
     assert found.agrees
     assert (found.query.items_read, found.scan.items_read) == (3, shop.ORDERS)
     assert found.items_ratio == shop.ORDERS / 3
-    assert found.units_saved_share > 0.99
+    assert found.units_saved_share > 0.95
     assert found.query.ms > 0 and found.scan.ms > 0
 
 

@@ -9,8 +9,9 @@ import psycopg
 import pytest
 from psycopg.errors import InsufficientPrivilege
 
-from holdfast import Component, System, load_systems
+from holdfast import Component, System
 from holdfast.model.sql import SqlOperation
+from holdfast.model.system import load_systems
 from holdfast.reports.cost.price_lists import load_price_list
 from holdfast.reports.cost.system_cost import SystemCost, estimate_cost
 from holdfast.reports.examples import build_example

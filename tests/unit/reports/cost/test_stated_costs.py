@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast import StatedCost, StatedCosts, StatedSize
 from holdfast.cli.output.stated_costs import to_json
 from holdfast.core.errors import SettingsError
+from holdfast.model.stated_costs import StatedCost, StatedCosts, StatedSize
 from holdfast.reports.cost.price_lists import load_price_list
 from holdfast.reports.cost.stated_costs import StatedCostComparison, compare_stated_costs
 from holdfast.reports.cost.system_cost import estimate_cost
@@ -72,7 +72,10 @@ def test_correct_total_needs_no_remark() -> None:
 def test_cost_of_a_system_includes_its_stated_costs() -> None:
     async def run() -> list[StatedCostComparison | None]:
         async with open_sample_data(shop.SYSTEM) as ground:
-            both = (shop.SYSTEM, replace(shop.SYSTEM, stated_costs=STATED))
+            both = (
+                shop.SYSTEM,
+                replace(shop.SYSTEM, design=replace(shop.SYSTEM.design, stated_costs=STATED)),
+            )
             return [(await estimate_cost(each, ground, load_price_list())).stated for each in both]
 
     without, with_some = asyncio.run(run())
@@ -95,7 +98,12 @@ def test_rejects_an_unknown_price_list() -> None:
 
 def test_bills_the_writes_of_transacted_patterns_twice() -> None:
     async def run(*transacted: str) -> float:
-        system = replace(shop.SYSTEM, load=replace(shop.SYSTEM.load, transacted_patterns=transacted))
+        system = replace(
+            shop.SYSTEM,
+            design=replace(
+                shop.SYSTEM.design, load=replace(shop.SYSTEM.design.load, transacted_patterns=transacted)
+            ),
+        )
         async with open_sample_data(system) as ground:
             found = await estimate_cost(system, ground, load_price_list())
         return next(each.write_units for each in found.patterns if each.pattern.id == "S4")
@@ -105,7 +113,12 @@ def test_bills_the_writes_of_transacted_patterns_twice() -> None:
 
 def test_does_not_bill_a_transaction_pattern_twice_again() -> None:
     async def run() -> float:
-        system = replace(shop.SYSTEM, load=replace(shop.SYSTEM.load, transacted_patterns=("S7",)))
+        system = replace(
+            shop.SYSTEM,
+            design=replace(
+                shop.SYSTEM.design, load=replace(shop.SYSTEM.design.load, transacted_patterns=("S7",))
+            ),
+        )
         async with open_sample_data(system) as ground:
             found = await estimate_cost(system, ground, load_price_list())
         return next(each.write_units for each in found.patterns if each.pattern.id == "S7")

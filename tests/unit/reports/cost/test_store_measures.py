@@ -11,21 +11,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast import (
-    Attr,
-    Demo,
-    Entity,
-    Key,
-    Put,
-    Stores,
-    System,
-    Table,
-    Update,
-    attr,
-    create_tables,
-    pattern,
-)
+from holdfast import Attr, Entity, Key, Put, Stores, System, Table, Update, attr, pattern
 from holdfast.config.settings import Settings
+from holdfast.model.demo import Demo
 from holdfast.model.entities.writes import ConditionCheck
 from holdfast.model.queues import Send
 from holdfast.operations.objects import GetObject
@@ -35,7 +23,7 @@ from holdfast.reports.cost.system_cost import SystemCost, estimate_cost
 from holdfast.reports.measurement.data_sources import DataSource, open_data_source, open_sample_data
 from holdfast.reports.measurement.pattern_measures import Measure, measure_patterns
 from holdfast.reports.pattern_list import measure_to_json
-from holdfast.runtime import create_buckets, open_stores
+from holdfast.runtime import create_buckets, create_tables, open_stores
 from tests.unit.reports.post_room import (
     LETTER,
     NOON,
@@ -145,7 +133,7 @@ def test_a_system_that_needs_an_environment_is_measured_without_one() -> None:
         described = await ground.stores.engines.get("queues").run(DescribeQueue(queue=name))
         return int(described.visible)
 
-    assert SAMPLED.needs_environment
+    assert SAMPLED.deployment.needs_environment
     assert run_on_data_source(run, SAMPLED) == 1
 
 
@@ -186,7 +174,11 @@ async def create_empty_jobs(stores: Stores, *, scale: int = 1, progress: Any = N
 
 
 CLAIMS = System(
-    "claims", "Claims.", (jobs,), (hand_on, is_hers, claim, unheard_of), demo=Demo(sample=create_empty_jobs)
+    "claims",
+    "Claims.",
+    tables=(jobs,),
+    patterns=(hand_on, is_hers, claim, unheard_of),
+    demo=Demo(sample=create_empty_jobs),
 )
 
 

@@ -93,7 +93,9 @@ def test_reports_the_cost_saving_and_break_even_of_an_index(cost: SystemCost) ->
 
 
 def test_omits_a_pattern_without_a_volume_and_gives_the_reason() -> None:
-    without = replace(shop.SYSTEM, load=replace(shop.SYSTEM.load, volumes={}))
+    without = replace(
+        shop.SYSTEM, design=replace(shop.SYSTEM.design, load=replace(shop.SYSTEM.design.load, volumes={}))
+    )
 
     found = estimate(without)
 

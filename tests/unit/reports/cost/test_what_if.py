@@ -25,6 +25,7 @@ from holdfast import (
     pattern,
 )
 from holdfast.core.errors import DeclarationError
+from holdfast.model.system import Design as SystemDesign
 from holdfast.reports.design.design_check import build_design, check_design
 from holdfast.reports.design.rules.base import Design, Finding
 from holdfast.reports.design.rules.partitions import KeyLoadScope, compute_key_loads, find_hot_partitions
@@ -42,7 +43,7 @@ def design() -> Design:
 
 def with_load(design: Design, load: Load) -> Design:
     """Return the design with another load."""
-    return replace(design, system=replace(design.system, load=load))
+    return replace(design, system=replace(design.system, design=replace(design.system.design, load=load)))
 
 
 def select_messages(found: Sequence[Finding], severity: str, case: str) -> list[str]:
@@ -90,7 +91,10 @@ def test_too_much_load_on_one_key_is_an_error_at_the_declared_load(design: Desig
 
 
 def test_transactional_writes_count_twice() -> None:
-    transacted = replace(news_desk.SYSTEM, load=news_desk.make_load(1, transacted_patterns=("N4",)))
+    transacted = replace(
+        news_desk.SYSTEM,
+        design=replace(news_desk.SYSTEM.design, load=news_desk.make_load(1, transacted_patterns=("N4",))),
+    )
 
     found = compute_key_loads(asyncio.run(build_design(transacted)))
 
@@ -113,7 +117,11 @@ def test_declared_item_size_replaces_the_examples_also_in_an_index(design: Desig
 def test_declared_item_size_counts_twice_in_a_transaction() -> None:
     load = news_desk.make_load(1, transacted_patterns=("N4",), item_bytes={"N4": 3_000})
 
-    found = compute_key_loads(asyncio.run(build_design(replace(news_desk.SYSTEM, load=load))))
+    found = compute_key_loads(
+        asyncio.run(
+            build_design(replace(news_desk.SYSTEM, design=replace(news_desk.SYSTEM.design, load=load)))
+        )
+    )
 
     assert found[KeyLoadScope(TABLE, "", "ALL")].write == pytest.approx(6)
 
@@ -133,7 +141,9 @@ def test_keys_only_index_does_not_grow_with_the_item() -> None:
         return Note.create(new)
 
     load = Load({"note": Volume(news_desk.MONTH)}, item_bytes={"K1": 10_000})
-    system = System(name="notes", purpose="Notes", tables=(notes,), patterns=(note,), load=load)
+    system = System(
+        name="notes", purpose="Notes", tables=(notes,), patterns=(note,), design=SystemDesign(load=load)
+    )
     found = {
         spot.target: heat.write for spot, heat in compute_key_loads(asyncio.run(build_design(system))).items()
     }
@@ -160,9 +170,14 @@ def test_rejects_a_load_that_names_unknown_patterns_tables_or_indexes(
     load: dict[str, Any], expected: str
 ) -> None:
     with pytest.raises(DeclarationError, match=expected):
-        replace(news_desk.SYSTEM, load=news_desk.make_load(1, **load))
+        replace(
+            news_desk.SYSTEM, design=replace(news_desk.SYSTEM.design, load=news_desk.make_load(1, **load))
+        )
     with pytest.raises(DeclarationError, match=expected.replace("'load'", "'a flood'")):
-        replace(news_desk.SYSTEM, what_if={"a flood": news_desk.make_load(1, **load)})
+        replace(
+            news_desk.SYSTEM,
+            design=replace(news_desk.SYSTEM.design, what_if={"a flood": news_desk.make_load(1, **load)}),
+        )
 
 
 # --- what if ------------------------------------------------------------------------------------------------
@@ -203,7 +218,9 @@ def test_a_warning_has_the_remedy(found: list[Finding]) -> None:
 
 def test_warns_about_rates_whose_volume_a_load_lacks(design: Design) -> None:
     cases = {"half a load": Load({"news": Volume(1)})}
-    other = replace(design, system=replace(design.system, what_if=cases))
+    other = replace(
+        design, system=replace(design.system, design=replace(design.system.design, what_if=cases))
+    )
 
     [warning] = select_messages(list(find_what_if_limits(other)), "warning", "half a load")
 
@@ -211,6 +228,6 @@ def test_warns_about_rates_whose_volume_a_load_lacks(design: Design) -> None:
 
 
 def test_reports_nothing_for_a_system_without_what_ifs(design: Design) -> None:
-    silent: System = replace(design.system, what_if={})
+    silent: System = replace(design.system, design=replace(design.system.design, what_if={}))
 
     assert list(find_what_if_limits(replace(design, system=silent))) == []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from holdfast import load_system, load_systems
 from holdfast.flows import Wait
+from holdfast.model.system import load_system, load_systems
 from holdfast.reports.docs.system_page import render_system_page
 from tests.unit.flows.errands import ERRANDS, STATES, SYSTEM, make_flow
 from tests.unit.reports.dispatch_desk import SYSTEM as WITHOUT_FLOWS

@@ -199,7 +199,12 @@ def odd_one(id: str, on: date, number: int) -> Get[Odd]:
 
 
 ODD = System(
-    "odd", "Odd names.", (odd,), (odd_one,), (Component('end "a" --> b', reads=(odd_one,)),), title="Odd"
+    "odd",
+    "Odd names.",
+    tables=(odd,),
+    patterns=(odd_one,),
+    components=(Component('end "a" --> b', uses=(odd_one,)),),
+    title="Odd",
 )
 
 

@@ -16,19 +16,20 @@ import httpx
 import pytest
 from fastapi import APIRouter
 
-from holdfast import Stores, System, create_tables
+from holdfast import Stores, System
 from holdfast.cli.commands.run import build_system_app
 from holdfast.core.errors import AccessRefused, HoldfastError
+from holdfast.model.system import Http
 from holdfast.operations.tables import CreateTable, ListTables
 from holdfast.reports.iam.policies import build_policy_files
-from holdfast.runtime import provision_tables
+from holdfast.runtime import create_tables, provision_tables
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
 from holdfast.web import serve_in_thread
 from tests.unit.reports.dispatch_desk import SYSTEM as DESK
 from tests.unit.reports.dispatch_desk import desk
 from tests.unit.reports.iac.iam_simulator import GuardedTables
 
-SYSTEM = replace(DESK, routes=lambda _: APIRouter())
+SYSTEM = replace(DESK, http=Http(routes=lambda _: APIRouter()))
 NAMED = [component.name for component in SYSTEM.components if component.patterns]
 
 

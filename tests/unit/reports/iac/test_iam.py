@@ -14,7 +14,6 @@ import pytest
 from holdfast import (
     KEYS_ONLY,
     Attr,
-    BatchGet,
     Component,
     Entity,
     Get,
@@ -22,7 +21,6 @@ from holdfast import (
     Key,
     Query,
     Rate,
-    SelectQuery,
     System,
     Table,
     attr,
@@ -30,6 +28,7 @@ from holdfast import (
     pattern,
 )
 from holdfast.core.errors import DeclarationError
+from holdfast.model.entities import BatchGet, SelectQuery
 from holdfast.reports.iam import policies
 from holdfast.reports.iam.policies import build_policy_files
 from tests.unit.reports.dispatch_desk import SYSTEM
@@ -231,8 +230,8 @@ class Thing(Entity, table=things):
 
 def make_system(*patterns: Any) -> System:
     """Build a system whose component `worker` runs these patterns."""
-    worker = Component("worker", reads=patterns)
-    return System("things", "Things.", (things,), patterns, (worker,))
+    worker = Component("worker", uses=(patterns,))
+    return System("things", "Things.", tables=(things,), patterns=patterns, components=(worker,))
 
 
 def test_wildcard_in_a_constant_is_taken_literally() -> None:
@@ -299,7 +298,7 @@ def test_reports_an_example_that_cannot_be_called() -> None:
 def test_rejects_components_that_would_share_a_file() -> None:
     components = (Component("a b"), Component("a-b"))
     with pytest.raises(DeclarationError, match="both become"):
-        build_policy_files(System("things", "Things.", (things,), (), components))
+        build_policy_files(System("things", "Things.", tables=(things,), components=components))
 
 
 def test_splits_a_policy_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:

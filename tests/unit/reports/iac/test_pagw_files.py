@@ -15,9 +15,14 @@ from pagw.model.entities import audit_events_bucket, requests_bucket
 from pagw.model.environments import ENVIRONMENTS
 from pagw.model.patterns import OUTBOX
 from pagw.system import SYSTEM
-from tests.unit.reports.iac.test_terraform import get_resources
+from tests.unit.reports.iac.validators import get_resources
 
-GATEWAY = replace(SYSTEM, environments={each.name: each.region for each in ENVIRONMENTS.values()})
+GATEWAY = replace(
+    SYSTEM,
+    deployment=replace(
+        SYSTEM.deployment, environments={each.name: each.region for each in ENVIRONMENTS.values()}
+    ),
+)
 
 
 @pytest.mark.proves("PG-50")
@@ -68,10 +73,8 @@ def test_requests_use_the_environments_key_and_audit_events_the_services_key() -
 def test_operator_patterns_of_the_outbox_need_no_component() -> None:
     missed = [each.subject for each in apply_rules(Design(SYSTEM)) if each.message == "No component runs it."]
 
-    assert OUTBOX.admin_patterns
-    assert not {each.id for each in (*OUTBOX.reads, *OUTBOX.admin_patterns)} & {
-        each.split()[0] for each in missed
-    }
+    assert OUTBOX.operator
+    assert not {each.id for each in OUTBOX.operator} & {each.split()[0] for each in missed}
 
 
 @pytest.mark.proves("PG-19")

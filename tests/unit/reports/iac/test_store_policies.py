@@ -91,7 +91,7 @@ def test_consumer_may_read_the_dead_letter_count() -> None:
 
 
 def test_append_without_read_grants_only_puts() -> None:
-    appending = replace(SYSTEM, components=(Component("scribe", writes=(enter, file_scan)),))
+    appending = replace(SYSTEM, components=(Component("scribe", uses=(enter, file_scan)),))
 
     assert {each for each in list_granted_actions("scribe", appending) if "Describe" not in each} == {
         "dynamodb:PutItem",
@@ -101,7 +101,7 @@ def test_append_without_read_grants_only_puts() -> None:
 
 
 def test_listing_reader_may_list_only_its_own_prefix() -> None:
-    listing = replace(SYSTEM, components=(Component("lister", reads=(SYSTEM.get_pattern("A4"),)),))
+    listing = replace(SYSTEM, components=(Component("lister", uses=(SYSTEM.get_pattern("A4"),)),))
     policies = load_policies("lister", listing)
 
     assert is_allowed(
@@ -114,7 +114,7 @@ def test_listing_reader_may_list_only_its_own_prefix() -> None:
 
 
 def test_reader_of_an_object_learns_no_key_outside_its_prefix() -> None:
-    reading = replace(SYSTEM, components=(Component("reader", reads=(SYSTEM.get_pattern("A2"),)),))
+    reading = replace(SYSTEM, components=(Component("reader", uses=(SYSTEM.get_pattern("A2"),)),))
     policies = load_policies("reader", reading)
 
     # For a missing key S3 requires permission to list it, with the key as prefix.
@@ -129,7 +129,7 @@ def test_reader_of_an_object_learns_no_key_outside_its_prefix() -> None:
 
 
 def test_deleter_of_an_object_may_check_that_the_bucket_exists() -> None:
-    deleting = replace(SYSTEM, components=(Component("shredder", writes=(SYSTEM.get_pattern("A5"),)),))
+    deleting = replace(SYSTEM, components=(Component("shredder", uses=(SYSTEM.get_pattern("A5"),)),))
 
     assert is_allowed(load_policies("shredder", deleting), RequestedAction("s3:ListBucket", "letter-archive"))
 
@@ -150,7 +150,9 @@ def test_bucket_with_the_services_key_needs_no_key_grant() -> None:
     def put(body: bytes, id: str) -> PutObject:
         return shelf.put(body, id=id)
 
-    system = System("plain", "Plain.", (), (put,), (Component("one", writes=(put,)),), buckets=(bucket,))
+    system = System(
+        "plain", "Plain.", patterns=(put,), components=(Component("one", uses=(put,)),), buckets=(bucket,)
+    )
 
     assert list_granted_actions("one", system) == {"s3:PutObject"}
 
@@ -163,7 +165,9 @@ def test_replacer_of_an_object_may_read_its_legal_hold() -> None:
     def put(body: bytes, id: str) -> PutObject:
         return shelf.put(body, create_only=False, id=id)
 
-    system = System("one", "One.", (), (put,), (Component("one", writes=(put,)),), buckets=(bucket,))
+    system = System(
+        "one", "One.", patterns=(put,), components=(Component("one", uses=(put,)),), buckets=(bucket,)
+    )
 
     assert list_granted_actions("one", system) == {
         "s3:PutObject",

@@ -12,9 +12,10 @@ from typing import TypeVar
 
 import pytest
 
-from holdfast import Stores, add_indexes, create_tables, transact
+from holdfast import Stores, transact
 from holdfast.core.errors import ConditionFailed, NotFound, Throttled, TransactionCancelled
 from holdfast.operations.tables import CreateTable
+from holdfast.runtime import add_indexes, create_tables
 from holdfast.runtime.telemetry.metrics import (
     INSTALL_HINT,
     NAMES,
@@ -23,7 +24,7 @@ from holdfast.runtime.telemetry.metrics import (
     open_metrics,
     resolve_metric_name,
 )
-from holdfast.stores.tables.embedded import Faults, open_tables
+from holdfast.stores.tables.embedded import EngineFaults, open_tables
 from tests.unit.mcp import harbour
 from tests.unit.mcp.harbour import SYSTEM, Ship, by_berth, by_flag, moor, ships
 
@@ -33,7 +34,10 @@ HOSTS_PAGE = Path(__file__).parents[4] / "docs" / "guides" / "hosts.md"
 
 
 def run_with_metrics(
-    story: Callable[[Stores, Metrics], Awaitable[R]], *, faults: Faults | None = None, environment: str = ""
+    story: Callable[[Stores, Metrics], Awaitable[R]],
+    *,
+    faults: EngineFaults | None = None,
+    environment: str = "",
 ) -> R:
     """Run a story on in-memory stores with their metrics, and return its result."""
 
@@ -105,7 +109,7 @@ def test_counts_throttled_reads_and_writes_apart_with_their_operation() -> None:
             metrics.value("ThrottledRequests"),
         ]
 
-    assert run_with_metrics(story, faults=Faults(throttled=1.0)) == [1.0, 2.0, 2.0, 3.0]
+    assert run_with_metrics(story, faults=EngineFaults(throttled=1.0)) == [1.0, 2.0, 2.0, 3.0]
 
 
 @pytest.mark.proves("SM-39")
@@ -148,7 +152,7 @@ def test_maps_the_documents_metric_names_to_the_real_ones(alias: str, real: str)
         await metrics.refresh_indexes()
         return metrics.value(alias), metrics.value(real), metrics.render()
 
-    by_alias, by_name, text = run_with_metrics(story, faults=Faults(throttled=1.0))
+    by_alias, by_name, text = run_with_metrics(story, faults=EngineFaults(throttled=1.0))
 
     assert resolve_metric_name(alias) == real
     assert by_alias == by_name

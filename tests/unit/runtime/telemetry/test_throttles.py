@@ -7,8 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from holdfast import Operation, Stores, batch_put, transact
+from holdfast import Stores, batch_put, transact
 from holdfast.core.errors import Throttled
+from holdfast.model.operations import Operation
 from holdfast.runtime.telemetry.metrics import Metrics
 from holdfast.stores.tables.dynamodb import open_dynamodb
 from tests.unit.mcp import harbour

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 from urllib.parse import unquote
 
@@ -11,10 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from holdfast import CachedValue, CacheHit, GetCached, Rate, WindowCounter, open_memory_stores, pattern
+from holdfast import Rate, open_memory_stores, pattern
 from holdfast.core.errors import DeclarationError, InvalidRequest
-from holdfast.model.cache import LOCK_SUFFIX, MAX_KEY_BYTES, KeyTemplate
+from holdfast.model.cache import (
+    LOCK_SUFFIX,
+    MAX_KEY_BYTES,
+    CachedValue,
+    CacheHit,
+    GetCached,
+    KeyTemplate,
+    WindowCounter,
+)
 from holdfast.operations.cache import PutValue
+from tests.cases import all_cases
 
 
 class Payer(BaseModel):
@@ -68,7 +76,7 @@ def test_parts_of_a_key_decode_to_the_given_values(tenant: str, id: str) -> None
     assert key.isascii() and key.isprintable() and not key.endswith(LOCK_SUFFIX)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("fields", "message"),
     [
         ({}, "payer_id"),
@@ -85,7 +93,7 @@ def test_rejects_an_invalid_key(fields: dict[str, Any], message: str) -> None:
         payers.build_key(**fields)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "template",
     [
         "",
@@ -187,62 +195,45 @@ def test_window_is_numbered_by_its_interval() -> None:
 # --- values -------------------------------------------------------------------------------------------------
 
 
-def test_reads_back_a_put_value() -> None:
-    async def story() -> None:
-        async with open_memory_stores() as stores:
-            assert await stores.run(payer("p-1")) is None
-            assert await stores.run(payers.put(ACME, payer_id="p-1")) is True
-            assert await stores.run(payer("p-1")) == ACME
-            assert await stores.run(payers.peek(payer_id="p-1")) == CacheHit(ACME)
-            assert await stores.run(payers.put(ACME, only_if_absent=True, payer_id="p-1")) is False
-            assert await stores.run(payers.delete(payer_id="p-1")) is True
-            assert await stores.run(payer("p-1")) is None
-
-    asyncio.run(story())
+async def test_reads_back_a_put_value() -> None:
+    async with open_memory_stores() as stores:
+        assert await stores.run(payer("p-1")) is None
+        assert await stores.run(payers.put(ACME, payer_id="p-1")) is True
+        assert await stores.run(payer("p-1")) == ACME
+        assert await stores.run(payers.peek(payer_id="p-1")) == CacheHit(ACME)
+        assert await stores.run(payers.put(ACME, only_if_absent=True, payer_id="p-1")) is False
+        assert await stores.run(payers.delete(payer_id="p-1")) is True
+        assert await stores.run(payer("p-1")) is None
 
 
-def test_distinguishes_a_cached_absence_from_a_miss() -> None:
-    async def story() -> None:
-        async with open_memory_stores() as stores:
-            assert await stores.run(payers.peek(payer_id="p-1")) is None
-            await stores.run(payers.put_absence(lifetime_s=30, payer_id="p-1"))
-            assert await stores.run(payers.peek(payer_id="p-1")) == CacheHit(None)
-            assert await stores.run(payers.get(payer_id="p-1")) is None
-
-    asyncio.run(story())
+async def test_distinguishes_a_cached_absence_from_a_miss() -> None:
+    async with open_memory_stores() as stores:
+        assert await stores.run(payers.peek(payer_id="p-1")) is None
+        await stores.run(payers.put_absence(lifetime_s=30, payer_id="p-1"))
+        assert await stores.run(payers.peek(payer_id="p-1")) == CacheHit(None)
+        assert await stores.run(payers.get(payer_id="p-1")) is None
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"title": "Acme"}', b'{"name": 1}', b"\xff"])
-def test_unreadable_value_is_a_miss(body: bytes) -> None:
-    async def story() -> None:
-        async with open_memory_stores() as stores:
-            await stores.engines.get("cache").run(PutValue(key="payer:p-1", value=body, lifetime_s=60))
-            assert await stores.run(payers.get(payer_id="p-1")) is None
-            assert await stores.run(payers.peek(payer_id="p-1")) is None
-
-    asyncio.run(story())
+@all_cases("body", [b"", b"{", b"[]", b'{"title": "Acme"}', b'{"name": 1}', b"\xff"])
+async def test_unreadable_value_is_a_miss(body: bytes) -> None:
+    async with open_memory_stores() as stores:
+        await stores.engines.get("cache").run(PutValue(key="payer:p-1", value=body, lifetime_s=60))
+        assert await stores.run(payers.get(payer_id="p-1")) is None
+        assert await stores.run(payers.peek(payer_id="p-1")) is None
 
 
-def test_only_the_holding_token_releases_a_lock() -> None:
-    async def story() -> None:
-        async with open_memory_stores() as stores:
-            taken = [
-                await stores.run(payers.lock(token=token, lifetime_s=10, payer_id="p-1")) for token in "ab"
-            ]
-            assert taken == [True, False]
-            assert await stores.run(payers.unlock(token="b", payer_id="p-1")) is False
-            assert await stores.run(payers.peek(payer_id="p-1")) is None
-            assert await stores.run(payers.unlock(token="a", payer_id="p-1")) is True
-            assert await stores.run(payers.lock(token="b", lifetime_s=10, payer_id="p-1")) is True
-
-    asyncio.run(story())
+async def test_only_the_holding_token_releases_a_lock() -> None:
+    async with open_memory_stores() as stores:
+        taken = [await stores.run(payers.lock(token=token, lifetime_s=10, payer_id="p-1")) for token in "ab"]
+        assert taken == [True, False]
+        assert await stores.run(payers.unlock(token="b", payer_id="p-1")) is False
+        assert await stores.run(payers.peek(payer_id="p-1")) is None
+        assert await stores.run(payers.unlock(token="a", payer_id="p-1")) is True
+        assert await stores.run(payers.lock(token="b", lifetime_s=10, payer_id="p-1")) is True
 
 
-def test_memory_stores_have_separate_caches() -> None:
-    async def story() -> None:
-        async with open_memory_stores() as one, open_memory_stores() as another:
-            await one.run(payers.put(ACME, payer_id="p-1"))
-            assert await one.run(payer("p-1")) == ACME
-            assert await another.run(payer("p-1")) is None
-
-    asyncio.run(story())
+async def test_memory_stores_have_separate_caches() -> None:
+    async with open_memory_stores() as one, open_memory_stores() as another:
+        await one.run(payers.put(ACME, payer_id="p-1"))
+        assert await one.run(payer("p-1")) == ACME
+        assert await another.run(payer("p-1")) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TypeVar
 
 import pytest
@@ -14,50 +13,47 @@ from holdfast.stores.cache.memory import MemoryCache, open_memory_cache
 R = TypeVar("R")
 
 
-def run(cache: MemoryCache, operation: Operation[R]) -> R:
-    async def execute() -> R:
-        return await cache.run(operation)
-
-    return asyncio.run(execute())
+async def run(cache: MemoryCache, operation: Operation[R]) -> R:
+    return await cache.run(operation)
 
 
-def put(cache: MemoryCache, key: str, size: int = 1) -> None:
+async def put(cache: MemoryCache, key: str, size: int = 1) -> None:
     """Put a value of `size` bytes."""
-    run(cache, PutValue(key=key, value=b"x" * size, lifetime_s=60))
+    await run(cache, PutValue(key=key, value=b"x" * size, lifetime_s=60))
 
 
-def test_evicts_the_least_recently_used_value() -> None:
+async def test_evicts_the_least_recently_used_value() -> None:
     cache = open_memory_cache(max_entries=3)
     for key in "abc":
-        put(cache, key)
-    run(cache, GetValue(key="a"))
-    put(cache, "d")
-    assert [run(cache, GetValue(key=key)) for key in "abcd"] == [b"x", None, b"x", b"x"]
+        await put(cache, key)
+    await run(cache, GetValue(key="a"))
+    await put(cache, "d")
+    assert [await run(cache, GetValue(key=key)) for key in "abcd"] == [b"x", None, b"x", b"x"]
     assert len(cache) == 3
 
 
-def test_active_count_survives_a_flood_of_other_keys() -> None:
+async def test_active_count_survives_a_flood_of_other_keys() -> None:
     cache = open_memory_cache(max_entries=10)
     for number in range(100):
-        run(cache, Increment(key="ratelimit:clinic-1:1", lifetime_s=60))
-        put(cache, f"provider:{number}")
-    assert run(cache, GetValue(key="ratelimit:clinic-1:1")) == b"100"
+        await run(cache, Increment(key="ratelimit:clinic-1:1", lifetime_s=60))
+        await put(cache, f"provider:{number}")
+    assert await run(cache, GetValue(key="ratelimit:clinic-1:1")) == b"100"
 
 
-def test_evicts_values_beyond_the_byte_limit() -> None:
+async def test_evicts_values_beyond_the_byte_limit() -> None:
     cache = open_memory_cache(max_bytes=1000)
     for key in "abc":
-        put(cache, key, 400)
-    assert [run(cache, GetValue(key=key)) is not None for key in "abc"] == [False, True, True]
-    put(cache, "c", 10)
-    put(cache, "d", 500)
+        await put(cache, key, 400)
+    assert [await run(cache, GetValue(key=key)) is not None for key in "abc"] == [False, True, True]
+    await put(cache, "c", 10)
+    await put(cache, "d", 500)
     assert len(cache) == 3
 
 
-def test_closed_cache_keeps_nothing_and_refuses_operations() -> None:
+async def test_closed_cache_keeps_nothing_and_refuses_operations() -> None:
     cache = open_memory_cache()
-    put(cache, "a")
+    await put(cache, "a")
     cache.close()
     assert len(cache) == 0
     with pytest.raises(StoreClosed):
-        run(cache, GetValue(key="a"))
+        await run(cache, GetValue(key="a"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -10,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Bucket, ObjectKind, PutObject, Rate, open_memory_stores, pattern
+from holdfast import Bucket, Rate, open_memory_stores, pattern
 from holdfast.core.errors import AlreadyExists, DeclarationError, InvalidRequest
+from holdfast.model.objects import ObjectKind, PutObject
 from holdfast.operations.objects import BucketDefinition, CreateBucket, LifecycleRule
+from tests.cases import all_cases
 
 CREATED = datetime(2026, 11, 15, 23, 30, tzinfo=UTC)
 TEMPLATE = "replay/{created_at:%Y/%m/%d}/{conversation_id}/{event_id}.json"
@@ -83,7 +84,7 @@ def test_creation_time_may_appear_several_times() -> None:
     assert trail.build_prefix(created_at=CREATED, service="passparser") == "202611/20261115/passparser/23/"
 
 
-@pytest.mark.parametrize("value", ["", True, None, 1.5, CREATED, "\ud800"])
+@all_cases("value", ["", True, None, 1.5, CREATED, "\ud800"])
 def test_rejects_an_invalid_id(value: Any) -> None:
     with pytest.raises(InvalidRequest, match="event_id"):
         make_object_kind().build_key(created_at=CREATED, conversation_id="c", event_id=value)
@@ -109,7 +110,7 @@ def test_listing_uses_the_first_fields_as_prefix() -> None:
         make_object_kind().list_objects(event_id="e")
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "template",
     [
         "",
@@ -201,7 +202,7 @@ def test_kinds_that_may_share_a_key_must_share_a_lifetime(other: str) -> None:
     bucket.objects(other, content_type="text/plain", lifetime_days=30)
 
 
-@pytest.mark.parametrize("name", ["Upper", "a", "under_score", "a" * 51, "-a-", "dots.in.it"])
+@all_cases("name", ["Upper", "a", "under_score", "a" * 51, "-a-", "dots.in.it"])
 def test_rejects_a_bucket_that_s3_refuses(name: str) -> None:
     with pytest.raises(DeclarationError, match="Invalid bucket name"):
         Bucket(name)
@@ -242,8 +243,8 @@ def keep(id: str, body: bytes) -> PutObject:
     return notes.put(body, created_at=CREATED, id=id, metadata={"kind": "note"})
 
 
-def test_pattern_puts_once_and_finds_its_object() -> None:
-    asyncio.run(_keep_note())
+async def test_pattern_puts_once_and_finds_its_object() -> None:
+    await _keep_note()
 
 
 async def _keep_note() -> None:

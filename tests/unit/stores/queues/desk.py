@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from holdfast.model.queues import Queue
-from holdfast.model.system import System
+from holdfast.model.system import Deployment, System
 
 
 class Ticket(BaseModel):
@@ -27,8 +27,6 @@ SYSTEM = System(name="desk", purpose="Takes tickets", tables=(), patterns=(), qu
 BANK = System(
     name="bank",
     purpose="Pays",
-    tables=(),
-    patterns=(),
     queues=(Queue("payments", Ticket),),
-    needs_environment=True,
+    deployment=Deployment(needs_environment=True),
 )

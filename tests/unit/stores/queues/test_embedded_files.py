@@ -116,15 +116,12 @@ def test_rejects_an_unknown_operation() -> None:
         queues.run_blocking(Strange())
 
 
-def test_concurrent_sends_share_commits(tmp_path: Path) -> None:
+async def test_concurrent_sends_share_commits(tmp_path: Path) -> None:
     import asyncio
-
-    async def at_once(queues: EmbeddedQueues) -> None:
-        await asyncio.gather(
-            *(queues.run(SendMessages("q", (OutgoingMessage(body="x"),))) for _ in range(100))
-        )
 
     with _open_with_message(tmp_path / "q.db") as queues:
         before = queues.database.committer.commits
-        asyncio.run(at_once(queues))
+        await asyncio.gather(
+            *(queues.run(SendMessages("q", (OutgoingMessage(body="x"),))) for _ in range(100))
+        )
         assert queues.database.committer.commits - before < 50

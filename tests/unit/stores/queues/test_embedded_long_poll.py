@@ -70,73 +70,72 @@ def _send(queues: EmbeddedQueues, queue: str, body: str, **parts: object) -> Non
     queues.run_blocking(SendMessages(queue, (OutgoingMessage(body=body, **parts),)))  # type: ignore[arg-type]
 
 
-def _receive_while(
+async def _receive_while(
     queues: EmbeddedQueues, queue: str, act: Callable[[], None]
 ) -> tuple[IncomingMessage, ...]:
     """Start a receive, run `act` while it waits, and return the received messages."""
 
-    async def both() -> tuple[IncomingMessage, ...]:
-        waiting = asyncio.create_task(queues.run(ReceiveMessages(queue, wait_s=WAIT_S)))
-        while not any(each._on_wake for each in queues._waiters._by_queue.get(queue, ())):
-            await asyncio.sleep(0)
-        await asyncio.to_thread(act)
-        return await waiting
-
-    return asyncio.run(both())
+    waiting = asyncio.create_task(queues.run(ReceiveMessages(queue, wait_s=WAIT_S)))
+    while not any(each._on_wake for each in queues._waiters._by_queue.get(queue, ())):
+        await asyncio.sleep(0)
+    await asyncio.to_thread(act)
+    return await waiting
 
 
 @pytest.mark.usefixtures("no_polling")
-def test_send_wakes_a_waiting_receiver(queues: EmbeddedQueues) -> None:
-    received = _receive_while(queues, "plain", lambda: _send(queues, "plain", "m"))
+async def test_send_wakes_a_waiting_receiver(queues: EmbeddedQueues) -> None:
+    received = await _receive_while(queues, "plain", lambda: _send(queues, "plain", "m"))
 
     assert [each.body for each in received] == ["m"]
 
 
 @pytest.mark.usefixtures("no_polling")
-def test_released_message_wakes_a_waiting_receiver(queues: EmbeddedQueues) -> None:
+async def test_released_message_wakes_a_waiting_receiver(queues: EmbeddedQueues) -> None:
     _send(queues, "plain", "m")
     (held,) = queues.run_blocking(ReceiveMessages("plain"))
 
-    received = _receive_while(
+    received = await _receive_while(
         queues, "plain", lambda: queues.run_blocking(ChangeVisibility("plain", (held.receipt,), 0))
     )
     assert [each.receives for each in received] == [2]
 
 
 @pytest.mark.usefixtures("no_polling")
-def test_deleting_the_head_of_a_group_wakes_a_waiting_receiver(queues: EmbeddedQueues) -> None:
+async def test_deleting_the_head_of_a_group_wakes_a_waiting_receiver(queues: EmbeddedQueues) -> None:
     for body in "12":
         _send(queues, "order.fifo", body, group="g", deduplication=body)
     (first,) = queues.run_blocking(ReceiveMessages("order.fifo"))
 
-    received = _receive_while(
+    received = await _receive_while(
         queues, "order.fifo", lambda: queues.run_blocking(DeleteMessages("order.fifo", (first.receipt,)))
     )
     assert [each.body for each in received] == ["2"]
 
 
 @pytest.mark.usefixtures("no_polling")
-def test_dead_letter_wakes_a_waiting_receiver(queues: EmbeddedQueues) -> None:
+async def test_dead_letter_wakes_a_waiting_receiver(queues: EmbeddedQueues) -> None:
     _send(queues, "dying", "m")
     queues.run_blocking(ReceiveMessages("dying", visibility_s=0))
 
-    received = _receive_while(queues, "dead", lambda: _nothing(queues.run_blocking(ReceiveMessages("dying"))))
+    received = await _receive_while(
+        queues, "dead", lambda: _nothing(queues.run_blocking(ReceiveMessages("dying")))
+    )
     assert [each.died_in for each in received] == ["dying"]
 
 
 @pytest.mark.usefixtures("no_polling")
-def test_redrive_wakes_a_waiting_receiver(queues: EmbeddedQueues) -> None:
+async def test_redrive_wakes_a_waiting_receiver(queues: EmbeddedQueues) -> None:
     _send(queues, "dead", "m")
 
-    received = _receive_while(
+    received = await _receive_while(
         queues, "plain", lambda: _nothing(queues.run_blocking(Redrive("dead", "plain")))
     )
     assert [each.body for each in received] == ["m"]
 
 
 @pytest.mark.usefixtures("no_polling")
-def test_delayed_message_wakes_a_waiting_receiver_when_due(queues: EmbeddedQueues) -> None:
-    received = _receive_while(queues, "plain", lambda: _send(queues, "plain", "m", delay_s=1))
+async def test_delayed_message_wakes_a_waiting_receiver_when_due(queues: EmbeddedQueues) -> None:
+    received = await _receive_while(queues, "plain", lambda: _send(queues, "plain", "m", delay_s=1))
 
     assert [each.body for each in received] == ["m"]
 
@@ -165,63 +164,55 @@ def test_wakes_a_receiver_that_waits_in_a_thread(queues: EmbeddedQueues) -> None
 
 
 @pytest.mark.usefixtures("no_polling")
-def test_many_receivers_wait_without_a_thread_each(queues: EmbeddedQueues) -> None:
-    async def all_of_them() -> int:
-        before = threading.active_count()
-        waiting = [
-            asyncio.create_task(queues.run(ReceiveMessages("plain", wait_s=WAIT_S))) for _ in range(200)
-        ]
-        while sum(each._on_wake is not None for each in queues._waiters._by_queue.get("plain", ())) < 200:
-            await asyncio.sleep(0)
-        # The thread that listens for wake-ups, where there is a file.
-        assert threading.active_count() <= before + 1
-        for start in range(0, 200, 10):
-            batch = tuple(OutgoingMessage(body=f"{number}") for number in range(start, start + 10))
-            await queues.run(SendMessages("plain", batch))
-        return len({body for each in await asyncio.gather(*waiting) for (body,) in [[m.body for m in each]]})
+async def test_many_receivers_wait_without_a_thread_each(queues: EmbeddedQueues) -> None:
+    before = threading.active_count()
+    waiting = [asyncio.create_task(queues.run(ReceiveMessages("plain", wait_s=WAIT_S))) for _ in range(200)]
+    while sum(each._on_wake is not None for each in queues._waiters._by_queue.get("plain", ())) < 200:
+        await asyncio.sleep(0)
+    # The thread that listens for wake-ups, where there is a file.
+    assert threading.active_count() <= before + 1
+    for start in range(0, 200, 10):
+        batch = tuple(OutgoingMessage(body=f"{number}") for number in range(start, start + 10))
+        await queues.run(SendMessages("plain", batch))
 
-    assert asyncio.run(all_of_them()) == 200
+    assert (
+        len({body for each in await asyncio.gather(*waiting) for (body,) in [[m.body for m in each]]}) == 200
+    )
 
 
 @pytest.mark.usefixtures("no_polling")
-def test_closing_fails_waiting_receivers(queues: EmbeddedQueues) -> None:
+async def test_closing_fails_waiting_receivers(queues: EmbeddedQueues) -> None:
     with pytest.raises(StoreClosed):
-        _receive_while(queues, "plain", queues.close)
+        await _receive_while(queues, "plain", queues.close)
 
 
 @pytest.mark.usefixtures("no_polling")
-def test_deleting_the_queue_fails_waiting_receivers(queues: EmbeddedQueues) -> None:
+async def test_deleting_the_queue_fails_waiting_receivers(queues: EmbeddedQueues) -> None:
     with pytest.raises(NotFound):
-        _receive_while(queues, "plain", lambda: queues.run_blocking(DeleteQueue("plain")))
+        await _receive_while(queues, "plain", lambda: queues.run_blocking(DeleteQueue("plain")))
 
 
-def test_cancelled_receiver_is_no_longer_registered(queues: EmbeddedQueues) -> None:
-    async def cancel_receive() -> None:
-        waiting = asyncio.create_task(queues.run(ReceiveMessages("plain", wait_s=WAIT_S)))
-        while not queues._waiters._by_queue:
-            await asyncio.sleep(0)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-
-    asyncio.run(cancel_receive())
+async def test_cancelled_receiver_is_no_longer_registered(queues: EmbeddedQueues) -> None:
+    waiting = asyncio.create_task(queues.run(ReceiveMessages("plain", wait_s=WAIT_S)))
+    while not queues._waiters._by_queue:
+        await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
     assert queues._waiters._by_queue == {}
 
 
-def test_message_of_a_cancelled_receiver_is_available_again(tmp_path: Path) -> None:
-    async def cancel_receive(queues: EmbeddedQueues) -> None:
+async def test_message_of_a_cancelled_receiver_is_available_again(tmp_path: Path) -> None:
+    with open_queues(tmp_path / "queues.db") as queues:
+        _create(queues)
+        for body in "ab":
+            _send(queues, "plain", body)
         receiving = asyncio.create_task(queues.run(ReceiveMessages("plain", 10)))
         # After one turn of the event loop the committer has the unit of work, whose commit takes longer.
         await asyncio.sleep(0)
         receiving.cancel()
         with pytest.raises(asyncio.CancelledError):
             await receiving
-
-    with open_queues(tmp_path / "queues.db") as queues:
-        _create(queues)
-        for body in "ab":
-            _send(queues, "plain", body)
-        asyncio.run(cancel_receive(queues))
 
         received = queues.run_blocking(ReceiveMessages("plain", 10, wait_s=WAIT_S))
         assert {each.receives for each in received} == {1}
@@ -252,10 +243,10 @@ def _send_from_another_process(path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_polling")
-def test_send_in_another_process_wakes_a_waiting_receiver(
+async def test_send_in_another_process_wakes_a_waiting_receiver(
     shared_queues: EmbeddedQueues, tmp_path: Path
 ) -> None:
-    received = _receive_while(
+    received = await _receive_while(
         shared_queues, "plain", lambda: _send_from_another_process(tmp_path / "queues.db")
     )
 
@@ -281,24 +272,24 @@ def test_closing_removes_the_pipe(shared_queues: EmbeddedQueues, tmp_path: Path)
     assert list(folder.iterdir()) == []
 
 
-def test_waiting_receiver_polls_if_no_pipe_can_be_created(
+async def test_waiting_receiver_polls_if_no_pipe_can_be_created(
     shared_queues: EmbeddedQueues, tmp_path: Path
 ) -> None:
     (tmp_path / f"queues.db{wakeup_pipe.FOLDER_SUFFIX}").write_text("in the way")
 
-    received = _receive_while(
+    received = await _receive_while(
         shared_queues, "plain", lambda: _send_from_another_process(tmp_path / "queues.db")
     )
     assert [each.body for each in received] == ["from afar"]
 
 
-def test_waiting_receiver_notices_a_moved_run_clock(tmp_path: Path) -> None:
+async def test_waiting_receiver_notices_a_moved_run_clock(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / "clock", start=1_800_000_000)
     with open_queues(tmp_path / "queues.db", clock=clock) as queues:
         _create(queues)
         _send(queues, "plain", "m", delay_s=600)
 
-        received = _receive_while(
+        received = await _receive_while(
             queues, "plain", lambda: _nothing(RunClock(tmp_path / "clock").advance(600))
         )
         assert [each.body for each in received] == ["m"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -42,37 +42,28 @@ def _open(folder: Path) -> EmbeddedQueues:
     return queues
 
 
-def test_message_sent_after_a_purge_in_its_transaction_stays(tmp_path: Path) -> None:
-    async def both(queues: EmbeddedQueues) -> None:
-        await asyncio.gather(queues.run(_send()), queues.run(PurgeQueue("one")), queues.run(_send()))
-
+async def test_message_sent_after_a_purge_in_its_transaction_stays(tmp_path: Path) -> None:
     with _open(tmp_path) as queues:
-        asyncio.run(both(queues))
+        await asyncio.gather(queues.run(_send()), queues.run(PurgeQueue("one")), queues.run(_send()))
         assert queues.run_blocking(DescribeQueue("one")).visible == 1
 
 
-def test_message_sent_after_a_deletion_in_its_transaction_is_refused(tmp_path: Path) -> None:
-    async def both(queues: EmbeddedQueues) -> tuple[object, ...]:
-        sent, deleted = queues.run(_send()), queues.run(DeleteQueue("one"))
-        return await asyncio.gather(sent, deleted, queues.run(_send()), return_exceptions=True)
-
+async def test_message_sent_after_a_deletion_in_its_transaction_is_refused(tmp_path: Path) -> None:
     with _open(tmp_path) as queues:
-        outcomes = asyncio.run(both(queues))
+        sent, deleted = queues.run(_send()), queues.run(DeleteQueue("one"))
+        outcomes = await asyncio.gather(sent, deleted, queues.run(_send()), return_exceptions=True)
         assert isinstance(outcomes[2], NotFound)
         with pytest.raises(NotFound):
             queues.run_blocking(DescribeQueue("one"))
 
 
-def test_message_sent_after_a_redefinition_in_its_transaction_follows_it(
+async def test_message_sent_after_a_redefinition_in_its_transaction_follows_it(
     tmp_path: Path,
 ) -> None:
     slower = QueueDefinition(name="one", delay_s=60)
 
-    async def both(queues: EmbeddedQueues) -> None:
-        await asyncio.gather(queues.run(_send()), queues.run(UpdateQueue(slower)), queues.run(_send()))
-
     with _open(tmp_path) as queues:
-        asyncio.run(both(queues))
+        await asyncio.gather(queues.run(_send()), queues.run(UpdateQueue(slower)), queues.run(_send()))
         found = queues.run_blocking(DescribeQueue("one"))
         assert (found.visible, found.delayed) == (1, 1)
 
@@ -95,21 +86,19 @@ def test_attributes_of_any_mapping_are_sent(tmp_path: Path) -> None:
     ],
     ids=["attributes", "message", "deleted receipt", "held receipt"],
 )
-def test_invalid_request_fails_alone(tmp_path: Path, odd: Operation[Any]) -> None:
-    async def together(queues: EmbeddedQueues) -> Sequence[Any]:
-        return await asyncio.gather(
+async def test_invalid_request_fails_alone(tmp_path: Path, odd: Operation[Any]) -> None:
+    with _open(tmp_path) as queues:
+        outcomes: tuple[Any, ...] = await asyncio.gather(
             queues.run(_send()), queues.run(odd), queues.run(_send()), return_exceptions=True
         )
-
-    with _open(tmp_path) as queues:
-        before, refused, after = asyncio.run(together(queues))
+        before, refused, after = outcomes
         assert isinstance(refused, InvalidRequest)
         assert isinstance(before, tuple)
         assert isinstance(after, tuple)
         assert queues.run_blocking(DescribeQueue("one")).visible == 2
 
 
-def test_invalid_messages_are_found_before_the_first_row(
+async def test_invalid_messages_are_found_before_the_first_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(attributes: Mapping[str, str]) -> bytes:
@@ -117,15 +106,12 @@ def test_invalid_messages_are_found_before_the_first_row(
             raise InvalidRequest("These attributes cannot be written.")
         return b"{}"
 
-    async def together(queues: EmbeddedQueues) -> Sequence[Any]:
+    monkeypatch.setattr(messages, "encode_attributes", refuse)
+    with _open(tmp_path) as queues:
         odd = SendMessages(
             "one", (OutgoingMessage(body="a"), OutgoingMessage(body="b", attributes={"k": "v"}))
         )
-        return await asyncio.gather(queues.run(_send()), queues.run(odd), return_exceptions=True)
-
-    monkeypatch.setattr(messages, "encode_attributes", refuse)
-    with _open(tmp_path) as queues:
-        before, refused = asyncio.run(together(queues))
+        before, refused = await asyncio.gather(queues.run(_send()), queues.run(odd), return_exceptions=True)
         assert isinstance(refused, InvalidRequest)
         assert isinstance(before, tuple)
         assert queues.run_blocking(DescribeQueue("one")).visible == 1

@@ -5,7 +5,6 @@ The fake client gives the answers of the test; everything above it is real.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -39,6 +38,7 @@ from holdfast.stores.queues.sqs import SQSQueues, open_sqs
 from holdfast.stores.queues.sqs.errors import CODES, map_error, map_error_code
 from holdfast.stores.queues.sqs.service import Service
 from holdfast.stores.retries import Backoff, RetryTiming
+from tests.cases import all_cases
 
 R = TypeVar("R")
 URL = "http://127.0.0.1/1/q"
@@ -90,11 +90,11 @@ def engine(client: FakeClient) -> SQSQueues:
     return SQSQueues(Service(client, "there", 2, Backoff(max_attempts=4), waiting))
 
 
-def run(client: FakeClient, operation: Operation[R]) -> R:
+async def run(client: FakeClient, operation: Operation[R]) -> R:
     """Run one operation on a new engine and close it."""
     queues = engine(client)
     try:
-        return asyncio.run(queues.run(operation))
+        return await queues.run(operation)
     finally:
         queues.close()
 
@@ -110,36 +110,36 @@ def successful(*numbers: int) -> dict[str, Any]:
     return {"Successful": [{"Id": str(number), "MessageId": f"id{number}"} for number in numbers]}
 
 
-def test_retries_a_throttled_request() -> None:
+async def test_retries_a_throttled_request() -> None:
     client = FakeClient(THROTTLED, THROTTLED, successful(0, 1))
 
-    assert [each.id for each in run(client, PLAIN)] == ["id0", "id1"]
+    assert [each.id for each in await run(client, PLAIN)] == ["id0", "id1"]
     assert len(client.requests) == 3
 
 
-def test_reports_permanent_throttling() -> None:
+async def test_reports_permanent_throttling() -> None:
     with pytest.raises(Throttled):
-        run(FakeClient(*[THROTTLED] * 4), PLAIN)
+        await run(FakeClient(*[THROTTLED] * 4), PLAIN)
 
 
-def test_retries_a_send_without_a_connection() -> None:
-    assert run(FakeClient(REFUSED, successful(0, 1)), PLAIN)
+async def test_retries_a_send_without_a_connection() -> None:
+    assert await run(FakeClient(REFUSED, successful(0, 1)), PLAIN)
 
 
 @pytest.mark.parametrize("doubt", [TIMED_OUT, FAILED], ids=["no answer", "5xx"])
-def test_uncertain_send_to_a_standard_queue_is_not_retried(doubt: Exception) -> None:
+async def test_uncertain_send_to_a_standard_queue_is_not_retried(doubt: Exception) -> None:
     client = FakeClient(doubt)
 
     with pytest.raises(OutcomeUnknown) as raised:
-        run(client, PLAIN)
+        await run(client, PLAIN)
     assert raised.value.safe_to_repeat is False
     assert len(client.requests) == 1
 
 
 @pytest.mark.parametrize("doubt", [TIMED_OUT, FAILED], ids=["no answer", "5xx"])
-def test_uncertain_send_to_a_fifo_queue_is_retried_with_the_same_ids(doubt: Exception) -> None:
+async def test_uncertain_send_to_a_fifo_queue_is_retried_with_the_same_ids(doubt: Exception) -> None:
     client = FakeClient(doubt, successful(0, 1))
-    run(client, FIFO)
+    await run(client, FIFO)
 
     first, second = client.requests
     assert first == second
@@ -150,55 +150,55 @@ def test_uncertain_send_to_a_fifo_queue_is_retried_with_the_same_ids(doubt: Exce
     [DeleteMessages("q", ("r",)), ChangeVisibility("q", ("r",), 5), ReceiveMessages("q")],
     ids=lambda operation: type(operation).__name__,
 )
-def test_retries_idempotent_operations_after_an_uncertain_outcome(operation: Operation[object]) -> None:
+async def test_retries_idempotent_operations_after_an_uncertain_outcome(operation: Operation[object]) -> None:
     client = FakeClient(TIMED_OUT, FAILED, {})
-    run(client, operation)
+    await run(client, operation)
 
     assert len(client.requests) == 3
 
 
-def test_a_repeated_receive_from_a_fifo_queue_asks_for_the_same_messages() -> None:
+async def test_a_repeated_receive_from_a_fifo_queue_asks_for_the_same_messages() -> None:
     client = FakeClient(TIMED_OUT, {})
-    run(client, ReceiveMessages("q.fifo"))
+    await run(client, ReceiveMessages("q.fifo"))
 
     (_, first), (_, second) = client.requests
     assert first["ReceiveRequestAttemptId"] == second["ReceiveRequestAttemptId"]
 
 
-def test_partly_accepted_batch_names_the_rejected_messages() -> None:
+async def test_partly_accepted_batch_names_the_rejected_messages() -> None:
     failed = [{"Id": "1", "Code": "InternalError", "SenderFault": False}]
 
     with pytest.raises(SendIncomplete) as raised:
-        run(FakeClient({**successful(0), "Failed": failed}), PLAIN)
+        await run(FakeClient({**successful(0), "Failed": failed}), PLAIN)
     assert raised.value.unsent == (1,)
 
 
-def test_rejected_batch_reports_the_reason() -> None:
+async def test_rejected_batch_reports_the_reason() -> None:
     failed = [{"Id": str(number), "Code": "InvalidMessageContents", "SenderFault": True} for number in (0, 1)]
 
     with pytest.raises(InvalidRequest):
-        run(FakeClient({"Failed": failed}), PLAIN)
+        await run(FakeClient({"Failed": failed}), PLAIN)
 
 
-def test_service_failure_of_one_entry_is_not_a_lost_receipt() -> None:
+async def test_service_failure_of_one_entry_is_not_a_lost_receipt() -> None:
     failed = [{"Id": "0", "Code": "Hiccup", "SenderFault": False}]
 
     with pytest.raises(StoreFailed):
-        run(FakeClient({"Failed": failed}), DeleteMessages("q", ("r",)))
+        await run(FakeClient({"Failed": failed}), DeleteMessages("q", ("r",)))
 
 
-def test_an_expired_receipt_of_a_fifo_queue_is_lost() -> None:
+async def test_an_expired_receipt_of_a_fifo_queue_is_lost() -> None:
     text = "Value r for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired."
     failed = [{"Id": "0", "Code": "InvalidParameterValue", "Message": text, "SenderFault": True}]
 
     with pytest.raises(ReceiptLost):
-        run(FakeClient({"Failed": failed}), DeleteMessages("q.fifo", ("r",)))
+        await run(FakeClient({"Failed": failed}), DeleteMessages("q.fifo", ("r",)))
 
 
-def test_parts_of_seconds_are_rounded_up() -> None:
+async def test_parts_of_seconds_are_rounded_up() -> None:
     client = FakeClient({}, {})
-    run(client, ChangeVisibility("q", ("r",), 0.2))
-    run(client, ReceiveMessages("q", wait_s=0.5, visibility_s=1.1))
+    await run(client, ChangeVisibility("q", ("r",), 0.2))
+    await run(client, ReceiveMessages("q", wait_s=0.5, visibility_s=1.1))
 
     (_, change), (_, receive) = client.requests
     assert change["Entries"][0]["VisibilityTimeout"] == 1
@@ -217,7 +217,7 @@ def _dead_letter(id: str) -> dict[str, Any]:
     return {"MessageId": id, "ReceiptHandle": f"r-{id}", "Body": id, "Attributes": system}
 
 
-def test_interrupted_redrive_sends_again_with_the_same_id() -> None:
+async def test_interrupted_redrive_sends_again_with_the_same_id() -> None:
     sent = []
     for _ in range(2):
         # The second answer to a delete never arrives, as if the process had been killed there.
@@ -225,7 +225,7 @@ def test_interrupted_redrive_sends_again_with_the_same_id() -> None:
             {"Messages": [_dead_letter("m1")]}, successful(0), *[client_error("AccessDenied", 403)]
         )
         with pytest.raises(AccessRefused):
-            run(client, Redrive("dead.fifo", "live.fifo"))
+            await run(client, Redrive("dead.fifo", "live.fifo"))
         sent.append(client.requests[1])
 
     assert sent[0] == sent[1]
@@ -234,7 +234,7 @@ def test_interrupted_redrive_sends_again_with_the_same_id() -> None:
     assert entry["MessageAttributes"]["holdfast.deduplication"]["StringValue"] == "evt:m1"
 
 
-def test_redrive_deletes_sent_messages_and_releases_the_rest() -> None:
+async def test_redrive_deletes_sent_messages_and_releases_the_rest() -> None:
     failed = [{"Id": "0", "Code": "InternalError", "SenderFault": False}]
     client = FakeClient(
         {"Messages": [_dead_letter("m1"), _dead_letter("m2")]},
@@ -244,27 +244,27 @@ def test_redrive_deletes_sent_messages_and_releases_the_rest() -> None:
     )
 
     with pytest.raises(SendIncomplete):
-        run(client, Redrive("dead.fifo", "live.fifo"))
+        await run(client, Redrive("dead.fifo", "live.fifo"))
     _, _, (deleting, deleted), (giving, given) = client.requests
     assert (deleting, giving) == ("delete_message_batch", "change_message_visibility_batch")
     assert [each["ReceiptHandle"] for each in deleted["Entries"]] == ["r-m2"]
     assert [(each["ReceiptHandle"], each["VisibilityTimeout"]) for each in given["Entries"]] == [("r-m1", 0)]
 
 
-def test_dead_letter_names_its_source_queue() -> None:
-    (received,) = run(FakeClient({"Messages": [_dead_letter("m1")]}), ReceiveMessages("dead.fifo"))
+async def test_dead_letter_names_its_source_queue() -> None:
+    (received,) = await run(FakeClient({"Messages": [_dead_letter("m1")]}), ReceiveMessages("dead.fifo"))
 
     assert received.died_in == "live.fifo"
 
 
-@pytest.mark.parametrize("code", [*CODES, "AWS.SimpleQueueService.NonExistentQueue"])
+@all_cases("code", [*CODES, "AWS.SimpleQueueService.NonExistentQueue"])
 def test_maps_every_service_code(code: str) -> None:
     error = map_error_code(code, "text")
 
     assert type(error) not in (HoldfastError, errors.RequestRefused)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("cause", "kind", "certainty"),
     [
         (TIMED_OUT, StoreUnreachable, "doubtful"),
@@ -278,7 +278,6 @@ def test_maps_every_service_code(code: str) -> None:
         (client_error("Strange", 503), StoreFailed, "doubtful"),
         (client_error("QueueDeletedRecently"), errors.RetryLater, "final"),
     ],
-    ids=lambda value: str(value)[:40],
 )
 def test_maps_every_client_failure(cause: Exception, kind: type[HoldfastError], certainty: str) -> None:
     failure = map_error(cause, "SendMessageBatch", "there")
@@ -287,12 +286,12 @@ def test_maps_every_client_failure(cause: Exception, kind: type[HoldfastError], 
     assert failure.kind == certainty
 
 
-def test_closed_queues_refuse_operations() -> None:
+async def test_closed_queues_refuse_operations() -> None:
     queues = engine(FakeClient())
     queues.close()
 
     with pytest.raises(StoreClosed):
-        asyncio.run(queues.run(ReceiveMessages("q")))
+        await queues.run(ReceiveMessages("q"))
 
 
 def test_rejects_an_invalid_address() -> None:
@@ -300,9 +299,9 @@ def test_rejects_an_invalid_address() -> None:
         open_sqs("sqs+http://")
 
 
-def test_reports_an_unreachable_endpoint() -> None:
+async def test_reports_an_unreachable_endpoint() -> None:
     queues = open_sqs("sqs+http://127.0.0.1:9", backoff=Backoff(max_attempts=1))
 
     with pytest.raises(StoreUnreachable):
-        asyncio.run(queues.run(ReceiveMessages("q")))
+        await queues.run(ReceiveMessages("q"))
     queues.close()

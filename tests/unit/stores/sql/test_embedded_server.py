@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -102,19 +101,19 @@ def test_socket_folder_is_private_and_has_a_short_name(stopped_folder: Path) -> 
         (deep / "server").rename(stopped_folder / "server")
 
 
-def test_server_listens_to_no_network_and_is_durable(stopped_folder: Path) -> None:
+async def test_server_listens_to_no_network_and_is_durable(stopped_folder: Path) -> None:
     engine = open_embedded_postgres(stopped_folder)
     with closing(engine):
-        shown = asyncio.run(engine.run(Statement(text="SHOW listen_addresses"))).rows
+        shown = (await engine.run(Statement(text="SHOW listen_addresses"))).rows
         assert shown == ({"listen_addresses": ""},)
         durable = Statement(
             text="SELECT name, setting FROM pg_settings WHERE name = ANY(%(names)s)",
             parameters={"names": ("fsync", "full_page_writes", "synchronous_commit")},
         )
-        assert {row["setting"] for row in asyncio.run(engine.run(durable)).rows} == {"on"}
+        assert {row["setting"] for row in (await engine.run(durable)).rows} == {"on"}
 
 
-def test_server_log_contains_no_row_values(stopped_folder: Path) -> None:
+async def test_server_log_contains_no_row_values(stopped_folder: Path) -> None:
     engine = open_embedded_postgres(stopped_folder, statement_timeout_ms=200)
     with closing(engine):
         run = [
@@ -125,22 +124,22 @@ def test_server_log_contains_no_row_values(stopped_folder: Path) -> None:
             "SELECT 'Jane Doe' FROM pg_sleep(60)",
             "SELEKT 'Jane Doe'",
         ]
-        outcomes = [_outcome(engine.run(Statement(text=text, writes=True))) for text in run]
+        outcomes = [await _outcome(engine.run(Statement(text=text, writes=True))) for text in run]
         assert [outcome is None for outcome in outcomes] == [True, True, False, False, False, False]
         assert isinstance(outcomes[2], RowAlreadyExists)
     assert "Jane" not in (stopped_folder / "server" / "server.log").read_text()
 
 
-def _outcome(work: object) -> Exception | None:
-    """Run the coroutine and return its error, or None."""
+async def _outcome(work: Awaitable[object]) -> Exception | None:
+    """Await the coroutine and return its error, or None."""
     try:
-        asyncio.run(work)  # type: ignore[arg-type]
+        await work
     except Exception as error:
         return error
     return None
 
 
-def test_folder_of_another_version_or_program_is_left_alone(stopped_folder: Path) -> None:
+async def test_folder_of_another_version_or_program_is_left_alone(stopped_folder: Path) -> None:
     version = stopped_folder / "server" / "PG_VERSION"
     version.write_text("16\n")
     try:
@@ -148,7 +147,7 @@ def test_folder_of_another_version_or_program_is_left_alone(stopped_folder: Path
             closing(open_embedded_postgres(stopped_folder)) as engine,
             pytest.raises(StoreFileError, match="PostgreSQL 16"),
         ):
-            asyncio.run(engine.run(ONE))
+            await engine.run(ONE)
     finally:
         version.write_text("18\n")
     with new_folder() as folder:
@@ -158,28 +157,28 @@ def test_folder_of_another_version_or_program_is_left_alone(stopped_folder: Path
             closing(open_embedded_postgres(folder)) as engine,
             pytest.raises(StoreFileError, match="not a folder"),
         ):
-            asyncio.run(engine.run(ONE))
+            await engine.run(ONE)
         assert (folder / "server" / "photo.jpg").exists()
 
 
-def test_uncreatable_folder_error_names_the_setting(tmp_path: Path) -> None:
+async def test_uncreatable_folder_error_names_the_setting(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
         closing(open_embedded_postgres(tmp_path / "file" / "postgres")) as engine,
         pytest.raises(SettingsError, match="`sql`"),
     ):
-        asyncio.run(engine.run(ONE))
+        await engine.run(ONE)
 
 
-def test_memory_stores_start_the_server_on_first_use_and_leave_no_files() -> None:
+async def test_memory_stores_start_the_server_on_first_use_and_leave_no_files() -> None:
     stores = open_memory_stores()
     engine = stores.engines.get("sql")
     server: EmbeddedServer = engine._writer.endpoint.server  # type: ignore[attr-defined]
     assert server._folder is None
-    assert asyncio.run(engine.run(ONE)).rows == ({"one": 1},)
+    assert (await engine.run(ONE)).rows == ({"one": 1},)
     folder, socket_folder = server.folder, Path(server.ensure_running().socket_folder)
     assert folder.exists()
-    asyncio.run(stores.close())
+    await stores.close()
     assert not folder.exists()
     assert not socket_folder.exists()
 

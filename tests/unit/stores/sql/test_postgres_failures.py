@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import psycopg
-import pytest
 from psycopg import errors
 
 from holdfast.core.errors import (
@@ -27,6 +26,7 @@ from holdfast.core.errors import (
 )
 from holdfast.operations.sql import Statement
 from holdfast.stores.sql.postgres.errors import is_lost, is_surely_undone, map_connection_error, map_error
+from tests.cases import all_cases
 
 STATES = sorted(errors._sqlcodes)
 
@@ -63,7 +63,7 @@ def make_error(state: str, text: str = "Jane Doe") -> psycopg.Error:
     return errors.lookup(state)(text)
 
 
-@pytest.mark.parametrize(("state", "kind"), KINDS)
+@all_cases(("state", "kind"), KINDS)
 def test_maps_each_failure_to_its_error_class(state: str, kind: type[HoldfastError]) -> None:
     failure = map_error(make_error(state), Statement(text="SELECT 1", pattern="S7"))
     assert type(failure) is kind
@@ -110,7 +110,7 @@ CONNECTING: list[tuple[str, type[HoldfastError]]] = [
 ]
 
 
-@pytest.mark.parametrize(("words", "kind"), CONNECTING)
+@all_cases(("words", "kind"), CONNECTING)
 def test_classifies_connection_failures_by_libpq_text(words: str, kind: type[HoldfastError]) -> None:
     assert isinstance(map_connection_error(psycopg.OperationalError(f"connection failed: {words}")), kind)
 

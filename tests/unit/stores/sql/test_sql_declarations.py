@@ -6,9 +6,11 @@ from typing import LiteralString
 
 import pytest
 
-from holdfast import Schema, SqlRow
+from holdfast import Schema
 from holdfast.core.errors import DeclarationError, InvalidRequest
 from holdfast.model.entities.writes import transact
+from holdfast.model.sql import SqlRow
+from tests.cases import all_cases
 
 shop = Schema("shop", migrations="none")
 
@@ -36,7 +38,7 @@ QUESTIONS: list[LiteralString] = [
 ]
 
 
-@pytest.mark.parametrize("text", CHANGES)
+@all_cases("text", CHANGES)
 def test_rejects_a_write_declared_as_a_read(text: LiteralString) -> None:
     for declared in (shop.rows, shop.one):
         with pytest.raises(DeclarationError, match="Invalid read"):
@@ -65,7 +67,7 @@ CLOCKS: list[LiteralString] = [
 ]
 
 
-@pytest.mark.parametrize("clock", CLOCKS)
+@all_cases("clock", CLOCKS)
 def test_refuses_the_clock_of_the_database(clock: str) -> None:
     with pytest.raises(DeclarationError, match="Invalid use of the database clock"):
         shop.rows(Order, f"SELECT {clock} AS id FROM shop.orders")

@@ -36,9 +36,7 @@ def test_older_component_reports_that_the_schema_is_newer() -> None:
 
 def test_component_without_statements_loses_its_grants() -> None:
     [before] = build_grant_files(SYSTEM).values()
-    components = tuple(
-        replace(each, reads=(), writes=()) if each.name == "desk" else each for each in SYSTEM.components
-    )
+    components = tuple(replace(each, uses=()) if each.name == "desk" else each for each in SYSTEM.components)
     [after] = build_grant_files(replace(SYSTEM, components=components)).values()
     with connect(create_database(surgery)) as owner:
         owner.execute(before.encode())

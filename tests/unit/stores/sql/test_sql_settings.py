@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.config.settings import Settings
 from holdfast.core.errors import SettingsError
+from tests.cases import all_cases
 
 
 def load(**variables: str) -> Settings:
@@ -24,7 +25,7 @@ def test_distinguishes_folder_temporary_server_and_url() -> None:
         assert not load(sql=url).has_embedded_sql
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "wrong",
     [
         {"sql": "mysql://user:word@host/db"},

@@ -19,6 +19,7 @@ from holdfast.core.errors import (
     TransactionCancelled,
 )
 from holdfast.stores.sqlite.errors import map_error, map_error_for_submitter
+from tests.cases import all_cases
 
 ALL = [
     kind
@@ -46,7 +47,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+@all_cases("kind", ALL)
 def test_an_error_of_the_driver_is_mapped(kind: type[apsw.Error]) -> None:
     error = kind("the reason")
 

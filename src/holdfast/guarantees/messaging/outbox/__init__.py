@@ -2,13 +2,13 @@
 
 Each message is in the transaction of its change, and is sent at least once, in order per aggregate.
 
-items (stored entities) → patterns → relay (to the queue) → declaration (what a system declares and calls).
+items (stored entities) → patterns → storage (claims and marks for the relay) → declaration (what a system
+declares and calls).
 """
 
 from __future__ import annotations
 
-from holdfast.guarantees.messaging.outbox.declaration import Outbox, UnsentMessage
-from holdfast.guarantees.messaging.outbox.items import OUTBOX, OutboxItem, OutboxStatus
-from holdfast.guarantees.messaging.outbox.relay import RelayReport
+from holdfast.guarantees.messaging.outbox.declaration import Outbox
+from holdfast.guarantees.messaging.outbox.items import OUTBOX, OutboxItem
 
-__all__ = ["OUTBOX", "Outbox", "OutboxItem", "OutboxStatus", "RelayReport", "UnsentMessage"]
+__all__ = ["OUTBOX", "Outbox", "OutboxItem"]

@@ -6,18 +6,14 @@ shards, lets a sweep find items without scanning the table; it does not project 
 
 from __future__ import annotations
 
-import hashlib
 import zlib
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Any, ClassVar, Final
+from typing import Final
 
 from holdfast.guarantees.lifetimes import declare_retention
-from holdfast.model import Attr, Entity, IndexKey, Key, Lifetime, Table, attr, include, keep_names
-from holdfast.model.queues import ANNOUNCEMENT_ATTRIBUTE, CORRELATION_ATTRIBUTE, QueueOperation
-from holdfast.operations import queues as requests
-from holdfast.stores.queues.checks import TOKEN
+from holdfast.guarantees.messaging.messages import OutboxStatus
+from holdfast.model.entities import Attr, Entity, IndexKey, Key, Lifetime, attr
+from holdfast.model.tables import Table, include, keep_names
 
 OUTBOX: Final = Table(
     "Outbox",
@@ -29,22 +25,16 @@ OUTBOX: Final = Table(
     purpose="Messages written with the state that they announce, until they are sent to their queue",
 )
 """The table of outbox items. Add it to the tables of a system that uses `Outbox`."""
+# The attributes that the index projects: all but the body.
+_INDEXED: Final = (
+    *("outbox", "aggregate", "sequence", "part", "id"),
+    *("status", "created_at", "attempts", "not_before", "reason"),
+)
 WAITING: Final = OUTBOX.global_index(
     "waiting",
     "waiting_shard",
     "waiting_since",
-    projection=include(
-        "outbox",
-        "aggregate",
-        "sequence",
-        "part",
-        "id",
-        "status",
-        "created_at",
-        "attempts",
-        "not_before",
-        "reason",
-    ),
+    projection=include(*_INDEXED),
     purpose="Messages that are pending or dead",
 )
 SEQUENCE_DIGITS: Final = 15
@@ -52,13 +42,6 @@ PART_DIGITS: Final = 3
 SHARD_DIGITS: Final = 3
 # A turn that its holder could not release expires after this time; it can be taken over long before.
 TURN_LIFETIME: Final = timedelta(hours=1)
-
-
-class OutboxStatus(StrEnum):
-    """The state of an outbox item that is not published yet."""
-
-    PENDING = "pending"
-    DEAD = "dead"  # no more attempts; it blocks its aggregate until it is redriven
 
 
 class OutboxItem(Entity, table=OUTBOX):
@@ -89,6 +72,9 @@ class OutboxItem(Entity, table=OUTBOX):
     )
 
 
+INDEXED_ATTRIBUTES: Final = {name: getattr(OutboxItem, name) for name in _INDEXED}
+
+
 class OutboxTurn(Entity, table=OUTBOX):
     """The right to relay an aggregate: its owner, and when it ends unless it is renewed."""
 
@@ -115,41 +101,6 @@ declare_retention(OutboxItem, None, "until it is sent to its queue; a dead item 
 declare_retention(
     OutboxCounter, None, "one per aggregate without a version, kept indefinitely: its numbers only grow"
 )
-
-
-@dataclass(frozen=True)
-class SendItem(QueueOperation[Any, requests.SentMessage]):
-    """Send an item: on a FIFO queue in the group of its aggregate, deduplicated by its id."""
-
-    writes: ClassVar[bool] = True
-
-    item: OutboxItem
-
-    kind = "SendMessage"
-
-    def build_request(self, environment: str) -> requests.SendMessages:
-        """Return the send, with the item's id and correlation id as attributes; on a FIFO queue with group
-        and deduplication.
-        """
-        item, fifo = self.item, self.queue.fifo
-        correlation = {} if item.correlation is None else {CORRELATION_ATTRIBUTE: item.correlation}
-        outgoing = requests.OutgoingMessage(
-            body=item.body,
-            group=get_group(item.aggregate) if fifo else None,
-            deduplication=item.id if fifo else None,
-            attributes={ANNOUNCEMENT_ATTRIBUTE: item.id, **correlation},
-        )
-        return requests.SendMessages(self._get_physical_name(environment), (outgoing,), pattern=self.pattern)
-
-    def decode_result(self, result: tuple[requests.SentMessage, ...]) -> requests.SentMessage:
-        return result[0]
-
-
-def get_group(aggregate: str) -> str:
-    """Return the aggregate as message group, or its hash if the queue would refuse it (spaces, non-ASCII, too
-    long).
-    """
-    return aggregate if TOKEN.fullmatch(aggregate) else hashlib.sha256(aggregate.encode()).hexdigest()
 
 
 def compute_shard(aggregate: str, shards: int) -> int:

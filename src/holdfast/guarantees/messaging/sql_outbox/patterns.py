@@ -1,29 +1,20 @@
 """The access patterns of an SQL outbox: append, claim, mark, send, inspect, clean up.
 
-Every statement that marks a row checks its owner: a publisher that lost its claim changes nothing.
+Every statement that marks a row checks its owner: a relay that lost its claim changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final
 
-from holdfast.guarantees.messaging.sql_outbox.rows import (
-    Backlog,
-    ClaimedRow,
-    CounterSweep,
-    FailedRow,
-    NewMessage,
-    SendRows,
-    UnsentRow,
-)
-from holdfast.guarantees.pattern_sets import build_pattern
-from holdfast.model import Operation, Pattern, Queue, Rate, Schema, SqlChange, SqlReturning, SqlRows
-from holdfast.model.patterns import Example
-
-P = ParamSpec("P")
-O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - an operation, as in the model
+from holdfast.guarantees.messaging.messages import Backlog, OutboxMessage, SendOutboxMessages, UnsentMessage
+from holdfast.guarantees.messaging.pattern_builder import PatternBuilder
+from holdfast.guarantees.messaging.relay import RelayPatterns, RelaySettings
+from holdfast.model.patterns import Pattern
+from holdfast.model.queues import Queue
+from holdfast.model.sql import Schema, SqlChange, SqlReturning, SqlRow, SqlRows
 
 # The numbers of the send patterns follow those of the statements.
 FIRST_SEND_NUMBER: Final = 12
@@ -45,89 +36,111 @@ _AGGREGATE: Final = "a-1"
 _OWNER: Final = "01KGJ000000000000000000000"
 
 
-class SqlOutboxPatterns:
-    """The patterns of one outbox.
+class ClaimedRow(SqlRow):
+    """A row claimed by one relay; or one without its body that was found behind another and set aside."""
 
-    Writers need `append`; publishers need `claim`, `mark_sent`, `mark_failed`, `release` and `sends` (by
-    queue name); operators the rest.
+    id: int
+    queue_name: str
+    aggregate: str
+    message_body: str
+    correlation_id: str | None
+    created_at: datetime
+    is_behind: bool = False
+
+
+class FailedRow(SqlRow):
+    """A row whose failed attempt was recorded, and if it is dead now."""
+
+    id: int
+    is_dead: bool
+
+
+class CounterSweep(SqlRow):
+    """The number of removed counters, and the last aggregate examined; None at the end."""
+
+    removed: int
+    last: str | None
+
+
+class SqlOutboxPatterns(RelayPatterns):
+    """The patterns of one outbox in SQL, and the roles that need them.
+
+    `channel` is the PostgreSQL channel that commits notify; it is also part of the messages' ids.
     """
 
     def __init__(
-        self,
-        schema: Schema,
-        table: str,
-        queues: Sequence[Queue[Any]],
-        prefix: str,
-        rate: Rate,
-        *,
-        channel: str,
+        self, schema: Schema, table: str, queues: Sequence[Queue[Any]], settings: RelaySettings
     ) -> None:
-        self._schema, self._table, self._channel = schema, f"{schema.name}.{table}", channel
-        self._name_prefix, self._prefix, self._rate = channel, prefix, rate
-        self._queues = tuple(queue.name for queue in queues)
-        self.append = self._build_append()
-        self.claim, self.mark_sent, self.mark_failed = (
-            self._build_claim(),
-            self._build_mark_sent(),
-            self._build_mark_failed(),
-        )
-        self.release = self._build_release()
-        self.waiting, self.backlog = self._build_waiting(), self._build_backlog()
-        self.redrive, self.discard, self.sweep = (
-            self._build_redrive(),
-            self._build_discard(),
-            self._build_sweep(),
-        )
-        self.sweep_counters = self._build_sweep_counters()
-        self.sends: Mapping[str, Pattern[[tuple[ClaimedRow, ...]], SendRows]] = {
-            queue.name: self._build_send(FIRST_SEND_NUMBER + place, queue)
-            for place, queue in enumerate(queues)
+        self.settings = settings
+        self.name, self.channel = f"{schema.name}.{table}", f"{schema.name}_{table}"
+        self.queues = {queue.name: queue for queue in queues}
+        self._schema = schema
+        self._builder = PatternBuilder(settings.prefix, self.channel, self.name, settings.rate)
+        build = self._builder.build
+        message = OutboxMessage("outbox-1-0", queues[0].name, _AGGREGATE, "{}", None)
+        self.append = build(1, "append", "Append a message about a change", self._append, (message, _TIME))
+        times = (_TIME, _TIME, _TIME)
+        self.claim = build(2, "claim", "Claim rows to send", self._claim, (_OWNER, *times, 25))
+        self.mark_sent = build(3, "sent", "Mark sent rows", self._mark_sent, (_OWNER, (1,), _TIME))
+        failure = (_OWNER, (1,), _TIME, "StoreFailed", False)
+        purpose = "Keep failed rows for another attempt, or mark them dead"
+        self.mark_failed = build(4, "failed", purpose, self._mark_failed, failure)
+        purpose = "Release claimed rows that were not tried"
+        self.release = build(5, "release", purpose, self._release, (_OWNER, (1,)))
+        purpose = "Pending or dead rows, oldest first"
+        self.waiting = build(6, "waiting", purpose, self._waiting, (0, 100))
+        self.backlog = build(7, "backlog", "Number and age of unsent rows per queue", self._backlog)
+        purpose = "Make dead rows pending again"
+        self.redrive = build(8, "redrive", purpose, self._redrive, (_AGGREGATE, None, None))
+        purpose = "Discard dead rows, so that later rows are sent"
+        self.discard = build(9, "discard", purpose, self._discard, ((1,), _TIME))
+        self.sweep = build(10, "sweep", "Remove old sent rows", self._sweep, (_TIME, 1000))
+        purpose = "Remove idle counters"
+        self.sweep_counters = build(11, "sweep_counters", purpose, self._sweep_counters, (_TIME, "", 1000))
+        self.sends = {
+            queue.name: self._build_send(number, queue)
+            for number, queue in enumerate(queues, FIRST_SEND_NUMBER)
         }
 
-    def _build_pattern(
-        self, number: int, name: str, purpose: str, function: Callable[P, O], *, example: Example
-    ) -> Pattern[P, O]:
-        """Build a pattern; its id is the prefix and `number`, its name begins with the channel."""
-        id = f"{self._prefix}{number}"
-        return build_pattern(
-            function,
-            id,
-            f"{self._name_prefix}_{name}",
-            f"{purpose} ({self._table})",
-            rate=self._rate,
-            example=example,
-        )
+        self.publisher = (self.append,)
+        self.relay = (self.claim, self.mark_sent, self.mark_failed, self.release, *self.sends.values())
+        reads, sweeps = (self.waiting, self.backlog), (self.sweep, self.sweep_counters)
+        self.operator = (*reads, self.redrive, self.discard, *sweeps)
+
+    def build_id(self, row_id: int, created_at: datetime) -> str:
+        """Return the id of a row's message: the outbox, the row's id and its time.
+
+        Two databases, or a recreated one, both count from one: without the time, the queue would drop the
+        messages of the second as copies.
+        """
+        return f"{self.channel}-{row_id}-{int(created_at.timestamp() * 1_000_000)}"
 
     # --- enqueue --------------------------------------------------------------------------------------------
 
-    def _build_append(self) -> Pattern[[NewMessage], SqlChange]:
+    def _append(self, message: OutboxMessage, at: datetime) -> SqlChange:
         # The id is taken while the counter's row is locked, and the lock lasts until the commit: of two
         # transactions that enqueue in one aggregate, the first to commit has the smaller number and id. The
         # notification is sent with the commit, or not at all.
-        """Build the insert of a message with its aggregate's next number; its commit wakes the publishers."""
+        """Insert a message with its aggregate's next number; the commit wakes the relays."""
         text = f"""
 WITH numbered AS (
-    INSERT INTO {self._table}_counter AS counter (aggregate, last, used_at) VALUES (%(aggregate)s, 1, %(at)s)
+    INSERT INTO {self.name}_counter AS counter (aggregate, last, used_at) VALUES (%(aggregate)s, 1, %(at)s)
     ON CONFLICT (aggregate) DO UPDATE SET last = counter.last + 1, used_at = %(at)s
     RETURNING counter.last
 )
-INSERT INTO {self._table} (queue_name, message_body, aggregate, sequence_number, correlation_id, created_at)
+INSERT INTO {self.name} (queue_name, message_body, aggregate, sequence_number, correlation_id, created_at)
 SELECT %(queue_name)s, %(body)s, %(aggregate)s, numbered.last, %(correlation_id)s, %(at)s
 FROM numbered
 RETURNING pg_notify(%(channel)s, '')"""
+        parameters = {"at": at, "channel": self.channel, "correlation_id": message.correlation}
+        parameters |= {"queue_name": message.queue_name, "aggregate": message.aggregate, "body": message.body}
+        return SqlChange(self._schema, text, parameters).expect_rows(1)
 
-        def append(announced: NewMessage) -> SqlChange:
-            parameters = {**announced.model_dump(), "channel": self._channel}
-            return SqlChange(self._schema, text, parameters).expect_rows(1)
+    # --- relay ----------------------------------------------------------------------------------------------
 
-        example = NewMessage(
-            queue_name=self._queues[0], aggregate=_AGGREGATE, body="{}", correlation_id=None, at=_TIME
-        )
-        return self._build_pattern(1, "append", "Append a message about a change", append, example=(example,))
-
-    # --- publish --------------------------------------------------------------------------------------------
-
-    def _build_claim(self) -> Pattern[[str, datetime, datetime, datetime, int], SqlReturning[ClaimedRow]]:
+    def _claim(
+        self, owner: str, now: datetime, until: datetime, beyond: datetime, batch: int
+    ) -> SqlReturning[ClaimedRow]:
         # A lane is the unsent rows of one aggregate for one queue. New rows are examined once, at most
         # `looked` of them: the first of a lane is claimed together with those behind it; a row behind a
         # blocked one is set aside. Lanes with rows set aside are found by an index walk from lane to lane,
@@ -136,32 +149,31 @@ RETURNING pg_notify(%(channel)s, '')"""
         #
         # The lock on the first row protects all behind it, since they are claimed only with it; its state is
         # checked again once it is locked. A comparison of three columns in place of two equalities makes the
-        # planner use the index of the lanes. A publisher that repeats its claim after a lost answer gets the
+        # planner use the index of the lanes. A relay that repeats its claim after a lost answer gets the
         # same rows.
-        """Build the claim of up to `batch` due rows for `owner`, in order per lane (an aggregate and a
-        queue).
+        """Claim up to `batch` due rows for `owner`, in order per lane (an aggregate and a queue).
 
         It also returns rows that it set aside because an earlier row of their lane is not sent (`is_behind`).
         """
         text = f"""
 WITH RECURSIVE seen AS (
-    (SELECT id, aggregate, queue_name FROM {self._table}
+    (SELECT id, aggregate, queue_name FROM {self.name}
      WHERE {_READY} AND next_attempt_at IS NULL AND queue_name = ANY(%(queues)s) AND {_FREE}
      ORDER BY next_attempt_at, id LIMIT %(looked)s)
     UNION ALL
-    (SELECT id, aggregate, queue_name FROM {self._table}
+    (SELECT id, aggregate, queue_name FROM {self.name}
      WHERE {_READY} AND next_attempt_at <= %(now)s AND queue_name = ANY(%(queues)s) AND {_FREE}
      ORDER BY next_attempt_at, id LIMIT %(looked)s)
     UNION ALL
-    (SELECT id, aggregate, queue_name FROM {self._table}
+    (SELECT id, aggregate, queue_name FROM {self.name}
      WHERE {_READY} AND next_attempt_at > %(beyond)s AND queue_name = ANY(%(queues)s) AND {_FREE}
      ORDER BY next_attempt_at, id LIMIT %(looked)s)
 ), walked AS (
-    (SELECT aggregate, queue_name FROM {self._table} WHERE is_behind AND NOT processed
+    (SELECT aggregate, queue_name FROM {self.name} WHERE is_behind AND NOT processed
      ORDER BY aggregate, queue_name LIMIT 1)
     UNION ALL
     SELECT next.aggregate, next.queue_name FROM walked CROSS JOIN LATERAL (
-        SELECT aggregate, queue_name FROM {self._table}
+        SELECT aggregate, queue_name FROM {self.name}
         WHERE is_behind AND NOT processed AND (aggregate, queue_name) > (walked.aggregate, walked.queue_name)
         ORDER BY aggregate, queue_name LIMIT 1
     ) AS next
@@ -169,12 +181,12 @@ WITH RECURSIVE seen AS (
     SELECT first.id, first.aggregate, first.queue_name, first.is_due FROM (
         SELECT aggregate, queue_name FROM seen UNION SELECT aggregate, queue_name FROM walked
     ) AS lane CROSS JOIN LATERAL (
-        SELECT id, aggregate, queue_name, {_DUE} AND {_FREE} AS is_due FROM {self._table}
+        SELECT id, aggregate, queue_name, {_DUE} AND {_FREE} AS is_due FROM {self.name}
         WHERE NOT processed AND (aggregate, queue_name, id) >= (lane.aggregate, lane.queue_name, 0)
         ORDER BY aggregate, queue_name, id LIMIT 1
     ) AS first
 ), heads AS MATERIALIZED (
-    SELECT id, aggregate, queue_name FROM {self._table}
+    SELECT id, aggregate, queue_name FROM {self.name}
     WHERE id = ANY(ARRAY(SELECT firsts.id FROM firsts WHERE firsts.is_due ORDER BY firsts.id))
       AND NOT processed AND queue_name = ANY(%(queues)s) AND {_DUE} AND {_FREE}
     ORDER BY id LIMIT %(batch)s
@@ -184,7 +196,7 @@ WITH RECURSIVE seen AS (
         SELECT member.id, bool_and(
             member.aggregate = heads.aggregate AND member.queue_name = heads.queue_name AND member.is_due
         ) OVER (ORDER BY member.aggregate, member.queue_name, member.id) AS goes FROM (
-            SELECT id, aggregate, queue_name, {_DUE} AND {_FREE} AS is_due FROM {self._table}
+            SELECT id, aggregate, queue_name, {_DUE} AND {_FREE} AS is_due FROM {self.name}
             WHERE NOT processed AND (aggregate, queue_name, id) >= (heads.aggregate, heads.queue_name,
                 heads.id)
             ORDER BY aggregate, queue_name, id LIMIT %(batch)s
@@ -192,7 +204,7 @@ WITH RECURSIVE seen AS (
     ) AS lane
     WHERE lane.goes ORDER BY lane.id LIMIT %(batch)s
 ), aside AS MATERIALIZED (
-    SELECT id FROM {self._table}
+    SELECT id FROM {self.name}
     WHERE NOT processed AND id = ANY(ARRAY(
         SELECT seen.id FROM seen JOIN firsts ON firsts.aggregate = seen.aggregate
             AND firsts.queue_name = seen.queue_name
@@ -201,7 +213,7 @@ WITH RECURSIVE seen AS (
     ))
     FOR UPDATE SKIP LOCKED
 )
-UPDATE {self._table} AS taken SET
+UPDATE {self.name} AS taken SET
     claimed_by = CASE WHEN picked.is_aside THEN taken.claimed_by ELSE %(owner)s END,
     claimed_until = CASE WHEN picked.is_aside THEN taken.claimed_until ELSE %(until)s::timestamptz END,
     is_behind = taken.is_behind OR picked.is_aside
@@ -210,214 +222,128 @@ WHERE taken.id = picked.id AND NOT taken.processed
 RETURNING taken.id, taken.queue_name, taken.aggregate, taken.correlation_id, taken.created_at,
     CASE WHEN picked.is_aside THEN '' ELSE taken.message_body END AS message_body, picked.is_aside
         AS is_behind"""
+        times = {"now": now, "until": until, "beyond": beyond}
+        counts = {"batch": batch, "looked": LOOK_FACTOR * batch}
+        parameters = {"owner": owner, **times, **counts, "queues": tuple(self.queues)}
+        return SqlReturning(self._schema, text, parameters, ClaimedRow, is_idempotent=True)
 
-        def claim(
-            owner: str, now: datetime, until: datetime, beyond: datetime, batch: int
-        ) -> SqlReturning[ClaimedRow]:
-            times = {"now": now, "until": until, "beyond": beyond}
-            counts = {"batch": batch, "looked": LOOK_FACTOR * batch}
-            parameters = {"owner": owner, **times, **counts, "queues": self._queues}
-            return SqlReturning(self._schema, text, parameters, ClaimedRow, is_idempotent=True)
-
-        return self._build_pattern(
-            2, "claim", "Claim rows to send", claim, example=(_OWNER, _TIME, _TIME, _TIME, 25)
-        )
-
-    def _build_mark_sent(self) -> Pattern[[str, tuple[int, ...], datetime], SqlChange]:
-        """Build the update that marks an owner's rows as sent."""
+    def _mark_sent(self, owner: str, ids: tuple[int, ...], now: datetime) -> SqlChange:
+        """Mark an owner's rows as sent."""
         text = f"""
-UPDATE {self._table} SET processed = TRUE, processed_at = %(now)s, claimed_by = NULL, claimed_until = NULL
+UPDATE {self.name} SET processed = TRUE, processed_at = %(now)s, claimed_by = NULL, claimed_until = NULL
 WHERE id = ANY(%(ids)s::bigint[]) AND claimed_by = %(owner)s AND NOT processed"""
+        return SqlChange(self._schema, text, {"owner": owner, "ids": ids, "now": now}, is_idempotent=True)
 
-        def mark_sent(owner: str, ids: tuple[int, ...], now: datetime) -> SqlChange:
-            return SqlChange(self._schema, text, {"owner": owner, "ids": ids, "now": now}, is_idempotent=True)
-
-        return self._build_pattern(3, "sent", "Mark sent rows", mark_sent, example=(_OWNER, (1,), _TIME))
-
-    def _build_mark_failed(self) -> Pattern[..., SqlReturning[FailedRow]]:
-        """Build the update that counts a failed attempt: the row is retried after a pause, or dead."""
+    def _mark_failed(
+        self, owner: str, ids: tuple[int, ...], now: datetime, reason: str, is_permanent: bool
+    ) -> SqlReturning[FailedRow]:
+        """Count a failed attempt: the row is retried after a pause, or dead."""
         text = f"""
-UPDATE {self._table} SET
+UPDATE {self.name} SET
     retry_count = retry_count + 1, last_error = %(reason)s,
-    next_attempt_at = %(now)s::timestamptz
-        + make_interval(secs => LEAST(%(pause_s)s * power(2, LEAST(retry_count, 30)), %(pause_s_max)s)),
-    dead_at = CASE WHEN %(is_hopeless)s::boolean
-        OR retry_count + 1 >= %(tries_max)s THEN %(now)s::timestamptz END,
+    next_attempt_at = %(now)s::timestamptz + make_interval(
+        secs => LEAST(%(retry_delay_s)s * power(2, LEAST(retry_count, 30)), %(max_retry_delay_s)s)
+    ),
+    dead_at = CASE WHEN %(is_permanent)s::boolean
+        OR retry_count + 1 >= %(max_attempts)s THEN %(now)s::timestamptz END,
     claimed_by = NULL, claimed_until = NULL
 WHERE id = ANY(%(ids)s::bigint[]) AND claimed_by = %(owner)s AND NOT processed
 RETURNING id, dead_at IS NOT NULL AS is_dead"""
+        result = {"owner": owner, "ids": ids, "now": now, "reason": reason, "is_permanent": is_permanent}
+        delays = {
+            "retry_delay_s": self.settings.retry_delay_s,
+            "max_retry_delay_s": self.settings.max_retry_delay_s,
+        }
+        parameters = {**result, **delays, "max_attempts": self.settings.max_attempts}
+        return SqlReturning(self._schema, text, parameters, FailedRow, is_idempotent=True)
 
-        def mark_failed(
-            owner: str,
-            ids: tuple[int, ...],
-            now: datetime,
-            *,
-            reason: str,
-            is_hopeless: bool,
-            tries_max: int,
-            pause_s: float,
-            pause_s_max: float,
-        ) -> SqlReturning[FailedRow]:
-            parameters = {
-                "owner": owner,
-                "ids": ids,
-                "now": now,
-                "reason": reason,
-                "is_hopeless": is_hopeless,
-            }
-            parameters |= {"tries_max": tries_max, "pause_s": pause_s, "pause_s_max": pause_s_max}
-            return SqlReturning(self._schema, text, parameters, FailedRow, is_idempotent=True)
-
-        example = {"owner": _OWNER, "ids": (1,), "now": _TIME, "reason": "StoreFailed", "is_hopeless": False}
-        example |= {"tries_max": 5, "pause_s": 1.0, "pause_s_max": 300.0}
-        return self._build_pattern(
-            4,
-            "failed",
-            "Keep failed rows for another attempt, or mark them dead",
-            mark_failed,
-            example=example,
-        )
-
-    def _build_release(self) -> Pattern[[str, tuple[int, ...]], SqlChange]:
-        """Build the update that ends an owner's claim on rows that were not tried."""
+    def _release(self, owner: str, ids: tuple[int, ...]) -> SqlChange:
+        """End an owner's claim on rows that were not tried."""
         text = f"""
-UPDATE {self._table} SET claimed_by = NULL, claimed_until = NULL
+UPDATE {self.name} SET claimed_by = NULL, claimed_until = NULL
 WHERE id = ANY(%(ids)s::bigint[]) AND claimed_by = %(owner)s AND NOT processed"""
+        return SqlChange(self._schema, text, {"owner": owner, "ids": ids}, is_idempotent=True)
 
-        def release(owner: str, ids: tuple[int, ...]) -> SqlChange:
-            return SqlChange(self._schema, text, {"owner": owner, "ids": ids}, is_idempotent=True)
+    def _build_send(
+        self, number: int, queue: Queue[Any]
+    ) -> Pattern[[tuple[OutboxMessage, ...]], SendOutboxMessages]:
+        """Build the pattern with this number that sends messages to one queue."""
 
-        return self._build_pattern(
-            5, "release", "Release claimed rows that were not tried", release, example=(_OWNER, (1,))
-        )
+        def send(messages: tuple[OutboxMessage, ...]) -> SendOutboxMessages:
+            return SendOutboxMessages(queue, messages)
 
-    def _build_send(self, number: int, queue: Queue[Any]) -> Pattern[[tuple[ClaimedRow, ...]], SendRows]:
-        """Build the pattern with this number that sends claimed rows to one queue."""
-
-        def send(rows: tuple[ClaimedRow, ...]) -> SendRows:
-            return SendRows(queue, self._channel, rows)
-
-        name = f"send_{queue.name.replace('-', '_')}"
-        row = ClaimedRow(
-            id=1,
-            queue_name=queue.name,
-            aggregate=_AGGREGATE,
-            message_body="{}",
-            correlation_id=None,
-            created_at=_TIME,
-        )
-        return self._build_pattern(number, name, f"Send messages to {queue.name}", send, example=((row,),))
+        name, purpose = f"send_{queue.name.replace('-', '_')}", f"Send messages to {queue.name}"
+        example = OutboxMessage("outbox-1-0", queue.name, _AGGREGATE, "{}", None)
+        return self._builder.build(number, name, purpose, send, ((example,),))
 
     # --- inspection and cleanup -----------------------------------------------------------------------------
 
-    def _build_waiting(self) -> Pattern[[int, int], SqlRows[UnsentRow]]:
-        """Build the query of up to `count` unsent rows after an id, pending and dead, without their
-        bodies.
-        """
+    def _waiting(self, after: int, count: int) -> SqlRows[UnsentMessage]:
+        """Select up to `count` unsent rows after an id, pending and dead, without their bodies."""
         text = f"""
-SELECT {UnsentRow.columns()} FROM {self._table}
-WHERE NOT processed AND id > %(after)s ORDER BY id LIMIT %(count)s"""
+SELECT '{self.name}' AS outbox, queue_name AS queue, aggregate, sequence_number AS sequence, 0 AS part,
+    id::text AS id, CASE WHEN dead_at IS NULL THEN 'pending' ELSE 'dead' END AS status,
+    created_at, retry_count AS attempts, last_error AS reason
+FROM {self.name} AS unsent WHERE NOT processed AND unsent.id > %(after)s ORDER BY unsent.id LIMIT %(count)s"""
+        return SqlRows(self._schema, text, {"after": after, "count": count}, UnsentMessage)
 
-        def waiting(after: int, count: int) -> SqlRows[UnsentRow]:
-            return SqlRows(self._schema, text, {"after": after, "count": count}, UnsentRow)
-
-        return self._build_pattern(
-            6, "waiting", "Pending or dead rows, oldest first", waiting, example=(0, 100)
-        )
-
-    def _build_backlog(self) -> Pattern[[], SqlRows[Backlog]]:
-        """Build the query that counts the unsent rows of each queue."""
+    def _backlog(self) -> SqlRows[Backlog]:
+        """Count the unsent rows of each queue."""
         text = f"""
 SELECT queue_name, count(*) FILTER (WHERE dead_at IS NULL) AS pending,
        count(*) FILTER (WHERE dead_at IS NOT NULL) AS dead, min(created_at) AS oldest_at
-FROM {self._table} WHERE NOT processed GROUP BY queue_name ORDER BY queue_name"""
+FROM {self.name} WHERE NOT processed GROUP BY queue_name ORDER BY queue_name"""
+        return SqlRows(self._schema, text, {}, Backlog)
 
-        def backlog() -> SqlRows[Backlog]:
-            return SqlRows(self._schema, text, {}, Backlog)
-
-        return self._build_pattern(
-            7, "backlog", "Number and age of unsent rows per queue", backlog, example=()
-        )
-
-    def _build_redrive(self) -> Pattern[[str | None, tuple[int, ...] | None, str | None], SqlChange]:
-        """Build the update that makes dead rows pending again; None as a filter means all.
-
-        It wakes the publishers.
-        """
+    def _redrive(self, aggregate: str | None, ids: tuple[int, ...] | None, queue: str | None) -> SqlChange:
+        """Make dead rows pending again and wake the relays; None as a filter means all."""
         text = f"""
-UPDATE {self._table} SET dead_at = NULL, retry_count = 0, next_attempt_at = NULL
+UPDATE {self.name} SET dead_at = NULL, retry_count = 0, next_attempt_at = NULL
 WHERE NOT processed AND dead_at IS NOT NULL
   AND (%(aggregate)s::text IS NULL OR aggregate = %(aggregate)s::text)
   AND (%(ids)s::bigint[] IS NULL OR id = ANY(%(ids)s::bigint[]))
   AND (%(queue)s::text IS NULL OR queue_name = %(queue)s::text)
 RETURNING pg_notify(%(channel)s, '')"""
+        parameters = {"aggregate": aggregate, "ids": ids, "queue": queue, "channel": self.channel}
+        return SqlChange(self._schema, text, parameters)
 
-        def redrive(aggregate: str | None, ids: tuple[int, ...] | None, queue: str | None) -> SqlChange:
-            parameters = {"aggregate": aggregate, "ids": ids, "queue": queue, "channel": self._channel}
-            return SqlChange(self._schema, text, parameters)
-
-        return self._build_pattern(
-            8, "redrive", "Make dead rows pending again", redrive, example=(_AGGREGATE, None, None)
-        )
-
-    def _build_discard(self) -> Pattern[[tuple[int, ...], datetime], SqlChange]:
-        """Build the update that marks dead rows as processed without sending them.
-
-        It wakes the publishers.
-        """
+    def _discard(self, ids: tuple[int, ...], now: datetime) -> SqlChange:
+        """Mark dead rows as processed without sending them, and wake the relays."""
         text = f"""
-UPDATE {self._table} SET
+UPDATE {self.name} SET
     processed = TRUE, processed_at = %(now)s, last_error = 'Discarded. ' || COALESCE(last_error, '')
 WHERE id = ANY(%(ids)s::bigint[]) AND NOT processed AND dead_at IS NOT NULL
 RETURNING pg_notify(%(channel)s, '')"""
+        return SqlChange(self._schema, text, {"ids": ids, "now": now, "channel": self.channel})
 
-        def discard(ids: tuple[int, ...], now: datetime) -> SqlChange:
-            return SqlChange(self._schema, text, {"ids": ids, "now": now, "channel": self._channel})
-
-        return self._build_pattern(
-            9, "discard", "Discard dead rows, so that later rows are sent", discard, example=((1,), _TIME)
-        )
-
-    def _build_sweep(self) -> Pattern[[datetime, int], SqlChange]:
-        """Build the deletion of up to `count` rows that were processed before a time."""
+    def _sweep(self, before: datetime, count: int) -> SqlChange:
+        """Delete up to `count` rows that were processed before a time."""
         text = f"""
-DELETE FROM {self._table} WHERE id IN (
-    SELECT id FROM {self._table} WHERE processed AND processed_at < %(before)s
+DELETE FROM {self.name} WHERE id IN (
+    SELECT id FROM {self.name} WHERE processed AND processed_at < %(before)s
     ORDER BY processed_at LIMIT %(count)s FOR UPDATE SKIP LOCKED
 )"""
+        return SqlChange(self._schema, text, {"before": before, "count": count}, is_idempotent=True)
 
-        def sweep(before: datetime, count: int) -> SqlChange:
-            return SqlChange(self._schema, text, {"before": before, "count": count}, is_idempotent=True)
-
-        return self._build_pattern(10, "sweep", "Remove old sent rows", sweep, example=(_TIME, 1000))
-
-    def _build_sweep_counters(self) -> Pattern[[datetime, str, int], SqlReturning[CounterSweep]]:
+    def _sweep_counters(self, before: datetime, after: str, count: int) -> SqlReturning[CounterSweep]:
         # A transaction that enqueues holds the lock on its counter, which is skipped. A counter used since it
         # was examined is checked again under the lock, and stays.
-        """Build the deletion of idle counters among the next `count` after an aggregate; it returns the last
-        one examined.
-        """
+        """Delete idle counters among the next `count` after an aggregate; return the last one examined."""
         text = f"""
 WITH looked AS MATERIALIZED (
-    SELECT aggregate FROM {self._table}_counter WHERE aggregate > %(after)s ORDER BY aggregate LIMIT %(count)s
+    SELECT aggregate FROM {self.name}_counter WHERE aggregate > %(after)s ORDER BY aggregate LIMIT %(count)s
 ), idle AS MATERIALIZED (
-    SELECT counter.aggregate FROM {self._table}_counter AS counter
+    SELECT counter.aggregate FROM {self.name}_counter AS counter
     WHERE counter.aggregate = ANY(ARRAY(SELECT looked.aggregate FROM looked)) AND counter.used_at < %(before)s
       AND NOT EXISTS (
-          SELECT 1 FROM {self._table} AS waits
+          SELECT 1 FROM {self.name} AS waits
           WHERE waits.aggregate = counter.aggregate AND NOT waits.processed
       )
     FOR UPDATE OF counter SKIP LOCKED
 ), removed AS (
-    DELETE FROM {self._table}_counter WHERE aggregate = ANY(ARRAY(SELECT idle.aggregate
+    DELETE FROM {self.name}_counter WHERE aggregate = ANY(ARRAY(SELECT idle.aggregate
         FROM idle)) RETURNING aggregate
 )
 SELECT (SELECT count(*) FROM removed) AS removed, (SELECT max(looked.aggregate) FROM looked) AS last"""
-
-        def sweep_counters(before: datetime, after: str, count: int) -> SqlReturning[CounterSweep]:
-            parameters = {"before": before, "after": after, "count": count}
-            return SqlReturning(self._schema, text, parameters, CounterSweep, is_idempotent=True)
-
-        return self._build_pattern(
-            11, "sweep_counters", "Remove idle counters", sweep_counters, example=(_TIME, "", 1000)
-        )
+        parameters = {"before": before, "after": after, "count": count}
+        return SqlReturning(self._schema, text, parameters, CounterSweep, is_idempotent=True)

@@ -2,7 +2,7 @@
 
     find → delete → (embedded) forget in logs and backups → compact the files → scan again → proof
 
-The system defines how its items are found (`System.subjects`). On the embedded engine the traces of deleted
+The system defines how its items are found (`Privacy.subjects`). On the embedded engine the traces of deleted
 items are removed too; a service keeps them for a time that the proof names.
 """
 
@@ -69,7 +69,7 @@ async def erase(
 ) -> Erasure:
     """Delete all data of a subject and return the record of it. Safe to repeat: missing data is not an error.
 
-    `kind` is one of `System.subjects`; it may be left out if there is only one. A `dry_run` counts and
+    `kind` is one of `Privacy.subjects`; it may be left out if there is only one. A `dry_run` counts and
     deletes nothing. Embedded files, of tables and queues, are compacted, so that unused pages hold no copies;
     without `compact` they are not, which is faster, and the proof says so.
     """
@@ -97,12 +97,12 @@ async def erase(
 
 def _choose_kind(system: System, kind: str | None) -> str:
     """Return the given kind, or the only one; raise `NotFound` if it is unknown or several exist."""
-    kinds = list(system.subjects)
+    kinds = list(system.privacy.subjects)
     if kind is None and len(kinds) == 1:
         return kinds[0]
-    if kind in system.subjects:
+    if kind in system.privacy.subjects:
         return str(kind)
-    known = ", ".join(kinds) or "none: declare System(subjects={kind: function})"
+    known = ", ".join(kinds) or "none: declare Privacy(subjects={kind: function})"
     raise NotFound(f"Unknown subject kind {kind!r} in {system.name}: it knows {known}.")
 
 
@@ -164,7 +164,7 @@ class _ErasureRun:
         """Return the deletes of the system's function for this kind of subject; keep the texts that it
         returns.
         """
-        traces: SubjectData = await self.system.subjects[self.kind](self.stores, self.subject)
+        traces: SubjectData = await self.system.privacy.subjects[self.kind](self.stores, self.subject)
         self._texts |= dict.fromkeys((self.subject, *traces.texts))
         for operation in traces.deletes:
             if not isinstance(operation, Delete | EngineOperation) or not operation.writes:

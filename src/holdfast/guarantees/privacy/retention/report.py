@@ -1,7 +1,7 @@
 """The retention report: every place where a system's data stays, for how long, and what has no end.
 
 It reads no store. It follows from the declarations of tables, entities, queues, buckets and schemas, and from
-`System.retention`, which adds what a declaration cannot express: the expiry that the code writes into an
+`Privacy.retention`, which adds what a declaration cannot express: the expiry that the code writes into an
 item, and when rows of a schema are removed.
 """
 
@@ -42,31 +42,33 @@ class RetentionEntry:
 def build_retention_report(system: System) -> list[RetentionEntry]:
     """Return every kind of data that the system stores, with its retention; what has no end has a `problem`.
 
-    Raises `DeclarationError` if `System.retention` names an unknown resource.
+    Raises `DeclarationError` if `Privacy.retention` names an unknown resource.
     """
     known = {each.name for each in (*system.tables, *system.queues, *system.buckets, *system.schemas)}
-    if strangers := sorted(set(system.retention) - known):
+    if strangers := sorted(set(system.privacy.retention) - known):
         raise DeclarationError(
             f"Invalid retention of {system.name}: {', '.join(strangers)} is not a table, queue, bucket or "
-            "schema: correct the name in System(retention=…)."
+            "schema: correct the name in Privacy(retention=…)."
         )
     rows = [
-        kept for table in system.tables for kept in _report_table(table, system.retention.get(table.name))
+        kept
+        for table in system.tables
+        for kept in _report_table(table, system.privacy.retention.get(table.name))
     ]
     rows += [kept for queue in system.queues for kept in _report_queue(queue)]
     rows += [
         kept
         for bucket in system.buckets
-        for kept in _report_bucket(bucket, system.retention.get(bucket.name))
+        for kept in _report_bucket(bucket, system.privacy.retention.get(bucket.name))
     ]
-    rows += [_report_schema(schema, system.retention.get(schema.name)) for schema in system.schemas]
+    rows += [_report_schema(schema, system.privacy.retention.get(schema.name)) for schema in system.schemas]
     return rows
 
 
 def _report_table(table: Table, period: Period | None) -> Iterator[RetentionEntry]:
     """Yield the items of each entity, then the stream, recovery and backups.
 
-    `period` is from `System.retention`.
+    `period` is from `Privacy.retention`.
     """
     for entity in table.entities:
         yield _report_guarantee_record(table, entity, period) or _report_items(
@@ -97,7 +99,7 @@ def _report_table(table: Table, period: Period | None) -> Iterator[RetentionEntr
 def _report_guarantee_record(table: Table, entity: type[Any], period: Period | None) -> RetentionEntry | None:
     """Return the entry of a guarantee's record, whose end the guarantee declares (`guarantees/lifetimes.py`).
 
-    Return None for other entities, and if `System.retention` declares a period for the table.
+    Return None for other entities, and if `Privacy.retention` declares a period for the table.
     """
     why = getattr(entity, "__kept_why__", None)
     if why is None or period is not None:
@@ -130,7 +132,7 @@ def _report_items(table: Table, declaration: Declaration, period: Period | None)
         return _report_endless(table, name, period)
     problem = f"An item without {end.name} has no end." if end.is_optional else ""
     if period is None:
-        problem = f"{end.name} ends it after an unknown time: declare System(retention=…)."
+        problem = f"{end.name} ends it after an unknown time: declare Privacy(retention=…)."
     seconds = period.seconds if period else None
     return RetentionEntry(
         "tables", table.name, name, seconds, f"until {end.name}", period.why if period else "", problem
@@ -184,7 +186,7 @@ def _report_bucket(bucket: Bucket, period: Period | None) -> Iterator[RetentionE
 def _report_schema(schema: Schema, period: Period | None) -> RetentionEntry:
     """Return the entry of a schema. Rows do not expire: the system removes them, and declares when."""
     if period is None:
-        problem = "The removal of its rows is not declared: declare System(retention=…)."
+        problem = "The removal of its rows is not declared: declare Privacy(retention=…)."
         return RetentionEntry("sql", schema.name, "rows", None, "for good", problem=problem)
     until = "for good" if period.seconds is None else "until the system removes them"
     return RetentionEntry("sql", schema.name, "rows", period.seconds, until, period.why)

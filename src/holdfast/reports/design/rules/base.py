@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from holdfast.model.load import Load, Volume
 from holdfast.model.operations import Operation
 from holdfast.model.patterns import Pattern
-from holdfast.model.system import System, Volume
+from holdfast.model.system import System
 from holdfast.reports.cost.price_lists import SECONDS_PER_MONTH
 from holdfast.reports.examples import Example, list_examples
 from holdfast.reports.measurement.pattern_measures import Measure, Target
@@ -42,6 +43,11 @@ class Design:
     # Number of partition keys in the data, by table or index, where keys have several items on average.
     key_counts: Mapping[Target, int] = field(default_factory=dict)
 
+    @property
+    def load(self) -> Load:
+        """The expected load of the system."""
+        return self.system.design.load
+
     @cached_property
     def examples(self) -> tuple[Example, ...]:
         """The example of every pattern, in declaration order."""
@@ -56,7 +62,7 @@ class Design:
 
     def get_volume(self, pattern: Pattern[..., Any]) -> Volume | None:
         """Return the volume that the pattern's rate refers to, or None if the system declares none."""
-        return self.system.load.volumes.get(pattern.rate.per)
+        return self.load.volumes.get(pattern.rate.per)
 
     def compute_peak_rate(self, pattern: Pattern[..., Any]) -> float:
         """Return the pattern's calls per second at the declared peak.
@@ -67,7 +73,7 @@ class Design:
         if volume is None:
             return 0.0
         per_second = pattern.rate.times * volume.per_month / SECONDS_PER_MONTH
-        return per_second * self.system.load.peak_factor
+        return per_second * self.load.peak_factor
 
     def error(self, subject: str, message: str, remedy: str) -> Finding:
         """Return a finding of severity "error"."""

@@ -9,8 +9,8 @@ from typing import Any
 from holdfast.model.entities.declaration import KeyDeclaration
 from holdfast.model.entities.reads import BaseQuery
 from holdfast.model.entities.writes import Put
+from holdfast.model.load import Load
 from holdfast.model.operations import EntityOperation
-from holdfast.model.system import Load
 from holdfast.reports.examples import Example
 from holdfast.reports.measurement.pattern_measures import Target
 

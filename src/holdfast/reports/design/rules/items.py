@@ -32,7 +32,7 @@ def find_oversized_items(design: Design) -> Iterator[Finding]:
         "and keep its key in the item."
     )
     names = [table.name for table in design.system.tables]
-    for table, size in design.system.load.max_item_bytes.items():
+    for table, size in design.load.max_item_bytes.items():
         growth = f"Its items grow to {size / KIB:,.0f} KB; an item may have {MAX_ITEM_BYTES // KIB} KB"
         if table not in names:
             yield design.error(
@@ -52,7 +52,7 @@ def find_growing_collections(design: Design) -> Iterator[Finding]:
     """Find patterns that append to a list or set in a table without a declared maximum item size."""
     for pattern, update in design.find_parts(Update):
         grown = sorted({action.path.root for action in update.actions if _adds_elements(action)})
-        if grown and update.table.name not in design.system.load.max_item_bytes:
+        if grown and update.table.name not in design.load.max_item_bytes:
             yield design.warning(
                 format_pattern(pattern),
                 f"It adds to {join_words(grown)} in {update.table.name}, whose maximum item size is not "

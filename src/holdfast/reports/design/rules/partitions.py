@@ -109,7 +109,7 @@ def compute_key_loads(design: Design) -> dict[KeyLoadScope, KeyLoad]:
             else _guess_units(example.tables, example.writes)
         )
         for target, units in _scale_to_declared_size(design, measure, used):
-            key = find_hot_key(design.system.load, example, target)
+            key = find_hot_key(design.load, example, target)
             spot = KeyLoadScope(target, "" if key else pattern.rate.per, key)
             heat = found.setdefault(spot, KeyLoad())
             rate = calls * _compute_share(design, spot)
@@ -123,7 +123,7 @@ def _scale_to_declared_size(
     design: Design, measure: Measure | None, used: tuple[tuple[Target, Units], ...]
 ) -> tuple[tuple[Target, Units], ...]:
     """Scale write units to the declared item size, also in indexes that project all attributes."""
-    size = None if measure is None else design.system.load.item_bytes.get(measure.pattern.id)
+    size = None if measure is None else design.load.item_bytes.get(measure.pattern.id)
     of_table = sum(units.write for target, units in used if target.index is None)
     if measure is None or size is None or not of_table:
         return used
@@ -145,7 +145,10 @@ def _compute_share(design: Design, scope: KeyLoadScope) -> float:
     if scope.key is not None:
         return 1.0
     target = scope.target
-    volume, declared = design.system.load.volumes[scope.volume_name], _get_declared_keys(design, target)
+    volume, declared = (
+        design.load.volumes[scope.volume_name],
+        _get_declared_keys(design, target),
+    )
     if declared is not None:
         return max(volume.hottest or 0.0, 1 / max(1, declared))
     seen = design.key_counts.get(target)
@@ -154,12 +157,12 @@ def _compute_share(design: Design, scope: KeyLoadScope) -> float:
 
 def _get_declared_keys(design: Design, target: Target) -> int | None:
     """Return the declared number of partition keys of a table or index, or None."""
-    return design.system.load.distinct_keys.get(target.index or target.table)
+    return design.load.distinct_keys.get(target.index or target.table)
 
 
 def _format_share(design: Design, scope: KeyLoadScope) -> str:
     """Describe how the share of the key was determined."""
-    target, peak = scope.target, f"{design.system.load.peak_factor:g} × at peak"
+    target, peak = scope.target, f"{design.load.peak_factor:g} × at peak"
     if scope.key is not None:
         return f"all calls use it, {peak}"
     text = f"{_compute_share(design, scope):.3g} of the load on one key, {peak}"

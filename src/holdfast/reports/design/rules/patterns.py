@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from holdfast.guarantees import SqlOutbox
 from holdfast.model.entities.reads import BaseQuery, Scan
 from holdfast.model.patterns import Pattern
 from holdfast.reports.design.rules.base import Design, Finding, format_pattern, join_words
@@ -86,7 +85,7 @@ def find_missing_sample(design: Design) -> Iterator[Finding]:
 
 def find_invalid_quantities(design: Design) -> Iterator[Finding]:
     """Find invalid rates, volumes, shares and key counts: every computed figure depends on them."""
-    load = design.system.load
+    load = design.load
     wrong = [
         (format_pattern(each), f"times={each.rate.times:g}")
         for each in design.system.patterns
@@ -148,7 +147,7 @@ def find_rates_without_volume(design: Design) -> Iterator[Finding]:
 
     There is one finding per volume name: one declaration fixes all of its patterns.
     """
-    known = design.system.load.volumes
+    known = design.load.volumes
     lacking: dict[str, list[Pattern[..., Any]]] = {}
     for pattern in design.system.patterns:
         if pattern.rate.per not in known:
@@ -174,13 +173,13 @@ def _format_first_patterns(patterns: Sequence[Pattern[..., Any]]) -> str:
 def find_unused_patterns(design: Design) -> Iterator[Finding]:
     """Find patterns that no component declares: unused, or run by code that the policies do not cover.
 
-    Operators run the admin patterns of an outbox with `holdfast outbox`; those are not reported.
+    Operators run patterns of an outbox with `holdfast outbox`; those are not reported.
     """
     if not design.system.components:
         yield design.info(
             design.system.name,
             "It declares no component, so no call is checked in process and no policy can be derived.",
-            "Declare Component('worker', reads=(…), writes=(…)) for each part that runs patterns.",
+            "Declare Component('worker', uses=(…)) for each part that runs patterns.",
         )
         return
     by_operators = _list_operator_pattern_ids(design)
@@ -193,38 +192,14 @@ def find_unused_patterns(design: Design) -> Iterator[Finding]:
             )
 
 
-def find_misplaced_patterns(design: Design) -> Iterator[Finding]:
-    """Find writes that a component declares among its reads, and reads among its writes."""
-    writes = {example.pattern.id: example.writes for example in design.examples if example.operation}
-    for component in design.system.components:
-        for pattern in component.reads:
-            if writes.get(pattern.id, False):
-                yield design.error(
-                    format_pattern(pattern),
-                    f"The component {component.name} declares it as a read, but it writes.",
-                    "Move it to writes=(…).",
-                )
-        for pattern in component.writes:
-            if not writes.get(pattern.id, True):
-                yield design.error(
-                    format_pattern(pattern),
-                    f"The component {component.name} declares it as a write, but it only reads.",
-                    "Move it to reads=(…): the component's policy would allow more than it needs.",
-                )
-
-
 def _list_operator_pattern_ids(design: Design) -> set[str]:
-    """Return the ids of the patterns that operators run."""
-    return {pattern.id for outbox in design.system.outboxes for pattern in _get_operator_patterns(outbox)}
-
-
-def _get_operator_patterns(outbox: Any) -> Iterator[Pattern[..., Any]]:
-    """Yield the outbox's patterns other than those that append and relay."""
-    if isinstance(outbox, SqlOutbox):
-        yield from (*outbox.reads, *outbox.admin_patterns)
-    else:
-        used = (outbox.append, *outbox.relay_patterns)
-        yield from (pattern for pattern in outbox.patterns if pattern not in used)
+    """Return the ids of the patterns of outboxes that neither a publisher nor a relay runs."""
+    return {
+        pattern.id
+        for outbox in design.system.outboxes
+        for pattern in outbox.patterns
+        if pattern not in (*outbox.publisher, *outbox.relay)
+    }
 
 
 def _lacks_example(pattern: Pattern[..., Any]) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from holdfast.model.components import Component
 from holdfast.model.operations import EngineOperation
 from holdfast.model.queues import Queue, QueueOperation, Receive, Send, SendBatch
-from holdfast.model.system import Component, Consumer
-from holdfast.reports.design.rules.base import Design, Finding, format_pattern, join_words
+from holdfast.reports.design.rules.base import Design, Finding, format_pattern
 from holdfast.reports.examples import build_example
 
 # Limits of SQS (Developer Guide: Amazon SQS queue parameters, and quotas).
@@ -102,7 +102,7 @@ def find_unconnected_queues(design: Design) -> Iterator[Finding]:
             yield design.warning(
                 queue.name,
                 "No pattern receives from it: its messages expire unprocessed.",
-                "Declare the patterns and the consumer that process it, or remove the queue.",
+                "Give a component Consumer(queue, open_handler), or remove the queue.",
             )
 
 
@@ -121,22 +121,6 @@ def find_undeclared_queues_and_buckets(design: Design) -> Iterator[Finding]:
             )
 
 
-def find_mismatched_consumers(design: Design) -> Iterator[Finding]:
-    """Find consumers that use the patterns of another queue."""
-    for component in design.system.components:
-        for consumer in component.consumers:
-            if others := [
-                format_pattern(each)
-                for each in _get_consumer_patterns(consumer)
-                if not _is_for_queue(each, consumer.queue)
-            ]:
-                yield design.error(
-                    f"{component.name}, {consumer.name}",
-                    f"It consumes {consumer.name} with {join_words(others)}, which use another queue.",
-                    "Give the consumer the patterns of its queue.",
-                )
-
-
 def find_receivers_without_delete(design: Design) -> Iterator[Finding]:
     """Find components that receive messages but have no pattern to delete them.
 
@@ -150,7 +134,7 @@ def find_receivers_without_delete(design: Design) -> Iterator[Finding]:
                     f"{component.name}, {queue}",
                     "The component receives messages but declares no pattern that deletes them: each message "
                     "is redelivered until it expires or goes to the dead letters.",
-                    "Declare a pattern with delete(…) and add it to the component's writes.",
+                    "Give the component a Consumer, or add queue.consumer to its `uses`.",
                 )
 
 
@@ -179,17 +163,6 @@ def _list_bounds(queue: Queue[Any]) -> Iterator[tuple[str, int, int, int]]:
     if queue.max_receives is not None:
         yield "max_receives", queue.max_receives, 1, MAX_RECEIVES
         yield "dead_retention_s", queue.dead_retention_s, *RETENTION_BOUNDS_S
-
-
-def _get_consumer_patterns(consumer: Consumer) -> tuple[Any, ...]:
-    """Return the patterns that the consumer runs."""
-    return (consumer.receive, consumer.delete, consumer.extend_visibility)
-
-
-def _is_for_queue(pattern: Any, queue: Queue[Any]) -> bool:
-    """Return True if the pattern is on the queue, or cannot be called (another rule reports that)."""
-    operation = build_example(pattern).operation
-    return operation is None or (isinstance(operation, QueueOperation) and operation.queue is queue)
 
 
 def _collect_kinds_by_queue(component: Component) -> dict[str, set[str]]:

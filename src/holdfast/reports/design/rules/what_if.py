@@ -31,8 +31,10 @@ LOAD_RULES: Final[tuple[Rule, ...]] = (
 
 def find_what_if_limits(design: Design) -> Iterator[Finding]:
     """Report the load on the busiest keys at each other load, and warn near or above the limit."""
-    for name, load in design.system.what_if.items():
-        other = replace(design, system=replace(design.system, load=load))
+    for name, load in design.system.design.what_if.items():
+        other = replace(
+            design, system=replace(design.system, design=replace(design.system.design, load=load))
+        )
         yield from _find_new_warnings(name, design, other)
         yield from _report_key_loads(name, other)
 

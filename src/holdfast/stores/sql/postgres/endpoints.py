@@ -5,7 +5,6 @@ So a rotated password takes effect, and an embedded server that has ended is sta
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from holdfast.core.errors import SettingsError
+from holdfast.core.http.addresses import is_loopback
 from holdfast.stores.sql.postgres import errors
 from holdfast.stores.sql.postgres.connections import Connection
 from holdfast.stores.sql.postgres.embedded import USER, EmbeddedServer
@@ -270,9 +270,4 @@ def _parse_url(url: str) -> dict[str, Any]:
 
 def _is_local(host: str) -> bool:
     """Return whether the host is a Unix socket, `localhost` or a loopback address."""
-    if host.startswith(("/", "@")) or host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+    return host.startswith(("/", "@")) or is_loopback(host)

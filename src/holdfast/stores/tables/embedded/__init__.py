@@ -13,6 +13,6 @@ faults.py     throttling, conflicts and index lag on demand; index_lag.py implem
 from __future__ import annotations
 
 from holdfast.stores.tables.embedded.engine import EmbeddedTables, open_tables
-from holdfast.stores.tables.embedded.faults import Faults
+from holdfast.stores.tables.embedded.faults import EngineFaults
 
-__all__ = ["EmbeddedTables", "Faults", "open_tables"]
+__all__ = ["EmbeddedTables", "EngineFaults", "open_tables"]

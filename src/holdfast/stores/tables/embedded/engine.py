@@ -22,7 +22,7 @@ from holdfast.operations.tables import Operation
 from holdfast.operations.values import Item
 from holdfast.stores.sqlite import Batch, CommitFuture, Connection, Database, Tuning
 from holdfast.stores.tables.checks import requests
-from holdfast.stores.tables.embedded.faults import Faults
+from holdfast.stores.tables.embedded.faults import EngineFaults
 from holdfast.stores.tables.embedded.handlers import (
     batches,
     items,
@@ -97,7 +97,7 @@ def open_tables(
     path: str | PathLike[str] | None = None,
     *,
     clock: Clock = SYSTEM_CLOCK,
-    faults: Faults | None = None,
+    faults: EngineFaults | None = None,
     tuning: Tuning | None = None,
 ) -> EmbeddedTables:
     """Open a database file, creating it if it does not exist.
@@ -111,7 +111,9 @@ def open_tables(
 class EmbeddedTables:
     """The embedded engine, created by `open_tables`. Any thread may use it."""
 
-    def __init__(self, database: Database, clock: Clock = SYSTEM_CLOCK, faults: Faults | None = None) -> None:
+    def __init__(
+        self, database: Database, clock: Clock = SYSTEM_CLOCK, faults: EngineFaults | None = None
+    ) -> None:
         self.database = database
         self._clock = clock
         self._faults = faults

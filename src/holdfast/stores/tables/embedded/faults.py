@@ -1,8 +1,8 @@
 """Fault injection for tests: throttling, conflicts and index lag, which a serial engine never produces.
 
-DynamoDB throttles, and cancels a transaction that conflicts with another on the same item. `Faults` makes a
-share of the operations fail in these ways, before anything is read or written. DynamoDB's global secondary
-indexes also lag behind their table: the lag is configured here and implemented in `index_lag.py`.
+DynamoDB throttles, and cancels a transaction that conflicts with another on the same item. `EngineFaults`
+makes a share of the operations fail in these ways, before anything is read or written. DynamoDB's global
+secondary indexes also lag behind their table: the lag is configured here and implemented in `index_lag.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from holdfast.operations.tables import (
 )
 
 
-class Faults:
+class EngineFaults:
     """Fault settings.
 
     `throttled` and `conflicts` are shares between 0 and 1; the same seed gives the same faults. `index_lag_s`

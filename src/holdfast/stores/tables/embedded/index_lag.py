@@ -1,9 +1,9 @@
 """Fault injection for tests: global secondary indexes that lag behind their table, as DynamoDB's do.
 
-The rows of an index always change with the item. While a lag is set (`Faults(index_lag_s=0.5)`), the engine
-writes and reads through the two classes here: a write records the item it replaces, and a page of a global
-index shows that earlier item for every item written within the lag. The records are in memory: writes by
-other processes and by the engine's own jobs are visible at once.
+The rows of an index always change with the item. While a lag is set (`EngineFaults(index_lag_s=0.5)`), the
+engine writes and reads through the two classes here: a write records the item it replaces, and a page of a
+global index shows that earlier item for every item written within the lag. The records are in memory: writes
+by other processes and by the engine's own jobs are visible at once.
 """
 
 from __future__ import annotations

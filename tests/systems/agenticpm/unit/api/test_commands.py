@@ -19,9 +19,10 @@ from agenticpm.domain.contents import ArtefactType
 from agenticpm.model import agent_settings
 from agenticpm.model.entities import Autonomy, Integration, ProjectStatus
 from agenticpm.system import SYSTEM
-from holdfast import Explanation, Listing, Page, Stores, open_memory_stores, provision
+from holdfast import Page, Stores, open_memory_stores, provision
 from holdfast.cli import main
 from holdfast.core.errors import Conflict, InvalidRequest, NotFound, NotPending
+from holdfast.model.system import Explanation, Listing
 from tests.systems.agenticpm.unit.samples import (
     ManualClock,
     create_escalation,

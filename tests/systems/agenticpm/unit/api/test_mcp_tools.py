@@ -18,9 +18,11 @@ from agenticpm.model.entities import EventType, Severity
 from agenticpm.model.events import build_event_writes, get_now
 from agenticpm.system import SYSTEM
 from agenticpm.workers import escalations
-from holdfast import Explanation, Stores, UlidGenerator, open_memory_stores, provision
+from holdfast import Stores, open_memory_stores, provision
 from holdfast.core.errors import InvalidRequest, NotFound
 from holdfast.mcp import build_server
+from holdfast.model.system import Explanation
+from holdfast.model.ulids import UlidGenerator
 from tests.systems.agenticpm.unit.samples import (
     BECAUSE,
     ManualClock,

@@ -16,8 +16,9 @@ from agenticpm.integrations.resend.mailer import ResendMailer
 from agenticpm.model import integration_settings
 from agenticpm.model.entities import Integration, Source
 from agenticpm.system import SYSTEM
-from holdfast import Stores, open_cipher, open_memory_stores, provision
+from holdfast import Stores, open_memory_stores, provision
 from holdfast.core.errors import HoldfastError, NotFound
+from holdfast.runtime import open_cipher
 from tests.systems.agenticpm.unit.workers.loop_harness import ManualClock
 
 NOWHERE = "http://127.0.0.1:9"

@@ -17,10 +17,11 @@ from agenticpm.model import integration_settings, patterns
 from agenticpm.model.entities import EventType, Integration, IntegrationConfig, IntegrationStatus
 from agenticpm.model.integration_settings import Checked, IntegrationState
 from agenticpm.system import SYSTEM
-from holdfast import Stores, open_cipher, open_memory_stores, open_stores, provision
+from holdfast import Stores, open_memory_stores, open_stores, provision
 from holdfast.config.settings import Settings
 from holdfast.core.errors import ConditionFailed, ExternalServiceFailed, InvalidRequest, NotFound
 from holdfast.guarantees import scan_files
+from holdfast.runtime import open_cipher
 from holdfast.security.ciphers import Envelope, FileCipher, open_file_cipher
 
 R = TypeVar("R")

@@ -12,8 +12,9 @@ from agenticpm.api.agent_state import load_agent_state
 from agenticpm.model import agent_settings, integration_settings
 from agenticpm.model.entities import Integration, IntegrationStatus
 from agenticpm.system import SYSTEM
-from holdfast import Stores, open_cipher, open_memory_stores, provision, web
+from holdfast import Stores, open_memory_stores, provision, web
 from holdfast.core.errors import InvalidRequest
+from holdfast.runtime import open_cipher
 from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox, build_jira_app
 from tests.systems.agenticpm.unit.workers.loop_harness import Harness, ManualClock, run_story
 

@@ -22,9 +22,9 @@ from holdfast.mcp import build_server
 from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
 
 COMPONENTS = ("loop", "executor", "api", "agent")
-ACTS = set(ACTION_QUEUE.patterns.execute_patterns)
+ACTS = set(ACTION_QUEUE.executor)
 KEEPS = {patterns.create_artefact, patterns.put_artefact}
-REVIEWS = {ACTION_QUEUE.patterns.review}
+REVIEWS = {ACTION_QUEUE.pattern_set.review}
 SETTINGS = {patterns.put_config, patterns.put_integration, patterns.note_health}
 PROJECTS = {patterns.create_project, patterns.change_project, patterns.change_status}
 
@@ -48,7 +48,7 @@ def test_only_people_change_projects_settings_and_integrations() -> None:
 
 
 def test_executor_writes_no_artefact_and_holds_no_action() -> None:
-    assert not (KEEPS | {ACTION_QUEUE.patterns.hold, patterns.create_escalation}) & list_writes("executor")
+    assert not (KEEPS | {ACTION_QUEUE.pattern_set.hold, patterns.create_escalation}) & list_writes("executor")
 
 
 def test_agent_writes_nothing_and_reads_no_credentials() -> None:

@@ -11,7 +11,8 @@ from agenticpm.model import load
 from agenticpm.model.agent_settings import AgentSettings
 from agenticpm.model.load import DEFAULT, KB, LOAD, MB, STATED_COSTS, WHAT_IF, build_load, build_stated_costs
 from agenticpm.system import SYSTEM
-from holdfast import Demo, Load
+from holdfast import Load
+from holdfast.model.demo import Demo
 from holdfast.reports.cost.price_lists import load_price_list
 from holdfast.reports.cost.stated_costs import ComparedCost, StatedCostComparison, compare_stated_costs
 from holdfast.reports.design.design_check import check_design

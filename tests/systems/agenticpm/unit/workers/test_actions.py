@@ -15,9 +15,9 @@ from agenticpm.model.entities import Action, ActionType, Integration, Project, t
 from agenticpm.model.events import get_now
 from agenticpm.model.patterns import ACTION_QUEUE
 from agenticpm.workers import actions
-from holdfast import restore_in_place
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, InvalidRequest, NotPending
 from holdfast.guarantees import OUTCOME_UNKNOWN, OnceStatus
+from holdfast.runtime import restore_in_place
 from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
 
 HOLD_S = 30 * 60.0
@@ -48,7 +48,7 @@ async def reload_action(harness: Harness, project: Project | None, action: Actio
 
 async def list_due(harness: Harness) -> list[str]:
     """Return the ids of the due actions of all projects."""
-    found = await harness.stores.all(ACTION_QUEUE.due(get_now(harness.clock), 100))
+    found = await harness.stores.all(ACTION_QUEUE.pattern_set.due(get_now(harness.clock), 100))
     return [each.id for each in found]
 
 

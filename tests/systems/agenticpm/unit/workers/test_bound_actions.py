@@ -20,7 +20,8 @@ from agenticpm.model import agent_settings, integration_settings, patterns, proj
 from agenticpm.model.entities import Action, ActionType, Integration, Project
 from agenticpm.system import SYSTEM
 from agenticpm.workers import actions, escalations
-from holdfast import Stores, open_cipher, open_memory_stores, provision, web
+from holdfast import Stores, open_memory_stores, provision, web
+from holdfast.runtime import open_cipher
 from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox, build_jira_app
 from holdfast_demo.agenticpm.sandbox.resend import ResendSandbox, build_resend_app
 from tests.systems.agenticpm.unit.workers.loop_harness import Harness, ManualClock, run_story

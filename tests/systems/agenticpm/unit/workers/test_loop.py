@@ -17,8 +17,8 @@ from agenticpm.model.entities import Integration, Project
 from agenticpm.model.events import get_now
 from agenticpm.workers.cycle import SIGNALS_PER_COMMIT
 from agenticpm.workers.sync import MAX_MAIL_PAGES, MAX_ROUNDS, PAGES_AT_ONCE
-from holdfast import sweep_buckets
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, error_label
+from holdfast.runtime import sweep_buckets
 from tests.systems.agenticpm.unit.workers.loop_harness import (
     INTERVAL_S,
     FakeTracker,

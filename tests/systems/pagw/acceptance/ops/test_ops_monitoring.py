@@ -16,7 +16,7 @@ from pagw.domain.statuses import Stage, Status
 from pagw.model import files
 from pagw.model.audit import Actor
 from pagw.model.entities import QUEUES, audit_event, fhir_response
-from pagw.model.patterns import STAGE_QUEUES, submission
+from pagw.model.patterns import submission
 from pagw.model.registries import get_payer
 from pagw.ops import monitoring, request_replay
 from pagw.ops.annual_report import build_annual_report, format_report
@@ -276,6 +276,6 @@ def test_reports_yearly_decisions_by_urgency() -> None:
 
 
 def test_every_stage_has_a_queue_of_its_name() -> None:
-    for stage, queue in STAGE_QUEUES.items():
-        assert queue.queue.name == f"pagw-{stage}-queue"
-        assert queue.queue.fifo
+    for stage, queue in QUEUES.items():
+        assert queue.name == f"pagw-{stage}-queue"
+        assert queue.fifo

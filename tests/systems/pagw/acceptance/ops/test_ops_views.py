@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Explanation
 from holdfast.cli.system_commands.results import to_json
 from holdfast.core.errors import ComponentRefused, InvalidRequest, NotFound, SettingsError
+from holdfast.model.system import Explanation
 from holdfast_demo.pagw.sample.bundles import DEFAULT_PAYER, PEOPLE, PROVIDER_NPIS
 from holdfast_demo.pagw.sandbox.payer_rules import PENDED_APPROVED
 from pagw.api import commands, explain, mcp_tools
@@ -94,7 +94,11 @@ def test_agent_sees_status_and_late_requests_and_writes_nothing() -> None:
 
     run_scenario(scenario)
     component = SYSTEM.get_component("agent")
-    assert component.writes == () and {each.__name__ for each in SYSTEM.tools} >= {"standing", "why", "stuck"}
+    assert component.writes == () and {each.__name__ for each in SYSTEM.admin.tools} >= {
+        "standing",
+        "why",
+        "stuck",
+    }
     assert not [each for each in component.reads if each.build_example().kind in ("GetObject", "HeadObject")]
 
 

@@ -89,6 +89,14 @@ def test_refused_reads_cancellations_and_subscription_changes_are_audited(gatewa
     assert "zenith" not in trail
 
 
+def test_invalid_parameter_of_a_submission_is_audited_without_its_value(idle_gateway: Gateway) -> None:
+    since = get_newest_id(idle_gateway)
+    expect_outcome(idle_gateway.submit(key="Ambrosine Quillfeather"), 400, "value")
+    (event,) = list_refusals_since(idle_gateway, since)
+    assert event[:4] == ("acme", "acme-client", "submission", None)
+    assert event[4] == {"status": 400, "codes": ["value"], "path": "/pas/requests", "method": "POST"}
+
+
 def test_polls_for_a_response_are_not_audited(idle_gateway: Gateway) -> None:
     pagw_id, since = idle_gateway.submit_accepted(), get_newest_id(idle_gateway)
     for _ in range(3):

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from holdfast.guarantees import fingerprint
+from holdfast.web import bodies
 from holdfast_demo.pagw.sample.bundles import PEOPLE, build_request_bundle
-from pagw.api.routes import parameters
 from pagw.api.subscriptions import MAX_ERROR_CHARS
 from pagw.domain.fhir.subscriptions import MAX_ORGANIZATION_CHARS
 from pagw.domain.fhir.urls import FILTER_CRITERIA
@@ -181,7 +181,7 @@ def connect(gateway: Gateway) -> socket.socket:
 def test_answers_408_to_a_body_that_never_arrives(
     idle_gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parameters, "MAX_BODY_S", 0.2)
+    monkeypatch.setattr(bodies, "MAX_BODY_S", 0.2)
     token = idle_gateway.headers()["authorization"]
     client = f"authorization: {token}\r\ncontent-type: {FHIR}\r\nx-idempotency-key: slow\r\n"
     for path, headers in (

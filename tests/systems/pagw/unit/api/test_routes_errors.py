@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
 from holdfast.core import errors
 from holdfast.core.errors import HoldfastError
-from pagw.api.routes.errors import Refusal, build_refusal
+from holdfast.web import build_error_response
+from pagw.api.routes.errors import configure_outcomes
 from pagw.domain.attachments import AttachmentRefused
 from pagw.domain.fhir.outcomes import FhirRefused, build_error
 from pagw.domain.fhir.rules.structure import check_structure
@@ -76,23 +79,16 @@ def list_error_types(of: type[HoldfastError] = HoldfastError) -> list[type[Holdf
     return [of, *(kind for each in below for kind in list_error_types(each))]
 
 
-def build_refusal_for(failure: Exception) -> Refusal:
-    """Build the refusal of an error raised on `GET /pas/requests`."""
-    scope: dict[str, Any] = {
-        "type": "http",
-        "method": "GET",
-        "path": "/pas/requests",
-        "headers": [],
-        "query_string": b"",
-        "server": ("x", 80),
-        "scheme": "http",
-    }
-    return asyncio.run(build_refusal(Request(scope), failure))
+def answer(failure: Exception) -> Response:
+    """Return the gateway's response to an error raised on `GET /pas/requests`."""
+    app = FastAPI()
+    configure_outcomes(app)
+    scope = {"type": "http", "method": "GET", "path": "/pas/requests", "headers": [], "app": app}
+    return build_error_response(Request(scope), failure)
 
 
-def get_outcome(refusal: Refusal) -> dict[str, Any]:
+def get_outcome(response: Response) -> dict[str, Any]:
     """Return the response's OperationOutcome, and check its structure."""
-    response = refusal.to_response()
     assert response.headers["content-type"] == "application/fhir+json"
     body: dict[str, Any] = json.loads(bytes(response.body))
     assert check_structure(body, "OperationOutcome") == []
@@ -102,13 +98,15 @@ def get_outcome(refusal: Refusal) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", dict.fromkeys(list_error_types()), ids=lambda kind: kind.__name__)
 def test_every_library_error_becomes_an_outcome_with_its_status(kind: type[HoldfastError]) -> None:
     failure = EXAMPLES.get(kind) or kind("What, why, and what to do next.")
-    refusal = build_refusal_for(failure)
-    body = get_outcome(refusal)
-    assert 400 <= refusal.status < 600
-    assert refusal.status == STATUSES.get(kind, refusal.status)
+    response = answer(failure)
+    body = get_outcome(response)
+    assert 400 <= response.status_code < 600
+    assert response.status_code == STATUSES.get(kind, response.status_code)
     assert SECRET not in json.dumps(body)
-    assert ("retry-after" in refusal.headers) == (refusal.status in (429, 503) or kind is errors.InProgress)
-    assert ("WWW-Authenticate" in refusal.headers) == (kind in (errors.TokenRefused, errors.CallerForbidden))
+    assert ("retry-after" in response.headers) == (
+        response.status_code in (429, 503) or kind is errors.InProgress
+    )
+    assert ("WWW-Authenticate" in response.headers) == (kind in (errors.TokenRefused, errors.CallerForbidden))
 
 
 def test_unexpected_error_shows_no_values_to_caller_or_log(
@@ -117,9 +115,9 @@ def test_unexpected_error_shows_no_values_to_caller_or_log(
     try:
         raise KeyError(SECRET)
     except KeyError as failure:
-        refusal = build_refusal_for(failure)
-    assert (refusal.status, get_outcome(refusal)["issue"][0]["code"]) == (500, "exception")
-    assert SECRET not in json.dumps(get_outcome(refusal))
+        response = answer(failure)
+    assert (response.status_code, get_outcome(response)["issue"][0]["code"]) == (500, "exception")
+    assert SECRET not in json.dumps(get_outcome(response))
     (logged,) = [each for each in caplog.records if each.levelno == logging.ERROR]
     assert "KeyError" in logged.getMessage() and __name__.rpartition(".")[2] in logged.getMessage()
     assert SECRET not in caplog.text
@@ -127,13 +125,40 @@ def test_unexpected_error_shows_no_values_to_caller_or_log(
 
 def test_gateway_refusals_keep_their_issues() -> None:
     several = FhirRefused([build_error("value", "One.", "Claim"), build_error("required", "Two.")], 422)
-    assert [each["code"] for each in get_outcome(build_refusal_for(several))["issue"]] == [
+    assert [each["code"] for each in get_outcome(answer(several))["issue"]] == [
         "value",
         "required",
     ]
-    attachment = build_refusal_for(AttachmentRefused("Bundle.entry[3]", "it is empty", code="value"))
-    assert (attachment.status, get_outcome(attachment)["issue"][0]["expression"]) == (
+    attachment = answer(AttachmentRefused("Bundle.entry[3]", "it is empty", code="value"))
+    assert (attachment.status_code, get_outcome(attachment)["issue"][0]["expression"]) == (
         422,
         ["Bundle.entry[3]"],
     )
-    assert build_refusal_for(ClientDisconnect()).status == 400
+    assert answer(ClientDisconnect()).status_code == 400
+
+
+def test_invalid_parameters_are_named_without_their_values() -> None:
+    faults = [
+        {"type": "missing", "loc": ("header", "x-idempotency-key"), "msg": "Field required", "input": None},
+        {
+            "type": "less_than",
+            "loc": ("query", "limit"),
+            "msg": "Input should be less than 9",
+            "input": SECRET,
+        },
+    ]
+    response = answer(RequestValidationError(faults))
+    assert response.status_code == 400
+    assert get_outcome(response)["issue"] == [
+        {
+            "severity": "error",
+            "code": "required",
+            "diagnostics": "The header parameter x-idempotency-key is missing.",
+        },
+        {
+            "severity": "error",
+            "code": "value",
+            "diagnostics": "Invalid limit: input should be less than 9.",
+            "expression": ["limit"],
+        },
+    ]

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from holdfast import Secret
+from holdfast.runtime import Secret
 from holdfast.web import serve_in_thread, verify
 from holdfast_demo.pagw.sandbox.payer import PayerSandbox, build_payer_app
 from pagw.integrations.payers.client import PayerClient, make_client

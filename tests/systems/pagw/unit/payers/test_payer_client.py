@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from holdfast import Secret
 from holdfast.core.errors import (
     ExternalServiceFailed,
     ExternalServiceRefused,
@@ -24,6 +23,7 @@ from holdfast.core.errors import (
     NotFound,
     SettingsError,
 )
+from holdfast.runtime import Secret
 from holdfast.web import serve_in_thread
 from holdfast.web.sandbox_faults import Faults
 from holdfast_demo.pagw.sandbox.payer import build_payer_app

@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_queues, create_tables
+from holdfast import Stores
 from holdfast.flows import Execution, Next
 from holdfast.flows.transition import commit
 from holdfast.flows.worker import StepWorker
 from holdfast.operations.values import Item
+from holdfast.runtime import create_queues, create_tables
 from holdfast.runtime.engines import Engines
 from holdfast.web.demo_env import patch_environ
 from tests.contract.flows.conftest import engines
@@ -98,10 +99,10 @@ class Bench:
 
         There are no dependencies, so a step that needs them fails.
         """
-        received = await self.stores.run(BOOKING_FLOW.pattern_set.receive(10, 0.0))
+        received = await self.stores.run(BOOKING_FLOW.pattern_set.consumer.receive(10, 0.0))
         for each in received:
             await StepWorker(BOOKING_FLOW, self.stores).handle(each)
-            await self.stores.run(BOOKING_FLOW.pattern_set.delete(each))
+            await self.stores.run(BOOKING_FLOW.pattern_set.consumer.delete(each))
         return len(received)
 
     async def sweep(self) -> None:

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast import Stores, Ulid, UlidGenerator
+from holdfast import Stores
 from holdfast.core.clock import SYSTEM_CLOCK
 from holdfast.core.errors import ConditionFailed
+from holdfast.model.ulids import Ulid, UlidGenerator
 from holdfast.operations.tables import GetItem
 from tripcortex.model import patterns
 from tripcortex.model.entities import (

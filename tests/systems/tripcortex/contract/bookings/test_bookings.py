@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from holdfast import Ulid, UlidGenerator
 from holdfast.core.errors import ConditionFailed, InvalidRequest, NotCancellable, NotWaiting, WaitTokenRefused
+from holdfast.model.ulids import Ulid, UlidGenerator
 from tripcortex.model import patterns
 from tripcortex.model.entities import ActiveBooking, Booking, BookingStatus
 from tripcortex.workers.booking_requests import BookingUnderWay

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Stores, create_queues, create_tables, open_stores
+from holdfast import Stores, open_stores
 from holdfast.core.clock import RunClock
+from holdfast.runtime import create_queues, create_tables
 from holdfast.web.demo_env import patch_environ
 from tests.processes import Process, preload
 from tripcortex.model import patterns
@@ -113,7 +114,7 @@ def test_wait_survives_the_end_of_its_process(tmp_path: Path) -> None:
             found = await find_active_booking(stores, booking)
             after = await bench.choose(found, "2")
             assert after.status is BookingStatus.user_selected
-            received = await stores.run(BOOKING_FLOW.pattern_set.receive(10, 0.0))
+            received = await stores.run(BOOKING_FLOW.pattern_set.consumer.receive(10, 0.0))
             assert received[-1].message.state == "user_selected"
 
     with patch_environ(SECRET):

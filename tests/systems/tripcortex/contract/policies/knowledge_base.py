@@ -18,7 +18,8 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 
-from holdfast import Stores, System, create_buckets, open_stores
+from holdfast import Stores, System, open_stores
+from holdfast.runtime import create_buckets
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from tests.postgres import connect, create_database
 from tripcortex.documents.ports import PARAGRAPH, Box, ContentType, ParsedEntity

@@ -8,8 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from holdfast import Stores, WorkerGroup, create_buckets, open_stores
+from holdfast import Stores, open_stores
 from holdfast.core.errors import ConditionFailed
+from holdfast.runtime import WorkerGroup, create_buckets
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from tests.postgres import create_database
 from tests.systems.tripcortex.contract.policies.knowledge_base import Base, HandClock

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 import tripcortex.migrations as migrations
-from holdfast import check_statements
+from holdfast.runtime import check_statements
 from holdfast.stores.sql.postgres import open_postgres
 from tests.postgres import connect, create_database
 from tests.systems.tripcortex.contract.policies.knowledge_base import Base, make_vector

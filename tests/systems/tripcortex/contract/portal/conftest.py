@@ -6,13 +6,12 @@ import asyncio
 import itertools
 import os
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_tables
-from tests.contract.moto import NOT_ATOMIC, skip_races
+from holdfast import Stores
+from holdfast.runtime import create_tables
 from tests.contract.tables.conftest import store
 from tests.contract.tables.store import Store
 from tripcortex.model.entities import circuits
@@ -29,11 +28,6 @@ class HandClock:
 
     def now(self) -> float:
         return self.moment
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests marked `concurrent` on moto, which is not atomic."""
-    skip_races(items, Path(__file__).parent, NOT_ATOMIC)
 
 
 Story = Callable[[Stores, HandClock], Coroutine[Any, Any, None]]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.systems.tripcortex.unit.steps.booking_bench import APPROVER, EARLY, SENTENCE, Bench, run_story
 from tripcortex.api.commands import COMMANDS
-from tripcortex.integrations.portal.circuit import PortalCircuit
+from tripcortex.integrations.portal.circuit import PORTAL_CIRCUIT
 from tripcortex.model.entities import Booking, Circuit
 from tripcortex.system import SYSTEM
 from tripcortex.workers.flow import BOOKING_FLOW
@@ -16,8 +16,8 @@ from tripcortex.workers.flow import BOOKING_FLOW
 
 async def list_lines(trip: Bench, booking: Booking) -> dict[str, str]:
     """Return the first line of each step; the booking's own line has an empty name."""
-    assert SYSTEM.why is not None
-    first, *steps = (await SYSTEM.why(trip.stores.for_component("support"), booking.booking_id)).lines
+    assert SYSTEM.admin.why is not None
+    first, *steps = (await SYSTEM.admin.why(trip.stores.for_component("support"), booking.booking_id)).lines
     return {line.split("  ")[1].split(" (")[0]: line for line in reversed(steps)} | {"": first}
 
 
@@ -61,7 +61,7 @@ def test_circuit_times_are_shown_as_timestamps() -> None:
         assert (await command(stores))["last_failure_time"] is None
         at = datetime(2026, 3, 10, 14, 0, tzinfo=UTC)
         seen = Circuit(
-            circuit_id=PortalCircuit().circuit_id,
+            circuit_id=PORTAL_CIRCUIT,
             failure_count=1,
             last_failure_time=int(at.timestamp()),
             ttl=at.replace(day=11),

@@ -11,9 +11,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from holdfast import Stores, System, collect_patterns, open_memory_stores, provision
+from holdfast import Stores, System, open_memory_stores, provision
 from holdfast.core.errors import ExternalServiceFailed, HoldfastError, LimitExceeded, RateLimited
 from holdfast.guarantees import OUTBOX
+from holdfast.model.system import collect_patterns
 from tripcortex.api.websocket.api_gateway import ApiGateway
 from tripcortex.api.websocket.hub import Hub
 from tripcortex.api.websocket.node_gateway import SIGNATURE_HEADER, NodeGateway
@@ -30,7 +31,7 @@ SYSTEM = System(
     "Message delivery",
     tables=(*TABLES, OUTBOX),
     queues=(notices.notices,),
-    patterns=(*collect_patterns(patterns), *NOTICES.patterns, notices.receive, notices.done, notices.hold),
+    patterns=(*collect_patterns(patterns), *NOTICES.patterns, *notices.notices.consumer.patterns),
 )
 
 
@@ -125,7 +126,7 @@ def test_notice_is_written_together_with_its_message() -> None:
             await stores.transact(*build_notice_writes(stores, message), taken)
         assert await NOTICES.list_unsent(stores) == []
         await stores.transact(*build_notice_writes(stores, message))
-        assert (await NOTICES.relay(stores)).sent == 1
+        assert (await NOTICES.send_unsent(stores)).sent == 1
 
     run_sender(work)
 

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime
 from typing import Any, TypeVar
 
-from holdfast import Stores, Table, create_tables, open_memory_stores
+from holdfast import Stores, Table, open_memory_stores
+from holdfast.runtime import create_tables
 from holdfast.web import serve_in_thread
 from holdfast_demo.tripcortex.sandbox.portal import PortalSandbox, build_portal_app
 from tripcortex.integrations.portal.client import HttpPortal, make_client

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_tables
+from holdfast import Stores
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import (
     CircuitOpen,
@@ -23,6 +23,7 @@ from holdfast.core.errors import (
     IdempotencyMismatch,
     InProgress,
 )
+from holdfast.runtime import create_tables
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.web import serve_in_thread
 from holdfast.web.sandbox_faults import Faults
@@ -42,7 +43,7 @@ from tests.systems.tripcortex.unit.portal.portal_bench import (
     make_sandbox,
     run_story,
 )
-from tripcortex.integrations.portal.circuit import GuardedPortal, PortalCircuit
+from tripcortex.integrations.portal.circuit import BREAKER, PORTAL_CIRCUIT, GuardedPortal, build_breaker
 from tripcortex.integrations.portal.client import ACT_S, ANSWER_S, HttpPortal, make_client
 from tripcortex.integrations.portal.ports import Offer, Order, Portal, Traveller
 from tripcortex.integrations.portal.purchases import (
@@ -232,10 +233,10 @@ def test_open_circuit_refuses_a_purchase_and_a_later_attempt_buys_once() -> None
     sandbox = make_sandbox()
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
-        circuit = PortalCircuit(threshold=2, recovery_s=60)
-        guarded = GuardedPortal(stores, portal, circuit)
+        breaker = build_breaker(failures=2, recovery_s=60)
+        guarded = GuardedPortal(stores, portal, breaker)
         offer = (await guarded.search(TO_CHICAGO, Preferences()))[0]
-        assert (await circuit.get_circuit(stores)).failure_count == 0
+        assert (await breaker.get_circuit(stores, PORTAL_CIRCUIT)).failure_count == 0
         sandbox.is_down = True
         for _ in range(2):
             with pytest.raises(ExternalServiceFailed):
@@ -365,9 +366,9 @@ def test_slow_portal_requires_a_longer_lease_and_probe() -> None:
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
         offer, slow = await find_cheapest(portal), HttpPortal(portal.http, portal.clock, act_s=300.0)
-        with pytest.raises(DeclarationError, match="probe_s"):
-            GuardedPortal(stores, slow, PortalCircuit())
-        guarded = GuardedPortal(stores, slow, PortalCircuit(probe_s=330))
+        with pytest.raises(DeclarationError, match="lease_s"):
+            GuardedPortal(stores, slow, BREAKER)
+        guarded = GuardedPortal(stores, slow, build_breaker(lease_s=330))
         sandbox.faults = Faults(failed_after=1.0)
         with pytest.raises(OutcomeOpen) as failed:
             await book(stores, guarded, offer)

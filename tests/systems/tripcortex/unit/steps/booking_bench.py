@@ -22,10 +22,11 @@ import httpx2
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from holdfast import Stores, create_queues, create_tables, open_stores, provision
+from holdfast import Stores, open_stores, provision
 from holdfast.flows.worker import StepWorker
 from holdfast.operations.tables import GetItem
 from holdfast.operations.values import Item
+from holdfast.runtime import create_queues, create_tables
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast.web import serve_in_thread
 from holdfast.web.demo_env import patch_environ
@@ -34,7 +35,7 @@ from tests.postgres import create_database
 from tripcortex.documents import ContentType, ParsedEntity
 from tripcortex.domain.planner.ports import Planner
 from tripcortex.domain.planner.sentence_planner import SentencePlanner
-from tripcortex.integrations.portal.circuit import GuardedPortal, PortalCircuit
+from tripcortex.integrations.portal.circuit import BREAKER, PORTAL_CIRCUIT, GuardedPortal
 from tripcortex.integrations.portal.client import HttpPortal
 from tripcortex.model import patterns
 from tripcortex.model.entities import (
@@ -159,10 +160,10 @@ class Bench:
         """Handle the messages now in the queue; return their number."""
         stores = self.workflow
         driver = StepWorker(BOOKING_FLOW, stores, self.dependencies)
-        received = await stores.run(BOOKING_FLOW.pattern_set.receive(10, 0.0))
+        received = await stores.run(BOOKING_FLOW.pattern_set.consumer.receive(10, 0.0))
         for each in received:
             await driver.handle(each)
-            await stores.run(BOOKING_FLOW.pattern_set.delete(each))
+            await stores.run(BOOKING_FLOW.pattern_set.consumer.delete(each))
         return len(received)
 
     async def work(self) -> None:
@@ -221,7 +222,7 @@ class Bench:
         return await self.stores.run(patterns.place_of(employee_id))
 
     async def circuit(self) -> Circuit:
-        return await PortalCircuit().get_circuit(self.stores)
+        return await BREAKER.get_circuit(self.stores, PORTAL_CIRCUIT)
 
     def with_dependencies(self, **changes: Any) -> Bench:
         """Return the same bench with some dependencies replaced."""
@@ -251,9 +252,7 @@ def run_story(
         async with open_stores(SYSTEM, settings, clock=clock) as stores, http:
             await create_tables(stores, SYSTEM.tables)
             await create_queues(stores, SYSTEM.queues)
-            guarded = GuardedPortal(
-                stores.for_component("workflow"), HttpPortal(http, clock, 5.0), PortalCircuit()
-            )
+            guarded = GuardedPortal(stores.for_component("workflow"), HttpPortal(http, clock, 5.0), BREAKER)
             planner: Planner = SentencePlanner()
             workshop = Dependencies(TripCortexSettings.load(), _load_embedding(), planner, guarded)
             return await story(Bench(stores, clock, portal, workshop))

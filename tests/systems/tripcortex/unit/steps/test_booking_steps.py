@@ -18,7 +18,7 @@ from tests.systems.tripcortex.unit.steps.booking_bench import (
     Bench,
     run_story,
 )
-from tripcortex.integrations.portal.circuit import PORTAL_CIRCUIT, circuit_state
+from tripcortex.integrations.portal.circuit import BREAKER, PORTAL_CIRCUIT
 from tripcortex.model import notices, patterns
 from tripcortex.model.entities import AuditEvent, Booking, BookingStatus, CircuitState, Connection
 from tripcortex.policies.embedding import LOCAL
@@ -96,11 +96,11 @@ def test_each_step_writes_and_audits_what_the_document_says() -> None:
         assert booking.booking_plan.policy_constraints.preferred_vendors == ["UA", "DL"]
         assert (await trip.trail(seen))[2].output["ok"] is True
 
-        assert await trip.stores.run(circuit_state(PORTAL_CIRCUIT)) is None
+        assert await trip.stores.run(BREAKER.state(PORTAL_CIRCUIT)) is None
         booking = await check_step(trip, booking, "ExecuteSearch", E.flight_search, S.options_presented)
         circuit = await trip.circuit()
         assert (circuit.state, circuit.failure_count) == (CircuitState.closed, 0)
-        assert await trip.stores.run(circuit_state(PORTAL_CIRCUIT)) is not None
+        assert await trip.stores.run(BREAKER.state(PORTAL_CIRCUIT)) is not None
         assert [each.option_id for each in booking.flight_options] == ["1", "2", "3"]
         audited = (await trip.trail(seen))[3].output["options"]
         assert [each["option"] for each in audited] == ["1", "2", "3"]
@@ -196,9 +196,9 @@ async def list_notices(stores: Stores) -> list[tuple[str, str]]:
     They hold no content of the messages.
     """
     sender = stores.for_component("sender")
-    await notices.NOTICES.relay(sender)
-    received = await sender.run(notices.receive(10, 0.0))
-    await sender.run(notices.done(*received))
+    await notices.NOTICES.send_unsent(sender)
+    received = await sender.run(notices.notices.consumer.receive(10, 0.0))
+    await sender.run(notices.notices.consumer.delete(*received))
     assert all(each.message.model_dump().keys() == {"employee_id", "message_id"} for each in received)
     return [(each.message.employee_id, each.message.message_id) for each in received]
 

@@ -13,7 +13,7 @@ import pytest
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused
 from holdfast.web.sandbox_faults import Faults
 from tests.systems.tripcortex.unit.steps.booking_bench import EARLY, Bench, run_story
-from tripcortex.integrations.portal.circuit import GuardedPortal, PortalCircuit
+from tripcortex.integrations.portal.circuit import BREAKER, PORTAL_CIRCUIT, GuardedPortal
 from tripcortex.integrations.portal.client import HttpPortal, make_client
 from tripcortex.integrations.portal.purchases import SETTLED_S
 from tripcortex.model.entities import AuditEvent, Booking, BookingStatus, EmployeeId
@@ -59,7 +59,7 @@ def test_portal_unreachable_after_the_commitment_offers_the_link() -> None:
     async def story(trip: Bench) -> None:
         booking = await commit_booking(trip)
         async with make_client(NOWHERE, "") as http:
-            guarded = GuardedPortal(trip.workflow, HttpPortal(http, trip.clock), PortalCircuit())
+            guarded = GuardedPortal(trip.workflow, HttpPortal(http, trip.clock), BREAKER)
             away = trip.with_dependencies(portal=guarded)
             await away.work()
             for _ in range(2):
@@ -82,7 +82,7 @@ def test_circuit_opened_after_the_commitment_offers_the_link() -> None:
         booking = await commit_booking(trip)
         for _ in range(5):
             with pytest.raises(ExternalServiceFailed):
-                await PortalCircuit().call(trip.workflow, fail_as_down)
+                await BREAKER.call(trip.workflow, PORTAL_CIRCUIT, fail_as_down)
         await trip.work()
         booking = await trip.booking(booking)
         assert booking.failure is not None and booking.failure.code == "portal_unavailable"

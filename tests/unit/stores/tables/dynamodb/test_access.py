@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ from .endpoints import Reply, error_reply, run_scripted_endpoint
 DENIED = error_reply("AccessDeniedException", "User is not authorized")
 
 
-def run_refused(operation: Operation[Any], reply: Reply = DENIED) -> AccessRefused:
+async def run_refused(operation: Operation[Any], reply: Reply = DENIED) -> AccessRefused:
     """Run the operation at an endpoint that refuses it, and return the error."""
 
     async def send(url: str) -> None:
@@ -33,7 +32,7 @@ def run_refused(operation: Operation[Any], reply: Reply = DENIED) -> AccessRefus
             await tables.run(operation)
 
     with run_scripted_endpoint(lambda *_: reply) as (url, _), pytest.raises(AccessRefused) as found:
-        asyncio.run(send(url))
+        await send(url)
     return found.value
 
 
@@ -50,10 +49,10 @@ def run_refused(operation: Operation[Any], reply: Reply = DENIED) -> AccessRefus
     ],
     ids=["one item", "a batch", "a transaction", "no table"],
 )
-def test_denied_operation_error_names_action_table_and_remedy(
+async def test_denied_operation_error_names_action_table_and_remedy(
     operation: Operation[Any], message: str
 ) -> None:
-    error = run_refused(operation)
+    error = await run_refused(operation)
 
     [note] = error.__notes__
     assert error.message == "User is not authorized"
@@ -64,19 +63,19 @@ def test_denied_operation_error_names_action_table_and_remedy(
 @pytest.mark.parametrize(
     "code", ["UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException"]
 )
-def test_rejected_credentials_error_names_their_source(code: str) -> None:
-    [note] = run_refused(ListTables(), error_reply(code)).__notes__
+async def test_rejected_credentials_error_names_their_source(code: str) -> None:
+    [note] = (await run_refused(ListTables(), error_reply(code))).__notes__
 
     assert "AWS_ACCESS_KEY_ID" in note and "AWS_PROFILE" in note
 
 
-def test_endpoint_with_a_path_is_refused_with_a_hint() -> None:
+async def test_endpoint_with_a_path_is_refused_with_a_hint() -> None:
     async def send(url: str) -> None:
         async with open_dynamodb(endpoint=f"{url}/tables", region="us-east-1") as tables:
             await tables.run(ListTables())
 
     with start_server() as url, pytest.raises(RequestRefused) as refused:
-        asyncio.run(send(url))
+        await send(url)
 
     [note] = refused.value.__notes__
     assert "leave out /tables" in note

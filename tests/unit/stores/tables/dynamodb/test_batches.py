@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, TypeVar
 
 import pytest
@@ -34,17 +33,12 @@ GETS = BatchGetItem(
 )
 
 
-def run(url: str, operation: Operation[R], pauses: FakePauses, **backoff: Any) -> R:
+async def run(url: str, operation: Operation[R], pauses: FakePauses, **backoff: Any) -> R:
     """Run one operation on a new engine, which never really waits."""
 
-    async def execute() -> R:
-        made = open_dynamodb(
-            endpoint=url, region="us-east-1", timing=pauses.timing, backoff=Backoff(**backoff)
-        )
-        async with made as tables:
-            return await tables.run(operation)
-
-    return asyncio.run(execute())
+    made = open_dynamodb(endpoint=url, region="us-east-1", timing=pauses.timing, backoff=Backoff(**backoff))
+    async with made as tables:
+        return await tables.run(operation)
 
 
 def one_at_a_time(action: str, request: dict[str, Any]) -> Reply:
@@ -71,10 +65,10 @@ def nothing_after(rounds: int) -> Any:
     return answer
 
 
-def test_resends_unprocessed_writes_until_none_is_left() -> None:
+async def test_resends_unprocessed_writes_until_none_is_left() -> None:
     pauses = FakePauses()
     with run_scripted_endpoint(one_at_a_time) as (url, requests):
-        result = run(url, BatchWriteItem(writes=PUTS, capacity="TOTAL"), pauses)
+        result = await run(url, BatchWriteItem(writes=PUTS, capacity="TOTAL"), pauses)
 
     assert result.unprocessed == ()
     assert result.capacity == (ConsumedCapacity("Tab", Units(write=5.0)),)
@@ -83,9 +77,9 @@ def test_resends_unprocessed_writes_until_none_is_left() -> None:
     assert pauses == pytest.approx([0.05] * 4)
 
 
-def test_requests_unprocessed_keys_until_none_is_left() -> None:
+async def test_requests_unprocessed_keys_until_none_is_left() -> None:
     with run_scripted_endpoint(one_at_a_time) as (url, requests):
-        result = run(url, GETS, FakePauses())
+        result = await run(url, GETS, FakePauses())
 
     assert result.items == {"Tab": list(KEYS)}
     assert result.unprocessed == ()
@@ -98,20 +92,20 @@ def test_requests_unprocessed_keys_until_none_is_left() -> None:
     }
 
 
-def test_returns_writes_that_stay_unprocessed() -> None:
+async def test_returns_writes_that_stay_unprocessed() -> None:
     writes: tuple[BatchWrite, ...] = (*PUTS[:2], Delete("Tab", {"pk": "gone"}))
     pauses = FakePauses()
     with run_scripted_endpoint(nothing_after(1)) as (url, requests):
-        result = run(url, BatchWriteItem(writes=writes), pauses, max_attempts=4)
+        result = await run(url, BatchWriteItem(writes=writes), pauses, max_attempts=4)
 
     assert result.unprocessed == writes[1:]
     assert len(requests) == 4
     assert pauses == pytest.approx([0.05, 0.1, 0.2])
 
 
-def test_returns_keys_that_stay_unprocessed() -> None:
+async def test_returns_keys_that_stay_unprocessed() -> None:
     with run_scripted_endpoint(nothing_after(2)) as (url, _):
-        result = run(url, GETS, FakePauses(), max_attempts=3)
+        result = await run(url, GETS, FakePauses(), max_attempts=3)
 
     assert result.items == {"Tab": list(KEYS[:2])}
     assert result.unprocessed == (
@@ -119,9 +113,9 @@ def test_returns_keys_that_stay_unprocessed() -> None:
     )
 
 
-def test_a_batch_does_not_outlast_its_deadline() -> None:
+async def test_a_batch_does_not_outlast_its_deadline() -> None:
     with run_scripted_endpoint(one_at_a_time) as (url, requests):
-        result = run(
+        result = await run(
             url,
             BatchWriteItem(writes=PUTS),
             FakePauses(),
@@ -133,30 +127,30 @@ def test_a_batch_does_not_outlast_its_deadline() -> None:
     assert (len(requests), len(result.unprocessed)) == (3, 2)
 
 
-def test_throttling_midway_returns_the_rest_unprocessed() -> None:
+async def test_throttling_midway_returns_the_rest_unprocessed() -> None:
     def answer(action: str, request: dict[str, Any]) -> Reply:
         whole = len(request["RequestItems"]["Tab"]) == len(PUTS)
         return one_at_a_time(action, request) if whole else error_reply("ThrottlingException")
 
     with run_scripted_endpoint(answer) as (url, _):
-        result = run(url, BatchWriteItem(writes=PUTS), FakePauses(), max_attempts=3)
+        result = await run(url, BatchWriteItem(writes=PUTS), FakePauses(), max_attempts=3)
     assert result.unprocessed == PUTS[1:]
 
 
-def test_throttling_from_the_start_is_an_error() -> None:
+async def test_throttling_from_the_start_is_an_error() -> None:
     with (
         run_scripted_endpoint(lambda *_: error_reply("ThrottlingException")) as (url, _),
         pytest.raises(Throttled),
     ):
-        run(url, BatchWriteItem(writes=PUTS), FakePauses(), max_attempts=3)
+        await run(url, BatchWriteItem(writes=PUTS), FakePauses(), max_attempts=3)
 
 
-def test_a_table_named_twice_is_refused() -> None:
+async def test_a_table_named_twice_is_refused() -> None:
     twice = BatchGetItem(requests=(KeysAndAttributes("Tab", KEYS[:1]), KeysAndAttributes("Tab", KEYS[1:])))
 
     with (
         run_scripted_endpoint(one_at_a_time) as (url, requests),
         pytest.raises(InvalidRequest, match="twice"),
     ):
-        run(url, twice, FakePauses())
+        await run(url, twice, FakePauses())
     assert requests == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import subprocess
 import sys
@@ -30,12 +29,12 @@ async def list_tables(**settings: Any) -> None:
         await tables.run(ListTables())
 
 
-def capture_signature_scope(**settings: Any) -> str:
+async def capture_signature_scope(**settings: Any) -> str:
     """Return the scope that a request to a local endpoint was signed for: key, day, region."""
     seen: list[str] = []
 
     with run_signature_endpoint(lambda *_: ok(TableNames=[]), seen.append) as url:
-        asyncio.run(list_tables(endpoint=url, **settings))
+        await list_tables(endpoint=url, **settings)
     [authorization] = seen
     return authorization.partition("Credential=")[2].partition("/dynamodb/")[0]
 
@@ -72,12 +71,12 @@ def test_the_region_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) 
     assert "ap-south-1" in endpoint
 
 
-def test_local_server_needs_neither_region_nor_credentials(empty_environment: None) -> None:
-    assert capture_signature_scope().split("/")[0] == "holdfast"
+async def test_local_server_needs_neither_region_nor_credentials(empty_environment: None) -> None:
+    assert (await capture_signature_scope()).split("/")[0] == "holdfast"
 
 
-def test_local_server_gets_configured_credentials() -> None:
-    assert capture_signature_scope(region="eu-west-1").split("/")[::2] == ["testing", "eu-west-1"]
+async def test_local_server_gets_configured_credentials() -> None:
+    assert (await capture_signature_scope(region="eu-west-1")).split("/")[::2] == ["testing", "eu-west-1"]
 
 
 @pytest.mark.parametrize("endpoint", ["127.0.0.1:8000", "ftp://127.0.0.1", "http://", "nonsense"])
@@ -105,7 +104,9 @@ def test_without_the_sdk_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         open_dynamodb(region="eu-central-1")
 
 
-def test_reports_credentials_that_cannot_be_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+async def test_reports_credentials_that_cannot_be_fetched(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
     config = tmp_path / "config"
     config.write_text("[profile failing]\ncredential_process = false\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
@@ -114,7 +115,7 @@ def test_reports_credentials_that_cannot_be_fetched(monkeypatch: pytest.MonkeyPa
         monkeypatch.delenv(variable)
 
     with pytest.raises(SettingsError, match="AWS_PROFILE"):
-        asyncio.run(list_tables(region="eu-central-1", backoff=Backoff(max_attempts=1)))
+        await list_tables(region="eu-central-1", backoff=Backoff(max_attempts=1))
 
 
 def test_sdk_is_imported_only_when_an_engine_is_opened() -> None:
@@ -123,11 +124,11 @@ def test_sdk_is_imported_only_when_an_engine_is_opened() -> None:
     assert done.stdout.strip() == "False"
 
 
-def test_sdk_itself_never_retries() -> None:
+async def test_sdk_itself_never_retries() -> None:
     with (
         run_scripted_endpoint(lambda *_: Reply(500, b"{}")) as (url, requests),
         pytest.raises(Exception, match="500"),
     ):
-        asyncio.run(list_tables(endpoint=url, backoff=Backoff(max_attempts=1)))
+        await list_tables(endpoint=url, backoff=Backoff(max_attempts=1))
 
     assert len(requests) == 1

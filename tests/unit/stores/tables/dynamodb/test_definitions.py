@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from holdfast.operations.tables import (
     BackupSummary,
     ContinuousBackups,
@@ -26,6 +24,7 @@ from holdfast.operations.tables import (
     UpdateTable,
 )
 from holdfast.stores.tables.dynamodb import definitions, descriptions
+from tests.cases import all_cases
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678000, UTC)
 INDEX = IndexDefinition(
@@ -143,7 +142,7 @@ def test_create_request_has_only_declared_members() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("operation", "members"),
     [
         (UpdateTable(table="Tab", billing_mode="PAY_PER_REQUEST"), {"BillingMode": "PAY_PER_REQUEST"}),
@@ -186,7 +185,6 @@ def test_create_request_has_only_declared_members() -> None:
         (UpdateTable(table="Tab", table_class="STANDARD"), {"TableClass": "STANDARD"}),
         (UpdateTable(table="Tab", deletion_protection=False), {"DeletionProtectionEnabled": False}),
     ],
-    ids=["billing", "throughput", "indexes", "stream on", "stream off", "class", "protection"],
 )
 def test_update_request_has_only_changed_members(operation: UpdateTable, members: dict[str, Any]) -> None:
     assert definitions.encode_changes(operation) == {"TableName": "Tab", **members}

@@ -15,6 +15,7 @@ from botocore.session import Session
 
 from holdfast.core import errors
 from holdfast.stores.tables.dynamodb.errors import ACCESS_CODES, CODES, Failure, map_error
+from tests.cases import all_cases
 
 ENDPOINT = "http://127.0.0.1:8000"
 SDK_CLASSES = sorted(
@@ -74,7 +75,7 @@ def map_client_error(
 # --- the SDK's ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [*SDK_CLASSES, ResponseParserError])
+@all_cases("kind", [*SDK_CLASSES, ResponseParserError])
 def test_maps_every_sdk_error(kind: type[Exception]) -> None:
     failure = map_error(make_sdk_error(kind), "GetItem", ENDPOINT)
 
@@ -83,7 +84,7 @@ def test_maps_every_sdk_error(kind: type[Exception]) -> None:
     assert "said" in failure.error.message
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("name", "ours", "kind"),
     [
         ("EndpointConnectionError", errors.StoreUnreachable, "undone"),
@@ -150,7 +151,7 @@ def test_a_message_names_the_remedy(name: str, remedy: str) -> None:
 # --- the service's ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", SERVICE_CODES)
+@all_cases("code", SERVICE_CODES)
 def test_every_code_of_the_service_has_its_class(code: str) -> None:
     error = map_client_error(code, CancellationReasons=[{"Code": "None"}]).error
 
@@ -161,19 +162,19 @@ def test_every_code_of_the_service_has_its_class(code: str) -> None:
         assert type(error) not in (errors.RequestRefused, errors.InternalError)
 
 
-@pytest.mark.parametrize("code", sorted(CODES))
+@all_cases("code", sorted(CODES))
 def test_keeps_the_exact_message_of_the_service(code: str) -> None:
     assert map_client_error(code, message="to the letter").error.message == "to the letter"
 
 
-@pytest.mark.parametrize("code", sorted(ACCESS_CODES))
+@all_cases("code", sorted(ACCESS_CODES))
 def test_denied_access_keeps_the_code_of_the_service(code: str) -> None:
     failure = map_client_error(code)
 
     assert (type(failure.error), failure.error.code, failure.kind) == (errors.AccessRefused, code, "final")
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("status", "ours", "kind"),
     [(400, errors.RequestRefused, "final"), (413, errors.RequestRefused, "final")]
     + [(status, errors.StoreFailed, "doubtful") for status in (500, 502, 503, 504)],
@@ -211,7 +212,7 @@ def test_a_failed_condition_carries_the_item() -> None:
     assert error.item == {"pk": "a", "n": Decimal("1.5")}
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("codes", "kind"),
     [
         (["None", "TransactionConflict"], "undone"),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from holdfast.operations.expressions import Placeholders, parse_condition, parse_update
 from holdfast.operations.tables import DeleteItem, PutItem, UpdateItem
 from holdfast.operations.values import Item
 from holdfast.stores.tables.dynamodb.repeats import choose_repeat_policy
+from tests.cases import all_cases
 
 KEY: Item = {"pk": "a"}
 VALUES: Item = {":n": 1, ":zero": 0, ":s": frozenset({"x"}), ":l": [1], ":t": "text"}
@@ -28,7 +27,7 @@ def make_update(update: str, condition: str | None = None, **more: Any) -> Updat
     )
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "operation",
     [
         PutItem(table="T", item=KEY),
@@ -44,13 +43,12 @@ def make_update(update: str, condition: str | None = None, **more: Any) -> Updat
         make_update("SET x = :t, version = version - :n", "attribute_exists(pk) AND version = :n"),
         make_update("ADD version :n", "version = :n"),
     ],
-    ids=str,
 )
 def test_write_is_repeatable(operation: Any) -> None:
     assert choose_repeat_policy(operation) == "same"
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "operation",
     [
         PutItem(table="T", item=KEY, returns="ALL_OLD"),
@@ -70,7 +68,6 @@ def test_write_is_repeatable(operation: Any) -> None:
         make_update("SET version = version + :n", "version = :n OR attribute_not_exists(version)"),
         make_update("ADD version :zero", "version = :n"),
     ],
-    ids=str,
 )
 def test_write_is_not_repeatable(operation: Any) -> None:
     assert choose_repeat_policy(operation) == "once"

@@ -41,7 +41,7 @@ from holdfast.operations.tables import (
 )
 from holdfast.operations.values import Item
 from holdfast.stores.tables.dynamodb import Backoff, DynamoDBTables, Timeouts, open_dynamodb
-from holdfast.stores.tables.embedded import EmbeddedTables, Faults, open_tables
+from holdfast.stores.tables.embedded import EmbeddedTables, EngineFaults, open_tables
 from holdfast.wire.http.server import start_server
 
 from .endpoints import FakePauses, Reply, error_reply, ok, run_lossy_endpoint, run_scripted_endpoint
@@ -58,17 +58,12 @@ ABSENT = parse_condition("attribute_not_exists(pk)", "ConditionExpression", Plac
 CREATE = PutItem(table="Tab", item={**KEY, "x": 1}, condition=ABSENT, returns_on_failure="ALL_OLD")
 
 
-def run(url: str, operation: Operation[R], pauses: FakePauses | None = None, **settings: Any) -> R:
+async def run(url: str, operation: Operation[R], pauses: FakePauses | None = None, **settings: Any) -> R:
     """Run one operation on a new engine, which never really waits."""
     pauses = FakePauses() if pauses is None else pauses
 
-    async def execute() -> R:
-        async with open_dynamodb(
-            endpoint=url, region="us-east-1", timing=pauses.timing, **settings
-        ) as tables:
-            return await tables.run(operation)
-
-    return asyncio.run(execute())
+    async with open_dynamodb(endpoint=url, region="us-east-1", timing=pauses.timing, **settings) as tables:
+        return await tables.run(operation)
 
 
 def reply_in_turn(*replies: Reply | None) -> Callable[[str, dict[str, Any]], Reply | None]:
@@ -93,20 +88,23 @@ def reply_in_turn(*replies: Reply | None) -> Callable[[str, dict[str, Any]], Rep
     ],
     ids=lambda reply: "closed" if reply is None else reply.body.decode()[:60],
 )
-def test_retries_a_read_after_a_temporary_failure(failure: Reply | None) -> None:
+async def test_retries_a_read_after_a_temporary_failure(failure: Reply | None) -> None:
     pauses = FakePauses()
     with run_scripted_endpoint(reply_in_turn(failure, failure, ok(Item={"pk": {"S": "a"}}))) as (
         url,
         requests,
     ):
-        assert run(url, GET, pauses) == GetItemResult(KEY)
+        assert await run(url, GET, pauses) == GetItemResult(KEY)
 
     assert requests.actions == ["GetItem"] * 3
     assert pauses == pytest.approx([0.05, 0.1])
 
 
-def test_waits_out_throttling_by_a_real_engine() -> None:
-    with open_tables(faults=Faults(throttled=0.5, seed=1)) as backend, start_server(tables=backend) as url:
+async def test_waits_out_throttling_by_a_real_engine() -> None:
+    with (
+        open_tables(faults=EngineFaults(throttled=0.5, seed=1)) as backend,
+        start_server(tables=backend) as url,
+    ):
         backend.run_blocking(CreateTable(definition=TABLE))
 
         async def twenty() -> list[Any]:
@@ -115,13 +113,16 @@ def test_waits_out_throttling_by_a_real_engine() -> None:
             ) as tables:
                 return await asyncio.gather(*(tables.run(ADD) for _ in range(20)))
 
-        asyncio.run(twenty())
-        found = run(url, Scan(table="Tab"), backoff=Backoff(max_attempts=50))
+        await twenty()
+        found = await run(url, Scan(table="Tab"), backoff=Backoff(max_attempts=50))
     assert found.items == [{"pk": "a", "n": 20}]
 
 
-def test_waits_out_conflicts_of_a_real_engine() -> None:
-    with open_tables(faults=Faults(conflicts=0.5, seed=1)) as backend, start_server(tables=backend) as url:
+async def test_waits_out_conflicts_of_a_real_engine() -> None:
+    with (
+        open_tables(faults=EngineFaults(conflicts=0.5, seed=1)) as backend,
+        start_server(tables=backend) as url,
+    ):
         backend.run_blocking(CreateTable(definition=TABLE))
 
         async def twenty() -> None:
@@ -132,34 +133,34 @@ def test_waits_out_conflicts_of_a_real_engine() -> None:
                     await tables.run(TransactWriteItems(actions=(ADD,)))
                     await tables.run(ADD)
 
-        asyncio.run(twenty())
+        await twenty()
         assert backend.run_blocking(GET).item == {"pk": "a", "n": 20}
 
 
-def test_reports_a_lasting_failure_after_the_last_attempt() -> None:
+async def test_reports_a_lasting_failure_after_the_last_attempt() -> None:
     throttled = reply_in_turn(error_reply("ThrottlingException", "slow down"))
     with run_scripted_endpoint(throttled) as (url, requests), pytest.raises(Throttled, match="slow down"):
-        run(url, PUT, backoff=Backoff(max_attempts=4))
+        await run(url, PUT, backoff=Backoff(max_attempts=4))
 
     assert len(requests) == 4
 
 
-def test_reports_a_lasting_failure_at_the_deadline() -> None:
+async def test_reports_a_lasting_failure_at_the_deadline() -> None:
     backoff = Backoff(max_attempts=1000, first_pause_s_max=1.0, pause_s_max=1.0, deadline_s=5.0)
     with (
         run_scripted_endpoint(reply_in_turn(error_reply("ThrottlingException"))) as (url, requests),
         pytest.raises(Throttled),
     ):
-        run(url, PUT, backoff=backoff)
+        await run(url, PUT, backoff=backoff)
 
     assert len(requests) == 6
 
 
-def test_reports_a_lasting_conflict() -> None:
+async def test_reports_a_lasting_conflict() -> None:
     conflict = [{"Code": "TransactionConflict", "Message": "busy"}]
     with run_scripted_endpoint(reply_in_turn(error_reply("TransactionConflictException"))) as (url, requests):
         with pytest.raises(TransactionConflict):
-            run(url, PUT)
+            await run(url, PUT)
         assert len(requests) == Backoff().max_attempts
     with run_scripted_endpoint(
         reply_in_turn(error_reply("TransactionCanceledException", CancellationReasons=conflict))
@@ -168,18 +169,18 @@ def test_reports_a_lasting_conflict() -> None:
         requests,
     ):
         with pytest.raises(TransactionCancelled):
-            run(url, TransactWriteItems(actions=(PUT,)))
+            await run(url, TransactWriteItems(actions=(PUT,)))
         assert len(requests) == Backoff().max_attempts
 
 
-def test_permanently_refused_transaction_is_not_retried() -> None:
+async def test_permanently_refused_transaction_is_not_retried() -> None:
     reasons = [{"Code": "TransactionConflict"}, {"Code": "ConditionalCheckFailed"}]
     cancelled = error_reply("TransactionCanceledException", CancellationReasons=reasons)
     with (
         run_scripted_endpoint(reply_in_turn(cancelled)) as (url, requests),
         pytest.raises(TransactionCancelled),
     ):
-        run(url, TransactWriteItems(actions=(PUT,)))
+        await run(url, TransactWriteItems(actions=(PUT,)))
 
     assert len(requests) == 1
 
@@ -188,35 +189,35 @@ def test_permanently_refused_transaction_is_not_retried() -> None:
     ("code", "error"),
     [("ValidationException", InvalidRequest), ("ResourceNotFoundException", NotFound)],
 )
-def test_refused_request_is_not_retried(code: str, error: type[Exception]) -> None:
+async def test_refused_request_is_not_retried(code: str, error: type[Exception]) -> None:
     with run_scripted_endpoint(reply_in_turn(error_reply(code))) as (url, requests), pytest.raises(error):
-        run(url, GET)
+        await run(url, GET)
 
     assert len(requests) == 1
 
 
-def test_retries_a_transaction_in_progress_with_its_token() -> None:
+async def test_retries_a_transaction_in_progress_with_its_token() -> None:
     with run_scripted_endpoint(reply_in_turn(error_reply("TransactionInProgressException"), ok())) as (
         url,
         requests,
     ):
-        run(url, TransactWriteItems(actions=(PUT,)))
+        await run(url, TransactWriteItems(actions=(PUT,)))
 
     tokens = {request["ClientRequestToken"] for _, request in requests}
     assert (len(requests), len(tokens)) == (2, 1)
 
 
-def test_the_token_of_the_caller_is_the_one_that_is_sent() -> None:
+async def test_the_token_of_the_caller_is_the_one_that_is_sent() -> None:
     with run_scripted_endpoint(reply_in_turn(ok())) as (url, requests):
-        run(url, TransactWriteItems(actions=(PUT,), token="mine"))
+        await run(url, TransactWriteItems(actions=(PUT,), token="mine"))
 
     assert requests[0][1]["ClientRequestToken"] == "mine"
 
 
-def test_retries_after_an_answer_with_a_wrong_checksum() -> None:
+async def test_retries_after_an_answer_with_a_wrong_checksum() -> None:
     wrong = Reply(200, b'{"TableNames": ["Wrong"]}', {"x-amz-crc32": "1"})
     with run_scripted_endpoint(reply_in_turn(wrong, ok(TableNames=["Right"]))) as (url, _):
-        assert run(url, ListTables()).names == ("Right",)
+        assert (await run(url, ListTables())).names == ("Right",)
 
 
 # --- lost answers -------------------------------------------------------------------------------------------
@@ -241,125 +242,127 @@ def lose_first(first: int) -> Callable[[str], bool]:
     return loses
 
 
-def run_with_lost_answers(
+async def run_with_lost_answers(
     backend: EmbeddedTables, operation: Operation[R], count: int = 1, **settings: Any
 ) -> R:
     """Run the operation through a proxy that loses the first `count` answers of the embedded engine."""
     with start_server(tables=backend) as url, run_lossy_endpoint(url, lose_first(count)) as lossy_url:
-        return run(lossy_url, operation, **settings)
+        return await run(lossy_url, operation, **settings)
 
 
-def test_retries_a_repeatable_write_after_a_lost_answer(backend: EmbeddedTables) -> None:
-    run_with_lost_answers(backend, PUT)
+async def test_retries_a_repeatable_write_after_a_lost_answer(backend: EmbeddedTables) -> None:
+    await run_with_lost_answers(backend, PUT)
 
     assert backend.run_blocking(GET).item == KEY
 
 
-def test_transaction_retried_after_lost_answers_has_one_effect(backend: EmbeddedTables) -> None:
-    run_with_lost_answers(backend, TransactWriteItems(actions=(ADD,)), count=3)
+async def test_transaction_retried_after_lost_answers_has_one_effect(backend: EmbeddedTables) -> None:
+    await run_with_lost_answers(backend, TransactWriteItems(actions=(ADD,)), count=3)
 
     assert backend.run_blocking(GET).item == {"pk": "a", "n": 1}
 
 
-def test_counter_with_a_lost_answer_is_not_retried_and_is_unknown(backend: EmbeddedTables) -> None:
+async def test_counter_with_a_lost_answer_is_not_retried_and_is_unknown(backend: EmbeddedTables) -> None:
     with pytest.raises(OutcomeUnknown, match="Repeating it might do it twice") as unknown:
-        run_with_lost_answers(backend, ADD)
+        await run_with_lost_answers(backend, ADD)
 
     assert not unknown.value.safe_to_repeat
     assert backend.run_blocking(GET).item == {"pk": "a", "n": 1}
 
 
-def test_condition_that_fails_on_the_retry_is_an_unknown_outcome(backend: EmbeddedTables) -> None:
+async def test_condition_that_fails_on_the_retry_is_an_unknown_outcome(backend: EmbeddedTables) -> None:
     with pytest.raises(OutcomeUnknown, match="may be its own effect") as unknown:
-        run_with_lost_answers(backend, CREATE)
+        await run_with_lost_answers(backend, CREATE)
 
     assert not unknown.value.safe_to_repeat
     assert unknown.value.item == {"pk": "a", "x": 1}
 
 
-def test_condition_that_fails_at_once_is_reported_as_failed(backend: EmbeddedTables) -> None:
+async def test_condition_that_fails_at_once_is_reported_as_failed(backend: EmbeddedTables) -> None:
     backend.run_blocking(PUT)
 
     with pytest.raises(ConditionFailed):
-        run_with_lost_answers(backend, CREATE, count=0)
+        await run_with_lost_answers(backend, CREATE, count=0)
 
 
-def test_repeatable_write_without_answers_is_unknown_and_safe_to_repeat(
+async def test_repeatable_write_without_answers_is_unknown_and_safe_to_repeat(
     backend: EmbeddedTables,
 ) -> None:
     with pytest.raises(OutcomeUnknown, match="no second effect") as unknown:
-        run_with_lost_answers(backend, PUT, count=1000, backoff=Backoff(max_attempts=3))
+        await run_with_lost_answers(backend, PUT, count=1000, backoff=Backoff(max_attempts=3))
 
     assert unknown.value.safe_to_repeat
     assert isinstance(unknown.value.__cause__, Exception)
 
 
-def test_a_transaction_whose_answers_are_all_lost_can_be_repeated_with_its_token(
+async def test_a_transaction_whose_answers_are_all_lost_can_be_repeated_with_its_token(
     backend: EmbeddedTables,
 ) -> None:
     operation = TransactWriteItems(actions=(ADD,))
     with pytest.raises(OutcomeUnknown) as unknown:
-        run_with_lost_answers(backend, operation, count=1000, backoff=Backoff(max_attempts=2))
+        await run_with_lost_answers(backend, operation, count=1000, backoff=Backoff(max_attempts=2))
     assert unknown.value.safe_to_repeat
     assert unknown.value.token
 
-    run_with_lost_answers(backend, TransactWriteItems(actions=(ADD,), token=unknown.value.token), count=0)
+    await run_with_lost_answers(
+        backend, TransactWriteItems(actions=(ADD,), token=unknown.value.token), count=0
+    )
     assert backend.run_blocking(GET).item == {"pk": "a", "n": 1}
 
 
-def test_read_without_answers_is_unreachable(backend: EmbeddedTables) -> None:
+async def test_read_without_answers_is_unreachable(backend: EmbeddedTables) -> None:
     with pytest.raises(StoreUnreachable, match="No answer"):
-        run_with_lost_answers(backend, GET, count=1000, backoff=Backoff(max_attempts=2))
+        await run_with_lost_answers(backend, GET, count=1000, backoff=Backoff(max_attempts=2))
 
 
-def test_create_table_with_a_lost_answer_is_not_retried_and_is_unknown() -> None:
+async def test_create_table_with_a_lost_answer_is_not_retried_and_is_unknown() -> None:
     with open_tables() as backend:
         with pytest.raises(OutcomeUnknown):
-            run_with_lost_answers(backend, CreateTable(definition=TABLE))
+            await run_with_lost_answers(backend, CreateTable(definition=TABLE))
         assert backend.run_blocking(DescribeTable(table="Tab")).definition == TABLE
 
 
-def test_service_failure_leaves_the_outcome_of_a_counter_unknown() -> None:
+async def test_service_failure_leaves_the_outcome_of_a_counter_unknown() -> None:
     failing = reply_in_turn(error_reply("InternalServerError", status=500), ok())
     with run_scripted_endpoint(failing) as (url, requests), pytest.raises(OutcomeUnknown):
-        run(url, ADD)
+        await run(url, ADD)
 
     assert len(requests) == 1
 
 
-def test_throttled_counter_is_retried() -> None:
+async def test_throttled_counter_is_retried() -> None:
     with run_scripted_endpoint(reply_in_turn(error_reply("ThrottlingException"), ok())) as (url, requests):
-        run(url, ADD)
+        await run(url, ADD)
 
     assert len(requests) == 2
 
 
-def test_throttling_after_a_lost_answer_keeps_the_outcome_unknown() -> None:
+async def test_throttling_after_a_lost_answer_keeps_the_outcome_unknown() -> None:
     with (
         run_scripted_endpoint(reply_in_turn(None, error_reply("ThrottlingException"))) as (url, _),
         pytest.raises(OutcomeUnknown),
     ):
-        run(url, PUT, backoff=Backoff(max_attempts=2))
+        await run(url, PUT, backoff=Backoff(max_attempts=2))
 
 
-def test_refusal_after_a_lost_answer_is_reported_unchanged() -> None:
+async def test_refusal_after_a_lost_answer_is_reported_unchanged() -> None:
     with (
         run_scripted_endpoint(reply_in_turn(None, error_reply("ResourceNotFoundException"))) as (url, _),
         pytest.raises(NotFound),
     ):
-        run(url, PUT)
+        await run(url, PUT)
 
 
 # --- silence ------------------------------------------------------------------------------------------------
 
 
-def test_unreachable_endpoint_error_has_a_remedy() -> None:
+async def test_unreachable_endpoint_error_has_a_remedy() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         pauses = FakePauses()
         with pytest.raises(StoreUnreachable) as down:
-            run(url, ADD, pauses, backoff=Backoff(max_attempts=3))
+            await run(url, ADD, pauses, backoff=Backoff(max_attempts=3))
 
     assert url in down.value.message
     assert "holdfast serve" in down.value.message
@@ -369,7 +372,7 @@ def test_unreachable_endpoint_error_has_a_remedy() -> None:
 @pytest.mark.parametrize(
     ("operation", "error"), [(GET, StoreUnreachable), (ADD, OutcomeUnknown)], ids=["read", "write"]
 )
-def test_times_out_on_a_silent_endpoint(operation: Operation[Any], error: type[Exception]) -> None:
+async def test_times_out_on_a_silent_endpoint(operation: Operation[Any], error: type[Exception]) -> None:
     released = threading.Event()
 
     def late(*_: Any) -> Reply:
@@ -379,7 +382,7 @@ def test_times_out_on_a_silent_endpoint(operation: Operation[Any], error: type[E
     with run_scripted_endpoint(late) as (url, requests):
         try:
             with pytest.raises(error, match="[Tt]imeout"):
-                run(
+                await run(
                     url,
                     operation,
                     timeouts=Timeouts(connect_s=1, read_s=0.05),
@@ -391,27 +394,27 @@ def test_times_out_on_a_silent_endpoint(operation: Operation[Any], error: type[E
     assert len(requests) == (2 if operation is GET else 1)
 
 
-def test_reports_an_endpoint_that_is_not_dynamodb() -> None:
+async def test_reports_an_endpoint_that_is_not_dynamodb() -> None:
     page = reply_in_turn(Reply(200, b"<html>hello</html>", HTML))
     with (
         run_scripted_endpoint(page) as (url, _),
         pytest.raises(StoreFailed, match="Is it a DynamoDB endpoint"),
     ):
-        run(url, GET, backoff=Backoff(max_attempts=1))
+        await run(url, GET, backoff=Backoff(max_attempts=1))
 
 
-def test_incomplete_answer_is_an_internal_error() -> None:
+async def test_incomplete_answer_is_an_internal_error() -> None:
     with (
         run_scripted_endpoint(reply_in_turn(ok())) as (url, _),
         pytest.raises(InternalError, match="Scan failed"),
     ):
-        run(url, Scan(table="Tab"))
+        await run(url, Scan(table="Tab"))
 
 
 # --- concurrency and closing --------------------------------------------------------------------------------
 
 
-def test_concurrent_requests_are_bounded_by_threads() -> None:
+async def test_concurrent_requests_are_bounded_by_threads() -> None:
     lock, entered, both = threading.Lock(), [0, 0], threading.Event()
 
     def count_request(*_: Any) -> Reply:
@@ -425,21 +428,18 @@ def test_concurrent_requests_are_bounded_by_threads() -> None:
             entered[0] -= 1
         return ok()
 
-    async def many(url: str) -> None:
+    with run_scripted_endpoint(count_request) as (url, requests):
         async with open_dynamodb(endpoint=url, region="us-east-1", threads=2) as tables:
             await asyncio.gather(*(tables.run(GET) for _ in range(8)))
-
-    with run_scripted_endpoint(count_request) as (url, requests):
-        asyncio.run(many(url))
     assert len(requests) == 8
     assert entered[1] == 2
 
 
-def test_closed_engine_refuses_operations() -> None:
+async def test_closed_engine_refuses_operations() -> None:
     with run_scripted_endpoint(reply_in_turn(ok())) as (url, requests):
         tables: DynamoDBTables = open_dynamodb(endpoint=url, region="us-east-1")
         tables.close()
         with pytest.raises(StoreClosed):
-            asyncio.run(tables.run(GET))
+            await tables.run(GET)
 
     assert requests == []

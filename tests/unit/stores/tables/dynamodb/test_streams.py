@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -67,7 +66,7 @@ def answer(action: str, request: dict[str, Any]) -> Reply:
     return stream_description(3)
 
 
-def run_all(*operations: Any) -> tuple[list[Any], list[tuple[str, dict[str, Any]]]]:
+async def run_all(*operations: Any) -> tuple[list[Any], list[tuple[str, dict[str, Any]]]]:
     """Run the operations in order on a new engine; return their results and the received requests."""
 
     async def execute(url: str) -> list[Any]:
@@ -75,64 +74,66 @@ def run_all(*operations: Any) -> tuple[list[Any], list[tuple[str, dict[str, Any]
             return [await tables.run(operation) for operation in operations]
 
     with run_scripted_endpoint(answer) as (url, requests):
-        return asyncio.run(execute(url)), list(requests)
+        return await execute(url), list(requests)
 
 
-def test_arn_prefix_is_looked_up_once() -> None:
-    _, requests = run_all(DescribeStream(stream=STREAM), DescribeStream(stream=StreamName("Other", "label")))
+async def test_arn_prefix_is_looked_up_once() -> None:
+    _, requests = await run_all(
+        DescribeStream(stream=STREAM), DescribeStream(stream=StreamName("Other", "label"))
+    )
 
     assert [action for action, _ in requests] == ["ListStreams"] + ["DescribeStream"] * 4
     assert requests[-1][1]["StreamArn"] == f"{ACCOUNT}Other/stream/label"
 
 
-def test_complete_arn_is_used_without_lookup() -> None:
+async def test_complete_arn_is_used_without_lookup() -> None:
     elsewhere = "arn:aws:dynamodb:us-west-1:1:table/Tab/stream/x"
-    _, requests = run_all(DescribeStream(stream=StreamName("Tab", "x", elsewhere)))
+    _, requests = await run_all(DescribeStream(stream=StreamName("Tab", "x", elsewhere)))
 
     assert [request["StreamArn"] for _, request in requests] == [elsewhere] * 2
 
 
-def test_shards_are_read_to_the_end_or_the_limit() -> None:
-    [everything], requests = run_all(DescribeStream(stream=STREAM))
+async def test_shards_are_read_to_the_end_or_the_limit() -> None:
+    [everything], requests = await run_all(DescribeStream(stream=STREAM))
     assert [shard.id for shard in everything.shards] == [shard_id(1), shard_id(2), shard_id(3)]
     assert everything.shards[0].starting == FIRST + 1
     assert [request.get("Limit") for _, request in requests[1:]] == [100, 98]
 
-    [some], requests = run_all(DescribeStream(stream=STREAM, limit=2))
+    [some], requests = await run_all(DescribeStream(stream=STREAM, limit=2))
     assert len(some.shards) == 2
     assert len(requests) == 2
 
 
-def test_iterator_is_passed_on_unchanged() -> None:
+async def test_iterator_is_passed_on_unchanged() -> None:
     place = GetShardIterator(
         stream=STREAM, shard=shard_id(1), kind="AFTER_SEQUENCE_NUMBER", sequence_number=FIRST
     )
-    [iterator], requests = run_all(place)
+    [iterator], requests = await run_all(place)
     assert requests[-1][1]["SequenceNumber"] == str(FIRST)
 
-    [result], requests = run_all(GetRecords(iterator=iterator, limit=7))
+    [result], requests = await run_all(GetRecords(iterator=iterator, limit=7))
     assert requests == [("GetRecords", {"ShardIterator": f"{ARN}|place", "Limit": 7})]
-    _, requests = run_all(GetRecords(iterator=result.next))
+    _, requests = await run_all(GetRecords(iterator=result.next))
     assert requests[0][1]["ShardIterator"] == "elsewhere"
 
 
-def test_a_short_sequence_number_is_sent_in_the_length_the_service_demands() -> None:
+async def test_a_short_sequence_number_is_sent_in_the_length_the_service_demands() -> None:
     place = GetShardIterator(stream=STREAM, shard=shard_id(1), kind="AT_SEQUENCE_NUMBER", sequence_number=7)
-    _, requests = run_all(place)
+    _, requests = await run_all(place)
 
     assert requests[-1][1]["SequenceNumber"] == "000000000000000000007"
 
 
-def test_rejects_an_iterator_of_another_engine() -> None:
+async def test_rejects_an_iterator_of_another_engine() -> None:
     with pytest.raises(InvalidRequest, match="GetShardIterator"):
-        run_all(GetRecords(iterator=ShardIterator(STREAM, shard_id(1), 1, 0.0)))
+        await run_all(GetRecords(iterator=ShardIterator(STREAM, shard_id(1), 1, 0.0)))
 
 
-def test_table_without_a_stream_has_none_to_describe() -> None:
+async def test_table_without_a_stream_has_none_to_describe() -> None:
     with pytest.raises(NotFound, match="None/stream/x"):
-        run_all(DescribeStream(stream=StreamName("None", "x")))
+        await run_all(DescribeStream(stream=StreamName("None", "x")))
 
 
-def test_table_without_a_backup_has_none_to_describe() -> None:
+async def test_table_without_a_backup_has_none_to_describe() -> None:
     with pytest.raises(BackupNotFound, match="Tab/backup/x"):
-        run_all(DescribeBackup(backup=BackupName("Tab", "x")))
+        await run_all(DescribeBackup(backup=BackupName("Tab", "x")))

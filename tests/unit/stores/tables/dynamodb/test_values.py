@@ -13,6 +13,7 @@ from holdfast.core.errors import InvalidRequest
 from holdfast.operations.numbers import canonicalize
 from holdfast.operations.values import Item, are_equal
 from holdfast.stores.tables.dynamodb.values import decode_item, decode_value, encode_item, encode_value
+from tests.cases import all_cases
 
 NUMBERS = st.integers(-(10**37), 10**37) | st.decimals(-1000, 1000, places=3).map(canonicalize)
 SCALARS: st.SearchStrategy[Any] = st.text() | NUMBERS | st.binary() | st.booleans() | st.none()
@@ -33,7 +34,7 @@ def test_item_survives_a_round_trip(item: Item) -> None:
     assert are_equal(decode_item(encode_item(item)), item)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("value", "tagged"),
     [
         (True, {"BOOL": True}),
@@ -56,7 +57,7 @@ def test_a_number_from_the_service_is_canonical() -> None:
     assert decode_value({"NS": ["1.50", "1E2"]}) == frozenset({Decimal("1.5"), 100})
 
 
-@pytest.mark.parametrize("value", [1.0, frozenset(), frozenset({1, "a"}), (1,), Decimal("Infinity"), 10**126])
+@all_cases("value", [1.0, frozenset(), frozenset({1, "a"}), (1,), Decimal("Infinity"), 10**126])
 def test_rejects_invalid_values_before_sending(value: Any) -> None:
     with pytest.raises(InvalidRequest):
         encode_item({"x": [value]})

@@ -201,7 +201,7 @@ def test_failed_write_does_not_affect_others_in_its_transaction(tmp_path: Path) 
         assert_consistent(tables)
 
 
-def test_a_task_that_is_cancelled_leaves_the_engine_working(tmp_path: Path) -> None:
+async def test_a_task_that_is_cancelled_leaves_the_engine_working(tmp_path: Path) -> None:
     async def story() -> int:
         with open_tables(tmp_path / "t.db") as tables:
             await tables.run(CreateTable(definition()))
@@ -215,7 +215,7 @@ def test_a_task_that_is_cancelled_leaves_the_engine_working(tmp_path: Path) -> N
             assert_consistent(tables)
             return (await tables.run(Scan("tab"))).count
 
-    assert asyncio.run(story()) >= 26
+    assert await story() >= 26
 
 
 @pytest.mark.parametrize("place", ["memory", "file"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +35,8 @@ from holdfast.operations.tables import (
     UpdateItem,
     UpdateTimeToLive,
 )
-from holdfast.stores.tables.embedded import EmbeddedTables, Faults, open_tables
+from holdfast.stores.tables.embedded import EmbeddedTables, EngineFaults, open_tables
+from tests.cases import all_cases
 
 from .stepped_engine import definition
 
@@ -90,14 +90,14 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def throttled(file: Path) -> Iterator[EmbeddedTables]:
     """Yield an engine on the file that throttles every item operation."""
-    with open_tables(file, faults=Faults(throttled=1.0)) as tables:
+    with open_tables(file, faults=EngineFaults(throttled=1.0)) as tables:
         yield tables
 
 
 @pytest.fixture
 def conflicting(file: Path) -> Iterator[EmbeddedTables]:
     """Yield an engine on the file in which every write and transaction conflicts."""
-    with open_tables(file, faults=Faults(conflicts=1.0)) as tables:
+    with open_tables(file, faults=EngineFaults(conflicts=1.0)) as tables:
         yield tables
 
 
@@ -108,26 +108,26 @@ def assert_untouched(file: Path) -> None:
 
 
 @pytest.mark.parametrize("operation", SINGLE_WRITES + TRANSACTIONS + WITHOUT_CONFLICT, ids=name)
-def test_every_operation_on_items_can_be_throttled_and_then_does_nothing(
+async def test_every_operation_on_items_can_be_throttled_and_then_does_nothing(
     throttled: EmbeddedTables, file: Path, operation: Operation[Any]
 ) -> None:
     commits = throttled.database.committer.commits
     with pytest.raises(Throttled):
         throttled.run_blocking(operation)
     with pytest.raises(Throttled):
-        asyncio.run(throttled.run(operation))
+        await throttled.run(operation)
     assert throttled.database.committer.commits == commits
     assert_untouched(file)
 
 
 @pytest.mark.parametrize("operation", SINGLE_WRITES, ids=name)
-def test_conflicting_write_is_reported_and_does_nothing(
+async def test_conflicting_write_is_reported_and_does_nothing(
     conflicting: EmbeddedTables, file: Path, operation: Operation[Any]
 ) -> None:
     with pytest.raises(TransactionConflict):
         conflicting.run_blocking(operation)
     with pytest.raises(TransactionConflict):
-        asyncio.run(conflicting.run(operation))
+        await conflicting.run(operation)
     assert_untouched(file)
 
 
@@ -151,13 +151,13 @@ def test_only_writes_and_transactions_conflict(
 
 @pytest.mark.parametrize("operation", ON_TABLES, ids=name)
 def test_table_operations_never_fail(file: Path, operation: Operation[Any]) -> None:
-    with open_tables(file, faults=Faults(throttled=1.0, conflicts=1.0)) as tables:
+    with open_tables(file, faults=EngineFaults(throttled=1.0, conflicts=1.0)) as tables:
         tables.run_blocking(operation)
 
 
 def test_conflict_does_not_consume_the_token(file: Path) -> None:
     write = TransactWriteItems((PutItem("tab", {"pk": "b"}),), token="once")
-    with open_tables(file, faults=Faults(conflicts=1.0)) as tables, pytest.raises(TransactionCancelled):
+    with open_tables(file, faults=EngineFaults(conflicts=1.0)) as tables, pytest.raises(TransactionCancelled):
         tables.run_blocking(write)
     with open_tables(file) as tables:
         tables.run_blocking(write)
@@ -167,12 +167,12 @@ def test_conflict_does_not_consume_the_token(file: Path) -> None:
 # --- shares and seeds ---------------------------------------------------------------------------------------
 
 
-def outcomes(faults: Faults, count: int = 1000) -> list[str]:
+def outcomes(faults: EngineFaults, count: int = 1000) -> list[str]:
     """Return the outcome of this many puts: "done" or the name of the error."""
     return [_outcome(faults, PutItem("tab", {"pk": "a"})) for _ in range(count)]
 
 
-def _outcome(faults: Faults, operation: Operation[Any]) -> str:
+def _outcome(faults: EngineFaults, operation: Operation[Any]) -> str:
     """Return "done" or the name of the error that the faults raise."""
     try:
         faults.raise_for(operation)
@@ -181,7 +181,7 @@ def _outcome(faults: Faults, operation: Operation[Any]) -> str:
     return "done"
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("throttled", "conflicts", "expected"),
     [
         (0.0, 0.0, {"done": 1000}),
@@ -196,25 +196,25 @@ def test_failure_rate_matches_the_requested_share(
     throttled: float, conflicts: float, expected: dict[str, int]
 ) -> None:
     """Operations that are not throttled may conflict. The seed is fixed, so each run is the same."""
-    counted = Counter(outcomes(Faults(throttled=throttled, conflicts=conflicts, seed=5)))
+    counted = Counter(outcomes(EngineFaults(throttled=throttled, conflicts=conflicts, seed=5)))
     assert counted.keys() == expected.keys()
     for kind, count in expected.items():
         assert counted[kind] == pytest.approx(count, abs=50)
 
 
 def test_the_same_seed_gives_the_same_run_and_another_seed_another() -> None:
-    one, same, other = (outcomes(Faults(throttled=0.4, conflicts=0.4, seed=seed)) for seed in (7, 7, 8))
+    one, same, other = (outcomes(EngineFaults(throttled=0.4, conflicts=0.4, seed=seed)) for seed in (7, 7, 8))
     assert one == same
     assert one != other
 
 
 def test_without_a_seed_no_two_runs_are_alike() -> None:
-    assert outcomes(Faults(throttled=0.5)) != outcomes(Faults(throttled=0.5))
+    assert outcomes(EngineFaults(throttled=0.5)) != outcomes(EngineFaults(throttled=0.5))
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, 50.0, float("nan")])
 def test_rejects_an_invalid_share(share: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
-        Faults(throttled=share)
+        EngineFaults(throttled=share)
     with pytest.raises(ValueError, match="between 0 and 1"):
-        Faults(conflicts=share)
+        EngineFaults(conflicts=share)

@@ -45,7 +45,7 @@ from holdfast.operations.tables import (
     UpdateTimeToLive,
 )
 from holdfast.operations.values import Item
-from holdfast.stores.tables.embedded import EmbeddedTables, Faults, open_tables
+from holdfast.stores.tables.embedded import EmbeddedTables, EngineFaults, open_tables
 
 from .stepped_engine import START, FakeClock
 
@@ -92,7 +92,7 @@ class LaggingEngine:
 def open_lagging_engine(path: Path | None = None) -> Iterator[LaggingEngine]:
     """Open an engine with the lag and the table, in a file or in memory."""
     clock = FakeClock()
-    with open_tables(path, clock=clock, faults=Faults(index_lag_s=LAG_S)) as tables:
+    with open_tables(path, clock=clock, faults=EngineFaults(index_lag_s=LAG_S)) as tables:
         tables.run_blocking(CreateTable(TABLE))
         yield LaggingEngine(tables, clock)
 
@@ -192,14 +192,14 @@ def test_changing_a_returned_old_item_has_no_effect(engine: LaggingEngine) -> No
     assert engine.query_index() == [OLD]
 
 
-def test_writes_of_a_transaction_become_visible_together(tmp_path: Path) -> None:
+async def test_writes_of_a_transaction_become_visible_together(tmp_path: Path) -> None:
     async def at_once(tables: EmbeddedTables) -> None:
         await asyncio.gather(*(tables.run(PutItem("tab", {**NEW, "a": number})) for number in range(50)))
 
     with open_lagging_engine(tmp_path / "t.db") as engine:
         engine.run(PutItem("tab", OLD))
         engine.pass_lag()
-        asyncio.run(at_once(engine.tables))
+        await at_once(engine.tables)
         assert engine.query_index() == [OLD]
         engine.pass_lag()
         assert engine.query_index() == [engine.run(GetItem("tab", KEY)).item]
@@ -306,7 +306,6 @@ def test_page_continues_after_a_deleted_item(engine: LaggingEngine) -> None:
 # --- random writes, compared with past states ---------------------------------------------------------------
 
 State = dict[tuple[str, int], Item]
-Act = Callable[["LagComparison"], None]
 
 PLACES = st.tuples(st.sampled_from("ab"), st.integers(1, 3))
 INDEXED = {"g": st.sampled_from(["x", "xy", "y"]), "n": st.integers(1, 3)}
@@ -522,7 +521,7 @@ def follow_pages(run: Callable[[Query | Scan], PageResult], page: Query | Scan) 
 
 
 def test_without_a_lag_indexes_are_exact() -> None:
-    for faults in (None, Faults(), Faults(index_lag_s=0.0)):
+    for faults in (None, EngineFaults(), EngineFaults(index_lag_s=0.0)):
         with open_tables(faults=faults) as tables:
             tables.run_blocking(CreateTable(TABLE))
             tables.run_blocking(PutItem("tab", NEW))
@@ -555,7 +554,7 @@ def test_forgets_writes_older_than_the_lag(engine: LaggingEngine) -> None:
 @pytest.mark.parametrize("lag_s", [-0.1, float("nan"), float("inf")])
 def test_rejects_an_invalid_lag(lag_s: float) -> None:
     with pytest.raises(ValueError, match="0 seconds or more"):
-        Faults(index_lag_s=lag_s)
+        EngineFaults(index_lag_s=lag_s)
 
 
 @pytest.mark.parametrize("words", ["nan", "inf", "-1", "half"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,16 +38,13 @@ OF_A = (KeyTest("pk", "=", ("a",)),)
 ANYWHERE = ShardIterator(StreamName("tab", "label"), "shard", 1, 0.0)
 
 
-def find_thread(monkeypatch: pytest.MonkeyPatch, operation: Operation[Any]) -> str:
+async def find_thread(monkeypatch: pytest.MonkeyPatch, operation: Operation[Any]) -> str:
     """Run the operation from an event loop and return which thread handled it."""
     monkeypatch.setitem(engine.READ_HANDLERS, type(operation), lambda *_: threading.get_ident())
 
-    async def story() -> str:
-        with open_tables() as tables:
-            ran_in: Any = await tables.run(operation)
-        return "the loop's thread" if ran_in == threading.get_ident() else "another thread"
-
-    return asyncio.run(story())
+    with open_tables() as tables:
+        ran_in: Any = await tables.run(operation)
+    return "the loop's thread" if ran_in == threading.get_ident() else "another thread"
 
 
 @pytest.mark.parametrize(
@@ -65,10 +61,10 @@ def find_thread(monkeypatch: pytest.MonkeyPatch, operation: Operation[Any]) -> s
     ],
     ids=lambda operation: type(operation).__name__,
 )
-def test_long_read_runs_outside_the_event_loop(
+async def test_long_read_runs_outside_the_event_loop(
     monkeypatch: pytest.MonkeyPatch, operation: Operation[Any]
 ) -> None:
-    assert find_thread(monkeypatch, operation) == "another thread"
+    assert await find_thread(monkeypatch, operation) == "another thread"
 
 
 @pytest.mark.parametrize(
@@ -76,10 +72,10 @@ def test_long_read_runs_outside_the_event_loop(
     [GetItem("tab", {"pk": "a"}), Query("tab", OF_A, limit=1)],
     ids=lambda operation: type(operation).__name__,
 )
-def test_short_read_runs_in_the_event_loop(
+async def test_short_read_runs_in_the_event_loop(
     monkeypatch: pytest.MonkeyPatch, operation: Operation[Any]
 ) -> None:
-    assert find_thread(monkeypatch, operation) == "the loop's thread"
+    assert await find_thread(monkeypatch, operation) == "the loop's thread"
 
 
 # --- dropped tables -----------------------------------------------------------------------------------------

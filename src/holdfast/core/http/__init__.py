@@ -1,0 +1,1 @@
+"""HTTP below both HTTP stacks: the server process, loopback addresses, header values."""
