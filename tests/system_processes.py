@@ -11,7 +11,6 @@ import json
 import os
 import re
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -30,6 +29,7 @@ from holdfast.config.settings import Settings
 from holdfast.core.clock import RunClock
 from holdfast.stores.sql.postgres.embedded import find_running_server
 from holdfast.web import serve_in_thread
+from holdfast_demo.running_system import find_free_port
 from tests.postgres import new_folder
 from tests.processes import PATIENCE_S, Process, preload
 
@@ -244,23 +244,16 @@ def main(build: BuildSandboxes, clock_file: Path, ledgers: Path) -> None:
         os.read(0, 1)
 
 
-def build_variables(data: Path, keys: Path, clock_file: Path) -> dict[str, str]:
-    """Return the environment variables that open the data folder."""
+def build_variables(data: Path, keys: Path, clock_file: Path | None = None) -> dict[str, str]:
+    """Return the environment variables that open the data folder, with the clock in a file if given."""
     return {
         "HOLDFAST_TABLES": f"sqlite:{data / 'tables.db'}",
         "HOLDFAST_QUEUES": f"sqlite:{data / 'queues.db'}",
         "HOLDFAST_OBJECTS": f"file:{data / 'objects'}",
         "HOLDFAST_KEYS": f"file:{keys}",
         "HOLDFAST_ENVIRONMENT": "test",
-        "HOLDFAST_RUN_CLOCK": str(clock_file),
+        "HOLDFAST_RUN_CLOCK": "" if clock_file is None else str(clock_file),
     }
-
-
-def find_free_port() -> int:
-    """Return a free port, known before the server listens and the same for its replacement."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        found: int = free.getsockname()[1]
-        return found
 
 
 class MovingClock:

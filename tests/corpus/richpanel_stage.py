@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import httpx2
 
-from holdfast import open_stores, provision
 from holdfast.cli.commands.run import build_system_app
 from holdfast.config.settings import Settings
 from holdfast.operations.queues import Redrive
-from holdfast.web import serve_in_thread
 from holdfast.web.demo_env import patch_environ, silence_loggers
-from holdfast_demo.richpanel.sandbox import Sandbox, build_sandbox_app
 from richpanel.domain.orders import hash_email
-from richpanel.integrations.clients import make_client
 from richpanel.model import patterns
 from richpanel.model.entities import CustomerLink, IdempotencyRecord, RecordKind, events
-from richpanel.settings import RichpanelSettings
 from richpanel.system import SYSTEM
+from tests.system_processes import build_variables as build_folder_variables
 from tests.systems.richpanel.acceptance.middleware import (
     EMAIL,
-    ORDER,
     SECRET,
     SECRET_VARIABLE,
     START,
     ManualClock,
     Middleware,
+    start_middleware,
 )
 
 NAME: Final = "richpanel"
@@ -132,14 +128,7 @@ class CorpusStage(Middleware):
 
 def build_variables(data: Path) -> dict[str, str]:
     """Return the environment variables that open the data folder, with the webhook secret."""
-    return {
-        "HOLDFAST_TABLES": f"sqlite:{data / 'tables.db'}",
-        "HOLDFAST_QUEUES": f"sqlite:{data / 'queues.db'}",
-        "HOLDFAST_OBJECTS": f"file:{data / 'objects'}",
-        "HOLDFAST_KEYS": f"file:{data / 'keys.json'}",
-        "HOLDFAST_ENVIRONMENT": "test",
-        SECRET_VARIABLE: SECRET,
-    }
+    return {**build_folder_variables(data, data / "keys.json"), SECRET_VARIABLE: SECRET}
 
 
 @asynccontextmanager
@@ -148,29 +137,13 @@ async def open_stage(data: Path, begins: float) -> AsyncIterator[CorpusStage]:
 
     The clock starts at `begins`, and the replay archive is on.
     """
-    clock = ManualClock()
-    clock.advance(begins - clock.now())
-    sandbox = Sandbox(clock=clock)
-    sandbox.shop.add_order(ORDER)
-    variables = build_variables(data)
-    async with AsyncExitStack() as stack:
-        stack.enter_context(silence_loggers(*LOGGERS))
-        stack.enter_context(patch_environ(variables))
-        url = stack.enter_context(serve_in_thread(build_sandbox_app(sandbox)))
-        stores = await stack.enter_async_context(open_stores(SYSTEM, Settings.load(), clock=clock))
-        await provision(stores, SYSTEM)
-        desk = await stack.enter_async_context(make_client(url, ""))
-        ingress, api = [
-            await stack.enter_async_context(
-                httpx2.AsyncClient(
-                    base_url="http://localhost",
-                    transport=httpx2.ASGITransport(app=build_system_app(SYSTEM, stores, component=component)),
-                )
-            )
-            for component in ("ingress", "api")
-        ]
-        settings = replace(RichpanelSettings(), helpdesk_url=url, archive=True)
-        yield CorpusStage(stores, clock, sandbox, desk, ingress, settings, api=api)
+    with silence_loggers(*LOGGERS), patch_environ(build_variables(data)):
+        async with start_middleware(Settings.load(), ManualClock(begins), archive=True) as middleware:
+            app = build_system_app(SYSTEM, middleware.stores, component="api")
+            async with httpx2.AsyncClient(
+                base_url="http://localhost", transport=httpx2.ASGITransport(app=app)
+            ) as api:
+                yield CorpusStage(**vars(middleware), api=api)
 
 
 def _to_timestamp(text: str) -> float:

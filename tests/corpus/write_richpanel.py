@@ -9,12 +9,8 @@ worker requested, and before the worker recorded it.
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -28,6 +24,7 @@ from richpanel.system import SYSTEM
 from tests.corpus.archive import SUFFIX, pack, save_notes
 from tests.corpus.machine_name import remove_machine_name
 from tests.corpus.richpanel_stage import NAME, QUESTIONS, CorpusStage, build_variables, open_stage
+from tests.processes import Process
 from tests.systems.richpanel.acceptance.middleware import EMAIL, START, STATUS
 
 LOGIN: Final = "I can't log in"
@@ -170,19 +167,18 @@ async def _kill_worker(stage: CorpusStage, data: Path, scratch: Path) -> str:
     """Kill a worker process while it waits for the help desk, which has assigned the ticket."""
     lost = await stage.send(STATUS, "lost")
     stage.set_faults(silent_after=1.0, silence_s=2.0)
-    with _run_worker_process(stage, data, scratch) as worker:
+    with _start_worker(stage, data, scratch) as worker:
         give_up_at = time.monotonic() + PATIENCE_S
         while not stage.list_references("lost"):
-            assert worker.poll() is None and time.monotonic() < give_up_at, "the worker does not work"
+            assert worker.is_alive and time.monotonic() < give_up_at, "the worker does not work"
             await asyncio.sleep(0.01)
         worker.kill()
     stage.set_faults()
     return _get_message_id(lost)
 
 
-@contextmanager
-def _run_worker_process(stage: CorpusStage, data: Path, scratch: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a worker process on the data folder until the end of the block."""
+def _start_worker(stage: CorpusStage, data: Path, scratch: Path) -> Process:
+    """Start a worker process on the data folder."""
     clock = scratch / "clock"
     RunClock(clock, start=stage.clock.now())
     variables = {
@@ -191,14 +187,7 @@ def _run_worker_process(stage: CorpusStage, data: Path, scratch: Path) -> Iterat
         "RICHPANEL_HELPDESK_URL": stage.settings.helpdesk_url,
         "RP_MW_ARCHIVE": "on",
     }
-    command = [sys.executable, "-m", "holdfast", "run", "richpanel", "--component", "worker"]
-    with (scratch / "worker.log").open("w") as log:
-        worker = subprocess.Popen(command, env={**os.environ, **variables}, stdout=log, stderr=log)
-        try:
-            yield worker
-        finally:
-            worker.kill()
-            worker.wait()
+    return Process("tests.processes", "run", "richpanel", "--component", "worker", variables=variables)
 
 
 # --- queued -------------------------------------------------------------------------------------------------

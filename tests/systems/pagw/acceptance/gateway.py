@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -28,6 +27,7 @@ from holdfast_demo.pagw.sample.bundles import DEFAULT_PAYER, PROVIDER_NPIS, buil
 from holdfast_demo.pagw.sandbox.client import SECRET, ClientSandbox, build_client_app
 from holdfast_demo.pagw.sandbox.issuer import AUDIENCE, ISSUER, IssuerSandbox, build_issuer_app
 from holdfast_demo.pagw.sandbox.payer import CALLBACK_SECRET, PayerSandbox, build_payer_app
+from holdfast_demo.running_system import find_free_port
 from pagw.model import patterns
 from pagw.model.entities import IdempotencyRecord, PayerRow, Provider, original_bundle, pagw
 from pagw.system import SYSTEM
@@ -227,7 +227,7 @@ def build_variables(services: ExternalServices, url: str, **changes: str) -> dic
 @contextmanager
 def start_gateway(services: ExternalServices, *components: str, **changes: str) -> Iterator[Gateway]:
     """Start a gateway with all components or only these; `changes` are environment variables."""
-    port = _find_free_port()
+    port = find_free_port()
     url = f"http://127.0.0.1:{port}"
     database = create_database(pagw)
     with ExitStack() as stack:
@@ -270,9 +270,3 @@ def expect_outcome(answer: httpx2.Response, status: int, code: str | None = None
     if code is not None:
         assert code in {issue["code"] for issue in body["issue"]}, body
     return body
-
-
-def _find_free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

@@ -54,8 +54,8 @@ STATUS = "Where is my order #W2378156?"
 class ManualClock:
     """Clock that moves only when a test advances it."""
 
-    def __init__(self) -> None:
-        self._now = START.timestamp()
+    def __init__(self, start: float = START.timestamp()) -> None:
+        self._now = start
 
     def now(self) -> float:
         return self._now
@@ -180,9 +180,11 @@ class Middleware:
 
 
 @asynccontextmanager
-async def start_middleware(settings: Settings = MEMORY_SETTINGS, **options: Any) -> AsyncIterator[Middleware]:
+async def start_middleware(
+    settings: Settings = MEMORY_SETTINGS, clock: ManualClock | None = None, **options: Any
+) -> AsyncIterator[Middleware]:
     """Start the middleware with these stores; `options` are its settings."""
-    clock = ManualClock()
+    clock = clock or ManualClock()
     sandbox = Sandbox(clock=clock)
     sandbox.shop.add_order(ORDER)
     async with open_stores(SYSTEM, settings, clock=clock) as stores:

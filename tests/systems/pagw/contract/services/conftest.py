@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -17,10 +15,12 @@ import pytest
 from holdfast import open_stores
 from holdfast.runtime.factory import MEMORY_SETTINGS
 from holdfast_demo.pagw.sandbox.issuer import AUDIENCE, ISSUER
+from holdfast_demo.running_system import find_free_port
 from pagw.system import SYSTEM
+from tests.processes import Process
 from tests.systems.pagw.acceptance.gateway import ExternalServices, Gateway, register, start_external_services
 
-from .services import ENVIRONMENT, Services, find_free_port, start_services
+from .services import ENVIRONMENT, Services, start_services
 
 TIMEOUT_S = 60.0
 
@@ -65,18 +65,14 @@ def _build_variables(made: ExternalServices, url: str) -> dict[str, str]:
 @contextmanager
 def _run_gateway(variables: dict[str, str], url: str, log: Path) -> Iterator[None]:
     """Run `holdfast run pagw` until the block ends. Fail if it does not start or stop cleanly."""
-    command = [sys.executable, "-m", "holdfast", "run", "pagw", "--port", url.rpartition(":")[2]]
-    with (
-        log.open("wb") as errors,
-        subprocess.Popen(
-            command, cwd=log.parent, env=os.environ | variables, stdout=subprocess.PIPE, stderr=errors
-        ) as process,
-    ):
-        try:
-            assert process.stdout is not None
-            if not process.stdout.readline():
-                pytest.fail(f"The gateway did not start:\n{log.read_text()}")
-            yield
-        finally:
-            process.terminate()
-            assert process.wait(TIMEOUT_S) == 0, log.read_text()
+    with Process(
+        "tests.processes",
+        *("run", "pagw", "--port", url.rpartition(":")[2]),
+        log=log,
+        folder=log.parent,
+        variables=variables,
+    ) as process:
+        assert process.read_first_line(), f"The gateway did not start:\n{log.read_text()}"
+        yield
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 0, log.read_text()

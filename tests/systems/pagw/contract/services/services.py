@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import json
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -110,10 +109,3 @@ def start_services(folder: Path) -> Iterator[Services]:
 @functools.cache
 def _client(service: str, address: str) -> Any:
     return boto3.client(service, endpoint_url=f"http://{address}", region_name=REGION)
-
-
-def find_free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port

@@ -1,7 +1,4 @@
-"""Process that, once it reads a line, requests a trip for each employee in turn and prints those accepted.
-
-python -m tests.systems.tripcortex.contract.bookings.request_process FOLDER CLOCK EMPLOYEES
-"""
+"""Process that, once it reads a line, requests a trip for each employee in turn and prints those accepted."""
 
 from __future__ import annotations
 
@@ -19,14 +16,18 @@ from tripcortex.workers.booking_requests import BookingUnderWay, Requester, requ
 from .file_settings import make_settings
 
 
-async def main(folder: str, clock_file: str, employees: str) -> None:
+def main(folder: Path, clock_file: Path, employees: int) -> None:
+    asyncio.run(_request_trips(folder, clock_file, employees))
+
+
+async def _request_trips(folder: Path, clock_file: Path, employees: int) -> None:
     """Print "ready", wait for a line, request a trip per employee; print the accepted bookings as JSON."""
     accepted = {}
-    async with open_stores(SYSTEM, make_settings(Path(folder)), clock=RunClock(Path(clock_file))) as stores:
+    async with open_stores(SYSTEM, make_settings(folder), clock=RunClock(clock_file)) as stores:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         sys.stdin.readline()
-        for number in range(int(employees)):
+        for number in range(employees):
             employee = EmployeeId(f"emp-{number}")
             try:
                 booking = await request_booking(stores, Requester(employee), "Boston to Chicago")
@@ -34,7 +35,3 @@ async def main(folder: str, clock_file: str, employees: str) -> None:
             except BookingUnderWay:
                 pass
     sys.stdout.write(json.dumps(accepted))
-
-
-if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from holdfast import Stores, open_stores
 from holdfast.core.clock import RunClock
 from holdfast.runtime import create_queues, create_tables
 from holdfast.web.demo_env import patch_environ
+from tests.processes import Process, preload
 from tripcortex.model import patterns
 from tripcortex.model.entities import Booking, BookingStatus, EmployeeId
 from tripcortex.system import SYSTEM
@@ -27,10 +26,11 @@ from tripcortex.workers.flow import BOOKING_FLOW
 from .conftest import BEGAN, EMPLOYEE, SECRET, Bench, HandClock
 from .file_settings import make_settings
 
-ROOT = Path(__file__).parents[5]
 PROCESSES, EMPLOYEES = 2, 20
 THREADS, ROUNDS = 4, 6
 MODULE = "tests.systems.tripcortex.contract.bookings.request_process"
+
+preload(MODULE)
 
 
 def create_stores(folder: Path) -> RunClock:
@@ -50,19 +50,12 @@ def create_stores(folder: Path) -> RunClock:
 @pytest.mark.proves("TC-X7")
 def test_concurrent_processes_create_one_booking_per_employee(tmp_path: Path) -> None:
     clock = create_stores(tmp_path)
-    command = [sys.executable, "-m", MODULE, str(tmp_path), str(tmp_path / "clock"), str(EMPLOYEES)]
-    started = [
-        subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for _ in range(PROCESSES)
-    ]
-    try:
-        for each in started:
-            assert each.stdout is not None and each.stdout.readline() == "ready\n"
-        accepted = [json.loads(each.communicate()[0]) for each in start_all(started)]
-    finally:
-        for each in started:
-            each.kill()
-            each.wait()
+    started = [Process(MODULE, tmp_path, tmp_path / "clock", EMPLOYEES) for _ in range(PROCESSES)]
+    for each in started:
+        assert each.read_first_line() == "ready\n", each.read_log()
+    for each in started:
+        each.send_line("go")
+    accepted = [json.loads(each.communicate()[0]) for each in started]
     taken = [employee for found in accepted for employee in found]
     assert sorted(taken) == sorted(f"emp-{number}" for number in range(EMPLOYEES))
 
@@ -75,15 +68,6 @@ def test_concurrent_processes_create_one_booking_per_employee(tmp_path: Path) ->
             assert len(await BOOKING_FLOW.list_executions(stores)) == EMPLOYEES
 
     asyncio.run(check())
-
-
-def start_all(started: list[subprocess.Popen[str]]) -> list[subprocess.Popen[str]]:
-    """Send the start line to all processes; return them."""
-    for each in started:
-        assert each.stdin is not None
-        each.stdin.write("go\n")
-        each.stdin.flush()
-    return started
 
 
 @pytest.mark.proves("TC-69")

@@ -1,12 +1,8 @@
-"""Worker process that books one trip once and may be killed meanwhile.
-
-python -m tests.systems.tripcortex.unit.portal.booking_process TABLES CLOCK URL KEY REFERENCE OFFER PRICE
-"""
+"""Worker process that books one trip once and may be killed meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -26,22 +22,20 @@ class Chosen:
     price_usd: Decimal
 
 
-async def main(
-    file: str, clock_file: str, url: str, key: str, reference: str, offer: str, price: str
-) -> None:
+def main(folder: Path, url: str, key: str, reference: str, offer: str, price: Decimal) -> None:
+    asyncio.run(_book(folder, url, key, reference, Chosen(offer, price)))
+
+
+async def _book(folder: Path, url: str, key: str, reference: str, chosen: Chosen) -> None:
     """Book the offer once under the reference, for emp-42."""
-    clock = RunClock(Path(clock_file))
-    with open_tables(Path(file), clock=clock) as tables:
+    clock = RunClock(folder / "clock")
+    with open_tables(folder / "tables.db", clock=clock) as tables:
         async with make_client(url, key) as http:
             await book_once(
                 Stores(tables, clock=clock),
                 HttpPortal(http, clock),
                 reference,
                 EmployeeId("emp-42"),
-                Chosen(offer, Decimal(price)),
+                chosen,
                 Traveller(traveller_id="emp-42"),
             )
-
-
-if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))

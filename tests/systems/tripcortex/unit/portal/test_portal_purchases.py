@@ -6,8 +6,6 @@ Lost responses, failures, refusals, a killed worker.
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import threading
 from decimal import Decimal
 from pathlib import Path
@@ -30,6 +28,7 @@ from holdfast.stores.tables.embedded import open_tables
 from holdfast.web import serve_in_thread
 from holdfast.web.sandbox_faults import Faults
 from holdfast_demo.tripcortex.sandbox.portal import PortalSandbox, build_portal_app
+from tests.processes import Process, preload
 from tests.systems.tripcortex.unit.portal.portal_bench import (
     EMPLOYEE,
     KEY,
@@ -58,7 +57,9 @@ from tripcortex.integrations.portal.purchases import (
 )
 from tripcortex.model.entities import PortalCall, Preferences
 
-ROOT = Path(__file__).parents[5]
+WORKER = "tests.systems.tripcortex.unit.portal.booking_process"
+
+preload(WORKER)
 
 
 async def book(
@@ -446,12 +447,5 @@ def test_takes_over_from_a_killed_worker_without_buying_twice(
 
 def kill_worker_once(folder: Path, url: str, offer: Offer, has_sold: threading.Event) -> None:
     """Start a worker process, wait until the portal has sold, and kill it."""
-    module = "tests.systems.tripcortex.unit.portal.booking_process"
-    files = [str(folder / "tables.db"), str(folder / "clock")]
-    arguments = [url, KEY, REFERENCE, offer.offer_id, str(offer.price_usd)]
-    process = subprocess.Popen([sys.executable, "-m", module, *files, *arguments], cwd=ROOT)
-    try:
-        assert has_sold.wait(60)
-    finally:
-        process.kill()
-        process.wait()
+    with Process(WORKER, folder, url, KEY, REFERENCE, offer.offer_id, offer.price_usd) as process:
+        assert has_sold.wait(60), process.read_log()
