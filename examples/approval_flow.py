@@ -15,11 +15,22 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast import Attr, Component, Key, Rate, Stores, System, Table, attr, open_stores, provision
+from holdfast import (
+    Attr,
+    Component,
+    Key,
+    Rate,
+    Stores,
+    System,
+    Table,
+    WorkerGroup,
+    attr,
+    open_stores,
+    provision,
+)
 from holdfast.core.errors import Conflict, RequestError, TransactionCancelled
 from holdfast.flows import FLOWS, Answer, Flow, FlowItem, Next, State, Step, StepContext, Wait
 from holdfast.guarantees import OUTBOX
-from holdfast.runtime import WorkerGroup
 
 WEEK_S = 7 * 24 * 3600
 expenses = Table("Expenses", partition="expenseId")

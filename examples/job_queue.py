@@ -22,6 +22,7 @@ from holdfast import (
     Component,
     Consumer,
     Entity,
+    Handler,
     Key,
     Put,
     Queue,
@@ -30,13 +31,13 @@ from holdfast import (
     Stores,
     System,
     Table,
+    WorkerGroup,
     attr,
     open_stores,
     pattern,
     provision,
 )
-from holdfast.model.components import Handler
-from holdfast.runtime import WorkerGroup, get_queue_reports
+from holdfast.runtime import get_queue_reports
 
 
 class Job(BaseModel):

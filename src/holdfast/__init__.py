@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from holdfast.model.components import Component, Consumer, Schedule
+    from holdfast.model.components import Component, Consumer, Handler, Schedule
     from holdfast.model.entities import (
         Attr,
         Delete,
@@ -42,7 +42,15 @@ if TYPE_CHECKING:
     from holdfast.model.sql import Schema
     from holdfast.model.system import System
     from holdfast.model.tables import ALL, KEYS_ONLY, Table, include, keep_names
-    from holdfast.runtime import Stores, open_memory_stores, open_stores, provision, run_worker
+    from holdfast.runtime import (
+        Stores,
+        WorkerGroup,
+        create_tables,
+        open_memory_stores,
+        open_stores,
+        provision,
+        run_worker,
+    )
 
 __version__ = "0.2.0"
 
@@ -58,6 +66,7 @@ __all__ = [
     "Entity",
     "EpochSeconds",
     "Get",
+    "Handler",
     "IndexKey",
     "Key",
     "Lifetime",
@@ -76,10 +85,12 @@ __all__ = [
     "Table",
     "Update",
     "Volume",
+    "WorkerGroup",
     "Write",
     "attr",
     "batch_get",
     "batch_put",
+    "create_tables",
     "include",
     "keep_names",
     "open_memory_stores",
@@ -94,6 +105,7 @@ _MODULES: Final = {
     "holdfast.model.components": (
         "Component",
         "Consumer",
+        "Handler",
         "Schedule",
     ),
     "holdfast.model.entities": (
@@ -143,6 +155,8 @@ _MODULES: Final = {
     ),
     "holdfast.runtime": (
         "Stores",
+        "WorkerGroup",
+        "create_tables",
         "open_memory_stores",
         "open_stores",
         "provision",

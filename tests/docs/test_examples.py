@@ -32,6 +32,7 @@ PUBLIC_MODULES: Final = {
     "holdfast.flows",
     "holdfast.guarantees",
     "holdfast.mcp",
+    "holdfast.runtime",
     "holdfast.stores.tables.embedded",
     "holdfast.web",
 }

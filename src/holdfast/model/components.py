@@ -1,6 +1,6 @@
 """`Component`: a part of a system, the patterns that it uses, and its consumers and schedules.
 
-    api = Component("api", "Takes orders", uses=(place_order, order, OUTBOX.append))
+    api = Component("api", "Takes orders", uses=(place_order, order, OUTBOX.publisher))
     worker = Component("worker", "Packs orders", uses=(ORDERS,), consumers=(Consumer(parcels, open_handler),))
 
 An element of `uses` is a pattern, an iterable of elements, or an object with `patterns`, such as a guarantee

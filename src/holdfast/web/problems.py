@@ -148,7 +148,7 @@ def install_errors(app: FastAPI) -> None:
 
 
 def set_error_format(app: FastAPI, format: ErrorFormat) -> None:
-    """Set the format of the app's error responses; for `System.configure_app`."""
+    """Set the format of the app's error responses; for `Http.configure_app`."""
     app.state.error_format = format
 
 

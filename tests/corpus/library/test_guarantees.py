@@ -300,7 +300,7 @@ async def test_open_circuit_admits_one_probe(library: Library) -> None:
         library.clock.advance(1)
 
         assert await guards.SHOPS.call(library.stores, shop, guards.succeed) == "an answer"
-        circuit = await library.stores.run(guards.SHOPS.state(shop))
+        circuit = await library.stores.run(guards.SHOPS.pattern_set.state(shop))
         assert circuit is not None
         assert circuit.retry_at is None
 

@@ -50,7 +50,7 @@ def test_error_for_a_table_without_an_import_says_how_to_declare_one(
     code, output = run_import(capsys, "Migrations", "m.csv")
 
     assert code == 1
-    assert "Declare System(imports={'Migrations': Importer(…)})" in output
+    assert "Declare Admin(imports={'Migrations': Importer(…)})" in output
 
 
 def test_rejects_a_second_import_of_a_file_while_the_first_runs(

@@ -234,7 +234,7 @@ def test_public_address_requires_a_token(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 1
-    assert "without a token any of them could use the API" in done.stderr
+    assert "any client there could use this server" in done.stderr
 
 
 def test_invalid_port_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from holdfast import ReceivedMessage, Stores
 from holdfast.cli.stories.system_stories import build_story_settings, run_story
 from holdfast.core.clock import RunClock, SystemClock
 from holdfast.model.demo import Demo
+from holdfast.model.system import Deployment
 from holdfast.runtime import get_queue_reports
 from tests.unit.runtime import post_office as office
 from tests.unit.runtime.post_office import SYSTEM, Letter
@@ -53,7 +54,7 @@ def test_system_that_needs_an_environment_gets_demo() -> None:
         for report in await get_queue_reports(stores, SYSTEM.queues):
             console.print(report.physical)
 
-    assert "letters-demo.fifo" in run_and_capture(story, needs_environment=True)
+    assert "letters-demo.fifo" in run_and_capture(story, deployment=Deployment(needs_environment=True))
     assert "letters.fifo" in run_and_capture(story)
 
 

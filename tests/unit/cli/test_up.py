@@ -113,7 +113,7 @@ def test_child_that_cannot_start_ends_all_with_its_reason(tmp_path: Path) -> Non
     )
 
     assert done.returncode == 1
-    assert "without a token any of them could use the API" in done.stderr
+    assert "any client there could use this server" in done.stderr
     assert "exited with code 1; its output is above. The other processes were stopped too." in done.stderr
 
 

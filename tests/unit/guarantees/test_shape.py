@@ -15,6 +15,8 @@ from holdfast.guarantees import (
     LEASES,
     RATE_LIMITS,
     Audit,
+    Breaker,
+    Circuit,
     Claim,
     DelayedActions,
     Lease,
@@ -40,6 +42,7 @@ from tests.unit.guarantees.messaging.sql_shop import INBOX, OUTBOX
 from tests.unit.guarantees.table_migration.harbour import MOORINGS
 from tests.unit.guarantees.test_audit import AUDIT
 
+BREAKER = Breaker(Circuit, prefix="CB", rate=Rate("call"))
 LEASE = Lease(LeaseItem, prefix="LE", rate=Rate("sweep"))
 LIMIT = RateLimit("calls", prefix="RL", rate=Rate("call"), limit=1, window_s=3600)
 WINDOWS = WindowCounter("calls:{tenant}:{window}", window_s=3600)
@@ -64,11 +67,11 @@ SESSIONS = Sessions(
 OUTBOXES = (OUTBOX_OF_ORDERS, OUTBOX)
 DECLARED = (
     *(once, queue, AUDIT, LEASE, LIMIT, FIXED, SLIDING, PROVIDERS, SESSIONS, MOORINGS, ERRANDS),
-    *(*OUTBOXES, INBOX),
+    *(*OUTBOXES, INBOX, BREAKER),
 )
 CLASSES = (
     *(Once, DelayedActions, Audit, Lease, RateLimit, WindowLimit, ReadThrough, Sessions, Migration, Flow),
-    *(Outbox, SqlOutbox, SqlInbox),
+    *(Outbox, SqlOutbox, SqlInbox, Breaker),
 )
 KEYWORDS = {
     "prefix",

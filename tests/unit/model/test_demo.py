@@ -35,7 +35,7 @@ def make_system(demo: Demo | None = None) -> System:
 
 def test_finds_the_demo_registered_under_the_systems_name(installed: Path) -> None:
     write_distribution(installed, "[holdfast.demos]\nkiosk = kiosk_story:DEMO\nbooth = nowhere:DEMO\n")
-    source = "from holdfast import Demo\nDEMO = Demo(sandboxes={'bank': dict})\n"
+    source = "from holdfast.model.demo import Demo\nDEMO = Demo(sandboxes={'bank': dict})\n"
     (installed / "kiosk_story.py").write_text(source, encoding="utf-8")
 
     assert find_demo(make_system()).sandboxes == {"bank": dict}
@@ -95,7 +95,9 @@ def test_the_first_of_two_distributions_wins(installed: Path) -> None:
     others = installed / "others"
     others.mkdir()
     write_distribution(others, "[holdfast.demos]\nkiosk = nowhere:DEMO\n", name="a_second")
-    (installed / "first_demo.py").write_text("from holdfast import Demo\nDEMO = Demo()\n", encoding="utf-8")
+    (installed / "first_demo.py").write_text(
+        "from holdfast.model.demo import Demo\nDEMO = Demo()\n", encoding="utf-8"
+    )
     sys.path.append(str(others))
     try:
         assert find_demo(make_system()) == Demo()

@@ -33,7 +33,7 @@ from holdfast.core.errors import (
     error_label,
 )
 from holdfast.guarantees.lifetimes import declare_retention
-from holdfast.guarantees.pattern_sets import build_pattern
+from holdfast.guarantees.pattern_sets import Guarantee, PatternSet, build_pattern
 from holdfast.model.entities import Attr, Entity, EpochSeconds, Get, Key, Put, Update, attr, get_declaration
 from holdfast.model.patterns import Pattern, Rate
 from holdfast.model.tables import Table, keep_names
@@ -179,7 +179,15 @@ declare_retention(
 Change = Callable[[C, datetime], C]
 
 
-class Breaker(Generic[C]):
+@dataclass(frozen=True)
+class BreakerPatterns(PatternSet, Generic[C]):
+    """The patterns of a `Breaker`."""
+
+    state: Pattern[[str], Get[C]]
+    change: Pattern[[C, C | None], Put[Any] | Update[Any]]
+
+
+class Breaker(Guarantee, Generic[C]):
     """Circuits of external services, one per service, stored as `record`.
 
     `failures` within `window_s` open a circuit for `recovery_s`; if `window_s` is None, as many in a row do.
@@ -208,11 +216,10 @@ class Breaker(Generic[C]):
         self.limits = CircuitLimits(failures, window_s, recovery_s, lease_s)
         self.closed_cache_s = closed_cache_s
         read_id, change_id = (f"{prefix}1", f"{prefix}2") if isinstance(prefix, str) else prefix
-        self.state = _build_state_pattern(read_id, rate, record, self.limits)
-        self.change = _build_change_pattern(change_id, rate, record, self.limits)
-        self.reads: tuple[Pattern[..., Any], ...] = (self.state,)
-        self.writes: tuple[Pattern[..., Any], ...] = (self.change,)
-        self.patterns = (*self.reads, *self.writes)
+        self.pattern_set: BreakerPatterns[C] = BreakerPatterns(
+            _build_state_pattern(read_id, rate, record, self.limits),
+            _build_change_pattern(change_id, rate, record, self.limits),
+        )
         # The time at which a circuit was last read as closed, per engine.
         self._closed_at: WeakKeyDictionary[Any, dict[tuple[str, str], float]] = WeakKeyDictionary()
 
@@ -244,7 +251,7 @@ class Breaker(Generic[C]):
 
     async def get_circuit(self, stores: Stores, service: str) -> C:
         """Return the stored circuit of the service, or a closed one if there is none."""
-        return await stores.run(self.state(service)) or self.record.build_closed(
+        return await stores.run(self.pattern_set.state(service)) or self.record.build_closed(
             service, stores.now(), self.limits
         )
 
@@ -256,7 +263,7 @@ class Breaker(Generic[C]):
         """
         if self._is_known_closed(stores, service):
             return None
-        seen = await stores.run(self.state(service))
+        seen = await stores.run(self.pattern_set.state(service))
         if seen is None or seen.refused_until() is None:
             self._remember_state(stores, service, is_closed=True)
             return None
@@ -330,7 +337,9 @@ class Breaker(Generic[C]):
             return change(circuit, now) if is_own else circuit
 
         try:
-            await self._apply_change(stores, service, await stores.run(self.state(service)), change_own)
+            await self._apply_change(
+                stores, service, await stores.run(self.pattern_set.state(service)), change_own
+            )
         except Exception as error:
             if isinstance(error, ComponentRefused) and not has_outcome:
                 raise  # a component without the grant to count failures must fail at the first one
@@ -354,13 +363,13 @@ class Breaker(Generic[C]):
             after = change(before, now)
             try:
                 if after != seen:
-                    await stores.run(self.change(after, seen))
+                    await stores.run(self.pattern_set.change(after, seen))
             except ConditionFailed as refused:
                 # From the error, not from a read: a read hides an expired item, which still fails the
                 # condition.
                 seen = self.record.from_item(dict(refused.item)) if refused.item else None
             except TransactionConflict:
-                seen = await stores.run(self.state(service))
+                seen = await stores.run(self.pattern_set.state(service))
             else:
                 self._remember_state(stores, service, is_closed=after.refused_until() is None)
                 self._report_change(stores, service, before, after)

@@ -7,7 +7,7 @@
         OUTBOX.enqueue(stores, pagw_id, StageMessage(pagw_id=pagw_id), queue=enricher),
     )
 
-    Component("relay", uses=OUTBOX.relay, schedules=(OUTBOX.schedule(),))
+    Component("relay", uses=(OUTBOX.relay,), schedules=(OUTBOX.schedule(),))
 
 The message is part of the transaction, so it exists exactly if the change does. The commit wakes the relays.
 """

@@ -1,4 +1,4 @@
-"""Apply the load-dependent rules to each other load in `System.what_if`.
+"""Apply the load-dependent rules to each other load in `Design.what_if`.
 
 These findings are never errors: the system is not declared to have these loads.
 """

@@ -317,4 +317,4 @@ def test_every_store_has_a_known_retention() -> None:
         for each in build_retention_report(replace(SYSTEM, privacy=replace(SYSTEM.privacy, retention={})))
         if each.store == "sql" and each.problem
     ]
-    assert "declare System(retention=…)" in without.problem
+    assert "declare Privacy(retention=…)" in without.problem

@@ -36,7 +36,7 @@ async def succeed() -> None:
 @pytest.mark.proves("TC-85")
 def test_failures_of_all_callers_open_the_circuit(run_story: RunStory) -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
-        assert await stores.run(BREAKER.state(PORTAL_CIRCUIT)) is None
+        assert await stores.run(BREAKER.pattern_set.state(PORTAL_CIRCUIT)) is None
         await BREAKER.call(stores, PORTAL_CIRCUIT, succeed)
         await open_by_failures(stores)
         seen = await BREAKER.get_circuit(stores, PORTAL_CIRCUIT)
@@ -45,7 +45,7 @@ def test_failures_of_all_callers_open_the_circuit(run_story: RunStory) -> None:
         assert seen.ttl.timestamp() > clock.now() + seen.recovery_timeout
         was_closed = seen.model_copy(update={"state": CircuitState.closed})
         with pytest.raises(ConditionFailed):
-            await stores.run(BREAKER.change(seen, was_closed))
+            await stores.run(BREAKER.pattern_set.change(seen, was_closed))
 
     run_story(story)
 

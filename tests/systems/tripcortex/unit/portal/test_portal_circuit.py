@@ -136,10 +136,10 @@ def test_change_requires_the_circuit_that_was_read(changed: dict[str, Any]) -> N
         opened = read.with_failure(NOON, breaker.limits)
         assert opened.state is CircuitState.open
         with pytest.raises(ConditionFailed):
-            await stores.run(breaker.change(opened, read.model_copy(update=changed)))
-        await stores.run(breaker.change(opened, read))
+            await stores.run(breaker.pattern_set.change(opened, read.model_copy(update=changed)))
+        await stores.run(breaker.pattern_set.change(opened, read))
         with pytest.raises(ConditionFailed):
-            await stores.run(breaker.change(opened, read))
+            await stores.run(breaker.pattern_set.change(opened, read))
 
     run_story(story)
 
@@ -178,11 +178,11 @@ def test_every_change_extends_the_ttl_beyond_the_recovery() -> None:
 @pytest.mark.proves("TC-X15")
 def test_missing_or_expired_item_is_a_closed_circuit() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
-        assert await stores.run(make_breaker().state(PORTAL_CIRCUIT)) is None
+        assert await stores.run(make_breaker().pattern_set.state(PORTAL_CIRCUIT)) is None
         assert (await get_circuit(stores)).state is CircuitState.closed
         await open_by_failures(stores)
         clock.wait(3 * CIRCUIT_KEPT_S)
-        assert await stores.run(make_breaker().state(PORTAL_CIRCUIT)) is None
+        assert await stores.run(make_breaker().pattern_set.state(PORTAL_CIRCUIT)) is None
         assert await attempt(stores, fail) == "failed"
         seen = await get_circuit(stores)
         assert (seen.state, seen.failure_count) == (CircuitState.closed, 1)
