@@ -4,12 +4,15 @@
     process = Process("tests.faults.flow_process", folder)  # runs `main(folder)` of that module
     command = Process("tests.processes", "why", "pagw", id) # runs `holdfast why pagw ID`
 
-A process has its own environment, standard input and output, and a log for its standard error.
+A process has its own environment, standard input and output, and a log for its standard error. `main` may be
+async.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import inspect
 import multiprocessing
 import os
 import signal
@@ -201,4 +204,6 @@ def _run(
     sys.stdin = os.fdopen(0)
     # A collection would write to, and so copy, all memory that is shared with the process forked from.
     gc.freeze()
-    import_module(module).main(*arguments)
+    ended = import_module(module).main(*arguments)
+    if inspect.iscoroutine(ended):
+        asyncio.run(ended)

@@ -67,7 +67,3 @@ async def _read_line() -> str:
 
 def _say(word: str) -> None:
     os.write(1, f"{word}\n".encode())
-
-
-if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))

@@ -1,20 +1,16 @@
 """A process that writes to an outbox or relays it, and kills itself at one of its requests.
 
-    python -m tests.faults.guarantees.outbox_process FOLDER write SEED COUNT MOMENT
-        changes orders with their announcements, and sometimes relays the order's aggregate
-    python -m tests.faults.guarantees.outbox_process FOLDER relay SEED COUNT MOMENT
-        sweeps, repeatedly
+    write    changes orders with their announcements, and sometimes relays the order's aggregate
+    relay    sweeps, repeatedly
 
-COUNT is the request, to the tables or to the queue, at which it ends: "before" it is made or "after" it is
+`count` is the request, to the tables or to the queue, at which it ends: "before" it is made or "after" it is
 done.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,9 +62,9 @@ def open_stores_in(folder: Path, count: int = 0, moment: str = "never") -> Itera
         queues.close()
 
 
-def main(folder: str, role: str, seed: str, count: str, moment: str) -> None:
-    with open_stores_in(Path(folder), int(count), moment) as stores:
-        asyncio.run(_write_repeatedly(stores, Random(seed)) if role == "write" else _sweep_repeatedly(stores))
+async def main(folder: Path, role: str, seed: int, count: int, moment: str) -> None:
+    with open_stores_in(folder, count, moment) as stores:
+        await (_write_repeatedly(stores, Random(seed)) if role == "write" else _sweep_repeatedly(stores))
 
 
 async def _write_repeatedly(stores: Stores, random: Random) -> None:
@@ -87,7 +83,3 @@ async def _write_repeatedly(stores: Stores, random: Random) -> None:
 async def _sweep_repeatedly(stores: Stores) -> None:
     while True:
         await OUTBOX_OF_ORDERS.send_unsent(stores)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

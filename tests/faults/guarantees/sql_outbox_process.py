@@ -1,15 +1,14 @@
 """A process around an outbox in SQL that kills or pauses itself at one of its requests.
 
-    python -m tests.faults.guarantees.sql_outbox_process FOLDER SQL ROLE SEED COUNT MOMENT SIGNAL
-        write     changes orders with their announcements, repeatedly
-        relay     sends, repeatedly
-        take      takes messages off the queue, does their effect and deletes them, repeatedly
-        round     sends one batch, and ends
-        work      works as the component `relay`, until it is killed
-        hang      changes an order in a transaction that is never committed
+    write     changes orders with their announcements, repeatedly
+    relay     sends, repeatedly
+    take      takes messages off the queue, does their effect and deletes them, repeatedly
+    round     sends one batch, and ends
+    work      works as the component `relay`, until it is killed
+    hang      changes an order in a transaction that is never committed
 
-For `test_sql_outbox_killed.py`. COUNT is the request, to PostgreSQL or to the queue, at which the process
-sends SIGNAL to itself: "before" it is made or "after" it is done. With 0 it never does.
+For `test_sql_outbox_killed.py`. `count` is the request, to PostgreSQL or to the queue, at which the process
+sends the signal `by` to itself: "before" it is made or "after" it is done. With 0 it never does.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -60,12 +58,17 @@ class KillPoint:
         self.left -= 1
         is_last = self.left == 0
         if is_last and self.moment == "before":
-            os.kill(os.getpid(), self.by)
+            self._send_signal()
         try:
             return await ask()
         finally:
             if is_last and self.moment == "after":  # even when it was refused
-                os.kill(os.getpid(), self.by)
+                self._send_signal()
+
+    def _send_signal(self) -> None:
+        if self.by is signal.SIGSTOP:
+            os.write(1, b"pausing\n")
+        os.kill(os.getpid(), self.by)
 
 
 class KillableQueues:
@@ -107,9 +110,10 @@ async def open_stores_in(folder: Path, sql: str, fate: KillPoint | None = None) 
         yield stores
 
 
-async def main(folder: str, sql: str, role: str, seed: str, *fate: str) -> None:
-    count, moment, by = fate
-    async with open_stores_in(Path(folder), sql, KillPoint(int(count), moment, signal.Signals[by])) as stores:
+async def main(
+    folder: Path, sql: str, role: str, seed: int, count: int, moment: str, by: signal.Signals
+) -> None:
+    async with open_stores_in(folder, sql, KillPoint(count, moment, by)) as stores:
         await ROLES[role](stores, Random(seed))
 
 
@@ -187,6 +191,3 @@ ROLES: Final[dict[str, Callable[[Stores, Random], Awaitable[None]]]] = {
     "work": _work,
     "hang": _hang,
 }
-
-if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))

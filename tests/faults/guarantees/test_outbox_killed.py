@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections import defaultdict
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random, SystemRandom
 
 from holdfast import Stores
 from holdfast.core.clock import RunClock
 from tests.faults.guarantees.outbox_process import CLOCK, ORDERS, open_stores_in
+from tests.processes import Process, preload
 from tests.unit.guarantees.messaging.order_outbox import (
     NOON,
     OUTBOX_OF_ORDERS,
@@ -22,7 +22,7 @@ from tests.unit.guarantees.messaging.order_outbox import (
     receive_all,
 )
 
-ROOT = Path(__file__).parents[3]
+PROCESS = "tests.faults.guarantees.outbox_process"
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
 ROUNDS = 40 if SOAK else 3
 ROLES = ("write", "write", "relay", "relay")
@@ -30,6 +30,8 @@ MAX_REQUESTS = 100
 # Longer than the relay's lease, so that the next round resumes the work, and much shorter than the queue's
 # deduplication window.
 BETWEEN_ROUNDS_S = 31.0
+
+preload(PROCESS)
 
 
 def test_every_change_has_its_message_in_order_despite_kills(tmp_path: Path) -> None:
@@ -52,31 +54,15 @@ def test_every_change_has_its_message_in_order_despite_kills(tmp_path: Path) -> 
 
 def run_round(folder: Path, random: Random) -> None:
     """Run four processes at once, each until it kills itself."""
-    processes = [start_process(folder, role, random) for role in ROLES]
-    try:
-        for process in processes:
-            _, said = process.communicate(timeout=60)
-            assert process.returncode == -signal.SIGKILL, said
-    finally:
-        for process in processes:
-            process.kill()
-            with process:
-                pass
+    with ExitStack() as stack:
+        for process in [stack.enter_context(start_process(folder, role, random)) for role in ROLES]:
+            assert process.wait() == -signal.SIGKILL, process.read_log()
 
 
-def start_process(folder: Path, role: str, random: Random) -> subprocess.Popen[str]:
+def start_process(folder: Path, role: str, random: Random) -> Process:
     """Start a process of this role that kills itself at a random request."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.faults.guarantees.outbox_process",
-        str(folder),
-        role,
-        str(random.randrange(2**32)),
-        str(random.randrange(2, MAX_REQUESTS)),
-        random.choice(["before", "after"]),
-    ]
-    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    seed, count = random.randrange(2**32), random.randrange(2, MAX_REQUESTS)
+    return Process(PROCESS, folder, role, seed, count, random.choice(["before", "after"]))
 
 
 async def drain(stores: Stores) -> dict[str, list[int]]:

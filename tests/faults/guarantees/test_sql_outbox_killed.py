@@ -9,13 +9,11 @@ import asyncio
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random, SystemRandom
@@ -29,6 +27,7 @@ from holdfast.core.clock import RunClock
 from holdfast.runtime import migrate_schemas
 from tests.faults.guarantees.sql_outbox_process import CLOCK, ORDERS, open_stores_in, take
 from tests.postgres import connect, create_database
+from tests.processes import Process, preload
 from tests.unit.guarantees.messaging.order_outbox import NOON, OrderChanged, receive_all
 from tests.unit.guarantees.messaging.sql_shop import (
     OUTBOX,
@@ -41,7 +40,6 @@ from tests.unit.guarantees.messaging.sql_shop import (
     publish_changes,
 )
 
-ROOT = Path(__file__).parents[3]
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
 ROUNDS = 20 if SOAK else 1
 MAX_REQUESTS = 200 if SOAK else 70
@@ -52,7 +50,9 @@ AFTER_DEDUPLICATION_S = 301.0
 
 ROLES = ("write", "write", "relay", "relay", "take")
 
-Process = subprocess.Popen[str]
+PROCESS = "tests.faults.guarantees.sql_outbox_process"
+
+preload(PROCESS)
 
 
 @dataclass
@@ -63,36 +63,21 @@ class Stage:
     sql: str
     clock: RunClock
 
-    @contextmanager
     def start_process(
-        self, role: str, count: int = 0, moment: str = "never", by: str = "SIGKILL", seed: int = 0
-    ) -> Iterator[Process]:
-        """Start a process of this role and kill it after the block. At request `count` it sends itself the
-        signal `by`.
-        """
-        command = [
-            sys.executable,
-            "-m",
-            "tests.faults.guarantees.sql_outbox_process",
-            str(self.folder),
-            self.sql,
-            role,
-        ]
-        command += [str(seed), str(count), moment, by]
-        process = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.communicate()
+        self,
+        role: str,
+        count: int = 0,
+        moment: str = "never",
+        by: signal.Signals = signal.SIGKILL,
+        seed: int = 0,
+    ) -> Process:
+        """Start a process of this role. At request `count` it sends itself the signal `by`."""
+        return Process(PROCESS, self.folder, self.sql, role, seed, count, moment, by)
 
     def run_until_killed(self, role: str, count: int, moment: str) -> None:
         """Run a process until it kills itself at this request."""
         with self.start_process(role, count, moment) as process:
-            _, said = process.communicate(timeout=60)
-            assert process.returncode == -signal.SIGKILL, said
+            assert process.wait() == -signal.SIGKILL, process.read_log()
 
     def run(self, work: Callable[[Stores], Awaitable[Any]]) -> Any:
         """Run work on stores in this process."""
@@ -134,8 +119,7 @@ async def make_three_changes(stores: Stores) -> None:
 @pytest.mark.proves("PG-27")
 def test_a_writer_killed_before_its_commit_leaves_no_row_and_no_message(stage: Stage) -> None:
     with stage.start_process("hang") as writer:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == "written\n"
+        assert writer.read_first_line() == "written\n", writer.read_log()
         writer.kill()
         writer.wait()
 
@@ -215,9 +199,8 @@ def test_message_sent_twice_has_one_effect(stage: Stage) -> None:
 @pytest.mark.proves("PG-X6")
 def test_paused_relay_changes_nothing_after_its_claim_expired(stage: Stage) -> None:
     stage.run(make_three_changes)
-    with stage.start_process("round", 1, "after", "SIGSTOP") as late:
-        _, status = os.waitpid(late.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status)
+    with stage.start_process("round", 1, "after", signal.SIGSTOP) as late:
+        assert late.read_first_line() == "pausing\n", late.read_log()
         stage.clock.advance(OUTBOX.lease_s + 1)
 
         async def overtake(stores: Stores) -> None:
@@ -231,7 +214,7 @@ def test_paused_relay_changes_nothing_after_its_claim_expired(stage: Stage) -> N
         with connect(stage.sql) as outside:
             before = outside.execute("SELECT * FROM shop.outbox ORDER BY id").fetchall()
             late.send_signal(signal.SIGCONT)
-            assert late.wait(60) == 0
+            assert late.wait() == 0, late.read_log()
             assert outside.execute("SELECT * FROM shop.outbox ORDER BY id").fetchall() == before
     assert stage.run(receive_versions) == [1, 2, 3, 4]
 
@@ -289,14 +272,13 @@ async def run_round(stage: Stage, stores: Stores, random: Random) -> None:
         await wait_for_changes(stores, processes, random.randrange(3, 10))
         os.kill(get_postmaster(stage), signal.SIGKILL)
         for process in processes:
-            _, said = await asyncio.to_thread(process.communicate, timeout=60)
-            assert process.returncode == -signal.SIGKILL, said
+            assert await asyncio.to_thread(process.wait) == -signal.SIGKILL, process.read_log()
 
 
 async def wait_for_changes(stores: Stores, processes: list[Process], count: int) -> None:
     """Wait until there are `count` more changes, or until every process has ended."""
     before = await count_changes(stores)
-    while await count_changes(stores) < before + count and any(each.poll() is None for each in processes):
+    while await count_changes(stores) < before + count and any(each.is_alive for each in processes):
         await asyncio.sleep(0)
 
 

@@ -21,11 +21,7 @@ TABLE = "CREATE TABLE IF NOT EXISTS written (id text PRIMARY KEY)"
 LEDGER = "CREATE TABLE IF NOT EXISTS ledger (id text, by text)"
 
 
-def main(folder: Path, name: str, rows: int) -> None:
-    asyncio.run(write_rows(folder, name, rows))
-
-
-async def write_rows(folder: Path, name: str, rows: int) -> None:
+async def main(folder: Path, name: str, rows: int) -> None:
     """Create the tables, print "ready", and write this many rows with several tasks."""
     engine = open_embedded_postgres(folder)
     try:

@@ -173,8 +173,8 @@ def test_process_killed_during_setup_leaves_a_usable_folder() -> None:
 def test_server_survives_ctrl_c_and_stops_in_order(folder: Path) -> None:
     """Ctrl-C reaches every process of the group."""
     command = (
-        "from pathlib import Path; from tests.faults.stores.sql_process import main; "
-        f"main(Path({str(folder)!r}), 'f', 10**6)"
+        "import asyncio; from pathlib import Path; from tests.faults.stores.sql_process import main; "
+        f"asyncio.run(main(Path({str(folder)!r}), 'f', 10**6))"
     )
     started = subprocess.Popen(
         [sys.executable, "-c", command],

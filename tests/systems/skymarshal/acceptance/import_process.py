@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 from holdfast import open_stores
@@ -12,11 +11,7 @@ from skymarshal.api.csv_imports import IMPORTS
 from skymarshal.system import SYSTEM
 
 
-def main(file: Path, location: str) -> None:
-    asyncio.run(_import(file, location))
-
-
-async def _import(file: Path, location: str) -> None:
+async def main(file: Path, location: str) -> None:
     checkpoint = file.with_name(f"{file.name}.rejects.csv{CHECKPOINT_SUFFIX}")
 
     def report(done: int, total: int) -> None:

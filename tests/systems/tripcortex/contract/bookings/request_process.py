@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from pathlib import Path
@@ -16,11 +15,7 @@ from tripcortex.workers.booking_requests import BookingUnderWay, Requester, requ
 from .file_settings import make_settings
 
 
-def main(folder: Path, clock_file: Path, employees: int) -> None:
-    asyncio.run(_request_trips(folder, clock_file, employees))
-
-
-async def _request_trips(folder: Path, clock_file: Path, employees: int) -> None:
+async def main(folder: Path, clock_file: Path, employees: int) -> None:
     """Print "ready", wait for a line, request a trip per employee; print the accepted bookings as JSON."""
     accepted = {}
     async with open_stores(SYSTEM, make_settings(folder), clock=RunClock(clock_file)) as stores:

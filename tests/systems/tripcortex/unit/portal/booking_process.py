@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -22,11 +21,7 @@ class Chosen:
     price_usd: Decimal
 
 
-def main(folder: Path, url: str, key: str, reference: str, offer: str, price: Decimal) -> None:
-    asyncio.run(_book(folder, url, key, reference, Chosen(offer, price)))
-
-
-async def _book(folder: Path, url: str, key: str, reference: str, chosen: Chosen) -> None:
+async def main(folder: Path, url: str, key: str, reference: str, offer: str, price: Decimal) -> None:
     """Book the offer once under the reference, for emp-42."""
     clock = RunClock(folder / "clock")
     with open_tables(folder / "tables.db", clock=clock) as tables:
@@ -36,6 +31,6 @@ async def _book(folder: Path, url: str, key: str, reference: str, chosen: Chosen
                 HttpPortal(http, clock),
                 reference,
                 EmployeeId("emp-42"),
-                chosen,
+                Chosen(offer, price),
                 Traveller(traveller_id="emp-42"),
             )
