@@ -10,8 +10,6 @@ CHECKED := $(wildcard src systems demo tests benchmarks examples tools docs/conf
 # One test process more than there are cores, because some tests wait for processes that they killed. PYTEST_FLAGS= runs
 # the tests one after the other.
 PYTEST_FLAGS ?= -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
-# Tests of one file share an expensive fixture (a tutorial followed, a data folder filled), so they stay in one process.
-BY_FILE_FLAGS = $(PYTEST_FLAGS:worksteal=loadfile)
 
 # The projects of the workspace: the library, the demo and the systems.
 PROJECTS := . demo $(patsubst %/,%,$(dir $(wildcard systems/*/pyproject.toml)))
@@ -22,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Wheels only, and only those whose hash is in the lock. The lock is complete, so pip resolves nothing.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup setup-dev demo test up bench docs soak lock check-locks test-pythons release audit clean
+.PHONY: help setup setup-dev demo test check-types check-tests up bench docs soak lock check-locks test-pythons release audit clean
 .DEFAULT_GOAL := help
 
 help: ## list these targets
@@ -47,17 +45,22 @@ docs: $(VENV)/.docs-ready ## build the documentation as a site with a search, in
 	@echo 'Open build/site/index.html'
 
 # One part of `make test`: $(call part,name,command). Prints its name and duration; stops at a failure.
-part = @printf -- '-- %s\n' '$(1)'; start=$$(date +%s); \
-	{ $(2) ; } || { printf -- '-- %s: FAILED\n' '$(1)' >&2; exit 1; }; \
-	printf -- '-- %s: passed in %s s\n' '$(1)' $$(( $$(date +%s) - start ))
+part = @printf -- '\n-- %s\n' '$(1)'; start=$$(date +%s); \
+	{ $(2) ; } || { printf -- '\n-- %s: FAILED\n' '$(1)' >&2; exit 1; }; \
+	printf -- '\n-- %s: passed in %s s\n' '$(1)' $$(( $$(date +%s) - start ))
 
 test: setup-dev ## check formatting, lint, types, layers, tests and docs
 	$(call part,formatting,$(BIN)/ruff format --quiet --check $(CHECKED) || { $(BIN)/ruff format --diff $(CHECKED); false; })
 	$(call part,lint,$(BIN)/ruff check --quiet $(CHECKED))
+	@$(MAKE) --no-print-directory --jobs 2 check-types check-tests
+
+# The type checker uses one core, and the tests often wait.
+check-types: setup-dev
 	$(call part,types,$(BIN)/mypy $(CHECKED))
-	$(call part,layers and repository,$(BIN)/pytest -q $(BY_FILE_FLAGS) tests/repo)
-	$(call part,tests,$(BIN)/pytest -q $(PYTEST_FLAGS) --ignore=tests/repo --ignore=tests/docs tests)
-	$(call part,docs,$(BIN)/pytest -q $(BY_FILE_FLAGS) tests/docs)
+
+# One run for layers, tests and documentation: a folder of tests each, balanced over all processes.
+check-tests: setup-dev
+	$(call part,tests,$(BIN)/pytest -q $(PYTEST_FLAGS) tests)
 
 soak: setup-dev ## run the fault tests at full size: hundreds of kills instead of twenty
 	@HOLDFAST_SOAK=1 $(BIN)/pytest -q --timeout=7200 tests/faults tests/stateful tests/systems/*/faults && \

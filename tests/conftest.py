@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from holdfast.cli.arguments.credentials import KEY_VARIABLE, SECRET_VARIABLE
 from holdfast.config.settings import FILE_VARIABLE, get_variable_name, list_setting_names
 
+TESTS = Path(__file__).parent
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
 
 OURS = {get_variable_name(name) for name in list_setting_names()} | {
@@ -46,11 +47,20 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # The longest tests start first, so that the processes finish at about the same time.
-    """Start the fault tests first, and skip the tests marked `soak` unless HOLDFAST_SOAK=1."""
-    items.sort(key=lambda item: "faults" not in item.path.parts)
+    """Start the longest tests first, and skip the tests marked `soak` unless HOLDFAST_SOAK=1."""
+    items.sort(key=_get_rank)
     if SOAK:
         return
     for item in items:
         if item.get_closest_marker("soak"):
             item.add_marker(pytest.mark.skip(reason="long-running: use make soak"))
+
+
+def _get_rank(item: pytest.Item) -> int:
+    """Return 0 for documentation and repository, 1 for faults, 2 for others.
+
+    With the longest tests first, the processes finish at about the same time. The tests of a page share an
+    expensive fixture (a tutorial followed, a site built): at the front of its queue, a process keeps them.
+    """
+    folders = item.path.relative_to(TESTS).parts
+    return 0 if folders[0] in ("docs", "repo") else 1 if "faults" in folders else 2

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import MAX_ITEM_BYTES
 from holdfast.operations.expressions.nodes import Path
 from holdfast.operations.tables import BatchGetItem, BatchWriteItem, Delete, KeysAndAttributes, Put
 from holdfast.wire.dispatch import decode
@@ -69,34 +68,6 @@ def test_decodes_a_batch_of_writes_in_order() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("operation", "text"),
-    [
-        (
-            "BatchGetItem",
-            "1 validation error detected: Value at 'RequestItems' failed to satisfy constraint: "
-            "Member must have length greater than or equal to 1",
-        ),
-        ("BatchWriteItem", "The requestItems parameter is required for BatchWriteItem"),
-    ],
-)
-def test_a_batch_of_nothing_is_refused(operation: str, text: str) -> None:
-    """Refuse a batch without a table, and one whose RequestItems is null."""
-    assert refusal(operation, {}) == text
-    assert "Value null at 'requestItems'" in refusal(operation, None)
-
-
-def test_refuses_more_than_100_reads_of_one_table_or_in_all() -> None:
-    decode_request("BatchGetItem", {"abc": {"Keys": keys(100)}})
-    assert refusal("BatchGetItem", {"abc": {"Keys": keys(101)}}) == (
-        "1 validation error detected: Value at 'RequestItems.abc.member.Keys' failed to satisfy constraint: "
-        "Member must have length less than or equal to 100"
-    )
-    assert refusal("BatchGetItem", {"abc": {"Keys": keys(100)}, "abd": {"Keys": keys(1)}}) == (
-        "Too many items requested for the BatchGetItem call"
-    )
-
-
 def test_refuses_more_than_25_writes_of_one_table_or_in_all() -> None:
     decode_request("BatchWriteItem", {"abc": puts(25)})
     text = refusal("BatchWriteItem", {"abc": puts(26)})
@@ -109,14 +80,6 @@ def test_refuses_more_than_25_writes_of_one_table_or_in_all() -> None:
     assert refusal("BatchWriteItem", {"abc": puts(25), "abd": puts(1)}) == (
         "Too many items requested for the BatchWriteItem call"
     )
-
-
-def test_two_equal_keys_are_refused_however_they_are_written() -> None:
-    twice = [{"a": {"N": "1"}, "b": {"S": "x"}}, {"b": {"S": "x"}, "a": {"N": "1.0"}}]
-    assert (
-        refusal("BatchGetItem", {"abc": {"Keys": twice}}) == "Provided list of item keys contains duplicates"
-    )
-    decode_request("BatchGetItem", {"abc": {"Keys": keys(1)}, "abd": {"Keys": keys(1)}})
 
 
 def test_reports_an_invalid_key_value() -> None:
@@ -132,20 +95,6 @@ def test_the_parameters_of_each_table_are_checked() -> None:
     assert refusal("BatchGetItem", {"abc": {"Keys": keys(1), "AttributesToGet": ["a"]}}) == (
         "The parameter AttributesToGet is not supported yet: use ProjectionExpression instead"
     )
-
-
-@pytest.mark.parametrize("request_", [{}, {"PutRequest": {"Item": {}}, "DeleteRequest": {"Key": {}}}])
-def test_refuses_a_write_that_is_not_exactly_one_put_or_delete(request_: Any) -> None:
-    assert refusal("BatchWriteItem", {"abc": [*puts(1), request_]}) == (
-        "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported "
-        "datatypes"
-    )
-
-
-def test_an_item_that_is_too_big_refuses_the_batch() -> None:
-    big = {"PutRequest": {"Item": {"a": {"S": "x" * MAX_ITEM_BYTES}}}}
-    text = "Item size has exceeded the maximum allowed size"
-    assert refusal("BatchWriteItem", {"abc": [*puts(1), big]}) == text
 
 
 def test_errors_name_the_position_in_the_batch() -> None:

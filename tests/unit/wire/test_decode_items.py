@@ -17,7 +17,6 @@ from holdfast.wire.dispatch import decode
 KEY = {"a": {"S": "b"}}
 ITEM = {"a": {"S": "b"}, "n": {"N": "1"}}
 WRITES = [("PutItem", {"Item": ITEM}), ("UpdateItem", {"Key": KEY}), ("DeleteItem", {"Key": KEY})]
-ALL = [*WRITES, ("GetItem", {"Key": KEY})]
 
 
 def decode_request(operation: str, **request: Any) -> Any:
@@ -87,23 +86,6 @@ def test_rejects_legacy_parameters_with_our_message(operation: str, request_: di
     decode_request(operation, **request_, Expected={})
 
 
-@pytest.mark.parametrize(("operation", "request_"), ALL)
-def test_names_need_an_expression(operation: str, request_: dict[str, Any]) -> None:
-    text = refusal(operation, **request_, ExpressionAttributeNames={"#a": "b"})
-    assert text == "ExpressionAttributeNames can only be specified when using expressions"
-
-
-def test_values_need_an_expression() -> None:
-    values = {":a": {"S": "b"}}
-    start = "ExpressionAttributeValues can only be specified when using expressions: "
-    assert refusal("PutItem", Item=ITEM, ExpressionAttributeValues=values) == (
-        f"{start}ConditionExpression is null"
-    )
-    assert refusal("UpdateItem", Key=KEY, ExpressionAttributeValues=values) == (
-        f"{start}UpdateExpression and ConditionExpression are null"
-    )
-
-
 def test_names_and_values_are_checked_before_the_expressions() -> None:
     def text(**given: Any) -> str:
         return refusal("DeleteItem", Key=KEY, ConditionExpression="!", **given)
@@ -129,14 +111,6 @@ def test_reports_an_unused_value_last(operation: str, request_: dict[str, Any]) 
     assert refusal(operation, **request_, ConditionExpression="a = :a", ExpressionAttributeValues=given) == (
         "Value provided in ExpressionAttributeValues unused in expressions: keys: {:c}"
     )
-
-
-@pytest.mark.parametrize("operation", ["PutItem", "DeleteItem"])
-def test_put_and_delete_cannot_return_new_values(operation: str) -> None:
-    """Refuse ReturnValues ALL_NEW for a put or a delete; accept it for an update."""
-    request = {"Item": ITEM} if operation == "PutItem" else {"Key": KEY}
-    assert refusal(operation, **request, ReturnValues="ALL_NEW") == "ReturnValues can only be ALL_OLD or NONE"
-    assert decode_request("UpdateItem", Key=KEY, ReturnValues="ALL_NEW").returns == "ALL_NEW"
 
 
 def test_reports_an_invalid_value_before_return_values_and_expressions() -> None:

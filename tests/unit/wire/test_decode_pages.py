@@ -69,11 +69,6 @@ def test_decodes_every_member() -> None:
     assert (backwards.forward, backwards.limit) == (False, 1)
 
 
-def test_query_needs_a_key_condition() -> None:
-    text = "Either the KeyConditions or KeyConditionExpression parameter must be specified in the request."
-    assert refusal("Query") == text
-
-
 def test_rejects_legacy_conditions_with_our_message() -> None:
     conditions = {"pk": {"ComparisonOperator": "EQ", "AttributeValueList": [{"S": "x"}]}}
     assert refusal("Query", KeyConditions=conditions) == (

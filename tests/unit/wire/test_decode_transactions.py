@@ -80,16 +80,6 @@ def test_a_transaction_has_1_to_100_actions(operation: str) -> None:
     )
 
 
-def test_action_has_exactly_one_operation() -> None:
-    assert refusal("TransactWriteItems", [PUT, {}]) == (
-        "Invalid Request: TransactWriteRequest should contain Delete or Put or Update request"
-    )
-    both = PUT | {"Delete": {"TableName": "abc", "Key": KEY}}
-    assert refusal("TransactWriteItems", [both]) == (
-        "TransactItems can only contain one of Check, Put, Update or Delete"
-    )
-
-
 def test_errors_name_the_action() -> None:
     bad = {"Put": {"TableName": "bad!name", "Item": KEY}}
     assert refusal("TransactWriteItems", [PUT, bad]) == (

@@ -22,10 +22,7 @@ from holdfast.wire.shapes import (
     table_name_checked_first,
     timestamp,
 )
-from holdfast.wire.type_errors import UNEXPECTED_NESTED
-from tests.cases import all_cases
 
-CLASS = "com.amazonaws.dynamodb.v20120810."
 INNER = structure("Inner", Name=string(required=True))
 
 
@@ -54,47 +51,9 @@ def constraint_message(shape: Shape, value: Any) -> str:
     return refused.value.message
 
 
-@all_cases(
-    ("value", "text"),
-    [
-        (True, "TRUE_VALUE cannot be converted to String"),
-        (False, "FALSE_VALUE cannot be converted to String"),
-        (23, "NUMBER_VALUE cannot be converted to String"),
-        (34.56, "DECIMAL_VALUE cannot be converted to String"),
-        ([], "Unrecognized collection type class java.lang.String"),
-        ({}, "Start of structure or map found where not expected"),
-    ],
-)
-def test_string_rejects_other_types(value: Any, text: str) -> None:
-    assert malformed_message(string(), value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("23", "Unexpected token received from parser"),
-        (23, "NUMBER_VALUE cannot be converted to Boolean"),
-        (34.56, "DECIMAL_VALUE cannot be converted to Boolean"),
-        ([], "Unrecognized collection type class java.lang.Boolean"),
-        ({}, "Start of structure or map found where not expected"),
-    ],
-)
-def test_boolean_rejects_other_types(value: Any, text: str) -> None:
-    assert malformed_message(boolean(), value) == text
-
-
 @pytest.mark.parametrize(("word", "meaning"), [("true", True), ("YES", True), ("0", False), ("no", False)])
 def test_reads_booleans_from_some_strings(word: str, meaning: bool) -> None:
     assert read(boolean(), word) is meaning
-
-
-@pytest.mark.parametrize(("shape", "kind"), [(integer(), "Integer"), (long(), "Long")])
-def test_integer_rejects_other_types(shape: Shape, kind: str) -> None:
-    assert malformed_message(shape, "23") == f"STRING_VALUE cannot be converted to {kind}"
-    assert malformed_message(shape, True) == f"TRUE_VALUE cannot be converted to {kind}"
-    assert malformed_message(shape, []) == f"Unrecognized collection type class java.lang.{kind}"
-    assert malformed_message(shape, {}) == "Start of structure or map found where not expected"
-    assert read(shape, 3.9) == 3
 
 
 def test_a_whole_number_stays_in_its_range() -> None:
@@ -106,39 +65,6 @@ def test_a_whole_number_stays_in_its_range() -> None:
 def test_a_time_is_a_number_of_seconds() -> None:
     assert read(timestamp(), 12) == 12.0
     assert malformed_message(timestamp(), "12") == "STRING_VALUE cannot be converted to Date"
-
-
-@pytest.mark.parametrize("value", ["23", True, 23, 34.56])
-def test_lists_maps_and_structures_reject_scalars(value: Any) -> None:
-    assert malformed_message(list_of(string()), value) == "Unexpected field type"
-    assert malformed_message(map_of(string()), value) == "Unexpected field type"
-    assert malformed_message(item(), value) == "Unexpected field type"
-    assert malformed_message(INNER, value) == "Unexpected field type"
-
-
-@pytest.mark.parametrize("value", ["23", True, 23, 34.56])
-def test_a_wrong_type_inside_a_list_or_map_has_another_message(value: Any) -> None:
-    assert malformed_message(list_of(INNER), [value]) == "Unexpected value type in payload"
-    assert malformed_message(map_of(INNER), {"a": value}) == "Unexpected value type in payload"
-    assert malformed_message(map_of(list_of(string())), {"a": value}) == UNEXPECTED_NESTED
-    assert malformed_message(list_of(item()), [value]) == UNEXPECTED_NESTED
-
-
-def test_misplaced_list_names_the_expected_class() -> None:
-    assert malformed_message(INNER, []) == f"Unrecognized collection type class {CLASS}Inner"
-    assert (
-        malformed_message(map_of(string()), [])
-        == "Unrecognized collection type java.util.Map<java.lang.String, java.lang.String>"
-    )
-    assert (
-        malformed_message(map_of(list_of(INNER)), [])
-        == f"Unrecognized collection type java.util.Map<java.lang.String, java.util.List<{CLASS}Inner>>"
-    )
-    assert (
-        malformed_message(item(), [])
-        == f"Unrecognized collection type java.util.Map<java.lang.String, {CLASS}AttributeValue>"
-    )
-    assert malformed_message(list_of(string()), {}) == "Start of structure or map found where not expected"
 
 
 def test_unknown_members_and_nulls_are_left_out() -> None:
