@@ -6,6 +6,8 @@ import asyncio
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from holdfast import Stores
 from holdfast.core.clock import RunClock
 from holdfast.guarantees import BREAKERS
@@ -21,6 +23,7 @@ NOON = 1770206400.0
 preload(CALLER)
 
 
+@pytest.mark.proves("TC-83")
 def test_one_of_eight_processes_probes_and_is_replaced_when_killed(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / CLOCK, start=NOON)
     asyncio.run(create_stores(tmp_path, clock))
