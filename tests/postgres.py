@@ -14,6 +14,7 @@ import itertools
 import shutil
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -60,7 +61,9 @@ def _get_template(schemas: tuple[Schema, ...]) -> str:
         return "template1"
     name = f"template_{next(_numbers)}"
     _create_database(name, "template1")
-    asyncio.run(_migrate(build_url(name), schemas))
+    # In a thread, because a caller may have an event loop.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, _migrate(build_url(name), schemas)).result()
     return name
 
 
