@@ -83,9 +83,9 @@ def open_stores_in(folder: Path, kill_point: KillPoint | None = None) -> Iterato
         queues.close()
 
 
-def main(folder: Path, seed: int, point: str, count: int) -> None:
+async def main(folder: Path, seed: int, point: str, count: int) -> None:
     with open_stores_in(folder, KillPoint(point, count)) as stores:
-        asyncio.run(_work(stores, Random(seed)))
+        await _work(stores, Random(seed))
 
 
 async def _work(stores: Stores, random: Random) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections import Counter
 from pathlib import Path
@@ -29,15 +28,15 @@ DONE = {"Plan", "Offer", "Choice", "Book", "Confirm"}
 EFFECTS = {"done": DONE, "cancelled": {"Plan", "Offer", "Expired"}, "failed": {"GaveUp"}}
 
 
-def test_every_item_ends_once_although_workers_are_killed(tmp_path: Path) -> None:
+async def test_every_item_ends_once_although_workers_are_killed(tmp_path: Path) -> None:
     seed = SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201
     random = Random(seed)
     clock = RunClock(tmp_path / CLOCK, start=NOON)
     with open_stores_in(tmp_path) as stores:
-        asyncio.run(start_items(stores))
+        await start_items(stores)
         kills = run_until_done(tmp_path, clock, random)
-        ends = asyncio.run(check_items(stores))
+        ends = await check_items(stores)
     print(f"{sum(kills.values())} killed: {dict(kills)}; {dict(ends)}")  # noqa: T201
     assert sum(kills.values()) >= MAX_KILLS / 2
     assert ends["done"] >= ITEMS / 2

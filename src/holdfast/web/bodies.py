@@ -46,6 +46,8 @@ _TOO_LARGE: Final = 413
 _UNSUPPORTED: Final = 415
 
 Content: TypeAlias = Mapping[str, type[BaseModel] | Mapping[str, Any]]
+"""Of each media type, the model or the JSON schema of its bodies."""
+
 M = TypeVar("M", bound=BaseModel)
 
 

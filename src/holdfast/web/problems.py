@@ -131,6 +131,7 @@ PROBLEM_FORMAT: Final = ErrorFormat(
     schema_name="Problem",
     schemas=_list_problem_schemas,
 )
+"""The default format of errors: RFC 9457, `application/problem+json`."""
 
 
 def describe_problem(description: str) -> dict[str, Any]:

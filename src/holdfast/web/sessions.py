@@ -27,7 +27,10 @@ __all__ = [
 SCHEME: Final = "Session"
 
 ReadSession: TypeAlias = Callable[..., Awaitable[str | None]]
+"""A dependency that returns the session of a request, or None."""
+
 FindCaller: TypeAlias = Callable[[str], Awaitable[Caller]]
+"""Returns the caller that a session belongs to."""
 
 
 def build_session_reader(cookie: str) -> ReadSession:

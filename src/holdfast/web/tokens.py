@@ -117,6 +117,7 @@ class Caller:
 
 
 OnCaller: TypeAlias = Callable[[Request, Caller], Awaitable[None]]
+"""Called with each request and its verified caller, before the route."""
 
 
 class Verifier(Protocol):

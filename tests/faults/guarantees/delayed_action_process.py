@@ -33,10 +33,10 @@ queue = DelayedActions(
 )
 
 
-def main(path: Path, service_url: str, seed: int, requests: int) -> None:
+async def main(path: Path, service_url: str, seed: int, requests: int) -> None:
     with open_tables(path) as tables:
         stores = Stores(SelfKillingTables(tables, requests, is_after=Random(seed).random() < 0.5))
-        asyncio.run(_execute_all(stores, service_url))
+        await _execute_all(stores, service_url)
 
 
 async def _execute_all(stores: Stores, service_url: str) -> None:

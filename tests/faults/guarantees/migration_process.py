@@ -30,11 +30,9 @@ PACE: Final = Pace(lease_s=0.3, hold_s=1.0, segments=2, batch_size=10)
 RESTING: Final = "old-0"
 
 
-def main(path: Path, role: str, *arguments: Any) -> None:
+async def main(path: Path, role: str, *arguments: Any) -> None:
     with open_tables(path) as tables:
-        asyncio.run(
-            _run_traffic(tables, *arguments) if role == "traffic" else _run_migration(tables, *arguments)
-        )
+        await _run_traffic(tables, *arguments) if role == "traffic" else _run_migration(tables, *arguments)
 
 
 async def _run_traffic(tables: EmbeddedTables, name: str, seed: int) -> None:

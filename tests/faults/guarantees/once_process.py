@@ -26,11 +26,11 @@ PAUSE_S = 0.05
 once = Once(EventRecord, prefix="ON", rate=Rate("event"), example=make_event(), lease_s=LEASE_S)
 
 
-def main(path: Path, service_url: str, jobs: int, seed: int, requests: int) -> None:
+async def main(path: Path, service_url: str, jobs: int, seed: int, requests: int) -> None:
     random = Random(seed)
     with open_tables(path) as tables:
         stores = Stores(SelfKillingTables(tables, requests, is_after=random.random() < 0.5))
-        asyncio.run(_work_off(stores, service_url, [f"job-{number}" for number in range(jobs)], random))
+        await _work_off(stores, service_url, [f"job-{number}" for number in range(jobs)], random)
 
 
 async def _work_off(stores: Stores, service_url: str, jobs: list[str], random: Random) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -24,9 +23,9 @@ preload(CALLER)
 
 
 @pytest.mark.proves("TC-83")
-def test_one_of_eight_processes_probes_and_is_replaced_when_killed(tmp_path: Path) -> None:
+async def test_one_of_eight_processes_probes_and_is_replaced_when_killed(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / CLOCK, start=NOON)
-    asyncio.run(create_stores(tmp_path, clock))
+    await create_stores(tmp_path, clock)
     with ExitStack() as stack:
         callers = [stack.enter_context(start_caller(tmp_path)) for _ in range(CALLERS)]
         for caller in callers[:FAILURES]:

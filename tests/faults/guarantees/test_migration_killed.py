@@ -47,19 +47,21 @@ REQUESTS = {
 @pytest.mark.proves("SM-44")
 @pytest.mark.proves("SM-X20")
 @pytest.mark.parametrize("step", STEPS)
-def test_migration_killed_in_any_step_resumes_without_loss(tmp_path: Path, step: MigrationStep | str) -> None:
+async def test_migration_killed_in_any_step_resumes_without_loss(
+    tmp_path: Path, step: MigrationStep | str
+) -> None:
     seed = SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201
     random = Random(seed)
     for time in range(TIMES):
         path = tmp_path / f"{time}" / "tables.db"
         path.parent.mkdir()
-        asyncio.run(create_rows(path, random))
+        await create_rows(path, random)
         with run_traffic(path, random) as traffic:
-            asyncio.run(run_earlier_steps(path, step))
+            await run_earlier_steps(path, step)
             kills = [run_until_killed(path, step, random) for _ in range(KILLS)]
-            acknowledged = asyncio.run(finish(path, step, traffic))
-        asyncio.run(check_rows(path, acknowledged))
+            acknowledged = await finish(path, step, traffic)
+        await check_rows(path, acknowledged)
         print(f"killed {kills.count(True)} of {len(kills)} times")  # noqa: T201
 
 

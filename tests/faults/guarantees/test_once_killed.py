@@ -8,7 +8,6 @@ and wakes up when another has taken over.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import threading
@@ -78,39 +77,39 @@ class FakeService:
 
 @pytest.mark.proves("RP-41")
 @pytest.mark.proves("RP-X3")
-def test_killed_workers_do_each_effect_exactly_once(tmp_path: Path) -> None:
+async def test_killed_workers_do_each_effect_exactly_once(tmp_path: Path) -> None:
     seed = SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201
     random = Random(seed)
     path = tmp_path / "tables.db"
     service = FakeService(random)
-    asyncio.run(create_stores(path))
+    await create_stores(path)
     with serve(service) as url:
         kills = run_workers(path, url, random)
     print(f"killed {kills} times; the service failed: {dict(service.failures)}")  # noqa: T201
 
     letters = [f"job-{number}:letter" for number in range(JOBS)]
     assert sorted(service.ledger) == sorted(letters)
-    asyncio.run(check_effects(path, service))
+    await check_effects(path, service)
     assert kills >= KILLS // 2
 
 
-def test_worker_that_wakes_after_its_lease_changes_nothing(tmp_path: Path) -> None:
+async def test_worker_that_wakes_after_its_lease_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "tables.db"
     service = FakeService(Random(0))
     service.pauses_workers = True
-    asyncio.run(create_stores(path))
+    await create_stores(path)
     with serve(service) as url, start_worker(path, url, Random(0), lives=0, jobs=1) as sleeper:
         assert service.has_paused.wait(timeout=60)
         service.pauses_workers = False
         with start_worker(path, url, Random(0), lives=0, jobs=1) as taker:
             assert taker.wait() == 0, taker.read_log()
-        asyncio.run(check_effects(path, service, jobs=1))
+        await check_effects(path, service, jobs=1)
         os.kill(sleeper.pid, signal.SIGCONT)
         assert sleeper.wait() == 0, sleeper.read_log()
 
     assert service.ledger == ["job-0:letter"]
-    asyncio.run(check_effects(path, service, jobs=1))
+    await check_effects(path, service, jobs=1)
 
 
 async def create_stores(path: Path) -> None:

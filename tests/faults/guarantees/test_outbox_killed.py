@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from collections import defaultdict
@@ -34,19 +33,19 @@ BETWEEN_ROUNDS_S = 31.0
 preload(PROCESS)
 
 
-def test_every_change_has_its_message_in_order_despite_kills(tmp_path: Path) -> None:
+async def test_every_change_has_its_message_in_order_despite_kills(tmp_path: Path) -> None:
     seed = SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201
     random = Random(seed)
     clock = RunClock(tmp_path / CLOCK, start=NOON)
     with open_stores_in(tmp_path) as stores:
-        asyncio.run(create_tables_and_queues(stores))
+        await create_tables_and_queues(stores)
     for _ in range(ROUNDS):
         run_round(tmp_path, random)
         clock.advance(BETWEEN_ROUNDS_S)
     with open_stores_in(tmp_path) as stores:
-        sent = asyncio.run(drain(stores))
-        states = asyncio.run(read_states(stores))
+        sent = await drain(stores)
+        states = await read_states(stores)
     print(f"{sum(states.values())} changes")  # noqa: T201
     assert sum(states.values()) >= ROUNDS
     assert sent == {order: list(range(1, version + 1)) for order, version in states.items()}

@@ -233,26 +233,23 @@ def own_server() -> Iterator[Stage]:
 
 @pytest.mark.proves("PG-27")
 @pytest.mark.timeout(3600 if SOAK else 120)
-def test_killed_processes_and_server_lose_and_repeat_no_effect(
+async def test_killed_processes_and_server_lose_and_repeat_no_effect(
     own_server: Stage,
 ) -> None:
     seed = SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201
     random = Random(seed)
 
-    async def run() -> None:
-        async with open_stores_in(own_server.folder, own_server.sql) as stores:
-            await migrate_schemas(stores, SYSTEM.schemas)
-            await create_shop_queues(stores)
-            for _ in range(ROUNDS):
-                await run_round(own_server, stores, random)
-                own_server.clock.advance(BETWEEN_ROUNDS_S)
-        # New connections, which no killed server has broken.
-        async with open_stores_in(own_server.folder, own_server.sql) as stores:
-            await drain_all(stores)
-            await check_effects(stores)
-
-    asyncio.run(run())
+    async with open_stores_in(own_server.folder, own_server.sql) as stores:
+        await migrate_schemas(stores, SYSTEM.schemas)
+        await create_shop_queues(stores)
+        for _ in range(ROUNDS):
+            await run_round(own_server, stores, random)
+            own_server.clock.advance(BETWEEN_ROUNDS_S)
+    # New connections, which no killed server has broken.
+    async with open_stores_in(own_server.folder, own_server.sql) as stores:
+        await drain_all(stores)
+        await check_effects(stores)
 
 
 async def run_round(stage: Stage, stores: Stores, random: Random) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -27,18 +26,18 @@ WRITER = "tests.faults.stores.objects_writer"
 ROOT = Path(__file__).parents[3]
 
 
-def test_every_acknowledged_object_survives_a_kill(tmp_path: Path) -> None:
+async def test_every_acknowledged_object_survives_a_kill(tmp_path: Path) -> None:
     seed = SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201
     random = Random(seed)
     objects = open_local_objects(tmp_path / "objects", open_file_cipher(tmp_path / "keys.json"))
-    asyncio.run(create_objects(objects))
+    await create_objects(objects)
     created: dict[str, int] = {}
     for kill in range(KILLS):
         acknowledged = run_writer_until_killed(tmp_path, f"run-{kill}", random)
         created |= {key: number for what, key, number in acknowledged if what == "created"}
         replaced = {key: number for what, key, number in acknowledged if what == "replaced"}
-        asyncio.run(check_objects(objects, created, replaced))
+        await check_objects(objects, created, replaced)
 
 
 def run_writer_until_killed(folder: Path, name: str, random: Random) -> list[tuple[str, str, int]]:

@@ -91,7 +91,7 @@ def test_threads_on_tables_in_memory_lose_no_update() -> None:
         assert_consistent(tables)
 
 
-def test_tasks_lose_no_update(tmp_path: Path) -> None:
+async def test_tasks_lose_no_update(tmp_path: Path) -> None:
     with open_tables(tmp_path / "tables.db") as tables:
         prepare(tables)
         tallies = {f"task-{at}": Tally() for at in range(12)}
@@ -103,12 +103,12 @@ def test_tasks_lose_no_update(tmp_path: Path) -> None:
             ]
             await asyncio.gather(*clients)
 
-        asyncio.run(work())
+        await work()
         assert_books_balance(tables, tallies)
         assert_consistent(tables)
 
 
-def test_tasks_and_threads_on_one_store_lose_no_update(tmp_path: Path) -> None:
+async def test_tasks_and_threads_on_one_store_lose_no_update(tmp_path: Path) -> None:
     with open_tables(tmp_path / "tables.db") as tables:
         prepare(tables)
         tallies = {f"client-{at}": Tally() for at in range(6)}
@@ -131,7 +131,7 @@ def test_tasks_and_threads_on_one_store_lose_no_update(tmp_path: Path) -> None:
         threads = [threading.Thread(target=in_thread, args=(at,)) for at in (3, 4, 5)]
         for thread in threads:
             thread.start()
-        asyncio.run(in_tasks())
+        await in_tasks()
         for thread in threads:
             thread.join()
         assert failures == []

@@ -14,7 +14,7 @@ from holdfast.core.distribution import explain_missing, format_install_command
     ("statement", "module", "missing", "extra"),
     [
         ("import holdfast.mcp", "holdfast.mcp.server", "mcp_types", "mcp"),
-        ("from holdfast.web import make_app", "holdfast.web.tokens", "fastapi", "api"),
+        ("from holdfast.web import make_app", "holdfast.web.direct_route", "fastapi", "api"),
         ("from holdfast.web import PageOf", "holdfast.web.pagination", "fastapi", "api"),
         ("from holdfast.web import serve", "holdfast.web.server", "uvicorn", "api"),
         ("import holdfast.web.tokens", "holdfast.web.tokens", "fastapi", "api"),

@@ -6,6 +6,7 @@ port in use gives a clear error.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import socket
@@ -24,6 +25,8 @@ LOOPBACK: Final = "127.0.0.1"
 # Below 1,024, the usual limit of open file descriptors per process.
 MAX_CONNECTIONS: Final = 800
 _BACKLOG: Final = 1024
+# uvicorn keeps its connections in a set, which nothing can wait for.
+_CLOSE_POLL_S: Final = 0.01
 _NO_ADDRESS_ERRORS: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 UVICORN_OPTIONS: Final[dict[str, Any]] = {
@@ -131,14 +134,29 @@ def _build_listen_error(host: str, port: int, error: OSError) -> SettingsError:
 class Server(uvicorn.Server):
     """A uvicorn server that finishes accepted requests on the first signal, stops at once on the second, and
     never dies of the signal itself.
+
+    It waits for the signal instead of looking for it ten times a second, and closes as soon as the last
+    connection has.
     """
 
     def __init__(self, config: uvicorn.Config, *, on_started: Callable[[], None]) -> None:
         super().__init__(config)
         self._on_started = on_started
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._exit_requested = asyncio.Event()
+
+    def request_exit(self) -> None:
+        """Have the server finish accepted requests and return; any thread and any signal handler may call
+        it.
+        """
+        self.should_exit = True
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the server has returned
+                self._loop.call_soon_threadsafe(self._exit_requested.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start listening and call `on_started`; shut down again if that raises."""
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         try:
             self._on_started()
@@ -147,11 +165,40 @@ class Server(uvicorn.Server):
             await self.shutdown(sockets)
             raise
 
+    async def main_loop(self) -> None:
+        """Serve until an exit is requested; every second, let uvicorn set the time in its headers."""
+        tick = 0
+        while not await self.on_tick(tick):
+            tick += 10  # uvicorn counts tenths of a second
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await self._exit_requested.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no more connections, let the open ones finish, and cancel what exceeds the grace time."""
+        for listener in (*self.servers, *(sockets or ())):
+            listener.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        try:
+            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
+                await self._wait_tasks_to_complete()
+        except TimeoutError:
+            for task in self.server_state.tasks:
+                task.cancel(msg="The grace time of the shutdown is over")
+
+    async def _wait_tasks_to_complete(self) -> None:
+        """Wait until no connection is open and no request runs, or a second signal arrives."""
+        while (self.server_state.connections or self.server_state.tasks) and not self.force_exit:
+            await asyncio.sleep(_CLOSE_POLL_S)
+        for server in self.servers:
+            await server.wait_closed()
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # uvicorn would raise the signal again after closing, so a clean shutdown would look like a crash.
         """Finish accepted requests on the first signal; stop at once on the second."""
         self.force_exit = self.should_exit
-        self.should_exit = True
+        self.request_exit()
 
 
 @contextlib.contextmanager
@@ -182,7 +229,7 @@ def run_in_thread(
         if not failures:
             yield
     finally:
-        server.should_exit = True
+        server.request_exit()
         thread.join()
     if failures:
         raise failures[0]

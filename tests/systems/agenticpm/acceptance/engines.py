@@ -9,7 +9,6 @@ Each component runs with its own rights, and the test moves the clock.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -38,11 +37,11 @@ _NUMBERS = itertools.count()
 Story = Callable[[DemoProcesses], Awaitable[None]]
 
 
-def run_story(engine: str, folder: Path, story: Story) -> None:
+async def run_story(engine: str, folder: Path, story: Story) -> None:
     """Run the story in the demo environment on an engine, from a Tuesday evening in Sydney on."""
     clock = RunClock(folder / "clock", start=_get_next_evening())
     with _make_settings(engine, clock) as settings:
-        asyncio.run(_run_story(settings, clock, folder, story))
+        await _run_story(settings, clock, folder, story)
 
 
 def _get_next_evening() -> float:

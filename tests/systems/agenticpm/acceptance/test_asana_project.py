@@ -15,7 +15,7 @@ from holdfast_demo.agenticpm.sandbox.asana_data import SEED
 from tests.systems.agenticpm.acceptance.engines import run_story
 
 
-def test_manages_an_asana_project_and_reads_it_fully_after_its_token_expired(
+async def test_manages_an_asana_project_and_reads_it_fully_after_its_token_expired(
     tmp_path: Path,
 ) -> None:
     """The full read reports only the new signal; comments whose answers were lost are not repeated."""
@@ -54,7 +54,7 @@ def test_manages_an_asana_project_and_reads_it_fully_after_its_token_expired(
             assert sorted(commented) == sorted({*commented, refund, board})
             assert (await demo.execute_due()).done == []
 
-    run_story("memory", tmp_path, story)
+    await run_story("memory", tmp_path, story)
 
 
 async def _list_signals(demo: DemoProcesses, project: ProjectId) -> list[str]:

@@ -20,7 +20,7 @@ from tests.systems.agenticpm.unit.samples import make_raid_log, make_risk
 @pytest.mark.proves("AP-21")
 @pytest.mark.proves("AP-28")
 @pytest.mark.parametrize("engine", ENGINES)
-def test_rejects_invalid_requests_and_writes_nothing(engine: str, tmp_path: Path) -> None:
+async def test_rejects_invalid_requests_and_writes_nothing(engine: str, tmp_path: Path) -> None:
     async def story(demo: DemoProcesses) -> None:
         project = await onboard_project(demo)
         log = f"/projects/{project}/artefacts/raid_log"
@@ -47,7 +47,7 @@ def test_rejects_invalid_requests_and_writes_nothing(engine: str, tmp_path: Path
 
         assert await scan_table(demo) == before
 
-    run_story(engine, tmp_path, story)
+    await run_story(engine, tmp_path, story)
 
 
 async def assert_refused(
@@ -81,7 +81,9 @@ async def _create_decided_question(demo: DemoProcesses, project: ProjectId) -> s
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_records_an_invalid_tracker_response_as_an_error_and_recovers(engine: str, tmp_path: Path) -> None:
+async def test_records_an_invalid_tracker_response_as_an_error_and_recovers(
+    engine: str, tmp_path: Path
+) -> None:
     """An issue with invalid fields fails the tracker part; the next cycle reads everything."""
 
     async def story(demo: DemoProcesses) -> None:
@@ -106,4 +108,4 @@ def test_records_an_invalid_tracker_response_as_an_error_and_recovers(engine: st
         (cycle,) = (await demo.run_turn()).cycles
         assert (cycle.errors, cycle.tickets) == ([], 47)
 
-    run_story(engine, tmp_path, story)
+    await run_story(engine, tmp_path, story)

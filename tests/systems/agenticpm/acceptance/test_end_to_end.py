@@ -27,7 +27,7 @@ BETA = "Beta launch"
 @pytest.mark.proves("AP-23")
 @pytest.mark.proves("AP-33")
 @pytest.mark.parametrize("engine", ENGINES)
-def test_manages_a_project_from_onboarding_to_digest(engine: str, tmp_path: Path) -> None:
+async def test_manages_a_project_from_onboarding_to_digest(engine: str, tmp_path: Path) -> None:
     async def story(demo: DemoProcesses) -> None:
         project = await _onboard(demo)
         await _run_first_cycle(demo, project)
@@ -38,7 +38,7 @@ def test_manages_a_project_from_onboarding_to_digest(engine: str, tmp_path: Path
         await _make_digest(demo)
         await _compare_feeds(demo)
 
-    run_story(engine, tmp_path, story)
+    await run_story(engine, tmp_path, story)
 
 
 async def _onboard(demo: DemoProcesses) -> ProjectId:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 from collections.abc import AsyncIterator
@@ -104,101 +103,82 @@ def make_sweeping_progress(stores: Stores) -> Any:
 
 
 @pytest.mark.proves("AP-58")
-def test_restores_every_item_to_the_second_into_a_new_table(tmp_path: Path, clock: RunClock) -> None:
-    async def story() -> None:
-        async with open_table_stores(tmp_path) as stores:
-            before, second = await fill_and_damage(stores, clock)
-            damaged = await scan_table(stores)
-            made = await restore_table(
-                stores, LIVE, RESTORED, second, progress=make_sweeping_progress(stores)
-            )
-            assert await scan_table(stores, RESTORED) == before
-            assert await scan_table(stores) == damaged
-            assert [each.name for each in made.definition.global_indexes] == ["GSI1"]
-            through = requests.Scan(RESTORED, index="GSI1", select="COUNT")
-            indexed = sum("GSI1PK" in item for item in before.values())
-            assert (await stores.tables.run(through)).count == indexed > 0
-
-    asyncio.run(story())
+async def test_restores_every_item_to_the_second_into_a_new_table(tmp_path: Path, clock: RunClock) -> None:
+    async with open_table_stores(tmp_path) as stores:
+        before, second = await fill_and_damage(stores, clock)
+        damaged = await scan_table(stores)
+        made = await restore_table(stores, LIVE, RESTORED, second, progress=make_sweeping_progress(stores))
+        assert await scan_table(stores, RESTORED) == before
+        assert await scan_table(stores) == damaged
+        assert [each.name for each in made.definition.global_indexes] == ["GSI1"]
+        through = requests.Scan(RESTORED, index="GSI1", select="COUNT")
+        indexed = sum("GSI1PK" in item for item in before.values())
+        assert (await stores.tables.run(through)).count == indexed > 0
 
 
 @pytest.mark.proves("AP-58")
-def test_restores_every_item_to_the_second_in_place(tmp_path: Path, clock: RunClock) -> None:
-    async def story() -> None:
-        async with open_table_stores(tmp_path) as stores:
-            before, second = await fill_and_damage(stores, clock)
-            done = await restore_in_place(stores, LIVE, second, progress=make_sweeping_progress(stores))
-            assert done.missing == len(before) // 2
-            assert done.different == sum(number % 10 == 0 for number in range(len(before)))
-            assert done.deleted == 100
-            assert done.unchanged == len(before) - done.restored
-            assert await list_tables(stores) == (LIVE,)
-        # The restore is on disk and not only in the process that made it.
-        async with open_table_stores(tmp_path) as stores:
-            assert await scan_table(stores) == before
-
-    asyncio.run(story())
+async def test_restores_every_item_to_the_second_in_place(tmp_path: Path, clock: RunClock) -> None:
+    async with open_table_stores(tmp_path) as stores:
+        before, second = await fill_and_damage(stores, clock)
+        done = await restore_in_place(stores, LIVE, second, progress=make_sweeping_progress(stores))
+        assert done.missing == len(before) // 2
+        assert done.different == sum(number % 10 == 0 for number in range(len(before)))
+        assert done.deleted == 100
+        assert done.unchanged == len(before) - done.restored
+        assert await list_tables(stores) == (LIVE,)
+    # The restore is on disk and not only in the process that made it.
+    async with open_table_stores(tmp_path) as stores:
+        assert await scan_table(stores) == before
 
 
 @pytest.mark.proves("AP-58")
-def test_restores_every_item_from_an_on_demand_backup(tmp_path: Path, clock: RunClock) -> None:
-    async def story() -> None:
-        async with open_table_stores(tmp_path) as stores:
-            await load_sample(stores, scale=0.3)
-            before = await scan_table(stores)
-            made = await create_backup(stores, LIVE, "before", progress=make_sweeping_progress(stores))
-            # A backup outlives the recovery window.
-            clock.advance(40 * DAY)
-            await damage(stores, await scan_table(stores))
-            backup = BackupName(LIVE, made.id)
-            await restore_table(stores, LIVE, RESTORED, backup, progress=make_sweeping_progress(stores))
-            assert await scan_table(stores, RESTORED) == before
-
-    asyncio.run(story())
+async def test_restores_every_item_from_an_on_demand_backup(tmp_path: Path, clock: RunClock) -> None:
+    async with open_table_stores(tmp_path) as stores:
+        await load_sample(stores, scale=0.3)
+        before = await scan_table(stores)
+        made = await create_backup(stores, LIVE, "before", progress=make_sweeping_progress(stores))
+        # A backup outlives the recovery window.
+        clock.advance(40 * DAY)
+        await damage(stores, await scan_table(stores))
+        backup = BackupName(LIVE, made.id)
+        await restore_table(stores, LIVE, RESTORED, backup, progress=make_sweeping_progress(stores))
+        assert await scan_table(stores, RESTORED) == before
 
 
 @pytest.mark.proves("AP-58")
-def test_restores_a_backup_in_place(tmp_path: Path, clock: RunClock) -> None:
-    async def story() -> None:
-        async with open_table_stores(tmp_path) as stores:
-            await load_sample(stores, scale=0.1)
-            before = await scan_table(stores)
-            made = await create_backup(stores, LIVE, progress=make_sweeping_progress(stores))
-            clock.advance(5)
-            await damage(stores, before)
-            await restore_in_place(
-                stores, LIVE, BackupName(LIVE, made.id), progress=make_sweeping_progress(stores)
-            )
-            assert await scan_table(stores) == before
-
-    asyncio.run(story())
+async def test_restores_a_backup_in_place(tmp_path: Path, clock: RunClock) -> None:
+    async with open_table_stores(tmp_path) as stores:
+        await load_sample(stores, scale=0.1)
+        before = await scan_table(stores)
+        made = await create_backup(stores, LIVE, progress=make_sweeping_progress(stores))
+        clock.advance(5)
+        await damage(stores, before)
+        await restore_in_place(
+            stores, LIVE, BackupName(LIVE, made.id), progress=make_sweeping_progress(stores)
+        )
+        assert await scan_table(stores) == before
 
 
 @pytest.mark.proves("AP-58")
-def test_recovery_window_is_35_days_to_the_second(tmp_path: Path, clock: RunClock) -> None:
-    async def story() -> None:
-        async with open_table_stores(tmp_path) as stores:
-            await load_sample(stores, scale=0.1)
-            before = await scan_table(stores)
-            second = clock.advance(10)
-            clock.advance(1)
-            after = await damage(stores, before)
-            clock.advance(35 * DAY - 1)
-            assert (await get_recovery_window(stores, LIVE)).earliest == second
-            await restore_table(stores, LIVE, RESTORED, second, progress=make_sweeping_progress(stores))
-            assert await scan_table(stores, RESTORED) == before
+async def test_recovery_window_is_35_days_to_the_second(tmp_path: Path, clock: RunClock) -> None:
+    async with open_table_stores(tmp_path) as stores:
+        await load_sample(stores, scale=0.1)
+        before = await scan_table(stores)
+        second = clock.advance(10)
+        clock.advance(1)
+        after = await damage(stores, before)
+        clock.advance(35 * DAY - 1)
+        assert (await get_recovery_window(stores, LIVE)).earliest == second
+        await restore_table(stores, LIVE, RESTORED, second, progress=make_sweeping_progress(stores))
+        assert await scan_table(stores, RESTORED) == before
 
-            clock.advance(1)
-            with pytest.raises(
-                InvalidRestoreTime, match=r"expected a time from 2026-02-04T01:00:26Z to 2026-03-11T01:00:26Z"
-            ):
-                await restore_table(stores, LIVE, f"{RESTORED}b", second)
-            await restore_table(
-                stores, LIVE, f"{RESTORED}c", second + 1, progress=make_sweeping_progress(stores)
-            )
-            assert await scan_table(stores, f"{RESTORED}c") == after
-
-    asyncio.run(story())
+        clock.advance(1)
+        with pytest.raises(
+            InvalidRestoreTime, match=r"expected a time from 2026-02-04T01:00:26Z to 2026-03-11T01:00:26Z"
+        ):
+            await restore_table(stores, LIVE, f"{RESTORED}b", second)
+        await restore_table(stores, LIVE, f"{RESTORED}c", second + 1, progress=make_sweeping_progress(stores))
+        assert await scan_table(stores, f"{RESTORED}c") == after
 
 
 # --- the command, in its own process ------------------------------------------------------------------------
@@ -215,71 +195,65 @@ def run_command(folder: Path, *arguments: str) -> str:
     return said
 
 
-def prepare_folder(folder: Path, clock: RunClock) -> Items:
+async def prepare_folder(folder: Path, clock: RunClock) -> Items:
     """Fill and damage a table in the folder. Return its items before the damage, at START + 5 seconds."""
 
-    async def story() -> Items:
-        async with open_table_stores(folder) as stores:
-            before, second = await fill_and_damage(stores, clock)
-            assert second == START + 5
-            return before
-
-    return asyncio.run(story())
+    async with open_table_stores(folder) as stores:
+        before, second = await fill_and_damage(stores, clock)
+        assert second == START + 5
+        return before
 
 
-def scan_folder(folder: Path, name: str = LIVE) -> Items:
+async def scan_folder(folder: Path, name: str = LIVE) -> Items:
     """Open the stores in the folder and return every item of a table."""
 
-    async def story() -> Items:
-        async with open_table_stores(folder) as stores:
-            return await scan_table(stores, name)
-
-    return asyncio.run(story())
+    async with open_table_stores(folder) as stores:
+        return await scan_table(stores, name)
 
 
 @pytest.mark.proves("AP-58")
-def test_command_restores_into_a_new_table_and_in_place(tmp_path: Path, clock: RunClock) -> None:
-    before = prepare_folder(tmp_path, clock)
+async def test_command_restores_into_a_new_table_and_in_place(tmp_path: Path, clock: RunClock) -> None:
+    before = await prepare_folder(tmp_path, clock)
 
     restored = run_command(
         tmp_path, "restore", table.name, "--at", "2026-02-04T01:00:20Z", "--into", RESTORED, "--json"
     )
     assert json.loads(restored)["items"] == len(before)
-    assert scan_folder(tmp_path, RESTORED) == before
+    assert await scan_folder(tmp_path, RESTORED) == before
 
     in_place = run_command(tmp_path, "restore", "agenticpm", "--at", "-6s", "--in-place", "--yes", "--json")
     done = json.loads(in_place)
     assert (done["at"], done["deleted"], done["contended"]) == ("2026-02-04T01:00:20Z", 100, 0)
     assert done["restored"] + done["unchanged"] == len(before)
-    assert scan_folder(tmp_path) == before
+    assert await scan_folder(tmp_path) == before
 
 
 @pytest.mark.proves("AP-58")
-def test_the_command_backs_up_and_restores_from_the_backup(tmp_path: Path, clock: RunClock) -> None:
-    prepare_folder(tmp_path, clock)
-    damaged = scan_folder(tmp_path)
+async def test_the_command_backs_up_and_restores_from_the_backup(tmp_path: Path, clock: RunClock) -> None:
+    await prepare_folder(tmp_path, clock)
+    damaged = await scan_folder(tmp_path)
 
     (backup,) = json.loads(run_command(tmp_path, "backup", "agenticpm", "--name", "as-it-is", "--json"))
     clock.advance(5)
     run_command(tmp_path, "restore", table.name, "--at", "2026-02-04T01:00:20Z", "--in-place", "--yes")
-    assert scan_folder(tmp_path) != damaged
+    assert await scan_folder(tmp_path) != damaged
     run_command(tmp_path, "restore", table.name, "--from-backup", backup["backup"], "--in-place", "--yes")
-    assert scan_folder(tmp_path) == damaged
+    assert await scan_folder(tmp_path) == damaged
 
 
 @pytest.mark.proves("AP-58")
-def test_killed_in_place_restore_can_be_resumed(tmp_path: Path, clock: RunClock) -> None:
+async def test_killed_in_place_restore_can_be_resumed(tmp_path: Path, clock: RunClock) -> None:
     """Kill the process after some writes: the second run finds the restored items unchanged."""
-    before = prepare_folder(tmp_path, clock)
+    before = await prepare_folder(tmp_path, clock)
     arguments = ("restore", table.name, "--at", "2026-02-04T01:00:20Z", "--in-place", "--yes", "--json")
 
     with Process(KILLED_RESTORE, *arguments, folder=tmp_path, variables=VARIABLES) as killed:
         assert killed.wait() == -signal.SIGKILL, killed.read_log()
-    halfway = scan_folder(tmp_path)
+    halfway = await scan_folder(tmp_path)
     assert halfway != before
     clock.advance(5)
     again = run_command(tmp_path, *arguments)
 
     kept = sum(before.get(key) == item for key, item in halfway.items())
     assert json.loads(again)["unchanged"] == kept > 0
-    assert scan_folder(tmp_path) == before
+    assert await scan_folder(tmp_path) == before

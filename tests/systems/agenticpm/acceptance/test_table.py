@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -66,16 +65,13 @@ class ManualClock:
         return self.moment.timestamp()
 
 
-def run_story(story: Story) -> None:
+async def run_story(story: Story) -> None:
     """Run the story with stores in memory and a clock that only the story moves."""
 
-    async def on_stores() -> None:
-        clock = ManualClock()
-        async with open_memory_stores(SYSTEM, clock=clock) as stores:
-            await create_tables(stores, SYSTEM.tables)
-            await story(stores, clock)
-
-    asyncio.run(on_stores())
+    clock = ManualClock()
+    async with open_memory_stores(SYSTEM, clock=clock) as stores:
+        await create_tables(stores, SYSTEM.tables)
+        await story(stores, clock)
 
 
 def make_project(id: ProjectId = PROJECT, **more: Any) -> Project:
@@ -155,7 +151,7 @@ STAMP = "2026-02-04T23:30:15.250Z"
 
 @pytest.mark.proves("AP-1")
 @pytest.mark.proves("AP-57")
-def test_table_matches_the_document() -> None:
+async def test_table_matches_the_document() -> None:
     assert (table.name, table.partition, table.sort, table.ttl) == ("AgenticPM", "PK", "SK", "TTL")
     assert table.point_in_time_recovery
     assert [(each.name, each.partition, each.sort) for each in table.indexes] == [
@@ -168,7 +164,7 @@ def test_table_matches_the_document() -> None:
         made = await describe_table(stores, table)
         assert made is not None and made.definition.billing_mode == "PAY_PER_REQUEST"
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-2")
@@ -195,13 +191,13 @@ def test_table_matches_the_document() -> None:
         (REFERENCE, "GLOBAL", f"EVENT#{STAMP}#{ULID}"),
     ],
 )
-def test_item_has_the_documents_key(entity: Entity, partition: str, sort: str) -> None:
+async def test_item_has_the_documents_key(entity: Entity, partition: str, sort: str) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         await stores.run(type(entity).put(entity))
         kept = await stores.tables.run(GetItem(table.name, {"PK": partition, "SK": sort}))
         assert kept.item == entity.to_item()
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-11")
@@ -253,7 +249,7 @@ def test_indexes_only_held_actions_by_due_time() -> None:
 @pytest.mark.proves("AP-45")
 @pytest.mark.proves("AP-46")
 @pytest.mark.proves("AP-X8")
-def test_expiry_counts_from_creation_in_whole_seconds() -> None:
+async def test_expiry_counts_from_creation_in_whole_seconds() -> None:
     born = int(NOW.timestamp())
     assert EVENT.to_item()["TTL"] == born + 2_592_000
     assert REFERENCE.to_item()["TTL"] == born + 2_592_000
@@ -265,7 +261,7 @@ def test_expiry_counts_from_creation_in_whole_seconds() -> None:
         (event,) = await stores.run(patterns.project_events(PROJECT))
         assert event.to_item()["TTL"] == born + 2_592_000
 
-    run_story(story)
+    await run_story(story)
     assert make_action().to_item()["TTL"] == born + 7_776_000
 
 
@@ -280,7 +276,7 @@ def test_permanent_items_have_no_expiry(entity: Entity) -> None:
 
 @pytest.mark.proves("AP-47")
 @pytest.mark.proves("AP-X16")
-def test_expired_items_are_not_read_though_they_still_exist() -> None:
+async def test_expired_items_are_not_read_though_they_still_exist() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         await stores.transact(*build_event_writes(stores, PROJECT, EventType.heartbeat, "x"))
         stop_background_work(stores.tables)
@@ -294,7 +290,7 @@ def test_expired_items_are_not_read_though_they_still_exist() -> None:
         kept = Event.scan(reason="a test looks at what is stored")
         assert (await stores.run(kept.count())).examined == 2
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- patterns -----------------------------------------------------------------------------------------------
@@ -315,7 +311,7 @@ def test_no_pattern_is_a_scan() -> None:
 @pytest.mark.proves("AP-41")
 @pytest.mark.proves("AP-42")
 @pytest.mark.proves("AP-43")
-def test_pattern_finds_only_its_items() -> None:
+async def test_pattern_finds_only_its_items() -> None:
     """With the same items in two projects, each read pattern returns those of the requested project."""
 
     async def story(stores: Stores, clock: ManualClock) -> None:
@@ -343,12 +339,12 @@ def test_pattern_finds_only_its_items() -> None:
         assert await stores.run(patterns.agent_config("hold_queue_minutes")) == CONFIG
         assert list(await stores.run(patterns.agent_configs())) == [CONFIG]
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-32")
 @pytest.mark.proves("AP-33")
-def test_index_returns_whole_items() -> None:
+async def test_index_returns_whole_items() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         await stores.run(patterns.create_project(make_project(description="d", config={"a": 1})))
         await stores.run(patterns.create_project(make_project(OTHER, status=ProjectStatus.paused)))
@@ -361,12 +357,12 @@ def test_index_returns_whole_items() -> None:
         (event,) = await stores.run(patterns.events_of_day(NOW.date()))
         assert event.detail == {"tickets": 3}
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-37")
 @pytest.mark.proves("AP-38")
-def test_events_come_newest_first_page_by_page() -> None:
+async def test_events_come_newest_first_page_by_page() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         for number in range(25):
             clock.moment = NOW + timedelta(milliseconds=number)
@@ -374,7 +370,7 @@ def test_events_come_newest_first_page_by_page() -> None:
         for query in (lambda after: patterns.project_events(PROJECT, 10, after), _recent_events):
             assert await _read_pages(stores, query) == [str(n) for n in range(24, -1, -1)]
 
-    run_story(story)
+    await run_story(story)
 
 
 def _recent_events(after: str | None) -> Query[Event]:
@@ -399,7 +395,7 @@ async def _read_pages(stores: Stores, query: Callable[[str | None], Query[Event]
 
 @pytest.mark.proves("AP-18")
 @pytest.mark.proves("AP-19")
-def test_writes_an_event_and_its_reference_together_or_not_at_all() -> None:
+async def test_writes_an_event_and_its_reference_together_or_not_at_all() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         event, reference = build_event_writes(
             stores, PROJECT, EventType.error, "x", {"a": 1}, severity=Severity.error
@@ -417,11 +413,11 @@ def test_writes_an_event_and_its_reference_together_or_not_at_all() -> None:
         assert full.detail == {"a": 1} and newest.detail is None
         assert "detail" not in newest.to_item() and "GSI1PK" not in newest.to_item()
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-X4")
-def test_event_and_action_without_a_project_are_under_global() -> None:
+async def test_event_and_action_without_a_project_are_under_global() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         await stores.transact(*build_event_writes(stores, None, EventType.config_changed, "x", {"key": "a"}))
         await stores.run(Action.put(make_action(scope=GLOBAL, project_id=None)))
@@ -430,13 +426,13 @@ def test_event_and_action_without_a_project_are_under_global() -> None:
         (kept,) = await stores.run(patterns.project_actions(None))
         assert kept.to_item()["PK"] == "GLOBAL" and "projectId" not in kept.to_item()
 
-    run_story(story)
+    await run_story(story)
     with pytest.raises(ValueError, match="does not belong to"):
         make_action(scope=GLOBAL)
 
 
 @pytest.mark.proves("AP-X5")
-def test_daily_feed_and_daily_index_return_the_same_events() -> None:
+async def test_daily_feed_and_daily_index_return_the_same_events() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         for hours in range(0, 48, 3):
             clock.moment = NOW.replace(hour=0) + timedelta(hours=hours)
@@ -451,11 +447,11 @@ def test_daily_feed_and_daily_index_return_the_same_events() -> None:
         assert len(day) == 8
         assert feed[::-1] == [(each.id, each.project_id, each.summary, each.created_at) for each in day]
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-X9")
-def test_writes_and_compares_attributes_with_reserved_names() -> None:
+async def test_writes_and_compares_attributes_with_reserved_names() -> None:
     """`status` and `value` are reserved words: DynamoDB's expressions need aliases for them."""
 
     async def story(stores: Stores, clock: ManualClock) -> None:
@@ -470,12 +466,12 @@ def test_writes_and_compares_attributes_with_reserved_names() -> None:
         with pytest.raises(ConditionFailed):
             await stores.run(patterns.put_record(newer, CONFIG))
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-24")
 @pytest.mark.proves("AP-X15")
-def test_checkpoint_is_overwritten_only_by_a_writer_that_read_it() -> None:
+async def test_checkpoint_is_overwritten_only_by_a_writer_that_read_it() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         first = CHECKPOINT.model_copy(update={"integration": "a tracker to come"})
         await stores.run(patterns.put_checkpoint(first, None))
@@ -487,18 +483,18 @@ def test_checkpoint_is_overwritten_only_by_a_writer_that_read_it() -> None:
         found = await stores.run(patterns.checkpoint(PROJECT, "a tracker to come", "last_sync"))
         assert found == second
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-26")
 @pytest.mark.parametrize("value", ["text", 15, Decimal("0.33"), {"start": "08:00", "nested": {"a": [1]}}])
-def test_setting_holds_texts_numbers_and_maps(value: Any) -> None:
+async def test_setting_holds_texts_numbers_and_maps(value: Any) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         await stores.run(patterns.put_config(AgentConfig(key="k", value=value, updated_at=get_now(clock))))
         found = await stores.run(patterns.agent_config("k"))
         assert found is not None and found.value == value
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-28")

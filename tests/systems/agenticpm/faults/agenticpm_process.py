@@ -8,7 +8,6 @@ the undisturbed run.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
@@ -49,10 +48,10 @@ class KillPoint:
     stops: bool = False
 
 
-def main(role: Role, kill_point: KillPoint | None) -> None:
+async def main(role: Role, kill_point: KillPoint | None) -> None:
     """Run one turn in this process. It sends `begun` with its first step, and `done` with its result."""
     logging.basicConfig(level=logging.WARNING)
-    found = asyncio.run(_open_and_run_turn(role, KillSwitch(kill_point, _send)))
+    found = await _open_and_run_turn(role, KillSwitch(kill_point, _send))
     _send(("done", found))
 
 

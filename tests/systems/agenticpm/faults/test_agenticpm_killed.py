@@ -77,19 +77,19 @@ class Agent(Protocol):
 
 @pytest.mark.timeout(3600 if SOAK else 280)
 @pytest.mark.proves("AP-23")
-def test_killed_agent_reports_and_executes_everything_once(
+async def test_killed_agent_reports_and_executes_everything_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Compare a run with kills to an undisturbed one with the same seed, and to the sandboxes' ledgers."""
     seed = SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201
     with Environment(tmp_path / "killed") as environment:
-        killed = asyncio.run(_run_with_kills(environment, seed))
+        killed = await _run_with_kills(environment, seed)
         ledger = environment.read_ledger("jira") + environment.read_ledger("resend")
     with Environment(tmp_path / "undisturbed") as environment, monkeypatch.context() as patch:
         for name, value in environment.variables.items():
             patch.setenv(name, value)
-        undisturbed = asyncio.run(_run_undisturbed(environment, seed, killed.rounds))
+        undisturbed = await _run_undisturbed(environment, seed, killed.rounds)
     print(killed.summarize(ledger))  # noqa: T201
 
     _check_effects(killed.found, ledger)
@@ -100,10 +100,10 @@ def test_killed_agent_reports_and_executes_everything_once(
 
 
 @pytest.mark.proves("AP-23")
-def test_loop_that_slept_through_its_lease_writes_nothing_more(tmp_path: Path) -> None:
+async def test_loop_that_slept_through_its_lease_writes_nothing_more(tmp_path: Path) -> None:
     """A loop that is stopped at a step, and resumed after another loop took over, changes no item."""
     with Environment(tmp_path) as environment:
-        asyncio.run(_run_sleeping_loops(environment))
+        await _run_sleeping_loops(environment)
 
 
 async def _run_sleeping_loops(environment: Environment) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -32,14 +31,11 @@ class FixedClock:
         return datetime(2026, 2, 4, 1, tzinfo=UTC).timestamp()
 
 
-def run_story(story: Callable[[Stores], Awaitable[R]]) -> R:
+async def run_story(story: Callable[[Stores], Awaitable[R]]) -> R:
     """Run the story with stores in memory and a fixed clock, and return its result."""
 
-    async def run() -> R:
-        async with open_memory_stores(SYSTEM, clock=FixedClock()) as stores:
-            return await story(stores)
-
-    return asyncio.run(run())
+    async with open_memory_stores(SYSTEM, clock=FixedClock()) as stores:
+        return await story(stores)
 
 
 async def scan_table(stores: Stores) -> list[dict[str, Any]]:
@@ -53,19 +49,19 @@ async def scan_table(stores: Stores) -> list[dict[str, Any]]:
             return found
 
 
-def test_sample_has_the_same_items_on_every_run() -> None:
+async def test_sample_has_the_same_items_on_every_run() -> None:
     """The items are compared by their partition and kind."""
 
     async def story(stores: Stores) -> Counter[str]:
         await load_sample(stores, scale=SMALL)
         return Counter(f"{each['PK']} {str(each['SK']).split('#')[0]}" for each in await scan_table(stores))
 
-    first = run_story(story)
-    assert first == run_story(story)
+    first = await run_story(story)
+    assert first == await run_story(story)
     assert sum(name.endswith("METADATA") for name in first) == round(PROJECTS * SMALL)
 
 
-def test_second_run_writes_nothing_and_a_larger_one_only_the_rest() -> None:
+async def test_second_run_writes_nothing_and_a_larger_one_only_the_rest() -> None:
     async def story(stores: Stores) -> tuple[int, int, int]:
         return (
             await load_sample(stores, scale=SMALL),
@@ -73,11 +69,11 @@ def test_second_run_writes_nothing_and_a_larger_one_only_the_rest() -> None:
             await load_sample(stores, scale=2 * SMALL),
         )
 
-    first, again, more = run_story(story)
+    first, again, more = await run_story(story)
     assert first > 100 and again == 0 and more > 0
 
 
-def test_artefacts_are_valid_and_nothing_has_expired() -> None:
+async def test_artefacts_are_valid_and_nothing_has_expired() -> None:
     async def story(stores: Stores) -> None:
         await load_sample(stores, scale=SMALL)
         now = stores.clock.now()
@@ -91,10 +87,10 @@ def test_artefacts_are_valid_and_nothing_has_expired() -> None:
             for each in kept:
                 validate_content(each.type, await artefacts.load_content(stores, each))
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_patterns_find_items_in_the_sample() -> None:
+async def test_patterns_find_items_in_the_sample() -> None:
     async def story(stores: Stores) -> None:
         await load_sample(stores)
         assert await stores.run(patterns.project(EXAMPLE_PROJECT)) is not None
@@ -105,19 +101,19 @@ def test_patterns_find_items_in_the_sample() -> None:
         # Executed actions no longer wait.
         assert len(await stores.run(patterns.held_actions())) == 0
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_rejects_a_scale_that_is_not_positive() -> None:
+async def test_rejects_a_scale_that_is_not_positive() -> None:
     async def story(stores: Stores) -> int:
         return await load_sample(stores, scale=0)
 
     with pytest.raises(InvalidRequest, match="above 0"):
-        run_story(story)
+        await run_story(story)
 
 
-def test_design_check_with_the_sample_reports_no_error() -> None:
+async def test_design_check_with_the_sample_reports_no_error() -> None:
     """The check runs the example of every pattern on the sample."""
-    found = asyncio.run(check_design(SYSTEM))
+    found = await check_design(SYSTEM)
 
     assert [each for each in found if each.severity == "error"] == []

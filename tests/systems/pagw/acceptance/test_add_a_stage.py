@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[4]
 PAGE = ROOT / "docs/systems/pagw/add_a_stage.md"
 # Runs in its own process, because this one has the gateway as it is.
 SCRIPT = """
+import asyncio
 import json
 from pagw.model.load_profile import STAGES_PER_REQUEST
 from pagw.system import SYSTEM
@@ -36,7 +37,7 @@ async def scenario(pipeline: Pipeline) -> None:
         "stages": STAGES_PER_REQUEST,
     }))
 
-run_scenario(scenario)
+asyncio.run(run_scenario(scenario))
 """
 
 

@@ -100,7 +100,7 @@ def receive_once(message: Any) -> Any:
 # --- answers and callbacks of payers ------------------------------------------------------------------------
 
 
-def test_approval_survives_a_superseded_update() -> None:
+async def test_approval_survives_a_superseded_update() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         first = build_request_bundle(reference="A-1")
         approved = await pipeline.submit_bundle(first, "acme", "a")
@@ -116,10 +116,10 @@ def test_approval_survives_a_superseded_update() -> None:
         assert await settle_and_get_end(pipeline, superseded) == (Status.COMPLETED, "cancelled")
         assert await settle_and_get_end(pipeline, approved) == (Status.COMPLETED, "approved")
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_invalid_callback_is_refused_and_leaves_no_trace() -> None:
+async def test_invalid_callback_is_refused_and_leaves_no_trace() -> None:
     nonsense: list[tuple[str, dict[str, Any]]] = [
         *(("approved", {"decided_at": each}) for each in UNREADABLE_TIMES),
         ("approved", {"decided_at": "2031-01-01T00:00:00Z"}),
@@ -155,10 +155,10 @@ def test_invalid_callback_is_refused_and_leaves_no_trace() -> None:
         )
         assert await settle_and_get_end(pipeline, pagw_id) == (Status.COMPLETED, "approved")
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_invalid_answer_fails_the_request_until_a_valid_callback() -> None:
+async def test_invalid_answer_fails_the_request_until_a_valid_callback() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         answers: list[dict[str, Any]] = [
             {"decided_at": UNREADABLE_TIMES[0]},
@@ -184,10 +184,10 @@ def test_invalid_answer_fails_the_request_until_a_valid_callback() -> None:
             assert list_deliveries(pipeline) == {"failed": (1, "FAILED"), "callback": (1, "COMPLETED")}
             pipeline.execute("DELETE FROM pagw.deliveries")
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_callback_does_not_revive_a_request_that_failed_otherwise() -> None:
+async def test_callback_does_not_revive_a_request_that_failed_otherwise() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await pipeline.submit()
         await set_payer_format(pipeline, "x12-278")
@@ -195,10 +195,10 @@ def test_callback_does_not_revive_a_request_that_failed_otherwise() -> None:
         await pipeline.call_back(pagw_id)
         assert await settle_and_get_end(pipeline, pagw_id) == (Status.FAILED, None)
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_replay_after_an_invalid_answer_asks_the_payer_again() -> None:
+async def test_replay_after_an_invalid_answer_asks_the_payer_again() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await pipeline.submit()
         await pipeline.settle(until=Stage.api_connector)
@@ -210,10 +210,10 @@ def test_replay_after_an_invalid_answer_asks_the_payer_again() -> None:
         assert await settle_and_get_end(pipeline, pagw_id) == (Status.COMPLETED, "approved")
         assert len([each for each in pipeline.payer.ledger if each.get("reference") == pagw_id]) == 1
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_interim_callback_is_recorded_and_a_later_decision_is_applied() -> None:
+async def test_interim_callback_is_recorded_and_a_later_decision_is_applied() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await submit_pended(pipeline)
         created = (await pipeline.request(pagw_id)).created_at
@@ -240,10 +240,10 @@ def test_interim_callback_is_recorded_and_a_later_decision_is_applied() -> None:
             "a repeated callback counts once"
         )
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_early_callback_is_applied_after_the_answer_is_recorded() -> None:
+async def test_early_callback_is_applied_after_the_answer_is_recorded() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await pipeline.submit(items=(PENDED_APPROVED,))
         await pipeline.settle(until=Stage.api_connector)
@@ -263,13 +263,13 @@ def test_early_callback_is_applied_after_the_answer_is_recorded() -> None:
         await pipeline.lose_messages(Stage.callback_handler)
         assert await settle_and_get_end(pipeline, pagw_id) == (Status.COMPLETED, "approved")
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
 # --- silent payers ------------------------------------------------------------------------------------------
 
 
-def test_silent_payer_is_polled_and_its_decision_applied() -> None:
+async def test_silent_payer_is_polled_and_its_decision_applied() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await submit_pended(pipeline)
         pipeline.payer.state.decide(pagw_id)
@@ -286,10 +286,10 @@ def test_silent_payer_is_polled_and_its_decision_applied() -> None:
         assert await request_replay.replay(pipeline.operator, other, ANN) is Stage.api_connector
         assert await settle_and_get_end(pipeline, other) == (Status.COMPLETED, "approved")
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_polls_back_off_and_repeat_before_the_decision_is_due() -> None:
+async def test_polls_back_off_and_repeat_before_the_decision_is_due() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await submit_pended(pipeline)
         request, asked = await pipeline.request(pagw_id), []
@@ -303,10 +303,10 @@ def test_polls_back_off_and_repeat_before_the_decision_is_due() -> None:
         assert max(later - earlier for earlier, later in pairwise(asked)) <= 24
         assert asked[-1] > 168, "polls overdue requests too"
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_unreachable_payer_leaves_the_request_pended() -> None:
+async def test_unreachable_payer_leaves_the_request_pended() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await submit_pended(pipeline)
         payer = await get_payer(pipeline.stores, DEFAULT_PAYER)
@@ -317,10 +317,10 @@ def test_unreachable_payer_leaves_the_request_pended() -> None:
         assert await payer_polling.announce_inquiries(pipeline.sweeper) == 1
         assert await settle_and_get_end(pipeline, pagw_id) == (Status.PENDED, None)
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_decision_time_is_when_the_callback_arrives() -> None:
+async def test_decision_time_is_when_the_callback_arrives() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await pipeline.submit(items=(PENDED_APPROVED,), urgency="expedited")
         await pipeline.settle()
@@ -335,13 +335,13 @@ def test_decision_time_is_when_the_callback_arrives() -> None:
         expedited = (await build_annual_report(pipeline.operator, 2026)).expedited
         assert (expedited.decided, expedited.decided_in_time, expedited.average_hours) == (1, 0, 80.0)
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
 # --- notifications of clients -------------------------------------------------------------------------------
 
 
-def test_unreadable_subscription_is_disabled_and_others_are_notified() -> None:
+async def test_unreadable_subscription_is_disabled_and_others_are_notified() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         await subscribe(pipeline, "sub-good")
         pipeline.execute("ALTER TABLE pagw.subscriptions DROP CONSTRAINT subscriptions_end")
@@ -356,10 +356,10 @@ def test_unreadable_subscription_is_disabled_and_others_are_notified() -> None:
         standing = pipeline.rows("SELECT subscription_id, status, events FROM pagw.subscriptions ORDER BY 1")
         assert standing == [("sub-bad", "error", 0), ("sub-good", "active", 1)]
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_request_ends_without_a_delivery_if_its_callback_url_is_too_long() -> None:
+async def test_request_ends_without_a_delivery_if_its_callback_url_is_too_long() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         good, bad = await pipeline.submit(), await pipeline.submit()
         for pagw_id in (good, bad):
@@ -373,10 +373,10 @@ def test_request_ends_without_a_delivery_if_its_callback_url_is_too_long() -> No
         assert await settle_and_get_end(pipeline, bad) == (Status.FAILED, None)
         assert list_deliveries(pipeline) == {}
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_request_keeps_its_status_if_the_store_refuses_a_stages_write() -> None:
+async def test_request_keeps_its_status_if_the_store_refuses_a_stages_write() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await pipeline.submit()
         await pipeline.settle(until=Stage.request_converter)
@@ -388,10 +388,10 @@ def test_request_keeps_its_status_if_the_store_refuses_a_stages_write() -> None:
         stuck = await pipeline.operator.run(monitoring.stuck_since(pipeline.now + timedelta(minutes=31)))
         assert [each.pagw_id for each in stuck] == [pagw_id]
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_each_end_is_announced_once_with_gapless_event_numbers() -> None:
+async def test_each_end_is_announced_once_with_gapless_event_numbers() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         await subscribe(pipeline, "sub-1")
         pagw_id = await pipeline.submit()
@@ -423,10 +423,10 @@ def test_each_end_is_announced_once_with_gapless_event_numbers() -> None:
         assert (as_it_stood.status, as_it_stood.error_code) == (Status.FAILED, "FORMAT_NOT_BUILT")
         assert as_it_stood.decision is None and as_it_stood.completed_at == first.created_at
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_waiting_delivery_is_given_up_after_its_subscription_ended() -> None:
+async def test_waiting_delivery_is_given_up_after_its_subscription_ended() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         for name in ("sub-off", "sub-over"):
             await subscribe(pipeline, name)
@@ -457,13 +457,13 @@ def test_waiting_delivery_is_given_up_after_its_subscription_ended() -> None:
             ("active",),
         ]
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
 # --- settings -----------------------------------------------------------------------------------------------
 
 
-def test_key_lifetime_follows_the_setting() -> None:
+async def test_key_lifetime_follows_the_setting() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         view = pipeline.stores.for_component(Stage.subscription_handler.service)
         pipeline.handlers[Stage.subscription_handler] = SubscriptionHandler(
@@ -476,10 +476,10 @@ def test_key_lifetime_follows_the_setting() -> None:
         assert record.response_key is not None
         assert record.expires_at.timestamp() == pytest.approx(pipeline.clock.now() + 24 * 3600, abs=1)
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_payer_has_its_own_token_url_scope_and_timeout() -> None:
+async def test_payer_has_its_own_token_url_scope_and_timeout() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         payer = await get_payer(pipeline.stores, DEFAULT_PAYER)
         assert payer is not None and parse_payer_config(payer.model_dump()).answer_s == 10.0
@@ -490,4 +490,4 @@ def test_payer_has_its_own_token_url_scope_and_timeout() -> None:
         config = parse_payer_config(again.model_dump())
         assert (config.token_address, config.scope, config.answer_s) == (*changes.values(),)
 
-    run_scenario(scenario)
+    await run_scenario(scenario)

@@ -5,8 +5,6 @@ No time is asserted: it depends on the machine and on the engine.
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from holdfast.reports.measurement.data_sources import open_sample_data
@@ -16,12 +14,12 @@ from pagw.system import SYSTEM
 
 @pytest.mark.proves("PG-54")
 @pytest.mark.proves("PG-X4")
-def test_measures_every_pattern_on_its_engine() -> None:
+async def test_measures_every_pattern_on_its_engine() -> None:
     async def measure() -> list[Measure]:
         async with open_sample_data(SYSTEM) as ground:
             return list(await measure_patterns(ground, SYSTEM.patterns))
 
-    found = asyncio.run(measure())
+    found = await measure()
 
     assert {each.pattern.id: each.reason for each in found if not each.is_measured} == {}
     assert {usage.store for each in found for usage in each.usages} == {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections import Counter
 from dataclasses import replace
@@ -32,7 +31,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 @pytest.mark.proves("PG-20")
 @pytest.mark.proves("PG-21")
-def test_sample_has_every_outcome_and_a_second_run_adds_nothing(settings: Settings) -> None:
+async def test_sample_has_every_outcome_and_a_second_run_adds_nothing(settings: Settings) -> None:
     async def run() -> None:
         async with open_stores(SYSTEM, settings) as stores:
             reports: list[tuple[str, int, int]] = []
@@ -57,10 +56,10 @@ def test_sample_has_every_outcome_and_a_second_run_adds_nothing(settings: Settin
             assert await load_sample(stores, scale=0.5) == 0
             assert await stores.run(patterns.requests_of("acme")) == found
 
-    asyncio.run(run())
+    await run()
 
 
-def test_advanced_requests_have_the_trail_of_their_stages(settings: Settings) -> None:
+async def test_advanced_requests_have_the_trail_of_their_stages(settings: Settings) -> None:
     async def run() -> None:
         async with open_stores(SYSTEM, settings) as stores:
             await load_sample(stores, scale=0.1)
@@ -71,10 +70,10 @@ def test_advanced_requests_have_the_trail_of_their_stages(settings: Settings) ->
             # No worker has run yet: every announcement is waiting.
             assert trail.unsent == len(trail.outbox) > 0
 
-    asyncio.run(run())
+    await run()
 
 
-def test_keeps_an_already_registered_payer(settings: Settings) -> None:
+async def test_keeps_an_already_registered_payer(settings: Settings) -> None:
     async def run() -> None:
         async with open_stores(SYSTEM, settings) as stores:
             await sandbox.register(stores, "http://127.0.0.1:7777")
@@ -82,10 +81,10 @@ def test_keeps_an_already_registered_payer(settings: Settings) -> None:
             payer = await stores.run(patterns.payer(sandbox.PAYER_ID))
             assert payer is not None and payer.api_endpoint == "http://127.0.0.1:7777"
 
-    asyncio.run(run())
+    await run()
 
 
-def test_sample_requests_stop_before_an_unreachable_payer(
+async def test_sample_requests_stop_before_an_unreachable_payer(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -102,13 +101,10 @@ def test_sample_requests_stop_before_an_unreachable_payer(
             payer = await stores.run(patterns.payer(sandbox.PAYER_ID))
             assert payer is not None and payer.api_endpoint == url
 
-    asyncio.run(run())
+    await run()
 
 
-def test_refuses_a_scale_of_zero(settings: Settings) -> None:
-    async def run() -> None:
-        async with open_stores(SYSTEM, settings) as stores:
-            with pytest.raises(InvalidRequest, match="above 0"):
-                await load_sample(stores, scale=0)
-
-    asyncio.run(run())
+async def test_refuses_a_scale_of_zero(settings: Settings) -> None:
+    async with open_stores(SYSTEM, settings) as stores:
+        with pytest.raises(InvalidRequest, match="above 0"):
+            await load_sample(stores, scale=0)

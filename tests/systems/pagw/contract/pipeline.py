@@ -6,7 +6,6 @@ payer is called over HTTP. `Pipeline` also reads and changes rows with plain SQL
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 from collections.abc import Callable, Coroutine, Iterator
@@ -183,7 +182,7 @@ def serve_payer(clock: ManualClock) -> Iterator[tuple[PayerSandbox, str]]:
         yield sandbox, url
 
 
-def run_scenario(scenario: Scenario) -> None:
+async def run_scenario(scenario: Scenario) -> None:
     """Run a scenario on a pipeline of its own."""
     clock = ManualClock()
     database = create_database(pagw)
@@ -201,4 +200,4 @@ def run_scenario(scenario: Scenario) -> None:
             await scenario(Pipeline(stores, clock, database, payer, handlers))
 
     with patch_environ(SECRETS), serve_payer(clock) as (sandbox, url):
-        asyncio.run(run(sandbox, url))
+        await run(sandbox, url)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -201,12 +200,12 @@ def test_database_refuses_invalid_actors_statuses_npis_and_times(
         catalogue.execute("INSERT INTO pagw.provider_registry (npi, name) VALUES ('12345678931', 'Clinic')")
 
 
-def test_every_statement_returns_the_columns_of_its_row(database: str) -> None:
+async def test_every_statement_returns_the_columns_of_its_row(database: str) -> None:
     async def check() -> list[Any]:
         async with open_stores(SYSTEM, replace(MEMORY_SETTINGS, sql=database)) as stores:
             return await check_statements(stores, SYSTEM.patterns)
 
-    assert asyncio.run(check()) == []
+    assert await check() == []
     on_sql = [each.id for each in SYSTEM.patterns if isinstance(each.build_example(), SqlOperation)]
     assert {"S1", "M8", "R15", "H1", "OB2", "IN1"} <= set(on_sql)
 

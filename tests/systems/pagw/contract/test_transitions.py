@@ -40,7 +40,7 @@ def test_transition_table_matches_the_design() -> None:
 @pytest.mark.proves("PG-X13")
 @pytest.mark.proves("PG-X26")
 @pytest.mark.proves("PG-X27")
-def test_request_takes_only_allowed_transitions_and_records_the_time() -> None:
+async def test_request_takes_only_allowed_transitions_and_records_the_time() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pairs = list(itertools.product(Status, Status))
         pipeline.execute(
@@ -63,13 +63,13 @@ def test_request_takes_only_allowed_transitions_and_records_the_time() -> None:
             after = await pipeline.request(pagw_id)
             assert (after.status, after.updated_at) == expected
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
 @pytest.mark.proves("PG-X26")
 @pytest.mark.proves("PG-X27")
 @pytest.mark.proves("PG-23")
-def test_stale_status_rolls_back_its_transaction_and_writes_record_the_time() -> None:
+async def test_stale_status_rolls_back_its_transaction_and_writes_record_the_time() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await pipeline.submit()
         before = pipeline.rows("SELECT count(*) FROM pagw.outbox")
@@ -96,4 +96,4 @@ def test_stale_status_rolls_back_its_transaction_and_writes_record_the_time() ->
             await pipeline.stores.run(write)
             assert (await pipeline.request(pagw_id)).updated_at == at + timedelta(seconds=seconds)
 
-    run_scenario(scenario)
+    await run_scenario(scenario)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from dataclasses import dataclass
@@ -33,9 +32,9 @@ class Order:
         return json.dumps(build_request_bundle(reference=f"R-{self.key}", items=self.codes)).encode()
 
 
-def main(order: Order) -> None:
+async def main(order: Order) -> None:
     """Take the request in and print the result, a line of JSON."""
-    os.write(1, json.dumps(asyncio.run(_take_in(order))).encode() + b"\n")
+    os.write(1, json.dumps(await _take_in(order)).encode() + b"\n")
 
 
 async def _take_in(order: Order) -> dict[str, Any]:

@@ -24,12 +24,12 @@ COPIES = 50
 @pytest.mark.proves("PG-5")
 @pytest.mark.proves("PG-6")
 @pytest.mark.proves("PG-X1")
-def test_one_of_fifty_concurrent_copies_is_processed(tmp_path: Path) -> None:
+async def test_one_of_fifty_concurrent_copies_is_processed(tmp_path: Path) -> None:
     with PagwProcesses(tmp_path, apis=2) as processes:
         for number in range(2):
             processes.add(f"api {number}")
         processes.wait_until_ready()
-        asyncio.run(_check_duplicates(processes))
+        await _check_duplicates(processes)
         processes.stop_workers()
 
 

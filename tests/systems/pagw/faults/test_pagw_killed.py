@@ -97,12 +97,12 @@ class Run:
 @pytest.mark.proves("PG-X6")
 @pytest.mark.proves("PG-X21")
 @pytest.mark.proves("PG-X26")
-def test_every_request_ends_once_despite_kills(tmp_path: Path) -> None:
+async def test_every_request_ends_once_despite_kills(tmp_path: Path) -> None:
     seed = SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201
     random = Random(seed)
     with PagwProcesses(tmp_path, apis=APIS) as processes:
-        run, seen = asyncio.run(_run(processes, random))
+        run, seen = await _run(processes, random)
         print(_summarise(run, seen))  # noqa: T201
         findings.check_requests(seen, run.requests)
         findings.check_outcomes(seen, run.requests)

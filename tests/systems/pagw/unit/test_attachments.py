@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import random
@@ -312,16 +311,16 @@ class FakeScanner:
         return ScanResult("sniffer 1", not body.startswith(b"%PDF"))
 
 
-def test_refuses_what_the_scanner_refuses() -> None:
+async def test_refuses_what_the_scanner_refuses() -> None:
     found = extract_attachments(make_bundle(make_inline_document(TEXT), make_inline_document(PDF)))
 
-    assert asyncio.run(scan_attachments(found[:1], FakeScanner())) == (ScanResult("sniffer 1", True),)
+    assert await scan_attachments(found[:1], FakeScanner()) == (ScanResult("sniffer 1", True),)
     with pytest.raises(AttachmentRefused) as raised:
-        asyncio.run(scan_attachments(found, FakeScanner()))
+        await scan_attachments(found, FakeScanner())
     assert raised.value.expression == "Bundle.entry[1].resource.content[0].attachment"
 
 
-def test_without_a_scanner_the_verdict_is_unknown() -> None:
+async def test_without_a_scanner_the_verdict_is_unknown() -> None:
     found = extract_attachments(make_bundle(make_inline_document(TEXT)))
 
-    assert asyncio.run(scan_attachments(found, NoScanner())) == (ScanResult("none", None),)
+    assert await scan_attachments(found, NoScanner()) == (ScanResult("none", None),)

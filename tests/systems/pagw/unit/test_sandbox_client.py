@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -45,10 +44,10 @@ def build_notification(type: str, *, in_r4: bool = True) -> bytes:
     return json.dumps({"resourceType": "Bundle", "type": "history", "entry": entries}).encode()
 
 
-def send_to_sandbox(sandbox: ClientSandbox, send_all: Callable[[Send], Awaitable[Any]]) -> Any:
+async def send_to_sandbox(sandbox: ClientSandbox, send_all: Callable[[Send], Awaitable[Any]]) -> Any:
     """Serve the sandbox, pass `send_all` a function that sends one webhook, and return its result."""
 
-    async def run(url: str) -> Any:
+    with serve_in_thread(build_client_app(sandbox)) as url:
         async with open_target_client(allow_private=True) as client:
 
             async def send_one(
@@ -66,16 +65,13 @@ def send_to_sandbox(sandbox: ClientSandbox, send_all: Callable[[Send], Awaitable
 
             return await send_all(send_one)
 
-    with serve_in_thread(build_client_app(sandbox)) as url:
-        return asyncio.run(run(url))
-
 
 def make_sandbox(folder: Path, **options: Any) -> ClientSandbox:
     """Make the sandbox with its ledger and clock in a folder."""
     return ClientSandbox(RunClock(folder / "clock", start=NOW), folder, **options)
 
 
-def test_records_each_delivery_and_counts_repeats(tmp_path: Path) -> None:
+async def test_records_each_delivery_and_counts_repeats(tmp_path: Path) -> None:
     sandbox = make_sandbox(tmp_path)
 
     async def tell(send: Send) -> list[DeliveryAttempt]:
@@ -87,7 +83,7 @@ def test_records_each_delivery_and_counts_repeats(tmp_path: Path) -> None:
             await send("/notifications/acme", build_notification("handshake"), None),
         ]
 
-    assert {each.outcome for each in send_to_sandbox(sandbox, tell)} == {"delivered"}
+    assert {each.outcome for each in await send_to_sandbox(sandbox, tell)} == {"delivered"}
     callback, notified, handshake = sandbox.received.values()
     assert callback == ReceivedCall("d-1", "callback", PAGW_ID, "acme", times=2, bodies=1)
     # Two bodies under one id: an error of the sender.
@@ -95,25 +91,25 @@ def test_records_each_delivery_and_counts_repeats(tmp_path: Path) -> None:
     assert (handshake.kind, handshake.times) == ("handshake", 1)
 
 
-def test_ledger_outlives_the_process_and_holds_no_patient_data(tmp_path: Path) -> None:
+async def test_ledger_outlives_the_process_and_holds_no_patient_data(tmp_path: Path) -> None:
     async def tell(send: Send) -> DeliveryAttempt:
         return await send("/notifications/acme", build_notification("event-notification"))
 
     first = make_sandbox(tmp_path)
-    send_to_sandbox(first, tell)
+    await send_to_sandbox(first, tell)
     kept = tmp_path / "client.jsonl"
     # The line of a process that was killed while writing.
     kept.write_text(kept.read_text() + '{"number": 2, "id"')
 
     second = make_sandbox(tmp_path)
     assert second.ledger == first.ledger
-    send_to_sandbox(second, tell)
+    await send_to_sandbox(second, tell)
     assert second.received["d-1"].times == 2
     assert [json.loads(line)["number"] for line in kept.read_text().splitlines()] == [1, 2]
     assert "Haddad" not in kept.read_text()
 
 
-def test_refuses_forged_calls_calls_without_an_id_and_other_bodies(tmp_path: Path) -> None:
+async def test_refuses_forged_calls_calls_without_an_id_and_other_bodies(tmp_path: Path) -> None:
     sandbox = make_sandbox(tmp_path)
 
     async def tell(send: Send) -> list[DeliveryAttempt]:
@@ -124,7 +120,7 @@ def test_refuses_forged_calls_calls_without_an_id_and_other_bodies(tmp_path: Pat
             await send("/notifications/acme", CALLBACK),
         ]
 
-    assert [each.status for each in send_to_sandbox(sandbox, tell)] == [401, 400, 400]
+    assert [each.status for each in await send_to_sandbox(sandbox, tell)] == [401, 400, 400]
     assert (sandbox.ledger, sandbox.refused) == ([], 2)
 
 
@@ -140,7 +136,7 @@ def test_refuses_forged_calls_calls_without_an_id_and_other_bodies(tmp_path: Pat
         (Behaviour(refuses_handshakes=True), "delivered", 200, True),
     ],
 )
-def test_answers_and_records_as_its_behaviour_is_set(
+async def test_answers_and_records_as_its_behaviour_is_set(
     tmp_path: Path, behaviour: Behaviour, outcome: str, status: int | None, is_recorded: bool
 ) -> None:
     sandbox = make_sandbox(tmp_path, behaviour=behaviour)
@@ -149,7 +145,7 @@ def test_answers_and_records_as_its_behaviour_is_set(
     async def tell(send: Send) -> DeliveryAttempt:
         return await send("/callbacks/acme", CALLBACK, patience_s=patience_s)
 
-    found = send_to_sandbox(sandbox, tell)
+    found = await send_to_sandbox(sandbox, tell)
     assert (found.outcome, found.status) == (outcome, status)
     assert len(sandbox.ledger) == is_recorded
 

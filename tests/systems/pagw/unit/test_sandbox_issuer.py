@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -35,13 +34,13 @@ def make_sandbox(folder: Path) -> IssuerSandbox:
     return IssuerSandbox(RunClock(folder / "clock", start=NOW), folder)
 
 
-def verify_token(sandbox: IssuerSandbox, token: str) -> dict[str, Any]:
+async def verify_token(sandbox: IssuerSandbox, token: str) -> dict[str, Any]:
     """Verify the token with the routes' verifier and the keys published over HTTP."""
     with serve_in_thread(build_issuer_app(sandbox)) as url:
         verifier = open_token_verifier(
             f"{url}/.well-known/jwks.json", issuer=ISSUER, audience=AUDIENCE, clock=sandbox.clock
         )
-        return dict(asyncio.run(verifier.verify(token)).claims)
+        return dict((await verifier.verify(token)).claims)
 
 
 def request_token(sandbox: IssuerSandbox, form: dict[str, str], **options: Any) -> httpx2.Response:
@@ -51,14 +50,14 @@ def request_token(sandbox: IssuerSandbox, form: dict[str, str], **options: Any) 
 
 
 @pytest.mark.parametrize("by_header", [False, True])
-def test_gives_a_client_a_token_that_verifies(tmp_path: Path, by_header: bool) -> None:
+async def test_gives_a_client_a_token_that_verifies(tmp_path: Path, by_header: bool) -> None:
     sandbox = make_sandbox(tmp_path)
     form = {**FORM, "scope": "system/Claim.write"}
     auth = (form.pop("client_id"), form.pop("client_secret")) if by_header else None
     answer = request_token(sandbox, form, auth=auth).json()
 
     assert (answer["token_type"], answer["expires_in"], answer["sandbox"]) == ("bearer", 900, True)
-    claims = verify_token(sandbox, answer["access_token"])
+    claims = await verify_token(sandbox, answer["access_token"])
     assert (claims["tenant"], claims["sub"], claims["scope"]) == ("acme", "acme-client", "system/Claim.write")
     assert claims["sandbox"] is True
 
@@ -92,41 +91,41 @@ def test_refuses_an_unknown_client_grant_type_or_scope(
         ("other_audience", "AudienceWrong"),
     ],
 )
-def test_mints_flawed_tokens_that_are_refused(tmp_path: Path, flaw: Any, code: str) -> None:
+async def test_mints_flawed_tokens_that_are_refused(tmp_path: Path, flaw: Any, code: str) -> None:
     sandbox = make_sandbox(tmp_path)
     with pytest.raises(TokenRefused) as raised:
-        verify_token(sandbox, sandbox.mint_token("acme", flaw=flaw))
+        await verify_token(sandbox, sandbox.mint_token("acme", flaw=flaw))
 
     assert raised.value.code == code
 
 
-def test_token_expires_by_the_run_clock(tmp_path: Path) -> None:
+async def test_token_expires_by_the_run_clock(tmp_path: Path) -> None:
     sandbox = make_sandbox(tmp_path)
     token = sandbox.mint_token("acme", lifetime_s=60)
-    verify_token(sandbox, token)
+    await verify_token(sandbox, token)
 
     RunClock(tmp_path / "clock").advance(91)
     with pytest.raises(TokenRefused, match="expired"):
-        verify_token(sandbox, token)
+        await verify_token(sandbox, token)
 
 
-def test_old_key_stays_valid_until_it_is_withdrawn(tmp_path: Path) -> None:
+async def test_old_key_stays_valid_until_it_is_withdrawn(tmp_path: Path) -> None:
     sandbox = make_sandbox(tmp_path)
     old = sandbox.mint_token("acme")
     sandbox.rotate()
-    assert verify_token(sandbox, old)["tenant"] == "acme"
-    assert verify_token(sandbox, sandbox.mint_token("acme"))["tenant"] == "acme"
+    assert (await verify_token(sandbox, old))["tenant"] == "acme"
+    assert (await verify_token(sandbox, sandbox.mint_token("acme")))["tenant"] == "acme"
 
     sandbox.rotate(withdraw=True)
     with pytest.raises(TokenRefused, match="does not publish"):
-        verify_token(sandbox, old)
+        await verify_token(sandbox, old)
 
 
-def test_private_key_is_owner_only_and_shared_between_processes(tmp_path: Path) -> None:
+async def test_private_key_is_owner_only_and_shared_between_processes(tmp_path: Path) -> None:
     first, second = make_sandbox(tmp_path), make_sandbox(tmp_path)
     first.rotate()
 
-    assert verify_token(first, second.mint_token("acme"))["tenant"] == "acme"
+    assert (await verify_token(first, second.mint_token("acme")))["tenant"] == "acme"
     assert (tmp_path / KEYS_FILE).stat().st_mode & 0o077 == 0
     assert sorted(each.name for each in tmp_path.iterdir()) == ["clock", KEYS_FILE]
     assert '"d"' not in json.dumps(first.jwks)

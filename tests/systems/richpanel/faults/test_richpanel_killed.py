@@ -82,7 +82,7 @@ class Run:
 @pytest.mark.proves("RP-41")
 @pytest.mark.proves("RP-42")
 @pytest.mark.proves("RP-X3")
-def test_each_effect_happens_once_in_order_and_is_explained(
+async def test_each_effect_happens_once_in_order_and_is_explained(
     tmp_path: Path,
 ) -> None:
     seed = SystemRandom().randrange(2**32)
@@ -94,13 +94,13 @@ def test_each_effect_happens_once_in_order_and_is_explained(
         processes.variables["RICHPANEL_HELPDESK_URL"] = desk
         ingress = processes.serve("--component", "ingress")
         run = Run(processes, random, conversations, ingress, desk)
-        ledger = asyncio.run(_run(run))
+        ledger = await _run(run)
         print(_summarise(run, ledger))  # noqa: T201
 
         _check_ledger(run, ledger)
-        asyncio.run(_check_records(run, ledger))
+        await _check_records(run, ledger)
         _check_command(run, ledger)
-        _check_kills(run)
+        await _check_kills(run)
         _check_files(run)
 
 
@@ -329,14 +329,14 @@ def _check_command(run: Run, ledger: Sequence[dict[str, Any]]) -> None:
         assert any(f"[{reference}]" in line and " because " in line for line in lines)
 
 
-def _check_kills(run: Run) -> None:
+async def _check_kills(run: Run) -> None:
     """Check that kills interrupted work. Every attempt ends by completion, by a logged release, or with its
     worker.
     """
     given_back = sum(
         " will be retried in " in line or " failed on receive " in line for line in run.processes.read_logs()
     )
-    attempts = asyncio.run(_count_attempts(run))
+    attempts = await _count_attempts(run)
     cut_off = attempts - EVENTS - given_back
     print(f"{cut_off} events were in progress when their worker was killed")  # noqa: T201
     assert run.kills == KILLS

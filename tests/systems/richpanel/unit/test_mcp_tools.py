@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -22,45 +21,42 @@ from tests.unit.mcp.mcp_client import call_tool, get_refusal
 R = TypeVar("R")
 
 
-def run_as_agent(scenario: Callable[[Client, Stores], Awaitable[R]]) -> R:
+async def run_as_agent(scenario: Callable[[Client, Stores], Awaitable[R]]) -> R:
     """Run the scenario with an MCP client and stores that hold the sample."""
 
-    async def run() -> R:
-        async with open_memory_stores(SYSTEM) as stores:
-            await provision(stores, SYSTEM)
-            await load_sample(stores, scale=0.01)
-            async with Client(build_server([stores])) as client:
-                return await scenario(client, stores)
-
-    return asyncio.run(run())
+    async with open_memory_stores(SYSTEM) as stores:
+        await provision(stores, SYSTEM)
+        await load_sample(stores, scale=0.01)
+        async with Client(build_server([stores])) as client:
+            return await scenario(client, stores)
 
 
 @pytest.mark.proves("RP-31")
-def test_agent_can_ask_why_a_conversation_was_routed() -> None:
+async def test_agent_can_ask_why_a_conversation_was_routed() -> None:
     async def scenario(agent: Client, _: Stores) -> tuple[dict[str, Any], dict[str, Any]]:
         return (
             await call_tool(agent, "why", id="c-1"),
             await call_tool(agent, "why", id="evt:rp:c-1:m-1"),
         )
 
-    whole, one = run_as_agent(scenario)
+    whole, one = await run_as_agent(scenario)
     assert "did route → orders, because order_status" in whole["lines"][0]
     assert whole["actions"] == len(whole["lines"]) == len(whole["last"])
     assert 0 < one["actions"] < whole["actions"]
 
 
-def test_agent_sees_the_state_without_the_customer_hash() -> None:
+async def test_agent_sees_the_state_without_the_customer_hash() -> None:
     async def scenario(agent: Client, _: Stores) -> dict[str, Any]:
         return await call_tool(agent, "conversation", conversation_id="c-1")
 
-    state = run_as_agent(scenario)
+    state = await run_as_agent(scenario)
     assert state["conversation_id"] == "c-1"
     assert state["last_routed_team"]
     assert "customer_hash" not in state
 
 
 @pytest.mark.proves("RP-X9")
-def test_expired_question_is_not_reported_as_pending() -> None:
+async def test_expired_question_is_not_reported_as_pending() -> None:
     async def scenario(agent: Client, stores: Stores) -> list[bool]:
         now = stores.now()
         for name, ends in (("c-over", now - timedelta(days=1)), ("c-open", now + timedelta(days=1))):
@@ -76,27 +72,27 @@ def test_expired_question_is_not_reported_as_pending() -> None:
             for name in ("c-over", "c-open")
         ]
 
-    assert run_as_agent(scenario) == [False, True]
+    assert await run_as_agent(scenario) == [False, True]
 
 
-def test_unknown_ids_are_reported_as_unknown() -> None:
+async def test_unknown_ids_are_reported_as_unknown() -> None:
     async def scenario(agent: Client, _: Stores) -> tuple[str, str]:
         return (
             await get_refusal(agent, "why", id="nobody"),
             await get_refusal(agent, "conversation", conversation_id="nobody"),
         )
 
-    why, state = run_as_agent(scenario)
+    why, state = await run_as_agent(scenario)
     assert "The audit has no entry for nobody" in why
     assert "Unknown conversation nobody" in state
 
 
-def test_agent_is_offered_only_reads_and_no_switch() -> None:
+async def test_agent_is_offered_only_reads_and_no_switch() -> None:
     async def scenario(agent: Client, stores: Stores) -> set[str]:
         offered = {tool.name for tool in (await agent.list_tools()).tools}
         with pytest.raises(ComponentRefused):
             await stores.for_component("agent").run(patterns.read_switches())
         return offered
 
-    assert run_as_agent(scenario) == {"why", "conversation", "action_audit_between"}
+    assert await run_as_agent(scenario) == {"why", "conversation", "action_audit_between"}
     assert not SYSTEM.get_component("agent").writes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -92,13 +91,13 @@ def test_every_item_has_an_expiry(table: Any) -> None:
 
 @pytest.mark.proves("RP-5")
 @pytest.mark.proves("RP-X1")
-def test_table_names_contain_the_environment() -> None:
+async def test_table_names_contain_the_environment() -> None:
     async def list_names() -> set[str]:
         settings = Settings(tables=IN_MEMORY, environment="staging")
         async with open_stores(None, settings) as stores:
             return {stores.physical_name(table) for table in TABLES}
 
-    assert asyncio.run(list_names()) == {f"{table.name}-staging" for table in TABLES}
+    assert await list_names() == {f"{table.name}-staging" for table in TABLES}
     assert events.physical_name("staging") == "rp_mw_events-staging.fifo"
 
 
@@ -107,7 +106,7 @@ def test_table_names_contain_the_environment() -> None:
 @pytest.mark.proves("RP-17")
 @pytest.mark.proves("RP-X2")
 @pytest.mark.proves("RP-X3")
-def test_event_is_claimed_once_with_the_documented_attributes() -> None:
+async def test_event_is_claimed_once_with_the_documented_attributes() -> None:
     async def claim_event() -> tuple[Any, Any, Any]:
         async with open_memory_stores(clock=FixedClock()) as stores:
             await create_tables(stores, TABLES)
@@ -120,7 +119,7 @@ def test_event_is_claimed_once_with_the_documented_attributes() -> None:
             again = await patterns.EVENTS.claim(stores, make_event_record())
             return begun, again, await stores.run(patterns.record("evt:rp:c-1:m-1"))
 
-    begun, again, kept = asyncio.run(claim_event())
+    begun, again, kept = await claim_event()
     assert begun.status == "processing" and isinstance(again, Completion)
     item = get_declaration(IdempotencyRecord).to_item(kept)
     assert item["status"] == "processed" and item["mode"] == "route_only" and item["intent"] == "order_status"
@@ -189,7 +188,7 @@ def test_state_has_the_documented_attributes() -> None:
 
 @pytest.mark.proves("RP-26")
 @pytest.mark.proves("RP-X10")
-def test_stale_state_is_not_overwritten() -> None:
+async def test_stale_state_is_not_overwritten() -> None:
     async def provoke_conflict() -> int:
         async with open_memory_stores(clock=FixedClock()) as stores:
             await create_tables(stores, TABLES)
@@ -201,7 +200,7 @@ def test_stale_state_is_not_overwritten() -> None:
             assert kept is not None and kept.last_intent == "complaint"
             return kept.version
 
-    assert asyncio.run(provoke_conflict()) == 2
+    assert await provoke_conflict() == 2
 
 
 @pytest.mark.proves("RP-28")
@@ -209,7 +208,7 @@ def test_stale_state_is_not_overwritten() -> None:
 @pytest.mark.proves("RP-31")
 @pytest.mark.proves("RP-X12")
 @pytest.mark.proves("RP-X19")
-def test_audit_is_ordered_and_holds_nothing_personal() -> None:
+async def test_audit_is_ordered_and_holds_nothing_personal() -> None:
     async def read_history() -> list[ActionAudit]:
         async with open_memory_stores(clock=FixedClock()) as stores:
             await create_tables(stores, TABLES)
@@ -226,7 +225,7 @@ def test_audit_is_ordered_and_holds_nothing_personal() -> None:
                 await stores.run(entry)
             return list(await stores.all(patterns.AUDIT.pattern_set.history("c-1")))
 
-    found = asyncio.run(read_history())
+    found = await read_history()
     assert sorted(found, key=lambda each: each.place) in (found, found[::-1])
     assert {each.action_type for each in found} == {ActionType.route, ActionType.tag, ActionType.auto_reply}
     item = found[0].to_item()

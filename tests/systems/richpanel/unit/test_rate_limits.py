@@ -15,68 +15,56 @@ def make_429(seconds: float = 0.01) -> TooManyRequests:
     return TooManyRequests("429", may_be_done=False, retry_after_s=seconds)
 
 
-def test_after_a_429_all_calls_wait() -> None:
-    async def test() -> None:
-        loop, pacing = asyncio.get_running_loop(), CallPacer()
-        refused_at: list[float] = []
-        called_at: list[float] = []
+async def test_after_a_429_all_calls_wait() -> None:
+    loop, pacing = asyncio.get_running_loop(), CallPacer()
+    refused_at: list[float] = []
+    called_at: list[float] = []
 
-        async def call() -> str:
-            if not refused_at:
-                refused_at.append(loop.time())
-                raise make_429(0.05)
-            called_at.append(loop.time())
-            return "done"
+    async def call() -> str:
+        if not refused_at:
+            refused_at.append(loop.time())
+            raise make_429(0.05)
+        called_at.append(loop.time())
+        return "done"
 
-        assert await asyncio.gather(*(pacing.call(call) for _ in range(5))) == ["done"] * 5
-        # The first call was refused before the others started: all of them wait.
-        assert len(called_at) == 5
-        assert min(called_at) - refused_at[0] >= 0.05
-
-    asyncio.run(test())
+    assert await asyncio.gather(*(pacing.call(call) for _ in range(5))) == ["done"] * 5
+    # The first call was refused before the others started: all of them wait.
+    assert len(called_at) == 5
+    assert min(called_at) - refused_at[0] >= 0.05
 
 
-def test_gives_up_after_repeated_429s() -> None:
-    async def test() -> None:
-        tried: list[int] = []
+async def test_gives_up_after_repeated_429s() -> None:
+    tried: list[int] = []
 
-        async def call() -> None:
-            tried.append(1)
-            raise make_429(0.0)
+    async def call() -> None:
+        tried.append(1)
+        raise make_429(0.0)
 
-        refusals: list[int] = []
-        with pytest.raises(TooManyRequests):
-            await CallPacer(on_refused=lambda: refusals.append(1)).call(call)
-        assert len(tried) == len(refusals) == MAX_ATTEMPTS
-
-    asyncio.run(test())
+    refusals: list[int] = []
+    with pytest.raises(TooManyRequests):
+        await CallPacer(on_refused=lambda: refusals.append(1)).call(call)
+    assert len(tried) == len(refusals) == MAX_ATTEMPTS
 
 
 @pytest.mark.proves("RP-43")
-def test_waits_for_a_full_budget_before_calling() -> None:
-    async def test() -> None:
-        asked: list[str] = []
+async def test_waits_for_a_full_budget_before_calling() -> None:
+    asked: list[str] = []
 
-        async def take() -> None:
-            asked.append("budget")
-            if len(asked) == 1:
-                raise RateLimited("full", retry_after_s=0.01)
+    async def take() -> None:
+        asked.append("budget")
+        if len(asked) == 1:
+            raise RateLimited("full", retry_after_s=0.01)
 
-        async def call() -> None:
-            asked.append("call")
+    async def call() -> None:
+        asked.append("call")
 
-        await CallPacer(take).call(call)
-        assert asked == ["budget", "budget", "call"]
-
-    asyncio.run(test())
+    await CallPacer(take).call(call)
+    assert asked == ["budget", "budget", "call"]
 
 
-def test_raises_other_errors_unchanged() -> None:
-    async def test() -> None:
-        async def call() -> None:
-            raise ValueError("other")
+async def test_raises_other_errors_unchanged() -> None:
+    async def call() -> None:
+        raise ValueError("other")
 
-        with pytest.raises(ValueError, match="other"):
-            await CallPacer().call(call)
-
-    asyncio.run(test())
+    with pytest.raises(ValueError, match="other"):
+        await CallPacer().call(call)

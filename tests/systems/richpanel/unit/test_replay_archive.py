@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -46,30 +45,27 @@ def test_archive_is_off_by_default() -> None:
 
 
 @pytest.mark.proves("RP-44")
-def test_archived_event_is_encrypted_and_readable_until_it_expires(tmp_path: Path) -> None:
+async def test_archived_event_is_encrypted_and_readable_until_it_expires(tmp_path: Path) -> None:
     clock = ManualClock()
 
-    async def scenario() -> None:
-        async with open_stores(SYSTEM, make_settings(tmp_path), clock=clock) as stores:
-            await provision(stores, SYSTEM)
-            event = InboundEvent(conversation_id="c/1", message_id="m-1", text=TEXT, created_at=RECEIVED)
-            message = build_event_message(event, RECEIVED)
-            worker = stores.for_component("worker")
-            await replay_archive.archive_event(worker, message, event)
-            await replay_archive.archive_event(worker, message, event)
-            kept = await stores.run(replay_archive.archived("c/1", message.event_id))
-            assert TEXT in kept.body.decode()
-            await replay_archive.sweep(worker)
-            await stores.run(replay_archive.archived("c/1", message.event_id))
-            clock.seconds += (replay_archive.LIFETIME_DAYS + 1) * DAY_S
-            await replay_archive.sweep(worker)
-            listed = await stores.run(replay_archive.replays.list_objects())
-            assert listed.objects == ()
-
-    asyncio.run(scenario())
+    async with open_stores(SYSTEM, make_settings(tmp_path), clock=clock) as stores:
+        await provision(stores, SYSTEM)
+        event = InboundEvent(conversation_id="c/1", message_id="m-1", text=TEXT, created_at=RECEIVED)
+        message = build_event_message(event, RECEIVED)
+        worker = stores.for_component("worker")
+        await replay_archive.archive_event(worker, message, event)
+        await replay_archive.archive_event(worker, message, event)
+        kept = await stores.run(replay_archive.archived("c/1", message.event_id))
+        assert TEXT in kept.body.decode()
+        await replay_archive.sweep(worker)
+        await stores.run(replay_archive.archived("c/1", message.event_id))
+        clock.seconds += (replay_archive.LIFETIME_DAYS + 1) * DAY_S
+        await replay_archive.sweep(worker)
+        listed = await stores.run(replay_archive.replays.list_objects())
+        assert listed.objects == ()
 
 
-def test_repeated_event_is_archived_once_and_listed_by_conversation() -> None:
+async def test_repeated_event_is_archived_once_and_listed_by_conversation() -> None:
     async def scenario() -> list[str]:
         async with open_memory_stores(SYSTEM) as stores:
             await provision(stores, SYSTEM)
@@ -80,17 +76,14 @@ def test_repeated_event_is_archived_once_and_listed_by_conversation() -> None:
                     await replay_archive.archive_event(stores, message, event)
             return [each.key for each in (await stores.run(replay_archive.of_conversation("c-1"))).objects]
 
-    assert asyncio.run(scenario()) == ["replay/c-1/evt%3Arp%3Ac-1%3Am-1.json"]
+    assert await scenario() == ["replay/c-1/evt%3Arp%3Ac-1%3Am-1.json"]
 
 
-def test_archive_files_hold_no_readable_text(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with open_stores(SYSTEM, make_settings(tmp_path), clock=ManualClock()) as stores:
-            await provision(stores, SYSTEM)
-            event = InboundEvent(conversation_id="c-1", message_id="m-1", text=TEXT, created_at=RECEIVED)
-            await replay_archive.archive_event(stores, build_event_message(event, RECEIVED), event)
-
-    asyncio.run(scenario())
+async def test_archive_files_hold_no_readable_text(tmp_path: Path) -> None:
+    async with open_stores(SYSTEM, make_settings(tmp_path), clock=ManualClock()) as stores:
+        await provision(stores, SYSTEM)
+        event = InboundEvent(conversation_id="c-1", message_id="m-1", text=TEXT, created_at=RECEIVED)
+        await replay_archive.archive_event(stores, build_event_message(event, RECEIVED), event)
     assert scan_files([tmp_path], needles=[TEXT, "ada@example.com", "1Z999AA10123456784"]) == []
     (tmp_path / "planted.txt").write_text(TEXT)
     assert scan_files([tmp_path], needles=[TEXT])

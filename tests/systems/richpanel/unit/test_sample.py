@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,14 +35,11 @@ class FixedClock:
         return datetime(2026, 2, 4, 12, tzinfo=UTC).timestamp()
 
 
-def run_in_memory(scenario: Callable[[Stores], Awaitable[R]]) -> R:
+async def run_in_memory(scenario: Callable[[Stores], Awaitable[R]]) -> R:
     """Run the scenario with in-memory stores and a fixed clock."""
 
-    async def run() -> R:
-        async with open_memory_stores(SYSTEM, clock=FixedClock()) as stores:
-            return await scenario(stores)
-
-    return asyncio.run(run())
+    async with open_memory_stores(SYSTEM, clock=FixedClock()) as stores:
+        return await scenario(stores)
 
 
 async def read_everything(stores: Stores) -> list[dict[str, Any]]:
@@ -53,20 +49,20 @@ async def read_everything(stores: Stores) -> list[dict[str, Any]]:
     return sorted(found, key=str)
 
 
-def test_sample_is_the_same_on_every_run() -> None:
+async def test_sample_is_the_same_on_every_run() -> None:
     async def scenario(stores: Stores) -> list[dict[str, Any]]:
         await load_sample(stores, scale=SMALL)
         return await read_everything(stores)
 
-    first = run_in_memory(scenario)
+    first = await run_in_memory(scenario)
 
-    assert first == run_in_memory(scenario)
+    assert first == await run_in_memory(scenario)
     assert {each["conversation_id"] for each in first} == {
         f"c-{number}" for number in range(1, round(CONVERSATIONS * SMALL) + 1)
     }
 
 
-def test_larger_sample_contains_the_smaller_and_a_rerun_completes_it() -> None:
+async def test_larger_sample_contains_the_smaller_and_a_rerun_completes_it() -> None:
     async def load_small(stores: Stores) -> list[dict[str, Any]]:
         await load_sample(stores, scale=SMALL)
         return await read_everything(stores)
@@ -76,35 +72,35 @@ def test_larger_sample_contains_the_smaller_and_a_rerun_completes_it() -> None:
         await load_sample(stores, scale=2 * SMALL)
         return await read_everything(stores), await load_sample(stores, scale=2 * SMALL)
 
-    less = run_in_memory(load_small)
-    more, again = run_in_memory(load_grown)
+    less = await run_in_memory(load_small)
+    more, again = await run_in_memory(load_grown)
     assert all(each in more for each in less)
     assert len(more) > len(less)
     assert again == 0
 
 
-def test_sample_has_no_future_or_expired_items() -> None:
+async def test_sample_has_no_future_or_expired_items() -> None:
     async def scenario(stores: Stores) -> tuple[list[dict[str, Any]], float]:
         await load_sample(stores, scale=SMALL)
         return await read_everything(stores), stores.clock.now()
 
-    found, now = run_in_memory(scenario)
+    found, now = await run_in_memory(scenario)
     assert all(each["expires_at"] > now for each in found)
     states = [each for each in found if "updated_at" in each]
     assert states
     assert all(each["updated_at"].timestamp() <= now for each in states)
 
 
-def test_sample_leaves_safe_mode_on() -> None:
+async def test_sample_leaves_safe_mode_on() -> None:
     async def scenario(stores: Stores) -> FeatureFlags:
         await load_sample(stores, scale=SMALL)
         return FeatureFlags.from_item(await stores.run(patterns.read_switches()), stores.now())
 
-    assert run_in_memory(scenario).safe_mode
+    assert (await run_in_memory(scenario)).safe_mode
 
 
 @pytest.mark.proves("RP-31")
-def test_sample_explains_each_conversation() -> None:
+async def test_sample_explains_each_conversation() -> None:
     async def scenario(stores: Stores) -> list[str]:
         await load_sample(stores, scale=SMALL)
         view = stores.for_component("api")
@@ -114,36 +110,33 @@ def test_sample_explains_each_conversation() -> None:
             for line in (await explain_routing(view, f"c-{number}")).lines
         ]
 
-    lines = run_in_memory(scenario)
+    lines = await run_in_memory(scenario)
     assert any("did auto_reply" in line for line in lines)
     assert any("would have done" in line for line in lines)
     assert any("did escalate → risk" in line for line in lines)
 
 
-def test_sample_stores_no_text(tmp_path: Path) -> None:
+async def test_sample_stores_no_text(tmp_path: Path) -> None:
     settings = Settings(
         tables=f"sqlite:{tmp_path / 'tables.db'}", queues=f"sqlite:{tmp_path / 'queues.db'}",
         objects=f"file:{tmp_path / 'objects'}", keys=f"file:{tmp_path / 'keys.json'}", environment="test",
     )  # fmt: skip
 
-    async def load_and_read() -> None:
-        async with open_stores(SYSTEM, settings) as stores:
-            await load_sample(stores, scale=SMALL)
-
-    asyncio.run(load_and_read())
+    async with open_stores(SYSTEM, settings) as stores:
+        await load_sample(stores, scale=SMALL)
     long_enough = [each.text for each in load_examples() if len(each.text) > 20]
     assert scan_files([tmp_path], needles=long_enough) == []
 
 
-def test_refuses_a_scale_of_zero() -> None:
+async def test_refuses_a_scale_of_zero() -> None:
     async def scenario(stores: Stores) -> int:
         return await load_sample(stores, scale=0)
 
     with pytest.raises(InvalidRequest, match="above 0"):
-        run_in_memory(scenario)
+        await run_in_memory(scenario)
 
 
-def test_pattern_examples_hold_on_the_sample() -> None:
-    found = asyncio.run(check_design(SYSTEM))
+async def test_pattern_examples_hold_on_the_sample() -> None:
+    found = await check_design(SYSTEM)
 
     assert [each for each in found if each.severity != "info"] == []

@@ -7,7 +7,7 @@ and `tenth_stores`: a test that writes uses `small_stores` or opens its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -36,12 +36,12 @@ def tenth_stores() -> Iterator[Stores]:
 
 
 @pytest.fixture
-def small_stores() -> Iterator[Stores]:
+async def small_stores() -> AsyncIterator[Stores]:
     """A sample of a twentieth of the size, in memory with every index, that a test may change."""
     stores = open_memory_stores(SYSTEM)
-    asyncio.run(_fill(stores, 0.05))
+    await _fill(stores, 0.05)
     yield stores
-    asyncio.run(stores.close())
+    await stores.close()
 
 
 async def _fill(stores: Stores, scale: float) -> None:

@@ -68,9 +68,11 @@ def all_rows(sample_stores: Stores) -> AllRows:
 
 @pytest.mark.proves("SM-35")
 @pytest.mark.parametrize("seed", range(DISRUPTIONS))
-def test_disruption_report_equals_a_full_scan(seed: int, sample_stores: Stores, all_rows: AllRows) -> None:
+async def test_disruption_report_equals_a_full_scan(
+    seed: int, sample_stores: Stores, all_rows: AllRows
+) -> None:
     request = _draw_request(Random(seed), all_rows)
-    report = asyncio.run(assess(sample_stores, request))
+    report = await assess(sample_stores, request)
     assert _summarise(report) == _compute_expected(all_rows, request)
 
 

@@ -226,7 +226,7 @@ def test_overlong_key_gives_a_problem_instead_of_a_failure(api: httpx.Client, pa
 # --- the description ----------------------------------------------------------------------------------------
 
 
-def test_openapi_describes_every_route_and_the_problems_of_disruptions(api: httpx.Client) -> None:
+async def test_openapi_describes_every_route_and_the_problems_of_disruptions(api: httpx.Client) -> None:
     described = api.get("/openapi.json").json()["paths"]
     stores = open_memory_stores(SYSTEM)
     declared = {
@@ -235,7 +235,7 @@ def test_openapi_describes_every_route_and_the_problems_of_disruptions(api: http
         for route in router.routes
         for method in route.methods  # type: ignore[attr-defined]
     }
-    asyncio.run(stores.close())
+    await stores.close()
     assert len(declared) >= 18
     for path, method in declared:
         operation = described[path][method]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -49,11 +48,11 @@ REAL_DATA = (
 
 
 @pytest.fixture
-def stores() -> Iterable[Stores]:
+async def stores() -> AsyncIterator[Stores]:
     """Empty stores in memory; an import creates its table."""
     made = open_memory_stores(SYSTEM)
     yield made
-    asyncio.run(made.close())
+    await made.close()
 
 
 # --- accepted rows ------------------------------------------------------------------------------------------

@@ -22,22 +22,19 @@ WRITES = [each for each in SYSTEM.patterns if each.writes]
 R = TypeVar("R")
 
 
-def run_as_agent(stores: Stores, scenario: Callable[[Client], Awaitable[R]]) -> R:
+async def run_as_agent(stores: Stores, scenario: Callable[[Client], Awaitable[R]]) -> R:
     """Run a scenario with an MCP client that is connected to a server over these stores."""
 
-    async def run() -> R:
-        async with Client(build_server([stores])) as client:
-            return await scenario(client)
-
-    return asyncio.run(run())
+    async with Client(build_server([stores])) as client:
+        return await scenario(client)
 
 
 @pytest.mark.proves("SM-35")
-def test_agent_can_assess_a_cancellation_with_twenty_listed_passengers(sample_stores: Stores) -> None:
+async def test_agent_can_assess_a_cancellation_with_twenty_listed_passengers(sample_stores: Stores) -> None:
     async def scenario(agent: Client) -> dict[str, Any]:
         return await call_tool(agent, "who_is_hit", flight_number="EY11", day=DAY.isoformat())
 
-    report = run_as_agent(sample_stores, scenario)
+    report = await run_as_agent(sample_stores, scenario)
     assert report["kind"] == "cancel"
     assert (report["passengers"]["count"], len(report["passengers"]["ranked"])) == (412, MAX_PASSENGERS_SHOWN)
     assert report["passengers"]["ranked"][0]["rank"] == 1
@@ -45,13 +42,13 @@ def test_agent_can_assess_a_cancellation_with_twenty_listed_passengers(sample_st
     assert report["options"]["proposed"]
 
 
-def test_agent_is_not_offered_rosters_or_patterns_on_optional_indexes(
+async def test_agent_is_not_offered_rosters_or_patterns_on_optional_indexes(
     sample_stores: Stores,
 ) -> None:
     async def scenario(agent: Client) -> set[str]:
         return {tool.name for tool in (await agent.list_tools()).tools}
 
-    offered = run_as_agent(sample_stores, scenario)
+    offered = await run_as_agent(sample_stores, scenario)
     assert {tool.__name__ for tool in TOOLS} <= offered
     assert len(offered) <= 25
     assert not {name for name in offered if "roster" in name or "v2" in name or "duties" in name}
@@ -65,18 +62,18 @@ def test_agent_is_not_offered_rosters_or_patterns_on_optional_indexes(
     assert refused <= {each.name for each in SYSTEM.get_component("api").patterns}
 
 
-def test_agent_can_state_when_a_disruption_became_known(sample_stores: Stores) -> None:
+async def test_agent_can_state_when_a_disruption_became_known(sample_stores: Stores) -> None:
     async def scenario(agent: Client) -> tuple[dict[str, Any], dict[str, Any]]:
         request = {"flight_number": "EY11", "day": DAY.isoformat()}
         known = await call_tool(agent, "who_is_hit", **request, known_at="2026-01-29T22:00:00Z")
         return known, await call_tool(agent, "who_is_hit", **request)
 
-    known, now = run_as_agent(sample_stores, scenario)
+    known, now = await run_as_agent(sample_stores, scenario)
     assert (known["known_at"], known["problems"]) == ("2026-01-29T22:00:00Z", [])
     assert "give known_at" in now["problems"][0]
 
 
-def test_every_tool_answers_an_agent(sample_stores: Stores) -> None:
+async def test_every_tool_answers_an_agent(sample_stores: Stores) -> None:
     async def scenario(agent: Client) -> dict[str, dict[str, Any]]:
         request: dict[str, dict[str, Any]] = {
             "who_is_hit": {
@@ -96,7 +93,7 @@ def test_every_tool_answers_an_agent(sample_stores: Stores) -> None:
         }
         return {name: await call_tool(agent, name, **arguments) for name, arguments in request.items()}
 
-    answers = run_as_agent(sample_stores, scenario)
+    answers = await run_as_agent(sample_stores, scenario)
     assert answers.keys() == {tool.__name__ for tool in TOOLS}
     assert answers["who_is_hit"]["kind"] == "delay"
     assert (answers["flight_manifest"]["passengers"], len(answers["flight_manifest"]["lines"])) == (
@@ -130,16 +127,16 @@ def test_every_tool_answers_an_agent(sample_stores: Stores) -> None:
         ("staffing", {"workorder_id": "WO-10193", "at": "2026-01-29T22:00:00"}, "no time zone"),
     ],
 )
-def test_tool_called_wrongly_reports_the_fix(
+async def test_tool_called_wrongly_reports_the_fix(
     sample_stores: Stores, tool: str, arguments: dict[str, Any], message: str
 ) -> None:
     async def scenario(agent: Client) -> str:
         return await get_refusal(agent, tool, **arguments)
 
-    assert message in run_as_agent(sample_stores, scenario)
+    assert message in await run_as_agent(sample_stores, scenario)
 
 
-def test_agent_is_offered_every_tool_and_no_write(sample_stores: Stores) -> None:
+async def test_agent_is_offered_every_tool_and_no_write(sample_stores: Stores) -> None:
     async def scenario(agent: Client) -> set[str]:
         names, cursor = set(), None
         while True:
@@ -149,7 +146,7 @@ def test_agent_is_offered_every_tool_and_no_write(sample_stores: Stores) -> None
             if cursor is None:
                 return names
 
-    offered = run_as_agent(sample_stores, scenario)
+    offered = await run_as_agent(sample_stores, scenario)
     assert {tool.__name__ for tool in TOOLS} <= offered
     assert offered.isdisjoint(pattern.name for pattern in WRITES)
 

@@ -378,17 +378,19 @@ def test_concurrent_change_is_a_conflict_in_both_tables(is_switched: bool) -> No
     _run_on("memory", scenario)
 
 
-def test_import_into_the_old_table_is_refused_after_the_switch(small_stores: Stores, tmp_path: Path) -> None:
+async def test_import_into_the_old_table_is_refused_after_the_switch(
+    small_stores: Stores, tmp_path: Path
+) -> None:
     file = tmp_path / "crew.csv"
     file.write_text(
         "roster_id,crew_id,flight_id,position_id,duty_start,duty_end\n"
         "R-NEW,123,1,5,2026-01-30T04:00:00Z,2026-01-30T12:00:00Z\n"
     )
-    asyncio.run(migrate(CREW_ROSTER_V2, small_stores, pace=PACE))
+    await migrate(CREW_ROSTER_V2, small_stores, pace=PACE)
 
     with pytest.raises(Conflict, match="moved to CrewRoster_v2"):
-        asyncio.run(import_csv(small_stores, IMPORTS["CrewRoster"], file))
-    assert asyncio.run(small_stores.run(CrewAssignment.of(RosterId("R-NEW")).get())) is None
+        await import_csv(small_stores, IMPORTS["CrewRoster"], file)
+    assert await small_stores.run(CrewAssignment.of(RosterId("R-NEW")).get()) is None
 
-    report = asyncio.run(import_csv(small_stores, IMPORTS["CrewRoster_v2"], file))
+    report = await import_csv(small_stores, IMPORTS["CrewRoster_v2"], file)
     assert (report.written, report.rejected) == (1, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -294,12 +293,10 @@ def test_reads_many_passengers_in_batches_and_skips_unknown_ones() -> None:
 
 @pytest.mark.proves("SM-19")
 @pytest.mark.proves("SM-X15")
-def test_disrupted_passengers_are_ordered_by_risk(sample_stores: Stores) -> None:
-    async def list_risks() -> list[str]:
-        rows = await sample_stores.all(patterns.disrupted_on_flight("EY31"))
-        return [row.reputation_risk.value for row in rows]
+async def test_disrupted_passengers_are_ordered_by_risk(sample_stores: Stores) -> None:
+    rows = await sample_stores.all(patterns.disrupted_on_flight("EY31"))
 
-    risks = asyncio.run(list_risks())
+    risks = [row.reputation_risk.value for row in rows]
     assert list(dict.fromkeys(risks)) == ["HIGH", "MEDIUM", "LOW"]
     assert risks == sorted(risks, key=["HIGH", "MEDIUM", "LOW"].index)
 
@@ -542,7 +539,7 @@ class Counted(Entity, table=counted_table):
 
 @pytest.mark.proves("SM-31")
 @pytest.mark.proves("SM-X18")
-def test_counting_on_a_keys_only_index_costs_less_than_a_third() -> None:
+async def test_counting_on_a_keys_only_index_costs_less_than_a_third() -> None:
     rows = [
         Counted(booking_id=f"B{n}", flight_id="1", booking_status="Confirmed", source_message="x" * 1_500)
         for n in range(100)
@@ -557,7 +554,7 @@ def test_counting_on_a_keys_only_index_costs_less_than_a_third() -> None:
         await stores.close()
         return whole, keys
 
-    whole, keys = asyncio.run(count_both())
+    whole, keys = await count_both()
     assert whole.count == keys.count == 100
     assert keys.units < 0.3 * whole.units
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 
 import pytest
@@ -16,16 +15,13 @@ from skymarshal.system import SYSTEM
 
 @pytest.mark.proves("SM-45")
 @pytest.mark.proves("SM-46")
-def test_story_prints_the_documented_numbers_and_costs() -> None:
+async def test_story_prints_the_documented_numbers_and_costs() -> None:
     written = io.StringIO()
 
-    async def run() -> None:
-        async with open_memory_stores(SYSTEM) as stores:
-            await load_sample(stores)
-            assert DEMO.story is not None
-            await DEMO.story(stores, Console(file=written, width=200))
-
-    asyncio.run(run())
+    async with open_memory_stores(SYSTEM) as stores:
+        await load_sample(stores)
+        assert DEMO.story is not None
+        await DEMO.story(stores, Console(file=written, width=200))
     text = written.getvalue()
     for sentence in (
         "Passenger OZ69826352P has 3 bookings.",

@@ -377,17 +377,14 @@ def test_each_table_names_its_ttl_attribute() -> None:
     }
 
 
-def test_shutdown_closes_and_removes_connections(tmp_path: Path) -> None:
-    async def story() -> None:
-        stack = ExitStack()
-        ending = await asyncio.to_thread(stack.enter_context, start_service(tmp_path))
-        async with ending.connect() as client:
-            assert len(await ending.connections()) == 1
-            await asyncio.to_thread(stack.close)
-            assert await get_close_code(client) == 1012
-        assert ending.remaining == []
-
-    asyncio.run(story())
+async def test_shutdown_closes_and_removes_connections(tmp_path: Path) -> None:
+    stack = ExitStack()
+    ending = await asyncio.to_thread(stack.enter_context, start_service(tmp_path))
+    async with ending.connect() as client:
+        assert len(await ending.connections()) == 1
+        await asyncio.to_thread(stack.close)
+        assert await get_close_code(client) == 1012
+    assert ending.remaining == []
 
 
 # --- helpers ------------------------------------------------------------------------------------------------

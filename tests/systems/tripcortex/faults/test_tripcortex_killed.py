@@ -105,12 +105,12 @@ class Run:
 @pytest.mark.proves("TC-X7")
 @pytest.mark.proves("TC-X8")
 @pytest.mark.proves("TC-X10")
-def test_every_booking_ends_and_confirmed_trips_are_sold_once(tmp_path: Path) -> None:
+async def test_every_booking_ends_and_confirmed_trips_are_sold_once(tmp_path: Path) -> None:
     seed = SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201
     began = time.perf_counter()
     with Stage(tmp_path, TRIPCORTEX_CIRCUIT_RECOVERY_S="10", TRIPCORTEX_REQUESTS_A_MINUTE="1000") as stage:
-        run, seen = asyncio.run(_run(stage, Random(seed)))
+        run, seen = await _run(stage, Random(seed))
         print(f"{time.perf_counter() - began:.1f} s; {summarize(run, seen)}")  # noqa: T201
         findings.check_ends(seen)
         findings.check_portal(seen)

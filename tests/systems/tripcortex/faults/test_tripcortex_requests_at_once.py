@@ -29,12 +29,12 @@ SENTENCE = "Book me a flight to Chicago on April 21 returning April 23"
 @pytest.mark.timeout(120)
 @pytest.mark.proves("TC-69")
 @pytest.mark.proves("TC-X7")
-def test_one_of_two_concurrent_requests_at_two_processes_is_accepted(tmp_path: Path) -> None:
+async def test_one_of_two_concurrent_requests_at_two_processes_is_accepted(tmp_path: Path) -> None:
     with Stage(
         tmp_path, HOLDFAST_SQL=create_database(tripcortex), TRIPCORTEX_REQUESTS_A_MINUTE="1000"
     ) as stage:
         stage.wait_until_ready(stage.add("api 0"), stage.add("api 1"))
-        accepted = asyncio.run(request_twice(stage))
+        accepted = await request_twice(stage)
         stage.stop_workers()
     # Each process is first sometimes.
     assert accepted.total() == TIMES and len(accepted) == 2, accepted

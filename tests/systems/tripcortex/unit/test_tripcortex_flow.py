@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 from collections.abc import Awaitable, Callable
@@ -107,18 +106,15 @@ def test_steps_have_the_documents_names_and_three_states_are_waits() -> None:
     assert all(wait.deadline_s and wait.deadline_to for wait in waits.values())
 
 
-def run_story(story: Callable[[Stores, HandClock], Awaitable[None]]) -> None:
+async def run_story(story: Callable[[Stores, HandClock], Awaitable[None]]) -> None:
     """Run an async test with stores in memory and a manual clock."""
 
-    async def run() -> None:
+    with patch_environ(SECRET):
         clock = HandClock()
         async with open_memory_stores(SYSTEM, clock=clock) as stores:
             await create_tables(stores, SYSTEM.tables)
             await create_queues(stores, SYSTEM.queues)
             await story(stores, clock)
-
-    with patch_environ(SECRET):
-        asyncio.run(run())
 
 
 async def make_booking(stores: Stores, clock: HandClock, state: str) -> Booking:
@@ -154,7 +150,7 @@ def get_changes(target: str) -> dict[str, Any]:
 @pytest.mark.proves("TC-62")
 @pytest.mark.proves("TC-63")
 @pytest.mark.proves("TC-70")
-def test_booking_accepts_legal_transitions_only() -> None:
+async def test_booking_accepts_legal_transitions_only() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         legal = list_edges()
         for one, other in itertools.product(BOOKING_FLOW.states, BOOKING_FLOW.states):
@@ -178,11 +174,11 @@ def test_booking_accepts_legal_transitions_only() -> None:
             with pytest.raises(Overtaken):
                 await commit(BOOKING_FLOW, stores, booking, Next(other, get_changes(other)), allowed)
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("TC-62")
-def test_ended_booking_rejects_answers_and_cancellation() -> None:
+async def test_ended_booking_rejects_answers_and_cancellation() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         for state in ("confirmed", "failed", "cancelled"):
             booking = await make_booking(stores, clock, state)
@@ -194,11 +190,11 @@ def test_ended_booking_rejects_answers_and_cancellation() -> None:
                     await BOOKING_FLOW.answer(stores, booking, name, token="x", given={"optionId": "1"})
             assert await get_booking_item(stores, booking) == stored
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("TC-61")
-def test_no_step_may_write_the_status_itself_or_the_key() -> None:
+async def test_no_step_may_write_the_status_itself_or_the_key() -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         booking = await make_booking(stores, clock, "initiated")
         for change in (
@@ -210,7 +206,7 @@ def test_no_step_may_write_the_status_itself_or_the_key() -> None:
             with pytest.raises(InvalidTransition):
                 await commit(BOOKING_FLOW, stores, booking, Next("retrieved", change), ("retrieved",))
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("TC-94")

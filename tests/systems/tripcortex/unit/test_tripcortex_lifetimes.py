@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,22 +19,19 @@ from tripcortex.system import SYSTEM
 from tripcortex.workers.audit_entries import build_audit_entry, redact_text
 
 
-def run_story(folder: Path, story: Callable[[Stores, RunClock], Awaitable[None]]) -> None:
+async def run_story(folder: Path, story: Callable[[Stores, RunClock], Awaitable[None]]) -> None:
     """Run an async test with stores in memory and a run clock in the folder."""
 
-    async def run() -> None:
-        clock = RunClock(folder / "clock", start=BEGAN.timestamp())
-        async with open_memory_stores(SYSTEM, clock=clock) as stores:
-            await create_tables(stores, SYSTEM.tables)
-            await story(stores, clock)
-
-    asyncio.run(run())
+    clock = RunClock(folder / "clock", start=BEGAN.timestamp())
+    async with open_memory_stores(SYSTEM, clock=clock) as stores:
+        await create_tables(stores, SYSTEM.tables)
+        await story(stores, clock)
 
 
 @pytest.mark.proves("TC-53")
 @pytest.mark.proves("TC-X3")
 @pytest.mark.proves("TC-X27")
-def test_connection_expires_after_two_hours(tmp_path: Path) -> None:
+async def test_connection_expires_after_two_hours(tmp_path: Path) -> None:
     async def story(stores: Stores, clock: RunClock) -> None:
         made = Connection(connection_id="abc123xyz", employee_id=EMPLOYEE, connected_at=BEGAN)
         later = Connection(
@@ -51,13 +47,13 @@ def test_connection_expires_after_two_hours(tmp_path: Path) -> None:
         assert list(await stores.all(patterns.connections_of(EMPLOYEE))) == [later]
         assert list(await stores.all(patterns.all_connections())) == [later]
 
-    run_story(tmp_path, story)
+    await run_story(tmp_path, story)
 
 
 @pytest.mark.proves("TC-75")
 @pytest.mark.proves("TC-X4")
 @pytest.mark.proves("TC-67")
-def test_audit_entry_expires_after_two_years_and_booking_never(tmp_path: Path) -> None:
+async def test_audit_entry_expires_after_two_years_and_booking_never(tmp_path: Path) -> None:
     async def story(stores: Stores, clock: RunClock) -> None:
         booking = _booking(stores)
         await stores.run(patterns.create_booking(booking))
@@ -70,12 +66,12 @@ def test_audit_entry_expires_after_two_years_and_booking_never(tmp_path: Path) -
         clock.advance(100 * 365 * 86_400)
         assert await stores.run(patterns.booking(EMPLOYEE, booking.booking_id)) == booking
 
-    run_story(tmp_path, story)
+    await run_story(tmp_path, story)
 
 
 @pytest.mark.proves("TC-72")
 @pytest.mark.proves("TC-78")
-def test_entries_of_one_moment_keep_their_creation_order(tmp_path: Path) -> None:
+async def test_entries_of_one_moment_keep_their_creation_order(tmp_path: Path) -> None:
     async def story(stores: Stores, clock: RunClock) -> None:
         booking = _booking(stores)
         steps = [f"step {number}" for number in range(20)]
@@ -85,7 +81,7 @@ def test_entries_of_one_moment_keep_their_creation_order(tmp_path: Path) -> None
         assert [each.step for each in trail] == steps
         assert all(len(each.audit_id) == 26 for each in trail)
 
-    run_story(tmp_path, story)
+    await run_story(tmp_path, story)
 
 
 def test_audit_details_are_shortened_and_masked() -> None:

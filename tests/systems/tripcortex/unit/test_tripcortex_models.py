@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import io
 import json
@@ -55,21 +54,21 @@ def bedrock_stub() -> Iterator[Stubber]:
         yield stub
 
 
-def make_plan(settings: TripCortexSettings) -> Any:
+async def make_plan(settings: TripCortexSettings) -> Any:
     """Plan a trip to Chicago with the planner of these settings."""
     asked = PlanRequest(
         "Chicago next Tuesday, back Thursday",
         TravellerProfile("emp-42", "America/New_York", "BOS"),
         datetime(2026, 3, 10, 14, tzinfo=UTC),
     )
-    return asyncio.run(ai_models.open_planner(settings).plan(asked))
+    return await ai_models.open_planner(settings).plan(asked)
 
 
-def test_defaults_to_local_models() -> None:
+async def test_defaults_to_local_models() -> None:
     settings = TripCortexSettings.load({})
     assert ai_models.open_embedding(settings).model_id == LOCAL
     assert ai_models.open_planner(settings).model_id == "sentences"
-    assert isinstance(make_plan(settings), TripPlan)
+    assert isinstance(await make_plan(settings), TripPlan)
 
 
 def test_planner_and_embedding_choose_bedrock_separately() -> None:
@@ -81,7 +80,7 @@ def test_planner_and_embedding_choose_bedrock_separately() -> None:
     assert ai_models.open_planner(planner).model_id == MODEL_ID
 
 
-def test_nova_plans_over_the_converse_api(bedrock_stub: Stubber) -> None:
+async def test_nova_plans_over_the_converse_api(bedrock_stub: Stubber) -> None:
     call = {"toolUse": {"toolUseId": "tooluse_1", "name": TOOL_NAME, "input": PLAN}}
     answer = {
         "output": {"message": {"role": "assistant", "content": [call]}},
@@ -91,11 +90,11 @@ def test_nova_plans_over_the_converse_api(bedrock_stub: Stubber) -> None:
     }
     bedrock_stub.add_response("converse", answer)
     settings = TripCortexSettings.load(ON_BEDROCK)
-    found = make_plan(settings)
+    found = await make_plan(settings)
     assert isinstance(found, TripPlan) and found.parameters.departure_date.isoformat() == "2026-03-17"
     bedrock_stub.add_client_error("converse", "ThrottlingException", "Too many requests.", 429)
     with pytest.raises(ExternalServiceFailed):
-        make_plan(settings)
+        await make_plan(settings)
 
 
 def test_nova_embeds_a_question(bedrock_stub: Stubber) -> None:
@@ -106,7 +105,7 @@ def test_nova_embeds_a_question(bedrock_stub: Stubber) -> None:
     assert found is not None and found.startswith("[0.03125,")
 
 
-def test_worker_dependencies_use_the_configured_models() -> None:
+async def test_worker_dependencies_use_the_configured_models() -> None:
     async def ids(stores: Stores) -> tuple[str, str]:
         async with open_dependencies(stores) as dependencies:
             return dependencies.embedding.model_id, dependencies.planner.model_id
@@ -119,9 +118,9 @@ def test_worker_dependencies_use_the_configured_models() -> None:
     with open_tables(None) as tables:
         stores = Stores(tables, system=SYSTEM, clock=SYSTEM_CLOCK)
         with patch_environ(portal):
-            assert asyncio.run(ids(stores)) == (LOCAL, "sentences")
+            assert await ids(stores) == (LOCAL, "sentences")
         with patch_environ(portal | ON_BEDROCK):
-            assert asyncio.run(ids(stores)) == (NOVA, MODEL_ID)
+            assert await ids(stores) == (NOVA, MODEL_ID)
 
 
 Use = Callable[[Stores], Coroutine[Any, Any, Any]]
@@ -136,7 +135,7 @@ Use = Callable[[Stores], Coroutine[Any, Any, Any]]
         lambda stores: policy_says(stores, "Which cabin?"),
     ],
 )
-def test_bedrock_embedding_without_boto3_is_a_settings_error(
+async def test_bedrock_embedding_without_boto3_is_a_settings_error(
     use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = importlib.util.find_spec
@@ -149,7 +148,7 @@ def test_bedrock_embedding_without_boto3_is_a_settings_error(
     ):
         stores = Stores(tables, system=SYSTEM, clock=SYSTEM_CLOCK)
         with pytest.raises(SettingsError, match="Bedrock needs boto3"):
-            asyncio.run(use(stores))
+            await use(stores)
 
 
 @pytest.mark.parametrize("address", ["", "us-east-1", "https://bedrock.example"])

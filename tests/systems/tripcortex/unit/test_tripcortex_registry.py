@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from contextlib import suppress
 from typing import Any
@@ -80,7 +79,7 @@ def test_every_pattern_belongs_to_a_component_and_has_a_unique_id() -> None:
 
 @pytest.mark.proves("TC-103")
 @pytest.mark.proves("TC-5")
-def test_each_pattern_of_the_document_runs_with_its_example() -> None:
+async def test_each_pattern_of_the_document_runs_with_its_example() -> None:
     settings = dataclasses.replace(MEMORY_SETTINGS, sql=create_database(tripcortex))
 
     async def run() -> list[str]:
@@ -95,7 +94,7 @@ def test_each_pattern_of_the_document_runs_with_its_example() -> None:
                 ran.append(id)
         return ran
 
-    assert asyncio.run(run()) == [*TABLE_PATTERNS, *SQL_PATTERNS]
+    assert await run() == [*TABLE_PATTERNS, *SQL_PATTERNS]
 
 
 @pytest.mark.proves("TC-76")
@@ -110,7 +109,7 @@ def test_no_pattern_of_any_component_changes_or_deletes_an_audit_entry() -> None
 
 @pytest.mark.proves("TC-80")
 @pytest.mark.proves("TC-X13")
-def test_workflow_appends_audit_entries_and_moves_bookings_only() -> None:
+async def test_workflow_appends_audit_entries_and_moves_bookings_only() -> None:
     workflow = {each.id for each in (*WORKFLOW.reads, *WORKFLOW.writes)}
     assert workflow & {id for id, _ in list_patterns_on("TripCortexAuditLog")} == {"D10"}
     on_bookings = workflow & {id for id, _ in list_patterns_on("TripCortexBookings")}
@@ -123,7 +122,7 @@ def test_workflow_appends_audit_entries_and_moves_bookings_only() -> None:
                 with pytest.raises(ComponentRefused):
                     await stores.for_component("workflow").run(get_pattern(id).build_example())
 
-    asyncio.run(run())
+    await run()
 
 
 @pytest.mark.proves("TC-X7")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 
 import pytest
@@ -58,7 +57,7 @@ def test_approvers_are_roles_with_employees() -> None:
 @pytest.mark.parametrize(
     "address", ["", "portal", "ftp://portal.example", "http://portal.example", "https://a:b@p.example"]
 )
-def test_rejects_an_invalid_portal_address_before_any_call(address: str) -> None:
+async def test_rejects_an_invalid_portal_address_before_any_call(address: str) -> None:
     async def open_portal_client() -> None:
         async with open_portal(SYSTEM_CLOCK):
             pass
@@ -67,4 +66,4 @@ def test_rejects_an_invalid_portal_address_before_any_call(address: str) -> None
         patch_environ({get_variable_name("portal_url"): address}),
         pytest.raises(SettingsError, match="PORTAL_URL"),
     ):
-        asyncio.run(open_portal_client())
+        await open_portal_client()

@@ -7,7 +7,7 @@ from agenticpm.model import agent_settings, projects
 from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
 
 
-def test_agent_waits_before_its_first_turn_and_is_dead_after_three_intervals() -> None:
+async def test_agent_waits_before_its_first_turn_and_is_dead_after_three_intervals() -> None:
     async def story(harness: Harness) -> None:
         await harness.create_project()
         state = await load_agent_state(harness.stores)
@@ -16,10 +16,10 @@ def test_agent_waits_before_its_first_turn_and_is_dead_after_three_intervals() -
         harness.clock.advance(46 * 60)
         assert (await load_agent_state(harness.stores)).liveness is Liveness.dead
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_new_project_does_not_revive_a_dead_agent() -> None:
+async def test_new_project_does_not_revive_a_dead_agent() -> None:
     async def story(harness: Harness) -> None:
         await agent_settings.put(harness.stores, "polling_interval_minutes", 1)
         await harness.create_project()
@@ -32,10 +32,10 @@ def test_new_project_does_not_revive_a_dead_agent() -> None:
         assert (state.liveness, state.heartbeat_age_s) == (Liveness.dead, 309)
         assert sorted(each.is_late for each in state.cycles) == [False, True]
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_agent_is_alive_after_a_cycle_of_its_only_active_project() -> None:
+async def test_agent_is_alive_after_a_cycle_of_its_only_active_project() -> None:
     """One project is paused, and a new one has just had its first cycle."""
 
     async def story(harness: Harness) -> None:
@@ -48,4 +48,4 @@ def test_agent_is_alive_after_a_cycle_of_its_only_active_project() -> None:
         state = await load_agent_state(harness.stores)
         assert state.liveness is Liveness.alive and state.heartbeat_age_s == 0
 
-    run_story(story)
+    await run_story(story)

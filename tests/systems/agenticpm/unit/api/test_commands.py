@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import io
 import json
@@ -54,15 +53,12 @@ class CommandLine:
         return items
 
 
-def run_story(story: Callable[[CommandLine], Awaitable[R]]) -> R:
+async def run_story(story: Callable[[CommandLine], Awaitable[R]]) -> R:
     """Run the story with stores in memory and return its result."""
 
-    async def run() -> R:
-        async with open_memory_stores(SYSTEM, clock=ManualClock()) as stores:
-            await provision(stores, SYSTEM)
-            return await story(CommandLine(stores))
-
-    return asyncio.run(run())
+    async with open_memory_stores(SYSTEM, clock=ManualClock()) as stores:
+        await provision(stores, SYSTEM)
+        return await story(CommandLine(stores))
 
 
 def test_every_command_documents_its_purpose_and_parameters() -> None:
@@ -83,7 +79,7 @@ def test_no_command_takes_a_secret_as_an_argument() -> None:
 
 
 @pytest.mark.proves("AP-11")
-def test_creates_lists_changes_and_archives_projects() -> None:
+async def test_creates_lists_changes_and_archives_projects() -> None:
     async def story(line: CommandLine) -> tuple[Any, Any, Any, Any]:
         made = await line("projects create", "Member profile", "MCU", config={"mail": True})
         changed = await line("projects change", made["id"], autonomy=Autonomy.artefact)
@@ -91,14 +87,14 @@ def test_creates_lists_changes_and_archives_projects() -> None:
         archived = await line("projects list", status=ProjectStatus.archived)
         return made, changed, archived, await line("projects list")
 
-    made, changed, archived, active = run_story(story)
+    made, changed, archived, active = await run_story(story)
     assert made["sourceProjectKey"] == "MCU"
     assert changed["autonomyLevel"] == "artefact"
     assert [each["id"] for each in archived] == [made["id"]]
     assert active == []
 
 
-def test_puts_compares_undoes_and_exports_artefacts(tmp_path: Path) -> None:
+async def test_puts_compares_undoes_and_exports_artefacts(tmp_path: Path) -> None:
     file = tmp_path / "raid.json"
 
     async def story(line: CommandLine) -> tuple[Any, ...]:
@@ -117,14 +113,14 @@ def test_puts_compares_undoes_and_exports_artefacts(tmp_path: Path) -> None:
         exported = await line("artefacts export", project, type, format=Format.csv)
         return diff, undone, exported, await line("artefacts list", project)
 
-    diff, undone, exported, listed = run_story(story)
+    diff, undone, exported, listed = await run_story(story)
     assert diff.lines == ["+ items[R002]: The key person leaves"]
     assert (undone["version"], len(undone["content"]["items"])) == (3, 1)
     assert "R001" in exported and "R002" not in exported
     assert [(each["type"], each["version"]) for each in listed] == [("raid_log", 3)]
 
 
-def test_rejects_undo_without_a_previous_version_or_of_a_stale_one(tmp_path: Path) -> None:
+async def test_rejects_undo_without_a_previous_version_or_of_a_stale_one(tmp_path: Path) -> None:
     file = tmp_path / "raid.json"
     file.write_text(json.dumps(make_raid_log(make_risk("R001"))))
 
@@ -138,13 +134,13 @@ def test_rejects_undo_without_a_previous_version_or_of_a_stale_one(tmp_path: Pat
         with pytest.raises(Conflict, match="read it again"):
             await line("artefacts undo", project, ArtefactType.raid_log, version=7)
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-33")
 @pytest.mark.proves("AP-37")
 @pytest.mark.proves("AP-38")
-def test_lists_events_of_a_project_of_all_projects_and_of_a_day() -> None:
+async def test_lists_events_of_a_project_of_all_projects_and_of_a_day() -> None:
     async def story(line: CommandLine) -> list[list[str]]:
         one, other = (
             await create_project(line.all),
@@ -160,12 +156,12 @@ def test_lists_events_of_a_project_of_all_projects_and_of_a_day() -> None:
         ]
         return [sorted(each["id"] for each in events) for events in lists]
 
-    one, other, feed, day = run_story(story)
+    one, other, feed, day = await run_story(story)
     assert len(one) == len(other) == 1
     assert feed == day == sorted(one + other)
 
 
-def test_decides_an_escalation() -> None:
+async def test_decides_an_escalation() -> None:
     async def story(line: CommandLine) -> tuple[Any, Any, Any]:
         project = await create_project(line.all)
         question = await create_escalation(line.all, project)
@@ -177,13 +173,13 @@ def test_decides_an_escalation() -> None:
             await line("escalations decide", project.id, question.id, "Delay")
         return waiting, decided, await line("escalations list", project=project.id)
 
-    waiting, decided, of_project = run_story(story)
+    waiting, decided, of_project = await run_story(story)
     assert len(waiting) == len(of_project) == 1
     assert (decided["userDecision"], decided["userNotes"]) == ("Rush", "The fair")
 
 
 @pytest.mark.proves("AP-40")
-def test_lists_edits_approves_and_cancels_actions() -> None:
+async def test_lists_edits_approves_and_cancels_actions() -> None:
     async def story(line: CommandLine) -> tuple[Any, ...]:
         project = await create_project(line.all)
         one, other = await hold_mail(line.all, project), await hold_mail(line.all, None)
@@ -193,7 +189,7 @@ def test_lists_edits_approves_and_cancels_actions() -> None:
         cancelled = await line("actions cancel", "global", other.id, reason="Not now", by="bo")
         return waiting, edited, approved, cancelled, await line("actions list", project="global")
 
-    waiting, edited, approved, cancelled, of_none = run_story(story)
+    waiting, edited, approved, cancelled, of_none = await run_story(story)
     assert len(waiting) == 2
     assert edited["detail"]["text"] == "Please hurry."
     assert approved["heldUntil"] == "2026-02-04T01:00:00.000Z"
@@ -202,7 +198,7 @@ def test_lists_edits_approves_and_cancels_actions() -> None:
 
 
 @pytest.mark.proves("AP-40")
-def test_reopens_a_refused_action() -> None:
+async def test_reopens_a_refused_action() -> None:
     async def story(line: CommandLine) -> tuple[Any, Any]:
         action = await hold_mail(line.all, None)
         with pytest.raises(NotPending):
@@ -212,13 +208,13 @@ def test_reopens_a_refused_action() -> None:
         assert await line("actions list") == []
         return await line("actions reopen", "global", action.id, by="ada"), await line("actions list")
 
-    reopened, waiting = run_story(story)
+    reopened, waiting = await run_story(story)
     assert (reopened["status"], reopened["review"], reopened["reviewedBy"]) == ("held", "reopened", "ada")
     assert waiting == [reopened]
 
 
 @pytest.mark.proves("AP-44")
-def test_parses_the_value_of_a_setting_from_the_command_line() -> None:
+async def test_parses_the_value_of_a_setting_from_the_command_line() -> None:
     async def story(line: CommandLine) -> tuple[Any, Any]:
         await agent_settings.seed(line.all)
         await line("config set", "budget_ceiling_daily_usd", "1.5")
@@ -228,7 +224,7 @@ def test_parses_the_value_of_a_setting_from_the_command_line() -> None:
             await line("config set", "working_hours", "{22:00}")
         return await line("config list"), await line("agent status")
 
-    listed, status = run_story(story)
+    listed, status = await run_story(story)
     values = {each["key"]: each["value"] for each in listed}
     assert values["budget_ceiling_daily_usd"] == 1.5
     assert values["working_hours"]["start"] == "22:00"
@@ -236,7 +232,7 @@ def test_parses_the_value_of_a_setting_from_the_command_line() -> None:
 
 
 @pytest.mark.proves("AP-25")
-def test_reads_credentials_from_a_file_or_standard_input_and_never_shows_them(
+async def test_reads_credentials_from_a_file_or_standard_input_and_never_shows_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")
@@ -260,7 +256,7 @@ def test_reads_credentials_from_a_file_or_standard_input_and_never_shows_them(
             await line("integrations list"),
         ]
 
-    shown = run_story(story)
+    shown = await run_story(story)
     assert shown[0]["status"] == "active"
     assert KEY not in json.dumps(shown)
 

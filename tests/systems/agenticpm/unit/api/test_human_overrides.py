@@ -30,7 +30,7 @@ async def get_version(harness: Harness, project: Project, type: ArtefactType) ->
 @pytest.mark.parametrize(
     "type", [ArtefactType.delivery_state, ArtefactType.raid_log, ArtefactType.backlog_summary]
 )
-def test_undone_artefact_stays_until_there_is_something_new(type: ArtefactType) -> None:
+async def test_undone_artefact_stays_until_there_is_something_new(type: ArtefactType) -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project(autonomy_level="artefact")
         harness.tracker.put("MCU-1")
@@ -51,10 +51,10 @@ def test_undone_artefact_stays_until_there_is_something_new(type: ArtefactType) 
         await harness.run_cycle()
         assert await get_version(harness, project, type) == undone.version + 1
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_decision_cannot_name_a_raid_item_that_was_dropped_meanwhile() -> None:
+async def test_decision_cannot_name_a_raid_item_that_was_dropped_meanwhile() -> None:
     """The item is dropped between the read and the write of the decision log, which is refused."""
 
     async def story(harness: Harness) -> None:
@@ -95,10 +95,10 @@ def test_decision_cannot_name_a_raid_item_that_was_dropped_meanwhile() -> None:
                 harness.stores, project.id, ArtefactType.decision_log, {"decisions": [decision]}, log.version
             )
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_asks_again_about_an_expired_question_while_its_reason_holds() -> None:
+async def test_asks_again_about_an_expired_question_while_its_reason_holds() -> None:
     async def story(harness: Harness) -> None:
         due = get_now(harness.clock) - timedelta(days=1)
         harness.tracker.planned = Plan(milestones=(Milestone(name="Beta", due_at=due),))
@@ -120,10 +120,10 @@ def test_asks_again_about_an_expired_question_while_its_reason_holds() -> None:
         await harness.run_cycle()
         assert len(await harness.escalations(project)) == 2
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_evidence_has_the_earlier_state_in_every_commit_of_a_cycle() -> None:
+async def test_evidence_has_the_earlier_state_in_every_commit_of_a_cycle() -> None:
     """With more signals than one commit takes, all have the state before and after."""
 
     async def story(harness: Harness) -> None:
@@ -141,10 +141,10 @@ def test_evidence_has_the_earlier_state_in_every_commit_of_a_cycle() -> None:
         assert {(each.evidence[0].before, each.evidence[0].after) for each in signals} == {("false", "true")}
         assert project.autonomy_level == "monitoring"
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_do_it_is_refused_while_the_level_is_monitoring() -> None:
+async def test_do_it_is_refused_while_the_level_is_monitoring() -> None:
     """At tactical again, the same decision holds the action."""
 
     async def story(harness: Harness) -> None:
@@ -166,10 +166,10 @@ def test_do_it_is_refused_while_the_level_is_monitoring() -> None:
         (action,) = await harness.actions(project)
         assert (action.detail or {})["ticket"] == "MCU-1"
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_limits_the_permission_questions_of_a_project() -> None:
+async def test_limits_the_permission_questions_of_a_project() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project(config={"allowed_actions": []})
         for number in range(MAX_QUESTIONS + 8):
@@ -182,4 +182,4 @@ def test_limits_the_permission_questions_of_a_project() -> None:
         assert len(cycle.signals) == MAX_QUESTIONS + 8
         assert len(await harness.escalations(project)) == MAX_QUESTIONS
 
-    run_story(story)
+    await run_story(story)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -38,32 +37,29 @@ from tests.unit.mcp.mcp_client import call_tool, get_refusal
 R = TypeVar("R")
 
 
-def run_story(story: Callable[[Stores, ManualClock], Awaitable[R]]) -> R:
+async def run_story(story: Callable[[Stores, ManualClock], Awaitable[R]]) -> R:
     """Run the story with stores in memory and a manual clock, and return its result."""
 
-    async def run() -> R:
-        clock = ManualClock()
-        async with open_memory_stores(SYSTEM, clock=clock) as stores:
-            await provision(stores, SYSTEM)
-            return await story(stores, clock)
-
-    return asyncio.run(run())
+    clock = ManualClock()
+    async with open_memory_stores(SYSTEM, clock=clock) as stores:
+        await provision(stores, SYSTEM)
+        return await story(stores, clock)
 
 
-def run_as_agent(story: Callable[[Client, Stores], Awaitable[R]]) -> R:
+async def run_as_agent(story: Callable[[Client, Stores], Awaitable[R]]) -> R:
     """Run the story with an MCP client of AgenticPM's server, and return its result."""
 
     async def with_client(stores: Stores, _: ManualClock) -> R:
         async with Client(build_server([stores])) as client:
             return await story(client, stores)
 
-    return run_story(with_client)
+    return await run_story(with_client)
 
 
 # --- tools --------------------------------------------------------------------------------------------------
 
 
-def test_agent_reads_the_state_of_a_project() -> None:
+async def test_agent_reads_the_state_of_a_project() -> None:
     async def story(agent: Client, stores: Stores) -> dict[str, Any]:
         project = await create_project(stores)
         grave = make_risk("R001", severity="critical"), make_risk("R002", severity="low")
@@ -71,7 +67,7 @@ def test_agent_reads_the_state_of_a_project() -> None:
         await create_escalation(stores, project)
         return await call_tool(agent, "project_state", project_id=project.id)
 
-    state = run_as_agent(story)
+    state = await run_as_agent(story)
     assert state["project"]["name"] == "Member profile"
     assert state["delivery"] == "not known yet"
     assert state["grave_risks"] == ["R001 critical: The vendor may be late"]
@@ -79,20 +75,20 @@ def test_agent_reads_the_state_of_a_project() -> None:
     assert any("Beta launch is at risk" in each for each in state["last_news"])
 
 
-def test_agent_reads_what_waits_for_a_person() -> None:
+async def test_agent_reads_what_waits_for_a_person() -> None:
     async def story(agent: Client, stores: Stores) -> tuple[dict[str, Any], str]:
         project = await create_project(stores)
         await create_escalation(stores, project)
         action = await hold_mail(stores, project)
         return await call_tool(agent, "what_waits"), action.id
 
-    waits, id = run_as_agent(story)
+    waits, id = await run_as_agent(story)
     assert [each["options"] for each in waits["questions"]] == [["Delay", "Rush"]]
     assert [(each["id"], each["goes_out_at"]) for each in waits["held"]] == [(id, "2026-02-04T01:30:00.000Z")]
     assert waits["there_is_more"] is False
 
 
-def test_agent_calls_why_and_agent_state_and_gets_a_not_found_error() -> None:
+async def test_agent_calls_why_and_agent_state_and_gets_a_not_found_error() -> None:
     async def story(agent: Client, stores: Stores) -> tuple[dict[str, Any], dict[str, Any], str]:
         action = await hold_comment(stores, await create_project(stores))
         return (
@@ -101,17 +97,17 @@ def test_agent_calls_why_and_agent_state_and_gets_a_not_found_error() -> None:
             await get_refusal(agent, "project_state", project_id=str(uuid4())),
         )
 
-    why, state, refused = run_as_agent(story)
+    why, state, refused = await run_as_agent(story)
     assert any("MCU-142 status: In Progress → Blocked" in each for each in why["lines"])
     assert state["liveness"] == "waiting"
     assert "not found" in refused
 
 
-def test_agent_is_offered_only_reads_and_no_credentials() -> None:
+async def test_agent_is_offered_only_reads_and_no_credentials() -> None:
     async def story(agent: Client, _: Stores) -> set[str]:
         return {tool.name for tool in (await agent.list_tools()).tools}
 
-    offered = run_as_agent(story)
+    offered = await run_as_agent(story)
     assert {"project_state", "what_waits", "why", "agent_state"} <= offered
     assert "integration_config" not in offered
     assert not SYSTEM.get_component("agent").writes
@@ -121,7 +117,7 @@ def test_agent_is_offered_only_reads_and_no_credentials() -> None:
 # --- why ----------------------------------------------------------------------------------------------------
 
 
-def test_why_of_an_action_reports_signal_evidence_confidence_and_approver() -> None:
+async def test_why_of_an_action_reports_signal_evidence_confidence_and_approver() -> None:
     async def story(stores: Stores, _: ManualClock) -> tuple[Explanation, Explanation]:
         project = await create_project(stores)
         action = await hold_mail(stores, project)
@@ -129,7 +125,7 @@ def test_why_of_an_action_reports_signal_evidence_confidence_and_approver() -> N
         await action_reviews.approve(stores, project.id, action.id, by="ada")
         return before, await explain.explain(stores, f"{project.id}/{action.id}")
 
-    before, after = run_story(story)
+    before, after = await run_story(story)
     assert before.lines[1:] == [
         "Because of blocked (MCU-142): MCU-142 is blocked",
         "  MCU-142 status: In Progress → Blocked",
@@ -140,20 +136,20 @@ def test_why_of_an_action_reports_signal_evidence_confidence_and_approver() -> N
     assert after.data["action"]["reviewedBy"] == "ada"
 
 
-def test_why_of_a_cancelled_action_reports_the_cancellation() -> None:
+async def test_why_of_a_cancelled_action_reports_the_cancellation() -> None:
     async def story(stores: Stores, _: ManualClock) -> Explanation:
         action = await hold_mail(stores, None)
         await action_reviews.cancel(stores, None, action.id, by="bo", reason="Not now")
         return await explain.explain(stores, action.id)
 
-    lines = run_story(story).lines
+    lines = (await run_story(story)).lines
     assert lines[-2:] == [
         "2026-02-04 01:00:00 reviewed by bo: Not now.",
         "It was cancelled and is never executed.",
     ]
 
 
-def test_why_of_an_event_reports_its_subject() -> None:
+async def test_why_of_an_event_reports_its_subject() -> None:
     async def story(stores: Stores, _: ManualClock) -> list[Explanation]:
         project = await create_project(stores)
         action, question = await hold_mail(stores, project), await create_escalation(stores, project)
@@ -171,14 +167,14 @@ def test_why_of_an_event_reports_its_subject() -> None:
         assert found[0].data["action"]["id"] == action.id
         return found
 
-    held, signal, decided = run_story(story)
+    held, signal, decided = await run_story(story)
     assert any("In Progress → Blocked" in each for each in held.lines)
     assert signal.lines[-1] == "  MCU-142 status: In Progress → Blocked"
     assert decided.lines[-1] == "2026-02-04 01:00:00 decided: Delay (Safer)."
     assert any("pros: Nothing is cut; cons: Later" in each for each in decided.lines)
 
 
-def test_why_finds_an_escalation_in_any_status_with_and_without_its_project() -> None:
+async def test_why_finds_an_escalation_in_any_status_with_and_without_its_project() -> None:
     async def story(stores: Stores, _: ManualClock) -> list[str]:
         project = await create_project(stores)
         first, second = (
@@ -192,12 +188,12 @@ def test_why_finds_an_escalation_in_any_status_with_and_without_its_project() ->
         ]
         return [each.lines[-1] for each in with_client]
 
-    decided, pending, named = run_story(story)
+    decided, pending, named = await run_story(story)
     assert decided == "2026-02-04 01:00:00 decided: Rush."
     assert pending == named == "It waits for a person's decision."
 
 
-def test_finds_an_action_without_events_by_its_project_until_it_expires() -> None:
+async def test_finds_an_action_without_events_by_its_project_until_it_expires() -> None:
     async def story(stores: Stores, clock: ManualClock) -> Explanation:
         project = await create_project(stores)
         action = await hold_mail(stores, project)
@@ -210,10 +206,10 @@ def test_finds_an_action_without_events_by_its_project_until_it_expires() -> Non
             await explain.explain(stores, f"{project.id}/{action.id}")
         return found
 
-    assert "MCU-142 is blocked" in run_story(story).lines[1]
+    assert "MCU-142 is blocked" in (await run_story(story)).lines[1]
 
 
-def test_why_reads_by_keys_and_never_scans() -> None:
+async def test_why_reads_by_keys_and_never_scans() -> None:
     async def story(stores: Stores, _: ManualClock) -> tuple[set[str], int]:
         project = await create_project(stores)
         for each in range(30):
@@ -223,12 +219,12 @@ def test_why_reads_by_keys_and_never_scans() -> None:
             await explain.explain(stores.for_component("agent"), action.id)
         return {each.operation for each in meter.usages}, len(meter.usages)
 
-    operations, requests = run_story(story)
+    operations, requests = await run_story(story)
     assert operations == {"Query"}
     assert requests <= 3
 
 
-def test_finds_an_event_at_midnight_on_both_sides() -> None:
+async def test_finds_an_event_at_midnight_on_both_sides() -> None:
     async def story(stores: Stores, clock: ManualClock) -> list[str]:
         clock.moment += 23 * 3600 - 0.001  # the last millisecond of the day, in UTC
         project = await create_project(stores)
@@ -239,12 +235,12 @@ def test_finds_an_event_at_midnight_on_both_sides() -> None:
         assert late.day != early.day
         return [(await explain.explain(stores, each.id)).lines[0] for each in (late, early)]
 
-    late, early = run_story(story)
+    late, early = await run_story(story)
     assert late.startswith("2026-02-04 23:59:59 project_changed")
     assert early.startswith("2026-02-05 00:00:00 project_changed")
 
 
-def test_why_rejects_an_invalid_or_unknown_id() -> None:
+async def test_why_rejects_an_invalid_or_unknown_id() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         for wrong in ("MCU-142", "", f"MCU/{uuid4()}"):
             with pytest.raises(InvalidRequest):
@@ -253,7 +249,7 @@ def test_why_rejects_an_invalid_or_unknown_id() -> None:
             with pytest.raises(NotFound):
                 await explain.explain(stores, unknown)
 
-    run_story(story)
+    await run_story(story)
 
 
 def test_ulid_contains_its_creation_time() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,16 +55,16 @@ class ApiHarness:
 
 
 @pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiHarness]:
+async def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ApiHarness]:
     """Serve the API with the rights of `api` over HTTP, on stores in memory."""
     monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")
     clock = ManualClock()
     stores = open_memory_stores(SYSTEM, clock=clock)
-    asyncio.run(provision(stores, SYSTEM))
+    await provision(stores, SYSTEM)
     app = make_app("AgenticPM", "1", build_routes(stores.for_component("api")))
     with serve_in_thread(app) as url, httpx.Client(base_url=url, timeout=30) as client:
         yield ApiHarness(client, stores, clock)
-    asyncio.run(stores.close())
+    await stores.close()
 
 
 def get_json(answer: httpx.Response, status: int = 200) -> Any:
@@ -358,8 +358,8 @@ def test_action_without_a_project_is_under_global(api: ApiHarness) -> None:
 
 @pytest.mark.proves("AP-43")
 @pytest.mark.proves("AP-44")
-def test_lists_sets_and_validates_settings(api: ApiHarness) -> None:
-    asyncio.run(agent_settings.seed(api.stores))
+async def test_lists_sets_and_validates_settings(api: ApiHarness) -> None:
+    await agent_settings.seed(api.stores)
     assert len(api.get("/config")) == 5
     assert api.get("/config/budget_ceiling_daily_usd")["value"] == 0.33
     assert get_json(api.http.put("/config/hold_queue_minutes", json={"value": 5}))["value"] == 5
@@ -430,11 +430,8 @@ def test_agent_has_three_intervals_to_return_after_a_night(api: ApiHarness) -> N
     assert api.get("/agent")["liveness"] == "dead"
 
 
-def test_reports_the_instance_that_runs_the_loop(api: ApiHarness) -> None:
-    async def taken() -> int:
-        return (await patterns.LEASE.take(api.stores, patterns.LOOP)).token
-
-    token = asyncio.run(taken())
+async def test_reports_the_instance_that_runs_the_loop(api: ApiHarness) -> None:
+    token = (await patterns.LEASE.take(api.stores, patterns.LOOP)).token
     assert api.get("/agent")["loop"]["token"] == token
     api.clock.moment += patterns.LEASE_S
     assert api.get("/agent")["loop"] is None

@@ -17,7 +17,7 @@ ITEM: dict[str, Any] = {"type": "raid_log", "content": {"items": []}, "version":
 
 @pytest.mark.proves("AP-X3")
 @pytest.mark.parametrize("name", ["previousVersion", "previous_version"])
-def test_reads_both_names_of_the_previous_version_and_stores_one(name: str) -> None:
+async def test_reads_both_names_of_the_previous_version_and_stores_one(name: str) -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         await import_artefact(harness.stores, project.id, ITEM | {name: {"items": []}})
@@ -26,7 +26,7 @@ def test_reads_both_names_of_the_previous_version_and_stores_one(name: str) -> N
         assert (found.version, found.previous_version) == (4, {"items": []})
         assert "previousVersion" in found.to_item() and "previous_version" not in found.to_item()
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -40,17 +40,17 @@ def test_reads_both_names_of_the_previous_version_and_stores_one(name: str) -> N
         {"previousVersion": {"items": []}, "previous_version": {"items": [1]}},
     ],
 )
-def test_rejects_an_invalid_artefact_and_stores_nothing(broken: dict[str, Any]) -> None:
+async def test_rejects_an_invalid_artefact_and_stores_nothing(broken: dict[str, Any]) -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         with pytest.raises(InvalidRequest, match="Invalid artefact"):
             await import_artefact(harness.stores, project.id, ITEM | broken)
         assert await harness.stores.run(patterns.artefact(project.id, ArtefactType.raid_log)) is None
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_does_not_overwrite_an_artefact_and_needs_an_existing_project() -> None:
+async def test_does_not_overwrite_an_artefact_and_needs_an_existing_project() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         await import_artefact(harness.stores, project.id, ITEM)
@@ -59,4 +59,4 @@ def test_does_not_overwrite_an_artefact_and_needs_an_existing_project() -> None:
         with pytest.raises(NotFound):
             await import_artefact(harness.stores, "6f1c7f5e-8b1c-4c3e-9a55-2f1a0f6d9a11", ITEM)
 
-    run_story(story)
+    await run_story(story)

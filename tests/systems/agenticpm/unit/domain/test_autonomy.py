@@ -103,7 +103,7 @@ def set_up_slipping_project(harness: Harness) -> None:
     harness.tracker.block("MCU-1")
 
 
-def test_monitoring_only_observes() -> None:
+async def test_monitoring_only_observes() -> None:
     async def story(harness: Harness) -> None:
         of = await harness.create_project(autonomy_level="monitoring")
         set_up_slipping_project(harness)
@@ -114,10 +114,10 @@ def test_monitoring_only_observes() -> None:
         types = {each.event_type for each in await harness.stores.all(patterns.project_events(of.id))}
         assert types == {"project_changed", "signal_detected", "heartbeat"}
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_artefact_level_keeps_artefacts_and_asks_but_never_acts() -> None:
+async def test_artefact_level_keeps_artefacts_and_asks_but_never_acts() -> None:
     async def story(harness: Harness) -> None:
         of = await harness.create_project(autonomy_level="artefact")
         set_up_slipping_project(harness)
@@ -131,10 +131,10 @@ def test_artefact_level_keeps_artefacts_and_asks_but_never_acts() -> None:
         await harness.execute()
         assert (harness.tracker.ledger, harness.mailer.keys) == ([], [])
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_tactical_level_holds_an_action_and_does_not_act_yet() -> None:
+async def test_tactical_level_holds_an_action_and_does_not_act_yet() -> None:
     async def story(harness: Harness) -> None:
         of = await harness.create_project()
         set_up_slipping_project(harness)
@@ -146,7 +146,7 @@ def test_tactical_level_holds_an_action_and_does_not_act_yet() -> None:
         assert len(await harness.escalations(of)) == 1
         assert harness.tracker.ledger == []
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.parametrize("level", [Autonomy.monitoring, Autonomy.artefact])
@@ -272,7 +272,7 @@ async def create_question(harness: Harness) -> tuple[Project, Escalation]:
 
 
 @pytest.mark.proves("AP-X14")
-def test_do_it_holds_the_action_due_at_once_in_one_transaction() -> None:
+async def test_do_it_holds_the_action_due_at_once_in_one_transaction() -> None:
     async def story(harness: Harness) -> None:
         of, question = await create_question(harness)
         harness.clock.advance(60)
@@ -290,21 +290,21 @@ def test_do_it_holds_the_action_due_at_once_in_one_transaction() -> None:
             await escalations.decide(api, of.id, question.id, DO_IT, by="the lead")
         assert len(await harness.actions(of)) == 1
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_leave_it_holds_no_action() -> None:
+async def test_leave_it_holds_no_action() -> None:
     async def story(harness: Harness) -> None:
         of, question = await create_question(harness)
         ended = await escalations.decide(harness.stores.for_component("api"), of.id, question.id, LEAVE_IT)
         assert ended.status is EscalationStatus.decided
         assert await harness.actions(of) == ()
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-X14")
-def test_agent_asks_first_after_a_cancellation() -> None:
+async def test_agent_asks_first_after_a_cancellation() -> None:
     async def story(harness: Harness) -> None:
         of = await harness.create_project()
         harness.tracker.block("MCU-1")
@@ -317,10 +317,10 @@ def test_agent_asks_first_after_a_cancellation() -> None:
         (question,) = await harness.escalations(of)
         assert question.context["failing"] == ["precedent_match"]
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_agent_asks_after_the_daily_action_limit() -> None:
+async def test_agent_asks_after_the_daily_action_limit() -> None:
     async def story(harness: Harness) -> None:
         of = await harness.create_project()
         for number in range(MAX_ACTIONS_PER_DAY + 3):
@@ -334,10 +334,10 @@ def test_agent_asks_after_the_daily_action_limit() -> None:
         await harness.run_cycle()
         assert len(await harness.actions(of)) == MAX_ACTIONS_PER_DAY + 1
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_refuses_an_approved_mail_to_a_stakeholder_without_an_address() -> None:
+async def test_refuses_an_approved_mail_to_a_stakeholder_without_an_address() -> None:
     """A person chose "Do it", and yet no mail is sent."""
 
     async def story(harness: Harness) -> None:
@@ -359,4 +359,4 @@ def test_refuses_an_approved_mail_to_a_stakeholder_without_an_address() -> None:
         assert len(outcome.refused) == 1
         assert harness.mailer.keys == []
 
-    run_story(story)
+    await run_story(story)

@@ -165,7 +165,7 @@ def test_backlog_summary_lists_the_grouped_stale_tickets() -> None:
     assert [each["flag"] for each in highlights] == ["stale"] * MAX_HIGHLIGHTS
 
 
-def test_writes_no_comment_for_a_grouped_signal() -> None:
+async def test_writes_no_comment_for_a_grouped_signal() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project(autonomy_level="tactical")
         assert project.autonomy_level is Autonomy.tactical
@@ -174,10 +174,10 @@ def test_writes_no_comment_for_a_grouped_signal() -> None:
         assert propose(project, many) is None
         assert propose(project, one) is not None
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_old_backlog_is_one_event_even_when_the_snapshot_is_lost() -> None:
+async def test_old_backlog_is_one_event_even_when_the_snapshot_is_lost() -> None:
     """A snapshot rebuilt from the events reports nothing again."""
 
     async def story(harness: Harness) -> None:
@@ -194,7 +194,7 @@ def test_old_backlog_is_one_event_even_when_the_snapshot_is_lost() -> None:
         )
         assert signals == []
 
-    run_story(story)
+    await run_story(story)
 
 
 @settings(max_examples=60, deadline=None)

@@ -82,7 +82,7 @@ def test_does_not_reuse_the_id_of_a_blocker_in_the_previous_state() -> None:
     assert [each["id"] for each in build_delivery_state(other, Thresholds())["blockers"]] == ["B004"]
 
 
-def test_decides_when_a_person_gave_the_highest_id() -> None:
+async def test_decides_when_a_person_gave_the_highest_id() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         decision = {
@@ -111,4 +111,4 @@ def test_decides_when_a_person_gave_the_highest_id() -> None:
         assert log is not None
         assert [each["id"] for each in log.content["decisions"]] == ["D999999", "D001"]
 
-    run_story(story)
+    await run_story(story)

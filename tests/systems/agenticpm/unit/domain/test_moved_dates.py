@@ -57,10 +57,10 @@ def test_unachievable_moved_date_is_critical() -> None:
     assert detect_move(10, NOW - 60 * DAY, NOW - 20 * DAY).severity == "critical"
 
 
-def test_does_not_ask_about_an_achievable_moved_date() -> None:
+async def test_does_not_ask_about_an_achievable_moved_date() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project(autonomy_level="tactical")
         assert propose(project, detect_move(10, NOW + 30 * DAY, NOW + 90 * DAY)) is None
         assert propose(project, detect_move(90, NOW + DAY, NOW + 30 * DAY)) is not None
 
-    run_story(story)
+    await run_story(story)

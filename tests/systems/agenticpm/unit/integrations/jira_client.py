@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -35,27 +34,25 @@ def make_sandbox(**settings: Any) -> JiraSandbox:
     return JiraSandbox(**given)
 
 
-def call_over_http(sandbox: JiraSandbox, ask: Callable[[JiraTracker], Awaitable[T]], **settings: Any) -> T:
+async def call_over_http(
+    sandbox: JiraSandbox, ask: Callable[[JiraTracker], Awaitable[T]], **settings: Any
+) -> T:
     """Return the result of `ask`, called with a tracker over real HTTP. `settings` are the tracker's."""
 
-    async def run(url: str) -> T:
+    with serve_in_thread(build_jira_app(sandbox)) as url:
         async with httpx2.AsyncClient(base_url=url, auth=(EMAIL, TOKEN)) as http:
             return await ask(JiraTracker(http, clock=sandbox.clock, **settings))
 
-    with serve_in_thread(build_jira_app(sandbox)) as url:
-        return asyncio.run(run(url))
 
-
-def call_in_process(sandbox: JiraSandbox, ask: Callable[[JiraTracker], Awaitable[T]], **settings: Any) -> T:
+async def call_in_process(
+    sandbox: JiraSandbox, ask: Callable[[JiraTracker], Awaitable[T]], **settings: Any
+) -> T:
     """Return the result of `ask`, called with a tracker without a socket. `settings` are the tracker's."""
 
-    async def run() -> T:
-        transport = httpx2.ASGITransport(build_jira_app(sandbox))
-        url = "http://jira.example.com"
-        async with httpx2.AsyncClient(transport=transport, base_url=url, auth=(EMAIL, TOKEN)) as http:
-            return await ask(JiraTracker(http, clock=sandbox.clock, **settings))
-
-    return asyncio.run(run())
+    transport = httpx2.ASGITransport(build_jira_app(sandbox))
+    url = "http://jira.example.com"
+    async with httpx2.AsyncClient(transport=transport, base_url=url, auth=(EMAIL, TOKEN)) as http:
+        return await ask(JiraTracker(http, clock=sandbox.clock, **settings))
 
 
 async def read_pages(tracker: JiraTracker, checkpoint: str | None, project: str = "MCU") -> list[SyncPage]:

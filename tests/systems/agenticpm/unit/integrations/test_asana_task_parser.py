@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import itertools
 import json
@@ -102,12 +101,12 @@ async def run_steps(steps: list[tuple[str, int]], sandbox: AsanaSandbox) -> Snap
 
 @settings(max_examples=100, deadline=None)
 @given(steps=st.lists(STEP, max_size=25), events_max=st.integers(1, 4))
-def test_any_edits_and_reads_end_with_the_current_tasks(
+async def test_any_edits_and_reads_end_with_the_current_tasks(
     steps: list[tuple[str, int]], events_max: int
 ) -> None:
     sandbox = AsanaSandbox(with_sample=False, max_events=events_max)
     sandbox.data.seed({"project": PROJECT, "name": "P", "sections": SECTIONS})
-    snapshot = asyncio.run(run_steps(steps, sandbox))
+    snapshot = await run_steps(steps, sandbox)
     shown = [sandbox.data.to_api_task(each) for each in sandbox.data.tasks.values() if each["project"]]
     assert {key: (each.title, each.status, each.points) for key, each in snapshot.tickets.items()} == {
         each["gid"]: (
@@ -211,7 +210,7 @@ ANSWERS: dict[str, tuple[int, Any]] = {
 WITH_TOKEN = json.dumps({"project": PROJECT, "sync": "s-1"})
 
 
-def read_with_response(where: str, answer: tuple[int, Any], checkpoint: str | None) -> Any:
+async def read_with_response(where: str, answer: tuple[int, Any], checkpoint: str | None) -> Any:
     """Read one page from a service whose responses are valid, except for this one at the path `where`."""
     answers = copy.deepcopy(ANSWERS) | {where: answer}
 
@@ -221,12 +220,9 @@ def read_with_response(where: str, answer: tuple[int, Any], checkpoint: str | No
         content = body if isinstance(body, str) else json.dumps(body)
         return Response(content, status_code=status, media_type="application/json")
 
-    async def run() -> Any:
-        transport = httpx2.ASGITransport(app=Starlette(routes=[Route("/api/1.0/{rest:path}", respond)]))
-        async with httpx2.AsyncClient(base_url=HERE, transport=transport) as http:
-            return await AsanaTracker(http).fetch_changes(PROJECT, checkpoint)
-
-    return asyncio.run(run())
+    transport = httpx2.ASGITransport(app=Starlette(routes=[Route("/api/1.0/{rest:path}", respond)]))
+    async with httpx2.AsyncClient(base_url=HERE, transport=transport) as http:
+        return await AsanaTracker(http).fetch_changes(PROJECT, checkpoint)
 
 
 LIST = f"projects/{PROJECT}/tasks"
@@ -276,31 +272,33 @@ INVALID: list[tuple[str, tuple[int, Any], str | None, str]] = [
 
 
 @pytest.mark.parametrize(("where", "answer", "checkpoint", "message"), INVALID)
-def test_invalid_response_fails_with_the_name_of_the_field(
+async def test_invalid_response_fails_with_the_name_of_the_field(
     where: str, answer: tuple[int, Any], checkpoint: str | None, message: str
 ) -> None:
     with pytest.raises(ExternalServiceFailed) as failed:
-        read_with_response(where, answer, checkpoint)
+        await read_with_response(where, answer, checkpoint)
     assert message in failed.value.message
     assert not failed.value.may_be_done
 
 
 @pytest.mark.parametrize("name", ["notes", "resource_subtype", "tags", "custom_fields", "assignee", "due_on"])
-def test_accepts_null_for_optional_task_fields(name: str) -> None:
-    (ticket,) = read_with_response(LIST, (200, {"data": [TASK | {name: None}]}), None).tickets
-    assert ticket == read_with_response(LIST, ANSWERS[LIST], None).tickets[0]
+async def test_accepts_null_for_optional_task_fields(name: str) -> None:
+    (ticket,) = (await read_with_response(LIST, (200, {"data": [TASK | {name: None}]}), None)).tickets
+    assert ticket == (await read_with_response(LIST, ANSWERS[LIST], None)).tickets[0]
 
 
-def test_error_contains_the_gid_of_the_invalid_task() -> None:
+async def test_error_contains_the_gid_of_the_invalid_task() -> None:
     tasks = [TASK, TASK | {"gid": "120077", "completed": "yes"}]
     with pytest.raises(ExternalServiceFailed, match=r"data\.1\.completed: .* \(of 120077\)"):
-        read_with_response(LIST, (200, {"data": tasks}), None)
+        await read_with_response(LIST, (200, {"data": tasks}), None)
 
 
 # --- endless responses --------------------------------------------------------------------------------------
 
 
-def read_until_failure(answer: Callable[[httpx2.Request], httpx2.Response], pages: int) -> tuple[str, int]:
+async def read_until_failure(
+    answer: Callable[[httpx2.Request], httpx2.Response], pages: int
+) -> tuple[str, int]:
     """Read up to this many pages. Return the error, or "no end", and the number of requests."""
     requests = 0
 
@@ -320,11 +318,11 @@ def read_until_failure(answer: Callable[[httpx2.Request], httpx2.Response], page
                 checkpoint = page.checkpoint
         return "no end"
 
-    return asyncio.run(run()), requests
+    return await run(), requests
 
 
 @pytest.mark.parametrize(("tasks", "why"), [([TASK], "rejects every offset"), ([], "rejects the offset")])
-def test_gives_up_if_asana_rejects_every_offset(tasks: list[Any], why: str) -> None:
+async def test_gives_up_if_asana_rejects_every_offset(tasks: list[Any], why: str) -> None:
     tokens = itertools.count()
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -336,13 +334,13 @@ def test_gives_up_if_asana_rejects_every_offset(tasks: list[Any], why: str) -> N
             return httpx2.Response(400, json={"errors": [{"message": "offset: has expired"}]})
         return httpx2.Response(200, json={"data": tasks, "next_page": {"offset": "o"}})
 
-    error, requests = read_until_failure(answer, 100)
+    error, requests = await read_until_failure(answer, 100)
     assert why in error
     assert requests < 30
 
 
 @pytest.mark.parametrize("event", [None, EVENT | {"resource": None}])
-def test_gives_up_after_many_event_pages_without_a_task(event: Any) -> None:
+async def test_gives_up_after_many_event_pages_without_a_task(event: Any) -> None:
     tokens = itertools.count()
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -351,12 +349,12 @@ def test_gives_up_after_many_event_pages_without_a_task(event: Any) -> None:
             return httpx2.Response(200, json=body)
         return httpx2.Response(200, json={"data": []})
 
-    error, requests = read_until_failure(answer, 100)
+    error, requests = await read_until_failure(answer, 100)
     assert "but are empty" in error
     assert requests < 40
 
 
-def test_gives_up_after_many_empty_task_pages() -> None:
+async def test_gives_up_after_many_empty_task_pages() -> None:
     offsets = itertools.count()
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -364,12 +362,12 @@ def test_gives_up_after_many_empty_task_pages() -> None:
             return httpx2.Response(412, json={"sync": "t"})
         return httpx2.Response(200, json={"data": [], "next_page": {"offset": f"o{next(offsets)}"}})
 
-    error, requests = read_until_failure(answer, 100)
+    error, requests = await read_until_failure(answer, 100)
     assert "but are empty" in error
     assert requests < 40
 
 
-def test_skips_a_few_pages_of_irrelevant_events() -> None:
+async def test_skips_a_few_pages_of_irrelevant_events() -> None:
     def answer(request: httpx2.Request) -> httpx2.Response:
         place = int(request.url.params.get("sync", "0"))
         if request.url.path.endswith("/events"):
@@ -383,25 +381,25 @@ def test_skips_a_few_pages_of_irrelevant_events() -> None:
                 PROJECT, json.dumps({"project": PROJECT, "sync": "1"})
             )
 
-    page = asyncio.run(run())
+    page = await run()
     assert ([each.key for each in page.tickets], page.has_more) == (["1"], False)
     assert json.loads(page.checkpoint)["sync"] == "6"
 
 
 @pytest.mark.parametrize("checkpoint", [None, WITH_TOKEN])
-def test_unmodified_responses_are_valid(checkpoint: str | None) -> None:
-    page = read_with_response("events", ANSWERS["events"], checkpoint)
+async def test_unmodified_responses_are_valid(checkpoint: str | None) -> None:
+    page = await read_with_response("events", ANSWERS["events"], checkpoint)
     assert [each.key for each in page.tickets] == ["1"]
     assert page.tickets[0].started_at == datetime(2026, 3, 1, 11, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("status", [403, 404])
-def test_deleted_or_hidden_task_is_gone(status: int) -> None:
-    assert read_with_response("tasks/1", (status, {"errors": []}), WITH_TOKEN).gone == ("1",)
+async def test_deleted_or_hidden_task_is_gone(status: int) -> None:
+    assert (await read_with_response("tasks/1", (status, {"errors": []}), WITH_TOKEN)).gone == ("1",)
 
 
-def test_ignores_an_event_without_a_resource() -> None:
-    page = read_with_response(
+async def test_ignores_an_event_without_a_resource() -> None:
+    page = await read_with_response(
         "events?sync", (200, {"sync": "s", "data": [EVENT | {"resource": None}]}), WITH_TOKEN
     )
     assert (page.tickets, page.gone) == ((), ())

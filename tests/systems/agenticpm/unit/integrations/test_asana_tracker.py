@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -27,7 +26,7 @@ NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 NOTHING = Snapshot(source="asana", project_key=PROJECT)
 
 
-def call_tracker(
+async def call_tracker(
     ask: Callable[[AsanaTracker], Awaitable[T]],
     sandbox: AsanaSandbox,
     *,
@@ -36,13 +35,10 @@ def call_tracker(
 ) -> T:
     """Return the result of `ask`, called with a tracker of the sandbox over real HTTP."""
 
-    async def run(url: str) -> T:
+    with serve_in_thread(build_asana_app(sandbox)) as url:
         headers = {"authorization": f"Bearer {token}"}
         async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=1.0) as http:
             return await ask(AsanaTracker(http, page_size=page_size))
-
-    with serve_in_thread(build_asana_app(sandbox)) as url:
-        return asyncio.run(run(url))
 
 
 async def sync_all(
@@ -76,8 +72,10 @@ PASS, BOARD, REFUND = "Sell a day pass at the pier", "Show delays on the board",
 # --- changes ------------------------------------------------------------------------------------------------
 
 
-def test_reads_every_task_as_a_ticket_except_milestones() -> None:
-    _, snapshot, (page,) = call_tracker(lambda tracker: sync_all(tracker, None), AsanaSandbox(token=TOKEN))
+async def test_reads_every_task_as_a_ticket_except_milestones() -> None:
+    _, snapshot, (page,) = await call_tracker(
+        lambda tracker: sync_all(tracker, None), AsanaSandbox(token=TOKEN)
+    )
     assert page.is_reset
     assert page.changes == ()
     assert len(snapshot.tickets) == 4
@@ -96,14 +94,16 @@ def test_reads_every_task_as_a_ticket_except_milestones() -> None:
     assert sold.url == f"https://app.asana.com/0/{PROJECT}/{sold.id}"
 
 
-def test_reads_in_pages_and_only_the_first_is_a_reset() -> None:
-    _, snapshot, pages = call_tracker(lambda tracker: sync_all(tracker, None), AsanaSandbox(), page_size=2)
+async def test_reads_in_pages_and_only_the_first_is_a_reset() -> None:
+    _, snapshot, pages = await call_tracker(
+        lambda tracker: sync_all(tracker, None), AsanaSandbox(), page_size=2
+    )
     assert [page.is_reset for page in pages] == [True, False, False]
     assert len(snapshot.tickets) == 4
 
 
 @pytest.mark.proves("AP-24")
-def test_reports_each_edited_field_with_its_values_before_and_after() -> None:
+async def test_reports_each_edited_field_with_its_values_before_and_after() -> None:
     sandbox = AsanaSandbox()
 
     async def ask(tracker: AsanaTracker) -> tuple[Snapshot, SyncPage]:
@@ -114,7 +114,7 @@ def test_reports_each_edited_field_with_its_values_before_and_after() -> None:
         _, snapshot, (page,) = await sync_all(tracker, checkpoint, snapshot)
         return snapshot, page
 
-    snapshot, page = call_tracker(ask, sandbox)
+    snapshot, page = await call_tracker(ask, sandbox)
     assert [each.title for each in page.tickets] == ["Delays"]
     assert find_by_title(snapshot, "Delays").stage is TicketStage.done
     assert {each.by for each in page.changes} == {"Ines Okafor"}
@@ -129,7 +129,7 @@ def test_reports_each_edited_field_with_its_values_before_and_after() -> None:
     ]
 
 
-def test_deleted_or_removed_task_or_new_milestone_is_gone() -> None:
+async def test_deleted_or_removed_task_or_new_milestone_is_gone() -> None:
     sandbox = AsanaSandbox()
 
     async def ask(tracker: AsanaTracker) -> tuple[Snapshot, SyncPage]:
@@ -140,12 +140,12 @@ def test_deleted_or_removed_task_or_new_milestone_is_gone() -> None:
         _, snapshot, (page,) = await sync_all(tracker, checkpoint, snapshot)
         return snapshot, page
 
-    snapshot, page = call_tracker(ask, sandbox)
+    snapshot, page = await call_tracker(ask, sandbox)
     assert len(page.gone) == 3
     assert [each.title for each in snapshot.tickets.values()] == ["Print the timetable"]
 
 
-def test_reads_events_in_pages() -> None:
+async def test_reads_events_in_pages() -> None:
     sandbox = AsanaSandbox(max_events=3)
 
     async def ask(tracker: AsanaTracker) -> tuple[Snapshot, list[SyncPage]]:
@@ -155,14 +155,14 @@ def test_reads_events_in_pages() -> None:
         _, snapshot, pages = await sync_all(tracker, checkpoint, snapshot)
         return snapshot, pages
 
-    snapshot, pages = call_tracker(ask, sandbox)
+    snapshot, pages = await call_tracker(ask, sandbox)
     assert [page.has_more for page in pages] == [True, True, False]
     assert not any(page.is_reset for page in pages)
     assert len(snapshot.tickets) == 11
 
 
 @pytest.mark.proves("AP-24")
-def test_expired_token_causes_a_reset_that_still_reports_the_changes() -> None:
+async def test_expired_token_causes_a_reset_that_still_reports_the_changes() -> None:
     sandbox = AsanaSandbox()
 
     async def ask(tracker: AsanaTracker) -> tuple[Snapshot, SyncPage]:
@@ -173,7 +173,7 @@ def test_expired_token_causes_a_reset_that_still_reports_the_changes() -> None:
         _, snapshot, (page,) = await sync_all(tracker, checkpoint, snapshot)
         return snapshot, page
 
-    snapshot, page = call_tracker(ask, sandbox)
+    snapshot, page = await call_tracker(ask, sandbox)
     assert page.is_reset
     assert [(each.field, each.before, each.after) for each in page.changes] == [
         ("status", "To do", "In progress")
@@ -182,7 +182,7 @@ def test_expired_token_causes_a_reset_that_still_reports_the_changes() -> None:
     assert find_by_title(snapshot, PASS).started_at is not None
 
 
-def test_sync_token_expires_after_a_day(tmp_path: Path) -> None:
+async def test_sync_token_expires_after_a_day(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / "clock", start=NOW.timestamp())
     sandbox = AsanaSandbox(clock=clock)
 
@@ -196,10 +196,10 @@ def test_sync_token_expires_after_a_day(tmp_path: Path) -> None:
             resets.append(page.is_reset)
         return resets
 
-    assert call_tracker(ask, sandbox) == [False, True]
+    assert await call_tracker(ask, sandbox) == [False, True]
 
 
-def test_full_read_resumes_after_a_crash() -> None:
+async def test_full_read_resumes_after_a_crash() -> None:
     """A checkpoint gives the same page twice; a task edited meanwhile is reported afterwards."""
     sandbox = AsanaSandbox()
 
@@ -213,14 +213,14 @@ def test_full_read_resumes_after_a_crash() -> None:
         _, after, _ = await sync_all(tracker, checkpoint, after)
         return once, again, after
 
-    once, again, after = call_tracker(ask, sandbox, page_size=2)
+    once, again, after = await call_tracker(ask, sandbox, page_size=2)
     assert (once.tickets, once.changes, once.has_more) == (again.tickets, again.changes, again.has_more)
     assert not once.is_reset
     assert find_by_title(after, "Edited meanwhile").stage is TicketStage.to_do
     assert len(after.tickets) == 4
 
 
-def test_expired_offset_restarts_the_read() -> None:
+async def test_expired_offset_restarts_the_read() -> None:
     sandbox = AsanaSandbox()
 
     async def ask(tracker: AsanaTracker) -> tuple[SyncPage, Snapshot]:
@@ -230,12 +230,12 @@ def test_expired_offset_restarts_the_read() -> None:
         _, snapshot, _ = await sync_all(tracker, again.checkpoint, apply_page(NOTHING, again, None, NOW))
         return again, snapshot
 
-    again, snapshot = call_tracker(ask, sandbox, page_size=2)
+    again, snapshot = await call_tracker(ask, sandbox, page_size=2)
     assert again.is_reset
     assert len(snapshot.tickets) == 4
 
 
-def test_same_token_returns_the_same_page_twice() -> None:
+async def test_same_token_returns_the_same_page_twice() -> None:
     sandbox = AsanaSandbox()
 
     async def ask(tracker: AsanaTracker) -> list[SyncPage]:
@@ -244,12 +244,12 @@ def test_same_token_returns_the_same_page_twice() -> None:
         pages = [await tracker.fetch_changes(PROJECT, checkpoint) for _ in range(2)]
         return [page.model_copy(update={"checkpoint": ""}) for page in pages]
 
-    once, again = call_tracker(ask, sandbox)
+    once, again = await call_tracker(ask, sandbox)
     assert once == again
     assert len(once.changes) == 1
 
 
-def test_renamed_section_changes_the_status_of_every_task_in_it() -> None:
+async def test_renamed_section_changes_the_status_of_every_task_in_it() -> None:
     sandbox = AsanaSandbox()
 
     async def ask(tracker: AsanaTracker) -> Snapshot:
@@ -257,19 +257,19 @@ def test_renamed_section_changes_the_status_of_every_task_in_it() -> None:
         sandbox.data.rename_section(PROJECT, "In progress", "Doing")
         return (await sync_all(tracker, checkpoint, snapshot))[1]
 
-    assert find_by_title(call_tracker(ask, sandbox), BOARD).status == "Doing"
+    assert find_by_title(await call_tracker(ask, sandbox), BOARD).status == "Doing"
 
 
 @pytest.mark.parametrize(
     "checkpoint", ["", "nonsense", "[]", '{"project": "1200", "sync": 7}', '{"project": "other"}']
 )
-def test_unknown_checkpoint_causes_a_full_read(checkpoint: str) -> None:
-    _, snapshot, pages = call_tracker(lambda tracker: sync_all(tracker, checkpoint), AsanaSandbox())
+async def test_unknown_checkpoint_causes_a_full_read(checkpoint: str) -> None:
+    _, snapshot, pages = await call_tracker(lambda tracker: sync_all(tracker, checkpoint), AsanaSandbox())
     assert pages[0].is_reset
     assert len(snapshot.tickets) == 4
 
 
-def test_missing_project_is_not_found() -> None:
+async def test_missing_project_is_not_found() -> None:
     async def ask(tracker: AsanaTracker) -> None:
         for project in ("9", ".."):
             with pytest.raises(NotFound):
@@ -277,34 +277,33 @@ def test_missing_project_is_not_found() -> None:
             with pytest.raises(NotFound):
                 await tracker.fetch_plan(project)
 
-    call_tracker(ask, AsanaSandbox())
+    await call_tracker(ask, AsanaSandbox())
 
 
-def test_plan_consists_of_the_milestones() -> None:
-    plan = call_tracker(lambda tracker: tracker.fetch_plan(PROJECT), AsanaSandbox())
+async def test_plan_consists_of_the_milestones() -> None:
+    plan = await call_tracker(lambda tracker: tracker.fetch_plan(PROJECT), AsanaSandbox())
     assert isinstance(plan, Plan)
     assert [(each.name, each.due_at, each.is_done) for each in plan.milestones] == [
         ("Pilot at the north pier", datetime(2026, 4, 30, tzinfo=UTC), False)
     ]
 
 
-def test_health_reports_the_user_or_a_wrong_token() -> None:
+async def test_health_reports_the_user_or_a_wrong_token() -> None:
     assert (
-        call_tracker(lambda tracker: tracker.check_health(), AsanaSandbox(token=TOKEN)).detail
-        == "Signed in as The agent."
-    )
-    assert not call_tracker(
-        lambda tracker: tracker.check_health(), AsanaSandbox(token=TOKEN), token="other"
+        await call_tracker(lambda tracker: tracker.check_health(), AsanaSandbox(token=TOKEN))
+    ).detail == "Signed in as The agent."
+    assert not (
+        await call_tracker(lambda tracker: tracker.check_health(), AsanaSandbox(token=TOKEN), token="other")
     ).is_ok
 
 
-def test_rate_limit_reports_when_to_retry() -> None:
+async def test_rate_limit_reports_when_to_retry() -> None:
     async def ask(tracker: AsanaTracker) -> ExternalServiceFailed:
         with pytest.raises(ExternalServiceFailed) as failed:
             await tracker.fetch_changes(PROJECT, None)
         return failed.value
 
-    failed = call_tracker(ask, AsanaSandbox(faults=Faults(too_many=1.0, retry_after_s=30)))
+    failed = await call_tracker(ask, AsanaSandbox(faults=Faults(too_many=1.0, retry_after_s=30)))
     assert (failed.retry_after_s, failed.may_be_done) == (30.0, False)
 
 
@@ -312,7 +311,7 @@ def test_rate_limit_reports_when_to_retry() -> None:
 
 
 @pytest.mark.proves("AP-23")
-def test_finds_a_comment_by_its_reference() -> None:
+async def test_finds_a_comment_by_its_reference() -> None:
     sandbox = AsanaSandbox()
     gid = find_gid(sandbox, PASS)
 
@@ -321,7 +320,7 @@ def test_finds_a_comment_by_its_reference() -> None:
         made = await tracker.comment(gid, "Is this ready?\nPlease look.", "act-1")
         return before, made, await tracker.find_comment(gid, "act-1"), await tracker.find_comment(gid, "act")
 
-    before, made, found, other = call_tracker(ask, sandbox)
+    before, made, found, other = await call_tracker(ask, sandbox)
     assert (before, other) == (None, None)
     assert made == found
     assert [(each["what"], each["reference"], each["ticket"]) for each in sandbox.ledger] == [
@@ -330,14 +329,14 @@ def test_finds_a_comment_by_its_reference() -> None:
     assert sandbox.ledger[0]["text"].startswith("Is this ready?\nPlease look.\n")
 
 
-def test_ignores_a_comment_of_another_user_that_quotes_our_reference() -> None:
+async def test_ignores_a_comment_of_another_user_that_quotes_our_reference() -> None:
     sandbox = AsanaSandbox()
     gid = find_gid(sandbox, PASS)
     sandbox.data.add_comment(gid, "I saw this\nref: act-1", PERSON)
-    assert call_tracker(lambda tracker: tracker.find_comment(gid, "act-1"), sandbox) is None
+    assert await call_tracker(lambda tracker: tracker.find_comment(gid, "act-1"), sandbox) is None
 
 
-def test_finds_a_comment_whose_answer_was_lost() -> None:
+async def test_finds_a_comment_whose_answer_was_lost() -> None:
     sandbox = AsanaSandbox(faults=Faults(failed_after=1.0))
     gid = find_gid(sandbox, PASS)
 
@@ -346,13 +345,13 @@ def test_finds_a_comment_whose_answer_was_lost() -> None:
             await tracker.comment(gid, "Hello", "act-1")
         return failed.value, await tracker.find_comment(gid, "act-1")
 
-    failed, found = call_tracker(ask, sandbox)
+    failed, found = await call_tracker(ask, sandbox)
     assert failed.may_be_done
     assert found is not None
     assert len(sandbox.ledger) == 1
 
 
-def test_rejects_a_comment_on_a_missing_task_and_a_multi_line_reference() -> None:
+async def test_rejects_a_comment_on_a_missing_task_and_a_multi_line_reference() -> None:
     async def ask(tracker: AsanaTracker) -> None:
         with pytest.raises(ExternalServiceRefused):
             await tracker.comment("9", "Hello", "act-1")
@@ -361,11 +360,11 @@ def test_rejects_a_comment_on_a_missing_task_and_a_multi_line_reference() -> Non
             with pytest.raises(InvalidRequest):
                 await tracker.comment("9", "Hello", reference)
 
-    call_tracker(ask, AsanaSandbox())
+    await call_tracker(ask, AsanaSandbox())
 
 
 @pytest.mark.proves("AP-23")
-def test_announces_makes_and_finds_a_move() -> None:
+async def test_announces_makes_and_finds_a_move() -> None:
     sandbox = AsanaSandbox()
     gid = find_gid(sandbox, PASS)
 
@@ -376,7 +375,7 @@ def test_announces_makes_and_finds_a_move() -> None:
         sandbox.data.edit(gid, {"section": "Done"})
         return before, made, await tracker.find_move(gid, "act-1")
 
-    before, made, found = call_tracker(ask, sandbox)
+    before, made, found = await call_tracker(ask, sandbox)
     assert before is None
     assert made == found
     assert made["status"] == "In progress"
@@ -387,7 +386,7 @@ def test_announces_makes_and_finds_a_move() -> None:
     assert sandbox.data.tasks[gid]["section"] != made["section"]
 
 
-def test_announced_move_that_was_not_made_is_announced_once() -> None:
+async def test_announced_move_that_was_not_made_is_announced_once() -> None:
     sandbox = AsanaSandbox()
     gid = find_gid(sandbox, PASS)
 
@@ -400,13 +399,13 @@ def test_announced_move_that_was_not_made_is_announced_once() -> None:
         await tracker.move(gid, "Done", "act-1")
         return before, await tracker.find_move(gid, "act-1")
 
-    before, after = call_tracker(ask, sandbox)
+    before, after = await call_tracker(ask, sandbox)
     assert before is None
     assert after["status"] == "Done"
     assert [each["what"] for each in sandbox.ledger] == ["move"]
 
 
-def test_other_moves_do_not_count_as_the_announced_one() -> None:
+async def test_other_moves_do_not_count_as_the_announced_one() -> None:
     """The move counts only while the task is in the announced section."""
     sandbox = AsanaSandbox()
     gid = find_gid(sandbox, PASS)
@@ -423,12 +422,12 @@ def test_other_moves_do_not_count_as_the_announced_one() -> None:
         sandbox.data.edit(gid, {"section": "To do"}, PERSON)
         return [*found, await tracker.find_move(gid, "act-1")]
 
-    after_another_move, while_in_the_section, moved_away = call_tracker(ask, sandbox)
+    after_another_move, while_in_the_section, moved_away = await call_tracker(ask, sandbox)
     assert (after_another_move, moved_away) == (None, None)
     assert while_in_the_section["status"] == "Done"
 
 
-def test_rejects_a_move_to_an_ambiguous_section_name() -> None:
+async def test_rejects_a_move_to_an_ambiguous_section_name() -> None:
     sandbox = AsanaSandbox(with_sample=False)
     (gid,) = sandbox.data.seed(
         {"project": PROJECT, "name": "P", "sections": ["To do", "Done", "done"], "tasks": [{"name": "A"}]}
@@ -438,11 +437,11 @@ def test_rejects_a_move_to_an_ambiguous_section_name() -> None:
         with pytest.raises(ExternalServiceRefused, match="more than one section"):
             await tracker.move(gid, "Done", "act-1")
 
-    call_tracker(ask, sandbox)
+    await call_tracker(ask, sandbox)
     assert sandbox.ledger == []
 
 
-def test_move_whose_answer_was_lost_happens_once() -> None:
+async def test_move_whose_answer_was_lost_happens_once() -> None:
     sandbox = AsanaSandbox()
     gid = find_gid(sandbox, PASS)
 
@@ -458,14 +457,14 @@ def test_move_whose_answer_was_lost_happens_once() -> None:
             found.append(await tracker.find_move(gid, "act-1"))
         return found
 
-    announced, moved = call_tracker(ask, sandbox)
+    announced, moved = await call_tracker(ask, sandbox)
     assert announced is None
     assert moved["status"] == "Done"
     assert [each["what"] for each in sandbox.ledger] == ["comment", "move"]
 
 
 @pytest.mark.parametrize("status", [429, 503, 409, 401])
-def test_failed_move_may_be_done_once_it_was_announced(status: int) -> None:
+async def test_failed_move_may_be_done_once_it_was_announced(status: int) -> None:
     sandbox = AsanaSandbox()
     gid = find_gid(sandbox, PASS)
     app = build_asana_app(sandbox)
@@ -487,13 +486,13 @@ def test_failed_move_may_be_done_once_it_was_announced(status: int) -> None:
                 await AsanaTracker(http).move(gid, "Done", "act-1")
             return failed.value
 
-    failed = asyncio.run(run())
+    failed = await run()
     assert [each["what"] for each in sandbox.ledger] == ["comment"]
     assert failed.may_be_done
     assert failed.retry_after_s == (None if status == 401 else 30.0)
 
 
-def test_rejects_a_task_id_that_is_invalid_in_a_url() -> None:
+async def test_rejects_a_task_id_that_is_invalid_in_a_url() -> None:
     sandbox = AsanaSandbox()
 
     async def ask(tracker: AsanaTracker) -> None:
@@ -503,18 +502,20 @@ def test_rejects_a_task_id_that_is_invalid_in_a_url() -> None:
             with pytest.raises(ExternalServiceRefused):
                 await tracker.move(ticket, "Done", "act-1")
 
-    call_tracker(ask, sandbox)
+    await call_tracker(ask, sandbox)
     assert sandbox.ledger == []
 
 
-def test_task_already_in_the_section_is_neither_moved_nor_commented() -> None:
+async def test_task_already_in_the_section_is_neither_moved_nor_commented() -> None:
     sandbox = AsanaSandbox()
     gid = find_gid(sandbox, PASS)
-    assert call_tracker(lambda tracker: tracker.move(gid, "To do", "act-1"), sandbox)["status"] == "To do"
+    assert (await call_tracker(lambda tracker: tracker.move(gid, "To do", "act-1"), sandbox))[
+        "status"
+    ] == "To do"
     assert sandbox.ledger == []
 
 
-def test_rejects_a_move_of_a_missing_task_or_section_and_lists_the_sections() -> None:
+async def test_rejects_a_move_of_a_missing_task_or_section_and_lists_the_sections() -> None:
     sandbox = AsanaSandbox()
 
     async def ask(tracker: AsanaTracker) -> None:
@@ -523,14 +524,14 @@ def test_rejects_a_move_of_a_missing_task_or_section_and_lists_the_sections() ->
         with pytest.raises(ExternalServiceRefused, match="no task 9"):
             await tracker.move("9", "Done", "act-1")
 
-    call_tracker(ask, sandbox)
+    await call_tracker(ask, sandbox)
     assert sandbox.ledger == []
 
 
 # --- the sandbox --------------------------------------------------------------------------------------------
 
 
-def test_ledger_and_its_effects_survive_a_restart(tmp_path: Path) -> None:
+async def test_ledger_and_its_effects_survive_a_restart(tmp_path: Path) -> None:
     first = AsanaSandbox(folder=tmp_path)
     gid = find_gid(first, PASS)
 
@@ -538,16 +539,18 @@ def test_ledger_and_its_effects_survive_a_restart(tmp_path: Path) -> None:
         await tracker.comment(gid, "Hello", "act-1")
         await tracker.move(gid, "Done", "act-2")
 
-    call_tracker(ask, first)
+    await call_tracker(ask, first)
     again = AsanaSandbox(folder=tmp_path)
     assert again.ledger == first.ledger
-    assert call_tracker(lambda tracker: tracker.find_comment(gid, "act-1"), again) is not None
-    assert call_tracker(lambda tracker: tracker.find_move(gid, "act-2"), again) is not None
+    assert await call_tracker(lambda tracker: tracker.find_comment(gid, "act-1"), again) is not None
+    assert await call_tracker(lambda tracker: tracker.find_move(gid, "act-2"), again) is not None
 
 
-def test_token_of_an_earlier_process_is_expired(tmp_path: Path) -> None:
-    checkpoint, _, _ = call_tracker(lambda tracker: sync_all(tracker, None), AsanaSandbox(folder=tmp_path))
-    again = call_tracker(
+async def test_token_of_an_earlier_process_is_expired(tmp_path: Path) -> None:
+    checkpoint, _, _ = await call_tracker(
+        lambda tracker: sync_all(tracker, None), AsanaSandbox(folder=tmp_path)
+    )
+    again = await call_tracker(
         lambda tracker: tracker.fetch_changes(PROJECT, checkpoint), AsanaSandbox(folder=tmp_path)
     )
     assert again.is_reset

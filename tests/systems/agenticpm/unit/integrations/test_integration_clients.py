@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -31,18 +30,15 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")
 
 
-def run_story(story: Story) -> None:
+async def run_story(story: Story) -> None:
     """Run the story with stores in memory and the clients of an executor."""
 
-    async def on_stores() -> None:
-        clock = ManualClock()
-        async with open_memory_stores(SYSTEM, clock=clock) as stores:
-            await provision(stores, SYSTEM)
-            # The rights of the executor suffice.
-            async with IntegrationClients(stores.for_component("executor")) as clients:
-                await story(stores, clients)
-
-    asyncio.run(on_stores())
+    clock = ManualClock()
+    async with open_memory_stores(SYSTEM, clock=clock) as stores:
+        await provision(stores, SYSTEM)
+        # The rights of the executor suffice.
+        async with IntegrationClients(stores.for_component("executor")) as clients:
+            await story(stores, clients)
 
 
 async def put_credentials(stores: Stores, integration: Integration, address: str = NOWHERE) -> None:
@@ -50,7 +46,7 @@ async def put_credentials(stores: Stores, integration: Integration, address: str
     await integration_settings.put_credentials(stores, open_cipher(), integration, credentials)
 
 
-def test_opens_a_client_once_and_again_when_its_credentials_change() -> None:
+async def test_opens_a_client_once_and_again_when_its_credentials_change() -> None:
     async def story(stores: Stores, clients: IntegrationClients) -> None:
         await put_credentials(stores, Integration.jira)
         first = await clients.get_tracker(Source.jira)
@@ -63,20 +59,20 @@ def test_opens_a_client_once_and_again_when_its_credentials_change() -> None:
         with pytest.raises(HoldfastError):
             await second.fetch_changes("MCU", None)
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_each_integration_has_a_client_of_its_kind() -> None:
+async def test_each_integration_has_a_client_of_its_kind() -> None:
     async def story(stores: Stores, clients: IntegrationClients) -> None:
         await put_credentials(stores, Integration.outlook)
         await put_credentials(stores, Integration.resend)
         assert isinstance(await clients.get_mailbox(), OutlookMailbox)
         assert isinstance(await clients.get_mailer(), ResendMailer)
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_unconfigured_or_deactivated_integration_has_no_client() -> None:
+async def test_unconfigured_or_deactivated_integration_has_no_client() -> None:
     async def story(stores: Stores, clients: IntegrationClients) -> None:
         with pytest.raises(NotFound, match="integrations put jira"):
             await clients.get_tracker(Source.jira)
@@ -86,10 +82,10 @@ def test_unconfigured_or_deactivated_integration_has_no_client() -> None:
         with pytest.raises(NotFound, match="switched off"):
             await clients.get_tracker(Source.jira)
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_uses_the_sandbox_only_without_stored_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_uses_the_sandbox_only_without_stored_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTICPM_JIRA_URL", NOWHERE)
 
     async def story(stores: Stores, clients: IntegrationClients) -> None:
@@ -101,4 +97,4 @@ def test_uses_the_sandbox_only_without_stored_credentials(monkeypatch: pytest.Mo
         with pytest.raises(NotFound):
             await clients.get_tracker(Source.jira)
 
-    run_story(story)
+    await run_story(story)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -23,14 +22,11 @@ from holdfast_demo.agenticpm.sandbox.resend import ResendSandbox, build_resend_a
 SECRET = "s3cr3t-of-the-test"
 
 
-def check_health(integration: str, credentials: dict[str, Any]) -> Health:
+async def check_health(integration: str, credentials: dict[str, Any]) -> Health:
     """Open the client and return its health."""
 
-    async def run() -> Health:
-        async with open_client(integration, credentials) as client:
-            return await client.check_health()
-
-    return asyncio.run(run())
+    async with open_client(integration, credentials) as client:
+        return await client.check_health()
 
 
 SANDBOXES: list[tuple[str, Starlette, dict[str, Any]]] = [
@@ -54,13 +50,15 @@ SANDBOXES: list[tuple[str, Starlette, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("integration", "app", "credentials"), SANDBOXES)
-def test_client_sends_its_credentials(integration: str, app: Starlette, credentials: dict[str, Any]) -> None:
+async def test_client_sends_its_credentials(
+    integration: str, app: Starlette, credentials: dict[str, Any]
+) -> None:
     """The right secret is healthy, another one is not, and the result does not contain it."""
     with serve_in_thread(app) as url:
         at = {"base_url": url} | ({"login_url": url} if integration == "outlook" else {})
-        assert check_health(integration, credentials | at).is_ok
+        assert (await check_health(integration, credentials | at)).is_ok
         (name,) = [name for name, value in credentials.items() if value == SECRET]
-        wrong = check_health(integration, credentials | at | {name: "wrong-secret-7"})
+        wrong = await check_health(integration, credentials | at | {name: "wrong-secret-7"})
     assert not wrong.is_ok
     assert "wrong-secret-7" not in wrong.detail
 
@@ -73,9 +71,9 @@ def test_client_sends_its_credentials(integration: str, app: Starlette, credenti
         ("resend", build_resend_app(ResendSandbox())),
     ],
 )
-def test_local_sandbox_needs_no_real_credentials(integration: str, app: Starlette) -> None:
+async def test_local_sandbox_needs_no_real_credentials(integration: str, app: Starlette) -> None:
     with serve_in_thread(app) as url:
-        assert check_health(integration, build_sandbox_credentials(integration, url)).is_ok
+        assert (await check_health(integration, build_sandbox_credentials(integration, url))).is_ok
 
 
 @pytest.mark.parametrize(
@@ -86,32 +84,30 @@ def test_remote_address_is_not_a_sandbox(address: str) -> None:
         build_sandbox_credentials(Integration.asana, address)
 
 
-def test_every_integration_has_a_client_that_sends_nothing_when_opened() -> None:
-    async def run() -> list[str]:
-        opened = []
-        for integration in Integration:
-            async with open_client(
-                integration, build_sandbox_credentials(integration, "http://127.0.0.1:9")
-            ) as client:
-                opened.append(type(client).__name__)
-        return opened
-
-    assert asyncio.run(run()) == ["JiraTracker", "AsanaTracker", "OutlookMailbox", "ResendMailer"]
-
-
-def test_rejects_unusable_credentials_before_any_request() -> None:
-    with pytest.raises(InvalidRequest, match="token: Field required"):
-        check_health("asana", {"base_url": "https://app.asana.com"})
-
-
-def test_unreachable_service_is_unhealthy_and_raises_nothing() -> None:
+async def test_every_integration_has_a_client_that_sends_nothing_when_opened() -> None:
+    opened = []
     for integration in Integration:
-        found = check_health(integration, build_sandbox_credentials(integration, "http://127.0.0.1:9"))
+        async with open_client(
+            integration, build_sandbox_credentials(integration, "http://127.0.0.1:9")
+        ) as client:
+            opened.append(type(client).__name__)
+
+    assert opened == ["JiraTracker", "AsanaTracker", "OutlookMailbox", "ResendMailer"]
+
+
+async def test_rejects_unusable_credentials_before_any_request() -> None:
+    with pytest.raises(InvalidRequest, match="token: Field required"):
+        await check_health("asana", {"base_url": "https://app.asana.com"})
+
+
+async def test_unreachable_service_is_unhealthy_and_raises_nothing() -> None:
+    for integration in Integration:
+        found = await check_health(integration, build_sandbox_credentials(integration, "http://127.0.0.1:9"))
         assert not found.is_ok
         assert "No connection" in found.detail
 
 
-def test_does_not_follow_a_redirect_with_credentials() -> None:
+async def test_does_not_follow_a_redirect_with_credentials() -> None:
     reached: list[str] = []
 
     async def elsewhere(request: Request) -> Response:
@@ -124,5 +120,5 @@ def test_does_not_follow_a_redirect_with_credentials() -> None:
     routes = [Route("/elsewhere", elsewhere), Route("/{rest:path}", redirect)]
     with serve_in_thread(Starlette(routes=routes)) as url:
         for integration in Integration:
-            assert not check_health(integration, build_sandbox_credentials(integration, url)).is_ok
+            assert not (await check_health(integration, build_sandbox_credentials(integration, url))).is_ok
     assert reached == []

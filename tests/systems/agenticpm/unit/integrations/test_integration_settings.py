@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from base64 import b64decode
@@ -46,15 +45,12 @@ class FakeService:
         return self.answer
 
 
-def run_story(story: Callable[[Stores, FileCipher], Awaitable[R]], folder: Path) -> R:
+async def run_story(story: Callable[[Stores, FileCipher], Awaitable[R]], folder: Path) -> R:
     """Run the story with stores in memory and a file cipher, and return its result."""
 
-    async def run() -> R:
-        async with open_memory_stores(SYSTEM) as stores:
-            await provision(stores, SYSTEM)
-            return await story(stores, open_file_cipher(folder / "keys.json"))
-
-    return asyncio.run(run())
+    async with open_memory_stores(SYSTEM) as stores:
+        await provision(stores, SYSTEM)
+        return await story(stores, open_file_cipher(folder / "keys.json"))
 
 
 async def get_config(stores: Stores, integration: Integration = Integration.jira) -> IntegrationConfig:
@@ -70,12 +66,12 @@ async def list_events(stores: Stores) -> list[Any]:
 
 @pytest.mark.proves("AP-25")
 @pytest.mark.proves("AP-42")
-def test_credentials_round_trip_and_are_stored_encrypted(tmp_path: Path) -> None:
+async def test_credentials_round_trip_and_are_stored_encrypted(tmp_path: Path) -> None:
     async def story(stores: Stores, cipher: FileCipher) -> tuple[dict[str, Any], IntegrationConfig]:
         await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
         return await integration_settings.load_credentials(stores, cipher, "jira"), await get_config(stores)
 
-    plain, config = run_story(story, tmp_path)
+    plain, config = await run_story(story, tmp_path)
     assert plain == JIRA
     assert b64decode(config.config_encrypted, validate=True).startswith(b"HFC1")
     assert TOKEN not in config.config_encrypted
@@ -96,7 +92,7 @@ def test_credentials_round_trip_and_are_stored_encrypted(tmp_path: Path) -> None
         ("jira", {**JIRA, "email": {"secret": TOKEN}}, "email: "),
     ],
 )
-def test_rejects_invalid_credentials_without_repeating_them(
+async def test_rejects_invalid_credentials_without_repeating_them(
     integration: str,
     credentials: dict[str, Any],
     message: str,
@@ -108,14 +104,14 @@ def test_rejects_invalid_credentials_without_repeating_them(
             await integration_settings.put_credentials(stores, cipher, integration, credentials)
         return refused.value, await list_events(stores)
 
-    error, events = run_story(story, tmp_path)
+    error, events = await run_story(story, tmp_path)
     assert TOKEN not in str(error) + repr(error) + caplog.text
     assert error.__suppress_context__ or error.__context__ is None
     assert events == []
 
 
 @pytest.mark.proves("AP-25")
-def test_state_contains_nothing_of_the_credentials(tmp_path: Path) -> None:
+async def test_state_contains_nothing_of_the_credentials(tmp_path: Path) -> None:
     async def story(stores: Stores, cipher: FileCipher) -> tuple[list[IntegrationState], str, list[Any]]:
         await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
         await integration_settings.put_credentials(stores, cipher, "resend", RESEND)
@@ -125,7 +121,7 @@ def test_state_contains_nothing_of_the_credentials(tmp_path: Path) -> None:
             await list_events(stores),
         )
 
-    states, sealed, events = run_story(story, tmp_path)
+    states, sealed, events = await run_story(story, tmp_path)
     assert [(each.integration, each.is_configured) for each in states] == [
         ("jira", True),
         ("asana", False),
@@ -137,7 +133,7 @@ def test_state_contains_nothing_of_the_credentials(tmp_path: Path) -> None:
     assert [type for type, _ in events] == [EventType.config_changed] * 2
 
 
-def test_encrypted_credentials_cannot_be_decrypted_for_another_integration(tmp_path: Path) -> None:
+async def test_encrypted_credentials_cannot_be_decrypted_for_another_integration(tmp_path: Path) -> None:
     async def story(stores: Stores, cipher: FileCipher) -> None:
         await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
         config = await get_config(stores)
@@ -148,10 +144,10 @@ def test_encrypted_credentials_cannot_be_decrypted_for_another_integration(tmp_p
         with pytest.raises(InvalidRequest, match="encrypted for another context"):
             integration_settings.decrypt(stores, cipher, config)
 
-    run_story(story, tmp_path)
+    await run_story(story, tmp_path)
 
 
-def test_rotation_encrypts_the_same_credentials_with_the_current_key(tmp_path: Path) -> None:
+async def test_rotation_encrypts_the_same_credentials_with_the_current_key(tmp_path: Path) -> None:
     async def story(stores: Stores, cipher: FileCipher) -> tuple[str, str, dict[str, Any], int]:
         await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
         before = await get_config(stores)
@@ -170,13 +166,13 @@ def test_rotation_encrypts_the_same_credentials_with_the_current_key(tmp_path: P
             len(events),
         )
 
-    current, wrapped_by, plain, events = run_story(story, tmp_path)
+    current, wrapped_by, plain, events = await run_story(story, tmp_path)
     assert wrapped_by == current
     assert plain == JIRA
     assert events == 2
 
 
-def test_rotation_accepts_new_credentials_only_for_a_configured_integration(tmp_path: Path) -> None:
+async def test_rotation_accepts_new_credentials_only_for_a_configured_integration(tmp_path: Path) -> None:
     async def story(stores: Stores, cipher: FileCipher) -> dict[str, Any]:
         with pytest.raises(NotFound, match="jira is not configured"):
             await integration_settings.rotate(stores, cipher, "jira", JIRA)
@@ -184,7 +180,7 @@ def test_rotation_accepts_new_credentials_only_for_a_configured_integration(tmp_
         await integration_settings.rotate(stores, cipher, "jira", {**JIRA, "api_token": OTHER_TOKEN})
         return await integration_settings.load_credentials(stores, cipher, "jira")
 
-    assert run_story(story, tmp_path)["api_token"] == OTHER_TOKEN
+    assert (await run_story(story, tmp_path))["api_token"] == OTHER_TOKEN
 
 
 @pytest.mark.proves("AP-25")
@@ -196,7 +192,7 @@ def test_rotation_accepts_new_credentials_only_for_a_configured_integration(tmp_
         (ExternalServiceFailed("jira did not answer", may_be_done=False), IntegrationStatus.error, "error"),
     ],
 )
-def test_stores_a_health_check_with_its_event(
+async def test_stores_a_health_check_with_its_event(
     answer: Health | Exception, status: IntegrationStatus, severity: str, tmp_path: Path
 ) -> None:
     async def story(stores: Stores, cipher: FileCipher) -> tuple[Checked, IntegrationConfig, Any]:
@@ -205,13 +201,13 @@ def test_stores_a_health_check_with_its_event(
         event = (await stores.run(patterns.recent_events(1))).items[0]
         return checked, await get_config(stores), event
 
-    checked, config, event = run_story(story, tmp_path)
+    checked, config, event = await run_story(story, tmp_path)
     assert checked.state.status is config.status is status
     assert checked.state.last_health_check == config.last_health_check == event.created_at
     assert (event.event_type, event.severity) == ("integration_checked", severity)
 
 
-def test_health_check_does_not_reactivate_an_integration(tmp_path: Path) -> None:
+async def test_health_check_does_not_reactivate_an_integration(tmp_path: Path) -> None:
     async def story(stores: Stores, cipher: FileCipher) -> list[IntegrationStatus]:
         await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
         off = await integration_settings.deactivate(stores, "jira")
@@ -219,12 +215,12 @@ def test_health_check_does_not_reactivate_an_integration(tmp_path: Path) -> None
         on = await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
         return [off.status, checked.state.status, on.status]
 
-    off, checked, on = run_story(story, tmp_path)
+    off, checked, on = await run_story(story, tmp_path)
     assert off is checked is IntegrationStatus.inactive
     assert on is IntegrationStatus.active
 
 
-def test_discards_a_health_check_of_replaced_credentials(tmp_path: Path) -> None:
+async def test_discards_a_health_check_of_replaced_credentials(tmp_path: Path) -> None:
     async def story(stores: Stores, cipher: FileCipher) -> IntegrationConfig:
         await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
 
@@ -237,13 +233,13 @@ def test_discards_a_health_check_of_replaced_credentials(tmp_path: Path) -> None
             await integration_settings.check_health(stores, "jira", Slow(Health(is_ok=False)))
         return await get_config(stores)
 
-    config = run_story(story, tmp_path)
+    config = await run_story(story, tmp_path)
     assert config.status is IntegrationStatus.active
     assert config.last_health_check is None
 
 
 @pytest.mark.proves("AP-25")
-def test_no_file_contains_a_plaintext_secret_and_a_planted_one_is_found(
+async def test_no_file_contains_a_plaintext_secret_and_a_planted_one_is_found(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     data = tmp_path / "data"
@@ -276,6 +272,6 @@ def test_no_file_contains_a_plaintext_secret_and_a_planted_one_is_found(
             return found, len(scan_files([data], needles=SECRETS, kinds=()))
 
     with caplog.at_level(logging.DEBUG):
-        found, planted = asyncio.run(story())
+        found, planted = await story()
     assert found == 0
     assert planted > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC
@@ -42,7 +41,7 @@ class FaultyTransport(httpx2.AsyncBaseTransport):
         return self.responder(request) or await self.inner.handle_async_request(request)
 
 
-def call_through(
+async def call_through(
     sandbox: JiraSandbox,
     responder: Responder,
     ask: Callable[[JiraTracker, FaultyTransport], Awaitable[T]],
@@ -50,13 +49,10 @@ def call_through(
 ) -> T:
     """Return the result of `ask`, called with a tracker behind a `FaultyTransport`."""
 
-    async def run() -> T:
-        between = FaultyTransport(sandbox, responder)
-        url = "http://jira.example.com"
-        async with httpx2.AsyncClient(transport=between, base_url=url, auth=(EMAIL, TOKEN)) as http:
-            return await ask(JiraTracker(http, clock=sandbox.clock, **settings), between)
-
-    return asyncio.run(run())
+    between = FaultyTransport(sandbox, responder)
+    url = "http://jira.example.com"
+    async with httpx2.AsyncClient(transport=between, base_url=url, auth=(EMAIL, TOKEN)) as http:
+        return await ask(JiraTracker(http, clock=sandbox.clock, **settings), between)
 
 
 def make_full_sandbox(tickets: int, clock: ManualClock | None = None, **settings: Any) -> JiraSandbox:
@@ -90,17 +86,17 @@ def make_responder(status: int, end: str, times: int = 1) -> Responder:
 
 
 @pytest.mark.parametrize("status", [404, 405, 410])
-def test_read_fails_without_the_search_endpoint_and_the_next_one_succeeds(status: int) -> None:
+async def test_read_fails_without_the_search_endpoint_and_the_next_one_succeeds(status: int) -> None:
     async def ask(jira: JiraTracker, _: FaultyTransport) -> SyncPage:
         with pytest.raises((NotFound, ExternalServiceRefused), match=str(status)):
             await jira.fetch_changes("MCU", None)
         return await jira.fetch_changes("MCU", None)
 
-    page = call_through(make_full_sandbox(3), make_responder(status, "/search/jql"), ask)
+    page = await call_through(make_full_sandbox(3), make_responder(status, "/search/jql"), ask)
     assert len(page.tickets) == 3
 
 
-def test_remembers_a_server_without_page_tokens_until_it_has_them() -> None:
+async def test_remembers_a_server_without_page_tokens_until_it_has_them() -> None:
     """The numbers are the requests to the search by token after each of three reads."""
     sandbox = make_full_sandbox(3, has_tokens=False)
 
@@ -114,11 +110,11 @@ def test_remembers_a_server_without_page_tokens_until_it_has_them() -> None:
         counted.append(sum(path.endswith("/search/jql") for path in between.paths))
         return counted
 
-    assert call_through(sandbox, lambda _: None, ask) == [1, 1, 2]
+    assert await call_through(sandbox, lambda _: None, ask) == [1, 1, 2]
 
 
 @pytest.mark.parametrize(("status", "bulks"), [(404, [1, 1, 2]), (400, [1, 2, 3])])
-def test_reads_changelogs_one_by_one_after_the_bulk_request_failed_once(
+async def test_reads_changelogs_one_by_one_after_the_bulk_request_failed_once(
     status: int, bulks: list[int]
 ) -> None:
     """A missing bulk endpoint is remembered until the plan is read; a refused request is not."""
@@ -132,14 +128,14 @@ def test_reads_changelogs_one_by_one_after_the_bulk_request_failed_once(
             counted.append(sum(path.endswith("/bulkfetch") for path in between.paths))
         return counted
 
-    assert call_through(make_full_sandbox(2), make_responder(status, "/bulkfetch"), ask) == bulks
+    assert await call_through(make_full_sandbox(2), make_responder(status, "/bulkfetch"), ask) == bulks
 
 
 # --- blocked tickets ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("hidden", [None, "MCU-2", "MCU-40", "MCU-71"])
-def test_reads_waiting_tickets_with_their_blockers_and_skips_hidden_ones(
+async def test_reads_waiting_tickets_with_their_blockers_and_skips_hidden_ones(
     hidden: str | None,
 ) -> None:
     clock = ManualClock()
@@ -157,7 +153,7 @@ def test_reads_waiting_tickets_with_their_blockers_and_skips_hidden_ones(
         sandbox.data.edit("MCU-1", status="Done")
         return await jira.fetch_changes("MCU", before)
 
-    page = call_through(sandbox, responder, ask)
+    page = await call_through(sandbox, responder, ask)
     wanted = {f"MCU-{number}" for number in range(1, 72)} - {hidden}
     assert {ticket.key for ticket in page.tickets} == wanted
     assert not any(ticket.is_blocked for ticket in page.tickets)
@@ -167,7 +163,7 @@ def test_reads_waiting_tickets_with_their_blockers_and_skips_hidden_ones(
 
 
 @pytest.mark.parametrize("what", ["move", "comment"])
-def test_conflict_with_a_concurrent_change_is_retryable(what: str) -> None:
+async def test_conflict_with_a_concurrent_change_is_retryable(what: str) -> None:
     def responder(request: httpx2.Request) -> httpx2.Response | None:
         is_change = request.method == "POST" and "/issue/" in request.url.path
         return httpx2.Response(409, json={"errorMessages": ["in transition"]}) if is_change else None
@@ -177,11 +173,11 @@ def test_conflict_with_a_concurrent_change_is_retryable(what: str) -> None:
             await getattr(jira, what)("MCU-1", "Done", "ref")
         return failed.value
 
-    assert not call_through(make_full_sandbox(1), responder, ask).may_be_done
+    assert not (await call_through(make_full_sandbox(1), responder, ask)).may_be_done
 
 
 @pytest.mark.parametrize("end", ["/transitions", "/issue/MCU-1"])
-def test_rejects_a_move_of_a_missing_ticket(end: str) -> None:
+async def test_rejects_a_move_of_a_missing_ticket(end: str) -> None:
     """Delete it before its transitions are read, and between them and its status."""
 
     async def ask(jira: JiraTracker, _: FaultyTransport) -> ExternalServiceRefused:
@@ -190,18 +186,18 @@ def test_rejects_a_move_of_a_missing_ticket(end: str) -> None:
         return refused.value
 
     sandbox = make_full_sandbox(1)
-    assert call_through(sandbox, make_responder(404, end), ask).code == "404"
+    assert (await call_through(sandbox, make_responder(404, end), ask)).code == "404"
     assert sandbox.ledger == []
 
 
-def test_finds_no_comment_on_a_missing_ticket() -> None:
-    assert call_in_process(make_full_sandbox(1), lambda jira: jira.find_comment("MCU-9", "c")) is None
+async def test_finds_no_comment_on_a_missing_ticket() -> None:
+    assert await call_in_process(make_full_sandbox(1), lambda jira: jira.find_comment("MCU-9", "c")) is None
 
 
 # --- read positions -----------------------------------------------------------------------------------------
 
 
-def test_issue_dated_in_the_future_hides_no_later_change() -> None:
+async def test_issue_dated_in_the_future_hides_no_later_change() -> None:
     """It is reported once, and each later edit of another issue is reported too."""
     clock = ManualClock()
     sandbox = make_full_sandbox(2, clock)
@@ -218,23 +214,23 @@ def test_issue_dated_in_the_future_hides_no_later_change() -> None:
             sandbox.data.edit("MCU-2", summary=str(clock.at))
         return reported
 
-    assert call_in_process(sandbox, ask) == [["MCU-2", "MCU-1"], ["MCU-2"], ["MCU-2"]]
+    assert await call_in_process(sandbox, ask) == [["MCU-2", "MCU-1"], ["MCU-2"], ["MCU-2"]]
 
 
 @pytest.mark.parametrize("has_tokens", [True, False])
-def test_reads_a_window_of_many_pages_twice_and_not_once_per_page(has_tokens: bool) -> None:
+async def test_reads_a_window_of_many_pages_twice_and_not_once_per_page(has_tokens: bool) -> None:
     async def ask(jira: JiraTracker, between: FaultyTransport) -> tuple[list[str], int]:
         pages = await read_pages(jira, None)
         return get_keys(pages), sum("/search" in path for path in between.paths)
 
-    keys, searches = call_through(make_full_sandbox(800, has_tokens=has_tokens), lambda _: None, ask)
+    keys, searches = await call_through(make_full_sandbox(800, has_tokens=has_tokens), lambda _: None, ask)
     assert len(keys) == len(set(keys)) == 800
     # Sixteen pages, and a few more to re-read a page whose start has moved or to find the position.
     assert searches <= 2 * 16 + 6
 
 
 @pytest.mark.parametrize("has_tokens", [True, False])
-def test_returns_more_tickets_of_one_minute_than_a_checkpoint_holds(
+async def test_returns_more_tickets_of_one_minute_than_a_checkpoint_holds(
     has_tokens: bool,
 ) -> None:
     """All are returned, the checkpoint stays small, and a later edit is reported alone."""
@@ -252,7 +248,7 @@ def test_returns_more_tickets_of_one_minute_than_a_checkpoint_holds(
         sandbox.data.edit("MCU-7", summary="After all that")
         return [*counts, len(get_keys(await read_pages(jira, checkpoint)))]
 
-    first, *later, edited = call_in_process(sandbox, ask, page_size=100)
+    first, *later, edited = await call_in_process(sandbox, ask, page_size=100)
     assert first == MAX_SEEN + 250
     assert later[-2:] == [0, 0]
     assert edited == 1
@@ -277,7 +273,7 @@ def test_page_token_is_valid_only_for_its_own_search() -> None:
         assert (after.page_token, is_whole) == (place, False)
 
 
-def test_expired_page_tokens_lose_and_repeat_no_ticket() -> None:
+async def test_expired_page_tokens_lose_and_repeat_no_ticket() -> None:
     async def ask(jira: JiraTracker, between: FaultyTransport) -> tuple[list[str], int]:
         pages, forgotten = [await jira.fetch_changes("MCU", None)], 0
         while pages[-1].has_more:
@@ -288,12 +284,12 @@ def test_expired_page_tokens_lose_and_repeat_no_ticket() -> None:
             pages.append(await jira.fetch_changes("MCU", checkpoint))
         return get_keys(pages), forgotten
 
-    keys, forgotten = call_through(make_full_sandbox(30), lambda _: None, ask, page_size=5)
+    keys, forgotten = await call_through(make_full_sandbox(30), lambda _: None, ask, page_size=5)
     assert len(keys) == len(set(keys)) == 30
     assert forgotten > 3
 
 
-def test_gives_up_if_jira_rejects_every_page_token(
+async def test_gives_up_if_jira_rejects_every_page_token(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A truncated position makes progress only with tokens, so the read fails instead of repeating."""
@@ -308,10 +304,10 @@ def test_gives_up_if_jira_rejects_every_page_token(
             await read_pages(jira, None)
         return len(between.paths)
 
-    assert call_through(make_full_sandbox(30), responder, ask, page_size=12) < 60
+    assert await call_through(make_full_sandbox(30), responder, ask, page_size=12) < 60
 
 
-def test_window_recheck_finds_an_issue_skipped_by_a_page_token() -> None:
+async def test_window_recheck_finds_an_issue_skipped_by_a_page_token() -> None:
     """The page tokens are offsets here: an issue that moves to the end shifts the others below it."""
     clock = ManualClock()
     sandbox = make_full_sandbox(12, clock)
@@ -334,11 +330,13 @@ def test_window_recheck_finds_an_issue_skipped_by_a_page_token() -> None:
                 sandbox.data.edit("MCU-1", summary="Moved")
         return set(get_keys(pages))
 
-    assert call_through(sandbox, responder, ask, page_size=3) == {f"MCU-{number}" for number in range(1, 13)}
+    assert await call_through(sandbox, responder, ask, page_size=3) == {
+        f"MCU-{number}" for number in range(1, 13)
+    }
 
 
 @pytest.mark.parametrize("id", ["\ud800", "", "../1", "9" * 33])
-def test_rejects_an_invalid_issue_id_before_using_it(id: str) -> None:
+async def test_rejects_an_invalid_issue_id_before_using_it(id: str) -> None:
     issue = {"id": id, "key": "MCU-1", "fields": {"updated": "2026-02-04T10:30:00.000+1100"}}
     body = json.dumps({"issues": [issue], "isLast": True}).encode()
 
@@ -349,4 +347,4 @@ def test_rejects_an_invalid_issue_id_before_using_it(id: str) -> None:
         with pytest.raises(ExternalServiceFailed, match="expected id as"):
             await jira.fetch_changes("MCU", None)
 
-    call_through(make_full_sandbox(1), responder, ask)
+    await call_through(make_full_sandbox(1), responder, ask)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -42,7 +41,7 @@ def make_search_result(*issues: Any) -> dict[str, Any]:
     return {"issues": list(issues), "isLast": True}
 
 
-def call_with_response(path: str, body: bytes, ask: Ask) -> Any:
+async def call_with_response(path: str, body: bytes, ask: Ask) -> Any:
     """Call the tracker against the sandbox in process, with this response at paths with this ending."""
     app = build_jira_app(make_sandbox())
 
@@ -53,13 +52,10 @@ def call_with_response(path: str, body: bytes, ask: Ask) -> Any:
         else:
             await app(scope, receive, send)
 
-    async def run() -> Any:
-        transport = httpx2.ASGITransport(respond)
-        url = "http://jira.example.com"
-        async with httpx2.AsyncClient(transport=transport, base_url=url, auth=(EMAIL, TOKEN)) as http:
-            return await ask(JiraTracker(http))
-
-    return asyncio.run(run())
+    transport = httpx2.ASGITransport(respond)
+    url = "http://jira.example.com"
+    async with httpx2.AsyncClient(transport=transport, base_url=url, auth=(EMAIL, TOKEN)) as http:
+        return await ask(JiraTracker(http))
 
 
 @pytest.mark.parametrize(
@@ -116,30 +112,30 @@ def call_with_response(path: str, body: bytes, ask: Ask) -> Any:
         ("/transitions", {"transitions": [{"id": "1"}]}, MOVE, "to"),
     ],
 )
-def test_failure_names_the_invalid_value(path: str, body: Any, ask: Ask, named: str) -> None:
+async def test_failure_names_the_invalid_value(path: str, body: Any, ask: Ask, named: str) -> None:
     with pytest.raises(ExternalServiceFailed, match=named) as failed:
-        call_with_response(path, json.dumps(body).encode(), ask)
+        await call_with_response(path, json.dumps(body).encode(), ask)
     assert "Invalid response from Jira" in failed.value.message
 
 
 @pytest.mark.parametrize("path", ["/myself", "/field", "/search/jql", "/changelog/bulkfetch"])
 @pytest.mark.parametrize("body", [b"<html>Log in</html>", b"", b"null", b"7", b"{", b'{"issues": [NaN]}'])
-def test_invalid_body_is_a_failure(path: str, body: bytes) -> None:
+async def test_invalid_body_is_a_failure(path: str, body: bytes) -> None:
     with pytest.raises(ExternalServiceFailed, match="Invalid response from Jira"):
-        call_with_response(path, body, CHANGES)
+        await call_with_response(path, body, CHANGES)
 
 
-def test_change_with_an_invalid_response_may_be_done() -> None:
+async def test_change_with_an_invalid_response_may_be_done() -> None:
     for body in (b"<html>", b"{}"):
         with pytest.raises(ExternalServiceFailed) as failed:
-            call_with_response("/comment", body, COMMENT)
+            await call_with_response("/comment", body, COMMENT)
         assert failed.value.may_be_done
 
 
-def test_gives_up_an_endless_list(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_gives_up_an_endless_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracker, "MAX_PAGES", 5)
     with pytest.raises(ExternalServiceFailed, match="no end"):
-        call_with_response("/sprint", b'{"values": [{"id": 1, "name": "S", "state": "active"}]}', PLAN)
+        await call_with_response("/sprint", b'{"values": [{"id": 1, "name": "S", "state": "active"}]}', PLAN)
 
 
 JSON = st.recursive(
@@ -168,9 +164,9 @@ NAMES = st.sampled_from(
 
 @given(st.dictionaries(NAMES, JSON, max_size=3))
 @settings(max_examples=150, deadline=None)
-def test_any_field_value_gives_a_ticket_or_a_holdfast_error(fields: dict[str, Any]) -> None:
+async def test_any_field_value_gives_a_ticket_or_a_holdfast_error(fields: dict[str, Any]) -> None:
     try:
-        page = call_with_response(
+        page = await call_with_response(
             "/search/jql", json.dumps(make_search_result(make_issue(**fields))).encode(), CHANGES
         )
     except ExternalServiceFailed:
@@ -180,7 +176,7 @@ def test_any_field_value_gives_a_ticket_or_a_holdfast_error(fields: dict[str, An
 
 @given(st.sampled_from(["/myself", "/field", "/status", "/search/jql", "/changelog/bulkfetch"]), JSON)
 @settings(max_examples=100, deadline=None)
-def test_any_response_raises_only_a_holdfast_error(path: str, body: Any) -> None:
+async def test_any_response_raises_only_a_holdfast_error(path: str, body: Any) -> None:
     # The body may be valid by chance, such as an empty list of fields.
     with suppress(ExternalServiceFailed, NotFound, RequestRefused):
-        call_with_response(path, json.dumps(body).encode(), CHANGES)
+        await call_with_response(path, json.dumps(body).encode(), CHANGES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -70,7 +69,7 @@ STEPS = st.lists(
     st.sampled_from([datetime(2026, 2, 4, 10, tzinfo=UTC), datetime(2026, 4, 4, 14, 50, tzinfo=UTC)]),
 )
 @settings(max_examples=100, deadline=None)
-def test_sees_every_final_state_and_returns_unchanged_tickets_once(
+async def test_sees_every_final_state_and_returns_unchanged_tickets_once(
     steps: list[tuple[str, float]],
     tickets: int,
     page_size: int,
@@ -113,12 +112,12 @@ def test_sees_every_final_state_and_returns_unchanged_tickets_once(
         assert (quiet.tickets, quiet.changes, quiet.has_more) == ((), (), False)
         assert (quiet.checkpoint, checkpoint) == (checkpoint, quiet.checkpoint)
 
-    call_in_process(sandbox, ask, page_size=page_size)
+    await call_in_process(sandbox, ask, page_size=page_size)
 
 
 @given(st.lists(st.integers(0, 4), max_size=30), st.integers(1, 5))
 @settings(max_examples=60, deadline=None)
-def test_reports_every_change_with_its_changelog_entry_once(edits: list[int], every: int) -> None:
+async def test_reports_every_change_with_its_changelog_entry_once(edits: list[int], every: int) -> None:
     clock = ManualClock()
     sandbox = make_small_sandbox(clock, 5)
 
@@ -134,10 +133,12 @@ def test_reports_every_change_with_its_changelog_entry_once(edits: list[int], ev
                     reported += [str(change.after) for change in page.changes]
         return reported
 
-    assert sorted(call_in_process(sandbox, ask)) == sorted(f"Edit {number}" for number in range(len(edits)))
+    assert sorted(await call_in_process(sandbox, ask)) == sorted(
+        f"Edit {number}" for number in range(len(edits))
+    )
 
 
-def test_ticket_that_moves_between_pages_and_its_neighbours_are_not_lost() -> None:
+async def test_ticket_that_moves_between_pages_and_its_neighbours_are_not_lost() -> None:
     clock = ManualClock()
     sandbox = make_small_sandbox(clock, 9, has_tokens=False, max_page_size=3)
 
@@ -153,10 +154,10 @@ def test_ticket_that_moves_between_pages_and_its_neighbours_are_not_lost() -> No
                 return seen
         return seen
 
-    assert call_in_process(sandbox, ask, page_size=2) == {f"MCU-{number}" for number in range(1, 10)}
+    assert await call_in_process(sandbox, ask, page_size=2) == {f"MCU-{number}" for number in range(1, 10)}
 
 
-def test_issue_newer_than_its_search_position_hides_no_other() -> None:
+async def test_issue_newer_than_its_search_position_hides_no_other() -> None:
     """The search index, which gives the order, lags behind the store, which gives the times."""
     clock = ManualClock()
     sandbox = make_small_sandbox(clock, 0)
@@ -184,10 +185,10 @@ def test_issue_newer_than_its_search_position_hides_no_other() -> None:
 
     for page_size in (1, 2, 3):
         late["fields"] = dict(fields)
-        assert len(call_in_process(sandbox, ask, page_size=page_size)) == 6
+        assert len(await call_in_process(sandbox, ask, page_size=page_size)) == 6
 
 
-def test_reports_a_late_change_without_repeating_its_neighbours() -> None:
+async def test_reports_a_late_change_without_repeating_its_neighbours() -> None:
     """The search shows a change only after newer ones."""
     clock = ManualClock()
     sandbox = make_small_sandbox(clock, 4)
@@ -211,14 +212,14 @@ def test_reports_a_late_change_without_repeating_its_neighbours() -> None:
             [ticket.key for page in pages for ticket in page.tickets] for pages in ([first], second, third)
         ]
 
-    assert call_in_process(sandbox, ask) == [["MCU-2", "MCU-3", "MCU-4"], ["MCU-1"], []]
+    assert await call_in_process(sandbox, ask) == [["MCU-2", "MCU-3", "MCU-4"], ["MCU-1"], []]
     # In small pages too: issues seen beyond a page are not forgotten.
     sandbox = make_small_sandbox(clock, 4)
     found = sandbox.data.search
-    assert call_in_process(sandbox, ask, page_size=3) == [["MCU-2", "MCU-3", "MCU-4"], ["MCU-1"], []]
+    assert await call_in_process(sandbox, ask, page_size=3) == [["MCU-2", "MCU-3", "MCU-4"], ["MCU-1"], []]
 
 
-def test_reports_all_entries_of_a_ticket_that_changes_first_and_last() -> None:
+async def test_reports_all_entries_of_a_ticket_that_changes_first_and_last() -> None:
     """The ticket is read last, when the read position has passed its first change."""
     clock = ManualClock()
     sandbox = make_small_sandbox(clock, 6)
@@ -232,23 +233,25 @@ def test_reports_all_entries_of_a_ticket_that_changes_first_and_last() -> None:
         assert len(pages) > 2
         return [change.ticket for page in pages for change in page.changes]
 
-    assert call_in_process(sandbox, ask, page_size=2) == [f"MCU-{number}" for number in (2, 3, 4, 5, 6, 1, 1)]
+    assert await call_in_process(sandbox, ask, page_size=2) == [
+        f"MCU-{number}" for number in (2, 3, 4, 5, 6, 1, 1)
+    ]
 
 
-def test_reads_a_thousand_tickets_of_one_minute_page_by_page() -> None:
+async def test_reads_a_thousand_tickets_of_one_minute_page_by_page() -> None:
     sandbox = make_small_sandbox(ManualClock(), 1000)
 
     async def ask(jira: JiraTracker) -> list[SyncPage]:
         return await read_pages(jira, None)
 
-    pages = call_over_http(sandbox, ask)
+    pages = await call_over_http(sandbox, ask)
     keys = [ticket.key for page in pages for ticket in page.tickets]
     assert len(keys) == len(set(keys)) == 1000
     assert max(len(page.tickets) for page in pages) == 50
     assert len(pages[-1].checkpoint) < 50_000
 
 
-def test_gives_up_a_search_that_keeps_moving() -> None:
+async def test_gives_up_a_search_that_keeps_moving() -> None:
     """Eight issues of one minute come in pages of three: only full pages lead to another request."""
     clock = ManualClock()
     sandbox = make_small_sandbox(clock, 8, has_tokens=False, max_page_size=3)
@@ -260,32 +263,28 @@ def test_gives_up_a_search_that_keeps_moving() -> None:
             sandbox.data.create("MCU", "Anew")
         await app(scope, receive, send)
 
-    async def run() -> None:
-        nonlocal moves
-        async with httpx2.AsyncClient(
-            transport=httpx2.ASGITransport(restless), base_url="http://jira.example.com", auth=(EMAIL, TOKEN)
-        ) as http:
-            jira = JiraTracker(http, page_size=2)
-            last = (await read_pages(jira, None))[-1]
-            reading = parse_position("MCU", last.checkpoint)
-            # The read position already contains everything that follows.
-            at = next(iter(reading.seen.values()))
-            seen = {str(id): at for id in range(10_000, 10_200)}
-            moves = True
-            with pytest.raises(ExternalServiceFailed, match="faster than the search can read"):
-                await jira.fetch_changes("MCU", replace(reading, seen=seen).to_text())
-
-    asyncio.run(run())
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(restless), base_url="http://jira.example.com", auth=(EMAIL, TOKEN)
+    ) as http:
+        jira = JiraTracker(http, page_size=2)
+        last = (await read_pages(jira, None))[-1]
+        reading = parse_position("MCU", last.checkpoint)
+        # The read position already contains everything that follows.
+        at = next(iter(reading.seen.values()))
+        seen = {str(id): at for id in range(10_000, 10_200)}
+        moves = True
+        with pytest.raises(ExternalServiceFailed, match="faster than the search can read"):
+            await jira.fetch_changes("MCU", replace(reading, seen=seen).to_text())
 
 
-def test_gives_up_if_a_page_has_only_the_issue_returned_before() -> None:
+async def test_gives_up_if_a_page_has_only_the_issue_returned_before() -> None:
     sandbox = make_small_sandbox(ManualClock(), 3, has_tokens=False, max_page_size=1)
 
     async def ask(jira: JiraTracker) -> None:
         await read_pages(jira, None)
 
     with pytest.raises(ExternalServiceFailed, match="has no end"):
-        call_in_process(sandbox, ask)
+        await call_in_process(sandbox, ask)
 
 
 @pytest.mark.parametrize(
@@ -304,8 +303,8 @@ def test_gives_up_if_a_page_has_only_the_issue_returned_before() -> None:
     ],
     ids=lambda text: text[:60],
 )
-def test_unknown_checkpoint_causes_a_full_read(checkpoint: str) -> None:
-    page = call_in_process(make_sandbox(), lambda jira: jira.fetch_changes("MCU", checkpoint))
+async def test_unknown_checkpoint_causes_a_full_read(checkpoint: str) -> None:
+    page = await call_in_process(make_sandbox(), lambda jira: jira.fetch_changes("MCU", checkpoint))
     assert page.is_reset
     assert len(page.tickets) >= 47
 
@@ -330,7 +329,7 @@ def test_search_starts_at_a_full_unambiguous_minute(naive: datetime) -> None:
     assert local.replace(fold=0).utcoffset() == local.replace(fold=1).utcoffset()
 
 
-def test_deleted_ticket_is_gone_after_a_full_read() -> None:
+async def test_deleted_ticket_is_gone_after_a_full_read() -> None:
     sandbox = make_small_sandbox(ManualClock(), 3)
 
     async def ask(jira: JiraTracker) -> tuple[SyncPage, SyncPage]:
@@ -338,7 +337,7 @@ def test_deleted_ticket_is_gone_after_a_full_read() -> None:
         sandbox.data.delete("MCU-2")
         return before, await jira.fetch_changes("MCU", None)
 
-    before, after = call_in_process(sandbox, ask)
+    before, after = await call_in_process(sandbox, ask)
     first = apply_page(Snapshot(source="jira", project_key="MCU"), before, None, NOW)
     second = apply_page(first, after, None, NOW)
     assert sorted(second.tickets) == ["MCU-1", "MCU-3"]

@@ -21,9 +21,9 @@ from tests.systems.agenticpm.unit.integrations.jira_client import (
 )
 
 
-def read_tickets(sandbox: JiraSandbox, **settings: Any) -> dict[str, Ticket]:
+async def read_tickets(sandbox: JiraSandbox, **settings: Any) -> dict[str, Ticket]:
     """Read everything and return the tickets by key. `settings` are the tracker's."""
-    pages = call_over_http(sandbox, lambda jira: read_pages(jira, None), **settings)
+    pages = await call_over_http(sandbox, lambda jira: read_pages(jira, None), **settings)
     return {ticket.key: ticket for page in pages for ticket in page.tickets}
 
 
@@ -32,7 +32,7 @@ def drop_urls(tickets: dict[str, Ticket]) -> dict[str, Ticket]:
     return {key: ticket.model_copy(update={"url": None}) for key, ticket in tickets.items()}
 
 
-def read_after_change(
+async def read_after_change(
     sandbox: JiraSandbox, clock: ManualClock, change: Any, *, project: str = "MCU"
 ) -> SyncPage:
     """Read everything, make a change, and return the next page."""
@@ -43,18 +43,18 @@ def read_after_change(
         change(sandbox.data)
         return await jira.fetch_changes(project, before[-1].checkpoint)
 
-    return call_over_http(sandbox, ask)
+    return await call_over_http(sandbox, ask)
 
 
-def read_change(change: Any) -> SyncPage:
+async def read_change(change: Any) -> SyncPage:
     """Read the sample, make a change in the sandbox's data, and return the next page."""
     clock = ManualClock()
-    return read_after_change(make_sandbox(clock=clock), clock, change)
+    return await read_after_change(make_sandbox(clock=clock), clock, change)
 
 
-def test_reads_the_documents_project_completely() -> None:
+async def test_reads_the_documents_project_completely() -> None:
     """The sandbox's sample has the numbers of the document's example."""
-    tickets = read_tickets(make_sandbox())
+    tickets = await read_tickets(make_sandbox())
     blocked = [each for each in tickets.values() if each.is_blocked]
     stages = [each.stage for each in tickets.values() if not each.is_blocked]
     assert (len(tickets), len(blocked)) == (47, 5)
@@ -76,20 +76,20 @@ def test_reads_the_documents_project_completely() -> None:
 
 
 @pytest.mark.parametrize("has_tokens", [True, False])
-def test_both_paging_styles_read_the_same(has_tokens: bool) -> None:
-    small = read_tickets(make_sandbox(has_tokens=has_tokens, max_page_size=7))
-    assert drop_urls(small) == drop_urls(read_tickets(make_sandbox()))
+async def test_both_paging_styles_read_the_same(has_tokens: bool) -> None:
+    small = await read_tickets(make_sandbox(has_tokens=has_tokens, max_page_size=7))
+    assert drop_urls(small) == drop_urls(await read_tickets(make_sandbox()))
 
 
-def test_page_has_at_most_the_requested_size() -> None:
+async def test_page_has_at_most_the_requested_size() -> None:
     """A ticket that a changed one blocks comes in addition."""
-    pages = call_over_http(make_sandbox(), lambda jira: read_pages(jira, None), page_size=20)
+    pages = await call_over_http(make_sandbox(), lambda jira: read_pages(jira, None), page_size=20)
     assert len(pages[0].tickets) == 20
     assert all(len(page.tickets) <= 20 + 1 for page in pages)  # One more waits for another.
     assert [page.is_reset for page in pages] == [True] + [False] * (len(pages) - 1)
 
 
-def test_reads_the_fields_of_a_ticket() -> None:
+async def test_reads_the_fields_of_a_ticket() -> None:
     sandbox = make_sandbox(with_sample=False, clock=ManualClock())
     desk = sandbox.data
     desk.add_project("MCU", "Centre")
@@ -101,7 +101,7 @@ def test_reads_the_fields_of_a_ticket() -> None:
         "MCU", "Redesign", number=142, description="Why\n\nBecause", assignee="Sarah K", priority="High",
         points=2.5, labels=["ui"], version="Beta launch", sprint="Sprint 12", due="2026-02-13",
     )  # fmt: skip
-    ticket = read_tickets(sandbox)["MCU-142"]
+    ticket = (await read_tickets(sandbox))["MCU-142"]
     assert (ticket.title, ticket.description, ticket.status, ticket.stage) == (
         "Redesign",
         "Why\nBecause",
@@ -118,7 +118,7 @@ def test_reads_the_fields_of_a_ticket() -> None:
 
 
 @pytest.mark.parametrize("has_tokens", [True, False])
-def test_reads_start_and_end_of_work_from_the_changelog(has_tokens: bool) -> None:
+async def test_reads_start_and_end_of_work_from_the_changelog(has_tokens: bool) -> None:
     clock = ManualClock()
     sandbox = make_sandbox(with_sample=False, clock=clock, has_tokens=has_tokens, max_page_size=2)
     sandbox.data.add_project("MCU", "Centre")
@@ -128,15 +128,15 @@ def test_reads_start_and_end_of_work_from_the_changelog(has_tokens: bool) -> Non
         clock.at += 3600
         moments.append(datetime.fromtimestamp(clock.at, UTC))
         sandbox.data.edit("MCU-1", status=status)
-    ticket = read_tickets(sandbox)["MCU-1"]
+    ticket = (await read_tickets(sandbox))["MCU-1"]
     assert (ticket.started_at, ticket.resolved_at) == (moments[0], moments[3])
     sandbox.data.edit("MCU-1", status="To Do")
-    ticket = read_tickets(sandbox)["MCU-1"]
+    ticket = (await read_tickets(sandbox))["MCU-1"]
     assert (ticket.started_at, ticket.resolved_at) == (None, None)
 
 
-def test_reports_a_change_with_its_evidence() -> None:
-    page = read_change(lambda desk: desk.edit("MCU-150", by="Priya N", status="Blocked", points=8))
+async def test_reports_a_change_with_its_evidence() -> None:
+    page = await read_change(lambda desk: desk.edit("MCU-150", by="Priya N", status="Blocked", points=8))
     assert [ticket.key for ticket in page.tickets] == ["MCU-150"]
     assert [(each.ticket, each.field, each.before, each.after, each.by) for each in page.changes] == [
         ("MCU-150", "status", "To Do", "Blocked", "Priya N"),
@@ -146,8 +146,8 @@ def test_reports_a_change_with_its_evidence() -> None:
     assert page.changes[0].at == page.tickets[0].updated_at
 
 
-def test_first_read_reports_no_history_as_changes() -> None:
-    pages = call_over_http(make_sandbox(), lambda jira: read_pages(jira, None))
+async def test_first_read_reports_no_history_as_changes() -> None:
+    pages = await call_over_http(make_sandbox(), lambda jira: read_pages(jira, None))
     assert [change for page in pages for change in page.changes] == []
 
 
@@ -159,18 +159,18 @@ def test_first_read_reports_no_history_as_changes() -> None:
         (lambda desk: desk.link("MCU-131", "MCU-130"), "Blocked by MCU-131"),
     ],
 )
-def test_ticket_is_blocked_by_a_flag_a_status_or_another_ticket(change: Any, reason: str) -> None:
-    tickets = {ticket.key: ticket for ticket in read_change(change).tickets}
+async def test_ticket_is_blocked_by_a_flag_a_status_or_another_ticket(change: Any, reason: str) -> None:
+    tickets = {ticket.key: ticket for ticket in (await read_change(change)).tickets}
     assert (tickets["MCU-130"].is_blocked, tickets["MCU-130"].blocked_reason) == (True, reason)
 
 
-def test_done_ticket_is_not_blocked() -> None:
-    page = read_change(lambda desk: desk.edit("MCU-142", status="Done"))
+async def test_done_ticket_is_not_blocked() -> None:
+    page = await read_change(lambda desk: desk.edit("MCU-142", status="Done"))
     assert [(each.key, each.is_blocked) for each in page.tickets] == [("MCU-142", False)]
 
 
-def test_returns_a_ticket_again_when_the_one_it_waits_for_is_done() -> None:
-    page = read_change(lambda desk: desk.edit("MCU-122", status="Done"))
+async def test_returns_a_ticket_again_when_the_one_it_waits_for_is_done() -> None:
+    page = await read_change(lambda desk: desk.edit("MCU-122", status="Done"))
     assert {each.key: each.is_blocked for each in page.tickets} == {"MCU-122": False, "MCU-145": False}
 
 
@@ -181,12 +181,12 @@ def test_returns_a_ticket_again_when_the_one_it_waits_for_is_done() -> None:
         lambda desk: desk.edit("MCU-155", description="Some words\n\n* Acceptance Criteria\nIt imports."),
     ],
 )
-def test_finds_criteria_in_a_field_or_in_the_description(change: Any) -> None:
-    assert [each.has_criteria for each in read_change(change).tickets] == [True]
+async def test_finds_criteria_in_a_field_or_in_the_description(change: Any) -> None:
+    assert [each.has_criteria for each in (await read_change(change)).tickets] == [True]
 
 
-def test_the_plan_has_sprints_and_versions() -> None:
-    plan = call_over_http(make_sandbox(max_page_size=1), lambda jira: jira.fetch_plan("MCU"))
+async def test_the_plan_has_sprints_and_versions() -> None:
+    plan = await call_over_http(make_sandbox(max_page_size=1), lambda jira: jira.fetch_plan("MCU"))
     assert [(each.name, each.state) for each in plan.sprints] == [
         ("Sprint 11", "closed"),
         ("Sprint 12", "active"),
@@ -203,33 +203,33 @@ def test_the_plan_has_sprints_and_versions() -> None:
     assert plan.milestones[0].is_done
 
 
-def test_a_board_without_sprints_adds_none() -> None:
+async def test_a_board_without_sprints_adds_none() -> None:
     sandbox = make_sandbox()
     sandbox.data.boards.append({"id": 2, "name": "Flow", "type": "kanban", "project": "MCU"})
-    assert len(call_over_http(sandbox, lambda jira: jira.fetch_plan("MCU")).sprints) == 3
+    assert len((await call_over_http(sandbox, lambda jira: jira.fetch_plan("MCU"))).sprints) == 3
 
 
-def test_health_reports_the_user_or_the_failure() -> None:
-    fine = call_over_http(make_sandbox(), lambda jira: jira.check_health())
+async def test_health_reports_the_user_or_the_failure() -> None:
+    fine = await call_over_http(make_sandbox(), lambda jira: jira.check_health())
     assert (fine.is_ok, fine.detail) == (True, "Signed in as AgenticPM")
-    wrong = call_over_http(make_sandbox(api_token="another"), lambda jira: jira.check_health())
+    wrong = await call_over_http(make_sandbox(api_token="another"), lambda jira: jira.check_health())
     assert not wrong.is_ok
     assert "credentials" in wrong.detail
 
 
 @pytest.mark.parametrize("key", ['MCU" OR project = "X', "", "M CU", "../x"])
-def test_invalid_project_key_never_reaches_a_query(key: str) -> None:
+async def test_invalid_project_key_never_reaches_a_query(key: str) -> None:
     with pytest.raises(ExternalServiceRefused, match="Invalid project key"):
-        call_over_http(make_sandbox(), lambda jira: jira.fetch_changes(key, None))
+        await call_over_http(make_sandbox(), lambda jira: jira.fetch_changes(key, None))
 
 
-def test_missing_project_is_rejected_with_jiras_message() -> None:
+async def test_missing_project_is_rejected_with_jiras_message() -> None:
     with pytest.raises(ExternalServiceRefused, match="does not exist for the field 'project'"):
-        call_over_http(make_sandbox(), lambda jira: jira.fetch_changes("NONE", None))
+        await call_over_http(make_sandbox(), lambda jira: jira.fetch_changes("NONE", None))
 
 
-def test_rate_limit_reports_when_to_retry() -> None:
+async def test_rate_limit_reports_when_to_retry() -> None:
     sandbox = make_sandbox(faults=Faults(calls_max=2, window_s=60))
     with pytest.raises(ExternalServiceFailed, match="no more requests") as failed:
-        call_over_http(sandbox, lambda jira: jira.fetch_changes("MCU", None))
+        await call_over_http(sandbox, lambda jira: jira.fetch_changes("MCU", None))
     assert failed.value.retry_after_s == 60

@@ -91,7 +91,7 @@ def test_rejects_missing_or_wrong_credentials(auth: Any) -> None:
     assert send_request(make_sandbox(), "GET", "/rest/api/3/myself", auth=auth).status_code == 401
 
 
-def test_is_controlled_over_http() -> None:
+async def test_is_controlled_over_http() -> None:
     sandbox = make_sandbox()
     made = send_request(
         sandbox, "POST", "/sandbox/issues", json={"project": "MCU", "summary": "New", "points": 3}
@@ -118,7 +118,7 @@ def test_is_controlled_over_http() -> None:
     send_request(sandbox, "POST", "/sandbox/faults", json={})
     tickets = {
         each.key: each
-        for page in call_over_http(sandbox, lambda jira: read_pages(jira, None))
+        for page in await call_over_http(sandbox, lambda jira: read_pages(jira, None))
         for each in page.tickets
     }
     assert "MCU-110" not in tickets
@@ -165,7 +165,7 @@ def _drop_url(payload: dict[str, Any]) -> dict[str, Any]:
     reason="needs real data: set HOLDFAST_REAL_DATA to a folder with agenticpm/devlake",
 )
 @pytest.mark.parametrize("has_tokens", [True, False])
-def test_reads_real_payloads_page_by_page(has_tokens: bool) -> None:
+async def test_reads_real_payloads_page_by_page(has_tokens: bool) -> None:
     sandbox = make_real_sandbox()
     sandbox.max_page_size, sandbox.has_tokens = 20, has_tokens
     desk = sandbox.data
@@ -176,7 +176,7 @@ def test_reads_real_payloads_page_by_page(has_tokens: bool) -> None:
         desk.edit(first["key"], summary="Anew")
         return pages, await jira.fetch_changes("EE", pages[-1].checkpoint), await jira.fetch_plan("EE")
 
-    pages, reread, plan = call_over_http(sandbox, ask, page_size=20)
+    pages, reread, plan = await call_over_http(sandbox, ask, page_size=20)
     tickets = {ticket.key: ticket for page in pages for ticket in page.tickets}
     assert sorted(tickets) == sorted(each["key"] for each in desk.issues.values())
     assert len(tickets) == sum(len(page.tickets) for page in pages) == 30

@@ -17,7 +17,7 @@ REFERENCE = "act:01KGN4:é/comment"
 
 
 @pytest.mark.parametrize("expands_properties", [True, False])
-def test_finds_a_comment_by_its_reference(expands_properties: bool) -> None:
+async def test_finds_a_comment_by_its_reference(expands_properties: bool) -> None:
     sandbox = make_sandbox(expands_properties=expands_properties, max_page_size=2)
     issue = sandbox.data.find_issue("MCU-142")
     assert issue is not None
@@ -33,7 +33,7 @@ def test_finds_a_comment_by_its_reference(expands_properties: bool) -> None:
             await jira.find_comment("MCU-142", "never"),
         ]
 
-    done, found, never = call_over_http(sandbox, ask)
+    done, found, never = await call_over_http(sandbox, ask)
     assert done == found
     assert never is None
     effects = [(each["what"], each["ticket"], each["reference"]) for each in sandbox.ledger]
@@ -44,14 +44,14 @@ def test_finds_a_comment_by_its_reference(expands_properties: bool) -> None:
 @pytest.mark.parametrize(
     ("wanted", "status"), [("In Review", "In Review"), ("done", "Done"), ("in_progress", "In Progress")]
 )
-def test_moves_a_ticket_to_a_status_or_a_stage(wanted: str, status: str) -> None:
+async def test_moves_a_ticket_to_a_status_or_a_stage(wanted: str, status: str) -> None:
     sandbox = make_sandbox()
 
     async def ask(jira: JiraTracker) -> list[Any]:
         done = await jira.move("MCU-150", wanted, REFERENCE)
         return [done, await jira.find_move("MCU-150", REFERENCE), await jira.find_move("MCU-150", "never")]
 
-    done, found, never = call_over_http(sandbox, ask)
+    done, found, never = await call_over_http(sandbox, ask)
     assert done == found
     assert done["status"] == status
     assert never is None
@@ -63,29 +63,29 @@ def test_moves_a_ticket_to_a_status_or_a_stage(wanted: str, status: str) -> None
     ]
 
 
-def test_finds_an_earlier_move_after_a_later_one() -> None:
+async def test_finds_an_earlier_move_after_a_later_one() -> None:
     async def ask(jira: JiraTracker) -> Any:
         await jira.move("MCU-150", "In Progress", "first")
         await jira.move("MCU-150", "Done", "second")
         return await jira.find_move("MCU-150", "first")
 
-    assert call_over_http(make_sandbox(), ask)["status"] == "In Progress"
+    assert (await call_over_http(make_sandbox(), ask))["status"] == "In Progress"
 
 
-def test_leaves_a_ticket_that_already_has_the_status() -> None:
+async def test_leaves_a_ticket_that_already_has_the_status() -> None:
     sandbox = make_sandbox()
-    outcome = call_over_http(sandbox, lambda jira: jira.move("MCU-150", "to do", REFERENCE))
+    outcome = await call_over_http(sandbox, lambda jira: jira.move("MCU-150", "to do", REFERENCE))
     assert outcome == {"status": "To Do", "transition": None}
     assert sandbox.ledger == []
 
 
-def test_rejects_an_unreachable_status_and_lists_the_reachable_ones() -> None:
+async def test_rejects_an_unreachable_status_and_lists_the_reachable_ones() -> None:
     with pytest.raises(ExternalServiceRefused, match="In Progress, In Review, Blocked, Done"):
-        call_over_http(make_sandbox(), lambda jira: jira.move("MCU-150", "Nowhere", REFERENCE))
+        await call_over_http(make_sandbox(), lambda jira: jira.move("MCU-150", "Nowhere", REFERENCE))
 
 
 @pytest.mark.parametrize("faults", [Faults(failed_after=1.0), Faults(silent_after=1.0, silence_s=0.2)])
-def test_finds_a_comment_and_a_move_whose_answers_were_lost(faults: Faults) -> None:
+async def test_finds_a_comment_and_a_move_whose_answers_were_lost(faults: Faults) -> None:
     sandbox = make_sandbox()
 
     async def ask(jira: JiraTracker) -> list[Any]:
@@ -99,38 +99,38 @@ def test_finds_a_comment_and_a_move_whose_answers_were_lost(faults: Faults) -> N
         jira._client.http.timeout = 5
         return [await jira.find_comment("MCU-142", "c"), await jira.find_move("MCU-142", "m")]
 
-    assert None not in call_over_http(sandbox, ask)
+    assert None not in await call_over_http(sandbox, ask)
     assert len(sandbox.ledger) == 2
 
 
-def test_rate_limited_request_has_no_effect() -> None:
+async def test_rate_limited_request_has_no_effect() -> None:
     sandbox = make_sandbox(faults=Faults(too_many=1.0, retry_after_s=7))
     with pytest.raises(ExternalServiceFailed) as failed:
-        call_over_http(sandbox, lambda jira: jira.comment("MCU-142", "Hello", "c"))
+        await call_over_http(sandbox, lambda jira: jira.comment("MCU-142", "Hello", "c"))
     assert (failed.value.may_be_done, failed.value.retry_after_s, sandbox.ledger) == (False, 7.0, [])
 
 
-def test_rejects_a_change_of_a_missing_ticket_and_finds_nothing_there() -> None:
+async def test_rejects_a_change_of_a_missing_ticket_and_finds_nothing_there() -> None:
     with pytest.raises(ExternalServiceRefused, match="does not exist"):
-        call_over_http(make_sandbox(), lambda jira: jira.comment("MCU-999", "Hello", "c"))
+        await call_over_http(make_sandbox(), lambda jira: jira.comment("MCU-999", "Hello", "c"))
     with pytest.raises(ExternalServiceRefused, match="does not exist"):
-        call_over_http(make_sandbox(), lambda jira: jira.move("MCU-999", "Done", "m"))
-    assert call_over_http(make_sandbox(), lambda jira: jira.find_comment("MCU-999", "c")) is None
-    assert call_over_http(make_sandbox(), lambda jira: jira.find_move("MCU-999", "m")) is None
+        await call_over_http(make_sandbox(), lambda jira: jira.move("MCU-999", "Done", "m"))
+    assert await call_over_http(make_sandbox(), lambda jira: jira.find_comment("MCU-999", "c")) is None
+    assert await call_over_http(make_sandbox(), lambda jira: jira.find_move("MCU-999", "m")) is None
 
 
-def test_rejects_an_empty_comment() -> None:
+async def test_rejects_an_empty_comment() -> None:
     with pytest.raises(ExternalServiceRefused, match="can not be empty"):
-        call_over_http(make_sandbox(), lambda jira: jira.comment("MCU-142", " \n\n ", "c"))
+        await call_over_http(make_sandbox(), lambda jira: jira.comment("MCU-142", " \n\n ", "c"))
 
 
 @pytest.mark.parametrize("ticket", ["../../x", "MCU-1/comment", "", "MCU", "MCU-1?x=1"])
-def test_invalid_ticket_key_never_reaches_a_url(ticket: str) -> None:
+async def test_invalid_ticket_key_never_reaches_a_url(ticket: str) -> None:
     with pytest.raises(ExternalServiceRefused, match="Invalid ticket key"):
-        call_over_http(make_sandbox(), lambda jira: jira.comment(ticket, "Hello", "c"))
+        await call_over_http(make_sandbox(), lambda jira: jira.comment(ticket, "Hello", "c"))
 
 
-def test_ledger_survives_the_sandbox_and_effects_are_found_in_the_next(tmp_path: Path) -> None:
+async def test_ledger_survives_the_sandbox_and_effects_are_found_in_the_next(tmp_path: Path) -> None:
     async def act(jira: JiraTracker) -> None:
         await jira.comment("MCU-142", "Hello", "c")
         await jira.move("MCU-142", "Done", "m")
@@ -139,7 +139,7 @@ def test_ledger_survives_the_sandbox_and_effects_are_found_in_the_next(tmp_path:
         return [await jira.find_comment("MCU-142", "c"), await jira.find_move("MCU-142", "m")]
 
     clock = ManualClock()
-    call_over_http(make_sandbox(folder=tmp_path, clock=clock), act)
+    await call_over_http(make_sandbox(folder=tmp_path, clock=clock), act)
     second = make_sandbox(folder=tmp_path, clock=clock)
-    assert None not in call_over_http(second, look)
+    assert None not in await call_over_http(second, look)
     assert [each["reference"] for each in second.ledger] == ["c", "m"]

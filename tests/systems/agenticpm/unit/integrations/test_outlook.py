@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,7 +31,7 @@ TOKEN = "token-of-the-test"
 HERE = "http://127.0.0.1"
 
 
-def call_mailbox(
+async def call_mailbox(
     ask: Callable[[OutlookMailbox], Awaitable[T]],
     sandbox: OutlookSandbox,
     *,
@@ -42,7 +41,7 @@ def call_mailbox(
 ) -> T:
     """Return the result of `ask`, called with a mailbox of the sandbox over real HTTP."""
 
-    async def run(url: str) -> T:
+    with serve_in_thread(build_outlook_app(sandbox)) as url:
         values = {
             "mailbox": MAILBOX,
             "base_url": url,
@@ -53,9 +52,6 @@ def call_mailbox(
         async with httpx2.AsyncClient(base_url=url) as http:
             tokens = GraphTokens(http, found, clock)
             return await ask(OutlookMailbox(http, found.mailbox, tokens, page_size=page_size))
-
-    with serve_in_thread(build_outlook_app(sandbox)) as url:
-        return asyncio.run(run(url))
 
 
 async def sync_all(
@@ -77,9 +73,9 @@ async def sync_all(
     return pages[-1].checkpoint, pages
 
 
-def test_reads_pages_of_the_preferred_size() -> None:
+async def test_reads_pages_of_the_preferred_size() -> None:
     known: dict[str, MailMessage] = {}
-    _, pages = call_mailbox(
+    _, pages = await call_mailbox(
         lambda box: sync_all(box, None, known), OutlookSandbox(access_token=TOKEN), page_size=2
     )
     assert [len(page.messages) for page in pages] == [2, 1]
@@ -89,7 +85,7 @@ def test_reads_pages_of_the_preferred_size() -> None:
     assert first.preview.startswith("MCU-3")
 
 
-def test_reports_new_and_removed_mails() -> None:
+async def test_reports_new_and_removed_mails() -> None:
     sandbox = OutlookSandbox()
 
     async def ask(box: OutlookMailbox) -> tuple[dict[str, MailMessage], MailPage]:
@@ -101,23 +97,23 @@ def test_reports_new_and_removed_mails() -> None:
         _, (page,) = await sync_all(box, link, known)
         return known, page
 
-    known, page = call_mailbox(ask, sandbox)
+    known, page = await call_mailbox(ask, sandbox)
     assert sorted(each.subject for each in known.values()) == ["Crossing refunds", "New", "Pilot date"]
     assert [each.is_removed for each in page.messages] == [True, False]
     assert not page.is_reset
 
 
-def test_same_checkpoint_returns_the_same_page_twice() -> None:
+async def test_same_checkpoint_returns_the_same_page_twice() -> None:
     async def ask(box: OutlookMailbox) -> tuple[MailPage, MailPage]:
         first = await box.fetch_messages(None)
         return await box.fetch_messages(first.checkpoint), await box.fetch_messages(first.checkpoint)
 
-    once, again = call_mailbox(ask, OutlookSandbox(), page_size=1)
+    once, again = await call_mailbox(ask, OutlookSandbox(), page_size=1)
     assert once == again
 
 
 @pytest.mark.proves("AP-24")
-def test_expired_link_causes_a_full_reset() -> None:
+async def test_expired_link_causes_a_full_reset() -> None:
     sandbox = OutlookSandbox()
 
     async def ask(box: OutlookMailbox) -> MailPage:
@@ -125,7 +121,7 @@ def test_expired_link_causes_a_full_reset() -> None:
         sandbox.expire()
         return await box.fetch_messages(link)
 
-    page = call_mailbox(ask, sandbox)
+    page = await call_mailbox(ask, sandbox)
     assert page.is_reset
     assert len(page.messages) == 3
 
@@ -144,7 +140,7 @@ def test_expired_link_causes_a_full_reset() -> None:
         max_size=20,
     )
 )
-def test_any_edits_and_reads_end_with_the_current_inbox(steps: list[tuple[str, int]]) -> None:
+async def test_any_edits_and_reads_end_with_the_current_inbox(steps: list[tuple[str, int]]) -> None:
     sandbox = OutlookSandbox(with_sample=False)
 
     async def ask(url: str) -> dict[str, MailMessage]:
@@ -176,7 +172,7 @@ def test_any_edits_and_reads_end_with_the_current_inbox(steps: list[tuple[str, i
                     link = page.checkpoint
         return known
 
-    known = asyncio.run(ask(HERE))
+    known = await ask(HERE)
     assert {id: each.subject for id, each in known.items()} == {
         id: each["subject"] for id, each in sandbox.messages.items()
     }
@@ -197,7 +193,7 @@ def _apply_page(known: dict[str, MailMessage], page: MailPage) -> None:
 APP: dict[str, Any] = {"tenant": "acme.example", "client_id": "c-1", "client_secret": SECRET}
 
 
-def test_app_signs_in_once_and_again_shortly_before_its_token_expires(tmp_path: Path) -> None:
+async def test_app_signs_in_once_and_again_shortly_before_its_token_expires(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / "clock", start=1_000_000.0)
     sandbox = OutlookSandbox(clock=clock, secret=SECRET)
 
@@ -209,10 +205,10 @@ def test_app_signs_in_once_and_again_shortly_before_its_token_expires(tmp_path: 
             counted.append(sandbox.sign_in_count)
         return counted
 
-    assert call_mailbox(ask, sandbox, clock=clock, **APP) == [1, 1, 1, 2]
+    assert await call_mailbox(ask, sandbox, clock=clock, **APP) == [1, 1, 1, 2]
 
 
-def test_replaces_a_revoked_token_on_the_next_request() -> None:
+async def test_replaces_a_revoked_token_on_the_next_request() -> None:
     sandbox = OutlookSandbox(secret=SECRET)
 
     async def ask(box: OutlookMailbox) -> int:
@@ -222,82 +218,85 @@ def test_replaces_a_revoked_token_on_the_next_request() -> None:
             await box.fetch_messages(None)
         return len((await box.fetch_messages(None)).messages)
 
-    assert call_mailbox(ask, sandbox, **APP) == 3
+    assert await call_mailbox(ask, sandbox, **APP) == 3
 
 
-def test_rejects_a_wrong_secret_without_showing_it() -> None:
+async def test_rejects_a_wrong_secret_without_showing_it() -> None:
     async def ask(box: OutlookMailbox) -> ExternalServiceFailed:
         with pytest.raises(ExternalServiceFailed) as failed:
             await box.fetch_messages(None)
         return failed.value
 
-    failed = call_mailbox(ask, OutlookSandbox(secret="another"), **APP)
+    failed = await call_mailbox(ask, OutlookSandbox(secret="another"), **APP)
     assert "fix tenant" in failed.message
     assert SECRET not in failed.message
 
 
-def get_sign_in_error(answer: httpx2.Response) -> ExternalServiceFailed:
+async def get_sign_in_error(answer: httpx2.Response) -> ExternalServiceFailed:
     """Return the error of a sign-in that gets this response."""
 
-    async def run() -> ExternalServiceFailed:
-        found = OutlookCredentials.model_validate(
-            {"mailbox": MAILBOX, "base_url": HERE, "login_url": HERE, **APP}
-        )
-        transport = httpx2.MockTransport(lambda _: answer)
-        async with httpx2.AsyncClient(base_url=HERE, transport=transport) as http:
-            with pytest.raises(ExternalServiceFailed) as failed:
-                await GraphTokens(http, found, SYSTEM_CLOCK).get_bearer()
-            return failed.value
-
-    return asyncio.run(run())
+    found = OutlookCredentials.model_validate(
+        {"mailbox": MAILBOX, "base_url": HERE, "login_url": HERE, **APP}
+    )
+    transport = httpx2.MockTransport(lambda _: answer)
+    async with httpx2.AsyncClient(base_url=HERE, transport=transport) as http:
+        with pytest.raises(ExternalServiceFailed) as failed:
+            await GraphTokens(http, found, SYSTEM_CLOCK).get_bearer()
+        return failed.value
 
 
 @pytest.mark.parametrize(
     ("header", "pause"),
     [("9" * 400, None), ("99999999999", 3600.0), ("1.5", 1.5), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0)],
 )
-def test_rate_limited_sign_in_reports_a_bounded_retry_time(header: str, pause: float | None) -> None:
-    assert get_sign_in_error(httpx2.Response(429, headers={"retry-after": header})).retry_after_s == pause
+async def test_rate_limited_sign_in_reports_a_bounded_retry_time(header: str, pause: float | None) -> None:
+    assert (
+        await get_sign_in_error(httpx2.Response(429, headers={"retry-after": header}))
+    ).retry_after_s == pause
 
 
-def test_rejects_a_sign_in_response_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rejects_a_sign_in_response_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(external_client, "MAX_BODY_BYTES", 1000)
     body = b" " * 1000 + b'{"access_token": "t", "expires_in": 3600}'
-    assert "larger than 1000 bytes" in get_sign_in_error(httpx2.Response(200, content=body)).message
+    assert "larger than 1000 bytes" in (await get_sign_in_error(httpx2.Response(200, content=body))).message
 
 
 @pytest.mark.parametrize("answer", [httpx2.Response(200, text="<html>"), httpx2.Response(200, json={})])
-def test_invalid_sign_in_response_is_reported(answer: httpx2.Response) -> None:
-    assert "Invalid response from Outlook's sign-in" in get_sign_in_error(answer).message
+async def test_invalid_sign_in_response_is_reported(answer: httpx2.Response) -> None:
+    assert "Invalid response from Outlook's sign-in" in (await get_sign_in_error(answer)).message
 
 
-def test_error_for_an_unknown_tenant_says_what_to_fix() -> None:
-    assert "fix tenant" in get_sign_in_error(httpx2.Response(404)).message
+async def test_error_for_an_unknown_tenant_says_what_to_fix() -> None:
+    assert "fix tenant" in (await get_sign_in_error(httpx2.Response(404))).message
 
 
-def test_health_distinguishes_readable_and_unreadable_mailboxes() -> None:
-    assert call_mailbox(lambda box: box.check_health(), OutlookSandbox(access_token=TOKEN)).is_ok
-    assert not call_mailbox(lambda box: box.check_health(), OutlookSandbox(access_token="other")).is_ok
-    assert not call_mailbox(lambda box: box.check_health(), OutlookSandbox(mailbox="other@example.com")).is_ok
+async def test_health_distinguishes_readable_and_unreadable_mailboxes() -> None:
+    assert (await call_mailbox(lambda box: box.check_health(), OutlookSandbox(access_token=TOKEN))).is_ok
+    assert not (
+        await call_mailbox(lambda box: box.check_health(), OutlookSandbox(access_token="other"))
+    ).is_ok
+    assert not (
+        await call_mailbox(lambda box: box.check_health(), OutlookSandbox(mailbox="other@example.com"))
+    ).is_ok
 
 
-def test_missing_mailbox_is_not_found() -> None:
+async def test_missing_mailbox_is_not_found() -> None:
     async def ask(box: OutlookMailbox) -> None:
         with pytest.raises(NotFound):
             await box.fetch_messages(None)
 
-    call_mailbox(ask, OutlookSandbox(mailbox="other@example.com"))
+    await call_mailbox(ask, OutlookSandbox(mailbox="other@example.com"))
 
 
-def test_rate_limit_reports_when_to_retry() -> None:
+async def test_rate_limit_reports_when_to_retry() -> None:
     async def ask(box: OutlookMailbox) -> ExternalServiceFailed:
         with pytest.raises(ExternalServiceFailed) as failed:
             await box.fetch_messages(None)
         return failed.value
 
     assert (
-        call_mailbox(ask, OutlookSandbox(faults=Faults(too_many=1.0, retry_after_s=9))).retry_after_s == 9.0
-    )
+        await call_mailbox(ask, OutlookSandbox(faults=Faults(too_many=1.0, retry_after_s=9)))
+    ).retry_after_s == 9.0
 
 
 def test_control_routes_receive_edit_and_remove() -> None:
@@ -328,7 +327,7 @@ GOOD = {
 }
 
 
-def read_with_response(
+async def read_with_response(
     status: int, body: Any, checkpoint: str | None = None, path: str = "/{rest:path}"
 ) -> Any:
     """Read one page of the mailbox from a service with this response.
@@ -354,7 +353,7 @@ def read_with_response(
             link = None if checkpoint is None else checkpoint.replace("{here}", url)
             return await OutlookMailbox(http, MAILBOX, tokens).fetch_messages(link)
 
-    return asyncio.run(run(HERE))
+    return await run(HERE)
 
 
 INVALID: list[tuple[int, Any, str]] = [
@@ -401,23 +400,23 @@ INVALID: list[tuple[int, Any, str]] = [
 
 
 @pytest.mark.parametrize(("status", "body", "message"), INVALID)
-def test_invalid_response_fails_with_its_reason(status: int, body: Any, message: str) -> None:
+async def test_invalid_response_fails_with_its_reason(status: int, body: Any, message: str) -> None:
     with pytest.raises(ExternalServiceFailed) as failed:
-        read_with_response(status, body)
+        await read_with_response(status, body)
     assert message in failed.value.message
     assert not failed.value.may_be_done
 
 
-def test_empty_checkpoint_means_no_checkpoint() -> None:
-    assert read_with_response(200, {"value": [GOOD], LINK: OWN}, "").is_reset
+async def test_empty_checkpoint_means_no_checkpoint() -> None:
+    assert (await read_with_response(200, {"value": [GOOD], LINK: OWN}, "")).is_reset
 
 
 @pytest.mark.parametrize(
     "change", [{"isRead": True}, {"subject": "s2"}, {"from": None, "bodyPreview": ""}, {}]
 )
-def test_ignores_partial_mails(change: dict[str, Any]) -> None:
+async def test_ignores_partial_mails(change: dict[str, Any]) -> None:
     """An entry without a received time is a changed mail, not a new one."""
-    page = read_with_response(200, {"value": [{"id": "m", **change}, GOOD], LINK: OWN})
+    page = await read_with_response(200, {"value": [{"id": "m", **change}, GOOD], LINK: OWN})
     assert [each.subject for each in page.messages] == ["s"]
 
 
@@ -429,21 +428,21 @@ def test_ignores_partial_mails(change: dict[str, Any]) -> None:
         "/v1.0/users/7d1e/mailFolders/inbox/messages/delta(changeType='created')?$deltatoken=1",
     ],
 )
-def test_follows_links_in_every_form_of_graph(path: str) -> None:
-    assert read_with_response(200, {"value": [], LINK: "{here}" + path}).checkpoint == HERE + path
+async def test_follows_links_in_every_form_of_graph(path: str) -> None:
+    assert (await read_with_response(200, {"value": [], LINK: "{here}" + path})).checkpoint == HERE + path
 
 
 @pytest.mark.parametrize(
     "checkpoint", ["https://evil.example/v1.0/x", "not a link", "{here}.evil.example/v1.0/"]
 )
-def test_does_not_follow_a_checkpoint_to_another_host(checkpoint: str) -> None:
+async def test_does_not_follow_a_checkpoint_to_another_host(checkpoint: str) -> None:
     with pytest.raises(ExternalServiceFailed, match="the checkpoint does not lead to the messages"):
-        read_with_response(200, {"value": [], LINK: OWN}, checkpoint)
+        await read_with_response(200, {"value": [], LINK: OWN}, checkpoint)
 
 
 @pytest.mark.parametrize(("status", "code"), [(404, "ErrorItemNotFound"), (400, "BadRequest"), (400, None)])
-def test_other_refusals_cause_no_reset(status: int, code: str | None) -> None:
+async def test_other_refusals_cause_no_reset(status: int, code: str | None) -> None:
     """They fail, because only an expired link starts from the beginning."""
     body: Any = "<html>" if code is None else {"error": {"code": code}}
     with pytest.raises(ExternalServiceFailed, match=f"refused the link of the checkpoint with {status}"):
-        read_with_response(status, body, OWN)
+        await read_with_response(status, body, OWN)

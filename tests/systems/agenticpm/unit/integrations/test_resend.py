@@ -5,7 +5,6 @@ The last test uses prepared responses instead of the sandbox.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,7 +30,7 @@ SENDER = "The agent <agent@example.com>"
 MAIL = OutgoingMail(to=("ada@example.com",), subject="Digest", text="All is well.")
 
 
-def call_mailer(
+async def call_mailer(
     ask: Callable[[ResendMailer], Awaitable[T]],
     sandbox: ResendSandbox,
     *,
@@ -43,16 +42,13 @@ def call_mailer(
     `key` is the API key.
     """
 
-    async def run(url: str) -> T:
+    with serve_in_thread(build_resend_app(sandbox)) as url:
         headers = {"authorization": f"Bearer {key}"} if key else {}
         async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=1.0) as http:
             return await ask(ResendMailer(http, sender))
 
-    with serve_in_thread(build_resend_app(sandbox)) as url:
-        return asyncio.run(run(url))
 
-
-def send_failing(
+async def send_failing(
     error: type[HoldfastError],
     sandbox: ResendSandbox,
     mail: OutgoingMail = MAIL,
@@ -67,30 +63,30 @@ def send_failing(
             await mailer.send(mail, idempotency)
         return raised.value
 
-    return call_mailer(ask, sandbox, key=key)
+    return await call_mailer(ask, sandbox, key=key)
 
 
-def test_sends_a_mail_from_the_sender_with_its_key() -> None:
+async def test_sends_a_mail_from_the_sender_with_its_key() -> None:
     sandbox = ResendSandbox(api_key=KEY)
-    outcome = call_mailer(lambda mailer: mailer.send(MAIL, "k-1"), sandbox)
+    outcome = await call_mailer(lambda mailer: mailer.send(MAIL, "k-1"), sandbox)
     (entry,) = sandbox.ledger
     assert (entry["key"], entry["to"], entry["body"]["from"]) == ("k-1", ["ada@example.com"], SENDER)
     assert outcome == {"id": entry["id"]}
 
 
 @pytest.mark.proves("AP-23")
-def test_same_key_twice_sends_one_mail_with_one_id() -> None:
+async def test_same_key_twice_sends_one_mail_with_one_id() -> None:
     sandbox = ResendSandbox(api_key=KEY)
 
     async def ask(mailer: ResendMailer) -> list[Any]:
         return [await mailer.send(MAIL, "k-1") for _ in range(3)]
 
-    outcomes = call_mailer(ask, sandbox)
+    outcomes = await call_mailer(ask, sandbox)
     assert len(sandbox.ledger) == 1
     assert outcomes == [outcomes[0]] * 3
 
 
-def test_key_expires_after_a_day_and_not_before(tmp_path: Path) -> None:
+async def test_key_expires_after_a_day_and_not_before(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / "clock", start=1_000_000.0)
     sandbox = ResendSandbox(clock=clock)
 
@@ -102,10 +98,10 @@ def test_key_expires_after_a_day_and_not_before(tmp_path: Path) -> None:
             counted.append(len(sandbox.ledger))
         return counted
 
-    assert call_mailer(ask, sandbox) == [1, 1, 2]
+    assert await call_mailer(ask, sandbox) == [1, 1, 2]
 
 
-def test_rejects_another_mail_under_the_same_key() -> None:
+async def test_rejects_another_mail_under_the_same_key() -> None:
     sandbox = ResendSandbox(api_key=KEY)
 
     async def ask(mailer: ResendMailer) -> ExternalServiceRefused:
@@ -114,45 +110,46 @@ def test_rejects_another_mail_under_the_same_key() -> None:
             await mailer.send(MAIL.model_copy(update={"text": "Another."}), "k-1")
         return refused.value
 
-    assert call_mailer(ask, sandbox).code == "invalid_idempotent_request"
+    assert (await call_mailer(ask, sandbox)).code == "invalid_idempotent_request"
     assert len(sandbox.ledger) == 1
 
 
-def test_unverified_domain_is_refused_permanently_and_a_bad_key_temporarily() -> None:
+async def test_unverified_domain_is_refused_permanently_and_a_bad_key_temporarily() -> None:
     """An operator can fix the API key, so the mail is retried."""
     sandbox = ResendSandbox(api_key=KEY, domain="example.org")
-    assert send_failing(ExternalServiceRefused, sandbox).code == "validation_error"
-    bad = send_failing(ExternalServiceFailed, sandbox, key="re_other")
+    assert (await send_failing(ExternalServiceRefused, sandbox)).code == "validation_error"
+    bad = await send_failing(ExternalServiceFailed, sandbox, key="re_other")
     assert (bad.may_be_done, "credentials" in bad.message) == (False, True)
-    missing = send_failing(ExternalServiceFailed, sandbox, key="")
+    missing = await send_failing(ExternalServiceFailed, sandbox, key="")
     assert not missing.may_be_done
     assert sandbox.ledger == []
 
 
-def test_rejects_a_mail_to_an_invalid_address() -> None:
+async def test_rejects_a_mail_to_an_invalid_address() -> None:
     assert (
-        send_failing(
+        await send_failing(
             ExternalServiceRefused, ResendSandbox(), OutgoingMail(to=("nobody",), subject="s", text="t")
-        ).code
-        == "422"
-    )
+        )
+    ).code == "422"
 
 
 @pytest.mark.parametrize("key", ["", "k" * 257, "k\nk", "k\u00e9"])
-def test_rejects_a_key_that_is_invalid_in_a_header_before_any_request(key: str) -> None:
+async def test_rejects_a_key_that_is_invalid_in_a_header_before_any_request(key: str) -> None:
     sandbox = ResendSandbox()
-    assert send_failing(ExternalServiceRefused, sandbox, idempotency=key).code == "invalid_idempotency_key"
+    assert (
+        await send_failing(ExternalServiceRefused, sandbox, idempotency=key)
+    ).code == "invalid_idempotency_key"
     assert sandbox.ledger == []
 
 
-def test_rate_limit_reports_when_to_retry_and_that_nothing_was_sent() -> None:
+async def test_rate_limit_reports_when_to_retry_and_that_nothing_was_sent() -> None:
     sandbox = ResendSandbox(faults=Faults(too_many=1.0, retry_after_s=7))
-    error = send_failing(ExternalServiceFailed, sandbox)
+    error = await send_failing(ExternalServiceFailed, sandbox)
     assert (error.may_be_done, error.retry_after_s, sandbox.ledger) == (False, 7.0, [])
 
 
 @pytest.mark.parametrize("faults", [Faults(failed_after=1.0), Faults(silent_after=1.0, silence_s=1.5)])
-def test_mail_with_a_lost_answer_may_be_sent_and_its_key_finds_it(faults: Faults) -> None:
+async def test_mail_with_a_lost_answer_may_be_sent_and_its_key_finds_it(faults: Faults) -> None:
     sandbox = ResendSandbox(faults=faults)
 
     async def ask(mailer: ResendMailer) -> tuple[ExternalServiceFailed, dict[str, Any]]:
@@ -161,24 +158,24 @@ def test_mail_with_a_lost_answer_may_be_sent_and_its_key_finds_it(faults: Faults
         sandbox.faults = Faults()
         return lost.value, await mailer.send(MAIL, "k-1")
 
-    error, outcome = call_mailer(ask, sandbox)
+    error, outcome = await call_mailer(ask, sandbox)
     assert error.may_be_done
     assert [entry["id"] for entry in sandbox.ledger] == [outcome["id"]]
 
 
-def test_ledger_and_its_keys_survive_a_restart(tmp_path: Path) -> None:
-    first = call_mailer(lambda mailer: mailer.send(MAIL, "k-1"), ResendSandbox(folder=tmp_path))
+async def test_ledger_and_its_keys_survive_a_restart(tmp_path: Path) -> None:
+    first = await call_mailer(lambda mailer: mailer.send(MAIL, "k-1"), ResendSandbox(folder=tmp_path))
     again = ResendSandbox(folder=tmp_path)
-    assert call_mailer(lambda mailer: mailer.send(MAIL, "k-1"), again) == first
+    assert await call_mailer(lambda mailer: mailer.send(MAIL, "k-1"), again) == first
     assert len(again.ledger) == 1
 
 
-def test_truncated_ledger_line_has_no_effect(tmp_path: Path) -> None:
-    call_mailer(lambda mailer: mailer.send(MAIL, "k-1"), ResendSandbox(folder=tmp_path))
+async def test_truncated_ledger_line_has_no_effect(tmp_path: Path) -> None:
+    await call_mailer(lambda mailer: mailer.send(MAIL, "k-1"), ResendSandbox(folder=tmp_path))
     with (tmp_path / "resend.jsonl").open("a") as file:
         file.write('{"number": 2, "wha')
     again = ResendSandbox(folder=tmp_path)
-    call_mailer(lambda mailer: mailer.send(MAIL, "k-2"), again)
+    await call_mailer(lambda mailer: mailer.send(MAIL, "k-2"), again)
     assert [entry["key"] for entry in ResendSandbox(folder=tmp_path).ledger] == ["k-1", "k-2"]
 
 
@@ -190,19 +187,18 @@ def test_control_routes_set_faults_and_show_the_ledger() -> None:
     assert sandbox.faults.failed_before == 1.0
 
 
-def check_health(sandbox: ResendSandbox, key: str = KEY) -> Health:
-    return call_mailer(lambda mailer: mailer.check_health(), sandbox, key=key)
+async def check_health(sandbox: ResendSandbox, key: str = KEY) -> Health:
+    return await call_mailer(lambda mailer: mailer.check_health(), sandbox, key=key)
 
 
-def test_health_distinguishes_full_send_only_and_invalid_keys() -> None:
-    assert check_health(ResendSandbox(api_key=KEY)).is_ok
+async def test_health_distinguishes_full_send_only_and_invalid_keys() -> None:
+    assert (await check_health(ResendSandbox(api_key=KEY))).is_ok
     assert (
-        check_health(ResendSandbox(api_key=KEY, sends_only=True)).detail
-        == "The key is valid and may only send."
-    )
-    assert not check_health(ResendSandbox(api_key=KEY), key="other").is_ok
-    assert not check_health(ResendSandbox(api_key=KEY), key="").is_ok
-    assert not check_health(ResendSandbox(api_key=KEY, faults=Faults(failed_before=1.0))).is_ok
+        await check_health(ResendSandbox(api_key=KEY, sends_only=True))
+    ).detail == "The key is valid and may only send."
+    assert not (await check_health(ResendSandbox(api_key=KEY), key="other")).is_ok
+    assert not (await check_health(ResendSandbox(api_key=KEY), key="")).is_ok
+    assert not (await check_health(ResendSandbox(api_key=KEY, faults=Faults(failed_before=1.0)))).is_ok
 
 
 INVALID: list[tuple[int, Any, str, bool]] = [
@@ -222,7 +218,7 @@ INVALID: list[tuple[int, Any, str, bool]] = [
 
 
 @pytest.mark.parametrize(("status", "body", "message", "may_be_done"), INVALID)
-def test_invalid_response_error_says_whether_the_mail_may_have_been_sent(
+async def test_invalid_response_error_says_whether_the_mail_may_have_been_sent(
     status: int, body: Any, message: str, may_be_done: bool
 ) -> None:
     async def answer(request: Request) -> Response:
@@ -232,13 +228,11 @@ def test_invalid_response_error_says_whether_the_mail_may_have_been_sent(
             else JSONResponse(body, status_code=status)
         )
 
-    async def run() -> ExternalServiceFailed:
-        transport = httpx2.ASGITransport(app=Starlette(routes=[Route("/emails", answer, methods=["POST"])]))
-        async with httpx2.AsyncClient(base_url="http://127.0.0.1", transport=transport) as http:
-            with pytest.raises(ExternalServiceFailed) as raised:
-                await ResendMailer(http, SENDER).send(MAIL, "k-1")
-        return raised.value
+    transport = httpx2.ASGITransport(app=Starlette(routes=[Route("/emails", answer, methods=["POST"])]))
+    async with httpx2.AsyncClient(base_url="http://127.0.0.1", transport=transport) as http:
+        with pytest.raises(ExternalServiceFailed) as raised:
+            await ResendMailer(http, SENDER).send(MAIL, "k-1")
 
-    error = asyncio.run(run())
+    error = raised.value
     assert message in error.message
     assert error.may_be_done is may_be_done

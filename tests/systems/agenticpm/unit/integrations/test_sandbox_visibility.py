@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -22,13 +21,13 @@ VARIABLE = "AGENTICPM_JIRA_URL"
 JIRA = {"base_url": "https://acme.atlassian.net/", "email": "bot@acme.example", "api_token": "secret-token"}
 
 
-def run_with_sandbox(
+async def run_with_sandbox(
     story: Callable[[Stores, str], Awaitable[None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Record a Jira sandbox as the loop does, then run the story as another process with `api`'s rights."""
     monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")
 
-    async def on_stores(url: str) -> None:
+    with web.serve_in_thread(build_jira_app(JiraSandbox(clock=ManualClock()))) as url:
         monkeypatch.setenv(VARIABLE, url)
         async with open_memory_stores(SYSTEM, clock=ManualClock()) as stores:
             await provision(stores, SYSTEM)
@@ -38,11 +37,8 @@ def run_with_sandbox(
             monkeypatch.delenv(VARIABLE)
             await story(stores.for_component("api"), url)
 
-    with web.serve_in_thread(build_jira_app(JiraSandbox(clock=ManualClock()))) as url:
-        asyncio.run(on_stores(url))
 
-
-def test_another_process_sees_and_checks_the_sandbox_of_the_loop(
+async def test_another_process_sees_and_checks_the_sandbox_of_the_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(stores: Stores, url: str) -> None:
@@ -61,10 +57,10 @@ def test_another_process_sees_and_checks_the_sandbox_of_the_loop(
         assert checked.health.is_ok and checked.state == state
         assert (await load_agent_state(stores)).stand_ins == {"jira": url}
 
-    run_with_sandbox(story, tmp_path, monkeypatch)
+    await run_with_sandbox(story, tmp_path, monkeypatch)
 
 
-def test_stored_credentials_replace_the_sandbox_even_when_deactivated(
+async def test_stored_credentials_replace_the_sandbox_even_when_deactivated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The state of a deactivated integration says how to switch it on."""
@@ -74,18 +70,18 @@ def test_stored_credentials_replace_the_sandbox_even_when_deactivated(
         assert put.speaks_to == "https://acme.atlassian.net" and "refused when they are due" in put.says
         off = await integration_settings.deactivate(stores, "jira")
         assert off.speaks_to == "nobody" and "integrations put jira" in off.says
-        assert (await integration_settings.get_state(stores, "jira")) == off
+        assert await integration_settings.get_state(stores, "jira") == off
 
-    run_with_sandbox(story, tmp_path, monkeypatch)
+    await run_with_sandbox(story, tmp_path, monkeypatch)
 
 
-def test_loop_removes_its_record_when_no_sandbox_is_used_any_more(
+async def test_loop_removes_its_record_when_no_sandbox_is_used_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(stores: Stores, _: str) -> None:
         assert "jira" in await integration_settings.load_recorded_sandboxes(stores)
 
-    run_with_sandbox(story, tmp_path, monkeypatch)
+    await run_with_sandbox(story, tmp_path, monkeypatch)
     monkeypatch.setenv(VARIABLE, "http://127.0.0.1:9")
 
     async def later(harness: Harness) -> None:
@@ -100,10 +96,10 @@ def test_loop_removes_its_record_when_no_sandbox_is_used_any_more(
             agent_settings.PARSERS
         )
 
-    run_story(later)
+    await run_story(later)
 
 
-def test_reports_a_deactivated_tracker_once_a_day_and_in_each_heartbeat() -> None:
+async def test_reports_a_deactivated_tracker_once_a_day_and_in_each_heartbeat() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         await harness.run_cycle()
@@ -120,4 +116,4 @@ def test_reports_a_deactivated_tracker_once_a_day_and_in_each_heartbeat() -> Non
         await harness.run_cycle()
         assert len(await harness.events(project, "error")) == 2
 
-    run_story(story)
+    await run_story(story)

@@ -27,15 +27,12 @@ R = TypeVar("R")
 SYDNEY = ZoneInfo("Australia/Sydney")
 
 
-def run_story(story: Callable[[Stores], Awaitable[R]]) -> R:
+async def run_story(story: Callable[[Stores], Awaitable[R]]) -> R:
     """Run the story with stores in memory and return its result."""
 
-    async def run() -> R:
-        async with open_memory_stores(SYSTEM) as stores:
-            await provision(stores, SYSTEM)
-            return await story(stores)
-
-    return asyncio.run(run())
+    async with open_memory_stores(SYSTEM) as stores:
+        await provision(stores, SYSTEM)
+        return await story(stores)
 
 
 def make_settings(
@@ -57,13 +54,13 @@ def at_sydney(*moment: int, fold: int = 0) -> datetime:
 @pytest.mark.proves("AP-27")
 @pytest.mark.proves("AP-43")
 @pytest.mark.proves("AP-44")
-def test_seeds_only_the_documents_four_defaults() -> None:
+async def test_seeds_only_the_documents_four_defaults() -> None:
     async def story(stores: Stores) -> tuple[dict[str, Any], Any, list[str]]:
         seeded = await agent_settings.seed(stores)
         everything = patterns.index_values(await stores.all(patterns.agent_configs()))
         return everything, (await agent_settings.get(stores, "hold_queue_minutes")).value, seeded
 
-    everything, one, seeded = run_story(story)
+    everything, one, seeded = await run_story(story)
     assert everything == {
         "polling_interval_minutes": 15,
         "budget_ceiling_daily_usd": Decimal("0.33"),
@@ -75,33 +72,33 @@ def test_seeds_only_the_documents_four_defaults() -> None:
 
 
 @pytest.mark.proves("AP-27")
-def test_seeding_keeps_existing_values_and_is_safe_when_concurrent() -> None:
+async def test_seeding_keeps_existing_values_and_is_safe_when_concurrent() -> None:
     async def story(stores: Stores) -> tuple[list[str], AgentSettings]:
         await agent_settings.put(stores, "hold_queue_minutes", 5)
         seeded = await asyncio.gather(*(agent_settings.seed(stores) for _ in range(8)))
         assert await agent_settings.seed(stores) == []
         return sorted(key for keys in seeded for key in keys), await agent_settings.load(stores)
 
-    seeded, read = run_story(story)
+    seeded, read = await run_story(story)
     assert seeded == ["budget_ceiling_daily_usd", "polling_interval_minutes", "working_hours"]
     assert read.hold_queue_minutes == 5
     assert read.polling_interval_minutes == 15
 
 
-def test_uses_the_defaults_when_nothing_is_set() -> None:
-    read = run_story(agent_settings.load)
+async def test_uses_the_defaults_when_nothing_is_set() -> None:
+    read = await run_story(agent_settings.load)
     assert read == AgentSettings.from_values(agent_settings.DEFAULTS)
     assert read.budget_ceiling_daily_usd == Decimal("0.33")
 
 
-def test_reads_a_changed_value_and_records_the_old_one() -> None:
+async def test_reads_a_changed_value_and_records_the_old_one() -> None:
     async def story(stores: Stores) -> tuple[AgentSettings, Any]:
         await agent_settings.seed(stores)
         await agent_settings.put(stores, "budget_ceiling_daily_usd", 1.25, by="ada")
         [event] = (await stores.all(patterns.recent_events())).items
         return await agent_settings.load(stores), event.detail
 
-    read, events = run_story(story)
+    read, events = await run_story(story)
     assert read.budget_ceiling_daily_usd == Decimal("1.25")
     assert events == {
         "key": "budget_ceiling_daily_usd",
@@ -147,13 +144,13 @@ def test_reads_a_changed_value_and_records_the_old_one() -> None:
         ("colour", "red", "expected one of polling_interval_minutes, budget_ceiling_daily_usd"),
     ],
 )
-def test_rejects_an_invalid_value_and_keeps_the_old_one(key: str, value: Any, message: str) -> None:
+async def test_rejects_an_invalid_value_and_keeps_the_old_one(key: str, value: Any, message: str) -> None:
     async def story(stores: Stores) -> tuple[AgentSettings, int]:
         with pytest.raises(InvalidRequest, match=message):
             await agent_settings.put(stores, key, value)
         return await agent_settings.load(stores), len(await stores.all(patterns.recent_events()))
 
-    assert run_story(story) == (AgentSettings.from_values(agent_settings.DEFAULTS), 0)
+    assert await run_story(story) == (AgentSettings.from_values(agent_settings.DEFAULTS), 0)
 
 
 def test_accepts_a_number_as_text() -> None:
@@ -165,21 +162,21 @@ def test_accepts_a_number_as_text() -> None:
     assert agent_settings.validate("budget_ceiling_daily_usd", 0.1) == Decimal("0.1")
 
 
-def test_digest_has_no_recipients_by_default() -> None:
+async def test_digest_has_no_recipients_by_default() -> None:
     async def story(stores: Stores) -> list[tuple[str, ...]]:
         before = (await agent_settings.load(stores)).digest_recipients
         await agent_settings.put(stores, "digest_recipients", "ada@acme.example, bo@acme.example,")
         return [before, (await agent_settings.load(stores)).digest_recipients]
 
-    assert run_story(story) == [(), ("ada@acme.example", "bo@acme.example")]
+    assert await run_story(story) == [(), ("ada@acme.example", "bo@acme.example")]
 
 
-def test_reports_a_missing_setting() -> None:
+async def test_reports_a_missing_setting() -> None:
     async def story(stores: Stores) -> None:
         with pytest.raises(NotFound, match="Setting 'colour' not found"):
             await agent_settings.get(stores, "colour")
 
-    run_story(story)
+    await run_story(story)
 
 
 def test_missing_time_zone_data_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

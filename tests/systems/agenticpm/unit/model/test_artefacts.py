@@ -62,19 +62,19 @@ def make_large_raid_log(first: str, kib: int = 200) -> dict[str, Any]:
 
 @pytest.mark.proves("AP-13")
 @pytest.mark.proves("AP-36")
-def test_first_version_has_no_previous_one() -> None:
+async def test_first_version_has_no_previous_one() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         made = await update(stores, PROJECT, RAID, RAID_LOG, 0)
         assert (made.version, made.previous_version, made.content) == (1, None, RAID_LOG)
         assert made.created_at == made.updated_at == datetime(2026, 2, 4, 1, tzinfo=UTC)
         assert await get_item(stores) == made
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-14")
 @pytest.mark.proves("AP-16")
-def test_update_keeps_only_the_previous_version() -> None:
+async def test_update_keeps_only_the_previous_version() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         first = await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
         clock.seconds += 60
@@ -87,12 +87,12 @@ def test_update_keeps_only_the_previous_version() -> None:
         assert third.updated_at == datetime(2026, 2, 4, 1, 1, tzinfo=UTC)
         assert (await stores.all(patterns.artefacts(PROJECT))).items == (third,)
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-13")
 @pytest.mark.proves("AP-35")
-def test_keeps_one_item_per_project_and_type() -> None:
+async def test_keeps_one_item_per_project_and_type() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         for type in (RAID, ArtefactType.decision_log, ArtefactType.backlog_summary):
             await update(stores, PROJECT, type, CONTENTS[type], 0)
@@ -102,12 +102,12 @@ def test_keeps_one_item_per_project_and_type() -> None:
         assert sorted(each.type for each in found) == sorted(ArtefactType)
         assert all(each.to_item()["SK"] == f"ARTEFACT#{each.type}" for each in found)
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-14")
 @pytest.mark.parametrize("expected", [0, 1, 3])
-def test_rejects_a_stale_version_with_both_versions_and_writes_nothing(expected: int) -> None:
+async def test_rejects_a_stale_version_with_both_versions_and_writes_nothing(expected: int) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
         seen = await update(stores, PROJECT, RAID, make_raid_log("R002"), 1)
@@ -117,11 +117,11 @@ def test_rejects_a_stale_version_with_both_versions_and_writes_nothing(expected:
         assert await get_item(stores) == seen
         assert await list_events(stores) == before
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-14")
-def test_one_of_two_concurrent_updates_gets_a_conflict() -> None:
+async def test_one_of_two_concurrent_updates_gets_a_conflict() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
         results = await asyncio.gather(
@@ -135,10 +135,10 @@ def test_one_of_two_concurrent_updates_gets_a_conflict() -> None:
         assert await get_item(stores) == written[0]
         assert len(await list_events(stores)) == 2
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_stale_writes_cancel_the_callers_transaction() -> None:
+async def test_stale_writes_cancel_the_callers_transaction() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         seen = await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
         writes = await build_update(stores, PROJECT, RAID, make_raid_log("R002"), seen=seen)
@@ -147,10 +147,10 @@ def test_stale_writes_cancel_the_callers_transaction() -> None:
             await stores.transact(*writes)
         assert len(await list_events(stores)) == 2
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_does_not_write_an_unchanged_content() -> None:
+async def test_does_not_write_an_unchanged_content() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         type = ArtefactType.backlog_summary
         seen = await update(stores, PROJECT, type, BACKLOG_SUMMARY, 0)
@@ -159,15 +159,15 @@ def test_does_not_write_an_unchanged_content() -> None:
         assert await update(stores, PROJECT, type, same, 1) == seen
         assert len(await list_events(stores)) == 1
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_rejects_an_artefact_of_an_unknown_project() -> None:
+async def test_rejects_an_artefact_of_an_unknown_project() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         with pytest.raises(NotFound, match="Project .* not found"):
             await update(stores, MISSING_PROJECT, RAID, RAID_LOG, 0)
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-28")
@@ -179,18 +179,18 @@ def test_rejects_an_artefact_of_an_unknown_project() -> None:
         ({"items": [], "$object": "a" * 64}, "Send the full content"),
     ],
 )
-def test_rejects_an_invalid_content_and_writes_nothing(content: dict[str, Any], why: str) -> None:
+async def test_rejects_an_invalid_content_and_writes_nothing(content: dict[str, Any], why: str) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         with pytest.raises(InvalidRequest, match=why):
             await update(stores, PROJECT, RAID, content, 0)
         assert await get_item(stores) is None
         assert await list_events(stores) == []
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-54")
-def test_rejects_a_content_that_contradicts_the_raid_log() -> None:
+async def test_rejects_a_content_that_contradicts_the_raid_log() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         await update(stores, PROJECT, RAID, make_raid_log("R002"), 0)
         with pytest.raises(InvalidRequest, match="active_risks is 3, but the RAID log has 1"):
@@ -198,11 +198,11 @@ def test_rejects_a_content_that_contradicts_the_raid_log() -> None:
         with pytest.raises(InvalidRequest, match="The decision D001 names R001"):
             await update(stores, PROJECT, ArtefactType.decision_log, DECISION_LOG, 0)
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-54")
-def test_raid_log_keeps_an_item_that_a_decision_names() -> None:
+async def test_raid_log_keeps_an_item_that_a_decision_names() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         await update(stores, PROJECT, RAID, make_raid_log("R002"), 0)
         await update(stores, PROJECT, RAID, make_raid_log("R001", "R002"), 1)
@@ -212,7 +212,7 @@ def test_raid_log_keeps_an_item_that_a_decision_names() -> None:
         with pytest.raises(InvalidRequest, match="The decision D001 names R001"):
             await undo(stores, PROJECT, RAID, 2)
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- undo ---------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_raid_log_keeps_an_item_that_a_decision_names() -> None:
 
 @pytest.mark.proves("AP-15")
 @pytest.mark.proves("AP-X17")
-def test_undo_writes_the_previous_content_as_the_next_version() -> None:
+async def test_undo_writes_the_previous_content_as_the_next_version() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
         await update(stores, PROJECT, RAID, make_raid_log("R002"), 1)
@@ -236,12 +236,12 @@ def test_undo_writes_the_previous_content_as_the_next_version() -> None:
         last = (await list_events(stores))[-1]
         assert (last.event_type, last.detail and last.detail["why"]) == ("artefact_updated", "undo")
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-15")
 @pytest.mark.proves("AP-X17")
-def test_second_undo_restores_what_was_undone() -> None:
+async def test_second_undo_restores_what_was_undone() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
         seen = await update(stores, PROJECT, RAID, make_raid_log("R002"), 1)
@@ -250,11 +250,11 @@ def test_second_undo_restores_what_was_undone() -> None:
         assert (again.version, again.content) == (4, seen.content)
         assert again.previous_version == make_raid_log("R001")
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-15")
-def test_rejects_an_undo_with_nothing_to_undo() -> None:
+async def test_rejects_an_undo_with_nothing_to_undo() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         with pytest.raises(InvalidRequest, match="nothing to undo.*no version yet"):
             await undo(stores, PROJECT, RAID, 0)
@@ -263,21 +263,21 @@ def test_rejects_an_undo_with_nothing_to_undo() -> None:
             await undo(stores, PROJECT, RAID, 1)
         assert await get_item(stores) == seen
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-14")
-def test_rejects_an_undo_of_an_older_version() -> None:
+async def test_rejects_an_undo_of_an_older_version() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
         await update(stores, PROJECT, RAID, make_raid_log("R002"), 1)
         with pytest.raises(Conflict, match="is at version 2, but the request expects version 1"):
             await undo(stores, PROJECT, RAID, 1)
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_undoes_a_delivery_state_after_the_raid_log_changed() -> None:
+async def test_undoes_a_delivery_state_after_the_raid_log_changed() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         type = ArtefactType.delivery_state
         await update(stores, PROJECT, RAID, make_raid_log("R001", "R002", "R003"), 0)
@@ -286,13 +286,13 @@ def test_undoes_a_delivery_state_after_the_raid_log_changed() -> None:
         await update(stores, PROJECT, type, replace_at(DELIVERY_STATE, "key_metrics.active_risks", 2), 1)
         assert (await undo(stores, PROJECT, type, 2)).content == DELIVERY_STATE
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- events -------------------------------------------------------------------------------------------------
 
 
-def test_event_has_the_version_and_the_first_differences() -> None:
+async def test_event_has_the_version_and_the_first_differences() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         seen = await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
         clock.seconds += 1
@@ -311,10 +311,10 @@ def test_event_has_the_version_and_the_first_differences() -> None:
             ],
         }
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_event_stays_small_for_many_differences() -> None:
+async def test_event_stays_small_for_many_differences() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         seen = await update(stores, PROJECT, RAID, make_large_raid_log("🦔" * 500), 0)
         clock.seconds += 1
@@ -328,14 +328,14 @@ def test_event_stays_small_for_many_differences() -> None:
         assert 1 <= len(last.detail["first"]) <= 5
         assert item_size(last.detail) <= MAX_EVENT_BYTES
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- too large for an item ----------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-X18")
-def test_moves_the_larger_content_to_an_object_when_both_do_not_fit() -> None:
+async def test_moves_the_larger_content_to_an_object_when_both_do_not_fit() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         await update(stores, PROJECT, RAID, make_large_raid_log("first"), 0)
         second = await update(stores, PROJECT, RAID, make_large_raid_log("second", 240), 1)
@@ -345,11 +345,11 @@ def test_moves_the_larger_content_to_an_object_when_both_do_not_fit() -> None:
         assert await load_content(stores, second) == make_large_raid_log("second", 240)
         assert await load_previous(stores, second) == make_large_raid_log("first")
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-X18")
-def test_moves_both_contents_to_objects_when_each_is_too_large() -> None:
+async def test_moves_both_contents_to_objects_when_each_is_too_large() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         first, second = make_large_raid_log("first", 600), make_large_raid_log("second", 500)
         await update(stores, PROJECT, RAID, first, 0)
@@ -360,12 +360,12 @@ def test_moves_both_contents_to_objects_when_each_is_too_large() -> None:
         assert await load_content(stores, read) == second
         assert await load_previous(stores, read) == first
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-X18")
 @pytest.mark.proves("AP-15")
-def test_undoes_and_restores_a_content_in_an_object() -> None:
+async def test_undoes_and_restores_a_content_in_an_object() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         await update(stores, PROJECT, RAID, make_large_raid_log("first", 600), 0)
         await update(stores, PROJECT, RAID, RAID_LOG, 1)
@@ -375,11 +375,11 @@ def test_undoes_and_restores_a_content_in_an_object() -> None:
         assert again.content == RAID_LOG
         assert await load_previous(stores, again) == make_large_raid_log("first", 600)
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-X18")
-def test_amounts_round_trip_through_an_object() -> None:
+async def test_amounts_round_trip_through_an_object() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         state = DELIVERY_STATE | {"status_summary": "x" * MAX_CONTENTS_BYTES}
         made = await update(stores, PROJECT, ArtefactType.delivery_state, state, 0)
@@ -388,11 +388,11 @@ def test_amounts_round_trip_through_an_object() -> None:
         assert read == state
         assert isinstance(read["key_metrics"]["avg_cycle_time_days"], Decimal)
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-X18")
-def test_rejects_an_object_that_does_not_match_its_hash() -> None:
+async def test_rejects_an_object_that_does_not_match_its_hash() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         await stores.run(patterns.keep_content(b'{"items":[]}', PROJECT, RAID, "a" * 64))
         made = await update(stores, PROJECT, RAID, RAID_LOG, 0)
@@ -403,11 +403,11 @@ def test_rejects_an_object_that_does_not_match_its_hash() -> None:
         with pytest.raises(NotFound):
             await load_content(stores, missing)
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-X18")
-def test_ignores_an_object_without_an_item() -> None:
+async def test_ignores_an_object_without_an_item() -> None:
     """An abandoned update leaves an object; the next update of the same content uses it."""
 
     async def story(stores: Stores, clock: ManualClock) -> None:
@@ -417,7 +417,7 @@ def test_ignores_an_object_without_an_item() -> None:
         put: Any = abandoned[0]
         assert made.content == put.entity.content
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.parametrize("type", ArtefactType)

@@ -35,17 +35,14 @@ class ManualClock:
         self.at += seconds
 
 
-def run_story(act: Callable[[Stores, ManualClock], Awaitable[T]]) -> T:
+async def run_story(act: Callable[[Stores, ManualClock], Awaitable[T]]) -> T:
     """Run the function with stores in memory at an evening in Sydney, and return its result."""
 
-    async def run() -> T:
-        clock = ManualClock(EVENING.timestamp())
-        async with open_memory_stores(SYSTEM, clock=clock) as stores:
-            await provision(stores, SYSTEM)
-            await agent_settings.seed(stores)
-            return await act(stores, clock)
-
-    return asyncio.run(run())
+    clock = ManualClock(EVENING.timestamp())
+    async with open_memory_stores(SYSTEM, clock=clock) as stores:
+        await provision(stores, SYSTEM)
+        await agent_settings.seed(stores)
+        return await act(stores, clock)
 
 
 async def get_level(stores: Stores) -> BudgetLevel:
@@ -60,18 +57,18 @@ async def list_events(stores: Stores) -> list[Event]:
 
 
 @pytest.mark.proves("AP-X20")
-def test_ceiling_is_a_third_of_a_dollar_by_default_and_configurable() -> None:
+async def test_ceiling_is_a_third_of_a_dollar_by_default_and_configurable() -> None:
     async def act(stores: Stores, clock: ManualClock) -> list[Decimal]:
         before = await budget.load_state(stores, await agent_settings.load(stores))
         await agent_settings.put(stores, "budget_ceiling_daily_usd", "2.50")
         after = await budget.load_state(stores, await agent_settings.load(stores))
         return [before.ceiling, after.ceiling]
 
-    assert run_story(act) == [Decimal("0.33"), Decimal("2.50")]
+    assert await run_story(act) == [Decimal("0.33"), Decimal("2.50")]
 
 
 @pytest.mark.proves("AP-X20")
-def test_level_falls_from_full_to_reduced_to_rules() -> None:
+async def test_level_falls_from_full_to_reduced_to_rules() -> None:
     async def act(stores: Stores, clock: ManualClock) -> list[BudgetLevel]:
         levels = [await get_level(stores)]
         for usd in ("0.263999", "0.000001", "0.065999", "0.000001"):
@@ -79,7 +76,7 @@ def test_level_falls_from_full_to_reduced_to_rules() -> None:
             levels.append(await get_level(stores))
         return levels
 
-    assert run_story(act) == [
+    assert await run_story(act) == [
         BudgetLevel.full,
         BudgetLevel.full,
         BudgetLevel.reduced,
@@ -88,7 +85,7 @@ def test_level_falls_from_full_to_reduced_to_rules() -> None:
     ]
 
 
-def test_counts_each_of_twenty_concurrent_payments_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_counts_each_of_twenty_concurrent_payments_once(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = 0
     run = Stores.run
 
@@ -110,11 +107,11 @@ def test_counts_each_of_twenty_concurrent_payments_once(monkeypatch: pytest.Monk
         bill = await budget.load_state(stores, await agent_settings.load(stores))
         return bill.spent, bill.calls, len(await list_events(stores))
 
-    assert run_story(act) == (Decimal("0.426"), 20, 1)
+    assert await run_story(act) == (Decimal("0.426"), 20, 1)
     assert refused >= 19
 
 
-def test_day_starts_at_midnight_in_the_zone_of_the_working_hours() -> None:
+async def test_day_starts_at_midnight_in_the_zone_of_the_working_hours() -> None:
     async def act(stores: Stores, clock: ManualClock) -> list[tuple[str, Decimal]]:
         bills = []
         await budget.spend(stores, Decimal("0.10"))
@@ -125,10 +122,10 @@ def test_day_starts_at_midnight_in_the_zone_of_the_working_hours() -> None:
             bills.append((bill.date, bill.spent))
         return bills
 
-    assert run_story(act) == [("2026-02-04", Decimal("0.11")), ("2026-02-05", Decimal("0.01"))]
+    assert await run_story(act) == [("2026-02-04", Decimal("0.11")), ("2026-02-05", Decimal("0.01"))]
 
 
-def test_records_the_event_once_a_day_even_if_the_ceiling_is_raised() -> None:
+async def test_records_the_event_once_a_day_even_if_the_ceiling_is_raised() -> None:
     async def act(stores: Stores, clock: ManualClock) -> list[int]:
         counts = []
         for ceiling, usd in (("0.33", "0.33"), ("0.33", "0.01"), ("1", "0.10"), ("1", "0.90")):
@@ -139,16 +136,16 @@ def test_records_the_event_once_a_day_even_if_the_ceiling_is_raised() -> None:
         await budget.spend(stores, Decimal(1))
         return [*counts, len(await list_events(stores))]
 
-    assert run_story(act) == [1, 1, 1, 1, 2]
+    assert await run_story(act) == [1, 1, 1, 1, 2]
 
 
-def test_event_states_the_amount_spent_and_the_ceiling() -> None:
+async def test_event_states_the_amount_spent_and_the_ceiling() -> None:
     async def act(stores: Stores, clock: ManualClock) -> Event:
         await budget.spend(stores, Decimal("0.40"))
         (event,) = await list_events(stores)
         return event
 
-    event = run_story(act)
+    event = await run_story(act)
     assert event.severity == "warning"
     assert event.detail == {
         "date": "2026-02-04",
@@ -158,12 +155,12 @@ def test_event_states_the_amount_spent_and_the_ceiling() -> None:
     }
 
 
-def test_ceiling_of_zero_leaves_everything_to_rules() -> None:
+async def test_ceiling_of_zero_leaves_everything_to_rules() -> None:
     async def act(stores: Stores, clock: ManualClock) -> BudgetLevel:
         await agent_settings.put(stores, "budget_ceiling_daily_usd", 0)
         return await get_level(stores)
 
-    assert run_story(act) is BudgetLevel.rules
+    assert await run_story(act) is BudgetLevel.rules
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_agent_writes_nothing_and_reads_no_credentials() -> None:
     assert patterns.integration_config not in agent.patterns
 
 
-def test_refuses_forbidden_operations_before_anything_happens() -> None:
+async def test_refuses_forbidden_operations_before_anything_happens() -> None:
     """No item changes and no mail is sent."""
 
     async def story(harness: Harness) -> None:
@@ -90,7 +90,7 @@ def test_refuses_forbidden_operations_before_anything_happens() -> None:
         assert {key: after[key] for key in before} == before
         assert harness.mailer.keys == []
 
-    run_story(story)
+    await run_story(story)
 
 
 async def _get_agent_stores(harness: Harness, project_id: Any) -> Stores:
@@ -106,7 +106,7 @@ async def _get_agent_stores(harness: Harness, project_id: Any) -> Stores:
     return harness.stores.for_component("agent")
 
 
-def test_agent_has_its_tools_and_none_of_them_writes() -> None:
+async def test_agent_has_its_tools_and_none_of_them_writes() -> None:
     async def story(harness: Harness) -> None:
         async with Client(build_server([harness.stores])) as client:
             offered = (await client.list_tools()).tools
@@ -115,7 +115,7 @@ def test_agent_has_its_tools_and_none_of_them_writes() -> None:
         assert all(each.annotations is not None and each.annotations.read_only_hint for each in offered)
         assert not [name for name in names if "integration" in name]
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.parametrize("command", [["check", "agenticpm"], ["retention", "agenticpm"]])

@@ -60,7 +60,7 @@ async def list_events(stores: Stores, type: str) -> list[Event]:
 
 @pytest.mark.proves("AP-20")
 @pytest.mark.proves("AP-X12")
-def test_stores_an_escalation_as_the_document_defines_it() -> None:
+async def test_stores_an_escalation_as_the_document_defines_it() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         question = await create_escalation(stores)
         item = (await reload_escalation(stores, question)).to_item()
@@ -85,7 +85,7 @@ def test_stores_an_escalation_as_the_document_defines_it() -> None:
         (event,) = await list_events(stores, "escalation_created")
         assert event.detail == {"escalationId": question.id, "options": ["Delay", "Rush"]}
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-20")
@@ -103,17 +103,17 @@ def test_stores_an_escalation_as_the_document_defines_it() -> None:
         ({"expires_at": STARTED_AT}, "expected a future time"),
     ],
 )
-def test_rejects_an_invalid_escalation(changes: dict[str, Any], why: str) -> None:
+async def test_rejects_an_invalid_escalation(changes: dict[str, Any], why: str) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         with pytest.raises(InvalidRequest, match=why):
             await create_escalation(stores, **changes)
         assert await list_of_project(stores, PROJECT) == []
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-20")
-def test_new_escalation_supersedes_the_pending_one_on_the_same_subject() -> None:
+async def test_new_escalation_supersedes_the_pending_one_on_the_same_subject() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         first, other = (
             await create_escalation(stores, subject="beta"),
@@ -131,20 +131,20 @@ def test_new_escalation_supersedes_the_pending_one_on_the_same_subject() -> None
         details = [each.detail for each in await list_events(stores, "escalation_created")]
         assert [each for each in details if each and each.get("supersedes") == [first.id]]
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_does_not_supersede_an_escalation_of_another_project() -> None:
+async def test_does_not_supersede_an_escalation_of_another_project() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         theirs = await create_escalation(stores, OTHER, subject="beta")
         await create_escalation(stores, subject="beta")
         await create_escalation(stores, subject=None)
         assert (await reload_escalation(stores, theirs)).status is EscalationStatus.pending
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_escalation_decided_during_its_replacement_stays_decided() -> None:
+async def test_escalation_decided_during_its_replacement_stays_decided() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         first = await create_escalation(stores, subject="beta")
         writes = await build_escalation(
@@ -155,7 +155,7 @@ def test_escalation_decided_during_its_replacement_stays_decided() -> None:
             await stores.transact(*writes)
         assert [each.status for each in await list_of_project(stores, PROJECT)] == [EscalationStatus.decided]
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- decisions ----------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def test_escalation_decided_during_its_replacement_stays_decided() -> None:
 
 @pytest.mark.proves("AP-21")
 @pytest.mark.proves("AP-X12")
-def test_decision_sets_status_choice_time_and_index_but_keeps_the_sort_key() -> None:
+async def test_decision_sets_status_choice_time_and_index_but_keeps_the_sort_key() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         question = await create_escalation(stores)
         clock.seconds += 3600
@@ -181,11 +181,11 @@ def test_decision_sets_status_choice_time_and_index_but_keeps_the_sort_key() -> 
         assert await list_in_status(stores, EscalationStatus.decided) == [question.id]
         assert await list_in_status(stores, EscalationStatus.pending) == []
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-21")
-def test_writes_the_decision_log_in_the_same_transaction() -> None:
+async def test_writes_the_decision_log_in_the_same_transaction() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         question = await create_escalation(stores)
         with stores.meter_usage() as meter:
@@ -218,10 +218,10 @@ def test_writes_the_decision_log_in_the_same_transaction() -> None:
         }
         assert len(await list_events(stores, "artefact_updated")) == 1
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_next_decision_has_the_next_number_and_names_existing_risks() -> None:
+async def test_next_decision_has_the_next_number_and_names_existing_risks() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         await artefacts.update(stores, PROJECT, ArtefactType.raid_log, RAID_LOG, 0)
         await artefacts.update(stores, PROJECT, LOG, DECISION_LOG, 0)
@@ -237,24 +237,24 @@ def test_next_decision_has_the_next_number_and_names_existing_risks() -> None:
         assert log is not None
         assert (log.version, log.previous_version) == (2, DECISION_LOG)
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.parametrize(
     ("choice", "why"), [("Delay", "The vendor migration takes three weeks"), ("Rush", "")]
 )
-def test_rationale_is_the_agents_when_its_advice_is_taken_without_notes(choice: str, why: str) -> None:
+async def test_rationale_is_the_agents_when_its_advice_is_taken_without_notes(choice: str, why: str) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         question = await create_escalation(stores)
         await decide(stores, PROJECT, question.id, choice)
         (made,) = await list_decisions(stores)
         assert (made["decision"], made["rationale"], made["made_by"]) == (choice, why, "user")
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-21")
-def test_rejects_a_second_decision() -> None:
+async def test_rejects_a_second_decision() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         question = await create_escalation(stores)
         ended = await decide(stores, PROJECT, question.id, "Rush")
@@ -266,11 +266,11 @@ def test_rejects_a_second_decision() -> None:
         assert len(await list_decisions(stores)) == 1
         assert len(await list_events(stores, "escalation_decided")) == 1
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-21")
-def test_one_of_two_concurrent_deciders_wins() -> None:
+async def test_one_of_two_concurrent_deciders_wins() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         question = await create_escalation(stores)
         results = await asyncio.gather(
@@ -283,10 +283,10 @@ def test_one_of_two_concurrent_deciders_wins() -> None:
             (await reload_escalation(stores, question)).user_decision
         ]
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_log_contains_all_concurrent_decisions() -> None:
+async def test_log_contains_all_concurrent_decisions() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         questions = [await create_escalation(stores, title=f"Question {each}") for each in range(4)]
         await asyncio.gather(*(decide(stores, PROJECT, each.id, "Delay") for each in questions))
@@ -294,10 +294,10 @@ def test_log_contains_all_concurrent_decisions() -> None:
         assert [each["id"] for each in made] == ["D001", "D002", "D003", "D004"]
         assert {each["title"] for each in made} == {each.title for each in questions}
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_escalation_stays_pending_when_the_log_is_always_contended(
+async def test_escalation_stays_pending_when_the_log_is_always_contended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
@@ -320,10 +320,10 @@ def test_escalation_stays_pending_when_the_log_is_always_contended(
         assert overtaken == MAX_ATTEMPTS
         assert (await reload_escalation(stores, question)).status is EscalationStatus.pending
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_rejects_an_unknown_option() -> None:
+async def test_rejects_an_unknown_option() -> None:
     """Also a decision without the person who made it. Nothing changes."""
 
     async def story(stores: Stores, clock: ManualClock) -> None:
@@ -335,10 +335,10 @@ def test_rejects_an_unknown_option() -> None:
         assert await reload_escalation(stores, question) == question
         assert await get_decision_log(stores) is None
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_rejects_a_decision_on_a_missing_escalation() -> None:
+async def test_rejects_a_decision_on_a_missing_escalation() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         question = await create_escalation(stores)
         with pytest.raises(NotFound, match="Escalation .* not found"):
@@ -346,10 +346,10 @@ def test_rejects_a_decision_on_a_missing_escalation() -> None:
         with pytest.raises(InvalidRequest, match="expected a UUID"):
             await decide(stores, PROJECT, "nonsense", "Delay")
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_rejects_a_decision_on_a_superseded_escalation() -> None:
+async def test_rejects_a_decision_on_a_superseded_escalation() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         first = await create_escalation(stores, subject="beta")
         second = await create_escalation(stores, subject="beta")
@@ -358,13 +358,13 @@ def test_rejects_a_decision_on_a_superseded_escalation() -> None:
         ):
             await decide(stores, PROJECT, first.id, "Delay")
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- expiry and lists ---------------------------------------------------------------------------------------
 
 
-def test_rejects_a_decision_after_expiry_even_before_the_sweep() -> None:
+async def test_rejects_a_decision_after_expiry_even_before_the_sweep() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         question = await create_escalation(stores, expires_at=STARTED_AT + timedelta(hours=1))
         clock.seconds += 3600
@@ -375,11 +375,11 @@ def test_rejects_a_decision_after_expiry_even_before_the_sweep() -> None:
         with pytest.raises(Conflict, match="is expired and cannot be decided"):
             await decide(stores, PROJECT, question.id, "Delay")
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-20")
-def test_sweep_expires_due_escalations_of_all_projects_page_by_page() -> None:
+async def test_sweep_expires_due_escalations_of_all_projects_page_by_page() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         due = [
             await create_escalation(
@@ -399,12 +399,12 @@ def test_sweep_expires_due_escalations_of_all_projects_page_by_page() -> None:
         assert sorted(await list_in_status(stores, EscalationStatus.pending)) == sorted([later.id, never.id])
         assert len(await list_events(stores, "escalation_expired")) == (patterns.PAGE + 5 + 1) // 2
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-X13")
 @pytest.mark.proves("AP-39")
-def test_lists_the_escalations_of_a_project_by_time() -> None:
+async def test_lists_the_escalations_of_a_project_by_time() -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         questions = []
         for _ in range(10):
@@ -413,4 +413,4 @@ def test_lists_the_escalations_of_a_project_by_time() -> None:
         await create_escalation(stores, OTHER)
         assert [each.id for each in await list_of_project(stores, PROJECT)] == [each.id for each in questions]
 
-    run_story(story)
+    await run_story(story)

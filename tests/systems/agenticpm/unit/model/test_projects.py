@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -31,15 +30,12 @@ class ManualClock:
         return self.moment
 
 
-def run_story(story: Callable[[Stores], Awaitable[R]], clock: ManualClock | None = None) -> R:
+async def run_story(story: Callable[[Stores], Awaitable[R]], clock: ManualClock | None = None) -> R:
     """Run the story with stores in memory and return its result."""
 
-    async def run() -> R:
-        async with open_memory_stores(SYSTEM, clock=clock or ManualClock()) as stores:
-            await provision(stores, SYSTEM)
-            return await story(stores)
-
-    return asyncio.run(run())
+    async with open_memory_stores(SYSTEM, clock=clock or ManualClock()) as stores:
+        await provision(stores, SYSTEM)
+        return await story(stores)
 
 
 async def create_project(stores: Stores, **changes: Any) -> Project:
@@ -78,12 +74,12 @@ def run_before_next_write(stores: Stores, rival: Callable[[], Awaitable[Any]]) -
 @pytest.mark.proves("AP-11")
 @pytest.mark.proves("AP-28")
 @pytest.mark.proves("AP-34")
-def test_new_project_has_its_own_id_and_the_documents_defaults() -> None:
+async def test_new_project_has_its_own_id_and_the_documents_defaults() -> None:
     async def story(stores: Stores) -> tuple[Project, Project, dict[str, Any]]:
         new = await create_project(stores)
         return new, await projects.get(stores, new.id), await get_item(stores, new)
 
-    new, read, item = run_story(story)
+    new, read, item = await run_story(story)
     assert new == read
     assert (read.status, read.autonomy_level, read.config, read.description) == (
         ProjectStatus.active,
@@ -116,19 +112,19 @@ def test_new_project_has_its_own_id_and_the_documents_defaults() -> None:
         ),
     ],
 )
-def test_rejects_invalid_values_and_lists_the_valid_ones(wrong: dict[str, Any], message: str) -> None:
+async def test_rejects_invalid_values_and_lists_the_valid_ones(wrong: dict[str, Any], message: str) -> None:
     async def story(stores: Stores) -> int:
         with pytest.raises(InvalidRequest, match=message.replace("(", r"\(")):
             await create_project(stores, **wrong)
         return len(await stores.all(patterns.recent_events()))
 
-    assert run_story(story) == 0
+    assert await run_story(story) == 0
 
 
 @pytest.mark.parametrize(
     "config", [{"a": "x" * 500_000}, {"a": float("nan")}, {"a": "\ud800"}, {"a": 10**40 + 1}]
 )
-def test_rejects_an_unknown_configuration_field_with_any_value(config: dict[str, Any]) -> None:
+async def test_rejects_an_unknown_configuration_field_with_any_value(config: dict[str, Any]) -> None:
     """The values could not be stored either."""
 
     async def story(stores: Stores) -> int:
@@ -139,13 +135,13 @@ def test_rejects_an_unknown_configuration_field_with_any_value(config: dict[str,
             await projects.change(stores, project.id, config=config)
         return len(await stores.all(patterns.recent_events()))
 
-    assert run_story(story) == 1
+    assert await run_story(story) == 1
 
 
 @pytest.mark.proves("AP-12")
 @pytest.mark.proves("AP-29")
 @pytest.mark.proves("AP-33")
-def test_status_change_moves_the_index_in_the_same_write() -> None:
+async def test_status_change_moves_the_index_in_the_same_write() -> None:
     clock = ManualClock()
 
     async def story(stores: Stores) -> tuple[dict[str, Any], list[list[ProjectId]], list[Event]]:
@@ -157,7 +153,7 @@ def test_status_change_moves_the_index_in_the_same_write() -> None:
         ]
         return await get_item(stores, project), where, await list_events(stores, project)
 
-    item, where, events = run_story(story, clock)
+    item, where, events = await run_story(story, clock)
     assert (item["status"], item["GSI1PK"]) == ("paused", "STATUS#paused")
     assert item["updatedAt"] == "2026-02-04T01:01:00.000Z"
     assert [len(each) for each in where] == [0, 1, 0]
@@ -166,7 +162,7 @@ def test_status_change_moves_the_index_in_the_same_write() -> None:
 
 
 @pytest.mark.proves("AP-12")
-def test_one_of_two_concurrent_status_changes_gets_a_conflict() -> None:
+async def test_one_of_two_concurrent_status_changes_gets_a_conflict() -> None:
     async def story(stores: Stores) -> tuple[Project, list[Event]]:
         project = await create_project(stores)
         run_before_next_write(stores, lambda: projects.change_status(stores, project.id, "archived"))
@@ -174,13 +170,13 @@ def test_one_of_two_concurrent_status_changes_gets_a_conflict() -> None:
             await projects.change_status(stores, project.id, "paused")
         return await projects.get(stores, project.id), await list_events(stores, project)
 
-    project, events = run_story(story)
+    project, events = await run_story(story)
     assert project.status is ProjectStatus.archived
     assert len(events) == 2  # created, and changed once: the rejected change recorded nothing
 
 
 @pytest.mark.proves("AP-28")
-def test_rejects_an_unknown_status_and_changes_nothing() -> None:
+async def test_rejects_an_unknown_status_and_changes_nothing() -> None:
     async def story(stores: Stores) -> tuple[dict[str, Any], dict[str, Any]]:
         project = await create_project(stores)
         before = await get_item(stores, project)
@@ -188,20 +184,20 @@ def test_rejects_an_unknown_status_and_changes_nothing() -> None:
             await projects.change_status(stores, project.id, "deleted")
         return before, await get_item(stores, project)
 
-    before, after = run_story(story)
+    before, after = await run_story(story)
     assert before == after
 
 
-def test_same_status_writes_no_change_and_no_event() -> None:
+async def test_same_status_writes_no_change_and_no_event() -> None:
     async def story(stores: Stores) -> tuple[bool, int]:
         project = await create_project(stores)
         same = await projects.change_status(stores, project.id, ProjectStatus.active)
         return same == project, len(await list_events(stores, project))
 
-    assert run_story(story) == (True, 1)
+    assert await run_story(story) == (True, 1)
 
 
-def test_changes_only_the_given_fields() -> None:
+async def test_changes_only_the_given_fields() -> None:
     async def story(stores: Stores) -> tuple[Project, Project, list[Event]]:
         project = await create_project(
             stores, config={"allowed_actions": ["comment"]}, description="The new page"
@@ -216,7 +212,7 @@ def test_changes_only_the_given_fields() -> None:
         assert changed == await projects.get(stores, project.id)
         return project, changed, await list_events(stores, project)
 
-    project, changed, events = run_story(story)
+    project, changed, events = await run_story(story)
     assert (changed.name, changed.autonomy_level) == ("Member page", Autonomy.tactical)
     assert (changed.config, changed.description, changed.source) == (
         project.config,
@@ -231,7 +227,7 @@ def test_changes_only_the_given_fields() -> None:
     }
 
 
-def test_rejects_a_change_based_on_stale_data() -> None:
+async def test_rejects_a_change_based_on_stale_data() -> None:
     async def story(stores: Stores) -> str:
         project = await create_project(stores)
         await projects.change(stores, project.id, name="First", seen_updated_at=project.updated_at)
@@ -239,10 +235,10 @@ def test_rejects_a_change_based_on_stale_data() -> None:
             await projects.change(stores, project.id, name="Second", seen_updated_at=project.updated_at)
         return (await projects.get(stores, project.id)).name
 
-    assert run_story(story) == "First"
+    assert await run_story(story) == "First"
 
 
-def test_no_concurrent_change_is_silently_lost() -> None:
+async def test_no_concurrent_change_is_silently_lost() -> None:
     async def story(stores: Stores) -> Project:
         project = await create_project(stores)
         run_before_next_write(stores, lambda: projects.change(stores, project.id, config={"mail": True}))
@@ -250,12 +246,12 @@ def test_no_concurrent_change_is_silently_lost() -> None:
             await projects.change(stores, project.id, name="First")
         return await projects.get(stores, project.id)
 
-    project = run_story(story)
+    project = await run_story(story)
     assert (project.name, project.config) == ("Member profile", {"mail": True})
 
 
 @pytest.mark.proves("AP-48")
-def test_archived_project_keeps_everything_and_can_be_restored() -> None:
+async def test_archived_project_keeps_everything_and_can_be_restored() -> None:
     """Its events expire as usual."""
     clock = ManualClock()
 
@@ -276,12 +272,12 @@ def test_archived_project_keeps_everything_and_can_be_restored() -> None:
         back = await projects.change_status(stores, project.id, ProjectStatus.active)
         return kept, back.status, [each.id for each in await projects.list_by_status(stores)]
 
-    kept, status, active = run_story(story, clock)
+    kept, status, active = await run_story(story, clock)
     assert kept == [1, 1, 1, 0]
     assert status is ProjectStatus.active and len(active) == 1
 
 
-def test_list_of_projects_continues_from_its_cursor() -> None:
+async def test_list_of_projects_continues_from_its_cursor() -> None:
     async def story(stores: Stores) -> tuple[set[str], set[str]]:
         ids = {
             (await create_project(stores, name=f"Project {each}", source_project_key=f"P{each}")).id
@@ -297,11 +293,11 @@ def test_list_of_projects_continues_from_its_cursor() -> None:
             if cursor is None:
                 return set(map(str, ids)), found
 
-    made_, found = run_story(story)
+    made_, found = await run_story(story)
     assert made_ == found
 
 
-def test_reports_a_missing_project() -> None:
+async def test_reports_a_missing_project() -> None:
     async def story(stores: Stores) -> None:
         with pytest.raises(NotFound, match="Project .* not found"):
             await projects.get(stores, "6f1c7f5e-8b1c-4c3e-9a55-2f1a0f6d9a11")
@@ -310,13 +306,13 @@ def test_reports_a_missing_project() -> None:
         with pytest.raises(NotFound):
             await projects.change_status(stores, "6f1c7f5e-8b1c-4c3e-9a55-2f1a0f6d9a11", "paused")
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- one project per tracker project ------------------------------------------------------------------------
 
 
-def test_tracker_project_is_managed_only_once() -> None:
+async def test_tracker_project_is_managed_only_once() -> None:
     """An archived project does not count, and cannot return while another watches its tickets."""
 
     async def story(stores: Stores) -> None:
@@ -333,7 +329,7 @@ def test_tracker_project_is_managed_only_once() -> None:
             await projects.change_status(stores, first.id, "active")
         assert (await projects.get(stores, first.id)).status is ProjectStatus.archived
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- configuration ------------------------------------------------------------------------------------------
@@ -357,7 +353,9 @@ def test_tracker_project_is_managed_only_once() -> None:
         ({"thresholds": {"stale_working_days": "soon"}}, "config.thresholds.stale_working_days"),
     ],
 )
-def test_rejects_an_invalid_configuration_and_keeps_the_old_one(config: dict[str, Any], message: str) -> None:
+async def test_rejects_an_invalid_configuration_and_keeps_the_old_one(
+    config: dict[str, Any], message: str
+) -> None:
     async def story(stores: Stores) -> dict[str, Any]:
         with pytest.raises(InvalidRequest, match=re.escape(message)):
             await create_project(stores, config=config)
@@ -366,10 +364,10 @@ def test_rejects_an_invalid_configuration_and_keeps_the_old_one(config: dict[str
             await projects.change(stores, project.id, config=config)
         return (await projects.get(stores, project.id)).config
 
-    assert run_story(story) == {"mail": True}
+    assert await run_story(story) == {"mail": True}
 
 
-def test_keeps_a_complete_configuration_as_given() -> None:
+async def test_keeps_a_complete_configuration_as_given() -> None:
     config = {
         "stakeholders": ["sponsor@example.com"],
         "allowed_actions": ["comment"],
@@ -380,4 +378,4 @@ def test_keeps_a_complete_configuration_as_given() -> None:
     async def story(stores: Stores) -> Project:
         return await projects.get(stores, (await create_project(stores, config=config)).id)
 
-    assert run_story(story).config == config
+    assert (await run_story(story)).config == config

@@ -21,7 +21,7 @@ async def load_snapshot(harness: Harness, project: Project, sha256: str | None) 
     )
 
 
-def test_finds_a_stored_snapshot_by_its_hash() -> None:
+async def test_finds_a_stored_snapshot_by_its_hash() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         seen = make_snapshot(make_ticket("MCU-1"), flags={"blocked:MCU-1": get_now(harness.clock)})
@@ -30,10 +30,10 @@ def test_finds_a_stored_snapshot_by_its_hash() -> None:
         assert await load_snapshot(harness, project, name) == seen
         assert await snapshots.store_snapshot(harness.stores, project, make_snapshot()) != name
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_treats_a_missing_or_unreadable_snapshot_as_lost() -> None:
+async def test_treats_a_missing_or_unreadable_snapshot_as_lost() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         assert await load_snapshot(harness, project, None) is None
@@ -43,10 +43,10 @@ def test_treats_a_missing_or_unreadable_snapshot_as_lost() -> None:
             await harness.stores.run(patterns.keep_snapshot(nonsense, project.id, name))
             assert await load_snapshot(harness, project, name) is None
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_checkpoint_moves_only_from_the_value_that_was_read() -> None:
+async def test_checkpoint_moves_only_from_the_value_that_was_read() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         mark = await snapshots.read_checkpoint(harness.stores, project.id, "jira", "last_sync")
@@ -59,10 +59,10 @@ def test_checkpoint_moves_only_from_the_value_that_was_read() -> None:
         assert (await snapshots.read_checkpoint(harness.stores, project.id, "jira", "last_sync")).value == "6"
         assert mark.with_value(None) == mark
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_checkpoint_times_have_one_width_and_round_trip() -> None:
+async def test_checkpoint_times_have_one_width_and_round_trip() -> None:
     async def story(harness: Harness) -> None:
         for seconds in (0, 0.25, 1):
             harness.clock.advance(seconds)
@@ -70,20 +70,20 @@ def test_checkpoint_times_have_one_width_and_round_trip() -> None:
             assert len(text) == 24 and text.endswith("Z")
             assert snapshots.parse_time(text) == get_now(harness.clock)
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_rebuilt_snapshot_is_empty_before_the_first_read() -> None:
+async def test_rebuilt_snapshot_is_empty_before_the_first_read() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         assert await snapshots.rebuild_from_events(harness.stores, project) == snapshots.build_empty_snapshot(
             project
         )
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_rebuilds_the_flags_from_the_signal_events() -> None:
+async def test_rebuilds_the_flags_from_the_signal_events() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         mark = await snapshots.read_checkpoint(harness.stores, project.id, "jira", "snapshot")
@@ -119,4 +119,4 @@ def test_rebuilds_the_flags_from_the_signal_events() -> None:
         }
         assert (found.tickets, found.mentions) == ({}, {})
 
-    run_story(story)
+    await run_story(story)

@@ -5,7 +5,6 @@ Each component runs with its own rights.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -321,20 +320,17 @@ class Harness:
 Story = Callable[[Harness], Awaitable[None]]
 
 
-def run_story(story: Story) -> None:
+async def run_story(story: Story) -> None:
     """Run the story on a working morning in Sydney, with stores in memory and faked services.
 
     The faked services are Jira, Outlook and Resend.
     """
 
-    async def on_stores() -> None:
-        clock = ManualClock()
-        async with open_memory_stores(SYSTEM, clock=clock) as stores:
-            await provision(stores, SYSTEM)
-            await agent_settings.seed(stores)
-            tracker, mailbox, mailer = FakeTracker(clock), FakeMailbox(clock), FakeMailer()
-            there = {Integration.jira: tracker, Integration.outlook: mailbox, Integration.resend: mailer}
-            clients = FakeClients(stores, configured=there)
-            await story(Harness(stores, clock, tracker, mailbox, mailer, clients))
-
-    asyncio.run(on_stores())
+    clock = ManualClock()
+    async with open_memory_stores(SYSTEM, clock=clock) as stores:
+        await provision(stores, SYSTEM)
+        await agent_settings.seed(stores)
+        tracker, mailbox, mailer = FakeTracker(clock), FakeMailbox(clock), FakeMailer()
+        there = {Integration.jira: tracker, Integration.outlook: mailbox, Integration.resend: mailer}
+        clients = FakeClients(stores, configured=there)
+        await story(Harness(stores, clock, tracker, mailbox, mailer, clients))

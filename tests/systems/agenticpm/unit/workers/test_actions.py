@@ -58,7 +58,7 @@ async def list_due(harness: Harness) -> list[str]:
 @pytest.mark.proves("AP-22")
 @pytest.mark.proves("AP-23")
 @pytest.mark.proves("AP-X7")
-def test_executes_a_held_action_once_when_its_hold_ends() -> None:
+async def test_executes_a_held_action_once_when_its_hold_ends() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         action = await hold_action(harness, project)
@@ -79,11 +79,11 @@ def test_executes_a_held_action_once_when_its_hold_ends() -> None:
         (event,) = await harness.events(project, "action_taken")
         assert (event.detail or {})["action"] == action.id
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-23")
-def test_loop_holds_an_action_for_half_an_hour() -> None:
+async def test_loop_holds_an_action_for_half_an_hour() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         harness.tracker.block("MCU-1")
@@ -94,7 +94,7 @@ def test_loop_holds_an_action_for_half_an_hour() -> None:
         await harness.execute()
         assert [each["ticket"] for each in harness.tracker.ledger] == ["MCU-1"]
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_loop_holds_an_action_for_half_an_hour() -> None:
         ),
     ],
 )
-def test_looks_up_a_tracker_effect_without_an_answer_and_does_not_repeat_it(
+async def test_looks_up_a_tracker_effect_without_an_answer_and_does_not_repeat_it(
     detail: dict[str, Any], effect: dict[str, Any]
 ) -> None:
     async def story(harness: Harness) -> None:
@@ -126,10 +126,10 @@ def test_looks_up_a_tracker_effect_without_an_answer_and_does_not_repeat_it(
         assert done["reference"].endswith(action.id)
         assert len(await harness.events(project, "action_taken")) == 1
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_retries_a_mail_without_an_answer_under_the_same_key() -> None:
+async def test_retries_a_mail_without_an_answer_under_the_same_key() -> None:
     async def story(harness: Harness) -> None:
         action = await hold_action(harness, None)
         harness.clock.advance(HOLD_S)
@@ -140,10 +140,10 @@ def test_retries_a_mail_without_an_answer_under_the_same_key() -> None:
         assert (await harness.execute()).done == [action.id]
         assert len(harness.mailer.keys) == 2 and len(harness.mailer.ledger) == 1
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_does_not_repeat_a_possibly_sent_mail_after_its_key_expired() -> None:
+async def test_does_not_repeat_a_possibly_sent_mail_after_its_key_expired() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         action = await hold_action(harness, project)
@@ -159,10 +159,10 @@ def test_does_not_repeat_a_possibly_sent_mail_after_its_key_expired() -> None:
         assert (error.detail or {})["code"] == OUTCOME_UNKNOWN
         assert await list_due(harness) == []
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_possibly_sent_mail_is_not_sent_again_after_a_refused_retry() -> None:
+async def test_possibly_sent_mail_is_not_sent_again_after_a_refused_retry() -> None:
     """A person reopens it after its key has expired: its outcome is unknown."""
 
     async def story(harness: Harness) -> None:
@@ -186,11 +186,11 @@ def test_possibly_sent_mail_is_not_sent_again_after_a_refused_retry() -> None:
         assert (await reload_action(harness, project, action)).refused == OUTCOME_UNKNOWN
         assert len(harness.mailer.keys) == attempts
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-23")
-def test_does_not_repeat_an_action_after_the_table_is_restored() -> None:
+async def test_does_not_repeat_an_action_after_the_table_is_restored() -> None:
     """The comment is found in the tracker; the mail is refused until a person reopens it."""
 
     async def story(harness: Harness) -> None:
@@ -216,13 +216,13 @@ def test_does_not_repeat_an_action_after_the_table_is_restored() -> None:
         assert (await harness.execute()).done == [mail.id]
         assert len(harness.mailer.ledger) == 1
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- reviews ------------------------------------------------------------------------------------------------
 
 
-def test_executes_an_edited_action_as_edited() -> None:
+async def test_executes_an_edited_action_as_edited() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         action = await hold_action(harness, project)
@@ -237,11 +237,11 @@ def test_executes_an_edited_action_as_edited() -> None:
         (event,) = await harness.events(project, "action_edited")
         assert (event.detail or {})["by"] == "the lead"
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-X7")
-def test_executes_approved_actions_at_once_and_cancelled_ones_never() -> None:
+async def test_executes_approved_actions_at_once_and_cancelled_ones_never() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         first, second = (
@@ -261,7 +261,7 @@ def test_executes_approved_actions_at_once_and_cancelled_ones_never() -> None:
                 await action_reviews.cancel(api, project.id, ended.id, by="the lead")
         assert (await reload_action(harness, project, second)).status is OnceStatus.CANCELLED
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_executes_approved_actions_at_once_and_cancelled_ones_never() -> None:
     ],
     ids=str,
 )
-def test_refuses_an_invalid_mail_and_executes_the_others(
+async def test_refuses_an_invalid_mail_and_executes_the_others(
     nonsense: dict[str, Any],
 ) -> None:
     async def story(harness: Harness) -> None:
@@ -300,13 +300,13 @@ def test_refuses_an_invalid_mail_and_executes_the_others(
         assert "Invalid mail" in (error.detail or {})["reason"]
         assert await harness.execute() == actions.ExecutionReport()
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- failures -----------------------------------------------------------------------------------------------
 
 
-def test_records_a_permanent_refusal_as_an_error_and_does_not_retry() -> None:
+async def test_records_a_permanent_refusal_as_an_error_and_does_not_retry() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         action = await hold_action(harness, project, COMMENT_DETAIL)
@@ -322,13 +322,13 @@ def test_records_a_permanent_refusal_as_an_error_and_does_not_retry() -> None:
         (error,) = await harness.events(project, "error")
         assert error.detail == {"action": action.id, "code": "404", "reason": "The issue does not exist."}
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.parametrize(
     "failure", [ExternalServiceFailed("down", may_be_done=False), RuntimeError("nobody thought of it")]
 )
-def test_executes_the_action_later_when_the_external_service_is_down(failure: Exception) -> None:
+async def test_executes_the_action_later_when_the_external_service_is_down(failure: Exception) -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         mail, comment = (
@@ -345,10 +345,10 @@ def test_executes_the_action_later_when_the_external_service_is_down(failure: Ex
         assert (await harness.execute()).done == [mail.id]
         assert len(harness.mailer.ledger) == 1
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_unconfigured_integration_does_not_block_other_actions() -> None:
+async def test_unconfigured_integration_does_not_block_other_actions() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         del harness.clients.configured[Integration.resend]
@@ -361,7 +361,7 @@ def test_unconfigured_integration_does_not_block_other_actions() -> None:
         harness.clients.configured[Integration.resend] = harness.mailer
         assert (await harness.execute()).done == mails
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -374,7 +374,7 @@ def test_unconfigured_integration_does_not_block_other_actions() -> None:
     ],
     ids=str,
 )
-def test_refuses_an_unknown_or_incomplete_action_permanently(detail: dict[str, Any]) -> None:
+async def test_refuses_an_unknown_or_incomplete_action_permanently(detail: dict[str, Any]) -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         action = await hold_action(harness, project, detail)
@@ -384,13 +384,13 @@ def test_refuses_an_unknown_or_incomplete_action_permanently(detail: dict[str, A
         assert len(await harness.events(project, "error")) == 1
         assert await list_due(harness) == []
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- precedents ---------------------------------------------------------------------------------------------
 
 
-def test_precedents_are_the_last_outcomes_of_the_same_kind() -> None:
+async def test_precedents_are_the_last_outcomes_of_the_same_kind() -> None:
     """`today` counts all actions of the last day, and those of the caller's transaction."""
 
     async def story(harness: Harness) -> None:
@@ -406,4 +406,4 @@ def test_precedents_are_the_last_outcomes_of_the_same_kind() -> None:
         found = await actions.count_precedents(harness.stores, project.id, ActionType.email_sent)
         assert (found.executed, found.cancelled, found.today) == (1, 1, 0)
 
-    run_story(story)
+    await run_story(story)

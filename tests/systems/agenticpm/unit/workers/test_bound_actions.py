@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
@@ -73,13 +72,13 @@ class Sites:
         return [each.detail for each in events if each.event_type == "error"]
 
 
-def run_at_sites(
+async def run_at_sites(
     story: Callable[[Sites], Awaitable[None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Run the story with stores in memory and sandboxes over HTTP; `one` is the configured Jira sandbox."""
     monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")
 
-    async def on_stores(stack: ExitStack) -> None:
+    with ExitStack() as stack:
         clock = ManualClock()
         one, other, mailer = JiraSandbox(clock=clock), JiraSandbox(clock=clock), ResendSandbox(clock=clock)
         apps = {
@@ -101,11 +100,8 @@ def run_at_sites(
             async with IntegrationClients(stores.for_component("executor")) as clients:
                 await story(Sites(stores, clients, clock, one, other, mailer, urls, project))
 
-    with ExitStack() as stack:
-        asyncio.run(on_stores(stack))
 
-
-def test_action_held_for_the_sandbox_never_goes_to_a_tracker_configured_later(
+async def test_action_held_for_the_sandbox_never_goes_to_a_tracker_configured_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(sites: Sites) -> None:
@@ -119,10 +115,10 @@ def test_action_held_for_the_sandbox_never_goes_to_a_tracker_configured_later(
         (error,) = await sites.list_errors()
         assert error["code"] == "another_party" and sites.urls["other"] in error["reason"]
 
-    run_at_sites(story, tmp_path, monkeypatch)
+    await run_at_sites(story, tmp_path, monkeypatch)
 
 
-def test_executes_an_action_after_new_credentials_for_the_same_site(
+async def test_executes_an_action_after_new_credentials_for_the_same_site(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(sites: Sites) -> None:
@@ -132,10 +128,10 @@ def test_executes_an_action_after_new_credentials_for_the_same_site(
         assert (await sites.execute()).done == [action.id]
         assert [each["what"] for each in sites.other.ledger] == ["comment"]
 
-    run_at_sites(story, tmp_path, monkeypatch)
+    await run_at_sites(story, tmp_path, monkeypatch)
 
 
-def test_mail_is_bound_to_its_sender_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_mail_is_bound_to_its_sender_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(sites: Sites) -> None:
         await sites.put(Integration.resend, "mailer")
         action = await sites.hold_action(MAIL_DETAIL)
@@ -143,10 +139,10 @@ def test_mail_is_bound_to_its_sender_too(tmp_path: Path, monkeypatch: pytest.Mon
         assert (await sites.execute()).refused == [action.id]
         assert sites.mailer.ledger == []
 
-    run_at_sites(story, tmp_path, monkeypatch)
+    await run_at_sites(story, tmp_path, monkeypatch)
 
 
-def test_loop_records_the_site_of_an_action_also_when_a_person_allows_it(
+async def test_loop_records_the_site_of_an_action_also_when_a_person_allows_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AGENTICPM_JIRA_URL", "http://127.0.0.1:9")
@@ -165,10 +161,10 @@ def test_loop_records_the_site_of_an_action_also_when_a_person_allows_it(
         held = [*await harness.actions(one), *await harness.actions(asks)]
         assert [(each.detail or {})["party"] for each in held] == ["the sandbox", "the sandbox"]
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_digest_is_held_for_the_current_mailer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_digest_is_held_for_the_current_mailer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTICPM_RESEND_URL", "http://127.0.0.1:9")
 
     async def story(harness: Harness) -> None:
@@ -179,10 +175,10 @@ def test_digest_is_held_for_the_current_mailer(tmp_path: Path, monkeypatch: pyte
         (mail,) = await harness.actions(None)
         assert (mail.detail or {})["party"] == "the sandbox"
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_logs_why_an_action_waits_once_and_again_after_an_hour(
+async def test_logs_why_an_action_waits_once_and_again_after_an_hour(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story(harness: Harness) -> None:
@@ -201,4 +197,4 @@ def test_logs_why_an_action_waits_once_and_again_after_an_hour(
             await harness.execute()
         assert len([each for each in caplog.records if action.id in each.message]) == 2
 
-    run_story(story)
+    await run_story(story)

@@ -27,7 +27,7 @@ async def list_events(harness: Harness, type: str) -> list[Event]:
 
 
 @pytest.mark.proves("AP-49")
-def test_makes_one_digest_and_one_measurement_a_day() -> None:
+async def test_makes_one_digest_and_one_measurement_a_day() -> None:
     async def story(harness: Harness) -> None:
         assert await make_digest(harness) is not None
         harness.clock.advance(3600)
@@ -40,10 +40,10 @@ def test_makes_one_digest_and_one_measurement_a_day() -> None:
         detail = measured[0].detail or {}
         assert detail["projected"] == 120_000_000 and detail["bytes"] > 0 and detail["items"] > 0
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_makes_no_digest_outside_working_hours() -> None:
+async def test_makes_no_digest_outside_working_hours() -> None:
     async def story(harness: Harness) -> None:
         harness.clock.advance(11 * 3600)
         assert await make_digest(harness) is None
@@ -51,10 +51,10 @@ def test_makes_no_digest_outside_working_hours() -> None:
         made = await make_digest(harness)
         assert made is not None and made.day.isoformat() == "2026-02-05"
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_one_of_several_concurrent_instances_makes_it() -> None:
+async def test_one_of_several_concurrent_instances_makes_it() -> None:
     async def story(harness: Harness) -> None:
         await agent_settings.put(harness.stores, "digest_recipients", "sponsor@example.com")
         made = await asyncio.gather(*(make_digest(harness) for _ in range(4)))
@@ -62,10 +62,10 @@ def test_one_of_several_concurrent_instances_makes_it() -> None:
         assert len(await list_events(harness, "digest_prepared")) == 1
         assert len(await harness.actions(None)) == 1
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_reports_events_open_questions_and_costs() -> None:
+async def test_reports_events_open_questions_and_costs() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project(config={"allowed_actions": ["comment"]})
         harness.tracker.block("MCU-1")
@@ -85,10 +85,10 @@ def test_reports_events_open_questions_and_costs() -> None:
         (event,) = await list_events(harness, "digest_prepared")
         assert (event.detail or {})["text"] == made.text
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_leaves_out_anything_older_than_a_day() -> None:
+async def test_leaves_out_anything_older_than_a_day() -> None:
     async def story(harness: Harness) -> None:
         await harness.create_project()
         harness.tracker.block("MCU-1")
@@ -97,10 +97,10 @@ def test_leaves_out_anything_older_than_a_day() -> None:
         made = await make_digest(harness)
         assert made is not None and "0 signals, 0 actions, 0 errors" in made.text.splitlines()
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_holds_its_mail_which_is_sent_once() -> None:
+async def test_holds_its_mail_which_is_sent_once() -> None:
     async def story(harness: Harness) -> None:
         await agent_settings.put(harness.stores, "digest_recipients", "a@example.com, b@example.com")
         made = await make_digest(harness)
@@ -112,19 +112,19 @@ def test_holds_its_mail_which_is_sent_once() -> None:
         assert mail.to == ("a@example.com", "b@example.com")
         assert (mail.subject, mail.text) == ("Digest of 2026-02-04", made.text)
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_sends_no_mail_without_recipients() -> None:
+async def test_sends_no_mail_without_recipients() -> None:
     async def story(harness: Harness) -> None:
         assert await make_digest(harness) is not None
         assert await harness.actions(None) == ()
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-49")
-def test_warns_before_storage_exceeds_the_projection(
+async def test_warns_before_storage_exceeds_the_projection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story(harness: Harness) -> None:
@@ -137,7 +137,7 @@ def test_warns_before_storage_exceeds_the_projection(
         newest, _ = await list_events(harness, "storage_measured")
         assert newest.severity == "warning"
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.proves("AP-49")
@@ -150,7 +150,7 @@ def test_no_component_has_a_delete_pattern() -> None:
 
 
 @pytest.mark.proves("AP-49")
-def test_a_month_of_digests_deletes_no_item_but_events() -> None:
+async def test_a_month_of_digests_deletes_no_item_but_events() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         harness.tracker.block("MCU-1")
@@ -163,4 +163,4 @@ def test_a_month_of_digests_deletes_no_item_but_events() -> None:
         assert len(await list_events(harness, "digest_prepared")) == 30
         assert await harness.stores.run(patterns.project(project.id)) is not None
 
-    run_story(story)
+    await run_story(story)

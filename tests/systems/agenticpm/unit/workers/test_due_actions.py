@@ -83,7 +83,9 @@ async def reload_action(harness: Harness, project: Project | None, action: Actio
     ],
     ids=str,
 )
-def test_refuses_a_held_action_that_the_project_no_longer_allows(wanted: dict[str, Any], says: str) -> None:
+async def test_refuses_a_held_action_that_the_project_no_longer_allows(
+    wanted: dict[str, Any], says: str
+) -> None:
     async def story(harness: Harness) -> None:
         project, action = await hold_comment(harness)
         await change_project(harness, project, **wanted)
@@ -97,11 +99,11 @@ def test_refuses_a_held_action_that_the_project_no_longer_allows(wanted: dict[st
         assert says in (error.detail or {})["reason"]
         assert await harness.execute() == actions.ExecutionReport()
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.parametrize("wanted", [{"autonomy_level": "monitoring"}, {"status": "archived"}], ids=str)
-def test_refuses_a_project_mail_too_and_sends_a_mail_without_a_project(
+async def test_refuses_a_project_mail_too_and_sends_a_mail_without_a_project(
     wanted: dict[str, Any],
 ) -> None:
     async def story(harness: Harness) -> None:
@@ -115,10 +117,10 @@ def test_refuses_a_project_mail_too_and_sends_a_mail_without_a_project(
         assert await harness.execute() == actions.ExecutionReport(done=[digest.id], refused=[own.id])
         assert len(harness.mailer.keys) == 1
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_approval_overrides_the_list_but_not_the_level_or_the_status() -> None:
+async def test_approval_overrides_the_list_but_not_the_level_or_the_status() -> None:
     async def story(harness: Harness) -> None:
         api = harness.stores.for_component("api")
         project, action = await hold_comment(harness)
@@ -132,10 +134,10 @@ def test_approval_overrides_the_list_but_not_the_level_or_the_status() -> None:
             assert (await harness.execute()).refused == [more.id]
         assert harness.mailer.keys == []
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_edit_does_not_approve_an_action() -> None:
+async def test_edit_does_not_approve_an_action() -> None:
     async def story(harness: Harness) -> None:
         project, action = await hold_comment(harness)
         await action_reviews.edit(
@@ -149,7 +151,7 @@ def test_edit_does_not_approve_an_action() -> None:
         harness.clock.advance(HOLD_S)
         assert (await harness.execute()).refused == [action.id]
 
-    run_story(story)
+    await run_story(story)
 
 
 async def hold_allowed_comment(harness: Harness) -> tuple[Project, Action]:
@@ -167,7 +169,7 @@ async def hold_allowed_comment(harness: Harness) -> tuple[Project, Action]:
     return project, action
 
 
-def test_do_it_allows_that_one_action() -> None:
+async def test_do_it_allows_that_one_action() -> None:
     async def story(harness: Harness) -> None:
         project, action = await hold_allowed_comment(harness)
         other = await hold_action(harness, project, {"kind": COMMENT, "ticket": "MCU-1", "text": "Any news?"})
@@ -175,22 +177,22 @@ def test_do_it_allows_that_one_action() -> None:
         assert await harness.execute() == actions.ExecutionReport(done=[action.id], refused=[other.id])
         assert len(harness.tracker.ledger) == 1
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.parametrize("wanted", [{"autonomy_level": "monitoring"}, {"status": "archived"}], ids=str)
-def test_do_it_does_not_override_the_level_or_the_status(wanted: dict[str, Any]) -> None:
+async def test_do_it_does_not_override_the_level_or_the_status(wanted: dict[str, Any]) -> None:
     async def story(harness: Harness) -> None:
         project, action = await hold_allowed_comment(harness)
         await change_project(harness, project, **wanted)
         assert await harness.execute() == actions.ExecutionReport(refused=[action.id])
         assert harness.tracker.ledger == []
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.parametrize("config", [{}, {"allowed_actions": [COMMENT, MAIL]}], ids=str)
-def test_executes_a_move_only_after_a_person_approved_it(config: dict[str, Any]) -> None:
+async def test_executes_a_move_only_after_a_person_approved_it(config: dict[str, Any]) -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project(config=config)
         move = {"kind": MOVE, "ticket": "MCU-1", "status": "Done"}
@@ -201,10 +203,10 @@ def test_executes_a_move_only_after_a_person_approved_it(config: dict[str, Any])
         harness.clock.advance(HOLD_S)
         assert await harness.execute() == actions.ExecutionReport(done=[second.id], refused=[first.id])
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_looks_up_a_possible_comment_even_when_actions_are_no_longer_allowed() -> None:
+async def test_looks_up_a_possible_comment_even_when_actions_are_no_longer_allowed() -> None:
     async def story(harness: Harness) -> None:
         project, action = await hold_comment(harness)
         harness.clock.advance(HOLD_S)
@@ -216,17 +218,17 @@ def test_looks_up_a_possible_comment_even_when_actions_are_no_longer_allowed() -
         assert (await harness.execute()).done == [action.id]
         assert len(harness.tracker.ledger) == 1
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_refuses_an_action_without_a_project_unless_it_is_a_mail() -> None:
+async def test_refuses_an_action_without_a_project_unless_it_is_a_mail() -> None:
     async def story(harness: Harness) -> None:
         action = await hold_action(harness, None, {"kind": COMMENT, "ticket": "MCU-1", "text": "Any news?"})
         harness.clock.advance(HOLD_S)
         assert (await harness.execute()).refused == [action.id]
         assert (await reload_action(harness, None, action)).refused == NOT_ALLOWED
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- reason -------------------------------------------------------------------------------------------------
@@ -243,7 +245,7 @@ async def finish(harness: Harness, _: Project) -> None:
 
 
 @pytest.mark.parametrize("change", [unblock, finish])
-def test_skips_a_comment_about_a_ticket_that_is_no_longer_blocked(change: Change) -> None:
+async def test_skips_a_comment_about_a_ticket_that_is_no_longer_blocked(change: Change) -> None:
     async def story(harness: Harness) -> None:
         project, action = await hold_comment(harness)
         await change(harness, project)
@@ -260,10 +262,10 @@ def test_skips_a_comment_about_a_ticket_that_is_no_longer_blocked(change: Change
         await action_reviews.reopen(harness.stores.for_component("api"), project.id, action.id, by="the lead")
         assert (await harness.execute()).done == [action.id]
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_skips_a_comment_about_a_stale_ticket_that_was_updated() -> None:
+async def test_skips_a_comment_about_a_stale_ticket_that_was_updated() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         harness.tracker.put("MCU-1")
@@ -279,10 +281,10 @@ def test_skips_a_comment_about_a_stale_ticket_that_was_updated() -> None:
             done=[stale["MCU-2"]], refused=[stale["MCU-1"]]
         )
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_skips_a_comment_about_missing_criteria_that_were_added() -> None:
+async def test_skips_a_comment_about_missing_criteria_that_were_added() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         begun = get_now(harness.clock) - timedelta(days=1)
@@ -298,10 +300,10 @@ def test_skips_a_comment_about_missing_criteria_that_were_added() -> None:
             done=[lacking["MCU-2"]], refused=[lacking["MCU-1"]]
         )
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_refuses_a_comment_on_a_deleted_ticket() -> None:
+async def test_refuses_a_comment_on_a_deleted_ticket() -> None:
     async def story(harness: Harness) -> None:
         project, action = await hold_comment(harness)
         harness.clock.advance(HOLD_S + patterns.LEASE_S + 1)  # so late that it is looked up first
@@ -309,13 +311,13 @@ def test_refuses_a_comment_on_a_deleted_ticket() -> None:
         assert (await harness.execute()).refused == [action.id]
         assert (await reload_action(harness, project, action)).refused == "not_found"
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- unavailable integration --------------------------------------------------------------------------------
 
 
-def test_reports_a_wait_for_an_integration_once_and_executes_when_it_is_back() -> None:
+async def test_reports_a_wait_for_an_integration_once_and_executes_when_it_is_back() -> None:
     async def story(harness: Harness) -> None:
         project, action = await hold_comment(harness)
         tracker = harness.clients.configured.pop(Integration.jira)
@@ -332,10 +334,10 @@ def test_reports_a_wait_for_an_integration_once_and_executes_when_it_is_back() -
         harness.clients.configured[Integration.jira] = tracker
         assert (await harness.execute()).done == [action.id]
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_global_feed_reports_a_waiting_mail_without_a_project() -> None:
+async def test_global_feed_reports_a_waiting_mail_without_a_project() -> None:
     async def story(harness: Harness) -> None:
         action = await hold_action(harness, None, MAIL_DETAIL)
         del harness.clients.configured[Integration.resend]
@@ -346,11 +348,11 @@ def test_global_feed_reports_a_waiting_mail_without_a_project() -> None:
             "Waiting: Mail a@example.com: R001"
         ]
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.parametrize("is_mail", [True, False])
-def test_action_expires_after_a_week(is_mail: bool) -> None:
+async def test_action_expires_after_a_week(is_mail: bool) -> None:
     async def story(harness: Harness) -> None:
         project, comment = await hold_comment(harness)
         action = await hold_action(harness, project, MAIL_DETAIL) if is_mail else comment
@@ -372,11 +374,11 @@ def test_action_expires_after_a_week(is_mail: bool) -> None:
         assert await harness.execute() == actions.ExecutionReport()
         assert (harness.tracker.ledger, harness.mailer.keys) == ([], [])
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.parametrize("is_mail", [True, False])
-def test_action_expires_when_the_executor_was_down_for_a_week(is_mail: bool) -> None:
+async def test_action_expires_when_the_executor_was_down_for_a_week(is_mail: bool) -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         comment = {"kind": COMMENT, "ticket": "MCU-1", "text": "Any news?"}
@@ -386,10 +388,10 @@ def test_action_expires_when_the_executor_was_down_for_a_week(is_mail: bool) -> 
         assert (await reload_action(harness, project, action)).refused == TOO_LATE
         assert (harness.tracker.ledger, harness.mailer.keys) == ([], [])
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_possibly_sent_mail_is_not_reported_as_expired() -> None:
+async def test_possibly_sent_mail_is_not_reported_as_expired() -> None:
     """It is refused with an unknown outcome."""
 
     async def story(harness: Harness) -> None:
@@ -403,7 +405,7 @@ def test_possibly_sent_mail_is_not_reported_as_expired() -> None:
         assert (await harness.execute()).refused == [action.id]
         assert (await reload_action(harness, project, action)).refused == OUTCOME_UNKNOWN
 
-    run_story(story)
+    await run_story(story)
 
 
 class HungMailer(FakeMailer):
@@ -418,7 +420,7 @@ class HungMailer(FakeMailer):
         return await super().send(mail, key)
 
 
-def test_hanging_integration_does_not_delay_the_others() -> None:
+async def test_hanging_integration_does_not_delay_the_others() -> None:
     async def story(harness: Harness) -> None:
         served = asyncio.Event()
         harness.clients.configured[Integration.resend] = HungMailer(served)
@@ -438,10 +440,10 @@ def test_hanging_integration_does_not_delay_the_others() -> None:
         outcome = await asyncio.wait_for(harness.execute(), 10)
         assert sorted(outcome.done) == sorted([mail.id, comment.id])
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_executes_the_rest_on_the_next_run_when_an_integration_used_up_its_time(
+async def test_executes_the_rest_on_the_next_run_when_an_integration_used_up_its_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story(harness: Harness) -> None:
@@ -454,10 +456,10 @@ def test_executes_the_rest_on_the_next_run_when_an_integration_used_up_its_time(
         monkeypatch.undo()
         assert await harness.execute() == actions.ExecutionReport(done=mails)
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_old_actions_expire_and_recent_ones_wait_for_the_same_integration() -> None:
+async def test_old_actions_expire_and_recent_ones_wait_for_the_same_integration() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         old = await hold_action(harness, project, MAIL_DETAIL)
@@ -467,13 +469,13 @@ def test_old_actions_expire_and_recent_ones_wait_for_the_same_integration() -> N
         harness.clock.advance(HOLD_S)
         assert await harness.execute() == actions.ExecutionReport(refused=[old.id], waiting=[young.id])
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- events -------------------------------------------------------------------------------------------------
 
 
-def test_event_reports_what_was_sent_and_not_its_description() -> None:
+async def test_event_reports_what_was_sent_and_not_its_description() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         mail = await hold_action(harness, project, MAIL_DETAIL)
@@ -483,10 +485,10 @@ def test_event_reports_what_was_sent_and_not_its_description() -> None:
         (event,) = await harness.events(project, "action_taken")
         assert event.summary == "Done: Mail a@example.com: R001"
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_event_reports_an_edit_made_after_the_due_actions_were_listed() -> None:
+async def test_event_reports_an_edit_made_after_the_due_actions_were_listed() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         mail = await hold_action(harness, project, MAIL_DETAIL)
@@ -496,10 +498,10 @@ def test_event_reports_an_edit_made_after_the_due_actions_were_listed() -> None:
         (event,) = await harness.events(project, "action_taken")
         assert event.summary == "Done: Mail a@example.com: R002"
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_action_cancelled_during_the_check_is_not_a_refusal() -> None:
+async def test_action_cancelled_during_the_check_is_not_a_refusal() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         mail = await hold_action(harness, project, MAIL_DETAIL)
@@ -516,4 +518,4 @@ def test_action_cancelled_during_the_check_is_not_a_refusal() -> None:
         assert await harness.execute() == actions.ExecutionReport()
         assert harness.mailer.keys == []
 
-    run_story(story)
+    await run_story(story)

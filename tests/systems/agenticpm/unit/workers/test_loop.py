@@ -35,7 +35,7 @@ DAY_S = 24 * HOUR_S
 
 
 @pytest.mark.proves("AP-X10")
-def test_day_has_a_cycle_per_interval_of_its_working_hours_and_none_outside() -> None:
+async def test_day_has_a_cycle_per_interval_of_its_working_hours_and_none_outside() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         beats = Counter[bool]()
@@ -49,20 +49,20 @@ def test_day_has_a_cycle_per_interval_of_its_working_hours_and_none_outside() ->
         hours = {each.created_at.astimezone(zone).hour for each in await harness.events(project, "heartbeat")}
         assert hours == set(range(8, 18))
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_reports_the_next_start_outside_working_hours() -> None:
+async def test_reports_the_next_start_outside_working_hours() -> None:
     async def story(harness: Harness) -> None:
         await harness.create_project()
         harness.clock.advance(10 * HOUR_S)
         turn = await harness.make_loop().tick()
         assert turn.skip_reason == "outside working hours; the next start is 2026-02-04T21:00:00+00:00"
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_project_is_due_after_its_interval_and_not_before() -> None:
+async def test_project_is_due_after_its_interval_and_not_before() -> None:
     async def story(harness: Harness) -> None:
         await harness.create_project()
         assert len((await harness.make_loop().tick()).cycles) == 1
@@ -74,11 +74,11 @@ def test_project_is_due_after_its_interval_and_not_before() -> None:
         harness.clock.advance(60)
         assert len((await harness.make_loop().tick()).cycles) == 1
 
-    run_story(story)
+    await run_story(story)
 
 
 @pytest.mark.parametrize("status", ["paused", "archived"])
-def test_does_not_read_an_inactive_project(status: str) -> None:
+async def test_does_not_read_an_inactive_project(status: str) -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         await projects.change_status(harness.stores, project.id, status)
@@ -87,10 +87,10 @@ def test_does_not_read_an_inactive_project(status: str) -> None:
         await projects.change_status(harness.stores, project.id, "active")
         assert (await harness.run_cycle()).errors == []
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_pause_or_lower_level_takes_effect_in_the_running_turn() -> None:
+async def test_pause_or_lower_level_takes_effect_in_the_running_turn() -> None:
     async def story(harness: Harness) -> None:
         made = [
             await harness.create_project(name=f"Project {number}", source_project_key=f"P{number}")
@@ -112,13 +112,13 @@ def test_pause_or_lower_level_takes_effect_in_the_running_turn() -> None:
         assert await harness.signals(third) == ["blocked:MCU-1"]
         assert await harness.actions(third) == ()
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- single instance ----------------------------------------------------------------------------------------
 
 
-def test_second_instance_does_nothing_while_the_lease_is_held() -> None:
+async def test_second_instance_does_nothing_while_the_lease_is_held() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         lease = await patterns.LEASE.take(harness.stores, patterns.LOOP)
@@ -132,10 +132,10 @@ def test_second_instance_does_nothing_while_the_lease_is_held() -> None:
         (beat,) = await harness.events(project, "heartbeat")
         assert (beat.detail or {})["token"] == lease.token + 1
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_one_of_several_concurrent_instances_runs_the_cycle() -> None:
+async def test_one_of_several_concurrent_instances_runs_the_cycle() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         harness.tracker.block("MCU-1")
@@ -143,10 +143,10 @@ def test_one_of_several_concurrent_instances_runs_the_cycle() -> None:
         assert sum(len(each.cycles) for each in turns) == 1
         assert await harness.signals(project) == ["blocked:MCU-1"]
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_instance_that_lost_its_lease_while_asleep_writes_nothing() -> None:
+async def test_instance_that_lost_its_lease_while_asleep_writes_nothing() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         harness.tracker.block("MCU-1")
@@ -163,7 +163,7 @@ def test_instance_that_lost_its_lease_while_asleep_writes_nothing() -> None:
         assert await harness.checkpoint(project, "jira", "last_sync") is None
         assert await harness.actions(project) == ()
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- failures -----------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_instance_that_lost_its_lease_while_asleep_writes_nothing() -> None:
     ],
     ids=lambda each: type(each).__name__,
 )
-def test_records_a_tracker_failure_as_an_error_and_continues(failure: Exception) -> None:
+async def test_records_a_tracker_failure_as_an_error_and_continues(failure: Exception) -> None:
     async def story(harness: Harness) -> None:
         well = FakeTracker(harness.clock)
         well.block("555")
@@ -210,20 +210,20 @@ def test_records_a_tracker_failure_as_an_error_and_continues(failure: Exception)
         assert await harness.signals(first) == ["mail_mention:MCU-1", "blocked:MCU-1"]
         assert len(await harness.events(first, "error")) == 1
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_records_a_missing_tracker_configuration_as_an_error() -> None:
+async def test_records_a_missing_tracker_configuration_as_an_error() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project(source="asana")
         assert (await harness.run_cycle()).errors == ["tracker"]
         (error,) = await harness.events(project, "error")
         assert "asana is not configured" in error.summary
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_tracker_failure_between_two_pages_leaves_nothing_half_written() -> None:
+async def test_tracker_failure_between_two_pages_leaves_nothing_half_written() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         harness.tracker.page_size, harness.tracker.fails_at = 2, 2
@@ -236,10 +236,10 @@ def test_tracker_failure_between_two_pages_leaves_nothing_half_written() -> None
         assert (await harness.run_cycle()).errors == []
         assert sorted(await harness.signals(project)) == [f"blocked:MCU-{number}" for number in range(5)]
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_fails_if_the_checkpoint_of_the_tracker_does_not_advance() -> None:
+async def test_fails_if_the_checkpoint_of_the_tracker_does_not_advance() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         harness.tracker.put("MCU-1")
@@ -248,10 +248,10 @@ def test_fails_if_the_checkpoint_of_the_tracker_does_not_advance() -> None:
         (error,) = await harness.events(project, "error")
         assert "Invalid response" in error.summary
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_records_invalid_thresholds_as_an_error_of_their_project() -> None:
+async def test_records_invalid_thresholds_as_an_error_of_their_project() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         # Bypass the check of the API.
@@ -263,13 +263,13 @@ def test_records_invalid_thresholds_as_an_error_of_their_project() -> None:
         assert "stale_working_days" in error.summary
         assert await harness.checkpoint(project, "jira", "last_sync") is None
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- exactly once -------------------------------------------------------------------------------------------
 
 
-def test_quiet_cycle_writes_only_its_heartbeat() -> None:
+async def test_quiet_cycle_writes_only_its_heartbeat() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project(config={"mail": True})
         harness.tracker.block("MCU-1")
@@ -289,10 +289,10 @@ def test_quiet_cycle_writes_only_its_heartbeat() -> None:
         }
         assert len(after) == len(before) + 2
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_writes_more_signals_than_a_commit_holds_in_several_commits_each_once() -> None:
+async def test_writes_more_signals_than_a_commit_holds_in_several_commits_each_once() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         for number in range(2 * SIGNALS_PER_COMMIT + 7):
@@ -305,10 +305,10 @@ def test_writes_more_signals_than_a_commit_holds_in_several_commits_each_once() 
         assert sorted(signals) == sorted(f"blocked:MCU-{number}" for number in range(37))
         assert (await harness.run_cycle()).signals == []
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_first_sync_of_hundreds_of_tickets_reports_each_once() -> None:
+async def test_first_sync_of_hundreds_of_tickets_reports_each_once() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project(autonomy_level="artefact")
         harness.tracker.page_size = 5
@@ -324,10 +324,10 @@ def test_first_sync_of_hundreds_of_tickets_reports_each_once() -> None:
         content = await artefacts.load_content(harness.stores, summary)
         assert content["summary"]["total_items"] == 400
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_interrupted_first_sync_resumes_and_writes_no_artefact_of_half_a_project() -> None:
+async def test_interrupted_first_sync_resumes_and_writes_no_artefact_of_half_a_project() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project(autonomy_level="artefact")
         harness.tracker.page_size = 2
@@ -346,14 +346,14 @@ def test_interrupted_first_sync_resumes_and_writes_no_artefact_of_half_a_project
         assert await count_tickets(harness, project) == 100
         assert sorted(await harness.signals(project)) == sorted(f"blocked:MCU-{each}" for each in range(100))
 
-    run_story(story)
+    await run_story(story)
 
 
 class Died(BaseException):
     """A simulated kill, which no handler catches."""
 
 
-def test_interruption_at_any_step_neither_repeats_nor_skips_a_report() -> None:
+async def test_interruption_at_any_step_neither_repeats_nor_skips_a_report() -> None:
     """Run a new story for each step, until a turn has fewer steps."""
     died: list[str] = []
 
@@ -374,7 +374,7 @@ def test_interruption_at_any_step_neither_repeats_nor_skips_a_report() -> None:
         assert {each.type: each.version for each in kept} == dict.fromkeys(ArtefactType, 1)
 
     while "" not in died:
-        run_story(story)
+        await run_story(story)
     assert Counter(died)["commit"] == 4
     assert {"tracker", "committed", "mail", "artefacts commit", "artefacts committed", "heartbeat"} <= set(
         died
@@ -398,7 +398,7 @@ async def _run_until_step(harness: Harness, number: int) -> str:
 
 
 @pytest.mark.parametrize("how", ["lost", "reset"])
-def test_full_read_of_the_tracker_repeats_no_signal(how: str) -> None:
+async def test_full_read_of_the_tracker_repeats_no_signal(how: str) -> None:
     """The snapshot is lost, or the tracker reports a reset."""
 
     async def story(harness: Harness) -> None:
@@ -432,7 +432,7 @@ def test_full_read_of_the_tracker_repeats_no_signal(how: str) -> None:
         harness.tracker.put("MCU-3", is_blocked=False)
         assert [each.key for each in (await harness.run_cycle()).signals] == ["unblocked:MCU-3"]
 
-    run_story(story)
+    await run_story(story)
 
 
 async def _lose_snapshot(harness: Harness, project: Project) -> None:
@@ -443,7 +443,7 @@ async def _lose_snapshot(harness: Harness, project: Project) -> None:
     await harness.stores.run(patterns.put_checkpoint(lost, seen.checkpoint_value))
 
 
-def test_mail_during_a_pending_full_read_waits_and_hides_no_ticket() -> None:
+async def test_mail_during_a_pending_full_read_waits_and_hides_no_ticket() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project(config={"mail": True})
         for number in range(3):
@@ -458,10 +458,10 @@ def test_mail_during_a_pending_full_read_waits_and_hides_no_ticket() -> None:
         cycle = await harness.run_cycle()
         assert (cycle.tickets, [each.key for each in cycle.signals]) == (3, ["mail_mention:MCU-1"])
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_snapshot_in_use_outlives_its_lifetime() -> None:
+async def test_snapshot_in_use_outlives_its_lifetime() -> None:
     """It is rewritten before it expires."""
 
     async def story(harness: Harness) -> None:
@@ -484,10 +484,10 @@ def test_snapshot_in_use_outlives_its_lifetime() -> None:
         (cycle,) = (await harness.make_loop().tick()).cycles
         assert [each.key for each in cycle.signals] == ["blocked:MCU-1"]
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_daily_full_read_drops_deleted_tickets() -> None:
+async def test_daily_full_read_drops_deleted_tickets() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project(autonomy_level="artefact")
         for number in (1, 2):
@@ -501,10 +501,10 @@ def test_daily_full_read_drops_deleted_tickets() -> None:
         assert await count_tickets(harness, project) == 1
         assert harness.tracker.checkpoints.count(None) == 2
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_repeats_a_failed_daily_full_read_in_the_next_cycle() -> None:
+async def test_repeats_a_failed_daily_full_read_in_the_next_cycle() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project(autonomy_level="artefact")
         for number in (1, 2):
@@ -518,7 +518,7 @@ def test_repeats_a_failed_daily_full_read_in_the_next_cycle() -> None:
         assert (await harness.run_cycle()).errors == []
         assert await count_tickets(harness, project) == 1
 
-    run_story(story)
+    await run_story(story)
 
 
 async def count_tickets(harness: Harness, project: Project) -> int:
@@ -528,7 +528,7 @@ async def count_tickets(harness: Harness, project: Project) -> int:
     return int(found.content["summary"]["total_items"])
 
 
-def test_limits_the_pages_of_an_endless_tracker_and_resumes_next_cycle() -> None:
+async def test_limits_the_pages_of_an_endless_tracker_and_resumes_next_cycle() -> None:
     async def story(harness: Harness) -> None:
         await harness.create_project(autonomy_level="monitoring")
         harness.tracker.put("MCU-1")
@@ -547,13 +547,13 @@ def test_limits_the_pages_of_an_endless_tracker_and_resumes_next_cycle() -> None
         (cycle,) = (await harness.make_loop().tick()).cycles
         assert cycle.tickets == 1
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- mail ---------------------------------------------------------------------------------------------------
 
 
-def test_reads_mail_page_by_page_and_resumes_from_the_last_token() -> None:
+async def test_reads_mail_page_by_page_and_resumes_from_the_last_token() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project(config={"mail": True})
         harness.tracker.put("MCU-1")
@@ -568,10 +568,10 @@ def test_reads_mail_page_by_page_and_resumes_from_the_last_token() -> None:
         summaries = [each.summary for each in await harness.events(project, "signal_detected")]
         assert summaries == [f"A mail mentions MCU-1: MCU-1, letter {number}" for number in range(5)]
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_reports_a_page_with_more_mails_than_a_commit_holds() -> None:
+async def test_reports_a_page_with_more_mails_than_a_commit_holds() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project(config={"mail": True})
         harness.tracker.put("MCU-1")
@@ -585,10 +585,10 @@ def test_reports_a_page_with_more_mails_than_a_commit_holds() -> None:
         # One by the tracker, and three by the mails.
         assert steps.count("committed") == 4
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_leaves_an_endless_mailbox_for_the_next_cycle() -> None:
+async def test_leaves_an_endless_mailbox_for_the_next_cycle() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project(config={"mail": True})
         harness.tracker.put("MCU-1")
@@ -600,16 +600,16 @@ def test_leaves_an_endless_mailbox_for_the_next_cycle() -> None:
         await harness.run_cycle()
         assert await harness.checkpoint(project, "outlook", "delta_token") == str(MAX_MAIL_PAGES + 3)
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_reads_no_mail_for_a_project_without_mail() -> None:
+async def test_reads_no_mail_for_a_project_without_mail() -> None:
     async def story(harness: Harness) -> None:
         await harness.create_project()
         await harness.run_cycle()
         assert harness.mailbox.checkpoints == []
 
-    run_story(story)
+    await run_story(story)
 
 
 # --- artefacts ----------------------------------------------------------------------------------------------
@@ -656,7 +656,7 @@ RISK: dict[str, Any] = {
 }
 
 
-def test_does_not_overwrite_a_persons_edit_and_the_next_cycle_decides_again() -> None:
+async def test_does_not_overwrite_a_persons_edit_and_the_next_cycle_decides_again() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         harness.tracker.put("MCU-1")
@@ -675,7 +675,7 @@ def test_does_not_overwrite_a_persons_edit_and_the_next_cycle_decides_again() ->
         state = await _get_artefact(harness, project, ArtefactType.delivery_state)
         assert [each["source_ticket"] for each in state.content["blockers"]] == ["MCU-1"]
 
-    run_story(story)
+    await run_story(story)
 
 
 async def _get_artefact(harness: Harness, project: Project, type: ArtefactType) -> Any:
@@ -684,7 +684,7 @@ async def _get_artefact(harness: Harness, project: Project, type: ArtefactType) 
     return found
 
 
-def test_own_thresholds_of_a_project_apply_to_signals_and_artefacts() -> None:
+async def test_own_thresholds_of_a_project_apply_to_signals_and_artefacts() -> None:
     async def story(harness: Harness) -> None:
         strict = await harness.create_project(name="Strict", config={"thresholds": {"stale_working_days": 1}})
         await harness.create_project(name="Patient", source_project_key="P")
@@ -698,10 +698,10 @@ def test_own_thresholds_of_a_project_apply_to_signals_and_artefacts() -> None:
         summary = await _get_artefact(harness, strict, ArtefactType.backlog_summary)
         assert [each["flag"] for each in summary.content["highlights"]] == ["stale"]
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_heartbeat_reports_what_the_cycle_did() -> None:
+async def test_heartbeat_reports_what_the_cycle_did() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         harness.tracker.block("MCU-1")
@@ -711,12 +711,12 @@ def test_heartbeat_reports_what_the_cycle_did() -> None:
         assert (detail["tickets"], detail["signals"], detail["errors"]) == (1, 1, 0)
         assert sorted(detail["artefacts"]) == sorted(ArtefactType)
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_does_nothing_and_takes_no_lease_without_projects() -> None:
+async def test_does_nothing_and_takes_no_lease_without_projects() -> None:
     async def story(harness: Harness) -> None:
         assert (await harness.make_loop().tick()).skip_reason == "no project is due"
         assert ("AGENT", "LEASE#loop") not in await harness.items()
 
-    run_story(story)
+    await run_story(story)

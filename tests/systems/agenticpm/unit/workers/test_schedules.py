@@ -23,7 +23,7 @@ def test_loop_and_executor_have_their_schedules() -> None:
     }
 
 
-def test_each_schedule_can_run_with_the_rights_of_its_component(
+async def test_each_schedule_can_run_with_the_rights_of_its_component(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")
@@ -39,10 +39,10 @@ def test_each_schedule_can_run_with_the_rights_of_its_component(
         digests = await harness.stores.all(patterns.recent_events())
         assert "digest_prepared" in {each.event_type for each in digests}
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_schedules_run_twice_concurrently_have_one_effect(
+async def test_schedules_run_twice_concurrently_have_one_effect(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")
@@ -60,4 +60,4 @@ def test_schedules_run_twice_concurrently_have_one_effect(
         types = [each.event_type for each in await harness.stores.all(patterns.recent_events())]
         assert types.count("digest_prepared") == 1
 
-    run_story(story)
+    await run_story(story)

@@ -10,7 +10,7 @@ from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
 HOLD_S = 30 * 60.0
 
 
-def test_shows_attempts_error_and_lookup_time_of_an_unknown_outcome() -> None:
+async def test_shows_attempts_error_and_lookup_time_of_an_unknown_outcome() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         harness.tracker.block("MCU-1")
@@ -32,10 +32,10 @@ def test_shows_attempts_error_and_lookup_time_of_an_unknown_outcome() -> None:
         assert to_json(done)["outcome"] == "Done at 2026-02-03 21:52:00 UTC."
         assert len(harness.tracker.ledger) == 1
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_shows_a_failed_attempt_as_to_be_retried() -> None:
+async def test_shows_a_failed_attempt_as_to_be_retried() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         harness.tracker.block("MCU-1")
@@ -47,4 +47,4 @@ def test_shows_a_failed_attempt_as_to_be_retried() -> None:
         outcome = to_json(action)["outcome"]
         assert outcome.startswith("It is not done yet (1 attempt") and "it is retried" in outcome
 
-    run_story(story)
+    await run_story(story)

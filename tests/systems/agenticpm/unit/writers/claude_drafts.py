@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -76,28 +75,27 @@ def make_writing(type: ArtefactType, *tickets: Ticket, previous: Any = None, now
     )
 
 
-def write_drafts(claude: ClaudeSandbox, *writings: Writing, model: str = MODEL) -> list[Draft]:
+async def write_drafts(claude: ClaudeSandbox, *writings: Writing, model: str = MODEL) -> list[Draft]:
     """Write each draft with the same Claude writer, which calls the sandbox over HTTP."""
 
-    async def run(url: str) -> list[Draft]:
+    with serve_in_thread(build_claude_app(claude)) as url:
         async with httpx2.AsyncClient(base_url=url) as http:
             writer = ClaudeWriter(ClaudeReasoner(http, model), RulesWriter())
             return [await writer.write(each) for each in writings]
 
-    with serve_in_thread(build_claude_app(claude)) as url:
-        return asyncio.run(run(url))
 
-
-def write_draft(type: ArtefactType, *answers: ResponseBuilder, **changes: Any) -> tuple[Draft, ClaudeSandbox]:
+async def write_draft(
+    type: ArtefactType, *answers: ResponseBuilder, **changes: Any
+) -> tuple[Draft, ClaudeSandbox]:
     """Write one draft with these prepared responses; return it and the sandbox."""
     claude = ClaudeSandbox(responses=list(answers))
-    (made,) = write_drafts(claude, make_writing(type, **changes))
+    (made,) = await write_drafts(claude, make_writing(type, **changes))
     return made, claude
 
 
-def write_by_rules(writing: Writing) -> Draft:
+async def write_by_rules(writing: Writing) -> Draft:
     """Return the draft of the rules writer."""
-    return asyncio.run(RulesWriter().write(writing))
+    return await RulesWriter().write(writing)
 
 
 def get_prompt(claude: ClaudeSandbox, index: int = 0) -> str:

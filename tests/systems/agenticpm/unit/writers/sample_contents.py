@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from copy import deepcopy
 from datetime import UTC, datetime
@@ -177,17 +176,14 @@ class ManualClock:
 Story = Callable[[Stores, ManualClock], Coroutine[Any, Any, None]]
 
 
-def run_story(story: Story) -> None:
+async def run_story(story: Story) -> None:
     """Run a story with stores in memory that contain a project, and a manual clock."""
 
-    async def on_stores() -> None:
-        clock = ManualClock()
-        async with open_memory_stores(SYSTEM, clock=clock) as stores:
-            await provision(stores, SYSTEM)
-            await stores.run(patterns.create_project(sample_project()))
-            await story(stores, clock)
-
-    asyncio.run(on_stores())
+    clock = ManualClock()
+    async with open_memory_stores(SYSTEM, clock=clock) as stores:
+        await provision(stores, SYSTEM)
+        await stores.run(patterns.create_project(sample_project()))
+        await story(stores, clock)
 
 
 def sample_project() -> Project:

@@ -166,7 +166,7 @@ def test_content_round_trips_through_its_json_encoding(content: dict[str, Any]) 
 @pytest.mark.proves("AP-X17")
 @settings(max_examples=20, deadline=None)
 @given(raid_logs(), raid_logs())
-def test_undoing_twice_changes_only_the_version(first: dict[str, Any], second: dict[str, Any]) -> None:
+async def test_undoing_twice_changes_only_the_version(first: dict[str, Any], second: dict[str, Any]) -> None:
     if first == second:
         return
 
@@ -178,4 +178,4 @@ def test_undoing_twice_changes_only_the_version(first: dict[str, Any], second: d
         assert after.version == before.version + 2
         assert (after.content, after.previous_version) == (before.content, before.previous_version)
 
-    run_story(story)
+    await run_story(story)

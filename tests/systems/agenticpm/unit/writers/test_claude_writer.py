@@ -43,14 +43,14 @@ def drop_keys(content: Any, *names: str) -> dict[str, Any]:
 # --- valid answers ------------------------------------------------------------------------------------------
 
 
-def test_puts_the_models_words_into_the_rules_draft_and_keeps_the_rest() -> None:
+async def test_puts_the_models_words_into_the_rules_draft_and_keeps_the_rest() -> None:
     words = {
         "status_summary": "Design assets hold up the profile page.",
         "next_actions": ["Ask Sarah for the assets"],
         "milestones": [{"name": "Beta launch", "notes": "Hangs on the profile page."}],
     }
-    made, _ = write_draft(STATE, build_tool_call(words))
-    rules = write_by_rules(make_writing(STATE)).content
+    made, _ = await write_draft(STATE, build_tool_call(words))
+    rules = (await write_by_rules(make_writing(STATE))).content
 
     assert made.writer == f"claude ({MODEL})"
     assert made.content["status_summary"] == words["status_summary"]
@@ -74,9 +74,11 @@ def test_puts_the_models_words_into_the_rules_draft_and_keeps_the_rest() -> None
         ),
     ],
 )
-def test_changes_only_the_named_words_of_each_artefact(type: ArtefactType, words: dict[str, Any]) -> None:
-    made, _ = write_draft(type, build_tool_call(words))
-    rules = json.loads(json.dumps(write_by_rules(make_writing(type)).content, default=str))
+async def test_changes_only_the_named_words_of_each_artefact(
+    type: ArtefactType, words: dict[str, Any]
+) -> None:
+    made, _ = await write_draft(type, build_tool_call(words))
+    rules = json.loads(json.dumps((await write_by_rules(make_writing(type))).content, default=str))
     (name, entries), *_ = [each for each in WORDINGS[type].lists.items() if each[0] in words]
     rules[name][0] |= words[name][0]
     if type is BACKLOG:
@@ -86,16 +88,16 @@ def test_changes_only_the_named_words_of_each_artefact(type: ArtefactType, words
     assert entries.words
 
 
-def test_draft_states_its_cost() -> None:
-    made, claude = write_draft(STATE, build_tool_call({"status_summary": "All well."}, tokens=400))
+async def test_draft_states_its_cost() -> None:
+    made, claude = await write_draft(STATE, build_tool_call({"status_summary": "All well."}, tokens=400))
 
     assert made.usd > 400 * Decimal("0.50") / 1_000_000
     assert len(claude.requests) == 1
 
 
-def test_second_attempt_states_what_was_wrong_and_both_are_paid_for() -> None:
-    once, _ = write_draft(STATE, build_tool_call({"status_summary": "Fine."}, tokens=100))
-    made, claude = write_draft(
+async def test_second_attempt_states_what_was_wrong_and_both_are_paid_for() -> None:
+    once, _ = await write_draft(STATE, build_tool_call({"status_summary": "Fine."}, tokens=100))
+    made, claude = await write_draft(
         STATE,
         build_tool_call({"status_summary": 3}, tokens=100),
         build_tool_call({"status_summary": "Fine."}, tokens=100),
@@ -107,8 +109,8 @@ def test_second_attempt_states_what_was_wrong_and_both_are_paid_for() -> None:
     assert "Input should" not in claude.requests[1]["system"]
 
 
-def test_does_not_ask_the_model_about_decisions() -> None:
-    made, claude = write_draft(ArtefactType.decision_log)
+async def test_does_not_ask_the_model_about_decisions() -> None:
+    made, claude = await write_draft(ArtefactType.decision_log)
 
     assert (made.writer, made.usd) == ("rules", Decimal(0))
     assert not claude.requests
@@ -144,10 +146,12 @@ def test_does_not_ask_the_model_about_decisions() -> None:
         (build_tool_call({"next_actions": ["x"] * 50}), "refused: next_actions has 50 entries"),
     ],
 )
-def test_two_invalid_answers_leave_the_rules_draft_with_the_reason(answer: ResponseBuilder, why: str) -> None:
-    made, claude = write_draft(STATE, answer)
+async def test_two_invalid_answers_leave_the_rules_draft_with_the_reason(
+    answer: ResponseBuilder, why: str
+) -> None:
+    made, claude = await write_draft(STATE, answer)
 
-    assert made.content == write_by_rules(make_writing(STATE)).content
+    assert made.content == (await write_by_rules(make_writing(STATE))).content
     assert made.writer.startswith(f"rules (claude {why}")
     assert len(claude.requests) == 2
     assert made.usd > 0
@@ -164,35 +168,37 @@ def test_two_invalid_answers_leave_the_rules_draft_with_the_reason(answer: Respo
         (build_invalid_body(), "Invalid answer from Claude"),
     ],
 )
-def test_failing_model_is_asked_once_and_the_rules_draft_is_used(answer: ResponseBuilder, why: str) -> None:
-    made, claude = write_draft(STATE, answer)
+async def test_failing_model_is_asked_once_and_the_rules_draft_is_used(
+    answer: ResponseBuilder, why: str
+) -> None:
+    made, claude = await write_draft(STATE, answer)
 
-    assert made.content == write_by_rules(make_writing(STATE)).content
+    assert made.content == (await write_by_rules(make_writing(STATE))).content
     assert made.writer.startswith(f"rules (claude failed: {why}")
     assert (len(claude.requests), made.usd) == (1, Decimal(0))
 
 
-def test_failure_after_a_paid_answer_is_still_paid_for() -> None:
-    made, _ = write_draft(STATE, build_tool_call({"status_summary": 3}), build_error(500))
+async def test_failure_after_a_paid_answer_is_still_paid_for() -> None:
+    made, _ = await write_draft(STATE, build_tool_call({"status_summary": 3}), build_error(500))
 
     assert made.writer.startswith("rules (claude failed:")
     assert made.usd > 0
 
 
-def test_unreadable_answer_with_usage_is_paid_for() -> None:
+async def test_unreadable_answer_with_usage_is_paid_for() -> None:
     body = {"content": "words", "usage": {"input_tokens": 1000, "output_tokens": 100}}
-    made, claude = write_draft(STATE, build_invalid_body(json.dumps(body)))
+    made, claude = await write_draft(STATE, build_invalid_body(json.dumps(body)))
 
     assert made.writer == "rules (claude refused: its answer has no readable content)"
     assert made.usd == len(claude.requests) * (1000 * Decimal("0.10") + 100 * Decimal("0.50")) / 1_000_000
 
 
-def test_does_not_ask_the_model_before_the_pause_ends() -> None:
+async def test_does_not_ask_the_model_before_the_pause_ends() -> None:
     claude = ClaudeSandbox(
         responses=[build_error(429, retry_after="30"), build_tool_call({"status_summary": "Fine."})]
     )
     later = [NOW + timedelta(seconds=each) for each in (0, 29, 30)]
-    made = write_drafts(claude, *(make_writing(STATE, now=each) for each in later))
+    made = await write_drafts(claude, *(make_writing(STATE, now=each) for each in later))
 
     assert [each.writer.split(":")[0] for each in made] == [
         "rules (claude failed",
@@ -205,15 +211,15 @@ def test_does_not_ask_the_model_before_the_pause_ends() -> None:
 # --- repeated requests --------------------------------------------------------------------------------------
 
 
-def test_does_not_ask_twice_about_the_same_facts_and_keeps_the_words() -> None:
+async def test_does_not_ask_twice_about_the_same_facts_and_keeps_the_words() -> None:
     claude = ClaudeSandbox(
         responses=[
             build_tool_call({"status_summary": "First."}),
             build_tool_call({"status_summary": "Second."}),
         ]
     )
-    (first,) = write_drafts(ClaudeSandbox(responses=claude.responses[:1]), make_writing(STATE))
-    made = write_drafts(
+    (first,) = await write_drafts(ClaudeSandbox(responses=claude.responses[:1]), make_writing(STATE))
+    made = await write_drafts(
         claude,
         make_writing(STATE),
         make_writing(STATE, previous=first.content, now=NOW + timedelta(minutes=15)),
@@ -223,29 +229,29 @@ def test_does_not_ask_twice_about_the_same_facts_and_keeps_the_words() -> None:
     assert (made[1].writer, made[1].usd, len(claude.requests)) == ("claude (kept)", Decimal(0), 1)
 
 
-def test_keeps_words_that_a_person_changed_in_between() -> None:
+async def test_keeps_words_that_a_person_changed_in_between() -> None:
     claude = ClaudeSandbox(responses=[build_tool_call({"status_summary": "First."})])
-    by_hand = dict(write_by_rules(make_writing(STATE)).content) | {"status_summary": "Mine."}
-    made = write_drafts(claude, make_writing(STATE), make_writing(STATE, previous=by_hand))
+    by_hand = dict((await write_by_rules(make_writing(STATE))).content) | {"status_summary": "Mine."}
+    made = await write_drafts(claude, make_writing(STATE), make_writing(STATE, previous=by_hand))
 
     assert made[1].content["status_summary"] == "Mine."
 
 
-def test_asks_again_about_other_facts() -> None:
+async def test_asks_again_about_other_facts() -> None:
     claude = ClaudeSandbox(
         responses=[
             build_tool_call({"status_summary": "First."}),
             build_tool_call({"status_summary": "Second."}),
         ]
     )
-    made = write_drafts(claude, make_writing(STATE), make_writing(STATE, make_ticket("MCU-143")))
+    made = await write_drafts(claude, make_writing(STATE), make_writing(STATE, make_ticket("MCU-143")))
 
     assert [each.content["status_summary"] for each in made] == ["First.", "Second."]
 
 
-def test_asks_once_for_the_words_of_a_raid_item() -> None:
-    (first,) = write_drafts(ClaudeSandbox(responses=[build_tool_call({})]), make_writing(RAID))
-    made, claude = write_draft(
+async def test_asks_once_for_the_words_of_a_raid_item() -> None:
+    (first,) = await write_drafts(ClaudeSandbox(responses=[build_tool_call({})]), make_writing(RAID))
+    made, claude = await write_draft(
         RAID, build_tool_call({"items": [{"id": "R001", "mitigation": "x"}]}), previous=first.content
     )
 
@@ -255,19 +261,19 @@ def test_asks_once_for_the_words_of_a_raid_item() -> None:
 # --- requests -----------------------------------------------------------------------------------------------
 
 
-def test_prompt_is_bounded_and_includes_the_blocked_ticket() -> None:
+async def test_prompt_is_bounded_and_includes_the_blocked_ticket() -> None:
     many = [make_ticket(f"MCU-{number}", description="long " * 2000) for number in range(500, 900)]
     claude = ClaudeSandbox()
-    write_drafts(claude, make_writing(STATE, *many, BLOCKED))
+    await write_drafts(claude, make_writing(STATE, *many, BLOCKED))
 
     assert len(get_prompt(claude)) < 50_000
     assert "Design assets are missing" in get_prompt(claude)
 
 
-def test_addresses_and_phone_numbers_in_tickets_are_not_sent() -> None:
+async def test_addresses_and_phone_numbers_in_tickets_are_not_sent() -> None:
     claude = ClaudeSandbox()
     text = "Write to joe@example.com or call +44 20 7946 0958"
-    write_drafts(
+    await write_drafts(
         claude, make_writing(STATE, make_ticket("MCU-1", title=text, description=text, is_blocked=True))
     )
 

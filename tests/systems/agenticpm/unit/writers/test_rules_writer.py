@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -42,7 +41,7 @@ from tests.systems.agenticpm.unit.sample_snapshots import (
 )
 
 
-def write(
+async def write(
     type: str,
     seen: Snapshot,
     previous: dict[str, Any] | None = None,
@@ -55,7 +54,7 @@ def write(
     writing = Writing(
         type=type, previous=previous, snapshot=seen, signals=tuple(signals), raid_log=raid_log, now=now
     )
-    draft = asyncio.run(RulesWriter().write(writing))
+    draft = await RulesWriter().write(writing)
     assert draft.writer == "rules" and draft.usd == 0
     return dict(draft.content)
 
@@ -93,16 +92,18 @@ def make_sprint_of_34() -> list[Ticket]:
 @pytest.mark.proves("AP-54")
 @settings(max_examples=60, deadline=None)
 @given(snapshots(), snapshots(), raid_logs())
-def test_every_content_is_valid_and_consistent_for_any_facts(
+async def test_every_content_is_valid_and_consistent_for_any_facts(
     earlier: Snapshot, later: Snapshot, raid_log: dict[str, Any]
 ) -> None:
     contents: dict[ArtefactType, dict[str, Any]] = {ArtefactType.raid_log: raid_log}
     for facts, now in ((earlier, NOW), (later, NOW + 20 * DAY)):
         seen, signals = detect_first(facts, now)
-        log = write("raid_log", seen, contents[ArtefactType.raid_log], signals=signals, now=now)
+        log = await write("raid_log", seen, contents[ArtefactType.raid_log], signals=signals, now=now)
         contents[ArtefactType.raid_log] = log
         for type in (ArtefactType.delivery_state, ArtefactType.backlog_summary, ArtefactType.decision_log):
-            contents[type] = write(type, seen, contents.get(type), signals=signals, raid_log=log, now=now)
+            contents[type] = await write(
+                type, seen, contents.get(type), signals=signals, raid_log=log, now=now
+            )
         for type, content in contents.items():
             validate_content(type, content)
         check_consistency(contents)
@@ -110,33 +111,33 @@ def test_every_content_is_valid_and_consistent_for_any_facts(
 
 @settings(max_examples=40, deadline=None)
 @given(snapshots(), raid_logs())
-def test_quiet_cycle_changes_only_the_time(facts: Snapshot, raid_log: dict[str, Any]) -> None:
+async def test_quiet_cycle_changes_only_the_time(facts: Snapshot, raid_log: dict[str, Any]) -> None:
     seen, signals = detect_first(facts)
-    log = write("raid_log", seen, raid_log, signals=signals)
+    log = await write("raid_log", seen, raid_log, signals=signals)
     # Nothing comes due in this minute, and the tracker reports nothing new.
     later = NOW.replace(minute=1)
     again = seen.model_copy(update={"synced_at": later})
-    assert write("raid_log", again, log, now=later) == log
+    assert await write("raid_log", again, log, now=later) == log
     for type in ("delivery_state", "backlog_summary", "decision_log"):
-        content = write(type, seen, signals=signals, raid_log=log)
-        assert content == write(type, seen, signals=signals, raid_log=log)
-        assert is_same_except_times(content, write(type, again, content, raid_log=log, now=later))
+        content = await write(type, seen, signals=signals, raid_log=log)
+        assert content == await write(type, seen, signals=signals, raid_log=log)
+        assert is_same_except_times(content, await write(type, again, content, raid_log=log, now=later))
 
 
-def test_sync_time_alone_makes_no_new_version() -> None:
+async def test_sync_time_alone_makes_no_new_version() -> None:
     seen = make_snapshot(make_ticket())
-    content = write("backlog_summary", seen)
-    later = write("backlog_summary", seen.model_copy(update={"synced_at": NOW + DAY}))
+    content = await write("backlog_summary", seen)
+    later = await write("backlog_summary", seen.model_copy(update={"synced_at": NOW + DAY}))
     assert content != later and is_same_except_times(content, later)
-    assert not is_same_except_times(content, write("backlog_summary", make_snapshot()))
+    assert not is_same_except_times(content, await write("backlog_summary", make_snapshot()))
     assert not is_same_except_times(None, content)
 
 
-def test_truncates_ticket_texts_and_drops_invisible_characters() -> None:
+async def test_truncates_ticket_texts_and_drops_invisible_characters() -> None:
     bad = make_ticket(title="x\u202e\x07" + "y" * 5000, is_blocked=True, blocked_reason="z\n" * 3000)
     seen, signals = detect_first(make_snapshot(bad))
     for type in ("delivery_state", "raid_log", "backlog_summary"):
-        content = write(type, seen, signals=signals)
+        content = await write(type, seen, signals=signals)
         texts = [
             each
             for line in content.get("items", []) + content.get("blockers", []) + content.get("highlights", [])
@@ -150,8 +151,8 @@ def test_truncates_ticket_texts_and_drops_invisible_characters() -> None:
 
 
 @pytest.mark.proves("AP-50")
-def test_counts_the_sprint_in_points_and_a_blocked_ticket_once() -> None:
-    content = write("delivery_state", make_snapshot(*make_sprint_of_34(), sprints=(SPRINT,)))
+async def test_counts_the_sprint_in_points_and_a_blocked_ticket_once() -> None:
+    content = await write("delivery_state", make_snapshot(*make_sprint_of_34(), sprints=(SPRINT,)))
     assert content["current_sprint"] == {
         "name": "Sprint 12",
         "start_date": "2026-02-02T09:00:00Z",
@@ -171,16 +172,16 @@ def test_counts_the_sprint_in_points_and_a_blocked_ticket_once() -> None:
     assert content["next_actions"] == ["Clear what blocks MCU-142 with Sarah K"]
 
 
-def test_counts_a_sprint_without_points_in_tickets() -> None:
+async def test_counts_a_sprint_without_points_in_tickets() -> None:
     tickets = [each.model_copy(update={"points": None}) for each in make_sprint_of_34()]
-    progress = write("delivery_state", make_snapshot(*tickets, sprints=(SPRINT,)))["current_sprint"][
+    progress = (await write("delivery_state", make_snapshot(*tickets, sprints=(SPRINT,))))["current_sprint"][
         "progress"
     ]
     assert list(progress.values()) == [3, 1, 1, 1]
 
 
-def test_has_no_current_sprint_between_sprints() -> None:
-    assert write("delivery_state", make_snapshot(make_ticket()))["current_sprint"] is None
+async def test_has_no_current_sprint_between_sprints() -> None:
+    assert (await write("delivery_state", make_snapshot(make_ticket())))["current_sprint"] is None
 
 
 @pytest.mark.parametrize(
@@ -199,22 +200,24 @@ def test_has_no_current_sprint_between_sprints() -> None:
         (make_falling_velocity(), None, "amber"),
     ],
 )
-def test_colour_follows_the_worst_rule(seen: Snapshot, raid_log: dict[str, Any] | None, colour: str) -> None:
-    assert write("delivery_state", seen, raid_log=raid_log)["overall_status"] == colour
+async def test_colour_follows_the_worst_rule(
+    seen: Snapshot, raid_log: dict[str, Any] | None, colour: str
+) -> None:
+    assert (await write("delivery_state", seen, raid_log=raid_log))["overall_status"] == colour
 
 
-def test_grown_sprint_is_amber_and_a_milestone_at_risk_is_noted() -> None:
+async def test_grown_sprint_is_amber_and_a_milestone_at_risk_is_noted() -> None:
     tickets = [make_ticket(f"MCU-{n}", sprint="12") for n in range(4)]
     late = make_ticket("MCU-9", sprint="12", created_at=START + 2 * DAY)
     seen, _ = detect_first(make_snapshot(*tickets, late, sprints=(SPRINT,)))
-    assert write("delivery_state", seen)["overall_status"] == "amber"
+    assert (await write("delivery_state", seen))["overall_status"] == "amber"
     falling = make_falling_velocity()
     plan = falling.plan.model_copy(
         update={"milestones": (Milestone(name="Beta", due_at=NOW + DAY, notes="Hard."),)}
     )
     left = make_ticket("MCU-1", milestone="Beta", points=Decimal(30))
     seen = falling.model_copy(update={"plan": plan, "tickets": {**falling.tickets, "MCU-1": left}})
-    content = write("delivery_state", seen)
+    content = await write("delivery_state", seen)
     assert content["milestones"] == [
         {
             "name": "Beta",
@@ -225,26 +228,26 @@ def test_grown_sprint_is_amber_and_a_milestone_at_risk_is_noted() -> None:
     ]
 
 
-def test_blocker_keeps_its_id_and_date_while_its_ticket_is_blocked() -> None:
+async def test_blocker_keeps_its_id_and_date_while_its_ticket_is_blocked() -> None:
     one, two = (
         make_ticket("MCU-1", is_blocked=True),
         make_ticket("MCU-2", is_blocked=True, priority=Priority.critical),
     )
-    before = write("delivery_state", make_snapshot(one))
+    before = await write("delivery_state", make_snapshot(one))
     assert [(each["id"], each["source_ticket"]) for each in before["blockers"]] == [("B001", "MCU-1")]
     touched = one.model_copy(update={"updated_at": NOW, "assignee": "Sarah K"})
-    after = write("delivery_state", make_snapshot(touched, two), before)
+    after = await write("delivery_state", make_snapshot(touched, two), before)
     assert [(each["id"], each["source_ticket"], each["severity"]) for each in after["blockers"]] == [
         ("B001", "MCU-1", "medium"),
         ("B002", "MCU-2", "high"),
     ]
     assert after["blockers"][0]["raised_date"] == before["blockers"][0]["raised_date"]
     assert after["blockers"][0]["owner"] == "Sarah K"
-    last = write("delivery_state", make_snapshot(make_ticket("MCU-1"), two), after)
+    last = await write("delivery_state", make_snapshot(make_ticket("MCU-1"), two), after)
     assert [each["id"] for each in last["blockers"]] == ["B002"]
 
 
-def test_blocker_and_its_issue_have_the_trackers_date() -> None:
+async def test_blocker_and_its_issue_have_the_trackers_date() -> None:
     change = FieldChange(id="1", ticket="MCU-1", field="Flagged", after="Impediment", at=NOW - 9 * DAY)
     seen, _ = detect(
         make_snapshot(),
@@ -256,24 +259,24 @@ def test_blocker_and_its_issue_have_the_trackers_date() -> None:
         limit=9,
     )
     for content, lines in (("delivery_state", "blockers"), ("raid_log", "items")):
-        assert write(content, seen)[lines][0]["raised_date"] == "2026-02-02T09:00:00Z"
+        assert (await write(content, seen))[lines][0]["raised_date"] == "2026-02-02T09:00:00Z"
 
 
-def test_keeps_a_blocker_without_a_ticket() -> None:
-    before = write("delivery_state", make_snapshot(make_ticket(is_blocked=True)))
+async def test_keeps_a_blocker_without_a_ticket() -> None:
+    before = await write("delivery_state", make_snapshot(make_ticket(is_blocked=True)))
     own = before["blockers"][0] | {"id": "B007", "source_ticket": None, "description": "No budget"}
     before = before | {"blockers": [own], "key_metrics": before["key_metrics"] | {"open_blockers": 1}}
-    after = write("delivery_state", make_snapshot(make_ticket("MCU-2", is_blocked=True)), before)
+    after = await write("delivery_state", make_snapshot(make_ticket("MCU-2", is_blocked=True)), before)
     assert [(each["id"], each["source_ticket"]) for each in after["blockers"]] == [
         ("B007", None),
         ("B008", "MCU-2"),
     ]
 
 
-def test_metrics_come_from_the_tracker_and_the_raid_log() -> None:
+async def test_metrics_come_from_the_tracker_and_the_raid_log() -> None:
     taken = make_done_ticket("MCU-9", NOW - DAY, started_at=NOW - 5 * DAY)
     log = {"items": [make_item(), make_item("R002", type="issue"), make_item("R003", status="accepted")]}
-    metrics = write("delivery_state", make_snapshot(taken), raid_log=log)["key_metrics"]
+    metrics = (await write("delivery_state", make_snapshot(taken), raid_log=log))["key_metrics"]
     assert metrics == {
         "velocity_trend": "stable",
         "avg_cycle_time_days": 4,
@@ -282,9 +285,9 @@ def test_metrics_come_from_the_tracker_and_the_raid_log() -> None:
     }
 
 
-def test_next_actions_start_with_overdue_items_and_are_at_most_ten() -> None:
+async def test_next_actions_start_with_overdue_items_and_are_at_most_ten() -> None:
     stuck = [make_ticket(f"MCU-{n}", is_blocked=True) for n in range(20)]
-    content = write(
+    content = await write(
         "delivery_state", make_snapshot(*stuck, milestones=(Milestone(name="Beta", due_at=NOW - DAY),))
     )
     assert content["next_actions"][0] == "Agree on a new date for Beta, or close it"
@@ -295,7 +298,7 @@ def test_next_actions_start_with_overdue_items_and_are_at_most_ten() -> None:
 
 
 @pytest.mark.proves("AP-51")
-def test_blocked_ticket_becomes_an_issue_that_is_resolved_with_it() -> None:
+async def test_blocked_ticket_becomes_an_issue_that_is_resolved_with_it() -> None:
     stuck = make_ticket(
         is_blocked=True,
         blocked_reason="No assets",
@@ -304,7 +307,7 @@ def test_blocked_ticket_becomes_an_issue_that_is_resolved_with_it() -> None:
         due_at=NOW + DAY,
     )
     seen, signals = detect_first(make_snapshot(stuck))
-    log = write("raid_log", seen, signals=signals)
+    log = await write("raid_log", seen, signals=signals)
     assert log["items"] == [
         {
             "id": "R001",
@@ -324,35 +327,34 @@ def test_blocked_ticket_becomes_an_issue_that_is_resolved_with_it() -> None:
             "last_reviewed": "2026-02-11T09:00:00Z",
         }
     ]
-    after = write("raid_log", make_snapshot(make_ticket()), log, now=NOW + DAY)["items"]
+    after = (await write("raid_log", make_snapshot(make_ticket()), log, now=NOW + DAY))["items"]
     assert (after[0]["status"], after[0]["resolution"]) == ("resolved", "MCU-1 is no longer blocked")
     assert after[0]["resolved_date"] == "2026-02-12T09:00:00Z"
-    assert (
-        write("raid_log", make_snapshot(), log)["items"][0]["resolution"]
-        == "MCU-1 is no longer in the project"
-    )
+    assert (await write("raid_log", make_snapshot(), log))["items"][0][
+        "resolution"
+    ] == "MCU-1 is no longer in the project"
     finished = make_snapshot(make_done_ticket("MCU-1", NOW))
-    assert write("raid_log", finished, log)["items"][0]["resolution"] == "MCU-1 is done"
+    assert (await write("raid_log", finished, log))["items"][0]["resolution"] == "MCU-1 is done"
 
 
-def test_ticket_blocked_again_is_a_new_item_with_a_new_id() -> None:
+async def test_ticket_blocked_again_is_a_new_item_with_a_new_id() -> None:
     seen, _ = detect_first(make_snapshot(make_ticket(is_blocked=True)))
-    log = write("raid_log", make_snapshot(make_ticket()), write("raid_log", seen), now=NOW + DAY)
+    log = await write("raid_log", make_snapshot(make_ticket()), await write("raid_log", seen), now=NOW + DAY)
     again, _ = detect_first(make_snapshot(make_ticket(is_blocked=True)), NOW + 2 * DAY)
-    log = write("raid_log", again, log, now=NOW + 2 * DAY)
+    log = await write("raid_log", again, log, now=NOW + 2 * DAY)
     assert [(each["id"], each["status"]) for each in log["items"]] == [("R001", "resolved"), ("R002", "open")]
 
 
-def test_does_not_raise_a_closed_or_accepted_item_again() -> None:
+async def test_does_not_raise_a_closed_or_accepted_item_again() -> None:
     seen, _ = detect_first(make_snapshot(make_ticket(is_blocked=True)))
-    log = write("raid_log", seen)
+    log = await write("raid_log", seen)
     closed = {"status": "closed", "resolution": "We live with it", "resolved_date": "2026-02-11T10:00:00Z"}
     for change in (closed, {"status": "accepted"}):
         edited = {"items": [log["items"][0] | change]}
-        assert write("raid_log", seen, edited, now=NOW + DAY) == edited
+        assert await write("raid_log", seen, edited, now=NOW + DAY) == edited
 
 
-def test_never_changes_peoples_items() -> None:
+async def test_never_changes_peoples_items() -> None:
     own = [
         make_item("R001", type="issue", source_reference="MCU-1"),
         make_item("R002", source_reference="milestone:Beta"),
@@ -360,30 +362,30 @@ def test_never_changes_peoples_items() -> None:
         # Raised by the agent, but not by these rules: another risk of the ticket.
         make_item("R008", source="agent_detected", source_reference="MCU-1"),
     ]
-    assert write("raid_log", make_snapshot(make_ticket()), {"items": own}) == {"items": own}
+    assert await write("raid_log", make_snapshot(make_ticket()), {"items": own}) == {"items": own}
 
 
-def test_keeps_peoples_edits_of_our_items_and_continues_the_ids() -> None:
+async def test_keeps_peoples_edits_of_our_items_and_continues_the_ids() -> None:
     seen, _ = detect_first(make_snapshot(make_ticket(is_blocked=True)))
-    log = write("raid_log", seen)
+    log = await write("raid_log", seen)
     edited = log["items"][0] | {"id": "R041", "owner": "Damien", "severity": "low", "status": "mitigating"}
     more, _ = detect_first(make_snapshot(make_ticket(is_blocked=True), make_ticket("MCU-2", is_blocked=True)))
-    after = write("raid_log", more, {"items": [edited]})["items"]
+    after = (await write("raid_log", more, {"items": [edited]}))["items"]
     assert after[0] == edited
     assert (after[1]["id"], after[1]["source_reference"]) == ("R042", "MCU-2")
 
 
-def test_milestone_at_risk_is_a_risk_and_becomes_an_issue_when_late() -> None:
+async def test_milestone_at_risk_is_a_risk_and_becomes_an_issue_when_late() -> None:
     falling = make_falling_velocity()
     plan = falling.plan.model_copy(update={"milestones": (Milestone(name="Beta", due_at=NOW + DAY),)})
     left = make_ticket("MCU-1", milestone="Beta", points=Decimal(30))
     seen = falling.model_copy(update={"plan": plan, "tickets": {**falling.tickets, "MCU-1": left}})
-    log = write("raid_log", seen)
+    log = await write("raid_log", seen)
     assert [(each["type"], each["source"], each["source_reference"]) for each in log["items"]] == [
         ("risk", "agent_detected", "milestone:Beta"),
         ("risk", "agent_detected", "velocity:MCU"),
     ]
-    after = write("raid_log", seen, log, now=NOW + 3 * DAY)["items"]
+    after = (await write("raid_log", seen, log, now=NOW + 3 * DAY))["items"]
     assert (after[0]["status"], after[0]["resolution"]) == (
         "resolved",
         "It came true: the milestone is overdue",
@@ -395,7 +397,7 @@ def test_milestone_at_risk_is_a_risk_and_becomes_an_issue_when_late() -> None:
     )
 
 
-def test_mail_about_trouble_is_one_risk() -> None:
+async def test_mail_about_trouble_is_one_risk() -> None:
     mails = (
         MailMessage(id="m-1", subject="MCU-1 is delayed, says ada@example.com", received_at=NOW - DAY),
         MailMessage(id="m-2", subject="MCU-1", received_at=NOW - DAY),
@@ -403,27 +405,26 @@ def test_mail_about_trouble_is_one_risk() -> None:
     seen, _ = detect_mail_signals(
         make_snapshot(make_ticket()), MailPage(messages=mails, checkpoint="c"), "MCU", NOW
     )
-    log = write("raid_log", seen)
+    log = await write("raid_log", seen)
     assert [(each["source_reference"], each["source"]) for each in log["items"]] == [
         ("mail:MCU-1", "integration_signal")
     ]
     assert log["items"][0]["description"] == "A mail mentions MCU-1: MCU-1 is delayed, says ***@***"
     assert log["items"][0]["raised_date"] == "2026-02-10T09:00:00Z"
-    assert write("raid_log", seen, log, now=NOW + DAY) == log
+    assert await write("raid_log", seen, log, now=NOW + DAY) == log
     ended = {"status": "closed", "resolution": "All is well", "resolved_date": "2026-02-11T09:00:00Z"}
     closed = {"items": [log["items"][0] | ended]}
-    assert write("raid_log", seen, closed, now=NOW + DAY) == closed
+    assert await write("raid_log", seen, closed, now=NOW + DAY) == closed
 
 
-def test_raises_nothing_in_the_future_and_ends_nothing_before_its_start() -> None:
+async def test_raises_nothing_in_the_future_and_ends_nothing_before_its_start() -> None:
     seen, _ = detect_first(make_snapshot(make_ticket(is_blocked=True, updated_at=NOW + 5 * DAY)))
-    log = write("raid_log", seen)
+    log = await write("raid_log", seen)
     assert log["items"][0]["raised_date"] == "2026-02-11T09:00:00Z"
     ahead = {"items": [log["items"][0] | {"raised_date": "2026-03-01T00:00:00Z"}]}
-    assert (
-        write("raid_log", make_snapshot(make_ticket()), ahead)["items"][0]["resolved_date"]
-        == "2026-03-01T00:00:00Z"
-    )
+    assert (await write("raid_log", make_snapshot(make_ticket()), ahead))["items"][0][
+        "resolved_date"
+    ] == "2026-03-01T00:00:00Z"
 
 
 # --- backlog and decisions ----------------------------------------------------------------------------------
@@ -431,14 +432,14 @@ def test_raises_nothing_in_the_future_and_ends_nothing_before_its_start() -> Non
 
 @pytest.mark.proves("AP-53")
 @pytest.mark.proves("AP-54")
-def test_backlog_counts_each_open_ticket_once_and_the_work_done_in_this_sprint() -> None:
+async def test_backlog_counts_each_open_ticket_once_and_the_work_done_in_this_sprint() -> None:
     tickets = [
         *make_sprint_of_34(),
         make_done_ticket("MCU-1", NOW - DAY, sprint="11"),
         make_ticket("MCU-2", priority=Priority.critical),
         make_ticket("MCU-3", is_blocked=True),
     ]
-    content = write("backlog_summary", make_snapshot(*tickets, sprints=(SPRINT,)))
+    content = await write("backlog_summary", make_snapshot(*tickets, sprints=(SPRINT,)))
     assert content["summary"] == {
         "total_items": 5,
         "by_status": {"to_do": 1, "in_progress": 1, "done_this_sprint": 1, "blocked": 2},
@@ -448,8 +449,8 @@ def test_backlog_counts_each_open_ticket_once_and_the_work_done_in_this_sprint()
     assert content["scope_notes"] == "Nothing came to Sprint 12 since it began."
 
 
-def test_counts_the_work_of_two_weeks_without_a_sprint() -> None:
-    content = write(
+async def test_counts_the_work_of_two_weeks_without_a_sprint() -> None:
+    content = await write(
         "backlog_summary",
         make_snapshot(make_done_ticket("A", NOW - 13 * DAY), make_done_ticket("B", NOW - 14 * DAY)),
     )
@@ -457,7 +458,7 @@ def test_counts_the_work_of_two_weeks_without_a_sprint() -> None:
     assert content["scope_notes"] == "No sprint is running."
 
 
-def test_highlights_name_each_ticket_once_blocked_ones_first_with_an_action() -> None:
+async def test_highlights_name_each_ticket_once_blocked_ones_first_with_an_action() -> None:
     tickets = [
         make_ticket("MCU-1", sprint="12", has_criteria=False),
         make_ticket(
@@ -467,7 +468,7 @@ def test_highlights_name_each_ticket_once_blocked_ones_first_with_an_action() ->
         make_ticket("MCU-4", sprint="12", created_at=START + 2 * DAY),
     ]
     seen, _ = detect_first(make_snapshot(*tickets, sprints=(SPRINT,)))
-    content = write("backlog_summary", seen)
+    content = await write("backlog_summary", seen)
     assert [
         (each["ticket_id"], each["flag"], each["suggested_action"]) for each in content["highlights"]
     ] == [
@@ -481,24 +482,24 @@ def test_highlights_name_each_ticket_once_blocked_ones_first_with_an_action() ->
     )
 
 
-def test_highlights_a_grown_ticket_as_scope_creep() -> None:
+async def test_highlights_a_grown_ticket_as_scope_creep() -> None:
     seen, _ = detect_first(make_snapshot(make_ticket(sprint="12", points=Decimal(3)), sprints=(SPRINT,)))
     grown = seen.model_copy(update={"tickets": {"MCU-1": make_ticket(sprint="12", points=Decimal(8))}})
-    (highlight,) = write("backlog_summary", grown)["highlights"]
+    (highlight,) = (await write("backlog_summary", grown))["highlights"]
     assert (highlight["flag"], highlight["detail"]) == (
         "scope_creep",
         "Grew from 3 to 8 points during the sprint",
     )
 
 
-def test_refinement_candidates_are_the_sprints_and_then_the_urgent() -> None:
+async def test_refinement_candidates_are_the_sprints_and_then_the_urgent() -> None:
     tickets = [
         make_ticket("MCU-1", has_criteria=False),
         make_ticket("MCU-2", has_criteria=False, priority=Priority.critical),
         make_ticket("MCU-3", has_criteria=False, sprint="12", points=Decimal(3)),
         make_ticket("MCU-4", priority=Priority.high),
     ]
-    content = write("backlog_summary", make_snapshot(*tickets, sprints=(SPRINT,)))
+    content = await write("backlog_summary", make_snapshot(*tickets, sprints=(SPRINT,)))
     assert [(each["ticket_id"], each["issue"]) for each in content["refinement_candidates"]] == [
         ("MCU-3", "Missing acceptance criteria"),
         ("MCU-2", "Missing acceptance criteria and an estimate"),
@@ -506,16 +507,16 @@ def test_refinement_candidates_are_the_sprints_and_then_the_urgent() -> None:
     ]
 
 
-def test_limits_highlights_and_candidates() -> None:
+async def test_limits_highlights_and_candidates() -> None:
     many = [make_ticket(f"MCU-{n}", sprint="12", has_criteria=False) for n in range(100)]
-    content = write("backlog_summary", make_snapshot(*many, sprints=(SPRINT,)))
+    content = await write("backlog_summary", make_snapshot(*many, sprints=(SPRINT,)))
     assert (len(content["highlights"]), len(content["refinement_candidates"])) == (20, 20)
 
 
 @pytest.mark.proves("AP-52")
-def test_decision_log_contains_only_peoples_decisions() -> None:
+async def test_decision_log_contains_only_peoples_decisions() -> None:
     stuck = make_snapshot(make_ticket(is_blocked=True))
-    assert write("decision_log", stuck) == {"decisions": []}
+    assert await write("decision_log", stuck) == {"decisions": []}
     decision = {
         "id": "D001",
         "title": "Delay",
@@ -528,7 +529,7 @@ def test_decision_log_contains_only_peoples_decisions() -> None:
         "status": "active",
         "related_raid_items": [],
     }
-    assert write("decision_log", stuck, {"decisions": [decision]}) == {"decisions": [decision]}
+    assert await write("decision_log", stuck, {"decisions": [decision]}) == {"decisions": [decision]}
 
 
 # --- postponed milestones -----------------------------------------------------------------------------------
@@ -549,20 +550,20 @@ def detect_again(seen: Snapshot, beta: Milestone, now: datetime = NOW) -> tuple[
     return detect(seen, after, (), raid_log=None, now=now, thresholds=Thresholds(), limit=10)
 
 
-def get_beta(seen: Snapshot, now: datetime = NOW) -> tuple[str, str]:
+async def get_beta(seen: Snapshot, now: datetime = NOW) -> tuple[str, str]:
     """Return the status and notes of the only milestone in the delivery state."""
-    (line,) = write("delivery_state", seen, now=now)["milestones"]
+    (line,) = (await write("delivery_state", seen, now=now))["milestones"]
     return line["status"], line["notes"]
 
 
-def test_postponed_milestone_is_at_risk_in_the_state_and_the_log_for_a_while() -> None:
+async def test_postponed_milestone_is_at_risk_in_the_state_and_the_log_for_a_while() -> None:
     seen, signals = postpone()
     assert [each.key for each in signals] == ["slipping_milestone:Beta"]
-    assert get_beta(seen) == ("at_risk", "Moved from 2026-04-12 to 2026-05-12")
-    state = write("delivery_state", seen)
+    assert await get_beta(seen) == ("at_risk", "Moved from 2026-04-12 to 2026-05-12")
+    state = await write("delivery_state", seen)
     assert state["overall_status"] == "amber" and "a milestone is at risk" in state["status_summary"]
     assert state["next_actions"] == ["Tell those who wait for Beta that it is due on 2026-05-12 now"]
-    log = write("raid_log", seen)
+    log = await write("raid_log", seen)
     (risk,) = log["items"]
     assert (risk["type"], risk["source"], risk["source_reference"]) == (
         "risk",
@@ -577,31 +578,30 @@ def test_postponed_milestone_is_at_risk_in_the_state_and_the_log_for_a_while() -
     quiet = NOW + 13 * DAY
     again, signals = detect_again(seen, beta, quiet)
     assert signals == [] and again.moved == seen.moved
-    assert is_same_except_times(log, write("raid_log", again, log, now=quiet))
+    assert is_same_except_times(log, await write("raid_log", again, log, now=quiet))
     over = NOW + 14 * DAY
     ended, signals = detect_again(again, beta, over)
     assert signals == [] and ended.moved == {}
-    assert get_beta(ended, over)[0] == "on_track"
-    (resolved,) = write("raid_log", ended, log, now=over)["items"]
+    assert (await get_beta(ended, over))[0] == "on_track"
+    (resolved,) = (await write("raid_log", ended, log, now=over))["items"]
     assert resolved["status"] == "resolved" and "kept its new date" in resolved["resolution"]
 
 
-def test_postponement_counts_from_the_first_date_and_ends_when_it_is_reverted() -> None:
+async def test_postponement_counts_from_the_first_date_and_ends_when_it_is_reverted() -> None:
     seen, _ = postpone(5)
-    assert write("raid_log", seen)["items"][0]["severity"] == "low"
+    assert (await write("raid_log", seen))["items"][0]["severity"] == "low"
     later = NOW + 10 * DAY
     seen, signals = detect_again(seen, Milestone(name="Beta", due_at=NOW + 70 * DAY), later)
     assert len(signals) == 1
-    assert get_beta(seen, later) == ("at_risk", "Moved from 2026-04-12 to 2026-04-22")
+    assert await get_beta(seen, later) == ("at_risk", "Moved from 2026-04-12 to 2026-04-22")
     assert (
-        get_beta(detect_again(seen, Milestone(name="Beta", due_at=NOW + 70 * DAY), NOW + 20 * DAY)[0])[0]
-        == "at_risk"
-    )
+        await get_beta(detect_again(seen, Milestone(name="Beta", due_at=NOW + 70 * DAY), NOW + 20 * DAY)[0])
+    )[0] == "at_risk"
     back, signals = detect_again(seen, Milestone(name="Beta", due_at=NOW + 60 * DAY), later)
-    assert signals == [] and get_beta(back, later) == ("on_track", "")
+    assert signals == [] and await get_beta(back, later) == ("on_track", "")
 
 
-def test_postponed_milestone_that_cannot_be_met_is_reported_too() -> None:
+async def test_postponed_milestone_that_cannot_be_met_is_reported_too() -> None:
     seen, _ = postpone()
     slow = make_falling_velocity()
     left = make_ticket("MCU-1", milestone="Beta", points=Decimal(3000))
@@ -609,4 +609,4 @@ def test_postponed_milestone_that_cannot_be_met_is_reported_too() -> None:
     after = seen.model_copy(update={"plan": plan, "tickets": {**slow.tickets, "MCU-1": left}})
     seen, signals = detect(seen, after, (), raid_log=None, now=NOW, thresholds=Thresholds(), limit=50)
     assert [each.summary for each in signals if "at the current pace" in each.summary]
-    assert "Moved from" in get_beta(seen)[1] and "present pace" in get_beta(seen)[1]
+    assert "Moved from" in (await get_beta(seen))[1] and "present pace" in (await get_beta(seen))[1]

@@ -32,7 +32,7 @@ class PaidWriter:
         return draft.model_copy(update={"usd": self.usd, "writer": self.name})
 
 
-def test_charges_a_draft_to_the_daily_budget_and_degrades_to_rules() -> None:
+async def test_charges_a_draft_to_the_daily_budget_and_degrades_to_rules() -> None:
     """First all artefacts by the model, then only the delivery state, then none."""
 
     async def story(harness: Harness) -> None:
@@ -57,26 +57,26 @@ def test_charges_a_draft_to_the_daily_budget_and_degrades_to_rules() -> None:
         reached = [each.event_type for each in await stores.all(patterns.recent_events())]
         assert reached.count("budget_reached") == 1
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_free_draft_writes_no_charge() -> None:
+async def test_free_draft_writes_no_charge() -> None:
     async def story(harness: Harness) -> None:
         await harness.create_project()
         harness.tracker.block("MCU-1")
         await harness.run_cycle()
         assert ("AGENT", "CONFIG#spend") not in await harness.items()
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_setting_rules_uses_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_setting_rules_uses_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(harness: Harness) -> None:
         monkeypatch.setenv("HOLDFAST_REASONER", "rules")
         async with open_writers(harness.stores) as writers:
             assert writers.claude is None
 
-    run_story(story)
+    await run_story(story)
 
 
 @dataclass
@@ -89,7 +89,7 @@ class InvalidWriter:
         return Draft(content={"overall_status": "purple"}, writer=self.name)
 
 
-def test_invalid_draft_is_not_stored_and_recorded_as_an_error() -> None:
+async def test_invalid_draft_is_not_stored_and_recorded_as_an_error() -> None:
     async def story(harness: Harness) -> None:
         project = await harness.create_project()
         harness.tracker.put("MCU-1")
@@ -101,10 +101,10 @@ def test_invalid_draft_is_not_stored_and_recorded_as_an_error() -> None:
         assert (await harness.run_cycle()).errors == []
         assert len(await harness.stores.all(patterns.artefacts(project.id))) == 4
 
-    run_story(story)
+    await run_story(story)
 
 
-def test_claude_writer_is_shared_by_the_process(
+async def test_claude_writer_is_shared_by_the_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story(harness: Harness) -> None:
@@ -114,4 +114,4 @@ def test_claude_writer_is_shared_by_the_process(
             assert isinstance(first.claude, ClaudeWriter)
             assert first.claude is second.claude
 
-    run_story(story)
+    await run_story(story)

@@ -39,7 +39,7 @@ async def call_back(pipeline: Pipeline, pagw_id: str) -> None:
 @pytest.mark.proves("PG-28")
 @pytest.mark.proves("PG-44")
 @pytest.mark.proves("PG-X14")
-def test_finished_request_is_complete_in_all_stores_and_its_audit_archived() -> None:
+async def test_finished_request_is_complete_in_all_stores_and_its_audit_archived() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await pipeline.submit(key="k-1")
         pipeline.clock.advance(hours=1)  # December
@@ -95,12 +95,12 @@ def test_finished_request_is_complete_in_all_stores_and_its_audit_archived() -> 
         assert [queue.name for queue in QUEUES.values()] == [f"pagw-{stage}-queue" for stage in document]
         assert [each[1] for each in audit[1:]] == [f"pas{stage.replace('-', '')}" for stage in document]
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
 @pytest.mark.proves("PG-52")
 @pytest.mark.proves("PG-X25")
-def test_corrected_queries_leave_out_finished_requests() -> None:
+async def test_corrected_queries_leave_out_finished_requests() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         for _ in range(2):
             await pipeline.submit()
@@ -136,10 +136,10 @@ def test_corrected_queries_leave_out_finished_requests() -> None:
         assert slow is not None and slow.seconds is not None and slow.seconds > 2000
         assert spread.median_s == pytest.approx(40, abs=1.5), "time spent waiting for a payer does not count"
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_finds_stuck_requests_but_not_those_waiting_for_a_payer() -> None:
+async def test_finds_stuck_requests_but_not_those_waiting_for_a_payer() -> None:
     """A replay completes a stuck request once, asks the payer about a pended one, and is audited."""
 
     async def scenario(pipeline: Pipeline) -> None:
@@ -174,10 +174,10 @@ def test_finds_stuck_requests_but_not_those_waiting_for_a_payer() -> None:
         )
         assert replays == [("ann", pended), ("ann", stuck), ("ann", stuck)]
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_replay_recovers_a_lost_callback_from_its_stored_file() -> None:
+async def test_replay_recovers_a_lost_callback_from_its_stored_file() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await pipeline.submit(items=(PENDED_APPROVED,))
         await pipeline.settle()
@@ -191,10 +191,10 @@ def test_replay_recovers_a_lost_callback_from_its_stored_file() -> None:
         assert (request.status, request.decision) == (Status.COMPLETED, "approved")
         assert request.metadata["callback"] == "001"
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_replay_resumes_a_failed_request_once_the_cause_is_fixed() -> None:
+async def test_replay_resumes_a_failed_request_once_the_cause_is_fixed() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         payer = await get_payer(pipeline.stores, DEFAULT_PAYER)
         assert payer is not None
@@ -217,10 +217,10 @@ def test_replay_resumes_a_failed_request_once_the_cause_is_fixed() -> None:
         await pipeline.settle()
         assert (await pipeline.request(pagw_id)).status is Status.COMPLETED
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_replay_asks_the_payer_again_after_a_final_refusal() -> None:
+async def test_replay_asks_the_payer_again_after_a_final_refusal() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await pipeline.submit()
         desk = pipeline.payer.state
@@ -238,10 +238,10 @@ def test_replay_asks_the_payer_again_after_a_final_refusal() -> None:
         await pipeline.settle()
         assert (await pipeline.request(pagw_id)).status is Status.COMPLETED
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_reports_yearly_decisions_by_urgency() -> None:
+async def test_reports_yearly_decisions_by_urgency() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         for code, urgency in ((DENIED, "standard"), (MODIFIED, "standard"), ("99213", "standard")):
             await pipeline.submit(items=(code,), urgency=urgency)
@@ -272,7 +272,7 @@ def test_reports_yearly_decisions_by_urgency() -> None:
         with pytest.raises(InvalidRequest, match="Invalid year"):
             await build_annual_report(pipeline.operator, 12)
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
 def test_every_stage_has_a_queue_of_its_name() -> None:

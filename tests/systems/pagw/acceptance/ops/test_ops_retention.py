@@ -50,7 +50,7 @@ async def make_orphan(pipeline: Pipeline, pagw_id: str = ORPHAN) -> list[str]:
 
 
 @pytest.mark.proves("PG-45")
-def test_sweeps_orphans_after_three_days_but_nothing_tracked_or_held() -> None:
+async def test_sweeps_orphans_after_three_days_but_nothing_tracked_or_held() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         tracked = await pipeline.submit()
         await pipeline.settle()
@@ -79,10 +79,10 @@ def test_sweeps_orphans_after_three_days_but_nothing_tracked_or_held() -> None:
         assert (ORPHAN, {"files": 2}) in events
         assert not await INBOX.is_taken(pipeline.stores, INTAKE, ORPHAN), "the inbox entry is removed"
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_sweeper_and_late_retry_exclude_each_other() -> None:
+async def test_sweeper_and_late_retry_exclude_each_other() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         left = await make_orphan(pipeline)
         pipeline.clock.advance(hours=73)
@@ -103,10 +103,10 @@ def test_sweeper_and_late_retry_exclude_each_other() -> None:
         with pytest.raises(ConditionFailed):
             await pipeline.stores.run(INBOX.take(INTAKE, ORPHAN, pipeline.now))
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_sweeps_outbox_rows_after_a_week_and_inbox_rows_after_a_month() -> None:
+async def test_sweeps_outbox_rows_after_a_week_and_inbox_rows_after_a_month() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         await pipeline.submit()
         await pipeline.settle()
@@ -117,12 +117,12 @@ def test_sweeps_outbox_rows_after_a_week_and_inbox_rows_after_a_month() -> None:
         pipeline.clock.advance(days=23)
         assert await sweeper.sweep_messages(pipeline.sweeper) == (0, 8)
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
 @pytest.mark.proves("PG-X20")
 @pytest.mark.proves("PG-1")
-def test_removes_requests_seven_years_after_their_end_unless_held() -> None:
+async def test_removes_requests_seven_years_after_their_end_unless_held() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         old, held = await pipeline.submit(), await pipeline.submit()
         await pipeline.settle()
@@ -171,10 +171,10 @@ def test_removes_requests_seven_years_after_their_end_unless_held() -> None:
         lifted = pipeline.rows("SELECT event_subtype FROM pagw.audit_log WHERE pagw_id = %s", held)
         assert lifted == [("lifted",)]
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_next_retention_run_finishes_an_interrupted_one() -> None:
+async def test_next_retention_run_finishes_an_interrupted_one() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         # Pended for half a year: its files are under the month of its creation.
         pagw_id = await pipeline.submit(items=(PENDED_APPROVED,))
@@ -202,10 +202,10 @@ def test_next_retention_run_finishes_an_interrupted_one() -> None:
         assert not await list_keys(pipeline, pagw_id)
         assert pipeline.rows("SELECT * FROM pagw.forgotten") == []
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_legal_hold_covers_later_files_and_needs_an_existing_request() -> None:
+async def test_legal_hold_covers_later_files_and_needs_an_existing_request() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await pipeline.submit()
         first = len(await list_keys(pipeline, pagw_id))
@@ -230,10 +230,10 @@ def test_legal_hold_covers_later_files_and_needs_an_existing_request() -> None:
         with pytest.raises(InvalidRequest, match="legal hold"):
             await erase(SYSTEM, pipeline.stores, pagw_id)
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_erases_a_finished_request_and_keeps_its_audit() -> None:
+async def test_erases_a_finished_request_and_keeps_its_audit() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await pipeline.submit(key="erased")
         with pytest.raises(InvalidRequest, match="VALIDATED"):
@@ -251,7 +251,7 @@ def test_erases_a_finished_request_and_keeps_its_audit() -> None:
         await erase(SYSTEM, pipeline.stores, pagw_id)
         assert left.info.key not in await list_keys(pipeline)
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
 async def remove_audit_too_early(pipeline: Pipeline) -> None:
@@ -262,7 +262,7 @@ async def remove_audit_too_early(pipeline: Pipeline) -> None:
 
 
 @pytest.mark.proves("PG-19")
-def test_audit_rejects_updates_and_early_deletion() -> None:
+async def test_audit_rejects_updates_and_early_deletion() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         await pipeline.submit()
         for statement in (
@@ -286,10 +286,10 @@ def test_audit_rejects_updates_and_early_deletion() -> None:
         with pytest.raises(HoldfastError, match="only grows"):
             await pipeline.sweeper.run(retention.remove_audit(pipeline.now, 10))
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_every_schedule_runs_with_the_sweepers_permissions() -> None:
+async def test_every_schedule_runs_with_the_sweepers_permissions() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         late = await pipeline.submit()
         await make_orphan(pipeline)
@@ -299,7 +299,7 @@ def test_every_schedule_runs_with_the_sweepers_permissions() -> None:
         assert (await pipeline.request(late)).status is Status.VALIDATED
         assert not await list_keys(pipeline, ORPHAN)
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
 @pytest.mark.proves("PG-36")

@@ -33,7 +33,7 @@ async def run_command(pipeline: Pipeline, name: str, *args: Any, **options: Any)
     return to_plain_json(await commands.COMMANDS[name](pipeline.operator, *args, **options))
 
 
-def test_why_shows_the_trail_across_stores_without_patient_data() -> None:
+async def test_why_shows_the_trail_across_stores_without_patient_data() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await pipeline.submit(key=KEY, items=(PENDED_APPROVED,))
         await pipeline.settle()
@@ -75,10 +75,10 @@ def test_why_shows_the_trail_across_stores_without_patient_data() -> None:
         with pytest.raises(InvalidRequest):
             await explain.why(pipeline.operator, "Wilhelmina")
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
-def test_agent_sees_status_and_late_requests_and_writes_nothing() -> None:
+async def test_agent_sees_status_and_late_requests_and_writes_nothing() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         agent = pipeline.stores.for_component("agent")
         pagw_id = await pipeline.submit(key=KEY)
@@ -92,7 +92,7 @@ def test_agent_sees_status_and_late_requests_and_writes_nothing() -> None:
         assert status["status"] == "CONVERTED" and KEY not in json.dumps(status)
         assert (await mcp_tools.yearly_metrics(agent, 2026))["standard"]["decided"] == 0
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
     component = SYSTEM.get_component("agent")
     assert component.writes == () and {each.__name__ for each in SYSTEM.admin.tools} >= {
         "standing",
@@ -102,7 +102,7 @@ def test_agent_sees_status_and_late_requests_and_writes_nothing() -> None:
     assert not [each for each in component.reads if each.build_example().kind in ("GetObject", "HeadObject")]
 
 
-def test_operators_commands_list_show_replay_and_hold_requests() -> None:
+async def test_operators_commands_list_show_replay_and_hold_requests() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         mine = await pipeline.submit(key=KEY)
         await pipeline.settle()
@@ -134,14 +134,14 @@ def test_operators_commands_list_show_replay_and_hold_requests() -> None:
         assert (await run_command(pipeline, "sweep"))["files"] == 0
         assert (await run_command(pipeline, "retain", dry_run=True))["requests"] == 0
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
 @pytest.mark.proves("PG-X28")
 @pytest.mark.proves("PG-39")
 @pytest.mark.proves("PG-40")
 @pytest.mark.proves("PG-56")
-def test_registries_accept_valid_entries_and_refuse_invalid_ones() -> None:
+async def test_registries_accept_valid_entries_and_refuse_invalid_ones() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         assert await get_provider(pipeline.stores, OTHER_NPI) is None  # cached for half a minute
         await run_command(
@@ -193,7 +193,7 @@ def test_registries_accept_valid_entries_and_refuse_invalid_ones() -> None:
         }
         assert "k" * 32 not in json.dumps(named)
 
-    run_scenario(scenario)
+    await run_scenario(scenario)
 
 
 def test_every_command_runs_as_the_operator_and_is_documented() -> None:

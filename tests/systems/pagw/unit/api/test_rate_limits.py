@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 
 import pytest
@@ -38,7 +37,7 @@ async def count_accepted(stores: Stores, tenant: str, times: int) -> int:
 
 @pytest.mark.proves("PG-38")
 @pytest.mark.proves("PG-X23")
-def test_each_tenant_has_its_limit_over_a_sliding_window() -> None:
+async def test_each_tenant_has_its_limit_over_a_sliding_window() -> None:
     clock = ManualClock()
     stores = open_memory_stores(SYSTEM, clock=clock)
 
@@ -58,12 +57,12 @@ def test_each_tenant_has_its_limit_over_a_sliding_window() -> None:
         assert await count_accepted(view, "acme", 30) == 10
 
     try:
-        asyncio.run(run())
+        await run()
     finally:
-        asyncio.run(stores.close())
+        await stores.close()
 
 
-def test_without_a_cache_no_tenant_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_cache_no_tenant_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     stores = open_memory_stores(SYSTEM)
 
     async def raise_unavailable(*_: object) -> int:
@@ -71,6 +70,6 @@ def test_without_a_cache_no_tenant_is_limited(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(TENANT_LIMIT, "_take", raise_unavailable)
     try:
-        assert asyncio.run(count_accepted(stores, "small", 5)) == 5
+        assert await count_accepted(stores, "small", 5) == 5
     finally:
-        asyncio.run(stores.close())
+        await stores.close()

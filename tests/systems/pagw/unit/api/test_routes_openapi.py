@@ -87,7 +87,7 @@ def test_description_has_every_referenced_schema_and_no_problem_json(app: FastAP
     assert set(schemas["RequestView"]["properties"]) >= {"pagwId", "status", "dueAt", "hasResponse"}
 
 
-def test_framework_errors_are_outcomes_too(app: FastAPI) -> None:
+async def test_framework_errors_are_outcomes_too(app: FastAPI) -> None:
     async def request_all() -> list[httpx2.Response]:
         transport = httpx2.ASGITransport(app=app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
@@ -98,7 +98,7 @@ def test_framework_errors_are_outcomes_too(app: FastAPI) -> None:
                 await http.get("/pas/requests", headers={"authorization": "Bearer a.b.c"}),
             ]
 
-    answers = asyncio.run(request_all())
+    answers = await request_all()
     # The last one: no token issuer is configured, which concerns only the operator.
     assert [each.status_code for each in answers] == [404, 405, 413, 500]
     for answer in answers:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import queue
 from collections.abc import Awaitable, Callable, Iterator
@@ -119,10 +118,12 @@ async def call_with_payer(
         return await call(PayerClient(http, config, tokens.get_token, tokens.forget, clock), tokens)
 
 
-def call_payer(sandbox: PayerSandbox, call: Callable[[PayerClient], Awaitable[T]], **settings: Any) -> T:
+async def call_payer(
+    sandbox: PayerSandbox, call: Callable[[PayerClient], Awaitable[T]], **settings: Any
+) -> T:
     """Run `call` with a client of the sandbox over real HTTP and return its result."""
     with serve_in_thread(build_payer_app(sandbox)) as url:
-        return asyncio.run(call_with_payer(url, sandbox.clock, lambda payer, _: call(payer), **settings))
+        return await call_with_payer(url, sandbox.clock, lambda payer, _: call(payer), **settings)
 
 
 def list_acted_references(sandbox: PayerSandbox) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import traceback
@@ -56,7 +55,7 @@ def parse_outcome(answer: PayerResponse | None) -> Outcome:
     return JsonFormat().parse_decision(answer.body).outcome
 
 
-def test_submitted_request_is_acted_on_and_found_by_reference() -> None:
+async def test_submitted_request_is_acted_on_and_found_by_reference() -> None:
     sandbox = make_sandbox()
 
     async def ask(payer: PayerClient) -> None:
@@ -68,7 +67,7 @@ def test_submitted_request_is_acted_on_and_found_by_reference() -> None:
         assert await payer.look_up(REFERENCE) == answer == await payer.inquire(REFERENCE)
         assert await payer.submit(REFERENCE, BODY) == answer
 
-    call_payer(sandbox, ask)
+    await call_payer(sandbox, ask)
     assert list_acted_references(sandbox) == [REFERENCE]
 
 
@@ -77,7 +76,7 @@ def test_submitted_request_is_acted_on_and_found_by_reference() -> None:
     [Faults(failed_after=1.0), Faults(silent_after=1.0, silence_s=0.8)],
     ids=["5xx after acting", "silence after acting"],
 )
-def test_lost_answer_is_found_by_lookup_and_acted_on_once(faults: Faults) -> None:
+async def test_lost_answer_is_found_by_lookup_and_acted_on_once(faults: Faults) -> None:
     sandbox = make_sandbox(faults=faults)
 
     async def ask(payer: PayerClient) -> PayerResponse | None:
@@ -86,11 +85,11 @@ def test_lost_answer_is_found_by_lookup_and_acted_on_once(faults: Faults) -> Non
         assert lost.value.may_be_done
         return await payer.look_up(REFERENCE)
 
-    assert parse_outcome(call_payer(sandbox, ask, answer_s=0.4)) is Outcome.APPROVED
+    assert parse_outcome(await call_payer(sandbox, ask, answer_s=0.4)) is Outcome.APPROVED
     assert list_acted_references(sandbox) == [REFERENCE]
 
 
-def test_too_many_requests_report_retry_after_and_no_effect() -> None:
+async def test_too_many_requests_report_retry_after_and_no_effect() -> None:
     sandbox = make_sandbox()
 
     async def ask(payer: PayerClient) -> ExternalServiceFailed:
@@ -100,11 +99,11 @@ def test_too_many_requests_report_retry_after_and_no_effect() -> None:
             await payer.submit(REFERENCE, BODY)
         return refused.value
 
-    error = call_payer(sandbox, ask)
+    error = await call_payer(sandbox, ask)
     assert (error.may_be_done, error.retry_after_s, list_acted_references(sandbox)) == (False, 7.0, [])
 
 
-def test_server_error_before_acting_is_uncertain_until_lookup() -> None:
+async def test_server_error_before_acting_is_uncertain_until_lookup() -> None:
     sandbox = make_sandbox()
 
     async def ask(payer: PayerClient) -> PayerResponse | None:
@@ -119,11 +118,11 @@ def test_server_error_before_acting_is_uncertain_until_lookup() -> None:
         sandbox.faults = Faults()
         return await payer.look_up(REFERENCE)
 
-    assert call_payer(sandbox, ask) is None
+    assert await call_payer(sandbox, ask) is None
     assert list_acted_references(sandbox) == []
 
 
-def test_refuses_another_request_under_the_same_reference() -> None:
+async def test_refuses_another_request_under_the_same_reference() -> None:
     sandbox = make_sandbox()
 
     async def ask(payer: PayerClient) -> ExternalServiceRefused:
@@ -132,11 +131,11 @@ def test_refuses_another_request_under_the_same_reference() -> None:
             await payer.submit(REFERENCE, make_body(REFERENCE, "15820"))
         return refused.value
 
-    assert call_payer(sandbox, ask).code == "reference_conflict"
+    assert (await call_payer(sandbox, ask)).code == "reference_conflict"
     assert list_acted_references(sandbox) == [REFERENCE]
 
 
-def test_cancels_and_updates_under_separate_references() -> None:
+async def test_cancels_and_updates_under_separate_references() -> None:
     sandbox = make_sandbox()
 
     async def ask(payer: PayerClient) -> None:
@@ -154,12 +153,12 @@ def test_cancels_and_updates_under_separate_references() -> None:
                 await payer.cancel(former, "R-4", make_body("R-4", kind="cancel", former_reference=former))
             assert refused.value.code == code
 
-    call_payer(sandbox, ask)
+    await call_payer(sandbox, ask)
     assert list_acted_references(sandbox) == ["R-1", "R-2", "R-3"]
 
 
 @pytest.mark.proves("PG-37")
-def test_token_is_reused_until_shortly_before_it_expires() -> None:
+async def test_token_is_reused_until_shortly_before_it_expires() -> None:
     sandbox = make_sandbox(token_life_s=300.0)
     clock = sandbox.clock
     assert isinstance(clock, ManualClock)
@@ -173,10 +172,10 @@ def test_token_is_reused_until_shortly_before_it_expires() -> None:
         return counted
 
     with serve_in_thread(build_payer_app(sandbox)) as url:
-        assert asyncio.run(call_with_payer(url, clock, ask)) == [1, 1, 2, 2]
+        assert await call_with_payer(url, clock, ask) == [1, 1, 2, 2]
 
 
-def test_refused_token_is_replaced_once() -> None:
+async def test_refused_token_is_replaced_once() -> None:
     sandbox = make_sandbox()
 
     async def ask(payer: PayerClient, tokens: TokenCache) -> int:
@@ -186,11 +185,11 @@ def test_refused_token_is_replaced_once() -> None:
         return tokens.fetch_count
 
     with serve_in_thread(build_payer_app(sandbox)) as url:
-        assert asyncio.run(call_with_payer(url, sandbox.clock, ask)) == 2
+        assert await call_with_payer(url, sandbox.clock, ask) == 2
     assert list_acted_references(sandbox) == [REFERENCE]
 
 
-def test_second_refused_token_fails_without_effect() -> None:
+async def test_second_refused_token_fails_without_effect() -> None:
     sandbox = make_sandbox(token_life_s=0.0001)
     clock = sandbox.clock
     assert isinstance(clock, ManualClock)
@@ -208,11 +207,11 @@ def test_second_refused_token_fails_without_effect() -> None:
         return refused.value
 
     with serve_in_thread(build_payer_app(sandbox)) as url:
-        assert not asyncio.run(call_with_payer(url, clock, ask)).may_be_done
+        assert not (await call_with_payer(url, clock, ask)).may_be_done
     assert list_acted_references(sandbox) == []
 
 
-def test_sends_the_api_key_or_nothing_as_configured() -> None:
+async def test_sends_the_api_key_or_nothing_as_configured() -> None:
     sandbox = make_sandbox(client_id="", client_secret="", api_key="key-of-the-test")
 
     async def look_up_with_key(url: str, key: str, auth_type: str) -> PayerResponse | None:
@@ -224,19 +223,19 @@ def test_sends_the_api_key_or_nothing_as_configured() -> None:
             return await PayerClient(http, config, get_key, clock=sandbox.clock).look_up(REFERENCE)
 
     with serve_in_thread(build_payer_app(sandbox)) as url:
-        assert asyncio.run(look_up_with_key(url, "key-of-the-test\n", "api_key")) is None
+        assert await look_up_with_key(url, "key-of-the-test\n", "api_key") is None
         with pytest.raises(ExternalServiceFailed, match="credentials"):
-            asyncio.run(look_up_with_key(url, "another", "api_key"))
+            await look_up_with_key(url, "another", "api_key")
         with pytest.raises(ExternalServiceFailed, match="credentials"):
-            asyncio.run(look_up_with_key(url, "", "none"))
+            await look_up_with_key(url, "", "none")
         with pytest.raises(SettingsError, match="expected an API key"):
-            asyncio.run(look_up_with_key(url, " ", "api_key"))
+            await look_up_with_key(url, " ", "api_key")
         with pytest.raises(SettingsError, match="auth_type mtls, which is not supported"):
-            asyncio.run(look_up_with_key(url, "", "mtls"))
+            await look_up_with_key(url, "", "mtls")
 
 
 @pytest.mark.proves("PG-56")
-def test_wrong_credentials_are_named_but_never_shown() -> None:
+async def test_wrong_credentials_are_named_but_never_shown() -> None:
     sandbox = make_sandbox()
 
     async def fetch(url: str, value: str, **settings: Any) -> AccessToken:
@@ -255,10 +254,10 @@ def test_wrong_credentials_are_named_but_never_shown() -> None:
             ("[]", SettingsError),
         ):
             with pytest.raises(error, match="pagw/payers/acme") as refused:
-                asyncio.run(fetch(url, value, credentials_arn=arn))
+                await fetch(url, value, credentials_arn=arn)
             assert "wr0ng-s3cret" not in "".join(traceback.format_exception(refused.value))
-        token = asyncio.run(fetch(url, CREDENTIALS))
-        assert asyncio.run(fetch(url, CLIENT_SECRET, client_id="pagw-gateway")).expires_at == token.expires_at
+        token = await fetch(url, CREDENTIALS)
+        assert (await fetch(url, CLIENT_SECRET, client_id="pagw-gateway")).expires_at == token.expires_at
     assert token.access_token not in repr(token)
     assert token.expires_at == sandbox.clock.now() + 3600
 
@@ -275,20 +274,17 @@ def make_answering_app(status: int, body: Any, headers: dict[str, str] | None = 
     return Starlette(routes=[Route(path, answer, methods=["GET", "POST"]) for path in paths])
 
 
-def get_failure(
+async def get_failure(
     app: Starlette, ask: Callable[[PayerClient], Awaitable[Any]], auth_type: str = "none"
 ) -> HoldfastError:
     """Run `ask` with a client of the app in memory, and return the error that it must raise."""
 
-    async def run() -> HoldfastError:
-        config = make_config("http://127.0.0.1", auth_type=auth_type)
-        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app)) as http:
-            tokens = TokenCache(http, config, ManualClock())
-            with pytest.raises(HoldfastError) as raised:
-                await ask(PayerClient(http, config, tokens.get_token, tokens.forget))
-        return raised.value
-
-    return asyncio.run(run())
+    config = make_config("http://127.0.0.1", auth_type=auth_type)
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app)) as http:
+        tokens = TokenCache(http, config, ManualClock())
+        with pytest.raises(HoldfastError) as raised:
+            await ask(PayerClient(http, config, tokens.get_token, tokens.forget))
+    return raised.value
 
 
 DECISION = {"outcome": "approved", "decided_at": "2026-02-04T10:30:00Z"}
@@ -320,15 +316,15 @@ INVALID_RESPONSES: list[tuple[int, Any, str, bool | None]] = [
 
 
 @pytest.mark.parametrize(("status", "body", "said", "may_be_done"), INVALID_RESPONSES)
-def test_invalid_response_is_reported_without_patient_data(
+async def test_invalid_response_is_reported_without_patient_data(
     status: int, body: Any, said: str, may_be_done: bool | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     app = make_answering_app(status, body)
     errors = [
-        get_failure(app, lambda payer: payer.submit(REFERENCE, BODY)),
-        get_failure(app, lambda payer: payer.cancel("R-1", REFERENCE, BODY)),
-        get_failure(app, lambda payer: payer.look_up(REFERENCE)),
+        await get_failure(app, lambda payer: payer.submit(REFERENCE, BODY)),
+        await get_failure(app, lambda payer: payer.cancel("R-1", REFERENCE, BODY)),
+        await get_failure(app, lambda payer: payer.look_up(REFERENCE)),
     ]
     for error in errors[:2]:
         assert said in error.message
@@ -349,28 +345,28 @@ def test_invalid_response_is_reported_without_patient_data(
         {"access_token": "t", "expires_in": 60, "token_type": "mac"},
     ],
 )
-def test_invalid_token_response_fails_without_effect(body: Any) -> None:
-    error = get_failure(make_answering_app(200, body), lambda payer: payer.submit(REFERENCE, BODY), "oauth2")
+async def test_invalid_token_response_fails_without_effect(body: Any) -> None:
+    error = await get_failure(
+        make_answering_app(200, body), lambda payer: payer.submit(REFERENCE, BODY), "oauth2"
+    )
     assert isinstance(error, ExternalServiceFailed)
     assert "Invalid response from The token endpoint of the payer acme" in error.message
     assert not error.may_be_done
 
 
-def test_unreachable_payer_fails_without_effect() -> None:
-    async def run() -> ExternalServiceFailed:
-        config = make_config("http://127.0.0.1:1", auth_type="none")
-        async with make_client() as http:
-            with pytest.raises(ExternalServiceFailed, match="not sent") as raised:
-                await PayerClient(http, config, TokenCache(http, config, ManualClock()).get_token).submit(
-                    REFERENCE, BODY
-                )
-        return raised.value
+async def test_unreachable_payer_fails_without_effect() -> None:
+    config = make_config("http://127.0.0.1:1", auth_type="none")
+    async with make_client() as http:
+        with pytest.raises(ExternalServiceFailed, match="not sent") as raised:
+            await PayerClient(http, config, TokenCache(http, config, ManualClock()).get_token).submit(
+                REFERENCE, BODY
+            )
 
-    assert not asyncio.run(run()).may_be_done
+    assert not raised.value.may_be_done
 
 
 @pytest.mark.parametrize("reference", ["", "a b", "../x", "x" * 65, "k\n"])
-def test_refuses_an_invalid_reference_before_any_call(reference: str) -> None:
+async def test_refuses_an_invalid_reference_before_any_call(reference: str) -> None:
     sandbox = make_sandbox()
 
     async def ask(payer: PayerClient) -> None:
@@ -386,5 +382,5 @@ def test_refuses_an_invalid_reference_before_any_call(reference: str) -> None:
         with pytest.raises(ExternalServiceRefused):
             await payer.submit(REFERENCE, b"not json")
 
-    call_payer(sandbox, ask)
+    await call_payer(sandbox, ask)
     assert list_acted_references(sandbox) == []

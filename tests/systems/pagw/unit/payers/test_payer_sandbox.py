@@ -47,9 +47,9 @@ serve(build_payer_app(sandbox), host="127.0.0.1", port=0, on_ready=lambda url: p
 ROOT = Path(__file__).parents[5]
 
 
-def decide(sandbox: PayerSandbox, *codes: str) -> Any:
+async def decide(sandbox: PayerSandbox, *codes: str) -> Any:
     """Submit a request with these codes, and return the payer's decision."""
-    answer = call_payer(sandbox, lambda payer: payer.submit("R-1", make_body("R-1", *codes)))
+    answer = await call_payer(sandbox, lambda payer: payer.submit("R-1", make_body("R-1", *codes)))
     return JsonFormat().parse_decision(answer.body)
 
 
@@ -64,10 +64,10 @@ def decide(sandbox: PayerSandbox, *codes: str) -> Any:
         (("99213", "15820"), "modified", "A2", ["A1", "A3"]),
     ],
 )
-def test_decides_by_the_procedure_codes(
+async def test_decides_by_the_procedure_codes(
     codes: tuple[str, ...], outcome: str, action: str, item_actions: list[str]
 ) -> None:
-    decision = decide(make_sandbox(), *codes)
+    decision = await decide(make_sandbox(), *codes)
     assert (decision.outcome, decision.action) == (outcome, action)
     assert [each.action for each in decision.items] == item_actions
     assert [each.sequence for each in decision.items] == list(range(1, len(codes) + 1))
@@ -79,48 +79,48 @@ def test_decides_by_the_procedure_codes(
     assert bool(decision.reason) is ("15820" in codes)
 
 
-def test_modified_item_reports_the_allowed_quantity() -> None:
-    (item,) = decide(make_sandbox(), "97110").items
+async def test_modified_item_reports_the_allowed_quantity() -> None:
+    (item,) = (await decide(make_sandbox(), "97110")).items
     assert item.authorized.quantity == 10
 
 
-def test_items_with_one_sequence_share_the_worst_verdict() -> None:
+async def test_items_with_one_sequence_share_the_worst_verdict() -> None:
     items = [{"sequence": 1, "code": code} for code in ("99213", "15820", "97110")]
     body = make_body("R-1", items=items)
-    answer = call_payer(make_sandbox(), lambda payer: payer.submit("R-1", body))
+    answer = await call_payer(make_sandbox(), lambda payer: payer.submit("R-1", body))
     decision = JsonFormat().parse_decision(answer.body)
     assert [(each.sequence, each.action) for each in decision.items] == [(1, "A3")]
 
 
-def test_thirty_concurrent_submits_of_one_reference_are_one_entry_and_one_answer() -> None:
+async def test_thirty_concurrent_submits_of_one_reference_are_one_entry_and_one_answer() -> None:
     sandbox = make_sandbox()
 
     async def ask(payer: PayerClient) -> list[PayerResponse]:
         return await asyncio.gather(*(payer.submit("R-1", make_body("R-1")) for _ in range(30)))
 
-    answers = call_payer(sandbox, ask)
+    answers = await call_payer(sandbox, ask)
     assert set(answers) == {answers[0]}
     assert list_acted_references(sandbox) == ["R-1"]
 
 
-def test_ledger_holds_no_patient_data(tmp_path: Path) -> None:
+async def test_ledger_holds_no_patient_data(tmp_path: Path) -> None:
     sandbox = make_sandbox(folder=tmp_path)
-    decide(sandbox, "99213")
+    await decide(sandbox, "99213")
     kept = (tmp_path / FILE).read_text()
     assert "R-1" in kept
     assert not any(word in kept for word in (MEMBER, PATIENT))
 
 
-def test_ignores_a_truncated_ledger_line(tmp_path: Path) -> None:
-    decide(make_sandbox(folder=tmp_path), "99213")
+async def test_ignores_a_truncated_ledger_line(tmp_path: Path) -> None:
+    await decide(make_sandbox(folder=tmp_path), "99213")
     with (tmp_path / FILE).open("a") as file:
         file.write('{"number": 2, "what": "authori')
     again = make_sandbox(folder=tmp_path)
-    call_payer(again, lambda payer: payer.submit("R-2", make_body("R-2")))
+    await call_payer(again, lambda payer: payer.submit("R-2", make_body("R-2")))
     assert list_acted_references(make_sandbox(folder=tmp_path)) == ["R-1", "R-2"]
 
 
-def test_pended_request_is_decided_by_the_clock_and_called_back_until_accepted(
+async def test_pended_request_is_decided_by_the_clock_and_called_back_until_accepted(
     tmp_path: Path,
 ) -> None:
     clock = RunClock(tmp_path / "clock", start=1_770_000_000.0)
@@ -139,7 +139,7 @@ def test_pended_request_is_decided_by_the_clock_and_called_back_until_accepted(
         return pended
 
     with callbacks.listen() as url, serve_in_thread(build_payer_app(sandbox)) as payer_url:
-        assert asyncio.run(call_with_payer(payer_url, clock, lambda payer, _: ask(payer))) == "pended"
+        assert await call_with_payer(payer_url, clock, lambda payer, _: ask(payer)) == "pended"
         heard = [callbacks.next() for _ in range(6)]
     by_id = {each["id"]: each for each in heard}
     assert [sum(each["id"] == id for each in heard) for id in by_id] == [3, 3]
@@ -152,7 +152,7 @@ def test_pended_request_is_decided_by_the_clock_and_called_back_until_accepted(
     assert [each["what"] for each in sandbox.ledger].count("callback") == 2
 
 
-def test_cancelled_pended_request_is_not_decided(tmp_path: Path) -> None:
+async def test_cancelled_pended_request_is_not_decided(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / "clock", start=1_770_000_000.0)
     sandbox = make_sandbox(clock=clock, decide_after_s=60.0)
 
@@ -162,11 +162,11 @@ def test_cancelled_pended_request_is_not_decided(tmp_path: Path) -> None:
         clock.advance(3600)
         return await payer.inquire("R-1")
 
-    assert JsonFormat().parse_decision(call_payer(sandbox, ask).body).outcome is Outcome.CANCELLED
+    assert JsonFormat().parse_decision((await call_payer(sandbox, ask)).body).outcome is Outcome.CANCELLED
     assert [each["what"] for each in sandbox.ledger] == ["authorization", "authorization"]
 
 
-def test_updated_pended_request_is_called_back_as_cancelled() -> None:
+async def test_updated_pended_request_is_called_back_as_cancelled() -> None:
     sandbox = make_sandbox()
     callbacks = Callbacks(sandbox.clock)
 
@@ -175,7 +175,7 @@ def test_updated_pended_request_is_called_back_as_cancelled() -> None:
         await payer.update("R-1", "R-2", make_body("R-2", kind="update", former_reference="R-1"))
 
     with callbacks.listen() as url, serve_in_thread(build_payer_app(sandbox)) as payer_url:
-        asyncio.run(call_with_payer(payer_url, sandbox.clock, lambda payer, _: ask(payer)))
+        await call_with_payer(payer_url, sandbox.clock, lambda payer, _: ask(payer))
         heard = callbacks.next()
     assert (heard["reference"], heard["status"], heard["replaced_by"]) == ("R-1", "final", "R-2")
     assert JsonFormat().parse_decision(json.dumps(heard).encode()).outcome is Outcome.CANCELLED
@@ -194,7 +194,7 @@ def start_process(folder: Path, clock: Path) -> Iterator[tuple[str, subprocess.P
         running.communicate()
 
 
-def test_killed_payer_keeps_its_ledger_decisions_and_callbacks(
+async def test_killed_payer_keeps_its_ledger_decisions_and_callbacks(
     tmp_path: Path,
 ) -> None:
     clock = RunClock(tmp_path / "clock", start=1_770_000_000.0)
@@ -224,14 +224,12 @@ def test_killed_payer_keeps_its_ledger_decisions_and_callbacks(
         return repeated, heard
 
     with start_process(tmp_path / "ledger", tmp_path / "clock") as (payer_url, running):
-        answer = asyncio.run(
-            call_with_payer(payer_url, clock, lambda payer, _: submit_all(payer), auth_type="none")
-        )
+        answer = await call_with_payer(payer_url, clock, lambda payer, _: submit_all(payer), auth_type="none")
         running.send_signal(signal.SIGKILL)
         assert running.wait() == -signal.SIGKILL
     with callbacks.listen() as url, start_process(tmp_path / "ledger", tmp_path / "clock") as (payer_url, _):
-        repeated, heard = asyncio.run(
-            call_with_payer(payer_url, clock, lambda payer, _: resume(payer, url), auth_type="none")
+        repeated, heard = await call_with_payer(
+            payer_url, clock, lambda payer, _: resume(payer, url), auth_type="none"
         )
     assert repeated == answer
     assert {each["reference"]: each["decision"]["outcome"] for each in heard} == {
@@ -302,7 +300,7 @@ def test_gives_a_token_only_to_its_client() -> None:
         assert http.get("/prior-authorizations", headers={"authorization": "Bearer x"}).status_code == 401
 
 
-def test_refuses_an_expired_token() -> None:
+async def test_refuses_an_expired_token() -> None:
     sandbox = make_sandbox(token_life_s=60.0)
 
     async def ask(payer: PayerClient) -> list[int]:
@@ -316,10 +314,10 @@ def test_refuses_an_expired_token() -> None:
             statuses.append(answer.status_code)
         return statuses
 
-    assert call_payer(sandbox, ask) == [200, 401]
+    assert await call_payer(sandbox, ask) == [200, 401]
 
 
-def test_slow_payer_answers_late_and_acts_once() -> None:
+async def test_slow_payer_answers_late_and_acts_once() -> None:
     sandbox = make_sandbox()
 
     async def ask(payer: PayerClient) -> PayerResponse:
@@ -327,5 +325,5 @@ def test_slow_payer_answers_late_and_acts_once() -> None:
         (await payer.http.post(url, json={"slow_s": 0.2, "seed": 3})).raise_for_status()
         return await payer.submit("R-1", make_body("R-1"))
 
-    assert call_payer(sandbox, ask).status == "final"
+    assert (await call_payer(sandbox, ask)).status == "final"
     assert (sandbox.slow_s, sandbox.faults.seed, list_acted_references(sandbox)) == (0.2, 3, ["R-1"])

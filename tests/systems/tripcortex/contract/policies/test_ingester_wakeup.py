@@ -32,24 +32,21 @@ async def wait_until_read(stores: Stores, policy_id: UUID) -> None:
 
 
 @pytest.mark.proves("TC-21")
-def test_upload_is_ingested_without_waiting_for_the_next_poll() -> None:
+async def test_upload_is_ingested_without_waiting_for_the_next_poll() -> None:
     settings = changed(MEMORY_SETTINGS, sql=create_database(tripcortex))
 
-    async def story() -> None:
-        async with open_stores(SYSTEM, settings, clock=HandClock()) as stores:
-            await create_buckets(stores, SYSTEM.buckets)
-            async with WorkerGroup(stores, [INGESTER]) as work:
-                assert await work.wait_until_ready()
-                policy = await upload(stores, GIVEN)
+    async with open_stores(SYSTEM, settings, clock=HandClock()) as stores:
+        await create_buckets(stores, SYSTEM.buckets)
+        async with WorkerGroup(stores, [INGESTER]) as work:
+            assert await work.wait_until_ready()
+            policy = await upload(stores, GIVEN)
+            await wait_until_read(stores, policy.id)
+            # The ingester polls at its start and when it begins to listen, and never again: the clock
+            # does not move.
+            for _ in range(3):
+                policy = await replace(stores, policy.id, GIVEN)
                 await wait_until_read(stores, policy.id)
-                # The ingester polls at its start and when it begins to listen, and never again: the clock
-                # does not move.
-                for _ in range(3):
-                    policy = await replace(stores, policy.id, GIVEN)
-                    await wait_until_read(stores, policy.id)
-            assert (await load_policy(stores, policy.id)).serves
-
-    asyncio.run(story())
+        assert (await load_policy(stores, policy.id)).serves
 
 
 def test_failed_or_silent_upload_does_not_wake_the_ingester(base: Base) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import logging
 import re
@@ -221,7 +220,7 @@ def first_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.proves("TC-101")
 @pytest.mark.proves("TC-X26")
-def test_migration_gives_existing_chunks_an_active_policy(
+async def test_migration_gives_existing_chunks_an_active_policy(
     first_revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = create_database()
@@ -243,7 +242,7 @@ def test_migration_gives_existing_chunks_an_active_policy(
         finally:
             engine.close()
 
-    asyncio.run(migrate_database())
+    await migrate_database()
     assert "3 chunks had no policy: created 2 placeholder policies for them." in caplog.text
     with connect(url) as connection:
         found = connection.execute(
@@ -262,7 +261,7 @@ def test_migration_gives_existing_chunks_an_active_policy(
 @pytest.mark.proves("TC-5")
 @pytest.mark.proves("TC-101")
 @pytest.mark.proves("TC-X26")
-def test_dry_run_shows_the_documented_steps_and_counts_orphan_chunks(
+async def test_dry_run_shows_the_documented_steps_and_counts_orphan_chunks(
     first_revision: str,
 ) -> None:
     async def show_dry_run() -> str:
@@ -274,7 +273,7 @@ def test_dry_run_shows_the_documented_steps_and_counts_orphan_chunks(
             engine.close()
 
     fresh = create_database()
-    text = asyncio.run(show_dry_run())
+    text = await show_dry_run()
     steps = [
         "CREATE TABLE tripcortex.policies",
         "AS orphan_chunks",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -135,9 +134,9 @@ def make_success(uri: str = f"{FOLDER}/job_metadata.json") -> dict[str, Any]:
     return {"status": "Success", "outputConfiguration": {"s3Uri": uri}}
 
 
-def test_starts_with_the_file_the_project_and_an_idempotency_token() -> None:
+async def test_starts_with_the_file_the_project_and_an_idempotency_token() -> None:
     client = FakeDataAutomation()
-    assert asyncio.run(make_parser(client).start("s3://policies/p1.pdf", "token-of-policy-p1")) == ARN
+    assert await make_parser(client).start("s3://policies/p1.pdf", "token-of-policy-p1") == ARN
     assert client.requests == [
         {
             "clientToken": "token-of-policy-p1",
@@ -149,18 +148,18 @@ def test_starts_with_the_file_the_project_and_an_idempotency_token() -> None:
     ]
 
 
-def test_returns_nothing_while_the_job_runs() -> None:
+async def test_returns_nothing_while_the_job_runs() -> None:
     client = FakeDataAutomation({"status": "Created"}, {"status": "InProgress"})
     automation = make_parser(client)
-    assert asyncio.run(automation.get_result(ARN)) is None
-    assert asyncio.run(automation.get_result(ARN)) is None
+    assert await automation.get_result(ARN) is None
+    assert await automation.get_result(ARN) is None
 
 
 @pytest.mark.proves("TC-30")
 @pytest.mark.proves("TC-31")
 @pytest.mark.parametrize("uri", [f"{FOLDER}/job_metadata.json", f"{FOLDER}/"])
-def test_returns_the_entities_of_all_segments_in_reading_order(uri: str) -> None:
-    entities = asyncio.run(make_parser(FakeDataAutomation(make_success(uri))).get_result(ARN)) or ()
+async def test_returns_the_entities_of_all_segments_in_reading_order(uri: str) -> None:
+    entities = await make_parser(FakeDataAutomation(make_success(uri))).get_result(ARN) or ()
     assert [
         (each.entity_id, each.subtype, each.page, each.section_title, each.text) for each in entities
     ] == [
@@ -176,8 +175,8 @@ def test_returns_the_entities_of_all_segments_in_reading_order(uri: str) -> None
 
 
 @pytest.mark.proves("TC-33")
-def test_entities_have_boxes_and_crops() -> None:
-    entities = asyncio.run(make_parser(FakeDataAutomation(make_success())).get_result(ARN)) or ()
+async def test_entities_have_boxes_and_crops() -> None:
+    entities = await make_parser(FakeDataAutomation(make_success())).get_result(ARN) or ()
     table, figure = entities[4], entities[5]
     assert (table.content_type, figure.content_type) == (ContentType.table, ContentType.figure)
     assert table.boxes == (Box(1, 0.1, 0.2, 0.5, 0.05), Box(2, 0.1, 0.2, 0.5, 0.05))
@@ -188,18 +187,18 @@ def test_entities_have_boxes_and_crops() -> None:
     }
 
 
-def test_document_that_the_service_cannot_read_is_refused() -> None:
+async def test_document_that_the_service_cannot_read_is_refused() -> None:
     status = {
         "status": "ClientError",
         "errorType": "ValidationException",
         "errorMessage": "The file is encrypted",
     }
     with pytest.raises(ExternalServiceRefused, match="The file is encrypted"):
-        asyncio.run(make_parser(FakeDataAutomation(status)).get_result(ARN))
+        await make_parser(FakeDataAutomation(status)).get_result(ARN)
 
 
 @pytest.mark.parametrize("status", ["ServiceError", "SomethingNew"])
-def test_failure_of_the_service_is_retryable(status: str) -> None:
+async def test_failure_of_the_service_is_retryable(status: str) -> None:
     with pytest.raises(ExternalServiceFailed) as failed:
-        asyncio.run(make_parser(FakeDataAutomation({"status": status})).get_result(ARN))
+        await make_parser(FakeDataAutomation({"status": status})).get_result(ARN)
     assert not failed.value.may_be_done

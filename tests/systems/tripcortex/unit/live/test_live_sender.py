@@ -56,20 +56,17 @@ class FakeGateway:
         self.posted.append((connection.connection_id, json.loads(body)))
 
 
-def run_sender(
+async def run_sender(
     work: Callable[[Stores, FakeGateway, MessageSender], Awaitable[None]], *connections: str
 ) -> None:
     """Run the test with stores in memory that hold these connections."""
 
-    async def story() -> None:
-        async with open_memory_stores(SYSTEM, clock=FixedClock()) as stores:
-            await provision(stores, SYSTEM)
-            for each in connections:
-                await stores.run(patterns.put_connection(make_connection(each)))
-            lines = FakeGateway()
-            await work(stores, lines, MessageSender(stores, lines))
-
-    asyncio.run(story())
+    async with open_memory_stores(SYSTEM, clock=FixedClock()) as stores:
+        await provision(stores, SYSTEM)
+        for each in connections:
+            await stores.run(patterns.put_connection(make_connection(each)))
+        lines = FakeGateway()
+        await work(stores, lines, MessageSender(stores, lines))
 
 
 def make_connection(connection_id: str, node: str | None = "http://node.test") -> Connection:
@@ -79,7 +76,7 @@ def make_connection(connection_id: str, node: str | None = "http://node.test") -
 
 @pytest.mark.proves("TC-X11")
 @pytest.mark.proves("TC-54")
-def test_delivers_to_all_connections_despite_failures() -> None:
+async def test_delivers_to_all_connections_despite_failures() -> None:
     async def work(stores: Stores, lines: FakeGateway, sender: MessageSender) -> None:
         message = build_message(stores, EMPLOYEE, "options", {"count": 3})
         await stores.transact(*build_notice_writes(stores, message))
@@ -98,12 +95,12 @@ def test_delivers_to_all_connections_despite_failures() -> None:
         await stores.run(patterns.acknowledge(EMPLOYEE, message.message_id))
         assert await sender.deliver(notice) == 0
 
-    run_sender(work, "broken", "gone", "open-1", "open-2")
+    await run_sender(work, "broken", "gone", "open-1", "open-2")
 
 
 @pytest.mark.proves("TC-55")
 @pytest.mark.proves("TC-56")
-def test_heartbeat_pings_every_connection_and_removes_gone_ones() -> None:
+async def test_heartbeat_pings_every_connection_and_removes_gone_ones() -> None:
     opened = [f"open-{number}" for number in range(450)]
 
     async def work(stores: Stores, lines: FakeGateway, sender: MessageSender) -> None:
@@ -113,10 +110,10 @@ def test_heartbeat_pings_every_connection_and_removes_gone_ones() -> None:
         # A process that does not respond may still hold its connections.
         assert left == {"broken", *opened}
 
-    run_sender(work, "broken", "gone", *opened)
+    await run_sender(work, "broken", "gone", *opened)
 
 
-def test_notice_is_written_together_with_its_message() -> None:
+async def test_notice_is_written_together_with_its_message() -> None:
     """A cancelled transaction leaves no notice to send."""
 
     async def work(stores: Stores, lines: FakeGateway, sender: MessageSender) -> None:
@@ -128,15 +125,15 @@ def test_notice_is_written_together_with_its_message() -> None:
         await stores.transact(*build_notice_writes(stores, message))
         assert (await NOTICES.send_unsent(stores)).sent == 1
 
-    run_sender(work)
+    await run_sender(work)
 
 
-def test_messages_of_one_moment_keep_their_creation_order() -> None:
+async def test_messages_of_one_moment_keep_their_creation_order() -> None:
     async def work(stores: Stores, lines: FakeGateway, sender: MessageSender) -> None:
         ids = [build_message(stores, EMPLOYEE, "note", {}).message_id for _ in range(50)]
         assert ids == sorted(ids)
 
-    run_sender(work)
+    await run_sender(work)
 
 
 # --- gateways -----------------------------------------------------------------------------------------------
@@ -152,7 +149,7 @@ def test_messages_of_one_moment_keep_their_creation_order() -> None:
         (302, ExternalServiceFailed),
     ],
 )
-def test_node_gateway_maps_the_nodes_status(status: int, outcome: type[Exception] | None) -> None:
+async def test_node_gateway_maps_the_nodes_status(status: int, outcome: type[Exception] | None) -> None:
     asked: list[httpx2.Request] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -166,15 +163,15 @@ def test_node_gateway_maps_the_nodes_status(status: int, outcome: type[Exception
             )
 
     if outcome is None:
-        asyncio.run(story())
+        await story()
     else:
         with pytest.raises(outcome):
-            asyncio.run(story())
+            await story()
     assert str(asked[0].url) == "http://node.test/@connections/a%2Fb%20c"
     assert asked[0].headers[SIGNATURE_HEADER].startswith(f"t={int(NOW)},v1=")
 
 
-def test_connection_without_a_node_is_gone() -> None:
+async def test_connection_without_a_node_is_gone() -> None:
     async def story() -> None:
         async with httpx2.AsyncClient() as http:
             await NodeGateway(http, "a secret of sixteen or more", FixedClock()).post(
@@ -182,7 +179,7 @@ def test_connection_without_a_node_is_gone() -> None:
             )
 
     with pytest.raises(ConnectionGone):
-        asyncio.run(story())
+        await story()
 
 
 class ServiceError(Exception):
@@ -204,14 +201,14 @@ class ServiceError(Exception):
         (TimeoutError(), ExternalServiceFailed, True),
     ],
 )
-def test_maps_api_gateway_errors(error: Exception, outcome: Any, may_be_done: bool | None) -> None:
+async def test_maps_api_gateway_errors(error: Exception, outcome: Any, may_be_done: bool | None) -> None:
     class Fails:
         def post_to_connection(self, *, ConnectionId: str, Data: bytes) -> Any:  # noqa: N803
             assert (ConnectionId, Data) == ("c-1", b'{"kind":"ping"}')
             raise error
 
     with pytest.raises(outcome) as raised:
-        asyncio.run(ApiGateway(Fails()).post(make_connection("c-1"), '{"kind":"ping"}'))
+        await ApiGateway(Fails()).post(make_connection("c-1"), '{"kind":"ping"}')
     assert getattr(raised.value, "may_be_done", None) == may_be_done
 
 
@@ -233,7 +230,9 @@ def test_hub_limits_connections_in_all_and_per_employee() -> None:
     hub.admit("d", EmployeeId("emp-1"))
 
 
-def test_posting_to_a_stuck_or_closed_socket_raises_connection_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_posting_to_a_stuck_or_closed_socket_raises_connection_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Stuck:
         async def send_text(self, data: str) -> None:
             await asyncio.Event().wait()
@@ -244,12 +243,9 @@ def test_posting_to_a_stuck_or_closed_socket_raises_connection_gone(monkeypatch:
 
     monkeypatch.setattr("tripcortex.api.websocket.hub.MAX_SEND_S", 0.01)
 
-    async def story() -> None:
-        hub = Hub()
-        for name, socket in (("stuck", Stuck()), ("closed", Closed())):
-            hub.attach(name, socket)
-            for _ in range(2):
-                with pytest.raises(ConnectionGone):
-                    await hub.post(name, "{}")
-
-    asyncio.run(story())
+    hub = Hub()
+    for name, socket in (("stuck", Stuck()), ("closed", Closed())):
+        hub.attach(name, socket)
+        for _ in range(2):
+            with pytest.raises(ConnectionGone):
+                await hub.post(name, "{}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -73,29 +72,29 @@ def build_response(given: Any, *, name: str = TOOL_NAME, stop: str = "tool_use")
     }
 
 
-def make_plan(
+async def make_plan(
     response: Mapping[str, Any], sentence: str = "Chicago next Tuesday", **more: Any
 ) -> PlanOutcome:
     """Plan the sentence with a model that returns this response."""
     asked = PlanRequest(
         sentence, TravellerProfile("emp-42", "America/New_York", "BOS"), NOW, passages=(Piece(),), **more
     )
-    return asyncio.run(build_nova_planner(FakeConverse(response)).plan(asked))
+    return await build_nova_planner(FakeConverse(response)).plan(asked)
 
 
-def build_body(thinking: Effort | None) -> dict[str, Any]:
+async def build_body(thinking: Effort | None) -> dict[str, Any]:
     """Return the request body that the planner sends with this reasoning effort."""
     recorded = FakeConverse(build_response(PLAN))
     asked = PlanRequest(
         "Chicago next Tuesday", TravellerProfile("emp-42", home_airport="BOS"), NOW, ("one way",), (Piece(),)
     )
-    asyncio.run(build_nova_planner(recorded, thinking=thinking).plan(asked))
+    await build_nova_planner(recorded, thinking=thinking).plan(asked)
     return recorded.bodies[0]
 
 
 @pytest.mark.proves("TC-91")
-def test_resolves_the_models_tool_input_into_a_plan() -> None:
-    outcome = make_plan(build_response(PLAN))
+async def test_resolves_the_models_tool_input_into_a_plan() -> None:
+    outcome = await make_plan(build_response(PLAN))
     assert isinstance(outcome, TripPlan)
     assert (outcome.parameters.origin, outcome.parameters.destination) == ("BOS", "ORD")
     assert outcome.preferences.destination_airports == ["MDW"]
@@ -104,8 +103,8 @@ def test_resolves_the_models_tool_input_into_a_plan() -> None:
     assert outcome.parameters.cabin_class is Cabin.economy and outcome.confidence == 0.93
 
 
-def test_the_request_has_the_shape_of_converse_and_forces_the_tool() -> None:
-    body = build_body(None)
+async def test_the_request_has_the_shape_of_converse_and_forces_the_tool() -> None:
+    body = await build_body(None)
     assert body.keys() == {"modelId", "system", "messages", "toolConfig", "inferenceConfig"}
     assert body["modelId"] == "us.amazon.nova-2-lite-v1:0"
     spec = body["toolConfig"]["tools"][0]["toolSpec"]
@@ -114,8 +113,8 @@ def test_the_request_has_the_shape_of_converse_and_forces_the_tool() -> None:
     assert body["inferenceConfig"] == {"maxTokens": 2000, "temperature": 0}
 
 
-def test_requests_reasoning_in_novas_format() -> None:
-    medium, high = build_body("medium"), build_body("high")
+async def test_requests_reasoning_in_novas_format() -> None:
+    medium, high = await build_body("medium"), await build_body("high")
     assert medium["additionalModelRequestFields"] == {
         "reasoningConfig": {"type": "enabled", "maxReasoningEffort": "medium"}
     }
@@ -126,8 +125,8 @@ def test_requests_reasoning_in_novas_format() -> None:
     assert build_nova_planner(FakeConverse({}), thinking="high").thinking_budget == "high"
 
 
-def test_fences_untrusted_text_and_omits_the_employee_id() -> None:
-    body = build_body(None)
+async def test_fences_untrusted_text_and_omits_the_employee_id() -> None:
+    body = await build_body(None)
     prompt = body["messages"][0]["content"][0]["text"]
     for text in ("Chicago next Tuesday", "one way", "Economy is the cabin"):
         assert text in prompt and text not in body["system"][0]["text"]
@@ -147,10 +146,10 @@ def test_fences_untrusted_text_and_omits_the_employee_id() -> None:
         ({"return_date": "2026-03-16"}, ("return_date",)),
     ],
 )
-def test_asks_about_a_missing_ambiguous_or_impossible_value_of_the_model(
+async def test_asks_about_a_missing_ambiguous_or_impossible_value_of_the_model(
     changed: dict[str, Any], about: tuple[str, ...]
 ) -> None:
-    outcome = make_plan(build_response(PLAN | changed))
+    outcome = await make_plan(build_response(PLAN | changed))
     assert isinstance(outcome, Question) and outcome.missing == about
 
 
@@ -158,22 +157,22 @@ def test_asks_about_a_missing_ambiguous_or_impossible_value_of_the_model(
     ("changed", "code"),
     [({"destination": "Boston"}, "same_place"), ({"departure_date": "2027-03-10"}, "too_far")],
 )
-def test_applies_its_own_refusals_to_the_models_plan(changed: dict[str, Any], code: str) -> None:
-    outcome = make_plan(build_response(PLAN | changed))
+async def test_applies_its_own_refusals_to_the_models_plan(changed: dict[str, Any], code: str) -> None:
+    outcome = await make_plan(build_response(PLAN | changed))
     assert isinstance(outcome, Refusal) and outcome.code == code
 
 
-def test_passes_on_the_models_question_and_refusal() -> None:
+async def test_passes_on_the_models_question_and_refusal() -> None:
     asks = {
         "outcome": "question",
         "confidence": 0.4,
         "question": "When?\x1b[31m",
         "missing": ["departure_date", "soul"],
     }
-    question = make_plan(build_response(asks))
+    question = await make_plan(build_response(asks))
     assert question == Question("When?[31m", ("departure_date",), ())
     refuses = {"outcome": "refusal", "confidence": 1, "refusal_code": "because", "refusal": "No hotels."}
-    assert make_plan(build_response(refuses)) == Refusal("unsupported", "No hotels.")
+    assert await make_plan(build_response(refuses)) == Refusal("unsupported", "No hotels.")
 
 
 @pytest.mark.parametrize(
@@ -188,9 +187,9 @@ def test_passes_on_the_models_question_and_refusal() -> None:
         {},
     ],
 )
-def test_invalid_tool_input_is_a_retryable_failure(given: Any) -> None:
+async def test_invalid_tool_input_is_a_retryable_failure(given: Any) -> None:
     with pytest.raises(ExternalServiceFailed) as caught:
-        make_plan(build_response(given))
+        await make_plan(build_response(given))
     assert not caught.value.may_be_done
     assert "Chicago" not in str(caught.value)
 
@@ -211,17 +210,15 @@ def test_invalid_tool_input_is_a_retryable_failure(given: Any) -> None:
         {},
     ],
 )
-def test_response_without_exactly_one_tool_call_is_a_failure(response: dict[str, Any]) -> None:
+async def test_response_without_exactly_one_tool_call_is_a_failure(response: dict[str, Any]) -> None:
     with pytest.raises(ExternalServiceFailed):
-        make_plan(response)
+        await make_plan(response)
 
 
-def test_reports_the_tokens_and_the_price_of_a_call() -> None:
+async def test_reports_the_tokens_and_the_price_of_a_call() -> None:
     tool = Tool(TOOL_NAME, "Hand it in.", {"type": "object"})
     reasoner = NovaReasoner(FakeConverse(build_response(PLAN)))
-    used = asyncio.run(
-        reasoner.use_tool(instructions="Read.", data=[DataBlock("x", "y")], tool=tool, tokens_max=10)
-    )
+    used = await reasoner.use_tool(instructions="Read.", data=[DataBlock("x", "y")], tool=tool, tokens_max=10)
     assert (used.usage.input_tokens, used.usage.output_tokens, used.usage.usd) == (
         1200,
         200,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -76,18 +75,18 @@ ZONES = (
 MOMENTS = st.datetimes(datetime(2026, 1, 1), datetime(2030, 12, 31), timezones=st.just(UTC))
 
 
-def read(text: str, now: datetime, zone: str = "America/New_York", **more: str) -> PlanOutcome:
+async def read(text: str, now: datetime, zone: str = "America/New_York", **more: str) -> PlanOutcome:
     """Plan the text for an employee in Boston."""
     traveller = TravellerProfile("emp-1", zone, "BOS", **more)  # type: ignore[arg-type]
-    return asyncio.run(SentencePlanner().plan(PlanRequest(text, traveller, now)))
+    return await SentencePlanner().plan(PlanRequest(text, traveller, now))
 
 
 @given(day=st.sampled_from(DAYS), back=st.sampled_from(BACKS), now=MOMENTS, zone=st.sampled_from(ZONES))
 @settings(max_examples=400, deadline=None)
-def test_no_plan_departs_in_the_past_or_returns_before_it_departs(
+async def test_no_plan_departs_in_the_past_or_returns_before_it_departs(
     day: str, back: str, now: datetime, zone: str
 ) -> None:
-    outcome = read(f"Fly to Denver {day}, {back}", now, zone)
+    outcome = await read(f"Fly to Denver {day}, {back}", now, zone)
     if isinstance(outcome, TripPlan):
         today = now.astimezone(ZoneInfo(zone)).date()
         leave, home = outcome.parameters.departure_date, outcome.parameters.return_date
@@ -97,10 +96,10 @@ def test_no_plan_departs_in_the_past_or_returns_before_it_departs(
 
 @given(text=st.text(max_size=120), now=MOMENTS)
 @settings(max_examples=300, deadline=None)
-def test_any_text_gets_a_repeatable_outcome(text: str, now: datetime) -> None:
-    first = read(text, now)
+async def test_any_text_gets_a_repeatable_outcome(text: str, now: datetime) -> None:
+    first = await read(text, now)
     assert isinstance(first, TripPlan | Question | Refusal)
-    assert read(text, now) == first
+    assert await read(text, now) == first
 
 
 @given(
@@ -125,9 +124,9 @@ def test_case_and_spaces_change_nothing(said: Request, case: object, space: str)
     )
 )
 @settings(max_examples=200, deadline=None)
-def test_accepts_the_planners_internal_markers_in_a_sentence(words: list[str]) -> None:
+async def test_accepts_the_planners_internal_markers_in_a_sentence(words: list[str]) -> None:
     """Any outcome will do, but no error."""
-    assert read(" ".join(words), datetime(2026, 3, 10, 14, tzinfo=UTC)) is not None
+    assert await read(" ".join(words), datetime(2026, 3, 10, 14, tzinfo=UTC)) is not None
 
 
 @pytest.mark.proves("TC-X23")
@@ -166,10 +165,10 @@ def test_a_plan_has_the_documents_shape() -> None:
     assert SentencePlanner().model_id == "sentences" and SentencePlanner().thinking_budget is None
 
 
-def test_defaults_to_the_employees_usual_cabin() -> None:
+async def test_defaults_to_the_employees_usual_cabin() -> None:
     said = build_request(Request("Fly to Denver tomorrow, one way"))
     usual = replace(said, employee=replace(said.employee, cabin=Cabin.premium_economy))
-    outcome = asyncio.run(SentencePlanner().plan(usual))
+    outcome = await SentencePlanner().plan(usual)
     assert isinstance(outcome, TripPlan)
     assert outcome.parameters.cabin_class is Cabin.premium_economy and not outcome.preferences.is_cabin_asked
 

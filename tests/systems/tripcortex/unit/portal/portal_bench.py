@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime
 from typing import Any, TypeVar
@@ -49,18 +48,15 @@ def make_sandbox(**settings: Any) -> PortalSandbox:
 Story = Callable[[Stores, HttpPortal, HandClock], Awaitable[T]]
 
 
-def run_story(sandbox: PortalSandbox, story: Story[T], *, key: str = KEY, answer_s: float = 5.0) -> T:
+async def run_story(sandbox: PortalSandbox, story: Story[T], *, key: str = KEY, answer_s: float = 5.0) -> T:
     """Run a story with the portal over real HTTP and stores on the same clock; return its result."""
     clock = sandbox.clock
     assert isinstance(clock, HandClock)
 
-    async def run(url: str) -> T:
+    with serve_in_thread(build_portal_app(sandbox)) as url:
         async with make_client(url, key) as http, open_memory_stores(clock=clock) as stores:
             await create_tables(stores, TABLES)
             return await story(stores, HttpPortal(http, clock, answer_s), clock)
-
-    with serve_in_thread(build_portal_app(sandbox)) as url:
-        return asyncio.run(run(url))
 
 
 async def find_cheapest(portal: HttpPortal, parameters: TripParameters = TO_CHICAGO) -> Any:

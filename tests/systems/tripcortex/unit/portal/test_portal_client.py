@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -37,7 +36,7 @@ from tripcortex.model.entities import Preferences
 PASSPORT = "P-4711-HOPPER"
 
 
-def test_offers_are_sorted_by_price_then_change_price_and_expire() -> None:
+async def test_offers_are_sorted_by_price_then_change_price_and_expire() -> None:
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
         offers = await portal.search(TO_CHICAGO, Preferences())
         prices = [each.price_usd for each in offers]
@@ -55,10 +54,10 @@ def test_offers_are_sorted_by_price_then_change_price_and_expire() -> None:
             await portal.price(first.offer_id)
         assert refused.value.code == "offer_expired"
 
-    run_story(make_sandbox(), story)
+    await run_story(make_sandbox(), story)
 
 
-def test_an_offer_becomes_an_option_with_its_end_and_its_flights() -> None:
+async def test_an_offer_becomes_an_option_with_its_end_and_its_flights() -> None:
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
         offer: Offer = await find_cheapest(portal)
         option = offer.to_option("opt-1")
@@ -71,10 +70,10 @@ def test_an_offer_becomes_an_option_with_its_end_and_its_flights() -> None:
         )
         assert timedelta(minutes=option.duration_minutes) == longest
 
-    run_story(make_sandbox(), story)
+    await run_story(make_sandbox(), story)
 
 
-def test_order_has_its_booking_reference_and_ticket_numbers() -> None:
+async def test_order_has_its_booking_reference_and_ticket_numbers() -> None:
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
         united = next(each for each in await portal.search(TO_CHICAGO, Preferences()) if each.carrier == "UA")
         order = await portal.book(REFERENCE, united.offer_id, TRAVELLER, united.price_usd)
@@ -87,10 +86,10 @@ def test_order_has_its_booking_reference_and_ticket_numbers() -> None:
         # The look-up returns every order of the reference.
         assert await portal.look_up(REFERENCE) == (order, second)
 
-    run_story(make_sandbox(), story)
+    await run_story(make_sandbox(), story)
 
 
-def test_an_order_is_void_within_a_day_later_has_a_fee_and_is_cancelled_once() -> None:
+async def test_an_order_is_void_within_a_day_later_has_a_fee_and_is_cancelled_once() -> None:
     far = TO_CHICAGO.model_copy(
         update={
             "departure_date": TO_CHICAGO.departure_date + timedelta(days=30),
@@ -115,7 +114,7 @@ def test_an_order_is_void_within_a_day_later_has_a_fee_and_is_cancelled_once() -
         late = await portal.cancel(second)
         assert not late.is_void and Decimal(0) < late.refund_usd < again.price_usd
 
-    run_story(make_sandbox(price_step_s=0.0), story)
+    await run_story(make_sandbox(price_step_s=0.0), story)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +127,7 @@ def test_an_order_is_void_within_a_day_later_has_a_fee_and_is_cancelled_once() -
     ],
     ids=["429", "503", "500", "silence"],
 )
-def test_failed_purchase_says_whether_it_may_have_happened(faults: Faults, may_be_done: bool) -> None:
+async def test_failed_purchase_says_whether_it_may_have_happened(faults: Faults, may_be_done: bool) -> None:
     sandbox = make_sandbox()
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
@@ -138,10 +137,10 @@ def test_failed_purchase_says_whether_it_may_have_happened(faults: Faults, may_b
             await portal.book(REFERENCE, offer.offer_id, TRAVELLER, offer.price_usd)
         assert failed.value.may_be_done is may_be_done
 
-    run_story(sandbox, story, answer_s=0.25)
+    await run_story(sandbox, story, answer_s=0.25)
 
 
-def test_failed_search_is_retryable_and_a_wrong_key_says_to_fix_the_key() -> None:
+async def test_failed_search_is_retryable_and_a_wrong_key_says_to_fix_the_key() -> None:
     sandbox = make_sandbox(is_down=True)
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
@@ -149,14 +148,14 @@ def test_failed_search_is_retryable_and_a_wrong_key_says_to_fix_the_key() -> Non
             await portal.search(TO_CHICAGO, Preferences())
         assert not failed.value.may_be_done
 
-    run_story(sandbox, story)
+    await run_story(sandbox, story)
 
     async def search_with_wrong_key(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
         with pytest.raises(ExternalServiceFailed, match="Fix the API key") as failed:
             await portal.search(TO_CHICAGO, Preferences())
         assert "wrong-key" not in str(failed.value)
 
-    run_story(make_sandbox(), search_with_wrong_key, key="wrong-key")
+    await run_story(make_sandbox(), search_with_wrong_key, key="wrong-key")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +166,7 @@ def test_failed_search_is_retryable_and_a_wrong_key_says_to_fix_the_key() -> Non
         (TRAVELLER, Decimal("1.00"), "price_changed"),
     ],
 )
-def test_refused_purchase_raises_the_portals_code_and_sells_nothing(
+async def test_refused_purchase_raises_the_portals_code_and_sells_nothing(
     traveller: Traveller, price: Decimal | None, code: str
 ) -> None:
     sandbox = make_sandbox()
@@ -181,11 +180,11 @@ def test_refused_purchase_raises_the_portals_code_and_sells_nothing(
             await portal.price("OF-of-nobody")
         assert unknown.value.code == "unknown_offer"
 
-    run_story(sandbox, story)
+    await run_story(sandbox, story)
     assert list_sold(sandbox) == []
 
 
-def test_opens_the_configured_portal_with_the_secret_key(
+async def test_opens_the_configured_portal_with_the_secret_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sandbox = make_sandbox()
@@ -196,17 +195,17 @@ def test_opens_the_configured_portal_with_the_secret_key(
 
     monkeypatch.delenv("TRIPCORTEX_PORTAL_URL", raising=False)
     with pytest.raises(SettingsError, match="set TRIPCORTEX_PORTAL_URL"):
-        asyncio.run(search())
+        await search()
     monkeypatch.setenv("TRIPCORTEX_PORTAL_URL", "http://travel.example.com")
     with pytest.raises(SettingsError, match="TRIPCORTEX_PORTAL_URL must be HTTPS"):
-        asyncio.run(search())
+        await search()
     with serve_in_thread(build_portal_app(sandbox)) as url:
         monkeypatch.setenv("TRIPCORTEX_PORTAL_URL", url)
         monkeypatch.delenv("HOLDFAST_SECRET_TRIPCORTEX_PORTAL_KEY", raising=False)
         with pytest.raises(ExternalServiceFailed, match="Fix the API key"):
-            asyncio.run(search())
+            await search()
         monkeypatch.setenv("HOLDFAST_SECRET_TRIPCORTEX_PORTAL_KEY", KEY)
-        assert asyncio.run(search())
+        assert await search()
 
 
 ORDER: dict[str, Any] = {
@@ -233,31 +232,28 @@ ORDER: dict[str, Any] = {
     ],
     ids=["a refusal", "a conflict", "a locator that is none", "another's order", "a list"],
 )
-def test_errors_contain_no_personal_data_from_the_portal(status: int, body: Any, kind: type) -> None:
+async def test_errors_contain_no_personal_data_from_the_portal(status: int, body: Any, kind: type) -> None:
     with pytest.raises(HoldfastError) as failed:
-        _request_with_response(status, body)
+        await _request_with_response(status, body)
     assert type(failed.value) is kind
     assert PASSPORT not in repr(failed.value) + str(failed.value.__cause__)
 
 
-def test_order_omits_unknown_portal_fields() -> None:
-    order = _request_with_response(201, ORDER)
+async def test_order_omits_unknown_portal_fields() -> None:
+    order = await _request_with_response(201, ORDER)
     assert order.confirmation == "UA-ABC123"
     assert PASSPORT not in order.model_dump_json()
 
 
-def _request_with_response(status: int, body: Any) -> Any:
+async def _request_with_response(status: int, body: Any) -> Any:
     """Book at a portal that always answers with this status and body."""
 
     async def answer(_: Request) -> Response:
         return JSONResponse(body, status_code=status)
 
-    async def request(url: str) -> Any:
+    with serve_in_thread(Starlette(routes=[Route("/v1/orders", answer, methods=["POST"])])) as url:
         async with make_client(url, KEY) as http:
             return await HttpPortal(http).book(REFERENCE, "OF-1", TRAVELLER, Decimal("450.00"))
-
-    with serve_in_thread(Starlette(routes=[Route("/v1/orders", answer, methods=["POST"])])) as url:
-        return asyncio.run(request(url))
 
 
 OFFER: dict[str, Any] = {
@@ -310,13 +306,13 @@ def test_offer_that_cannot_be_stored_is_an_invalid_response(odd: dict[str, Any])
     [{"price_usd": "1e50"}, {"booked_at": "2026-03-10T12:00:00"}, {"order_id": "N" * 250_000}],
     ids=["a price", "a time without a zone", "an id"],
 )
-def test_order_that_cannot_be_stored_may_have_been_bought(odd: dict[str, Any]) -> None:
+async def test_order_that_cannot_be_stored_may_have_been_bought(odd: dict[str, Any]) -> None:
     with pytest.raises(ExternalServiceFailed, match="sent an invalid response") as failed:
-        _request_with_response(201, ORDER | odd)
+        await _request_with_response(201, ORDER | odd)
     assert failed.value.may_be_done
 
 
-def test_sends_the_reference_as_idempotency_key() -> None:
+async def test_sends_the_reference_as_idempotency_key() -> None:
     keys: list[str] = []
 
     async def answer(request: Request) -> Response:
@@ -328,11 +324,11 @@ def test_sends_the_reference_as_idempotency_key() -> None:
             return await HttpPortal(http).book(REFERENCE, "OF-1", TRAVELLER, Decimal("450.00"))
 
     with serve_in_thread(Starlette(routes=[Route("/v1/orders", answer, methods=["POST"])])) as url:
-        asyncio.run(book(url))
+        await book(url)
     assert keys == [REFERENCE]
 
 
-def test_every_valid_employee_id_can_travel() -> None:
+async def test_every_valid_employee_id_can_travel() -> None:
     longest = "a" * 128
     assert EMPLOYEE_FORM.fullmatch(longest) and not EMPLOYEE_FORM.fullmatch(longest + "a")
     assert Traveller(traveller_id=longest).traveller_id == longest
@@ -342,5 +338,5 @@ def test_every_valid_employee_id_can_travel() -> None:
         offer = await find_cheapest(portal)
         await portal.book(REFERENCE, offer.offer_id, Traveller(traveller_id=longest), offer.price_usd)
 
-    run_story(sandbox, story)
+    await run_story(sandbox, story)
     assert list_sold(sandbox) == [REFERENCE]

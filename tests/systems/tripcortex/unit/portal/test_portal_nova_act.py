@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 from collections.abc import Mapping
@@ -65,14 +64,14 @@ def make_portal(client: Any) -> NovaActPortal:
     return NovaActPortal(client, ARN, clock=HandClock())
 
 
-def buy(client: Any) -> Any:
+async def buy(client: Any) -> Any:
     """Book the trip with this client."""
-    return asyncio.run(make_portal(client).book(REFERENCE, "OF-1", TRAVELLER, PRICE))
+    return await make_portal(client).book(REFERENCE, "OF-1", TRAVELLER, PRICE)
 
 
-def test_purchase_is_one_runtime_invocation_in_its_own_session() -> None:
+async def test_purchase_is_one_runtime_invocation_in_its_own_session() -> None:
     client = FakeAgentCore({"result": ORDER})
-    assert buy(client).confirmation == "UA-ABC123"
+    assert (await buy(client)).confirmation == "UA-ABC123"
     (asked,) = client.asked
     assert asked["agentRuntimeArn"] == ARN and asked["qualifier"] == "DEFAULT"
     assert len(asked["runtimeSessionId"]) >= 33
@@ -88,7 +87,7 @@ def test_purchase_is_one_runtime_invocation_in_its_own_session() -> None:
     }
 
 
-def test_request_and_response_match_the_sdks_service_model() -> None:
+async def test_request_and_response_match_the_sdks_service_model() -> None:
     """The SDK validates both against its model of the API; nothing leaves the machine."""
     session = botocore.session.get_session()
     client = session.create_client(
@@ -105,36 +104,34 @@ def test_request_and_response_match_the_sdks_service_model() -> None:
     }
     with Stubber(client) as stub:
         stub.add_response("invoke_agent_runtime", answer)
-        assert buy(client).order_id == "ORD-1"
+        assert (await buy(client)).order_id == "ORD-1"
         stub.add_client_error("invoke_agent_runtime", "RuntimeClientError", "the agent fell over", 424)
         with pytest.raises(ExternalServiceFailed) as failed:
-            buy(client)
+            await buy(client)
         assert failed.value.may_be_done
 
 
-def test_a_search_reads_the_last_event_of_a_stream() -> None:
+async def test_a_search_reads_the_last_event_of_a_stream() -> None:
     asked = TripRequest("HYD", "ORD", TO_CHICAGO.departure_date, TO_CHICAGO.return_date, Cabin.economy)
     offers = list(Timetable().list_offers(asked, NOON.timestamp()))
     result = json.dumps({"result": {"offers": [each.model_dump(mode="json") for each in offers]}})
     stream = f'data: {{"progress": "searching"}}\n\ndata: {result}\n\n'.encode()
     client = FakeAgentCore(stream, "text/event-stream; charset=utf-8")
-    found = asyncio.run(make_portal(client).search(TO_CHICAGO, Preferences()))
+    found = await make_portal(client).search(TO_CHICAGO, Preferences())
     assert found == tuple(sorted(offers, key=lambda each: (each.price_usd, each.offer_id)))
     assert json.loads(client.asked[0]["payload"])["input"]["origins"] == ["HYD"]
-    priced = asyncio.run(
-        make_portal(FakeAgentCore({"result": offers[0].model_dump(mode="json")})).price("OF-1")
-    )
+    priced = await make_portal(FakeAgentCore({"result": offers[0].model_dump(mode="json")})).price("OF-1")
     assert priced == offers[0]
 
 
-def test_an_order_is_looked_up_and_cancelled_by_the_reference() -> None:
-    [found] = asyncio.run(make_portal(FakeAgentCore({"result": {"orders": [ORDER]}})).look_up(REFERENCE))
+async def test_an_order_is_looked_up_and_cancelled_by_the_reference() -> None:
+    [found] = await make_portal(FakeAgentCore({"result": {"orders": [ORDER]}})).look_up(REFERENCE)
     assert found.pnr == "ABC123"
-    assert asyncio.run(make_portal(FakeAgentCore({"result": {"orders": []}})).look_up(REFERENCE)) == ()
+    assert await make_portal(FakeAgentCore({"result": {"orders": []}})).look_up(REFERENCE) == ()
     nonsense: list[Any] = [{}, {"orders": [ORDER | {"reference": "another"}]}, {"orders": None}, []]
     for wrong in nonsense:
         with pytest.raises(ExternalServiceFailed) as failed:
-            asyncio.run(make_portal(FakeAgentCore({"result": wrong})).look_up(REFERENCE))
+            await make_portal(FakeAgentCore({"result": wrong})).look_up(REFERENCE)
         assert not failed.value.may_be_done
     ended = {
         "reference": REFERENCE,
@@ -144,14 +141,14 @@ def test_an_order_is_looked_up_and_cancelled_by_the_reference() -> None:
         "cancelled_at": "2026-03-10T13:00:00Z",
     }
     client = FakeAgentCore({"result": ended})
-    assert asyncio.run(make_portal(client).cancel(found)).is_void
+    assert (await make_portal(client).cancel(found)).is_void
     payload = json.loads(client.asked[0]["payload"])
     assert payload == {"task": "cancel_order", "input": {"reference": REFERENCE, "order_id": "ORD-1"}}
 
 
-def test_refusal_keeps_the_code_but_not_the_agents_text() -> None:
+async def test_refusal_keeps_the_code_but_not_the_agents_text() -> None:
     with pytest.raises(ExternalServiceRefused) as refused:
-        buy(FakeAgentCore({"error": {"code": "payment_failed", "message": "card of Grace Hopper"}}))
+        await buy(FakeAgentCore({"error": {"code": "payment_failed", "message": "card of Grace Hopper"}}))
     assert refused.value.code == "payment_failed"
     assert "Hopper" not in str(refused.value)
 
@@ -175,9 +172,9 @@ def test_refusal_keeps_the_code_but_not_the_agents_text() -> None:
         (ReadTimeoutError(endpoint_url="https://bedrock-agentcore"), True),
     ],
 )
-def test_failure_says_whether_a_purchase_may_have_happened(answer: Any, may_be_done: bool) -> None:
+async def test_failure_says_whether_a_purchase_may_have_happened(answer: Any, may_be_done: bool) -> None:
     with pytest.raises(ExternalServiceFailed) as failed:
-        buy(FakeAgentCore(answer))
+        await buy(FakeAgentCore(answer))
     assert failed.value.may_be_done is may_be_done
 
 

@@ -79,7 +79,7 @@ def test_client_timeout_is_shorter_than_deadline_and_lease() -> None:
 
 
 @pytest.mark.proves("TC-96")
-def test_returns_the_stored_order_without_a_second_request() -> None:
+async def test_returns_the_stored_order_without_a_second_request() -> None:
     sandbox = make_sandbox()
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
@@ -92,7 +92,7 @@ def test_returns_the_stored_order_without_a_second_request() -> None:
         with pytest.raises(IdempotencyMismatch):
             await book(stores, portal, offer.model_copy(update={"offer_id": "OF-another"}))
 
-    run_story(sandbox, story)
+    await run_story(sandbox, story)
     assert list_sold(sandbox) == [REFERENCE]
 
 
@@ -106,7 +106,7 @@ def test_returns_the_stored_order_without_a_second_request() -> None:
     ids=["no answer after acting", "5xx after acting", "5xx before acting"],
 )
 @pytest.mark.proves("TC-96")
-def test_looks_up_an_unknown_attempt_before_retrying(faults: Faults) -> None:
+async def test_looks_up_an_unknown_attempt_before_retrying(faults: Faults) -> None:
     sandbox = make_sandbox()
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
@@ -122,11 +122,11 @@ def test_looks_up_an_unknown_attempt_before_retrying(faults: Faults) -> None:
         order = await book(stores, portal, offer)
         assert [order.order_id] == [each.order_id for each in await portal.look_up(REFERENCE)]
 
-    run_story(sandbox, story, answer_s=0.3)
+    await run_story(sandbox, story, answer_s=0.3)
     assert list_sold(sandbox) == [REFERENCE]
 
 
-def test_does_not_rebuy_an_order_cancelled_at_the_portal() -> None:
+async def test_does_not_rebuy_an_order_cancelled_at_the_portal() -> None:
     sandbox = make_sandbox()
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
@@ -142,11 +142,11 @@ def test_does_not_rebuy_an_order_cancelled_at_the_portal() -> None:
                 await book(stores, portal, offer)
             assert refused.value.code == "order_cancelled"
 
-    run_story(sandbox, story)
+    await run_story(sandbox, story)
     assert list_sold(sandbox) == [REFERENCE]
 
 
-def test_retries_at_once_when_nothing_was_bought() -> None:
+async def test_retries_at_once_when_nothing_was_bought() -> None:
     sandbox = make_sandbox()
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
@@ -158,12 +158,12 @@ def test_retries_at_once_when_nothing_was_bought() -> None:
         sandbox.faults = Faults()
         await book(stores, portal, offer)
 
-    run_story(sandbox, story)
+    await run_story(sandbox, story)
     assert list_sold(sandbox) == [REFERENCE]
 
 
 @pytest.mark.proves("TC-96")
-def test_failed_payment_is_final_and_not_retried() -> None:
+async def test_failed_payment_is_final_and_not_retried() -> None:
     sandbox = make_sandbox(declined={EMPLOYEE})
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
@@ -180,7 +180,7 @@ def test_failed_payment_is_final_and_not_retried() -> None:
         await PORTAL_CALLS.reopen(stores, record)
         await book(stores, portal, offer)
 
-    run_story(sandbox, story)
+    await run_story(sandbox, story)
     assert list_sold(sandbox) == [REFERENCE]
 
 
@@ -200,7 +200,7 @@ async def get_fingerprint(stores: Stores) -> str:
     ],
     ids=["the offer has expired", "the price has moved", "no seat is left"],
 )
-def test_does_not_buy_an_offer_that_differs_from_the_choice(change: Any, code: str) -> None:
+async def test_does_not_buy_an_offer_that_differs_from_the_choice(change: Any, code: str) -> None:
     sandbox = make_sandbox()
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
@@ -210,11 +210,11 @@ def test_does_not_buy_an_offer_that_differs_from_the_choice(change: Any, code: s
             await book(stores, portal, offer)
         assert refused.value.code == code
 
-    run_story(sandbox, story)
+    await run_story(sandbox, story)
     assert list_sold(sandbox) == []
 
 
-def test_one_of_eight_concurrent_workers_buys() -> None:
+async def test_one_of_eight_concurrent_workers_buys() -> None:
     sandbox = make_sandbox(slow_s=0.1)
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> list[Any]:
@@ -222,14 +222,14 @@ def test_one_of_eight_concurrent_workers_buys() -> None:
         attempts = (book(stores, portal, offer) for _ in range(8))
         return await asyncio.gather(*attempts, return_exceptions=True)
 
-    ended = run_story(sandbox, story)
+    ended = await run_story(sandbox, story)
     assert sorted(type(each).__name__ for each in ended) == [*["InProgress"] * 7, "PurchasedOrder"]
     assert list_sold(sandbox) == [REFERENCE]
 
 
 @pytest.mark.proves("TC-85")
 @pytest.mark.proves("TC-93")
-def test_open_circuit_refuses_a_purchase_and_a_later_attempt_buys_once() -> None:
+async def test_open_circuit_refuses_a_purchase_and_a_later_attempt_buys_once() -> None:
     sandbox = make_sandbox()
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
@@ -250,11 +250,11 @@ def test_open_circuit_refuses_a_purchase_and_a_later_attempt_buys_once() -> None
         order = await book(stores, guarded, offer)
         assert (await guarded.cancel(order)).reference == order.reference == REFERENCE
 
-    run_story(sandbox, story)
+    await run_story(sandbox, story)
     assert list_sold(sandbox) == [REFERENCE]
 
 
-def test_attempt_stays_open_when_its_look_up_fails() -> None:
+async def test_attempt_stays_open_when_its_look_up_fails() -> None:
     """A refused look-up does not prove that nothing was bought."""
 
     class Mute(HttpPortal):
@@ -286,12 +286,12 @@ def test_attempt_stays_open_when_its_look_up_fails() -> None:
         clock.wait(ACT_S)
         assert (await book(stores, portal, offer)).asked_again_at is None
 
-    run_story(sandbox, story)
+    await run_story(sandbox, story)
     assert list_sold(sandbox) == [REFERENCE]
 
 
 @pytest.mark.parametrize("knows_keys", [False, True])
-def test_cancels_the_surplus_of_a_late_purchase(knows_keys: bool) -> None:
+async def test_cancels_the_surplus_of_a_late_purchase(knows_keys: bool) -> None:
     """It arrives 30 s after it was sent: the look-up found nothing, and the retry bought again."""
     sandbox = make_sandbox(late_orders=1, late_s=ACT_S + 10, knows_keys=knows_keys, price_step_s=0.0)
 
@@ -312,11 +312,11 @@ def test_cancels_the_surplus_of_a_late_purchase(knows_keys: bool) -> None:
         # A worker that died before writing the outcome finds it again.
         assert (await settle(stores, portal, await book(stores, portal, offer))).surplus == bought.surplus
 
-    run_story(sandbox, story)
+    await run_story(sandbox, story)
     assert list_sold(sandbox) == [REFERENCE] * (1 if knows_keys else 2)
 
 
-def test_look_up_of_two_orders_reports_the_one_it_could_not_cancel() -> None:
+async def test_look_up_of_two_orders_reports_the_one_it_could_not_cancel() -> None:
     class Keeping(HttpPortal):
         async def cancel(self, order: Order) -> Any:
             raise ExternalServiceFailed("not now", may_be_done=True)
@@ -335,12 +335,12 @@ def test_look_up_of_two_orders_reports_the_one_it_could_not_cancel() -> None:
         assert bought.order_id != second.order_id
         assert (bought.surplus, bought.left) == ([], [second.order_id])
 
-    run_story(sandbox, story)
+    await run_story(sandbox, story)
 
 
 @pytest.mark.proves("TC-96")
 @pytest.mark.parametrize(("factor", "is_bought"), [("1.01", True), ("1.06", False)])
-def test_accepts_a_price_change_only_within_the_tolerance(factor: str, is_bought: bool) -> None:
+async def test_accepts_a_price_change_only_within_the_tolerance(factor: str, is_bought: bool) -> None:
     sandbox = make_sandbox(price_step_s=0.0)
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
@@ -357,11 +357,11 @@ def test_accepts_a_price_change_only_within_the_tolerance(factor: str, is_bought
                 await book(stores, portal, offer, max_price_usd=most)
             assert refused.value.code == "price_changed"
 
-    run_story(sandbox, story)
+    await run_story(sandbox, story)
     assert list_sold(sandbox) == ([REFERENCE] if is_bought else [])
 
 
-def test_slow_portal_requires_a_longer_lease_and_probe() -> None:
+async def test_slow_portal_requires_a_longer_lease_and_probe() -> None:
     sandbox = make_sandbox(price_step_s=0.0)
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
@@ -380,11 +380,11 @@ def test_slow_portal_requires_a_longer_lease_and_probe() -> None:
         clock.wait(300.0)
         assert (await book(stores, guarded, offer)).reference == REFERENCE
 
-    run_story(sandbox, story)
+    await run_story(sandbox, story)
     assert list_sold(sandbox) == [REFERENCE]
 
 
-def test_record_contains_no_payment_details() -> None:
+async def test_record_contains_no_payment_details() -> None:
     sandbox = make_sandbox()
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> str:
@@ -394,12 +394,12 @@ def test_record_contains_no_payment_details() -> None:
         assert found is not None
         return found.model_dump_json()
 
-    assert "4711" not in run_story(sandbox, story)
+    assert "4711" not in await run_story(sandbox, story)
     assert "4711" not in str(sandbox.ledger)
 
 
 @pytest.mark.proves("TC-96")
-def test_takes_over_from_a_killed_worker_without_buying_twice(
+async def test_takes_over_from_a_killed_worker_without_buying_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = RunClock(tmp_path / "clock", start=NOON.timestamp())
@@ -425,7 +425,7 @@ def test_takes_over_from_a_killed_worker_without_buying_twice(
                 found: Offer = await find_cheapest(HttpPortal(http, clock))
                 return found
 
-        offer = asyncio.run(get_offer())
+        offer = await get_offer()
         sandbox.faults = Faults(silent_after=1.0, silence_s=1.0)
         kill_worker_once(tmp_path, url, offer, has_sold)
         sandbox.faults = Faults()
@@ -439,7 +439,7 @@ def test_takes_over_from_a_killed_worker_without_buying_twice(
                 clock.advance(LEASE_S)
                 return await book(stores, portal, offer)
 
-        order = asyncio.run(take_over())
+        order = await take_over()
     assert list_sold(sandbox) == [REFERENCE]
     [kept] = PortalSandbox(clock=clock, folder=tmp_path).orders.find_orders(REFERENCE)
     assert (kept.order_id, kept.pnr) == (order.order_id, order.pnr)
