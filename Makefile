@@ -7,9 +7,9 @@ UV := build/uv-$(UV_VERSION)/bin/uv
 VENV := .venv
 BIN := $(VENV)/bin
 CHECKED := $(wildcard src systems demo tests benchmarks examples tools docs/conf.py docs/_extensions)
-# One test process more than there are cores, because some tests wait for processes that they killed. PYTEST_FLAGS= runs
-# the tests one after the other.
-PYTEST_FLAGS ?= -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
+# Two test processes more than there are cores, because some tests wait for processes that they killed. PYTEST_FLAGS=
+# runs the tests one after the other.
+PYTEST_FLAGS ?= -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2) --dist worksteal
 
 # The projects of the workspace: the library, the demo and the systems.
 PROJECTS := . demo $(patsubst %/,%,$(dir $(wildcard systems/*/pyproject.toml)))
@@ -58,8 +58,10 @@ test: setup-dev ## check formatting, lint, types, layers, tests and docs
 check-types: setup-dev
 	$(call part,types,$(BIN)/mypy $(CHECKED))
 
-# One run for layers, tests and documentation: a folder of tests each, balanced over all processes.
+# One run for layers, tests and documentation: a folder of tests each, balanced over all processes. They find the
+# compiled tests in the cache, which is filled while the type checker has the other core.
 check-tests: setup-dev
+	$(call part,compiling the tests,$(BIN)/pytest -qq --collect-only tests > $(VENV)/collected.txt || { cat $(VENV)/collected.txt; false; })
 	$(call part,tests,$(BIN)/pytest -q $(PYTEST_FLAGS) tests)
 
 soak: setup-dev ## run the fault tests at full size: hundreds of kills instead of twenty

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -33,7 +34,9 @@ AWS = {
 CERTIFICATES = {"SSL_CERT_FILE": str(Path(__file__).with_name("no_authority.pem"))}
 
 # A shared machine stalls at times: benchmarks judge speed, property tests do not.
-settings.register_profile("holdfast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "holdfast", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("soak", parent=settings.get_profile("holdfast"), max_examples=2_000)
 settings.load_profile("soak" if SOAK else "holdfast")
 
@@ -44,6 +47,8 @@ def pytest_configure() -> None:
     for variable in [name for name in os.environ if name in OURS or name.startswith("AWS_")]:
         del os.environ[variable]
     os.environ.update(AWS | CERTIFICATES)
+    # A test that runs the type checker in another folder need not check the library again.
+    os.environ.setdefault("MYPY_CACHE_DIR", str(TESTS.parent / ".mypy_cache" / "tests"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -54,6 +59,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("soak"):
             item.add_marker(pytest.mark.skip(reason="long-running: use make soak"))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking at the collected tests again and again."""
+    gc.freeze()
 
 
 def _get_rank(item: pytest.Item) -> int:
