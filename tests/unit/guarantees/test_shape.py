@@ -132,6 +132,11 @@ def test_only_the_subject_of_a_guarantee_is_positional(declared: type) -> None:
     assert not {each.name for each in parameters if each.kind is not each.KEYWORD_ONLY} & KEYWORDS
 
 
+@pytest.mark.parametrize("declared", [Once, DelayedActions, Audit, Lease, Breaker, Flow])
+def test_guarantee_with_one_stored_entity_takes_it_as_entity(declared: type) -> None:
+    assert "entity" in inspect.signature(declared).parameters
+
+
 @pytest.mark.parametrize("declared", CLASSES, ids=lambda each: each.__name__)
 def test_methods_that_run_operations_take_the_stores_first(declared: type) -> None:
     methods = {name: found for name, found in vars(declared).items() if not name.startswith("_")}
