@@ -72,7 +72,6 @@ SHOP = System(
         Component("relay", uses=(outbox.relay,), schedules=(outbox.schedule(),)),
     ),
     queues=(events,),
-    outboxes=(outbox,),
 )
 
 

@@ -61,7 +61,7 @@ HOT: Final[tuple[Pattern[..., Any], ...]] = (
     delivery_patterns.delivery,
     delivery_patterns.deliveries_of,
     delivery_patterns.note_delivery,
-    *patterns.OUTBOX.relay[:4],
+    *patterns.OUTBOX.relay.patterns[:4],
 )
 
 # The rows that a finished request leaves behind; `n` is its number.

@@ -151,7 +151,6 @@ SYSTEM = System(
     schemas=(pagw,),
     buckets=(requests_bucket, audit_events_bucket),
     components=(API, PAYER_CALLBACKS, *WORKERS, OPERATOR, SWEEPER, AGENT),
-    outboxes=(OUTBOX,),
     design=Design(load=LOAD, what_if=WHAT_IF),
     http=Http(configure_app=_configure_app, max_body_bytes=RANGES["bundle_bytes_max"][2]),
     admin=Admin(commands=COMMANDS, tools=TOOLS, why=explain.why),

@@ -165,9 +165,6 @@ SYSTEM: Final = System(
     buckets=(policy_files,),
     schemas=(tripcortex,),
     components=(API, WORKFLOW, SENDER, INGESTER, SUPPORT, AGENT),
-    # `holdfast outbox` runs those that no component does.
-    patterns=NOTICES.patterns,
-    outboxes=(NOTICES,),
     design=Design(load=LOAD, what_if=WHAT_IF),
     http=Http(configure_app=_configure_app, max_body_bytes=MAX_BODY_BYTES),
     admin=Admin(commands=COMMANDS, tools=TOOLS, why=explain.explain_booking),

@@ -148,17 +148,12 @@ class Flow(Guarantee, Generic[I]):
         """The patterns that enqueue and send step messages."""
         # Without the outbox's sequence: messages of a flow are numbered by their item's version.
         outbox = self.outbox
-        return tuple(dict.fromkeys((*outbox.reads, *outbox.publisher, *outbox.relay)))
+        return tuple(dict.fromkeys((*outbox.reads, *outbox.publisher.patterns, *outbox.relay.patterns)))
 
     @property
     def flows(self) -> tuple[Flow[I], ...]:
         """This flow, for the system whose component uses it."""
         return (self,)
-
-    @property
-    def outboxes(self) -> tuple[Outbox[StepMessage], ...]:
-        """The outbox of its steps, for the system whose component uses it."""
-        return (self.outbox,)
 
     # --- beginning ------------------------------------------------------------------------------------------
 

@@ -144,8 +144,8 @@ class Deployment:
 class System:
     """Everything that hosts know about a system: `System("todo", "Keeps tasks", tables=(…), components=(…))`.
 
-    It collects the patterns, queues, outboxes and flows of its components; `patterns`, `queues`, `outboxes`
-    and `flows` add those that no component names.
+    It collects the patterns, queues, outboxes and flows of its components; `patterns`, `queues` and `flows`
+    add those that no component names.
     """
 
     name: str
@@ -159,8 +159,8 @@ class System:
     buckets: Sequence[Any] = ()
     # SQL schemas with their migrations.
     schemas: Sequence[Schema] = ()
-    # The outboxes: `holdfast outbox` lists, redrives and discards their messages.
-    outboxes: Sequence[Any] = ()
+    # The outboxes of its components and flows: `holdfast outbox` lists, redrives and discards their messages.
+    outboxes: Sequence[Any] = field(default=(), init=False)
     # The flows over its items: `holdfast flows` reports their state, draws them, and resumes parked ones.
     flows: Sequence[Any] = ()
     design: Design = field(default_factory=Design)
@@ -173,12 +173,14 @@ class System:
     demo: Demo | None = None
 
     def __post_init__(self) -> None:
-        self._collect("patterns", [each.patterns for each in self.components])
+        parts = [part for each in self.components for part in each.parts]
+        outboxes = [outbox for part in parts for outbox in getattr(part, "outboxes", ())]
+        # All patterns of an outbox: `holdfast outbox` runs those that no component does.
+        self._collect("patterns", [each.patterns for each in (*self.components, *outboxes)])
         consumers = [consumer for each in self.components for consumer in each.consumers]
         self._collect("queues", [(consumer.queue,) for consumer in consumers])
-        parts = [part for each in self.components for part in each.parts]
-        self._collect("outboxes", [getattr(part, "outboxes", ()) for part in parts])
         self._collect("flows", [getattr(part, "flows", ()) for part in parts])
+        self._collect("outboxes", [outboxes, (flow.outbox for flow in self.flows)])
         _refuse_duplicates(self.name, "pattern", [each.id for each in self.patterns])
         _refuse_duplicates(self.name, "table", [each.name for each in self.tables])
         _refuse_duplicates(self.name, "queue", [each.name for each in self.queues])

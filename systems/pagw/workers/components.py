@@ -18,7 +18,7 @@ from pagw.workers.stages import load_stages
 from pagw.workers.stages.audit_archiver import open_audit_archiver
 from pagw.workers.stages.base_stage import PROCESS
 
-AUDIT_WRITES: Final = (patterns.record_audit, *OUTBOX.publisher)
+AUDIT_WRITES: Final = (patterns.record_audit, OUTBOX.publisher)
 INBOX_SWEEP: Final = (*INBOX.reads, INBOX.pattern_set.take, INBOX.pattern_set.sweep)
 
 
@@ -58,7 +58,7 @@ ARCHIVE: Final = Component(
 PUBLISHER: Final = Component(
     "outboxpublisher",
     "Sends the messages of the outbox to their queues, in order",
-    uses=OUTBOX.relay,
+    uses=(OUTBOX.relay,),
     schedules=(OUTBOX.schedule("publish"),),
     process=PROCESS,
 )

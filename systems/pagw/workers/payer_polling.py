@@ -12,7 +12,7 @@ import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast import Pattern, Rate, Stores, pattern
+from holdfast import Rate, Stores, pattern
 from holdfast.core.errors import ConditionFailed
 from holdfast.model.sql import SqlChange, SqlRow, SqlRows, SqlWrite
 from pagw.domain.statuses import Stage
@@ -70,7 +70,7 @@ def ask_again(pagw_id: str, seen: datetime, then: datetime) -> SqlChange:
     )
 
 
-PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (to_be_asked, ask_again, *OUTBOX.publisher)
+PATTERNS: Final = (to_be_asked, ask_again, OUTBOX.publisher)
 
 
 def compute_first_inquiry(now: datetime, due_at: datetime) -> datetime:

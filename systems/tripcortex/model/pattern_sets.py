@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from holdfast import Pattern
+from holdfast.model.components import HasPatterns
 from tripcortex.model import patterns
 from tripcortex.model.notices import NOTICES
 
-Patterns = tuple[Pattern[..., Any], ...]
+Patterns = tuple[Pattern[..., Any] | HasPatterns, ...]
 
 # Connections, messages and acknowledgements, and an employee's bookings.
 API: Final[Patterns] = (
@@ -36,7 +37,7 @@ SENDER: Final[Patterns] = (
     patterns.all_connections,
     patterns.delete_connection,
     *NOTICES.reads,
-    *NOTICES.relay,
+    NOTICES.relay,
 )
 # To send an employee a message.
-MESSAGES: Final[Patterns] = (patterns.put_message, *NOTICES.publisher)
+MESSAGES: Final[Patterns] = (patterns.put_message, NOTICES.publisher)

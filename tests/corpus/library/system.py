@@ -24,7 +24,6 @@ SYSTEM: Final = System(
     tables=tuple(dict.fromkeys(table for part in (*PARTS, raw, files) for table in part.TABLES)),
     patterns=tuple(pattern for part in PARTS for pattern in part.PATTERNS),
     queues=(*news.QUEUES, *trips.QUEUES),
-    outboxes=(*news.OUTBOXES, trips.TRIPS.outbox),
     buckets=files.BUCKETS,
     flows=(trips.TRIPS,),
     admin=Admin(migrations={each.name: each for each in (moves.CARDS, moves.SEATS, moves.DESKS)}),

@@ -254,7 +254,6 @@ SYSTEM = System(
     tables=(errands, history, FLOWS, OUTBOX),
     patterns=(create_errand, happened, *ERRANDS.patterns),
     queues=(steps,),
-    outboxes=(ERRANDS.outbox,),
     flows=(ERRANDS,),
     design=Design(load=Load({"errand": Volume(per_month=100_000, distinct_keys=100_000)})),
     components=(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Pattern, Rate, Stores, open_memory_stores
+from holdfast import Component, Pattern, Rate, Stores, System, open_memory_stores
 from holdfast.core.errors import RateLimited
 from holdfast.flows import Flow
 from holdfast.guarantees import (
@@ -110,11 +110,19 @@ def test_patterns_are_tuples_split_into_reads_and_writes(guarantee: Any) -> None
     ],
     ids=lambda each: each if isinstance(each, str) else type(each).__name__,
 )
-def test_role_is_a_tuple_of_the_guarantees_patterns(guarantee: Any, role: str) -> None:
-    patterns = getattr(guarantee, role)
+def test_role_has_patterns_of_the_guarantee_only(guarantee: Any, role: str) -> None:
+    used = Component(role, uses=(getattr(guarantee, role),)).patterns
 
-    assert isinstance(patterns, tuple) and patterns
-    assert set(patterns) <= set(guarantee.patterns)
+    assert used and set(used) <= set(guarantee.patterns)
+
+
+@pytest.mark.parametrize("outbox", OUTBOXES, ids=lambda each: type(each).__name__)
+def test_outbox_and_each_of_its_roles_name_the_outbox(outbox: Any) -> None:
+    for used in (outbox, outbox.publisher, outbox.relay, outbox.operator):
+        system = System("shop", "Orders", components=(Component("api", uses=(used,)),))
+
+        assert system.outboxes == (outbox,)
+        assert set(system.patterns) == set(outbox.patterns)
 
 
 @pytest.mark.parametrize("declared", CLASSES, ids=lambda each: each.__name__)
@@ -122,6 +130,11 @@ def test_only_the_subject_of_a_guarantee_is_positional(declared: type) -> None:
     parameters = inspect.signature(declared).parameters.values()
 
     assert not {each.name for each in parameters if each.kind is not each.KEYWORD_ONLY} & KEYWORDS
+
+
+@pytest.mark.parametrize("declared", [Once, DelayedActions, Audit, Lease, Breaker, Flow])
+def test_guarantee_with_one_stored_entity_takes_it_as_entity(declared: type) -> None:
+    assert "entity" in inspect.signature(declared).parameters
 
 
 @pytest.mark.parametrize("declared", CLASSES, ids=lambda each: each.__name__)

@@ -274,17 +274,30 @@ def test_rejects_an_inconsistent_system(parts: dict[str, Any], message: str) -> 
 def test_system_collects_what_its_components_name() -> None:
     steps = Queue("steps", Parcel)
 
-    class Guarantee:
+    class Outbox:
         patterns = (take, new_seat)
-        outboxes = ("an outbox",)
-        flows = ("a flow",)
 
-    worker = Component("worker", uses=(Guarantee(), (seat, take)), consumers=(Consumer(steps, open_handler),))
-    system = System("cabin", "Seats", tables=(seats,), components=(worker, READER), patterns=(swap, seat))
+    class Publisher:
+        patterns = (take,)
+        outboxes = (Outbox,)
 
-    assert worker.patterns == (take, new_seat, seat, *steps.consumer.patterns)
-    assert system.patterns == (swap, seat, take, new_seat, *steps.consumer.patterns, *READER.patterns[1:])
-    assert (system.queues, system.outboxes, system.flows) == ((steps,), ("an outbox",), ("a flow",))
+    class Flow:
+        patterns = (swap,)
+        outbox = "the outbox of the flow"
+
+        @property
+        def flows(self) -> tuple[Flow, ...]:
+            return (self,)
+
+    uses = (Publisher(), flow := Flow(), (seat, take))
+    worker = Component("worker", uses=uses, consumers=(Consumer(steps, open_handler),))
+    system = System("cabin", "Seats", tables=(seats,), components=(worker, READER), patterns=(several,))
+
+    assert worker.patterns == (take, swap, seat, *steps.consumer.patterns)
+    assert set(system.patterns) == {*worker.patterns, *READER.patterns, new_seat}
+    assert system.patterns[:4] == (several, take, swap, seat)
+    assert (system.queues, system.flows) == ((steps,), (flow,))
+    assert system.outboxes == (Outbox, "the outbox of the flow")
 
 
 def test_not_found_error_lists_the_alternatives() -> None:

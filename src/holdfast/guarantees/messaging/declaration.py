@@ -15,6 +15,14 @@ from holdfast.model.components import Schedule
 from holdfast.runtime import Stores
 
 
+@dataclass(frozen=True)
+class OutboxRole:
+    """The patterns that a component in this role runs, and the outbox, which its system lists."""
+
+    patterns: Patterns
+    outboxes: tuple[BaseOutbox, ...]
+
+
 @dataclass(eq=False, kw_only=True)
 class BaseOutbox(RelaySettings, Guarantee, ABC):
     """The roles and methods of an outbox."""
@@ -39,19 +47,24 @@ class BaseOutbox(RelaySettings, Guarantee, ABC):
         """Return the stored messages, for the relay."""
 
     @property
-    def publisher(self) -> Patterns:
+    def outboxes(self) -> tuple[BaseOutbox, ...]:
+        """This outbox, for the system whose component uses it."""
+        return (self,)
+
+    @property
+    def publisher(self) -> OutboxRole:
         """The role that enqueues messages."""
-        return self.pattern_set.publisher
+        return OutboxRole(self.pattern_set.publisher, self.outboxes)
 
     @property
-    def relay(self) -> Patterns:
+    def relay(self) -> OutboxRole:
         """The role that sends messages; it cannot enqueue."""
-        return self.pattern_set.relay
+        return OutboxRole(self.pattern_set.relay, self.outboxes)
 
     @property
-    def operator(self) -> Patterns:
+    def operator(self) -> OutboxRole:
         """The role that lists, redrives, discards and sweeps messages."""
-        return self.pattern_set.operator
+        return OutboxRole(self.pattern_set.operator, self.outboxes)
 
     # --- relay ----------------------------------------------------------------------------------------------
 

@@ -128,7 +128,7 @@ class RelayPatterns(BuiltPatterns):
 
     queues: Mapping[str, Queue[Any]]
     sends: Mapping[str, Pattern[[tuple[OutboxMessage, ...]], SendOutboxMessages]]
-    # The roles of components.
+    # The patterns of each role.
     publisher: Patterns
     relay: Patterns
     operator: Patterns

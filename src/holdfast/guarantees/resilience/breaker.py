@@ -188,7 +188,7 @@ class BreakerPatterns(PatternSet, Generic[C]):
 
 
 class Breaker(Guarantee, Generic[C]):
-    """Circuits of external services, one per service, stored as `record`.
+    """Circuits of external services, one per service, stored as `entity`.
 
     `failures` within `window_s` open a circuit for `recovery_s`; if `window_s` is None, as many in a row do.
     Then one caller at a time may probe, for `lease_s` at most: choose it longer than a call takes.
@@ -201,7 +201,7 @@ class Breaker(Guarantee, Generic[C]):
 
     def __init__(
         self,
-        record: type[C],
+        entity: type[C],
         *,
         prefix: str | tuple[str, str],
         rate: Rate,
@@ -212,13 +212,13 @@ class Breaker(Guarantee, Generic[C]):
         lease_s: float = 30.0,
         closed_cache_s: float = 1.0,
     ) -> None:
-        self.name, self.record, self.counted_errors = record.__name__, record, counted_errors
+        self.name, self.entity, self.counted_errors = entity.__name__, entity, counted_errors
         self.limits = CircuitLimits(failures, window_s, recovery_s, lease_s)
         self.closed_cache_s = closed_cache_s
         read_id, change_id = (f"{prefix}1", f"{prefix}2") if isinstance(prefix, str) else prefix
         self.pattern_set: BreakerPatterns[C] = BreakerPatterns(
-            _build_state_pattern(read_id, rate, record, self.limits),
-            _build_change_pattern(change_id, rate, record, self.limits),
+            _build_state_pattern(read_id, rate, entity, self.limits),
+            _build_change_pattern(change_id, rate, entity, self.limits),
         )
         # The time at which a circuit was last read as closed, per engine.
         self._closed_at: WeakKeyDictionary[Any, dict[tuple[str, str], float]] = WeakKeyDictionary()
@@ -251,7 +251,7 @@ class Breaker(Guarantee, Generic[C]):
 
     async def get_circuit(self, stores: Stores, service: str) -> C:
         """Return the stored circuit of the service, or a closed one if there is none."""
-        return await stores.run(self.pattern_set.state(service)) or self.record.build_closed(
+        return await stores.run(self.pattern_set.state(service)) or self.entity.build_closed(
             service, stores.now(), self.limits
         )
 
@@ -357,7 +357,7 @@ class Breaker(Guarantee, Generic[C]):
         for _ in range(MAX_ATTEMPTS):
             now = stores.now()
             if seen is None or seen.has_expired(now):
-                before = self.record.build_closed(service, now, self.limits)
+                before = self.entity.build_closed(service, now, self.limits)
             else:
                 before = seen
             after = change(before, now)
@@ -367,7 +367,7 @@ class Breaker(Guarantee, Generic[C]):
             except ConditionFailed as refused:
                 # From the error, not from a read: a read hides an expired item, which still fails the
                 # condition.
-                seen = self.record.from_item(dict(refused.item)) if refused.item else None
+                seen = self.entity.from_item(dict(refused.item)) if refused.item else None
             except TransactionConflict:
                 seen = await stores.run(self.pattern_set.state(service))
             else:
@@ -408,13 +408,13 @@ class Breaker(Guarantee, Generic[C]):
 
 
 def _build_state_pattern(
-    id: str, rate: Rate, record: type[C], limits: CircuitLimits
+    id: str, rate: Rate, entity: type[C], limits: CircuitLimits
 ) -> Pattern[[str], Get[C]]:
     """Build the consistent read of a circuit."""
-    declaration = get_declaration(record)
+    declaration = get_declaration(entity)
 
     def circuit_state(service: str) -> Get[C]:
-        item = declaration.to_item(record.build_closed(service, _EXAMPLE_TIME, limits))
+        item = declaration.to_item(entity.build_closed(service, _EXAMPLE_TIME, limits))
         return Get[C](declaration, tuple(declaration.extract_key(item).items())).consistent()
 
     purpose = "Read the circuit of an external service"
@@ -422,7 +422,7 @@ def _build_state_pattern(
 
 
 def _build_change_pattern(
-    id: str, rate: Rate, record: type[C], limits: CircuitLimits
+    id: str, rate: Rate, entity: type[C], limits: CircuitLimits
 ) -> Pattern[[C, C | None], Put[Any] | Update[Any]]:
     """Build the write of a circuit, on condition that it is as read (None: missing)."""
 
@@ -430,5 +430,5 @@ def _build_change_pattern(
         return circuit.replace(seen)
 
     purpose = "Count a failure of an external service, or open, probe or close its circuit"
-    example = (record.build_closed("shop", _EXAMPLE_TIME, limits), None)
+    example = (entity.build_closed("shop", _EXAMPLE_TIME, limits), None)
     return build_pattern(change_circuit, id, "change_circuit", purpose, rate=rate, example=example)

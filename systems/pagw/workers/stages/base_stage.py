@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Final
 
-from holdfast import Component, Consumer, Pattern, ReceivedMessage, Stores
+from holdfast import Component, Consumer, ReceivedMessage, Stores
 from holdfast.core.errors import (
     ConditionFailed,
     ExternalServiceRefused,
@@ -46,7 +46,7 @@ from pagw.model.entities import (
 # The process that the stages share.
 PROCESS: Final = "pipeline"
 # Every stage reads these first and writes these last, in one transaction.
-STAGE_PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (
+STAGE_PATTERNS: Final = (
     patterns.request_in_hand,
     patterns.INBOX.pattern_set.stored,
     patterns.advance,
@@ -55,7 +55,7 @@ STAGE_PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (
     delivery_patterns.create_delivery,
     patterns.record_audit,
     patterns.INBOX.pattern_set.take,
-    *patterns.OUTBOX.publisher,
+    patterns.OUTBOX.publisher,
 )
 
 log = logging.getLogger(__name__)

@@ -55,7 +55,7 @@ from tripcortex.model.entities import (
     TripParameters,
     policy_files,
 )
-from tripcortex.model.notices import NOTICES, build_message, build_notice_writes
+from tripcortex.model.notices import build_message, build_notice_writes
 from tripcortex.model.policies import files
 from tripcortex.model.policies import patterns as knowledge
 from tripcortex.model.policies.schema import tripcortex
@@ -275,8 +275,7 @@ SYSTEM: Final = System(
     "The live side of Trip Cortex",
     tables=(*TABLES, FLOWS, OUTBOX),
     components=(API, SENDER, WORKER),
-    patterns=(*collect_patterns(patterns), *NOTICES.patterns),
-    outboxes=(NOTICES,),
+    patterns=collect_patterns(patterns),
     http=Http(configure_app=configure_errors, max_body_bytes=2_000_000),
 )
 WITH_POLICIES: Final = replace(SYSTEM, schemas=(tripcortex,), buckets=(policy_files,))

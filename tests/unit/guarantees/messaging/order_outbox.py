@@ -78,13 +78,11 @@ SYSTEM = System(
     "orders",
     "Orders that tell of their changes",
     tables=(orders, OUTBOX),
-    patterns=(change, *OUTBOX_OF_ORDERS.patterns),
     components=(
         Component("api", uses=(change, OUTBOX_OF_ORDERS.publisher)),
-        Component("relay", uses=OUTBOX_OF_ORDERS.relay),
+        Component("relay", uses=(OUTBOX_OF_ORDERS.relay,)),
     ),
     queues=(changes,),
-    outboxes=(OUTBOX_OF_ORDERS,),
 )
 
 

@@ -86,7 +86,7 @@ SYSTEM = System(
     "shop",
     "Orders that tell of their changes",
     tables=(),
-    patterns=(order, change, effect, effects, *OUTBOX.patterns, *INBOX.patterns),
+    patterns=(order, change, effect, effects, *INBOX.patterns),
     components=(
         Component("api", uses=(order, change, OUTBOX.publisher)),
         Component("relay", uses=(OUTBOX.relay,), schedules=(OUTBOX.schedule(),)),
@@ -94,7 +94,6 @@ SYSTEM = System(
     ),
     queues=(changes, invoices, notes),
     schemas=(SHOP,),
-    outboxes=(OUTBOX,),
 )
 
 

@@ -347,16 +347,16 @@ class TestComponents:
     def test_operator_patterns_of_an_outbox_need_no_component(self) -> None:
         outbox = Outbox(Queue("orders", Announced), prefix="OB", rate=RATE)
         relay = Component("relay", uses=(outbox.publisher, outbox.relay))
-        whole = replace(make_system([OUTBOX], outbox.patterns, components=[relay]), outboxes=(outbox,))
+        whole = make_system([OUTBOX], components=[relay])
 
         assert apply_rule(patterns.find_unused_patterns, whole) == []
 
     def test_outbox_without_a_relay_is_a_warning(self) -> None:
         outbox = Outbox(Queue("orders", Announced), prefix="OB", rate=RATE)
         door = Component("door", uses=(outbox.publisher,))
-        mute = replace(make_system([OUTBOX], outbox.patterns, components=[door]), outboxes=(outbox,))
+        mute = make_system([OUTBOX], components=[door])
 
-        assert len(apply_rule(patterns.find_unused_patterns, mute)) == len(outbox.relay)
+        assert len(apply_rule(patterns.find_unused_patterns, mute)) == len(outbox.relay.patterns)
 
 
 # --- indexes ------------------------------------------------------------------------------------------------
@@ -666,10 +666,8 @@ class TestLifetimes:
 
     def test_expiry_written_by_a_guarantee_limits_growth(self) -> None:
         outbox = Outbox(Queue("orders", Announced), prefix="OB", rate=RATE)
-        whole = replace(
-            make_system([OUTBOX, BREAKERS, LEASES], outbox.patterns, volume=Volume(per_month=9_000_000)),
-            outboxes=(outbox,),
-        )
+        tables = [OUTBOX, BREAKERS, LEASES]
+        whole = make_system(tables, outbox.patterns, volume=Volume(per_month=9_000_000))
 
         assert apply_rule(items.find_items_never_removed, whole) == []
         assert apply_rule(items.find_entities_without_lifetime, whole) == []

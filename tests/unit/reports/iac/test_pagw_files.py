@@ -6,14 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.reports.design.design_check import apply_rules
-from holdfast.reports.design.rules.base import Design
 from holdfast.reports.iac.cloudformation import build_template
 from holdfast.reports.iac.terraform import render_module
 from holdfast.reports.iam.sql_grants import collect_privileges
 from pagw.model.entities import audit_events_bucket, requests_bucket
 from pagw.model.environments import ENVIRONMENTS
-from pagw.model.patterns import OUTBOX
 from pagw.system import SYSTEM
 from tests.unit.reports.iac.validators import get_resources
 
@@ -68,13 +65,6 @@ def test_requests_use_the_environments_key_and_audit_events_the_services_key() -
         definition = bucket.definition("sit")
         assert definition.versions
         assert [rule.prefix for rule in definition.lifecycle] == [""]
-
-
-def test_operator_patterns_of_the_outbox_need_no_component() -> None:
-    missed = [each.subject for each in apply_rules(Design(SYSTEM)) if each.message == "No component runs it."]
-
-    assert OUTBOX.operator
-    assert not {each.id for each in OUTBOX.operator} & {each.split()[0] for each in missed}
 
 
 @pytest.mark.proves("PG-19")

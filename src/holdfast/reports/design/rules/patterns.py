@@ -198,7 +198,7 @@ def _list_operator_pattern_ids(design: Design) -> set[str]:
         pattern.id
         for outbox in design.system.outboxes
         for pattern in outbox.patterns
-        if pattern not in (*outbox.publisher, *outbox.relay)
+        if pattern not in (*outbox.publisher.patterns, *outbox.relay.patterns)
     }
 
 
