@@ -36,10 +36,13 @@ class ManualClock:
     """Clock that only the test moves."""
 
     def __init__(self, now: datetime = NOON) -> None:
-        self.moment = now.timestamp()
+        self.seconds = now.timestamp()
 
     def now(self) -> float:
-        return self.moment
+        return self.seconds
+
+    def advance(self, seconds: float) -> None:
+        self.seconds += seconds
 
 
 def make_risk(id: str, title: str = "The vendor may be late", **changes: Any) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from tests.systems.agenticpm.unit.sample_snapshots import (
     make_ticket,
     snapshots,
 )
-from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
+from tests.systems.agenticpm.unit.workers.loop_harness import Harness
 
 
 def make_stale_ticket(number: int, **fields: Any) -> Ticket:
@@ -165,36 +165,29 @@ def test_backlog_summary_lists_the_grouped_stale_tickets() -> None:
     assert [each["flag"] for each in highlights] == ["stale"] * MAX_HIGHLIGHTS
 
 
-async def test_writes_no_comment_for_a_grouped_signal() -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project(autonomy_level="tactical")
-        assert project.autonomy_level is Autonomy.tactical
-        _, (many,) = detect_signals(make_snapshot(), make_snapshot(*map(make_stale_ticket, range(40))))
-        _, (one,) = detect_signals(make_snapshot(), make_snapshot(make_stale_ticket(1)))
-        assert propose(project, many) is None
-        assert propose(project, one) is not None
-
-    await run_story(story)
+async def test_writes_no_comment_for_a_grouped_signal(harness: Harness) -> None:
+    project = await harness.create_project(autonomy_level="tactical")
+    assert project.autonomy_level is Autonomy.tactical
+    _, (many,) = detect_signals(make_snapshot(), make_snapshot(*map(make_stale_ticket, range(40))))
+    _, (one,) = detect_signals(make_snapshot(), make_snapshot(make_stale_ticket(1)))
+    assert propose(project, many) is None
+    assert propose(project, one) is not None
 
 
-async def test_old_backlog_is_one_event_even_when_the_snapshot_is_lost() -> None:
+async def test_old_backlog_is_one_event_even_when_the_snapshot_is_lost(harness: Harness) -> None:
     """A snapshot rebuilt from the events reports nothing again."""
-
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project(autonomy_level="monitoring")
-        old = get_now(harness.clock) - 60 * DAY
-        for number in range(60):
-            harness.tracker.put(f"MCU-{number}", updated_at=old)
-        await harness.run_cycle()
-        assert await harness.signals(project) == ["stale:MCU"]
-        lost = await kept.rebuild_from_events(harness.stores, project)
-        tickets = {each.key: each for each, _ in harness.tracker.log}
-        _, signals = detect_signals(
-            lost, lost.model_copy(update={"tickets": tickets}), now=get_now(harness.clock)
-        )
-        assert signals == []
-
-    await run_story(story)
+    project = await harness.create_project(autonomy_level="monitoring")
+    old = get_now(harness.clock) - 60 * DAY
+    for number in range(60):
+        harness.tracker.put(f"MCU-{number}", updated_at=old)
+    await harness.run_cycle()
+    assert await harness.signals(project) == ["stale:MCU"]
+    lost = await kept.rebuild_from_events(harness.stores, project)
+    tickets = {each.key: each for each, _ in harness.tracker.log}
+    _, signals = detect_signals(
+        lost, lost.model_copy(update={"tickets": tickets}), now=get_now(harness.clock)
+    )
+    assert signals == []
 
 
 @settings(max_examples=60, deadline=None)

@@ -18,7 +18,7 @@ from agenticpm.model import artefacts, patterns
 from agenticpm.model.entities import EscalationStatus
 from agenticpm.workers import escalations
 from tests.systems.agenticpm.unit.sample_snapshots import NOW, make_item, make_snapshot, make_ticket
-from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
+from tests.systems.agenticpm.unit.workers.loop_harness import Harness
 
 
 @pytest.mark.parametrize(
@@ -82,33 +82,30 @@ def test_does_not_reuse_the_id_of_a_blocker_in_the_previous_state() -> None:
     assert [each["id"] for each in build_delivery_state(other, Thresholds())["blockers"]] == ["B004"]
 
 
-async def test_decides_when_a_person_gave_the_highest_id() -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        decision = {
-            "id": "D999999",
-            "title": "Which vendor",
-            "context": "",
-            "options_considered": [{"option": "A", "pros": [], "cons": []}],
-            "decision": "A",
-            "rationale": "",
-            "made_by": "Ada",
-            "date": "2026-02-03T00:00:00Z",
-            "status": "active",
-            "related_raid_items": [],
-        }
-        await artefacts.update(
-            harness.stores, project.id, ArtefactType.decision_log, {"decisions": [decision]}, 0
-        )
-        writes = await escalations.build_escalation(
-            harness.stores, project.id, title="Which date", context={}, options=[{"option": "May"}]
-        )
-        await harness.stores.transact(*writes)
-        (question,) = await escalations.list_of_project(harness.stores, project.id)
-        decided = await escalations.decide(harness.stores, project.id, question.id, "May")
-        assert decided.status is EscalationStatus.decided
-        log = await harness.stores.run(patterns.artefact(project.id, ArtefactType.decision_log))
-        assert log is not None
-        assert [each["id"] for each in log.content["decisions"]] == ["D999999", "D001"]
-
-    await run_story(story)
+async def test_decides_when_a_person_gave_the_highest_id(harness: Harness) -> None:
+    project = await harness.create_project()
+    decision = {
+        "id": "D999999",
+        "title": "Which vendor",
+        "context": "",
+        "options_considered": [{"option": "A", "pros": [], "cons": []}],
+        "decision": "A",
+        "rationale": "",
+        "made_by": "Ada",
+        "date": "2026-02-03T00:00:00Z",
+        "status": "active",
+        "related_raid_items": [],
+    }
+    await artefacts.update(
+        harness.stores, project.id, ArtefactType.decision_log, {"decisions": [decision]}, 0
+    )
+    writes = await escalations.build_escalation(
+        harness.stores, project.id, title="Which date", context={}, options=[{"option": "May"}]
+    )
+    await harness.stores.transact(*writes)
+    (question,) = await escalations.list_of_project(harness.stores, project.id)
+    decided = await escalations.decide(harness.stores, project.id, question.id, "May")
+    assert decided.status is EscalationStatus.decided
+    log = await harness.stores.run(patterns.artefact(project.id, ArtefactType.decision_log))
+    assert log is not None
+    assert [each["id"] for each in log.content["decisions"]] == ["D999999", "D001"]

@@ -18,7 +18,7 @@ from tests.systems.agenticpm.unit.sample_snapshots import (
     make_snapshot,
     make_ticket,
 )
-from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
+from tests.systems.agenticpm.unit.workers.loop_harness import Harness
 
 
 def make_snapshot_due(at: datetime, points: int) -> Snapshot:
@@ -57,10 +57,7 @@ def test_unachievable_moved_date_is_critical() -> None:
     assert detect_move(10, NOW - 60 * DAY, NOW - 20 * DAY).severity == "critical"
 
 
-async def test_does_not_ask_about_an_achievable_moved_date() -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project(autonomy_level="tactical")
-        assert propose(project, detect_move(10, NOW + 30 * DAY, NOW + 90 * DAY)) is None
-        assert propose(project, detect_move(90, NOW + DAY, NOW + 30 * DAY)) is not None
-
-    await run_story(story)
+async def test_does_not_ask_about_an_achievable_moved_date(harness: Harness) -> None:
+    project = await harness.create_project(autonomy_level="tactical")
+    assert propose(project, detect_move(10, NOW + 30 * DAY, NOW + 90 * DAY)) is None
+    assert propose(project, detect_move(90, NOW + DAY, NOW + 30 * DAY)) is not None

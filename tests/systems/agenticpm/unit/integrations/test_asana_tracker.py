@@ -34,7 +34,6 @@ async def call_tracker(
     token: str = TOKEN,
 ) -> T:
     """Return the result of `ask`, called with a tracker of the sandbox over real HTTP."""
-
     with serve_in_thread(build_asana_app(sandbox)) as url:
         headers = {"authorization": f"Bearer {token}"}
         async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=1.0) as http:

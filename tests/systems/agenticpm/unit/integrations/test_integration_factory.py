@@ -24,7 +24,6 @@ SECRET = "s3cr3t-of-the-test"
 
 async def check_health(integration: str, credentials: dict[str, Any]) -> Health:
     """Open the client and return its health."""
-
     async with open_client(integration, credentials) as client:
         return await client.check_health()
 

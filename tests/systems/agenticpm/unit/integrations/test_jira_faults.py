@@ -17,12 +17,13 @@ from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, 
 from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox, build_jira_app
 from tests.systems.agenticpm.unit.integrations.jira_client import (
     EMAIL,
+    NOW,
     TOKEN,
-    ManualClock,
     call_in_process,
     make_sandbox,
     read_pages,
 )
+from tests.systems.agenticpm.unit.samples import ManualClock
 
 T = TypeVar("T")
 Responder = Callable[[httpx2.Request], httpx2.Response | None]
@@ -57,7 +58,7 @@ async def call_through(
 
 def make_full_sandbox(tickets: int, clock: ManualClock | None = None, **settings: Any) -> JiraSandbox:
     """Make a sandbox whose project MCU has this many tickets."""
-    sandbox = make_sandbox(clock=clock or ManualClock(), with_sample=False, **settings)
+    sandbox = make_sandbox(clock=clock or ManualClock(NOW), with_sample=False, **settings)
     sandbox.data.add_project("MCU", "Centre")
     for number in range(tickets):
         sandbox.data.create("MCU", f"Ticket {number}")
@@ -138,7 +139,7 @@ async def test_reads_changelogs_one_by_one_after_the_bulk_request_failed_once(
 async def test_reads_waiting_tickets_with_their_blockers_and_skips_hidden_ones(
     hidden: str | None,
 ) -> None:
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_full_sandbox(71, clock)
     for number in range(2, 72):
         sandbox.data.link("MCU-1", f"MCU-{number}")
@@ -149,7 +150,7 @@ async def test_reads_waiting_tickets_with_their_blockers_and_skips_hidden_ones(
 
     async def ask(jira: JiraTracker, _: FaultyTransport) -> SyncPage:
         before = (await read_pages(jira, None))[-1].checkpoint
-        clock.at += 600
+        clock.seconds += 600
         sandbox.data.edit("MCU-1", status="Done")
         return await jira.fetch_changes("MCU", before)
 
@@ -199,7 +200,7 @@ async def test_finds_no_comment_on_a_missing_ticket() -> None:
 
 async def test_issue_dated_in_the_future_hides_no_later_change() -> None:
     """It is reported once, and each later edit of another issue is reported too."""
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_full_sandbox(2, clock)
     sandbox.data.issues[next(iter(sandbox.data.issues))]["fields"]["updated"] = "2099-01-01T00:00:00.000+0000"
 
@@ -210,8 +211,8 @@ async def test_issue_dated_in_the_future_hides_no_later_change() -> None:
             checkpoint = pages[-1].checkpoint
             assert (await jira.fetch_changes("MCU", checkpoint)).checkpoint == checkpoint
             reported.append(get_keys(pages))
-            clock.at += 600
-            sandbox.data.edit("MCU-2", summary=str(clock.at))
+            clock.seconds += 600
+            sandbox.data.edit("MCU-2", summary=str(clock.seconds))
         return reported
 
     assert await call_in_process(sandbox, ask) == [["MCU-2", "MCU-1"], ["MCU-2"], ["MCU-2"]]
@@ -234,7 +235,7 @@ async def test_returns_more_tickets_of_one_minute_than_a_checkpoint_holds(
     has_tokens: bool,
 ) -> None:
     """All are returned, the checkpoint stays small, and a later edit is reported alone."""
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_full_sandbox(MAX_SEEN + 250, clock, has_tokens=has_tokens)
 
     async def ask(jira: JiraTracker) -> list[int]:
@@ -244,7 +245,7 @@ async def test_returns_more_tickets_of_one_minute_than_a_checkpoint_holds(
             checkpoint = pages[-1].checkpoint
             assert max(len(page.checkpoint) for page in pages) < MAX_CHECKPOINT_BYTES
             counts.append(len(set(get_keys(pages))))
-            clock.at += 900
+            clock.seconds += 900
         sandbox.data.edit("MCU-7", summary="After all that")
         return [*counts, len(get_keys(await read_pages(jira, checkpoint)))]
 
@@ -309,7 +310,7 @@ async def test_gives_up_if_jira_rejects_every_page_token(
 
 async def test_window_recheck_finds_an_issue_skipped_by_a_page_token() -> None:
     """The page tokens are offsets here: an issue that moves to the end shifts the others below it."""
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_full_sandbox(12, clock)
 
     def responder(request: httpx2.Request) -> httpx2.Response | None:
@@ -326,7 +327,7 @@ async def test_window_recheck_finds_an_issue_skipped_by_a_page_token() -> None:
         while pages[-1].has_more:
             pages.append(await jira.fetch_changes("MCU", pages[-1].checkpoint))
             if len(pages) == 3:
-                clock.at += 1
+                clock.seconds += 1
                 sandbox.data.edit("MCU-1", summary="Moved")
         return set(get_keys(pages))
 

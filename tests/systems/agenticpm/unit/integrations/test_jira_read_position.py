@@ -27,12 +27,12 @@ from tests.systems.agenticpm.unit.integrations.jira_client import (
     EMAIL,
     NOW,
     TOKEN,
-    ManualClock,
     call_in_process,
     call_over_http,
     make_sandbox,
     read_pages,
 )
+from tests.systems.agenticpm.unit.samples import ManualClock
 
 ZONE = "Australia/Sydney"
 
@@ -95,7 +95,7 @@ async def test_sees_every_final_state_and_returns_unchanged_tickets_once(
             elif what == "create":
                 sandbox.data.create("MCU", f"New {number}")
             elif what == "wait":
-                clock.at += value
+                clock.seconds += value
             elif what == "page":
                 checkpoint = take(await jira.fetch_changes("MCU", checkpoint))
             else:
@@ -118,14 +118,14 @@ async def test_sees_every_final_state_and_returns_unchanged_tickets_once(
 @given(st.lists(st.integers(0, 4), max_size=30), st.integers(1, 5))
 @settings(max_examples=60, deadline=None)
 async def test_reports_every_change_with_its_changelog_entry_once(edits: list[int], every: int) -> None:
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_small_sandbox(clock, 5)
 
     async def ask(jira: JiraTracker) -> list[str]:
         reported: list[str] = []
         checkpoint = (await read_pages(jira, None))[-1].checkpoint
         for number, ticket in enumerate(edits):
-            clock.at += 17
+            clock.seconds += 17
             sandbox.data.edit(f"MCU-{ticket + 1}", summary=f"Edit {number}")
             if number % every == 0 or number == len(edits) - 1:
                 for page in await read_pages(jira, checkpoint):
@@ -139,15 +139,15 @@ async def test_reports_every_change_with_its_changelog_entry_once(edits: list[in
 
 
 async def test_ticket_that_moves_between_pages_and_its_neighbours_are_not_lost() -> None:
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_small_sandbox(clock, 9, has_tokens=False, max_page_size=3)
 
     async def ask(jira: JiraTracker) -> set[str]:
         page = await jira.fetch_changes("MCU", None)
         seen = {ticket.key for ticket in page.tickets}
         while page.has_more:
-            clock.at += 1
-            sandbox.data.edit("MCU-1", labels=[str(clock.at)])
+            clock.seconds += 1
+            sandbox.data.edit("MCU-1", labels=[str(clock.seconds)])
             page = await jira.fetch_changes("MCU", page.checkpoint)
             seen |= {ticket.key for ticket in page.tickets}
             if len(seen) == 9:
@@ -159,10 +159,10 @@ async def test_ticket_that_moves_between_pages_and_its_neighbours_are_not_lost()
 
 async def test_issue_newer_than_its_search_position_hides_no_other() -> None:
     """The search index, which gives the order, lags behind the store, which gives the times."""
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_small_sandbox(clock, 0)
     for number in range(6):
-        clock.at += 86_400
+        clock.seconds += 86_400
         sandbox.data.create("MCU", f"Ticket {number}")
     found = sandbox.data.search
     late = sandbox.data.issues[next(iter(sandbox.data.issues))]
@@ -172,8 +172,8 @@ async def test_issue_newer_than_its_search_position_hides_no_other() -> None:
         """Return the first issue at its old position, and change it while the response is written."""
         late["fields"] = dict(fields)
         issues = found(jql)
-        clock.at += 1
-        late["fields"]["updated"] = datetime.fromtimestamp(clock.at, UTC).isoformat()
+        clock.seconds += 1
+        late["fields"]["updated"] = datetime.fromtimestamp(clock.seconds, UTC).isoformat()
         return issues
 
     async def ask(jira: JiraTracker) -> set[str]:
@@ -190,15 +190,15 @@ async def test_issue_newer_than_its_search_position_hides_no_other() -> None:
 
 async def test_reports_a_late_change_without_repeating_its_neighbours() -> None:
     """The search shows a change only after newer ones."""
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_small_sandbox(clock, 4)
     found = sandbox.data.search
 
     async def ask(jira: JiraTracker) -> list[list[str]]:
         checkpoint = (await read_pages(jira, None))[-1].checkpoint
-        clock.at += 600
+        clock.seconds += 600
         sandbox.data.edit("MCU-1", summary="Late")
-        clock.at += 61
+        clock.seconds += 61
         for number in (2, 3, 4):
             sandbox.data.edit(f"MCU-{number}", summary="In time")
         sandbox.data.search = lambda jql: [  # type: ignore[method-assign]
@@ -221,14 +221,14 @@ async def test_reports_a_late_change_without_repeating_its_neighbours() -> None:
 
 async def test_reports_all_entries_of_a_ticket_that_changes_first_and_last() -> None:
     """The ticket is read last, when the read position has passed its first change."""
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_small_sandbox(clock, 6)
 
     async def ask(jira: JiraTracker) -> list[str]:
         before = (await read_pages(jira, None))[-1].checkpoint
         for number in (1, 2, 3, 4, 5, 6, 1):
-            clock.at += 3600
-            sandbox.data.edit(f"MCU-{number}", summary=f"{clock.at}")
+            clock.seconds += 3600
+            sandbox.data.edit(f"MCU-{number}", summary=f"{clock.seconds}")
         pages = await read_pages(jira, before)
         assert len(pages) > 2
         return [change.ticket for page in pages for change in page.changes]
@@ -239,7 +239,7 @@ async def test_reports_all_entries_of_a_ticket_that_changes_first_and_last() -> 
 
 
 async def test_reads_a_thousand_tickets_of_one_minute_page_by_page() -> None:
-    sandbox = make_small_sandbox(ManualClock(), 1000)
+    sandbox = make_small_sandbox(ManualClock(NOW), 1000)
 
     async def ask(jira: JiraTracker) -> list[SyncPage]:
         return await read_pages(jira, None)
@@ -253,7 +253,7 @@ async def test_reads_a_thousand_tickets_of_one_minute_page_by_page() -> None:
 
 async def test_gives_up_a_search_that_keeps_moving() -> None:
     """Eight issues of one minute come in pages of three: only full pages lead to another request."""
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_small_sandbox(clock, 8, has_tokens=False, max_page_size=3)
     app, moves = build_jira_app(sandbox), False
 
@@ -278,7 +278,7 @@ async def test_gives_up_a_search_that_keeps_moving() -> None:
 
 
 async def test_gives_up_if_a_page_has_only_the_issue_returned_before() -> None:
-    sandbox = make_small_sandbox(ManualClock(), 3, has_tokens=False, max_page_size=1)
+    sandbox = make_small_sandbox(ManualClock(NOW), 3, has_tokens=False, max_page_size=1)
 
     async def ask(jira: JiraTracker) -> None:
         await read_pages(jira, None)
@@ -330,7 +330,7 @@ def test_search_starts_at_a_full_unambiguous_minute(naive: datetime) -> None:
 
 
 async def test_deleted_ticket_is_gone_after_a_full_read() -> None:
-    sandbox = make_small_sandbox(ManualClock(), 3)
+    sandbox = make_small_sandbox(ManualClock(NOW), 3)
 
     async def ask(jira: JiraTracker) -> tuple[SyncPage, SyncPage]:
         before = await jira.fetch_changes("MCU", None)

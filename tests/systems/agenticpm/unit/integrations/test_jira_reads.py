@@ -14,11 +14,12 @@ from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused
 from holdfast.web.sandbox_faults import Faults
 from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox
 from tests.systems.agenticpm.unit.integrations.jira_client import (
-    ManualClock,
+    NOW,
     call_over_http,
     make_sandbox,
     read_pages,
 )
+from tests.systems.agenticpm.unit.samples import ManualClock
 
 
 async def read_tickets(sandbox: JiraSandbox, **settings: Any) -> dict[str, Ticket]:
@@ -39,7 +40,7 @@ async def read_after_change(
 
     async def ask(jira: JiraTracker) -> SyncPage:
         before = await read_pages(jira, None, project)
-        clock.at += 600
+        clock.seconds += 600
         change(sandbox.data)
         return await jira.fetch_changes(project, before[-1].checkpoint)
 
@@ -48,7 +49,7 @@ async def read_after_change(
 
 async def read_change(change: Any) -> SyncPage:
     """Read the sample, make a change in the sandbox's data, and return the next page."""
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     return await read_after_change(make_sandbox(clock=clock), clock, change)
 
 
@@ -90,7 +91,7 @@ async def test_page_has_at_most_the_requested_size() -> None:
 
 
 async def test_reads_the_fields_of_a_ticket() -> None:
-    sandbox = make_sandbox(with_sample=False, clock=ManualClock())
+    sandbox = make_sandbox(with_sample=False, clock=ManualClock(NOW))
     desk = sandbox.data
     desk.add_project("MCU", "Centre")
     desk.put_version("MCU", "Beta launch", releaseDate="2026-03-15")
@@ -119,14 +120,14 @@ async def test_reads_the_fields_of_a_ticket() -> None:
 
 @pytest.mark.parametrize("has_tokens", [True, False])
 async def test_reads_start_and_end_of_work_from_the_changelog(has_tokens: bool) -> None:
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_sandbox(with_sample=False, clock=clock, has_tokens=has_tokens, max_page_size=2)
     sandbox.data.add_project("MCU", "Centre")
     sandbox.data.create("MCU", "A")
     moments = []
     for status in ("In Progress", "To Do", "In Review", "Done"):
-        clock.at += 3600
-        moments.append(datetime.fromtimestamp(clock.at, UTC))
+        clock.seconds += 3600
+        moments.append(datetime.fromtimestamp(clock.seconds, UTC))
         sandbox.data.edit("MCU-1", status=status)
     ticket = (await read_tickets(sandbox))["MCU-1"]
     assert (ticket.started_at, ticket.resolved_at) == (moments[0], moments[3])

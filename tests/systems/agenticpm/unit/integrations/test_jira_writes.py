@@ -11,7 +11,8 @@ from agenticpm.integrations.jira.adf import to_plain_text
 from agenticpm.integrations.jira.tracker import JiraTracker
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused
 from holdfast.web.sandbox_faults import Faults
-from tests.systems.agenticpm.unit.integrations.jira_client import ManualClock, call_over_http, make_sandbox
+from tests.systems.agenticpm.unit.integrations.jira_client import NOW, call_over_http, make_sandbox
+from tests.systems.agenticpm.unit.samples import ManualClock
 
 REFERENCE = "act:01KGN4:é/comment"
 
@@ -138,7 +139,7 @@ async def test_ledger_survives_the_sandbox_and_effects_are_found_in_the_next(tmp
     async def look(jira: JiraTracker) -> list[Any]:
         return [await jira.find_comment("MCU-142", "c"), await jira.find_move("MCU-142", "m")]
 
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     await call_over_http(make_sandbox(folder=tmp_path, clock=clock), act)
     second = make_sandbox(folder=tmp_path, clock=clock)
     assert None not in await call_over_http(second, look)

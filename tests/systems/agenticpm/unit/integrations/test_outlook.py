@@ -40,7 +40,6 @@ async def call_mailbox(
     **credentials: Any,
 ) -> T:
     """Return the result of `ask`, called with a mailbox of the sandbox over real HTTP."""
-
     with serve_in_thread(build_outlook_app(sandbox)) as url:
         values = {
             "mailbox": MAILBOX,
@@ -234,7 +233,6 @@ async def test_rejects_a_wrong_secret_without_showing_it() -> None:
 
 async def get_sign_in_error(answer: httpx2.Response) -> ExternalServiceFailed:
     """Return the error of a sign-in that gets this response."""
-
     found = OutlookCredentials.model_validate(
         {"mailbox": MAILBOX, "base_url": HERE, "login_url": HERE, **APP}
     )

@@ -41,7 +41,6 @@ async def call_mailer(
 
     `key` is the API key.
     """
-
     with serve_in_thread(build_resend_app(sandbox)) as url:
         headers = {"authorization": f"Bearer {key}"} if key else {}
         async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=1.0) as http:

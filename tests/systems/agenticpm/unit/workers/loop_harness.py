@@ -5,7 +5,8 @@ Each component runs with its own rights.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -34,6 +35,7 @@ from agenticpm.workers.writers import Writers
 from holdfast import Stores, open_memory_stores, provision
 from holdfast.core.errors import ExternalServiceFailed, NotFound
 from holdfast.operations.tables import Scan
+from tests.systems.agenticpm.unit.samples import ManualClock
 
 # A Wednesday in Sydney, 08:05.
 MORNING = datetime(2026, 2, 3, 21, 5, tzinfo=UTC)
@@ -41,19 +43,6 @@ INTERVAL_S = 15 * 60.0
 
 Step = Callable[[str], None]
 Key = tuple[str, str]
-
-
-class ManualClock:
-    """Clock that only the test moves."""
-
-    def __init__(self, at: datetime = MORNING) -> None:
-        self._now = at.timestamp()
-
-    def now(self) -> float:
-        return self._now
-
-    def advance(self, seconds: float) -> None:
-        self._now += seconds
 
 
 async def do_nothing() -> None:
@@ -317,20 +306,14 @@ class Harness:
         return {(str(each["PK"]), str(each["SK"])): dict(each) for each in found.items or ()}
 
 
-Story = Callable[[Harness], Awaitable[None]]
-
-
-async def run_story(story: Story) -> None:
-    """Run the story on a working morning in Sydney, with stores in memory and faked services.
-
-    The faked services are Jira, Outlook and Resend.
-    """
-
-    clock = ManualClock()
+@asynccontextmanager
+async def open_harness() -> AsyncIterator[Harness]:
+    """Open a harness on a working morning in Sydney: stores in memory and fake services."""
+    clock = ManualClock(MORNING)
     async with open_memory_stores(SYSTEM, clock=clock) as stores:
         await provision(stores, SYSTEM)
         await agent_settings.seed(stores)
         tracker, mailbox, mailer = FakeTracker(clock), FakeMailbox(clock), FakeMailer()
         there = {Integration.jira: tracker, Integration.outlook: mailbox, Integration.resend: mailer}
         clients = FakeClients(stores, configured=there)
-        await story(Harness(stores, clock, tracker, mailbox, mailer, clients))
+        yield Harness(stores, clock, tracker, mailbox, mailer, clients)

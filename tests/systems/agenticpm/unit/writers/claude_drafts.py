@@ -77,7 +77,6 @@ def make_writing(type: ArtefactType, *tickets: Ticket, previous: Any = None, now
 
 async def write_drafts(claude: ClaudeSandbox, *writings: Writing, model: str = MODEL) -> list[Draft]:
     """Write each draft with the same Claude writer, which calls the sandbox over HTTP."""
-
     with serve_in_thread(build_claude_app(claude)) as url:
         async with httpx2.AsyncClient(base_url=url) as http:
             writer = ClaudeWriter(ClaudeReasoner(http, model), RulesWriter())

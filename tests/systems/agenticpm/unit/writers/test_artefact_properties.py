@@ -26,16 +26,14 @@ from agenticpm.domain.diff import compute_differences
 from agenticpm.domain.exports import FORMULA_STARTS, iter_csv_rows, to_csv
 from agenticpm.model import artefacts
 from agenticpm.model.artefacts import load_content, undo, update
-from holdfast import Stores
 from holdfast.operations.values import item_size
 from tests.systems.agenticpm.unit.writers.sample_contents import (
     BACKLOG_SUMMARY,
     DELIVERY_STATE,
     PROJECT,
     RAID_LOG,
-    ManualClock,
+    open_project_stores,
     replace_at,
-    run_story,
 )
 
 RAID = ArtefactType.raid_log
@@ -170,12 +168,10 @@ async def test_undoing_twice_changes_only_the_version(first: dict[str, Any], sec
     if first == second:
         return
 
-    async def story(stores: Stores, clock: ManualClock) -> None:
+    async with open_project_stores() as stores:
         await update(stores, PROJECT, RAID, first, 0)
         before = await update(stores, PROJECT, RAID, second, 1)
         assert await load_content(stores, await undo(stores, PROJECT, RAID, 2)) == first
         after = await undo(stores, PROJECT, RAID, 3)
         assert after.version == before.version + 2
         assert (after.content, after.previous_version) == (before.content, before.previous_version)
-
-    await run_story(story)

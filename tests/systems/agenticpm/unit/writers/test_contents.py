@@ -23,6 +23,7 @@ from agenticpm.domain.contents import (
     validate_content,
 )
 from agenticpm.model.entities import Artefact
+from tests.systems.agenticpm.unit.samples import NOON
 from tests.systems.agenticpm.unit.writers.sample_contents import (
     BACKLOG_SUMMARY,
     CONTENTS,
@@ -30,7 +31,6 @@ from tests.systems.agenticpm.unit.writers.sample_contents import (
     DELIVERY_STATE,
     PROJECT,
     RAID_LOG,
-    STARTED_AT,
     make_raid_log,
     replace_at,
 )
@@ -318,8 +318,8 @@ def test_artefact_rejects_an_invalid_content() -> None:
             project_id=PROJECT,
             type=BACKLOG,
             content=replace_at(BACKLOG_SUMMARY, "summary.by_status.to_do", 21),
-            created_at=STARTED_AT,
-            updated_at=STARTED_AT,
+            created_at=NOON,
+            updated_at=NOON,
         )
 
 
@@ -343,8 +343,8 @@ def test_reads_an_imported_item_as_an_artefact() -> None:
         project_id=PROJECT,
         type=RAID,
         content=RAID_LOG,
-        created_at=STARTED_AT,
-        updated_at=STARTED_AT,
+        created_at=NOON,
+        updated_at=NOON,
     )
     item: dict[str, Any] = {**made.to_item(), "previous_version": {"items": []}}
     read = Artefact.from_item(normalize_import(item))
