@@ -15,10 +15,7 @@ from tests.systems.agenticpm.acceptance.engines import ENGINES, run_story, scan_
 from tests.systems.agenticpm.unit.samples import make_raid_log, make_risk
 
 
-@pytest.mark.proves("AP-14")
-@pytest.mark.proves("AP-15")
-@pytest.mark.proves("AP-21")
-@pytest.mark.proves("AP-28")
+@pytest.mark.proves("AP-14", "AP-15", "AP-21", "AP-28")
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_rejects_invalid_requests_and_writes_nothing(engine: str, tmp_path: Path) -> None:
     async def story(demo: DemoProcesses) -> None:

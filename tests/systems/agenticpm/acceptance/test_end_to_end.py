@@ -22,10 +22,7 @@ BLOCKED = 5
 BETA = "Beta launch"
 
 
-@pytest.mark.proves("AP-19")
-@pytest.mark.proves("AP-21")
-@pytest.mark.proves("AP-23")
-@pytest.mark.proves("AP-33")
+@pytest.mark.proves("AP-19", "AP-21", "AP-23", "AP-33")
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_manages_a_project_from_onboarding_to_digest(engine: str, tmp_path: Path) -> None:
     async def story(demo: DemoProcesses) -> None:

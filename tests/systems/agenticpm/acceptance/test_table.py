@@ -141,8 +141,7 @@ STAMP = "2026-02-04T23:30:15.250Z"
 # --- keys ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-1")
-@pytest.mark.proves("AP-57")
+@pytest.mark.proves("AP-1", "AP-57")
 async def test_table_matches_the_document(stores: Stores) -> None:
     assert (table.name, table.partition, table.sort, table.ttl) == ("AgenticPM", "PK", "SK", "TTL")
     assert table.point_in_time_recovery
@@ -156,16 +155,7 @@ async def test_table_matches_the_document(stores: Stores) -> None:
     assert made is not None and made.definition.billing_mode == "PAY_PER_REQUEST"
 
 
-@pytest.mark.proves("AP-2")
-@pytest.mark.proves("AP-3")
-@pytest.mark.proves("AP-4")
-@pytest.mark.proves("AP-5")
-@pytest.mark.proves("AP-6")
-@pytest.mark.proves("AP-7")
-@pytest.mark.proves("AP-8")
-@pytest.mark.proves("AP-9")
-@pytest.mark.proves("AP-10")
-@pytest.mark.proves("AP-X19")
+@pytest.mark.proves("AP-2", "AP-3", "AP-4", "AP-5", "AP-6", "AP-7", "AP-8", "AP-9", "AP-10", "AP-X19")
 @pytest.mark.parametrize(
     ("entity", "partition", "sort"),
     [
@@ -186,19 +176,14 @@ async def test_item_has_the_documents_key(stores: Stores, entity: Entity, partit
     assert kept.item == entity.to_item()
 
 
-@pytest.mark.proves("AP-11")
-@pytest.mark.proves("AP-29")
-@pytest.mark.proves("AP-X6")
+@pytest.mark.proves("AP-11", "AP-29", "AP-X6")
 @pytest.mark.parametrize("status", ProjectStatus)
 def test_indexes_a_project_in_every_status(status: ProjectStatus) -> None:
     item = make_project(status=status).to_item()
     assert (item["GSI1PK"], item["GSI1SK"]) == (f"STATUS#{status}", f"PROJECT#{PROJECT}")
 
 
-@pytest.mark.proves("AP-20")
-@pytest.mark.proves("AP-30")
-@pytest.mark.proves("AP-X6")
-@pytest.mark.proves("AP-X12")
+@pytest.mark.proves("AP-20", "AP-30", "AP-X6", "AP-X12")
 @pytest.mark.parametrize("status", EscalationStatus)
 def test_indexes_an_escalation_in_every_status_by_creation_time(status: EscalationStatus) -> None:
     more = {"user_decision": "Delay", "decided_at": NOW + timedelta(days=3)} if status == "decided" else {}
@@ -207,9 +192,7 @@ def test_indexes_an_escalation_in_every_status_by_creation_time(status: Escalati
     assert "TTL" not in item
 
 
-@pytest.mark.proves("AP-17")
-@pytest.mark.proves("AP-31")
-@pytest.mark.proves("AP-X21")
+@pytest.mark.proves("AP-17", "AP-31", "AP-X21")
 def test_indexes_an_event_by_its_utc_day() -> None:
     in_sydney = NOW.astimezone(datetime.strptime("+1100", "%z").tzinfo)
     assert in_sydney.day == NOW.day + 1
@@ -220,8 +203,7 @@ def test_indexes_an_event_by_its_utc_day() -> None:
         Event(**(EVENT.model_dump() | {"day": in_sydney.date()}))
 
 
-@pytest.mark.proves("AP-22")
-@pytest.mark.proves("AP-X7")
+@pytest.mark.proves("AP-22", "AP-X7")
 def test_indexes_only_held_actions_by_due_time() -> None:
     assert "GSI1PK" not in make_action().to_item()
     held = make_action(queue="held", held_until=NOW + timedelta(minutes=30)).to_item()
@@ -232,9 +214,7 @@ def test_indexes_only_held_actions_by_due_time() -> None:
 # --- lifetimes ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-45")
-@pytest.mark.proves("AP-46")
-@pytest.mark.proves("AP-X8")
+@pytest.mark.proves("AP-45", "AP-46", "AP-X8")
 async def test_expiry_counts_from_creation_in_whole_seconds(stores: Stores, clock: ManualClock) -> None:
     born = int(NOW.timestamp())
     assert EVENT.to_item()["TTL"] == born + 2_592_000
@@ -248,8 +228,7 @@ async def test_expiry_counts_from_creation_in_whole_seconds(stores: Stores, cloc
     assert make_action().to_item()["TTL"] == born + 7_776_000
 
 
-@pytest.mark.proves("AP-48")
-@pytest.mark.proves("AP-24")
+@pytest.mark.proves("AP-48", "AP-24")
 @pytest.mark.parametrize(
     "entity", [make_project(), ARTEFACT, make_escalation(), CHECKPOINT, INTEGRATION, CONFIG]
 )
@@ -257,8 +236,7 @@ def test_permanent_items_have_no_expiry(entity: Entity) -> None:
     assert "TTL" not in entity.to_item()
 
 
-@pytest.mark.proves("AP-47")
-@pytest.mark.proves("AP-X16")
+@pytest.mark.proves("AP-47", "AP-X16")
 async def test_expired_items_are_not_read_though_they_still_exist(stores: Stores, clock: ManualClock) -> None:
     await stores.transact(*build_event_writes(stores, PROJECT, EventType.heartbeat, "x"))
     stop_background_work(stores.tables)
@@ -283,14 +261,7 @@ def test_no_pattern_is_a_scan() -> None:
     assert not [each for each in operations if isinstance(each, Scan)]
 
 
-@pytest.mark.proves("AP-34")
-@pytest.mark.proves("AP-35")
-@pytest.mark.proves("AP-36")
-@pytest.mark.proves("AP-39")
-@pytest.mark.proves("AP-40")
-@pytest.mark.proves("AP-41")
-@pytest.mark.proves("AP-42")
-@pytest.mark.proves("AP-43")
+@pytest.mark.proves("AP-34", "AP-35", "AP-36", "AP-39", "AP-40", "AP-41", "AP-42", "AP-43")
 async def test_pattern_finds_only_its_items(stores: Stores) -> None:
     """With the same items in two projects, each read pattern returns those of the requested project."""
 
@@ -319,8 +290,7 @@ async def test_pattern_finds_only_its_items(stores: Stores) -> None:
     assert list(await stores.run(patterns.agent_configs())) == [CONFIG]
 
 
-@pytest.mark.proves("AP-32")
-@pytest.mark.proves("AP-33")
+@pytest.mark.proves("AP-32", "AP-33")
 async def test_index_returns_whole_items(stores: Stores) -> None:
     await stores.run(patterns.create_project(make_project(description="d", config={"a": 1})))
     await stores.run(patterns.create_project(make_project(OTHER, status=ProjectStatus.paused)))
@@ -332,8 +302,7 @@ async def test_index_returns_whole_items(stores: Stores) -> None:
     assert event.detail == {"tickets": 3}
 
 
-@pytest.mark.proves("AP-37")
-@pytest.mark.proves("AP-38")
+@pytest.mark.proves("AP-37", "AP-38")
 async def test_events_come_newest_first_page_by_page(stores: Stores, clock: ManualClock) -> None:
     for number in range(25):
         clock.seconds = (NOW + timedelta(milliseconds=number)).timestamp()
@@ -362,8 +331,7 @@ async def _read_pages(stores: Stores, query: Callable[[str | None], Query[Event]
 # --- events -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-18")
-@pytest.mark.proves("AP-19")
+@pytest.mark.proves("AP-18", "AP-19")
 async def test_writes_an_event_and_its_reference_together_or_not_at_all(
     stores: Stores, clock: ManualClock
 ) -> None:
@@ -428,8 +396,7 @@ async def test_writes_and_compares_attributes_with_reserved_names(stores: Stores
         await stores.run(patterns.put_record(newer, CONFIG))
 
 
-@pytest.mark.proves("AP-24")
-@pytest.mark.proves("AP-X15")
+@pytest.mark.proves("AP-24", "AP-X15")
 async def test_checkpoint_is_overwritten_only_by_a_writer_that_read_it(stores: Stores) -> None:
     first = CHECKPOINT.model_copy(update={"integration": "a tracker to come"})
     await stores.run(patterns.put_checkpoint(first, None))

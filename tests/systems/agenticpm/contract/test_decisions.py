@@ -32,9 +32,7 @@ async def list_decisions(stores: Stores) -> list[tuple[str, str]]:
     return [(each["id"], each["title"]) for each in content["decisions"]]
 
 
-@pytest.mark.proves("AP-20")
-@pytest.mark.proves("AP-21")
-@pytest.mark.proves("AP-X12")
+@pytest.mark.proves("AP-20", "AP-21", "AP-X12")
 async def test_decision_changes_the_index_status_and_is_logged_once(
     stores: Stores, clock: ManualClock
 ) -> None:

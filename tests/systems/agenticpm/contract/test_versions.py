@@ -23,9 +23,7 @@ def make_large_raid_log(title: str) -> dict[str, Any]:
     return make_raid_log(*(f"R{each:03}" for each in range(1, 501)), title=title, description="x" * 600)
 
 
-@pytest.mark.proves("AP-13")
-@pytest.mark.proves("AP-35")
-@pytest.mark.proves("AP-36")
+@pytest.mark.proves("AP-13", "AP-35", "AP-36")
 async def test_every_artefact_round_trips(stores: Stores) -> None:
     wanted = CONTENTS | {RAID: make_raid_log("R001", "R002", "R003")}
     made = {type: await update(stores, PROJECT, type, wanted[type], 0) for type in sorted(wanted)}
@@ -35,8 +33,7 @@ async def test_every_artefact_round_trips(stores: Stores) -> None:
     assert (await stores.all(patterns.artefacts(PROJECT))).items == tuple(made.values())
 
 
-@pytest.mark.proves("AP-14")
-@pytest.mark.proves("AP-16")
+@pytest.mark.proves("AP-14", "AP-16")
 async def test_update_replaces_only_the_version_that_was_read(stores: Stores) -> None:
     await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
     await update(stores, PROJECT, RAID, make_raid_log("R002"), 1)
@@ -74,8 +71,7 @@ async def test_transaction_with_stale_writes_changes_nothing(stores: Stores) -> 
     assert len((await stores.all(patterns.project_events(PROJECT))).items) == 2
 
 
-@pytest.mark.proves("AP-15")
-@pytest.mark.proves("AP-X17")
+@pytest.mark.proves("AP-15", "AP-X17")
 async def test_undoes_and_redoes_a_version(stores: Stores) -> None:
     await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
     await update(stores, PROJECT, RAID, make_raid_log("R002"), 1)

@@ -120,9 +120,7 @@ async def test_rejects_undo_without_a_previous_version_or_of_a_stale_one(
         await line("artefacts undo", project, ArtefactType.raid_log, version=7)
 
 
-@pytest.mark.proves("AP-33")
-@pytest.mark.proves("AP-37")
-@pytest.mark.proves("AP-38")
+@pytest.mark.proves("AP-33", "AP-37", "AP-38")
 async def test_lists_events_of_a_project_of_all_projects_and_of_a_day(line: CommandLine) -> None:
     first = await create_project(line.all)
     second = await create_project(line.all, name="Other", source_project_key="O")

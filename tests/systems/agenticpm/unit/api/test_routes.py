@@ -84,9 +84,7 @@ def get_problem(answer: httpx.Response, status: int) -> str:
 # --- projects -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-11")
-@pytest.mark.proves("AP-29")
-@pytest.mark.proves("AP-34")
+@pytest.mark.proves("AP-11", "AP-29", "AP-34")
 def test_creates_reads_changes_pauses_and_lists_a_project(api: ApiHarness) -> None:
     wanted = {"name": "Member profile", "source": "jira", "sourceProjectKey": "MCU", "config": {"mail": True}}
     made = get_json(api.http.post("/projects", json=wanted), 201)
@@ -204,9 +202,7 @@ def test_exports_an_artefact(api: ApiHarness) -> None:
 # --- events -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-33")
-@pytest.mark.proves("AP-37")
-@pytest.mark.proves("AP-38")
+@pytest.mark.proves("AP-33", "AP-37", "AP-38")
 def test_lists_events_newest_first_with_cursors_and_a_day_in_full(api: ApiHarness) -> None:
     project = api.create_project()
     for status in ("paused", "active", "archived"):
@@ -356,8 +352,7 @@ def test_action_without_a_project_is_under_global(api: ApiHarness) -> None:
 # --- settings, integrations, the agent ----------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-43")
-@pytest.mark.proves("AP-44")
+@pytest.mark.proves("AP-43", "AP-44")
 async def test_lists_sets_and_validates_settings(api: ApiHarness) -> None:
     await agent_settings.seed(api.stores)
     assert len(api.get("/config")) == 5
@@ -369,8 +364,7 @@ async def test_lists_sets_and_validates_settings(api: ApiHarness) -> None:
     assert get_problem(api.http.get("/config/colour"), 404)
 
 
-@pytest.mark.proves("AP-25")
-@pytest.mark.proves("AP-42")
+@pytest.mark.proves("AP-25", "AP-42")
 def test_puts_checks_and_rotates_an_integration_without_showing_a_secret(api: ApiHarness) -> None:
     sandbox = ResendSandbox(api_key=KEY)
     with serve_in_thread(build_resend_app(sandbox)) as url:

@@ -59,8 +59,7 @@ async def list_events(stores: Stores) -> list[Any]:
     return [(each.event_type, each.detail) for each in await stores.all(patterns.recent_events())]
 
 
-@pytest.mark.proves("AP-25")
-@pytest.mark.proves("AP-42")
+@pytest.mark.proves("AP-25", "AP-42")
 async def test_credentials_round_trip_and_are_stored_encrypted(stores: Stores, cipher: FileCipher) -> None:
     await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
     plain, config = (
@@ -74,8 +73,7 @@ async def test_credentials_round_trip_and_are_stored_encrypted(stores: Stores, c
     assert config.last_health_check is None
 
 
-@pytest.mark.proves("AP-25")
-@pytest.mark.proves("AP-28")
+@pytest.mark.proves("AP-25", "AP-28")
 @pytest.mark.parametrize(
     ("integration", "credentials", "message"),
     [

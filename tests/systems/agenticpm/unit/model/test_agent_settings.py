@@ -38,10 +38,7 @@ def at_sydney(*moment: int, fold: int = 0) -> datetime:
 # --- settings -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-26")
-@pytest.mark.proves("AP-27")
-@pytest.mark.proves("AP-43")
-@pytest.mark.proves("AP-44")
+@pytest.mark.proves("AP-26", "AP-27", "AP-43", "AP-44")
 async def test_seeds_only_the_documents_four_defaults(stores: Stores) -> None:
     seeded = await agent_settings.seed(stores)
     everything = patterns.index_values(await stores.all(patterns.agent_configs()))

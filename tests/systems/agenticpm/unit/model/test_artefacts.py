@@ -66,8 +66,7 @@ def make_large_raid_log(first: str, kib: int = 200) -> dict[str, Any]:
 # --- updates ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-13")
-@pytest.mark.proves("AP-36")
+@pytest.mark.proves("AP-13", "AP-36")
 async def test_first_version_has_no_previous_one(stores: Stores) -> None:
     made = await update(stores, PROJECT, RAID, RAID_LOG, 0)
     assert (made.version, made.previous_version, made.content) == (1, None, RAID_LOG)
@@ -75,8 +74,7 @@ async def test_first_version_has_no_previous_one(stores: Stores) -> None:
     assert await get_item(stores) == made
 
 
-@pytest.mark.proves("AP-14")
-@pytest.mark.proves("AP-16")
+@pytest.mark.proves("AP-14", "AP-16")
 async def test_update_keeps_only_the_previous_version(stores: Stores, clock: ManualClock) -> None:
     first = await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
     clock.seconds += 60
@@ -90,8 +88,7 @@ async def test_update_keeps_only_the_previous_version(stores: Stores, clock: Man
     assert (await stores.all(patterns.artefacts(PROJECT))).items == (third,)
 
 
-@pytest.mark.proves("AP-13")
-@pytest.mark.proves("AP-35")
+@pytest.mark.proves("AP-13", "AP-35")
 async def test_keeps_one_item_per_project_and_type(stores: Stores) -> None:
     for type in (RAID, ArtefactType.decision_log, ArtefactType.backlog_summary):
         await update(stores, PROJECT, type, CONTENTS[type], 0)
@@ -195,8 +192,7 @@ async def test_raid_log_keeps_an_item_that_a_decision_names(stores: Stores) -> N
 # --- undo ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-15")
-@pytest.mark.proves("AP-X17")
+@pytest.mark.proves("AP-15", "AP-X17")
 async def test_undo_writes_the_previous_content_as_the_next_version(
     stores: Stores, clock: ManualClock
 ) -> None:
@@ -215,8 +211,7 @@ async def test_undo_writes_the_previous_content_as_the_next_version(
     assert (last.event_type, last.detail and last.detail["why"]) == ("artefact_updated", "undo")
 
 
-@pytest.mark.proves("AP-15")
-@pytest.mark.proves("AP-X17")
+@pytest.mark.proves("AP-15", "AP-X17")
 async def test_second_undo_restores_what_was_undone(stores: Stores) -> None:
     await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
     seen = await update(stores, PROJECT, RAID, make_raid_log("R002"), 1)
@@ -313,8 +308,7 @@ async def test_moves_both_contents_to_objects_when_each_is_too_large(stores: Sto
     assert await load_previous(stores, read) == first
 
 
-@pytest.mark.proves("AP-X18")
-@pytest.mark.proves("AP-15")
+@pytest.mark.proves("AP-X18", "AP-15")
 async def test_undoes_and_restores_a_content_in_an_object(stores: Stores) -> None:
     await update(stores, PROJECT, RAID, make_large_raid_log("first", 600), 0)
     await update(stores, PROJECT, RAID, RAID_LOG, 1)

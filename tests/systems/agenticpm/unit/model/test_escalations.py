@@ -63,8 +63,7 @@ async def list_events(stores: Stores, type: str) -> list[Event]:
 # --- creation -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-20")
-@pytest.mark.proves("AP-X12")
+@pytest.mark.proves("AP-20", "AP-X12")
 async def test_stores_an_escalation_as_the_document_defines_it(stores: Stores) -> None:
     question = await create_escalation(stores)
     item = (await reload_escalation(stores, question)).to_item()
@@ -90,8 +89,7 @@ async def test_stores_an_escalation_as_the_document_defines_it(stores: Stores) -
     assert event.detail == {"escalationId": question.id, "options": ["Delay", "Rush"]}
 
 
-@pytest.mark.proves("AP-20")
-@pytest.mark.proves("AP-28")
+@pytest.mark.proves("AP-20", "AP-28")
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -151,8 +149,7 @@ async def test_escalation_decided_during_its_replacement_stays_decided(stores: S
 # --- decisions ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-21")
-@pytest.mark.proves("AP-X12")
+@pytest.mark.proves("AP-21", "AP-X12")
 async def test_decision_sets_status_choice_time_and_index_but_keeps_the_sort_key(
     stores: Stores, clock: ManualClock
 ) -> None:
@@ -357,8 +354,7 @@ async def test_sweep_expires_due_escalations_of_all_projects_page_by_page(
     assert len(await list_events(stores, "escalation_expired")) == (patterns.PAGE + 5 + 1) // 2
 
 
-@pytest.mark.proves("AP-X13")
-@pytest.mark.proves("AP-39")
+@pytest.mark.proves("AP-X13", "AP-39")
 async def test_lists_the_escalations_of_a_project_by_time(stores: Stores, clock: ManualClock) -> None:
     questions = []
     for _ in range(10):

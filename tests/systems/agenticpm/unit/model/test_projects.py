@@ -42,9 +42,7 @@ def run_before_next_write(stores: Stores, rival: Callable[[], Awaitable[Any]]) -
     stores.transact = transact  # type: ignore[method-assign,assignment]
 
 
-@pytest.mark.proves("AP-11")
-@pytest.mark.proves("AP-28")
-@pytest.mark.proves("AP-34")
+@pytest.mark.proves("AP-11", "AP-28", "AP-34")
 async def test_new_project_has_its_own_id_and_the_documents_defaults(stores: Stores) -> None:
     new = await create_project(stores)
     read, item = await projects.get(stores, new.id), await get_item(stores, new)
@@ -103,9 +101,7 @@ async def test_rejects_an_unknown_configuration_field_with_any_value(
     assert len(await stores.all(patterns.recent_events())) == 1
 
 
-@pytest.mark.proves("AP-12")
-@pytest.mark.proves("AP-29")
-@pytest.mark.proves("AP-33")
+@pytest.mark.proves("AP-12", "AP-29", "AP-33")
 async def test_status_change_moves_the_index_in_the_same_write(stores: Stores, clock: ManualClock) -> None:
     project = await create_project(stores)
     clock.seconds += 60

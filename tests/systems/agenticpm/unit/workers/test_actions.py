@@ -55,9 +55,7 @@ async def list_due(harness: Harness) -> list[str]:
 # --- execution ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-22")
-@pytest.mark.proves("AP-23")
-@pytest.mark.proves("AP-X7")
+@pytest.mark.proves("AP-22", "AP-23", "AP-X7")
 async def test_executes_a_held_action_once_when_its_hold_ends(harness: Harness) -> None:
     project = await harness.create_project()
     action = await hold_action(harness, project)

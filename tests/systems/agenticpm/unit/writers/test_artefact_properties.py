@@ -160,8 +160,7 @@ def test_content_round_trips_through_its_json_encoding(content: dict[str, Any]) 
     assert item_size(content) <= len(body) + 16
 
 
-@pytest.mark.proves("AP-15")
-@pytest.mark.proves("AP-X17")
+@pytest.mark.proves("AP-15", "AP-X17")
 @settings(max_examples=20, deadline=None)
 @given(raid_logs(), raid_logs())
 async def test_undoing_twice_changes_only_the_version(first: dict[str, Any], second: dict[str, Any]) -> None:

@@ -50,10 +50,7 @@ def get_rejection(type: ArtefactType, path: str, value: Any) -> str:
     return str(error.value)
 
 
-@pytest.mark.proves("AP-50")
-@pytest.mark.proves("AP-51")
-@pytest.mark.proves("AP-52")
-@pytest.mark.proves("AP-53")
+@pytest.mark.proves("AP-50", "AP-51", "AP-52", "AP-53")
 @pytest.mark.parametrize("type", ArtefactType)
 def test_accepts_the_documents_example_and_stores_it_unchanged(type: ArtefactType) -> None:
     assert to_stored(validate_content(type, CONTENTS[type])) == CONTENTS[type]
@@ -74,10 +71,7 @@ CHOICES = {
 }
 
 
-@pytest.mark.proves("AP-50")
-@pytest.mark.proves("AP-51")
-@pytest.mark.proves("AP-52")
-@pytest.mark.proves("AP-53")
+@pytest.mark.proves("AP-50", "AP-51", "AP-52", "AP-53")
 @pytest.mark.parametrize(("type", "path"), CHOICES)
 def test_accepts_every_choice_of_the_document_and_rejects_others(type: ArtefactType, path: str) -> None:
     for choice in CHOICES[type, path]:

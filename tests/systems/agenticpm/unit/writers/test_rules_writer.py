@@ -86,10 +86,7 @@ def make_sprint_of_34() -> list[Ticket]:
 # --- any facts ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-50")
-@pytest.mark.proves("AP-51")
-@pytest.mark.proves("AP-53")
-@pytest.mark.proves("AP-54")
+@pytest.mark.proves("AP-50", "AP-51", "AP-53", "AP-54")
 @settings(max_examples=60, deadline=None)
 @given(snapshots(), snapshots(), raid_logs())
 async def test_every_content_is_valid_and_consistent_for_any_facts(
@@ -430,8 +427,7 @@ async def test_raises_nothing_in_the_future_and_ends_nothing_before_its_start() 
 # --- backlog and decisions ----------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-53")
-@pytest.mark.proves("AP-54")
+@pytest.mark.proves("AP-53", "AP-54")
 async def test_backlog_counts_each_open_ticket_once_and_the_work_done_in_this_sprint() -> None:
     tickets = [
         *make_sprint_of_34(),
