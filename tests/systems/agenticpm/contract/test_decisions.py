@@ -39,9 +39,12 @@ async def test_decision_changes_the_index_status_and_is_logged_once(
     question = await create_escalation(stores)
     assert await list_in_status(stores, EscalationStatus.pending) == [question]
     clock.seconds += 60
-    ended = await decide(stores, PROJECT, question.id, "Rush", "we can staff it")
+    ended = await decide(stores, PROJECT, question.id, "Rush", " we can staff it ")
+    assert (ended.user_decision, ended.user_notes) == ("Rush", "we can staff it")
+    assert ended.decided_at == get_now(clock)
     assert await list_in_status(stores, EscalationStatus.pending) == []
     assert await list_in_status(stores, EscalationStatus.decided) == [ended]
+    assert ended.to_item()["GSI1PK"] == "ESCALATION#decided"
     assert ended.to_item()["GSI1SK"] == question.to_item()["GSI1SK"]
     assert await list_decisions(stores) == [("D001", question.title)]
     with pytest.raises(Conflict, match="is decided and cannot be decided"):
@@ -104,6 +107,6 @@ async def test_expired_or_superseded_escalation_cannot_be_decided(stores: Stores
         (replaced.id, "superseded"),
         (question.id, "pending"),
     ]
-    for each in (lapses, replaced):
-        with pytest.raises(Conflict, match="cannot be decided"):
+    for each, why in ((lapses, "is expired"), (replaced, f"it is superseded by {question.id}")):
+        with pytest.raises(Conflict, match=f"cannot be decided.*{why}|{why} and cannot be decided"):
             await decide(stores, PROJECT, each.id, "Delay")

@@ -16,6 +16,7 @@ from agenticpm.workers import escalations
 from agenticpm.workers.cycle import SIGNALS_PER_COMMIT
 from holdfast.core.errors import Conflict, InvalidRequest
 from tests.systems.agenticpm.unit.workers.loop_harness import INTERVAL_S, Harness
+from tests.systems.agenticpm.unit.writers.sample_contents import DECISION_LOG
 
 DAY_S = 86400.0
 
@@ -61,18 +62,7 @@ async def test_decision_cannot_name_a_raid_item_that_was_dropped_meanwhile(harne
     log = await harness.stores.run(patterns.artefact(project.id, ArtefactType.decision_log))
     assert raid is not None and log is not None
     (item,) = raid.content["items"]
-    decision = {
-        "id": "D001",
-        "title": "t",
-        "context": "c",
-        "options_considered": [{"option": "a", "pros": [], "cons": []}],
-        "decision": "a",
-        "rationale": "r",
-        "made_by": "user",
-        "date": "2026-02-03T00:00:00Z",
-        "status": "active",
-        "related_raid_items": [item["id"]],
-    }
+    decision = DECISION_LOG["decisions"][0] | {"related_raid_items": [item["id"]]}
     naming = await artefacts.build_update(
         harness.stores,
         project.id,

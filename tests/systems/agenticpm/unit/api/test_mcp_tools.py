@@ -13,7 +13,6 @@ from agenticpm.domain.contents import ArtefactType
 from agenticpm.model import artefacts, patterns, projects
 from agenticpm.model.entities import EventType, Severity
 from agenticpm.model.events import build_event_writes, get_now
-from agenticpm.system import SYSTEM
 from agenticpm.workers import escalations
 from holdfast import Stores
 from holdfast.core.errors import InvalidRequest, NotFound
@@ -58,15 +57,6 @@ async def test_agent_reads_a_project_what_waits_and_why(stores: Stores) -> None:
     assert any("MCU-142 status: In Progress → Blocked" in each for each in why["lines"])
     assert liveness == "waiting"
     assert "not found" in refused
-
-
-async def test_agent_is_offered_only_reads_and_no_credentials(stores: Stores) -> None:
-    async with Client(build_server([stores])) as agent:
-        offered = {tool.name for tool in (await agent.list_tools()).tools}
-    assert {"project_state", "what_waits", "why", "agent_state"} <= offered
-    assert "integration_config" not in offered
-    assert not SYSTEM.get_component("agent").writes
-    assert patterns.integration_config not in SYSTEM.get_component("agent").reads
 
 
 # --- why ----------------------------------------------------------------------------------------------------

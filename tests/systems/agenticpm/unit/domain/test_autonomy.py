@@ -19,6 +19,7 @@ from agenticpm.domain.autonomy import (
     MAIL,
     MAX_ACTIONS_PER_DAY,
     MIN_SCORES,
+    MOVE,
     Precedents,
     Proposal,
     Question,
@@ -134,6 +135,7 @@ async def test_tactical_level_holds_an_action_and_does_not_act_yet(harness: Harn
     await harness.run_cycle()
     (action,) = await harness.actions(of)
     assert (action.action_type, action.queue) == (ActionType.jira_update, "held")
+    assert action.held_until == action.created_at + timedelta(minutes=30)
     assert action.confidence == SURE
     assert (action.detail or {})["because"]["evidence"][0]["ticket"] == "MCU-1"
     assert len(await harness.escalations(of)) == 1
@@ -231,7 +233,7 @@ def test_agents_own_proposals_pass_all_scores(signal: Signal) -> None:
     assert failing_scores(make_proposal(signal=signal), precedents=Precedents(executed=5, cancelled=5)) == []
 
 
-@pytest.mark.parametrize("kind", ["delete", "close", "reassign", "estimate"])
+@pytest.mark.parametrize("kind", [MOVE, "delete", "close", "reassign", "estimate"])
 def test_forbidden_actions_stay_forbidden_when_a_project_allows_them(kind: str) -> None:
     never = replace(make_proposal(), kind=kind)
     assert failing_scores(never, make_project(config={"allowed_actions": [kind]})) == ["boundary_compliance"]

@@ -28,7 +28,7 @@ def make_sandbox(**settings: Any) -> JiraSandbox:
 async def open_jira(
     sandbox: JiraSandbox, transport: httpx2.AsyncBaseTransport | None = None, **settings: Any
 ) -> AsyncIterator[JiraTracker]:
-    """Open a tracker of the sandbox, without a socket or through `transport`. `settings` are the tracker's."""
+    """Open a tracker of the sandbox without a socket, or through `transport`. The rest are its settings."""
     through = transport or httpx2.ASGITransport(build_jira_app(sandbox))
     url = "http://jira.example.com"
     async with httpx2.AsyncClient(transport=through, base_url=url, auth=(EMAIL, TOKEN)) as http:

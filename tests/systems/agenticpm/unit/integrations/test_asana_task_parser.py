@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import patch
 
 import httpx2
 import pytest
@@ -19,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agenticpm.domain.tickets import Snapshot, TicketStage, apply_page
+from agenticpm.integrations.asana import tracker
 from agenticpm.integrations.asana.task_parser import (
     NamedResource,
     Task,
@@ -222,7 +224,8 @@ async def read_with_response(where: str, answer: tuple[int, Any], checkpoint: st
 
     transport = httpx2.ASGITransport(app=Starlette(routes=[Route("/api/1.0/{rest:path}", respond)]))
     async with httpx2.AsyncClient(base_url=HERE, transport=transport) as http:
-        return await AsanaTracker(http).fetch_changes(PROJECT, checkpoint)
+        with patch.object(tracker, "MAX_PAGES", 5):
+            return await AsanaTracker(http).fetch_changes(PROJECT, checkpoint)
 
 
 LIST = f"projects/{PROJECT}/tasks"

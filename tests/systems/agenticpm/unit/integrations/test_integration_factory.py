@@ -94,11 +94,6 @@ async def test_every_integration_has_a_client_that_sends_nothing_when_opened() -
     assert opened == ["JiraTracker", "AsanaTracker", "OutlookMailbox", "ResendMailer"]
 
 
-async def test_rejects_unusable_credentials_before_any_request() -> None:
-    with pytest.raises(InvalidRequest, match="token: Field required"):
-        await check_health("asana", {"base_url": "https://app.asana.com"})
-
-
 async def test_unreachable_service_is_unhealthy_and_raises_nothing() -> None:
     for integration in Integration:
         found = await check_health(integration, build_sandbox_credentials(integration, "http://127.0.0.1:9"))

@@ -213,16 +213,6 @@ async def test_reports_all_entries_of_a_ticket_that_changes_first_and_last() -> 
         ]
 
 
-async def test_reads_a_thousand_tickets_of_one_minute_page_by_page() -> None:
-    sandbox = make_small_sandbox(ManualClock(NOW), 1000)
-    async with open_jira(sandbox) as jira:
-        pages = await read_pages(jira, None)
-    keys = [ticket.key for page in pages for ticket in page.tickets]
-    assert len(keys) == len(set(keys)) == 1000
-    assert max(len(page.tickets) for page in pages) == 50
-    assert len(pages[-1].checkpoint) < 50_000
-
-
 async def test_gives_up_a_search_that_keeps_moving() -> None:
     """Eight issues of one minute come in pages of three: only full pages lead to another request."""
     clock = ManualClock(NOW)

@@ -18,7 +18,7 @@ from agenticpm.model.agent_settings import (
     is_working_hours,
 )
 from holdfast import Stores
-from holdfast.core.errors import InvalidRequest, NotFound, SettingsError
+from holdfast.core.errors import InvalidRequest, SettingsError
 
 SYDNEY = ZoneInfo("Australia/Sydney")
 
@@ -66,12 +66,6 @@ async def test_seeding_keeps_existing_values_and_is_safe_when_concurrent(stores:
     ]
     assert read.hold_queue_minutes == 5
     assert read.polling_interval_minutes == 15
-
-
-async def test_uses_the_defaults_when_nothing_is_set(stores: Stores) -> None:
-    read = await agent_settings.load(stores)
-    assert read == AgentSettings.from_values(agent_settings.DEFAULTS)
-    assert read.budget_ceiling_daily_usd == Decimal("0.33")
 
 
 async def test_reads_a_changed_value_and_records_the_old_one(stores: Stores) -> None:
@@ -142,20 +136,6 @@ def test_accepts_a_number_as_text() -> None:
         == 45
     )
     assert agent_settings.validate("budget_ceiling_daily_usd", 0.1) == Decimal("0.1")
-
-
-async def test_digest_has_no_recipients_by_default(stores: Stores) -> None:
-    before = (await agent_settings.load(stores)).digest_recipients
-    await agent_settings.put(stores, "digest_recipients", "ada@acme.example, bo@acme.example,")
-    assert [before, (await agent_settings.load(stores)).digest_recipients] == [
-        (),
-        ("ada@acme.example", "bo@acme.example"),
-    ]
-
-
-async def test_reports_a_missing_setting(stores: Stores) -> None:
-    with pytest.raises(NotFound, match="Setting 'colour' not found"):
-        await agent_settings.get(stores, "colour")
 
 
 def test_missing_time_zone_data_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

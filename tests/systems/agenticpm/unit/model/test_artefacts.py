@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -22,7 +20,7 @@ from agenticpm.model.artefacts import (
 )
 from agenticpm.model.entities import Artefact, Event, ProjectId
 from holdfast import Stores
-from holdfast.core.errors import Conflict, InvalidRequest, NotFound, ObjectDamaged, TransactionCancelled
+from holdfast.core.errors import InvalidRequest, NotFound, ObjectDamaged
 from holdfast.core.limits import MAX_ITEM_BYTES
 from holdfast.operations.values import item_size
 from tests.systems.agenticpm.unit.samples import ManualClock
@@ -64,77 +62,6 @@ def make_large_raid_log(first: str, kib: int = 200) -> dict[str, Any]:
 
 
 # --- updates ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.proves("AP-13", "AP-36")
-async def test_first_version_has_no_previous_one(stores: Stores) -> None:
-    made = await update(stores, PROJECT, RAID, RAID_LOG, 0)
-    assert (made.version, made.previous_version, made.content) == (1, None, RAID_LOG)
-    assert made.created_at == made.updated_at == datetime(2026, 2, 4, 1, tzinfo=UTC)
-    assert await get_item(stores) == made
-
-
-@pytest.mark.proves("AP-14", "AP-16")
-async def test_update_keeps_only_the_previous_version(stores: Stores, clock: ManualClock) -> None:
-    first = await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
-    clock.seconds += 60
-    await update(stores, PROJECT, RAID, make_raid_log("R001", "R002"), 1)
-    third = await update(stores, PROJECT, RAID, make_raid_log("R001", "R002", "R003"), 2)
-    assert third.version == 3
-    assert third.content == make_raid_log("R001", "R002", "R003")
-    assert third.previous_version == make_raid_log("R001", "R002")
-    assert (third.id, third.created_at) == (first.id, first.created_at)
-    assert third.updated_at == datetime(2026, 2, 4, 1, 1, tzinfo=UTC)
-    assert (await stores.all(patterns.artefacts(PROJECT))).items == (third,)
-
-
-@pytest.mark.proves("AP-13", "AP-35")
-async def test_keeps_one_item_per_project_and_type(stores: Stores) -> None:
-    for type in (RAID, ArtefactType.decision_log, ArtefactType.backlog_summary):
-        await update(stores, PROJECT, type, CONTENTS[type], 0)
-    await update(stores, PROJECT, RAID, make_raid_log("R001", "R002", "R003"), 1)
-    await update(stores, PROJECT, ArtefactType.delivery_state, DELIVERY_STATE, 0)
-    found = (await stores.all(patterns.artefacts(PROJECT))).items
-    assert sorted(each.type for each in found) == sorted(ArtefactType)
-    assert all(each.to_item()["SK"] == f"ARTEFACT#{each.type}" for each in found)
-
-
-@pytest.mark.proves("AP-14")
-@pytest.mark.parametrize("expected", [0, 1, 3])
-async def test_rejects_a_stale_version_with_both_versions_and_writes_nothing(
-    stores: Stores, expected: int
-) -> None:
-    await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
-    seen = await update(stores, PROJECT, RAID, make_raid_log("R002"), 1)
-    before = await list_events(stores)
-    with pytest.raises(Conflict, match=f"is at version 2, but the request expects version {expected}"):
-        await update(stores, PROJECT, RAID, make_raid_log("R003"), expected)
-    assert await get_item(stores) == seen
-    assert await list_events(stores) == before
-
-
-@pytest.mark.proves("AP-14")
-async def test_one_of_two_concurrent_updates_gets_a_conflict(stores: Stores) -> None:
-    await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
-    results = await asyncio.gather(
-        *(update(stores, PROJECT, RAID, make_raid_log(f"R00{each}"), 1) for each in (2, 3)),
-        return_exceptions=True,
-    )
-    written = [each for each in results if isinstance(each, Artefact)]
-    refused = [each for each in results if isinstance(each, Conflict)]
-    assert (len(written), len(refused)) == (1, 1)
-    assert "is at version 2, but the request expects version 1" in str(refused[0])
-    assert await get_item(stores) == written[0]
-    assert len(await list_events(stores)) == 2
-
-
-async def test_stale_writes_cancel_the_callers_transaction(stores: Stores) -> None:
-    seen = await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
-    writes = await build_update(stores, PROJECT, RAID, make_raid_log("R002"), seen=seen)
-    await update(stores, PROJECT, RAID, make_raid_log("R003"), 1)
-    with pytest.raises(TransactionCancelled):
-        await stores.transact(*writes)
-    assert len(await list_events(stores)) == 2
 
 
 async def test_does_not_write_an_unchanged_content(stores: Stores) -> None:
@@ -192,35 +119,6 @@ async def test_raid_log_keeps_an_item_that_a_decision_names(stores: Stores) -> N
 # --- undo ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-15", "AP-X17")
-async def test_undo_writes_the_previous_content_as_the_next_version(
-    stores: Stores, clock: ManualClock
-) -> None:
-    await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
-    await update(stores, PROJECT, RAID, make_raid_log("R002"), 1)
-    clock.seconds += 60
-    back = await undo(stores, PROJECT, RAID, 2)
-    assert (back.version, back.content, back.previous_version) == (
-        3,
-        make_raid_log("R001"),
-        make_raid_log("R002"),
-    )
-    assert back.updated_at > back.created_at
-    assert await get_item(stores) == back
-    last = (await list_events(stores))[-1]
-    assert (last.event_type, last.detail and last.detail["why"]) == ("artefact_updated", "undo")
-
-
-@pytest.mark.proves("AP-15", "AP-X17")
-async def test_second_undo_restores_what_was_undone(stores: Stores) -> None:
-    await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
-    seen = await update(stores, PROJECT, RAID, make_raid_log("R002"), 1)
-    await undo(stores, PROJECT, RAID, 2)
-    again = await undo(stores, PROJECT, RAID, 3)
-    assert (again.version, again.content) == (4, seen.content)
-    assert again.previous_version == make_raid_log("R001")
-
-
 @pytest.mark.proves("AP-15")
 async def test_rejects_an_undo_with_nothing_to_undo(stores: Stores) -> None:
     with pytest.raises(InvalidRequest, match="nothing to undo.*no version yet"):
@@ -229,14 +127,6 @@ async def test_rejects_an_undo_with_nothing_to_undo(stores: Stores) -> None:
     with pytest.raises(InvalidRequest, match="nothing to undo.*only one version"):
         await undo(stores, PROJECT, RAID, 1)
     assert await get_item(stores) == seen
-
-
-@pytest.mark.proves("AP-14")
-async def test_rejects_an_undo_of_an_older_version(stores: Stores) -> None:
-    await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)
-    await update(stores, PROJECT, RAID, make_raid_log("R002"), 1)
-    with pytest.raises(Conflict, match="is at version 2, but the request expects version 1"):
-        await undo(stores, PROJECT, RAID, 1)
 
 
 async def test_undoes_a_delivery_state_after_the_raid_log_changed(stores: Stores) -> None:
@@ -294,29 +184,6 @@ async def test_moves_the_larger_content_to_an_object_when_both_do_not_fit(stores
     assert item_size(second.to_item()) < MAX_ITEM_BYTES
     assert await load_content(stores, second) == make_large_raid_log("second", 240)
     assert await load_previous(stores, second) == make_large_raid_log("first")
-
-
-@pytest.mark.proves("AP-X18")
-async def test_moves_both_contents_to_objects_when_each_is_too_large(stores: Stores) -> None:
-    first, second = make_large_raid_log("first", 600), make_large_raid_log("second", 500)
-    await update(stores, PROJECT, RAID, first, 0)
-    made = await update(stores, PROJECT, RAID, second, 1)
-    assert item_size(made.to_item()) < 1024
-    read = await get_item(stores)
-    assert read is not None
-    assert await load_content(stores, read) == second
-    assert await load_previous(stores, read) == first
-
-
-@pytest.mark.proves("AP-X18", "AP-15")
-async def test_undoes_and_restores_a_content_in_an_object(stores: Stores) -> None:
-    await update(stores, PROJECT, RAID, make_large_raid_log("first", 600), 0)
-    await update(stores, PROJECT, RAID, RAID_LOG, 1)
-    back = await undo(stores, PROJECT, RAID, 2)
-    assert await load_content(stores, back) == make_large_raid_log("first", 600)
-    again = await undo(stores, PROJECT, RAID, 3)
-    assert again.content == RAID_LOG
-    assert await load_previous(stores, again) == make_large_raid_log("first", 600)
 
 
 @pytest.mark.proves("AP-X18")

@@ -45,14 +45,6 @@ async def list_events(stores: Stores) -> list[Event]:
 
 
 @pytest.mark.proves("AP-X20")
-async def test_ceiling_is_a_third_of_a_dollar_by_default_and_configurable(stores: Stores) -> None:
-    before = await budget.load_state(stores, await agent_settings.load(stores))
-    await agent_settings.put(stores, "budget_ceiling_daily_usd", "2.50")
-    after = await budget.load_state(stores, await agent_settings.load(stores))
-    assert [before.ceiling, after.ceiling] == [Decimal("0.33"), Decimal("2.50")]
-
-
-@pytest.mark.proves("AP-X20")
 async def test_level_falls_from_full_to_reduced_to_rules(stores: Stores) -> None:
     levels = [await get_level(stores)]
     for usd in ("0.263999", "0.000001", "0.065999", "0.000001"):

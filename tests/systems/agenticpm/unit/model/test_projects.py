@@ -210,17 +210,6 @@ async def test_archived_project_keeps_everything_and_can_be_restored(
     assert status is ProjectStatus.active and len(active) == 1
 
 
-async def test_list_of_projects_continues_from_its_cursor(stores: Stores) -> None:
-    names = [f"Project {each}" for each in range(5)]
-    for name in names:
-        await create_project(stores, name=name, source_project_key=name)
-    pages = [await projects.list_by_status(stores, limit=2)]
-    while pages[-1].cursor is not None:
-        pages.append(await projects.list_by_status(stores, limit=2, cursor=pages[-1].cursor))
-    assert max(map(len, pages)) == 2
-    assert sorted(each.name for page in pages for each in page) == names
-
-
 async def test_reports_a_missing_project(stores: Stores) -> None:
     with pytest.raises(NotFound, match="Project .* not found"):
         await projects.get(stores, "6f1c7f5e-8b1c-4c3e-9a55-2f1a0f6d9a11")

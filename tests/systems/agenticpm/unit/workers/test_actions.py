@@ -77,18 +77,6 @@ async def test_executes_a_held_action_once_when_its_hold_ends(harness: Harness) 
     assert (event.detail or {})["action"] == action.id
 
 
-@pytest.mark.proves("AP-23")
-async def test_loop_holds_an_action_for_half_an_hour(harness: Harness) -> None:
-    project = await harness.create_project()
-    harness.tracker.block("MCU-1")
-    await harness.run_cycle()
-    (action,) = await harness.actions(project)
-    assert action.held_until == action.created_at + timedelta(minutes=30)
-    harness.clock.advance(HOLD_S)
-    await harness.execute()
-    assert [each["ticket"] for each in harness.tracker.ledger] == ["MCU-1"]
-
-
 @pytest.mark.parametrize(
     ("detail", "effect"),
     [

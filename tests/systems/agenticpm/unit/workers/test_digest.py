@@ -86,7 +86,7 @@ async def test_leaves_out_anything_older_than_a_day(harness: Harness) -> None:
 
 
 async def test_holds_its_mail_which_is_sent_once(harness: Harness) -> None:
-    await agent_settings.put(harness.stores, "digest_recipients", "a@example.com, b@example.com")
+    await agent_settings.put(harness.stores, "digest_recipients", "a@example.com, b@example.com,")
     made = await make_digest(harness)
     assert made is not None
     assert (await harness.execute()).done == []

@@ -39,6 +39,7 @@ from tests.systems.agenticpm.unit.sample_snapshots import (
     raid_logs,
     snapshots,
 )
+from tests.systems.agenticpm.unit.writers.sample_contents import DECISION_LOG
 
 
 async def write(
@@ -513,19 +514,7 @@ async def test_limits_highlights_and_candidates() -> None:
 async def test_decision_log_contains_only_peoples_decisions() -> None:
     stuck = make_snapshot(make_ticket(is_blocked=True))
     assert await write("decision_log", stuck) == {"decisions": []}
-    decision = {
-        "id": "D001",
-        "title": "Delay",
-        "context": "",
-        "options_considered": [{"option": "Delay", "pros": [], "cons": []}],
-        "decision": "Delay",
-        "rationale": "",
-        "made_by": "user",
-        "date": "2026-02-03T00:00:00Z",
-        "status": "active",
-        "related_raid_items": [],
-    }
-    assert await write("decision_log", stuck, {"decisions": [decision]}) == {"decisions": [decision]}
+    assert await write("decision_log", stuck, DECISION_LOG) == DECISION_LOG
 
 
 # --- postponed milestones -----------------------------------------------------------------------------------
