@@ -20,6 +20,7 @@ from agenticpm.system import SYSTEM
 from holdfast import Stores, open_memory_stores, provision
 from holdfast.web import make_app, serve_in_thread
 from holdfast_demo.agenticpm.sandbox.resend import ResendSandbox, build_resend_app
+from tests.cases import all_cases
 from tests.systems.agenticpm.unit.samples import (
     NOON,
     ManualClock,
@@ -296,7 +297,7 @@ def test_cancelled_action_is_no_longer_held_and_cannot_be_approved(api: ApiHarne
     assert len(api.get(f"/projects/{project.id}/actions")["items"]) == 1
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("detail", "message"),
     [
         ({"kind": "move"}, "Cannot edit kind of this action. Editable: to, subject, text"),
@@ -311,9 +312,8 @@ def test_cancelled_action_is_no_longer_held_and_cannot_be_approved(api: ApiHarne
     ],
 )
 def test_rejects_an_edit_that_cannot_be_sent(api: ApiHarness, detail: dict[str, Any], message: str) -> None:
-    project = api.create_project()
-    action: Action = asyncio.run(hold_mail(api.stores, project))
-    path = f"/projects/{project.id}/actions/{action.id}"
+    action: Action = asyncio.run(hold_mail(api.stores, None))
+    path = f"/projects/global/actions/{action.id}"
     assert message in get_problem(api.http.patch(path, json={"by": "ada", "detail": detail}), 400)
     assert api.get(path)["detail"] == action.detail
 

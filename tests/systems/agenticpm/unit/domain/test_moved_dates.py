@@ -8,12 +8,11 @@ from decimal import Decimal
 import pytest
 
 from agenticpm.domain.autonomy import propose
-from agenticpm.domain.signals import detect
-from agenticpm.domain.thresholds import Thresholds
 from agenticpm.domain.tickets import Milestone, Signal, Snapshot, SyncPage, apply_page
 from tests.systems.agenticpm.unit.sample_snapshots import (
     DAY,
     NOW,
+    detect_signals,
     make_falling_velocity,
     make_snapshot,
     make_ticket,
@@ -31,7 +30,7 @@ def make_snapshot_due(at: datetime, points: int) -> Snapshot:
 
 def detect_slips(before: Snapshot, after: Snapshot) -> tuple[Snapshot, list[Signal]]:
     """Detect the slipping milestones only."""
-    seen, signals = detect(before, after, (), raid_log=None, now=NOW, thresholds=Thresholds(), limit=99)
+    seen, signals = detect_signals(before, after)
     return seen, [each for each in signals if each.kind == "slipping_milestone"]
 
 

@@ -310,18 +310,15 @@ async def read_until_failure(
         requests += 1
         return answer(request)
 
-    async def run() -> str:
-        async with httpx2.AsyncClient(base_url=HERE, transport=httpx2.MockTransport(counted)) as http:
-            tracker, checkpoint = AsanaTracker(http), None
-            for _ in range(pages):
-                try:
-                    page = await tracker.fetch_changes(PROJECT, checkpoint)
-                except ExternalServiceFailed as failed:
-                    return failed.message
-                checkpoint = page.checkpoint
-        return "no end"
-
-    return await run(), requests
+    async with httpx2.AsyncClient(base_url=HERE, transport=httpx2.MockTransport(counted)) as http:
+        tracker, checkpoint = AsanaTracker(http), None
+        for _ in range(pages):
+            try:
+                page = await tracker.fetch_changes(PROJECT, checkpoint)
+            except ExternalServiceFailed as failed:
+                return failed.message, requests
+            checkpoint = page.checkpoint
+    return "no end", requests
 
 
 @pytest.mark.parametrize(("tasks", "why"), [([TASK], "rejects every offset"), ([], "rejects the offset")])
@@ -378,13 +375,9 @@ async def test_skips_a_few_pages_of_irrelevant_events() -> None:
             return httpx2.Response(200, json=body)
         return httpx2.Response(200, json=ANSWERS[request.url.path.removeprefix("/api/1.0/")][1])
 
-    async def run() -> Any:
-        async with httpx2.AsyncClient(base_url=HERE, transport=httpx2.MockTransport(answer)) as http:
-            return await AsanaTracker(http).fetch_changes(
-                PROJECT, json.dumps({"project": PROJECT, "sync": "1"})
-            )
-
-    page = await run()
+    async with httpx2.AsyncClient(base_url=HERE, transport=httpx2.MockTransport(answer)) as http:
+        checkpoint = json.dumps({"project": PROJECT, "sync": "1"})
+        page = await AsanaTracker(http).fetch_changes(PROJECT, checkpoint)
     assert ([each.key for each in page.tickets], page.has_more) == (["1"], False)
     assert json.loads(page.checkpoint)["sync"] == "6"
 

@@ -51,13 +51,7 @@ async def sync_all(
     pages: list[MailPage] = []
     while not pages or pages[-1].has_more:
         page = await mailbox.fetch_messages(checkpoint)
-        if page.is_reset:
-            known.clear()
-        for each in page.messages:
-            if each.is_removed:
-                known.pop(each.id, None)
-            else:
-                known[each.id] = each
+        apply_page(known, page)
         pages.append(page)
         checkpoint = page.checkpoint
     return pages[-1].checkpoint, pages
@@ -123,42 +117,31 @@ async def test_expired_link_causes_a_full_reset() -> None:
 async def test_any_edits_and_reads_end_with_the_current_inbox(steps: list[tuple[str, int]]) -> None:
     sandbox = OutlookSandbox(with_sample=False)
 
-    async def ask(url: str) -> dict[str, MailMessage]:
-        known: dict[str, MailMessage] = {}
-        link: str | None = None
-        found = OutlookCredentials.model_validate(
-            {"mailbox": MAILBOX, "base_url": url, "access_token": TOKEN}
-        )
-        transport = httpx2.ASGITransport(app=build_outlook_app(sandbox))
-        async with httpx2.AsyncClient(base_url=url, transport=transport) as http:
-            for what, number in [*steps, ("sync", 2), ("sync", 1)]:
-                box = OutlookMailbox(
-                    http, MAILBOX, GraphTokens(http, found, SYSTEM_CLOCK), page_size=max(number, 1)
-                )
-                ids = list(sandbox.messages)
-                if what == "receive":
-                    sandbox.receive(subject=f"Mail {number}")
-                elif what == "edit" and ids:
-                    sandbox.edit(ids[number % len(ids)], subject=f"Edited {number}")
-                elif what == "remove" and ids:
-                    sandbox.remove(ids[number % len(ids)])
-                elif what == "expire":
-                    sandbox.expire()
-                elif what == "sync":
-                    link, _ = await sync_all(box, link, known)
-                elif what == "page":
-                    page = await box.fetch_messages(link)
-                    _apply_page(known, page)
-                    link = page.checkpoint
-        return known
-
-    known = await ask(HERE)
+    known: dict[str, MailMessage] = {}
+    link: str | None = None
+    for what, number in [*steps, ("sync", 2), ("sync", 1)]:
+        ids = list(sandbox.messages)
+        async with open_mailbox(sandbox, page_size=max(number, 1)) as box:
+            if what == "receive":
+                sandbox.receive(subject=f"Mail {number}")
+            elif what == "edit" and ids:
+                sandbox.edit(ids[number % len(ids)], subject=f"Edited {number}")
+            elif what == "remove" and ids:
+                sandbox.remove(ids[number % len(ids)])
+            elif what == "expire":
+                sandbox.expire()
+            elif what == "sync":
+                link, _ = await sync_all(box, link, known)
+            elif what == "page":
+                page = await box.fetch_messages(link)
+                apply_page(known, page)
+                link = page.checkpoint
     assert {id: each.subject for id, each in known.items()} == {
         id: each["subject"] for id, each in sandbox.messages.items()
     }
 
 
-def _apply_page(known: dict[str, MailMessage], page: MailPage) -> None:
+def apply_page(known: dict[str, MailMessage], page: MailPage) -> None:
     """Apply one page to the known messages."""
     if page.is_reset:
         known.clear()
@@ -308,15 +291,12 @@ async def read_with_response(
         }
         return JSONResponse(content, status_code=status)
 
-    async def run(url: str) -> MailPage:
-        values = {"mailbox": MAILBOX, "base_url": url, "access_token": TOKEN}
-        transport = httpx2.ASGITransport(app=Starlette(routes=[Route(path, answer)]))
-        async with httpx2.AsyncClient(base_url=url, transport=transport) as http:
-            tokens = GraphTokens(http, OutlookCredentials.model_validate(values), SYSTEM_CLOCK)
-            link = None if checkpoint is None else checkpoint.replace("{here}", url)
-            return await OutlookMailbox(http, MAILBOX, tokens).fetch_messages(link)
-
-    return await run(HERE)
+    values = {"mailbox": MAILBOX, "base_url": HERE, "access_token": TOKEN}
+    transport = httpx2.ASGITransport(app=Starlette(routes=[Route(path, answer)]))
+    async with httpx2.AsyncClient(base_url=HERE, transport=transport) as http:
+        tokens = GraphTokens(http, OutlookCredentials.model_validate(values), SYSTEM_CLOCK)
+        link = None if checkpoint is None else checkpoint.replace("{here}", HERE)
+        return await OutlookMailbox(http, MAILBOX, tokens).fetch_messages(link)
 
 
 INVALID: list[tuple[int, Any, str]] = [

@@ -119,14 +119,6 @@ def test_stores_a_validated_content_as_given(content: dict[str, Any]) -> None:
     assert to_stored(validate_content(RAID, content)) == content
 
 
-@given(moments)
-def test_time_round_trips_through_its_text(moment: str) -> None:
-    kept = to_stored(
-        validate_content(ArtefactType.backlog_summary, BACKLOG_SUMMARY | {"last_synced": moment})
-    )
-    assert kept["last_synced"] == moment
-
-
 @given(anything, anything)
 def test_diff_is_empty_only_for_equal_contents(before: Any, after: Any) -> None:
     assert compute_differences(before, before) == []

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from agenticpm.domain.contents import ArtefactType, check_consistency, validate_content
-from agenticpm.domain.signals import detect, detect_mail_signals
-from agenticpm.domain.thresholds import Thresholds
+from agenticpm.domain.signals import detect_mail_signals
 from agenticpm.domain.tickets import (
     FieldChange,
     MailMessage,
@@ -31,6 +30,8 @@ from tests.systems.agenticpm.unit.sample_snapshots import (
     NOW,
     SPRINT,
     START,
+    detect_first,
+    detect_signals,
     make_done_ticket,
     make_falling_velocity,
     make_item,
@@ -58,11 +59,6 @@ async def write(
     draft = await RulesWriter().write(writing)
     assert draft.writer == "rules" and draft.usd == 0
     return dict(draft.content)
-
-
-def detect_first(seen: Snapshot, now: datetime = NOW) -> tuple[Snapshot, list[Signal]]:
-    """Detect the signals of a first read and return the snapshot with its flags."""
-    return detect(make_snapshot(), seen, (), raid_log=None, now=now, thresholds=Thresholds(), limit=1000)
 
 
 def make_sprint_of_34() -> list[Ticket]:
@@ -247,15 +243,7 @@ async def test_blocker_keeps_its_id_and_date_while_its_ticket_is_blocked() -> No
 
 async def test_blocker_and_its_issue_have_the_trackers_date() -> None:
     change = FieldChange(id="1", ticket="MCU-1", field="Flagged", after="Impediment", at=NOW - 9 * DAY)
-    seen, _ = detect(
-        make_snapshot(),
-        make_snapshot(make_ticket(is_blocked=True)),
-        [change],
-        raid_log=None,
-        now=NOW,
-        thresholds=Thresholds(),
-        limit=9,
-    )
+    seen, _ = detect_signals(make_snapshot(), make_snapshot(make_ticket(is_blocked=True)), [change])
     for content, lines in (("delivery_state", "blockers"), ("raid_log", "items")):
         assert (await write(content, seen))[lines][0]["raised_date"] == "2026-02-02T09:00:00Z"
 
@@ -532,7 +520,7 @@ def detect_again(seen: Snapshot, beta: Milestone, now: datetime = NOW) -> tuple[
     """Detect the signals after the plan has only this milestone."""
     plan = seen.plan.model_copy(update={"milestones": (beta,)})
     after = seen.model_copy(update={"plan": plan})
-    return detect(seen, after, (), raid_log=None, now=now, thresholds=Thresholds(), limit=10)
+    return detect_signals(seen, after, now=now)
 
 
 async def get_beta(seen: Snapshot, now: datetime = NOW) -> tuple[str, str]:
@@ -592,6 +580,6 @@ async def test_postponed_milestone_that_cannot_be_met_is_reported_too() -> None:
     left = make_ticket("MCU-1", milestone="Beta", points=Decimal(3000))
     plan = slow.plan.model_copy(update={"milestones": (Milestone(name="Beta", due_at=NOW + 90 * DAY),)})
     after = seen.model_copy(update={"plan": plan, "tickets": {**slow.tickets, "MCU-1": left}})
-    seen, signals = detect(seen, after, (), raid_log=None, now=NOW, thresholds=Thresholds(), limit=50)
+    seen, signals = detect_signals(seen, after)
     assert [each.summary for each in signals if "at the current pace" in each.summary]
     assert "Moved from" in (await get_beta(seen))[1] and "present pace" in (await get_beta(seen))[1]
