@@ -56,8 +56,7 @@ async def test_decision_changes_the_index_status_and_is_logged_once(
 async def test_one_of_two_concurrent_deciders_wins(stores: Stores) -> None:
     question = await create_escalation(stores)
     results = await asyncio.gather(
-        *(decide(stores, PROJECT, question.id, each) for each in ("Rush", "Delay")),
-        return_exceptions=True,
+        *(decide(stores, PROJECT, question.id, each) for each in ("Rush", "Delay")), return_exceptions=True
     )
     assert len([each for each in results if isinstance(each, Escalation)]) == 1
     assert len([each for each in results if isinstance(each, Conflict)]) == 1

@@ -90,7 +90,7 @@ def test_reports_a_few_tickets_one_by_one() -> None:
 
 def test_reports_the_group_once_and_a_ticket_that_becomes_stale_later_alone() -> None:
     seen, _ = detect_first(
-        make_snapshot(*map(make_stale_ticket, range(12)), make_stale_ticket(90, updated_at=NOW - DAY)),
+        make_snapshot(*map(make_stale_ticket, range(12)), make_stale_ticket(90, updated_at=NOW - DAY))
     )
     assert detect_next(seen)[1] == []
     fewer, signals = detect_next(

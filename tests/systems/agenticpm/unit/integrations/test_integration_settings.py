@@ -171,11 +171,7 @@ async def test_rotation_accepts_new_credentials_only_for_a_configured_integratio
     ],
 )
 async def test_stores_a_health_check_with_its_event(
-    stores: Stores,
-    cipher: FileCipher,
-    answer: Health | Exception,
-    status: IntegrationStatus,
-    severity: str,
+    stores: Stores, cipher: FileCipher, answer: Health | Exception, status: IntegrationStatus, severity: str
 ) -> None:
     await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
     checked = await integration_settings.check_health(stores, "jira", FakeService(answer))

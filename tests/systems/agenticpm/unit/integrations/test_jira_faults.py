@@ -202,10 +202,7 @@ async def test_issue_dated_in_the_future_hides_no_later_change() -> None:
 @pytest.mark.parametrize("has_tokens", [True, False])
 async def test_reads_a_window_of_many_pages_twice_and_not_once_per_page(has_tokens: bool) -> None:
     sandbox = make_full_sandbox(160, has_tokens=has_tokens)
-    async with open_faulty_jira(sandbox, lambda _: None, page_size=10) as (
-        jira,
-        between,
-    ):
+    async with open_faulty_jira(sandbox, lambda _: None, page_size=10) as (jira, between):
         pages = await read_pages(jira, None)
         keys, searches = get_keys(pages), sum("/search" in path for path in between.paths)
     assert len(keys) == len(set(keys)) == 160

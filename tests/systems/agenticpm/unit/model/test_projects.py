@@ -147,11 +147,7 @@ async def test_changes_only_the_given_fields(stores: Stores) -> None:
         stores, config={"allowed_actions": ["comment"]}, description="The new page"
     )
     changed = await projects.change(
-        stores,
-        project.id,
-        name="Member page",
-        autonomy_level="tactical",
-        seen_updated_at=project.updated_at,
+        stores, project.id, name="Member page", autonomy_level="tactical", seen_updated_at=project.updated_at
     )
     assert changed == await projects.get(stores, project.id)
     events = await list_events(stores, project)

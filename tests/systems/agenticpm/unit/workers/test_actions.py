@@ -158,10 +158,7 @@ async def test_possibly_sent_mail_is_not_sent_again_after_a_refused_retry(harnes
 async def test_does_not_repeat_an_action_after_the_table_is_restored(harness: Harness) -> None:
     """The comment is found in the tracker; the mail is refused until a person reopens it."""
     project = await harness.create_project()
-    mail, comment = (
-        await hold_action(harness, project),
-        await hold_action(harness, project, COMMENT_DETAIL),
-    )
+    mail, comment = (await hold_action(harness, project), await hold_action(harness, project, COMMENT_DETAIL))
     before = harness.clock.now()
     harness.clock.advance(HOLD_S)
     assert len((await harness.execute()).done) == 2
@@ -199,10 +196,7 @@ async def test_executes_an_edited_action_as_edited(harness: Harness) -> None:
 @pytest.mark.proves("AP-X7")
 async def test_executes_approved_actions_at_once_and_cancelled_ones_never(harness: Harness) -> None:
     project = await harness.create_project()
-    first, second = (
-        await hold_action(harness, project),
-        await hold_action(harness, project, COMMENT_DETAIL),
-    )
+    first, second = (await hold_action(harness, project), await hold_action(harness, project, COMMENT_DETAIL))
     api = harness.stores.for_component("api")
     await action_reviews.approve(api, project.id, first.id, by="the lead")
     await action_reviews.cancel(api, project.id, second.id, by="the lead", reason="I have asked")
@@ -279,10 +273,7 @@ async def test_executes_the_action_later_when_the_external_service_is_down(
     harness: Harness, failure: Exception
 ) -> None:
     project = await harness.create_project()
-    mail, comment = (
-        await hold_action(harness, project),
-        await hold_action(harness, project, COMMENT_DETAIL),
-    )
+    mail, comment = (await hold_action(harness, project), await hold_action(harness, project, COMMENT_DETAIL))
     harness.clock.advance(HOLD_S)
     harness.mailer.fails = failure
     outcome = await harness.execute()

@@ -127,11 +127,7 @@ async def test_approval_overrides_the_list_but_not_the_level_or_the_status(harne
 async def test_edit_does_not_approve_an_action(harness: Harness) -> None:
     project, action = await hold_comment(harness)
     await action_reviews.edit(
-        harness.stores.for_component("api"),
-        project.id,
-        action.id,
-        by="the lead",
-        detail={"text": "Well?"},
+        harness.stores.for_component("api"), project.id, action.id, by="the lead", detail={"text": "Well?"}
     )
     await change_project(harness, project, config={"allowed_actions": [MAIL]})
     harness.clock.advance(HOLD_S)

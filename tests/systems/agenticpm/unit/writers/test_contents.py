@@ -290,12 +290,7 @@ def test_import_accepts_both_names_of_the_previous_version_and_stores_one() -> N
 @pytest.mark.proves("AP-X3")
 def test_reads_an_imported_item_as_an_artefact() -> None:
     made = Artefact(
-        id=PROJECT,
-        project_id=PROJECT,
-        type=RAID,
-        content=RAID_LOG,
-        created_at=NOON,
-        updated_at=NOON,
+        id=PROJECT, project_id=PROJECT, type=RAID, content=RAID_LOG, created_at=NOON, updated_at=NOON
     )
     item: dict[str, Any] = {**made.to_item(), "previous_version": {"items": []}}
     read = Artefact.from_item(normalize_import(item))
