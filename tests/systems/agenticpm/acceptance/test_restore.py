@@ -167,9 +167,6 @@ async def test_recovery_window_is_35_days_to_the_second(tmp_path: Path, clock: R
         assert await scan_table(stores, f"{RESTORED}c") == after
 
 
-# --- the command, in its own process ------------------------------------------------------------------------
-
-
 VARIABLES = {"HOLDFAST_ENVIRONMENT": "dev", "HOLDFAST_RUN_CLOCK": "clock"}
 
 

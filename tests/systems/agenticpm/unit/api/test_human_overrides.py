@@ -10,7 +10,7 @@ from agenticpm.domain.autonomy import DO_IT, MAX_QUESTIONS
 from agenticpm.domain.contents import ArtefactType
 from agenticpm.domain.tickets import Milestone, Plan
 from agenticpm.model import artefacts, patterns, projects
-from agenticpm.model.entities import EscalationStatus, Project
+from agenticpm.model.entities import EscalationStatus
 from agenticpm.model.events import get_now
 from agenticpm.workers import escalations
 from agenticpm.workers.cycle import SIGNALS_PER_COMMIT
@@ -19,12 +19,6 @@ from tests.systems.agenticpm.unit.workers.loop_harness import INTERVAL_S, Harnes
 from tests.systems.agenticpm.unit.writers.sample_contents import DECISION_LOG
 
 DAY_S = 86400.0
-
-
-async def get_version(harness: Harness, project: Project, type: ArtefactType) -> int:
-    found = await harness.stores.run(patterns.artefact(project.id, type))
-    assert found is not None
-    return found.version
 
 
 @pytest.mark.proves("AP-15")
@@ -40,16 +34,18 @@ async def test_undone_artefact_stays_until_there_is_something_new(
     harness.tracker.block("MCU-1")
     harness.clock.advance(INTERVAL_S)
     await harness.run_cycle()
-    undone = await artefacts.undo(harness.stores, project.id, type, await get_version(harness, project, type))
+    undone = await artefacts.undo(
+        harness.stores, project.id, type, (await harness.artefact(project, type)).version
+    )
     for _ in range(3):
         harness.clock.advance(INTERVAL_S)
         await harness.run_cycle()
-        assert await get_version(harness, project, type) == undone.version
+        assert (await harness.artefact(project, type)).version == undone.version
     harness.tracker.put("MCU-2")
     harness.tracker.block("MCU-2")
     harness.clock.advance(INTERVAL_S)
     await harness.run_cycle()
-    assert await get_version(harness, project, type) == undone.version + 1
+    assert (await harness.artefact(project, type)).version == undone.version + 1
 
 
 async def test_decision_cannot_name_a_raid_item_that_was_dropped_meanwhile(harness: Harness) -> None:
@@ -58,9 +54,8 @@ async def test_decision_cannot_name_a_raid_item_that_was_dropped_meanwhile(harne
     harness.tracker.put("MCU-1")
     harness.tracker.block("MCU-1")
     await harness.run_cycle()
-    raid = await harness.stores.run(patterns.artefact(project.id, ArtefactType.raid_log))
-    log = await harness.stores.run(patterns.artefact(project.id, ArtefactType.decision_log))
-    assert raid is not None and log is not None
+    raid = await harness.artefact(project, ArtefactType.raid_log)
+    log = await harness.artefact(project, ArtefactType.decision_log)
     (item,) = raid.content["items"]
     decision = DECISION_LOG["decisions"][0] | {"related_raid_items": [item["id"]]}
     naming = await artefacts.build_update(

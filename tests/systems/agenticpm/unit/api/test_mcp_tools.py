@@ -30,8 +30,6 @@ from tests.systems.agenticpm.unit.samples import (
 )
 from tests.unit.mcp.mcp_client import call_tool, get_refusal
 
-# --- tools --------------------------------------------------------------------------------------------------
-
 
 async def test_agent_reads_a_project_what_waits_and_why(stores: Stores) -> None:
     project = await create_project(stores)
@@ -57,9 +55,6 @@ async def test_agent_reads_a_project_what_waits_and_why(stores: Stores) -> None:
     assert any("MCU-142 status: In Progress → Blocked" in each for each in why["lines"])
     assert liveness == "waiting"
     assert "not found" in refused
-
-
-# --- why ----------------------------------------------------------------------------------------------------
 
 
 async def test_why_of_an_action_reports_signal_evidence_confidence_and_approver(stores: Stores) -> None:

@@ -130,7 +130,7 @@ def test_list_continues_from_its_cursor(api: ApiHarness) -> None:
     assert second["cursor"] is None
 
 
-# --- artefacts ----------------------------------------------------------------------------------------------
+# --- artefacts, events, escalations -------------------------------------------------------------------------
 
 
 def test_puts_reads_compares_and_undoes_an_artefact_by_version(api: ApiHarness) -> None:
@@ -200,9 +200,6 @@ def test_exports_an_artefact(api: ApiHarness) -> None:
     assert get_problem(api.http.get(path + "/export", params={"format": "pdf"}), 422)
 
 
-# --- events -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.proves("AP-33", "AP-37", "AP-38")
 def test_lists_events_newest_first_with_cursors_and_a_day_in_full(api: ApiHarness) -> None:
     project = api.create_project()
@@ -223,9 +220,6 @@ def test_lists_events_newest_first_with_cursors_and_a_day_in_full(api: ApiHarnes
     assert day[-1]["detail"]["after"] == "archived"
     assert api.get("/events/2026-02-05")["items"] == []
     assert get_problem(api.http.get("/events/yesterday"), 422)
-
-
-# --- escalations --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-33")

@@ -20,8 +20,7 @@ ITEM: dict[str, Any] = {"type": "raid_log", "content": {"items": []}, "version":
 async def test_reads_both_names_of_the_previous_version_and_stores_one(harness: Harness, name: str) -> None:
     project = await harness.create_project()
     await import_artefact(harness.stores, project.id, ITEM | {name: {"items": []}})
-    found = await harness.stores.run(patterns.artefact(project.id, ArtefactType.raid_log))
-    assert found is not None
+    found = await harness.artefact(project, ArtefactType.raid_log)
     assert (found.version, found.previous_version) == (4, {"items": []})
     assert "previousVersion" in found.to_item() and "previous_version" not in found.to_item()
 

@@ -24,8 +24,6 @@ from agenticpm.domain.tickets import Evidence, Signal, SignalKind, TicketStage
 from tests.systems.agenticpm.unit.domain.test_autonomy import OVERDUE, PROJECT, make_project
 from tests.systems.agenticpm.unit.sample_snapshots import NOW, make_snapshot, make_ticket
 
-# --- permission ---------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize("by_person", [True, False])
 def test_approval_does_not_override_a_missing_project(by_person: bool) -> None:

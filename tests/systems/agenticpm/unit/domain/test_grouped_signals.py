@@ -58,9 +58,6 @@ def detect_next(
     return sample_snapshots.detect_next(seen, *tickets, now=now, **how)
 
 
-# --- one signal ---------------------------------------------------------------------------------------------
-
-
 def test_many_stale_tickets_at_the_first_read_are_one_signal() -> None:
     _, signals = detect_first(make_snapshot(*map(make_stale_ticket, range(40))))
     assert get_keys(signals) == ["stale:MCU"]
@@ -156,9 +153,6 @@ async def test_old_backlog_is_one_event_even_when_the_snapshot_is_lost(harness: 
         lost, lost.model_copy(update={"tickets": tickets}), now=get_now(harness.clock)
     )
     assert signals == []
-
-
-# --- one pass -----------------------------------------------------------------------------------------------
 
 
 class CountingChanges(tuple[FieldChange, ...]):

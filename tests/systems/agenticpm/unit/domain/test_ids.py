@@ -14,7 +14,7 @@ from agenticpm.domain.thresholds import Thresholds
 from agenticpm.domain.tickets import Writing
 from agenticpm.domain.writers.delivery_state import build_delivery_state
 from agenticpm.domain.writers.raid_log import build_raid_log
-from agenticpm.model import artefacts, patterns
+from agenticpm.model import artefacts
 from agenticpm.model.entities import EscalationStatus
 from agenticpm.workers import escalations
 from tests.systems.agenticpm.unit.sample_snapshots import NOW, make_item, make_snapshot, make_ticket
@@ -90,6 +90,5 @@ async def test_decides_when_a_person_gave_the_highest_id(harness: Harness) -> No
     (question,) = await escalations.list_of_project(harness.stores, project.id)
     decided = await escalations.decide(harness.stores, project.id, question.id, "May")
     assert decided.status is EscalationStatus.decided
-    log = await harness.stores.run(patterns.artefact(project.id, ArtefactType.decision_log))
-    assert log is not None
+    log = await harness.artefact(project, ArtefactType.decision_log)
     assert [each["id"] for each in log.content["decisions"]] == ["D999999", "D001"]

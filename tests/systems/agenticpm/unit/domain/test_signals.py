@@ -244,7 +244,7 @@ def test_first_estimate_is_not_growth() -> None:
     assert detect_next(seen, make_ticket("MCU-7", sprint="12", points=Decimal(8)))[1] == []
 
 
-# --- milestones ---------------------------------------------------------------------------------------------
+# --- milestones and trends ----------------------------------------------------------------------------------
 
 
 def make_project_with_milestone(due: datetime, points: int = 10, **fields: Any) -> Snapshot:
@@ -308,9 +308,6 @@ def test_reports_a_postponed_date_once_with_both_dates_but_not_an_earlier_date()
     seen, signals = due(seen, NOW + 30 * DAY)
     assert signals == []
     assert get_keys(due(seen, NOW + 32 * DAY)[1]) == ["slipping_milestone:Beta"]
-
-
-# --- trends -------------------------------------------------------------------------------------------------
 
 
 def test_reports_a_falling_velocity_and_its_end() -> None:

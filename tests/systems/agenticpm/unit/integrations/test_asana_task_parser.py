@@ -40,8 +40,6 @@ NOTHING = Snapshot(source="asana", project_key=PROJECT)
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 
-# --- edits and reads ----------------------------------------------------------------------------------------
-
 STEP = st.one_of(
     st.tuples(st.just("create"), st.integers(0, 3)),
     st.tuples(st.just("section"), st.integers(0, 30)),

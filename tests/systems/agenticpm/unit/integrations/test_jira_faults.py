@@ -77,7 +77,7 @@ def make_responder(status: int, end: str, times: int = 1) -> Responder:
     return responder
 
 
-# --- missing endpoints --------------------------------------------------------------------------------------
+# --- missing endpoints, blocked tickets ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", [404, 405, 410])
@@ -119,9 +119,6 @@ async def test_reads_changelogs_one_by_one_after_the_bulk_request_failed_once(
             assert len((await jira.fetch_changes("MCU", None)).tickets) == 2
             counted.append(sum(path.endswith("/bulkfetch") for path in between.paths))
         assert counted == bulks
-
-
-# --- blocked tickets ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("hidden", [None, "MCU-2", "MCU-40", "MCU-71"])

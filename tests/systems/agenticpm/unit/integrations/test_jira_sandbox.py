@@ -121,9 +121,6 @@ async def test_is_controlled_over_http() -> None:
     assert send_request(sandbox, "GET", "/sandbox/ledger").json() == {"ledger": []}
 
 
-# --- real payloads ------------------------------------------------------------------------------------------
-
-
 def load_rows(name: str) -> list[dict[str, Any]]:
     """Load payloads of a real Jira, with the address each came from."""
     csv.field_size_limit(sys.maxsize)

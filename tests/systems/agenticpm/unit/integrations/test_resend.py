@@ -165,14 +165,6 @@ async def test_truncated_ledger_line_has_no_effect(tmp_path: Path) -> None:
     assert [entry["key"] for entry in ResendSandbox(folder=tmp_path).ledger] == ["k-1", "k-2"]
 
 
-def test_control_routes_set_faults_and_show_the_ledger() -> None:
-    sandbox = ResendSandbox(api_key=KEY)
-    with serve_in_thread(build_resend_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
-        http.post("/sandbox/faults", json={"failed_before": 1.0}).raise_for_status()
-        assert http.get("/sandbox/ledger").json() == {"ledger": []}
-    assert sandbox.faults.failed_before == 1.0
-
-
 async def check_health(sandbox: ResendSandbox, key: str = KEY) -> Health:
     async with open_mailer(sandbox, key=key) as mailer:
         return await mailer.check_health()

@@ -61,7 +61,7 @@ def make_large_raid_log(first: str, kib: int = 200) -> dict[str, Any]:
     return make_raid_log(*(f"R{each:03}" for each in range(1, kib + 1)), title=first, description="x" * 600)
 
 
-# --- updates ------------------------------------------------------------------------------------------------
+# --- updates, undo, events ----------------------------------------------------------------------------------
 
 
 async def test_does_not_write_an_unchanged_content(stores: Stores) -> None:
@@ -116,9 +116,6 @@ async def test_raid_log_keeps_an_item_that_a_decision_names(stores: Stores) -> N
         await undo(stores, PROJECT, RAID, 2)
 
 
-# --- undo ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.proves("AP-15")
 async def test_rejects_an_undo_with_nothing_to_undo(stores: Stores) -> None:
     with pytest.raises(InvalidRequest, match="nothing to undo.*no version yet"):
@@ -136,9 +133,6 @@ async def test_undoes_a_delivery_state_after_the_raid_log_changed(stores: Stores
     await update(stores, PROJECT, RAID, make_raid_log("R001", "R002"), 1)
     await update(stores, PROJECT, type, replace_at(DELIVERY_STATE, "key_metrics.active_risks", 2), 1)
     assert (await undo(stores, PROJECT, type, 2)).content == DELIVERY_STATE
-
-
-# --- events -------------------------------------------------------------------------------------------------
 
 
 async def test_event_has_the_version_and_the_first_differences(stores: Stores, clock: ManualClock) -> None:

@@ -11,16 +11,15 @@ from agenticpm.api import action_reviews
 from agenticpm.domain.autonomy import COMMENT, MAIL, MOVE
 from agenticpm.integrations.resend.mailer import KEY_LIFETIME_S
 from agenticpm.model import patterns
-from agenticpm.model.entities import Action, ActionType, Integration, Project, table
+from agenticpm.model.entities import ActionType, Integration, table
 from agenticpm.model.events import get_now
 from agenticpm.model.patterns import ACTION_QUEUE
 from agenticpm.workers import actions
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, InvalidRequest, NotPending
 from holdfast.guarantees import OUTCOME_UNKNOWN, OnceStatus
 from holdfast.runtime import restore_in_place
-from tests.systems.agenticpm.unit.workers.loop_harness import Harness
+from tests.systems.agenticpm.unit.workers.loop_harness import HOLD_S, Harness
 
-HOLD_S = 30 * 60.0
 MAIL_DETAIL: dict[str, Any] = {
     "kind": MAIL,
     "to": ["sponsor@example.com"],
@@ -28,22 +27,6 @@ MAIL_DETAIL: dict[str, Any] = {
     "text": "Please update its state.",
 }
 COMMENT_DETAIL: dict[str, Any] = {"kind": COMMENT, "ticket": "MCU-1", "text": "Any news?"}
-
-
-async def hold_action(
-    harness: Harness, project: Project | None, detail: dict[str, Any] = MAIL_DETAIL
-) -> Action:
-    """Hold an action for half an hour, one second after the last."""
-    harness.clock.advance(1)
-    stores = harness.stores.for_component("loop")
-    type = ActionType.email_sent if detail["kind"] == MAIL else ActionType.jira_update
-    id = None if project is None else project.id
-    await stores.transact(*actions.build_hold(stores, id, type, "Ask", detail, hold_s=HOLD_S))
-    return (await harness.actions(project))[0]
-
-
-async def reload_action(harness: Harness, project: Project | None, action: Action) -> Action:
-    return next(each for each in await harness.actions(project) if each.id == action.id)
 
 
 async def list_due(harness: Harness) -> list[str]:
@@ -58,7 +41,7 @@ async def list_due(harness: Harness) -> list[str]:
 @pytest.mark.proves("AP-22", "AP-23", "AP-X7")
 async def test_executes_a_held_action_once_when_its_hold_ends(harness: Harness) -> None:
     project = await harness.create_project()
-    action = await hold_action(harness, project)
+    action = await harness.hold_action(project, MAIL_DETAIL)
     assert action.held_until == action.created_at + timedelta(minutes=30)
     harness.clock.advance(HOLD_S - 0.001)
     assert await list_due(harness) == []
@@ -70,7 +53,7 @@ async def test_executes_a_held_action_once_when_its_hold_ends(harness: Harness) 
     assert await harness.execute() == actions.ExecutionReport()
     assert [mail.subject for mail in harness.mailer.ledger.values()] == ["R001 is overdue"]
 
-    done = await reload_action(harness, project, action)
+    done = await harness.reload(action)
     assert (done.executed, done.executed_at, done.queue) == (True, get_now(harness.clock), None)
     assert done.to_item()["TTL"] == int(action.created_at.timestamp()) + 90 * 86400
     (event,) = await harness.events(project, "action_taken")
@@ -91,7 +74,7 @@ async def test_looks_up_a_tracker_effect_without_an_answer_and_does_not_repeat_i
     harness: Harness, detail: dict[str, Any], effect: dict[str, Any]
 ) -> None:
     project = await harness.create_project()
-    action = await hold_action(harness, project, detail)
+    action = await harness.hold_action(project, detail)
     await action_reviews.approve(harness.stores.for_component("api"), project.id, action.id, by="the lead")
     harness.tracker.fails_after = ExternalServiceFailed("no answer", may_be_done=True)
     assert (await harness.execute()).later == [action.id]
@@ -105,7 +88,7 @@ async def test_looks_up_a_tracker_effect_without_an_answer_and_does_not_repeat_i
 
 
 async def test_retries_a_mail_without_an_answer_under_the_same_key(harness: Harness) -> None:
-    action = await hold_action(harness, None)
+    action = await harness.hold_action(None, MAIL_DETAIL)
     harness.clock.advance(HOLD_S)
     harness.mailer.fails_after = ExternalServiceFailed("no answer", may_be_done=True)
     assert (await harness.execute()).later == [action.id]
@@ -117,7 +100,7 @@ async def test_retries_a_mail_without_an_answer_under_the_same_key(harness: Harn
 
 async def test_does_not_repeat_a_possibly_sent_mail_after_its_key_expired(harness: Harness) -> None:
     project = await harness.create_project()
-    action = await hold_action(harness, project)
+    action = await harness.hold_action(project, MAIL_DETAIL)
     harness.clock.advance(HOLD_S)
     harness.mailer.fails_after = ExternalServiceFailed("no answer", may_be_done=True)
     await harness.execute()
@@ -125,7 +108,7 @@ async def test_does_not_repeat_a_possibly_sent_mail_after_its_key_expired(harnes
     harness.clock.advance(KEY_LIFETIME_S)
     assert (await harness.execute()).refused == [action.id]
     assert len(harness.mailer.keys) == 1
-    assert (await reload_action(harness, project, action)).refused == OUTCOME_UNKNOWN
+    assert (await harness.reload(action)).refused == OUTCOME_UNKNOWN
     (error,) = await harness.events(project, "error")
     assert (error.detail or {})["code"] == OUTCOME_UNKNOWN
     assert await list_due(harness) == []
@@ -134,7 +117,7 @@ async def test_does_not_repeat_a_possibly_sent_mail_after_its_key_expired(harnes
 async def test_possibly_sent_mail_is_not_sent_again_after_a_refused_retry(harness: Harness) -> None:
     """A person reopens it after its key has expired: its outcome is unknown."""
     project = await harness.create_project()
-    action = await hold_action(harness, project)
+    action = await harness.hold_action(project, MAIL_DETAIL)
     harness.clock.advance(HOLD_S)
     harness.mailer.fails_after = ExternalServiceFailed("no answer", may_be_done=True)
     await harness.execute()
@@ -150,7 +133,7 @@ async def test_possibly_sent_mail_is_not_sent_again_after_a_refused_retry(harnes
     attempts = len(harness.mailer.keys)
     await action_reviews.reopen(harness.stores.for_component("api"), project.id, action.id, by="the lead")
     assert (await harness.execute()).refused == [action.id]
-    assert (await reload_action(harness, project, action)).refused == OUTCOME_UNKNOWN
+    assert (await harness.reload(action)).refused == OUTCOME_UNKNOWN
     assert len(harness.mailer.keys) == attempts
 
 
@@ -158,7 +141,10 @@ async def test_possibly_sent_mail_is_not_sent_again_after_a_refused_retry(harnes
 async def test_does_not_repeat_an_action_after_the_table_is_restored(harness: Harness) -> None:
     """The comment is found in the tracker; the mail is refused until a person reopens it."""
     project = await harness.create_project()
-    mail, comment = (await hold_action(harness, project), await hold_action(harness, project, COMMENT_DETAIL))
+    mail, comment = (
+        await harness.hold_action(project, MAIL_DETAIL),
+        await harness.hold_action(project, COMMENT_DETAIL),
+    )
     before = harness.clock.now()
     harness.clock.advance(HOLD_S)
     assert len((await harness.execute()).done) == 2
@@ -182,7 +168,7 @@ async def test_does_not_repeat_an_action_after_the_table_is_restored(harness: Ha
 
 async def test_executes_an_edited_action_as_edited(harness: Harness) -> None:
     project = await harness.create_project()
-    action = await hold_action(harness, project)
+    action = await harness.hold_action(project, MAIL_DETAIL)
     api = harness.stores.for_component("api")
     await action_reviews.edit(api, project.id, action.id, by="the lead", detail={"subject": "R001, please"})
     harness.clock.advance(HOLD_S)
@@ -196,7 +182,10 @@ async def test_executes_an_edited_action_as_edited(harness: Harness) -> None:
 @pytest.mark.proves("AP-X7")
 async def test_executes_approved_actions_at_once_and_cancelled_ones_never(harness: Harness) -> None:
     project = await harness.create_project()
-    first, second = (await hold_action(harness, project), await hold_action(harness, project, COMMENT_DETAIL))
+    first, second = (
+        await harness.hold_action(project, MAIL_DETAIL),
+        await harness.hold_action(project, COMMENT_DETAIL),
+    )
     api = harness.stores.for_component("api")
     await action_reviews.approve(api, project.id, first.id, by="the lead")
     await action_reviews.cancel(api, project.id, second.id, by="the lead", reason="I have asked")
@@ -208,7 +197,7 @@ async def test_executes_approved_actions_at_once_and_cancelled_ones_never(harnes
     for ended in (first, second):
         with pytest.raises(NotPending):
             await action_reviews.cancel(api, project.id, ended.id, by="the lead")
-    assert (await reload_action(harness, project, second)).status is OnceStatus.CANCELLED
+    assert (await harness.reload(second)).status is OnceStatus.CANCELLED
 
 
 @pytest.mark.parametrize(
@@ -231,7 +220,10 @@ async def test_refuses_an_invalid_mail_and_executes_the_others(
     harness: Harness, nonsense: dict[str, Any]
 ) -> None:
     project = await harness.create_project()
-    broken, good = await hold_action(harness, project), await hold_action(harness, project)
+    broken, good = (
+        await harness.hold_action(project, MAIL_DETAIL),
+        await harness.hold_action(project, MAIL_DETAIL),
+    )
     api = harness.stores.for_component("api")
     with pytest.raises(InvalidRequest):
         await action_reviews.edit(api, project.id, broken.id, by="the lead", detail=nonsense)
@@ -241,18 +233,18 @@ async def test_refuses_an_invalid_mail_and_executes_the_others(
     outcome = await harness.execute()
     assert (outcome.refused, outcome.done) == ([broken.id], [good.id])
     assert len(harness.mailer.keys) == 1
-    assert (await reload_action(harness, project, broken)).refused == "unsendable"
+    assert (await harness.reload(broken)).refused == "unsendable"
     (error,) = await harness.events(project, "error")
     assert "Invalid mail" in (error.detail or {})["reason"]
     assert await harness.execute() == actions.ExecutionReport()
 
 
-# --- failures -----------------------------------------------------------------------------------------------
+# --- failures and precedents --------------------------------------------------------------------------------
 
 
 async def test_records_a_permanent_refusal_as_an_error_and_does_not_retry(harness: Harness) -> None:
     project = await harness.create_project()
-    action = await hold_action(harness, project, COMMENT_DETAIL)
+    action = await harness.hold_action(project, COMMENT_DETAIL)
     harness.clock.advance(HOLD_S)
     harness.tracker.fails = ExternalServiceRefused("404", "The issue does not exist.")
     assert (await harness.execute()).refused == [action.id]
@@ -260,7 +252,7 @@ async def test_records_a_permanent_refusal_as_an_error_and_does_not_retry(harnes
     harness.clock.advance(HOLD_S)
     assert await harness.execute() == actions.ExecutionReport()
     assert harness.tracker.ledger == []
-    refused = await reload_action(harness, project, action)
+    refused = await harness.reload(action)
     assert (refused.refused, refused.executed, refused.queue) == ("404", False, None)
     (error,) = await harness.events(project, "error")
     assert error.detail == {"action": action.id, "code": "404", "reason": "The issue does not exist."}
@@ -273,7 +265,10 @@ async def test_executes_the_action_later_when_the_external_service_is_down(
     harness: Harness, failure: Exception
 ) -> None:
     project = await harness.create_project()
-    mail, comment = (await hold_action(harness, project), await hold_action(harness, project, COMMENT_DETAIL))
+    mail, comment = (
+        await harness.hold_action(project, MAIL_DETAIL),
+        await harness.hold_action(project, COMMENT_DETAIL),
+    )
     harness.clock.advance(HOLD_S)
     harness.mailer.fails = failure
     outcome = await harness.execute()
@@ -288,8 +283,8 @@ async def test_executes_the_action_later_when_the_external_service_is_down(
 async def test_unconfigured_integration_does_not_block_other_actions(harness: Harness) -> None:
     project = await harness.create_project()
     del harness.clients.configured[Integration.resend]
-    mails = [(await hold_action(harness, project)).id for _ in range(actions.DUE_PAGE + 5)]
-    comment = await hold_action(harness, project, COMMENT_DETAIL)
+    mails = [(await harness.hold_action(project, MAIL_DETAIL)).id for _ in range(actions.DUE_PAGE + 5)]
+    comment = await harness.hold_action(project, COMMENT_DETAIL)
     harness.clock.advance(HOLD_S)
     outcome = await harness.execute()
     assert outcome == actions.ExecutionReport(done=[comment.id], waiting=mails)
@@ -312,7 +307,7 @@ async def test_refuses_an_unknown_or_incomplete_action_permanently(
     harness: Harness, detail: dict[str, Any]
 ) -> None:
     project = await harness.create_project()
-    action = await hold_action(harness, project, detail)
+    action = await harness.hold_action(project, detail)
     harness.clock.advance(HOLD_S)
     assert (await harness.execute()).refused == [action.id]
     assert harness.tracker.ledger == []
@@ -320,14 +315,14 @@ async def test_refuses_an_unknown_or_incomplete_action_permanently(
     assert await list_due(harness) == []
 
 
-# --- precedents ---------------------------------------------------------------------------------------------
-
-
 async def test_precedents_are_the_last_outcomes_of_the_same_kind(harness: Harness) -> None:
     """`today` counts all actions of the last day, and those of the caller's transaction."""
     project = await harness.create_project()
-    done, stopped = await hold_action(harness, project), await hold_action(harness, project)
-    await hold_action(harness, project, COMMENT_DETAIL)
+    done, stopped = (
+        await harness.hold_action(project, MAIL_DETAIL),
+        await harness.hold_action(project, MAIL_DETAIL),
+    )
+    await harness.hold_action(project, COMMENT_DETAIL)
     await action_reviews.approve(harness.stores, project.id, done.id, by="the lead")
     await harness.execute()
     await action_reviews.cancel(harness.stores, project.id, stopped.id, by="the lead")

@@ -12,28 +12,17 @@ from agenticpm.api import action_reviews
 from agenticpm.domain.autonomy import COMMENT, DO_IT, MAIL, MOVE
 from agenticpm.domain.tickets import OutgoingMail
 from agenticpm.model import patterns, projects
-from agenticpm.model.entities import Action, ActionType, Integration, Project
+from agenticpm.model.entities import Action, Integration, Project
 from agenticpm.model.patterns import ACTION_QUEUE
 from agenticpm.workers import actions, escalations
 from agenticpm.workers.due_actions import EXPIRES_AFTER, NOT_ALLOWED, REASON_GONE, TOO_LATE
 from holdfast.core.errors import ExternalServiceFailed, NotFound
 from holdfast.guarantees import OUTCOME_UNKNOWN, OnceStatus
-from tests.systems.agenticpm.unit.workers.loop_harness import FakeMailer, Harness
+from tests.systems.agenticpm.unit.workers.loop_harness import HOLD_S, FakeMailer, Harness
 
-HOLD_S = 30 * 60.0
 DAY_S = 86400.0
 EXPIRES_S = EXPIRES_AFTER.total_seconds()
 MAIL_DETAIL: dict[str, Any] = {"kind": MAIL, "to": ["a@example.com"], "subject": "R001", "text": "Please."}
-
-
-async def hold_action(harness: Harness, project: Project | None, detail: dict[str, Any]) -> Action:
-    """Hold an action for half an hour and return it."""
-    harness.clock.advance(1)
-    stores = harness.stores.for_component("loop")
-    type = ActionType.email_sent if detail["kind"] == MAIL else ActionType.jira_update
-    id = None if project is None else project.id
-    await stores.transact(*actions.build_hold(stores, id, type, "Ask", detail, hold_s=HOLD_S))
-    return (await harness.actions(project))[0]
 
 
 async def hold_comment(harness: Harness, **config: Any) -> tuple[Project, Action]:
@@ -60,10 +49,6 @@ async def change_project(
             await projects.change(api, project.id, **change)
 
 
-async def reload_action(harness: Harness, project: Project | None, action: Action) -> Action:
-    return next(each for each in await harness.actions(project) if each.id == action.id)
-
-
 # --- permission ---------------------------------------------------------------------------------------------
 
 
@@ -87,7 +72,7 @@ async def test_refuses_a_held_action_that_the_project_no_longer_allows(
     harness.clock.advance(HOLD_S)
     assert await harness.execute() == actions.ExecutionReport(refused=[action.id])
     assert harness.tracker.ledger == []
-    refused = await reload_action(harness, project, action)
+    refused = await harness.reload(action)
     assert (refused.status, refused.refused, refused.executed) == (OnceStatus.FAILED, NOT_ALLOWED, False)
     (error,) = await harness.events(project, "error")
     assert error.severity == "error"
@@ -101,8 +86,8 @@ async def test_refuses_a_project_mail_too_and_sends_a_mail_without_a_project(
 ) -> None:
     project = await harness.create_project()
     own, digest = (
-        await hold_action(harness, project, MAIL_DETAIL),
-        await hold_action(harness, None, MAIL_DETAIL),
+        await harness.hold_action(project, MAIL_DETAIL),
+        await harness.hold_action(None, MAIL_DETAIL),
     )
     await change_project(harness, project, **wanted)
     harness.clock.advance(HOLD_S)
@@ -117,7 +102,7 @@ async def test_approval_overrides_the_list_but_not_the_level_or_the_status(harne
     await action_reviews.approve(api, project.id, action.id, by="the lead")
     assert (await harness.execute()).done == [action.id]
     for wanted in ({"autonomy_level": "artefact"}, {"status": "paused", "autonomy_level": "tactical"}):
-        more = await hold_action(harness, project, MAIL_DETAIL)
+        more = await harness.hold_action(project, MAIL_DETAIL)
         await action_reviews.approve(api, project.id, more.id, by="the lead")
         await change_project(harness, project, **wanted)
         assert (await harness.execute()).refused == [more.id]
@@ -151,7 +136,7 @@ async def hold_allowed_comment(harness: Harness) -> tuple[Project, Action]:
 
 async def test_do_it_allows_that_one_action(harness: Harness) -> None:
     project, action = await hold_allowed_comment(harness)
-    other = await hold_action(harness, project, {"kind": COMMENT, "ticket": "MCU-1", "text": "Any news?"})
+    other = await harness.hold_action(project, {"kind": COMMENT, "ticket": "MCU-1", "text": "Any news?"})
     harness.clock.advance(HOLD_S)
     assert await harness.execute() == actions.ExecutionReport(done=[action.id], refused=[other.id])
     assert len(harness.tracker.ledger) == 1
@@ -173,7 +158,7 @@ async def test_executes_a_move_only_after_a_person_approved_it(
 ) -> None:
     project = await harness.create_project(config=config)
     move = {"kind": MOVE, "ticket": "MCU-1", "status": "Done"}
-    first, second = await hold_action(harness, project, move), await hold_action(harness, project, move)
+    first, second = await harness.hold_action(project, move), await harness.hold_action(project, move)
     await action_reviews.approve(harness.stores.for_component("api"), project.id, second.id, by="the lead")
     harness.clock.advance(HOLD_S)
     assert await harness.execute() == actions.ExecutionReport(done=[second.id], refused=[first.id])
@@ -192,10 +177,10 @@ async def test_looks_up_a_possible_comment_even_when_actions_are_no_longer_allow
 
 
 async def test_refuses_an_action_without_a_project_unless_it_is_a_mail(harness: Harness) -> None:
-    action = await hold_action(harness, None, {"kind": COMMENT, "ticket": "MCU-1", "text": "Any news?"})
+    action = await harness.hold_action(None, {"kind": COMMENT, "ticket": "MCU-1", "text": "Any news?"})
     harness.clock.advance(HOLD_S)
     assert (await harness.execute()).refused == [action.id]
-    assert (await reload_action(harness, None, action)).refused == NOT_ALLOWED
+    assert (await harness.reload(action)).refused == NOT_ALLOWED
 
 
 # --- reason -------------------------------------------------------------------------------------------------
@@ -208,7 +193,7 @@ async def test_skips_a_comment_about_a_ticket_that_is_no_longer_blocked(harness:
     harness.clock.advance(HOLD_S)
     assert await harness.execute() == actions.ExecutionReport(refused=[action.id])
     assert harness.tracker.ledger == []
-    assert (await reload_action(harness, project, action)).refused == REASON_GONE
+    assert (await harness.reload(action)).refused == REASON_GONE
     (event,) = await harness.events(project, "action_cancelled")
     assert (event.severity, (event.detail or {})["action"]) == ("info", action.id)
     assert await harness.events(project, "error") == []
@@ -233,11 +218,11 @@ async def test_skips_a_comment_about_a_stale_ticket_that_was_updated(harness: Ha
 
 
 async def test_refuses_a_comment_on_a_deleted_ticket(harness: Harness) -> None:
-    project, action = await hold_comment(harness)
+    _, action = await hold_comment(harness)
     harness.clock.advance(HOLD_S + patterns.LEASE_S + 1)  # so late that it is looked up first
     harness.tracker.fails = NotFound("There is no such issue.")
     assert (await harness.execute()).refused == [action.id]
-    assert (await reload_action(harness, project, action)).refused == "not_found"
+    assert (await harness.reload(action)).refused == "not_found"
 
 
 # --- unavailable integration --------------------------------------------------------------------------------
@@ -255,13 +240,13 @@ async def test_reports_a_wait_for_an_integration_once_and_executes_when_it_is_ba
     assert event.severity == "warning"
     assert (event.detail or {}) == {"action": action.id, "reason": "jira is not configured."}
     assert "Comment on MCU-1" in event.summary
-    assert (await reload_action(harness, project, action)).refused is None
+    assert (await harness.reload(action)).refused is None
     harness.clients.configured[Integration.jira] = tracker
     assert (await harness.execute()).done == [action.id]
 
 
 async def test_global_feed_reports_a_waiting_mail_without_a_project(harness: Harness) -> None:
-    action = await hold_action(harness, None, MAIL_DETAIL)
+    action = await harness.hold_action(None, MAIL_DETAIL)
     del harness.clients.configured[Integration.resend]
     harness.clock.advance(HOLD_S)
     assert (await harness.execute()).waiting == [action.id]
@@ -274,7 +259,7 @@ async def test_global_feed_reports_a_waiting_mail_without_a_project(harness: Har
 @pytest.mark.parametrize("is_mail", [True, False])
 async def test_action_expires_after_a_week(harness: Harness, is_mail: bool) -> None:
     project, comment = await hold_comment(harness)
-    action = await hold_action(harness, project, MAIL_DETAIL) if is_mail else comment
+    action = await harness.hold_action(project, MAIL_DETAIL) if is_mail else comment
     if is_mail:
         await action_reviews.cancel(
             harness.stores.for_component("api"), project.id, comment.id, by="the lead"
@@ -286,7 +271,7 @@ async def test_action_expires_after_a_week(harness: Harness, is_mail: bool) -> N
     assert await harness.execute() == actions.ExecutionReport(waiting=[action.id])
     harness.clock.advance(1)
     assert await harness.execute() == actions.ExecutionReport(refused=[action.id])
-    lapsed = await reload_action(harness, project, action)
+    lapsed = await harness.reload(action)
     assert (lapsed.refused, lapsed.executed, lapsed.asked_since) == (TOO_LATE, False, None)
     assert (await harness.events(project, "error"))[-1].severity == "error"
     harness.clients.configured[integration] = there
@@ -298,24 +283,24 @@ async def test_action_expires_after_a_week(harness: Harness, is_mail: bool) -> N
 async def test_action_expires_when_the_executor_was_down_for_a_week(harness: Harness, is_mail: bool) -> None:
     project = await harness.create_project()
     comment = {"kind": COMMENT, "ticket": "MCU-1", "text": "Any news?"}
-    action = await hold_action(harness, project, MAIL_DETAIL if is_mail else comment)
+    action = await harness.hold_action(project, MAIL_DETAIL if is_mail else comment)
     harness.clock.advance(HOLD_S + EXPIRES_S + 1)
     assert await harness.execute() == actions.ExecutionReport(refused=[action.id])
-    assert (await reload_action(harness, project, action)).refused == TOO_LATE
+    assert (await harness.reload(action)).refused == TOO_LATE
     assert (harness.tracker.ledger, harness.mailer.keys) == ([], [])
 
 
 async def test_possibly_sent_mail_is_not_reported_as_expired(harness: Harness) -> None:
     """It is refused with an unknown outcome."""
     project = await harness.create_project()
-    action = await hold_action(harness, project, MAIL_DETAIL)
+    action = await harness.hold_action(project, MAIL_DETAIL)
     harness.clock.advance(HOLD_S)
     harness.mailer.fails_after = ExternalServiceFailed("no answer", may_be_done=True)
     await harness.execute()
     harness.mailer.fails_after = None
     harness.clock.advance(EXPIRES_S + 1)
     assert (await harness.execute()).refused == [action.id]
-    assert (await reload_action(harness, project, action)).refused == OUTCOME_UNKNOWN
+    assert (await harness.reload(action)).refused == OUTCOME_UNKNOWN
 
 
 class HungMailer(FakeMailer):
@@ -334,8 +319,8 @@ async def test_hanging_integration_does_not_delay_the_others(harness: Harness) -
     served = asyncio.Event()
     harness.clients.configured[Integration.resend] = HungMailer(served)
     project = await harness.create_project()
-    mail = await hold_action(harness, project, MAIL_DETAIL)
-    comment = await hold_action(harness, project, {"kind": COMMENT, "ticket": "MCU-1", "text": "Any news?"})
+    mail = await harness.hold_action(project, MAIL_DETAIL)
+    comment = await harness.hold_action(project, {"kind": COMMENT, "ticket": "MCU-1", "text": "Any news?"})
     comments = harness.tracker.comment
 
     async def comment_then_serve(ticket: str, text: str, reference: str) -> dict[str, Any]:
@@ -352,7 +337,7 @@ async def test_executes_the_rest_on_the_next_run_when_an_integration_used_up_its
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = await harness.create_project()
-    mails = [(await hold_action(harness, project, MAIL_DETAIL)).id for _ in range(3)]
+    mails = [(await harness.hold_action(project, MAIL_DETAIL)).id for _ in range(3)]
     harness.clock.advance(HOLD_S)
     monkeypatch.setattr(actions, "SERVICE_TIME_S", -1.0)
     assert await harness.execute() == actions.ExecutionReport(later=mails)
@@ -363,9 +348,9 @@ async def test_executes_the_rest_on_the_next_run_when_an_integration_used_up_its
 
 async def test_old_actions_expire_and_recent_ones_wait_for_the_same_integration(harness: Harness) -> None:
     project = await harness.create_project()
-    old = await hold_action(harness, project, MAIL_DETAIL)
+    old = await harness.hold_action(project, MAIL_DETAIL)
     harness.clock.advance(EXPIRES_S)
-    young = await hold_action(harness, project, MAIL_DETAIL)
+    young = await harness.hold_action(project, MAIL_DETAIL)
     del harness.clients.configured[Integration.resend]
     harness.clock.advance(HOLD_S)
     assert await harness.execute() == actions.ExecutionReport(refused=[old.id], waiting=[young.id])
@@ -376,7 +361,7 @@ async def test_old_actions_expire_and_recent_ones_wait_for_the_same_integration(
 
 async def test_event_reports_what_was_sent_and_not_its_description(harness: Harness) -> None:
     project = await harness.create_project()
-    mail = await hold_action(harness, project, MAIL_DETAIL)
+    mail = await harness.hold_action(project, MAIL_DETAIL)
     await ACTION_QUEUE.edit(harness.stores, mail, by="somebody", description="Harmless")
     harness.clock.advance(HOLD_S)
     await harness.execute()
@@ -386,7 +371,7 @@ async def test_event_reports_what_was_sent_and_not_its_description(harness: Harn
 
 async def test_event_reports_an_edit_made_after_the_due_actions_were_listed(harness: Harness) -> None:
     project = await harness.create_project()
-    mail = await hold_action(harness, project, MAIL_DETAIL)
+    mail = await harness.hold_action(project, MAIL_DETAIL)
     await ACTION_QUEUE.edit(harness.stores, mail, by="somebody", detail=MAIL_DETAIL | {"subject": "R002"})
     harness.clock.advance(HOLD_S)
     await actions.execute(harness.stores.for_component("executor"), harness.clients, mail)
@@ -396,7 +381,7 @@ async def test_event_reports_an_edit_made_after_the_due_actions_were_listed(harn
 
 async def test_action_cancelled_during_the_check_is_not_a_refusal(harness: Harness) -> None:
     project = await harness.create_project()
-    mail = await hold_action(harness, project, MAIL_DETAIL)
+    mail = await harness.hold_action(project, MAIL_DETAIL)
     harness.clock.advance(HOLD_S + timedelta(minutes=1).total_seconds())
     found = harness.clients.get_client
 

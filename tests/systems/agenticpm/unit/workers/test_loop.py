@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -32,7 +30,7 @@ HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 
 
-# --- schedule -----------------------------------------------------------------------------------------------
+# --- schedule and single instance ---------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-X10")
@@ -101,9 +99,6 @@ async def test_pause_or_lower_level_takes_effect_in_the_running_turn(harness: Ha
     assert await harness.actions(third) == ()
 
 
-# --- single instance ----------------------------------------------------------------------------------------
-
-
 async def test_second_instance_does_nothing_while_the_lease_is_held(harness: Harness) -> None:
     project = await harness.create_project()
     lease = await patterns.LEASE.take(harness.stores, patterns.LOOP)
@@ -116,14 +111,6 @@ async def test_second_instance_does_nothing_while_the_lease_is_held(harness: Har
     assert len((await harness.make_loop().tick()).cycles) == 1
     (beat,) = await harness.events(project, "heartbeat")
     assert (beat.detail or {})["token"] == lease.token + 1
-
-
-async def test_one_of_several_concurrent_instances_runs_the_cycle(harness: Harness) -> None:
-    project = await harness.create_project()
-    harness.tracker.block("MCU-1")
-    turns = await asyncio.gather(*(harness.make_loop().tick() for _ in range(4)))
-    assert sum(len(each.cycles) for each in turns) == 1
-    assert await harness.signals(project) == ["blocked:MCU-1"]
 
 
 async def test_instance_that_lost_its_lease_while_asleep_writes_nothing(harness: Harness) -> None:
@@ -269,10 +256,7 @@ async def test_first_sync_of_hundreds_of_tickets_reports_each_once(harness: Harn
     assert harness.tracker.checkpoints == [None, *(str(each) for each in range(5, 400, 5))]
     blocked = [each for each in await harness.signals(project) if each.startswith("blocked")]
     assert sorted(blocked) == [f"blocked:MCU-{number}" for number in (107, 207, 307, 7)]
-    summary = await harness.stores.run(patterns.artefact(project.id, ArtefactType.backlog_summary))
-    assert summary is not None
-    content = await artefacts.load_content(harness.stores, summary)
-    assert content["summary"]["total_items"] == 400
+    assert await harness.count_tickets(project) == 400
 
 
 async def test_interrupted_first_sync_resumes_and_writes_no_artefact_of_half_a_project(
@@ -292,7 +276,7 @@ async def test_interrupted_first_sync_resumes_and_writes_no_artefact_of_half_a_p
     harness.tracker.fails = None
     cycle = await harness.run_cycle()
     assert (cycle.tickets, cycle.errors) == (100 - 2 * PAGES_AT_ONCE, [])
-    assert await count_tickets(harness, project) == 100
+    assert await harness.count_tickets(project) == 100
     assert sorted(await harness.signals(project)) == sorted(f"blocked:MCU-{each}" for each in range(100))
 
 
@@ -434,10 +418,10 @@ async def test_daily_full_read_drops_deleted_tickets(harness: Harness) -> None:
     await harness.run_cycle()
     harness.tracker.log = [each for each in harness.tracker.log if each[0].key != "MCU-2"]
     await harness.run_cycle()
-    assert await count_tickets(harness, project) == 2
+    assert await harness.count_tickets(project) == 2
     harness.clock.advance(DAY_S)
     await harness.run_cycle()
-    assert await count_tickets(harness, project) == 1
+    assert await harness.count_tickets(project) == 1
     assert harness.tracker.checkpoints.count(None) == 2
 
 
@@ -450,16 +434,9 @@ async def test_repeats_a_failed_daily_full_read_in_the_next_cycle(harness: Harne
     harness.clock.advance(DAY_S)
     harness.tracker.fails_at = len(harness.tracker.checkpoints) + 1
     assert (await harness.run_cycle()).errors == ["tracker"]
-    assert await count_tickets(harness, project) == 2
+    assert await harness.count_tickets(project) == 2
     assert (await harness.run_cycle()).errors == []
-    assert await count_tickets(harness, project) == 1
-
-
-async def count_tickets(harness: Harness, project: Project) -> int:
-    """Return the number of tickets in the backlog summary."""
-    found = await harness.stores.run(patterns.artefact(project.id, ArtefactType.backlog_summary))
-    assert found is not None
-    return int(found.content["summary"]["total_items"])
+    assert await harness.count_tickets(project) == 1
 
 
 async def test_limits_the_pages_of_an_endless_tracker_and_resumes_next_cycle(harness: Harness) -> None:
@@ -544,8 +521,7 @@ class InterruptedWriter(RulesWriter):
     async def write(self, writing: Writing) -> Draft:
         self.wrote += 1
         if self.wrote == 1:
-            seen = await self.harness.stores.run(patterns.artefact(self.project.id, ArtefactType.raid_log))
-            assert seen is not None
+            seen = await self.harness.artefact(self.project, ArtefactType.raid_log)
             await artefacts.update(
                 self.harness.stores.for_component("api"),
                 self.project.id,
@@ -563,22 +539,16 @@ async def test_does_not_overwrite_a_persons_edit_and_the_next_cycle_decides_agai
     harness.tracker.block("MCU-1")
     cycle = await harness.run_cycle(harness.make_loop(rules=InterruptedWriter(harness, project)))
     assert cycle.errors == ["artefacts"]
-    log = await _get_artefact(harness, project, ArtefactType.raid_log)
+    log = await harness.artefact(project, ArtefactType.raid_log)
     assert [each["id"] for each in log.content["items"]] == ["R900"]
-    state = await _get_artefact(harness, project, ArtefactType.delivery_state)
+    state = await harness.artefact(project, ArtefactType.delivery_state)
     assert (state.version, state.content["blockers"]) == (1, [])
 
     assert (await harness.run_cycle()).errors == []
-    log = await _get_artefact(harness, project, ArtefactType.raid_log)
+    log = await harness.artefact(project, ArtefactType.raid_log)
     assert "R900" in [each["id"] for each in log.content["items"]] and len(log.content["items"]) > 1
-    state = await _get_artefact(harness, project, ArtefactType.delivery_state)
+    state = await harness.artefact(project, ArtefactType.delivery_state)
     assert [each["source_ticket"] for each in state.content["blockers"]] == ["MCU-1"]
-
-
-async def _get_artefact(harness: Harness, project: Project, type: ArtefactType) -> Any:
-    found = await harness.stores.run(patterns.artefact(project.id, type))
-    assert found is not None
-    return found
 
 
 async def test_own_thresholds_of_a_project_apply_to_signals_and_artefacts(harness: Harness) -> None:
@@ -591,7 +561,7 @@ async def test_own_thresholds_of_a_project_apply_to_signals_and_artefacts(harnes
     signals = {each.project_id: [signal.key for signal in each.signals] for each in turn.cycles}
     assert signals[strict.id] == ["stale:MCU-1"]
     assert sorted(map(len, signals.values())) == [0, 1]
-    summary = await _get_artefact(harness, strict, ArtefactType.backlog_summary)
+    summary = await harness.artefact(strict, ArtefactType.backlog_summary)
     assert [each["flag"] for each in summary.content["highlights"]] == ["stale"]
 
 

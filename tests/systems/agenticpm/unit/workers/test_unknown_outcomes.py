@@ -5,9 +5,7 @@ from __future__ import annotations
 from agenticpm.api import explain
 from agenticpm.api.serializers import to_json
 from holdfast.core.errors import ExternalServiceFailed
-from tests.systems.agenticpm.unit.workers.loop_harness import Harness
-
-HOLD_S = 30 * 60.0
+from tests.systems.agenticpm.unit.workers.loop_harness import HOLD_S, Harness
 
 
 async def test_shows_attempts_error_and_lookup_time_of_an_unknown_outcome(harness: Harness) -> None:

@@ -225,9 +225,6 @@ def test_stores_numbers_without_binary_fractions() -> None:
     assert isinstance(kept["current_sprint"]["progress"]["total_points"], int)
 
 
-# --- between artefacts --------------------------------------------------------------------------------------
-
-
 @pytest.mark.proves("AP-54")
 def test_active_risks_are_open_or_mitigating_items_of_the_raid_log() -> None:
     over = {"status": "closed", "resolution": "Done", "resolved_date": "2026-02-03T00:00:00Z"}
@@ -246,9 +243,6 @@ def test_active_risks_are_open_or_mitigating_items_of_the_raid_log() -> None:
 def test_compares_nothing_if_the_other_artefact_is_missing() -> None:
     check_consistency({STATE: DELIVERY_STATE, DECISIONS: DECISION_LOG})
     check_consistency({RAID: {"items": []}, BACKLOG: BACKLOG_SUMMARY})
-
-
-# --- as items -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("AP-X18")
