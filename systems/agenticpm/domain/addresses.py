@@ -32,7 +32,8 @@ _LINK: Final = re.compile(
     r"[a-z0-9+.-]*\s?:\s?(?://|\\\\)\S*|\b(?:mailto|tel|sms|javascript|vbscript|data|file):\S+|\bwww\.\S+",
     re.IGNORECASE,
 )
-_LOOSE_ADDRESS: Final = re.compile(rf"[^\s@<>()]+[@\uff20][^\s@<>()]+{_FULL_STOP}[^\s@<>()]+")
+# It ends at the next space, so that what follows does not form an address with the replacement text.
+_LOOSE_ADDRESS: Final = re.compile(rf"[^\s@<>()]+[@\uff20][^\s@<>()]+{_FULL_STOP}[^\s<>()]+")
 # A host without a scheme: mail programs turn it into a link too.
 _HOST_STOP: Final = re.compile(rf"(?<=[^\W_]){_FULL_STOP}(?=[^\W\d_]{{2}})")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 
 from agenticpm.model.entities import table
 from agenticpm.system import SYSTEM
-from holdfast import Stores, open_stores, provision
+from holdfast import open_stores, provision
 from holdfast.config.settings import IN_MEMORY, MEMORY_OBJECTS, Settings
 from holdfast.core.clock import SYSTEM_CLOCK, Clock, RunClock
 from holdfast.operations.tables import Scan
@@ -34,14 +34,16 @@ TUESDAY = 1
 
 _NUMBERS = itertools.count()
 
-Story = Callable[[DemoProcesses], Awaitable[None]]
 
-
-async def run_story(engine: str, folder: Path, story: Story) -> None:
-    """Run the story in the demo environment on an engine, from a Tuesday evening in Sydney on."""
+@asynccontextmanager
+async def open_demo_on(engine: str, folder: Path) -> AsyncIterator[DemoProcesses]:
+    """Open the demo environment on an engine, on a Tuesday evening in Sydney."""
     clock = RunClock(folder / "clock", start=_get_next_evening())
     with _make_settings(engine, clock) as settings:
-        await _run_story(settings, clock, folder, story)
+        async with open_stores(SYSTEM, settings, clock=clock) as stores:
+            await provision(stores, SYSTEM)
+            async with open_demo(stores, SYSTEM, clock, folder) as demo:
+                yield demo
 
 
 def _get_next_evening() -> float:
@@ -54,18 +56,6 @@ def _get_next_evening() -> float:
     return next(
         at.timestamp() for days in range(1, 8) if (at := today + timedelta(days=days)).weekday() == TUESDAY
     )
-
-
-async def _run_story(settings: Settings, clock: RunClock, folder: Path, story: Story) -> None:
-    async with _open_stores(settings, clock) as stores, open_demo(stores, SYSTEM, clock, folder) as demo:
-        await story(demo)
-
-
-@asynccontextmanager
-async def _open_stores(settings: Settings, clock: RunClock) -> AsyncIterator[Stores]:
-    async with open_stores(SYSTEM, settings, clock=clock) as stores:
-        await provision(stores, SYSTEM)
-        yield stores
 
 
 @contextmanager

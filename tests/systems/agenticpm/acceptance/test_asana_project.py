@@ -12,15 +12,14 @@ from holdfast.web.sandbox_faults import Faults
 from holdfast_demo.agenticpm.demo_processes import DemoProcesses, onboard_project
 from holdfast_demo.agenticpm.sandbox.asana import AsanaSandbox, build_asana_app
 from holdfast_demo.agenticpm.sandbox.asana_data import SEED
-from tests.systems.agenticpm.acceptance.engines import run_story
+from tests.systems.agenticpm.acceptance.engines import open_demo_on
 
 
 async def test_manages_an_asana_project_and_reads_it_fully_after_its_token_expired(
     tmp_path: Path,
 ) -> None:
     """The full read reports only the new signal; comments whose answers were lost are not repeated."""
-
-    async def story(demo: DemoProcesses) -> None:
+    async with open_demo_on("memory", tmp_path) as demo:
         asana = AsanaSandbox(clock=demo.clock)
         tasks = {each["name"]: gid for gid, each in asana.data.tasks.items()}
         refund, board = tasks["Refund a cancelled crossing"], tasks["Show delays on the board"]
@@ -53,8 +52,6 @@ async def test_manages_an_asana_project_and_reads_it_fully_after_its_token_expir
             commented = [each["ticket"] for each in asana.ledger]
             assert sorted(commented) == sorted({*commented, refund, board})
             assert (await demo.execute_due()).done == []
-
-    await run_story("memory", tmp_path, story)
 
 
 async def _list_signals(demo: DemoProcesses, project: ProjectId) -> list[str]:

@@ -11,17 +11,14 @@ from agenticpm.model import patterns
 from agenticpm.model.entities import Option, ProjectId
 from agenticpm.workers import escalations
 from holdfast_demo.agenticpm.demo_processes import DemoProcesses, onboard_project
-from tests.systems.agenticpm.acceptance.engines import ENGINES, run_story, scan_table
+from tests.systems.agenticpm.acceptance.engines import ENGINES, open_demo_on, scan_table
 from tests.systems.agenticpm.unit.samples import make_raid_log, make_risk
 
 
-@pytest.mark.proves("AP-14")
-@pytest.mark.proves("AP-15")
-@pytest.mark.proves("AP-21")
-@pytest.mark.proves("AP-28")
+@pytest.mark.proves("AP-14", "AP-15", "AP-21", "AP-28")
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_rejects_invalid_requests_and_writes_nothing(engine: str, tmp_path: Path) -> None:
-    async def story(demo: DemoProcesses) -> None:
+    async with open_demo_on(engine, tmp_path) as demo:
         project = await onboard_project(demo)
         log = f"/projects/{project}/artefacts/raid_log"
         await demo.call_api("PUT", log, make_raid_log(make_risk("R001")), **{"if-match": '"0"'})
@@ -46,8 +43,6 @@ async def test_rejects_invalid_requests_and_writes_nothing(engine: str, tmp_path
         await assert_refused(demo, "POST", decision, again, status=409, reason="'Delay' was chosen")
 
         assert await scan_table(demo) == before
-
-    await run_story(engine, tmp_path, story)
 
 
 async def assert_refused(
@@ -85,8 +80,7 @@ async def test_records_an_invalid_tracker_response_as_an_error_and_recovers(
     engine: str, tmp_path: Path
 ) -> None:
     """An issue with invalid fields fails the tracker part; the next cycle reads everything."""
-
-    async def story(demo: DemoProcesses) -> None:
+    async with open_demo_on(engine, tmp_path) as demo:
         project = await onboard_project(demo)
         await demo.advance_to_morning()
         issue = demo.jira.data.find_issue("MCU-142")
@@ -107,5 +101,3 @@ async def test_records_an_invalid_tracker_response_as_an_error_and_recovers(
         issue["fields"] = fields
         (cycle,) = (await demo.run_turn()).cycles
         assert (cycle.errors, cycle.tickets) == ([], 47)
-
-    await run_story(engine, tmp_path, story)

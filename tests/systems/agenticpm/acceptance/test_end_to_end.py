@@ -16,19 +16,16 @@ from agenticpm.model.entities import ProjectId
 from agenticpm.workers.cycle import CycleReport
 from holdfast.web.sandbox_faults import Faults
 from holdfast_demo.agenticpm.demo_processes import DemoProcesses, onboard_project
-from tests.systems.agenticpm.acceptance.engines import ENGINES, run_story
+from tests.systems.agenticpm.acceptance.engines import ENGINES, open_demo_on
 
 BLOCKED = 5
 BETA = "Beta launch"
 
 
-@pytest.mark.proves("AP-19")
-@pytest.mark.proves("AP-21")
-@pytest.mark.proves("AP-23")
-@pytest.mark.proves("AP-33")
+@pytest.mark.proves("AP-19", "AP-21", "AP-23", "AP-33")
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_manages_a_project_from_onboarding_to_digest(engine: str, tmp_path: Path) -> None:
-    async def story(demo: DemoProcesses) -> None:
+    async with open_demo_on(engine, tmp_path) as demo:
         project = await _onboard(demo)
         await _run_first_cycle(demo, project)
         await _execute_held_actions_once(demo, project)
@@ -37,8 +34,6 @@ async def test_manages_a_project_from_onboarding_to_digest(engine: str, tmp_path
         await _undo(demo, project)
         await _make_digest(demo)
         await _compare_feeds(demo)
-
-    await run_story(engine, tmp_path, story)
 
 
 async def _onboard(demo: DemoProcesses) -> ProjectId:

@@ -146,20 +146,6 @@ async def test_restores_every_item_from_an_on_demand_backup(tmp_path: Path, cloc
 
 
 @pytest.mark.proves("AP-58")
-async def test_restores_a_backup_in_place(tmp_path: Path, clock: RunClock) -> None:
-    async with open_table_stores(tmp_path) as stores:
-        await load_sample(stores, scale=0.1)
-        before = await scan_table(stores)
-        made = await create_backup(stores, LIVE, progress=make_sweeping_progress(stores))
-        clock.advance(5)
-        await damage(stores, before)
-        await restore_in_place(
-            stores, LIVE, BackupName(LIVE, made.id), progress=make_sweeping_progress(stores)
-        )
-        assert await scan_table(stores) == before
-
-
-@pytest.mark.proves("AP-58")
 async def test_recovery_window_is_35_days_to_the_second(tmp_path: Path, clock: RunClock) -> None:
     async with open_table_stores(tmp_path) as stores:
         await load_sample(stores, scale=0.1)
@@ -179,9 +165,6 @@ async def test_recovery_window_is_35_days_to_the_second(tmp_path: Path, clock: R
             await restore_table(stores, LIVE, f"{RESTORED}b", second)
         await restore_table(stores, LIVE, f"{RESTORED}c", second + 1, progress=make_sweeping_progress(stores))
         assert await scan_table(stores, f"{RESTORED}c") == after
-
-
-# --- the command, in its own process ------------------------------------------------------------------------
 
 
 VARIABLES = {"HOLDFAST_ENVIRONMENT": "dev", "HOLDFAST_RUN_CLOCK": "clock"}

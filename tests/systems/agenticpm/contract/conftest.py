@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from agenticpm.model import patterns
 from agenticpm.model.entities import contents, table
+from agenticpm.model.events import get_now
 from holdfast import Stores
 from holdfast.core.clock import SYSTEM_CLOCK
 from holdfast.runtime import create_buckets, create_tables
@@ -20,13 +20,12 @@ from holdfast.stores.objects.local import open_memory_objects
 from tests.contract.moto import skip_races
 from tests.contract.tables.conftest import store
 from tests.contract.tables.store import Store
-from tests.systems.agenticpm.unit.writers.sample_contents import ManualClock, Story, sample_project
+from tests.systems.agenticpm.unit.samples import ManualClock
+from tests.systems.agenticpm.unit.writers.sample_contents import sample_project
 
-__all__ = ["run_story", "store"]
+__all__ = ["store"]
 
 _NUMBERS = itertools.count()
-
-RunStory = Callable[[Story], None]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,26 +33,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def run_story(store: Store) -> RunStory:
-    """Return a function that runs a story on a new table with a project and a manual clock."""
+def clock() -> ManualClock:
+    # From now on: the engines use their own clocks and hide expired items.
+    return ManualClock(get_now(SYSTEM_CLOCK))
 
-    def run(story: Story) -> None:
-        async def with_tables() -> None:
-            # From now on: the engines use their own clocks and hide expired items.
-            clock = ManualClock(SYSTEM_CLOCK.now())
-            engines = Engines({"objects": lambda: open_memory_objects(clock=clock)})
-            stores = Stores(
-                store.tables,
-                environment=f"a{os.getpid()}-{next(_NUMBERS)}",
-                clock=clock,
-                engines=engines,
-            )
-            await create_tables(stores, (table,))
-            await create_buckets(stores, (contents,))
-            await stores.run(patterns.create_project(sample_project()))
-            await story(stores, clock)
-            engines.close()
 
-        asyncio.run(with_tables())
-
-    return run
+@pytest.fixture
+async def stores(store: Store, clock: ManualClock) -> AsyncIterator[Stores]:
+    """Open a new table with a project on the engine, with a manual clock."""
+    environment = f"a{os.getpid()}-{next(_NUMBERS)}"
+    engines = Engines({"objects": lambda: open_memory_objects(clock=clock)})
+    stores = Stores(store.tables, environment=environment, clock=clock, engines=engines)
+    await create_tables(stores, (table,))
+    await create_buckets(stores, (contents,))
+    await stores.run(patterns.create_project(sample_project()))
+    yield stores
+    engines.close()

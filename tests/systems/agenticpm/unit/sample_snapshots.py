@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from hypothesis import strategies as st
 
-from agenticpm.domain.tickets import Milestone, Plan, Priority, Snapshot, Sprint, Ticket, TicketStage
+from agenticpm.domain.signals import detect
+from agenticpm.domain.thresholds import Thresholds
+from agenticpm.domain.tickets import (
+    FieldChange,
+    Milestone,
+    Plan,
+    Priority,
+    Signal,
+    Snapshot,
+    Sprint,
+    SyncPage,
+    Ticket,
+    TicketStage,
+    apply_page,
+)
 
 NOW = datetime(2026, 2, 11, 9, tzinfo=UTC)  # a Wednesday
 START = datetime(2026, 2, 2, 9, tzinfo=UTC)
@@ -89,6 +104,48 @@ def make_item(id: str = "R001", **fields: Any) -> dict[str, Any]:
         "source_reference": "MCU-156",
         "last_reviewed": "2026-02-01T00:00:00Z",
     } | fields
+
+
+def detect_signals(
+    before: Snapshot,
+    after: Snapshot,
+    changes: Sequence[FieldChange] = (),
+    *,
+    raid_log: Any = None,
+    now: datetime = NOW,
+    most: int = 100,
+    is_whole: bool = True,
+    thresholds: Thresholds | None = None,
+) -> tuple[Snapshot, list[Signal]]:
+    """Call `detect`; `most` is its limit, `is_whole` its `is_complete`."""
+    return detect(
+        before,
+        after,
+        changes,
+        raid_log=raid_log,
+        now=now,
+        thresholds=thresholds or Thresholds(),
+        limit=most,
+        is_complete=is_whole,
+    )
+
+
+def detect_first(after: Snapshot, now: datetime = NOW, **how: Any) -> tuple[Snapshot, list[Signal]]:
+    """Detect the signals of a first read."""
+    return detect_signals(make_snapshot(), after, now=now, **how)
+
+
+def detect_next(
+    before: Snapshot, *tickets: Ticket, changes: Sequence[FieldChange] = (), now: datetime = NOW, **how: Any
+) -> tuple[Snapshot, list[Signal]]:
+    """Apply the next page with its changes, and detect its signals."""
+    page = SyncPage(tickets=tickets, changes=tuple(changes), checkpoint="c")
+    after = apply_page(before, page, how.pop("plan", None), now)
+    return detect_signals(before, after, changes, now=now, **how)
+
+
+def get_keys(signals: Sequence[Signal]) -> list[str]:
+    return [each.key for each in signals]
 
 
 # --- strategies ---------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from agenticpm.workers.actions import build_hold
 from agenticpm.workers.escalations import build_escalation
 from holdfast import Stores
 from holdfast.core.errors import ExternalServiceRefused
+from tests.systems.agenticpm.unit.sample_snapshots import make_item
 
 # A Wednesday at noon in Sydney.
 NOON: Final = datetime(2026, 2, 4, 1, tzinfo=UTC)
@@ -36,31 +37,23 @@ class ManualClock:
     """Clock that only the test moves."""
 
     def __init__(self, now: datetime = NOON) -> None:
-        self.moment = now.timestamp()
+        self.seconds = now.timestamp()
 
     def now(self) -> float:
-        return self.moment
+        return self.seconds
+
+    def advance(self, seconds: float) -> None:
+        self.seconds += seconds
 
 
 def make_risk(id: str, title: str = "The vendor may be late", **changes: Any) -> dict[str, Any]:
     """Make an open RAID risk; `changes` override its fields."""
-    return {
-        "id": id,
-        "type": "risk",
+    given = {
         "title": title,
         "description": "Their last two deliveries were",
-        "severity": "high",
-        "status": "open",
-        "owner": "Ada",
-        "raised_date": "2026-02-01T00:00:00Z",
         "due_date": "2026-03-01T00:00:00Z",
-        "mitigation": "Ask weekly",
-        "resolution": None,
-        "resolved_date": None,
-        "source": "user_added",
-        "source_reference": "",
-        "last_reviewed": "2026-02-03T00:00:00Z",
-    } | changes
+    }
+    return make_item(id, **given | changes)
 
 
 def make_raid_log(*risks: dict[str, Any]) -> dict[str, Any]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -17,25 +16,16 @@ from agenticpm.system import SYSTEM
 from holdfast import Stores, open_memory_stores
 from holdfast.core.errors import InvalidRequest
 from holdfast.operations.tables import Scan
-from holdfast.reports.design.design_check import check_design
 from holdfast_demo.agenticpm.sample import PROJECTS, load_sample
+from tests.systems.agenticpm.unit.samples import ManualClock
 
-R = TypeVar("R")
 SMALL = 0.25
 
 
-class FixedClock:
-    """Clock that does not move."""
-
-    def now(self) -> float:
-        return datetime(2026, 2, 4, 1, tzinfo=UTC).timestamp()
-
-
-async def run_story(story: Callable[[Stores], Awaitable[R]]) -> R:
-    """Run the story with stores in memory and a fixed clock, and return its result."""
-
-    async with open_memory_stores(SYSTEM, clock=FixedClock()) as stores:
-        return await story(stores)
+@pytest.fixture
+async def stores() -> AsyncIterator[Stores]:
+    async with open_memory_stores(SYSTEM, clock=ManualClock()) as stores:
+        yield stores
 
 
 async def scan_table(stores: Stores) -> list[dict[str, Any]]:
@@ -51,69 +41,51 @@ async def scan_table(stores: Stores) -> list[dict[str, Any]]:
 
 async def test_sample_has_the_same_items_on_every_run() -> None:
     """The items are compared by their partition and kind."""
-
-    async def story(stores: Stores) -> Counter[str]:
-        await load_sample(stores, scale=SMALL)
-        return Counter(f"{each['PK']} {str(each['SK']).split('#')[0]}" for each in await scan_table(stores))
-
-    first = await run_story(story)
-    assert first == await run_story(story)
+    first, second = await _count_sample(), await _count_sample()
+    assert first == second
     assert sum(name.endswith("METADATA") for name in first) == round(PROJECTS * SMALL)
 
 
-async def test_second_run_writes_nothing_and_a_larger_one_only_the_rest() -> None:
-    async def story(stores: Stores) -> tuple[int, int, int]:
-        return (
-            await load_sample(stores, scale=SMALL),
-            await load_sample(stores, scale=SMALL),
-            await load_sample(stores, scale=2 * SMALL),
-        )
+async def _count_sample() -> Counter[str]:
+    async with open_memory_stores(SYSTEM, clock=ManualClock()) as stores:
+        await load_sample(stores, scale=SMALL)
+        return Counter(f"{each['PK']} {str(each['SK']).split('#')[0]}" for each in await scan_table(stores))
 
-    first, again, more = await run_story(story)
+
+async def test_second_run_writes_nothing_and_a_larger_one_only_the_rest(stores: Stores) -> None:
+    first, again, more = (
+        await load_sample(stores, scale=SMALL),
+        await load_sample(stores, scale=SMALL),
+        await load_sample(stores, scale=2 * SMALL),
+    )
     assert first > 100 and again == 0 and more > 0
 
 
-async def test_artefacts_are_valid_and_nothing_has_expired() -> None:
-    async def story(stores: Stores) -> None:
-        await load_sample(stores, scale=SMALL)
-        now = stores.clock.now()
-        items = await scan_table(stores)
-        assert all(each["TTL"] > now for each in items if "TTL" in each)
-        active = await stores.all(patterns.projects_in())
-        assert active
-        for project in active:
-            kept = await stores.all(patterns.artefacts(project.id))
-            assert {each.type for each in kept} == set(ArtefactType)
-            for each in kept:
-                validate_content(each.type, await artefacts.load_content(stores, each))
-
-    await run_story(story)
+async def test_artefacts_are_valid_and_nothing_has_expired(stores: Stores) -> None:
+    await load_sample(stores, scale=SMALL)
+    now = stores.clock.now()
+    items = await scan_table(stores)
+    assert all(each["TTL"] > now for each in items if "TTL" in each)
+    active = await stores.all(patterns.projects_in())
+    assert active
+    for project in active:
+        kept = await stores.all(patterns.artefacts(project.id))
+        assert {each.type for each in kept} == set(ArtefactType)
+        for each in kept:
+            validate_content(each.type, await artefacts.load_content(stores, each))
 
 
-async def test_patterns_find_items_in_the_sample() -> None:
-    async def story(stores: Stores) -> None:
-        await load_sample(stores)
-        assert await stores.run(patterns.project(EXAMPLE_PROJECT)) is not None
-        assert len(await stores.run(patterns.projects_in(ProjectStatus.paused))) == PROJECTS // 6
-        assert len(await stores.all(patterns.escalations_in())) == PROJECTS
-        assert len(await stores.run(patterns.project_actions(EXAMPLE_PROJECT))) > 0
-        assert len(await stores.run(patterns.agent_configs())) == 4
-        # Executed actions no longer wait.
-        assert len(await stores.run(patterns.held_actions())) == 0
-
-    await run_story(story)
+async def test_patterns_find_items_in_the_sample(stores: Stores) -> None:
+    await load_sample(stores)
+    assert await stores.run(patterns.project(EXAMPLE_PROJECT)) is not None
+    assert len(await stores.run(patterns.projects_in(ProjectStatus.paused))) == PROJECTS // 6
+    assert len(await stores.all(patterns.escalations_in())) == PROJECTS
+    assert len(await stores.run(patterns.project_actions(EXAMPLE_PROJECT))) > 0
+    assert len(await stores.run(patterns.agent_configs())) == 4
+    # Executed actions no longer wait.
+    assert len(await stores.run(patterns.held_actions())) == 0
 
 
-async def test_rejects_a_scale_that_is_not_positive() -> None:
-    async def story(stores: Stores) -> int:
-        return await load_sample(stores, scale=0)
-
+async def test_rejects_a_scale_that_is_not_positive(stores: Stores) -> None:
     with pytest.raises(InvalidRequest, match="above 0"):
-        await run_story(story)
-
-
-async def test_design_check_with_the_sample_reports_no_error() -> None:
-    """The check runs the example of every pattern on the sample."""
-    found = await check_design(SYSTEM)
-
-    assert [each for each in found if each.severity == "error"] == []
+        await load_sample(stores, scale=0)

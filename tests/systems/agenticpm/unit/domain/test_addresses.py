@@ -114,6 +114,7 @@ CLICKABLE = re.compile(r"://|\bwww\.\S|\bmailto:\S|[^\W_]\.[^\W\d_]{2}|\w@\w+\.\
     ).map("".join)
 )
 @example("wwwwww.evil")
+@example("http:@http:.example@http:.example")
 def test_leaves_nothing_that_a_mail_client_turns_into_a_link(foreign: str) -> None:
     shown = sanitize_text(foreign)
     assert CLICKABLE.search(shown.replace("[link removed]", " ")) is None, shown

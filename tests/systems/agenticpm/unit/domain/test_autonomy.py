@@ -19,6 +19,7 @@ from agenticpm.domain.autonomy import (
     MAIL,
     MAX_ACTIONS_PER_DAY,
     MIN_SCORES,
+    MOVE,
     Precedents,
     Proposal,
     Question,
@@ -42,7 +43,7 @@ from agenticpm.model.events import get_now
 from agenticpm.workers import escalations
 from holdfast.core.errors import Conflict
 from tests.systems.agenticpm.unit.sample_snapshots import NOW, make_snapshot, make_ticket
-from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
+from tests.systems.agenticpm.unit.workers.loop_harness import Harness
 
 PROJECT = Project(
     id=patterns.EXAMPLE_PROJECT,
@@ -103,50 +104,42 @@ def set_up_slipping_project(harness: Harness) -> None:
     harness.tracker.block("MCU-1")
 
 
-async def test_monitoring_only_observes() -> None:
-    async def story(harness: Harness) -> None:
-        of = await harness.create_project(autonomy_level="monitoring")
-        set_up_slipping_project(harness)
-        await harness.run_cycle()
-        assert set(await harness.signals(of)) == {"blocked:MCU-1", "slipping_milestone:Beta"}
-        assert len(await harness.stores.all(patterns.artefacts(of.id))) == 0
-        assert (await harness.actions(of), await harness.escalations(of)) == ((), ())
-        types = {each.event_type for each in await harness.stores.all(patterns.project_events(of.id))}
-        assert types == {"project_changed", "signal_detected", "heartbeat"}
-
-    await run_story(story)
+async def test_monitoring_only_observes(harness: Harness) -> None:
+    of = await harness.create_project(autonomy_level="monitoring")
+    set_up_slipping_project(harness)
+    await harness.run_cycle()
+    assert set(await harness.signals(of)) == {"blocked:MCU-1", "slipping_milestone:Beta"}
+    assert len(await harness.stores.all(patterns.artefacts(of.id))) == 0
+    assert (await harness.actions(of), await harness.escalations(of)) == ((), ())
+    types = {each.event_type for each in await harness.stores.all(patterns.project_events(of.id))}
+    assert types == {"project_changed", "signal_detected", "heartbeat"}
 
 
-async def test_artefact_level_keeps_artefacts_and_asks_but_never_acts() -> None:
-    async def story(harness: Harness) -> None:
-        of = await harness.create_project(autonomy_level="artefact")
-        set_up_slipping_project(harness)
-        await harness.run_cycle()
-        assert len(await harness.stores.all(patterns.artefacts(of.id))) == 4
-        (question,) = await harness.escalations(of)
-        assert (question.title, question.agent_recommendation) == ("Beta is slipping", "Move the date")
-        assert question.expires_at == question.created_at + ESCALATION_LIFETIME
-        assert await harness.actions(of) == ()
-        harness.clock.advance(86400)
-        await harness.execute()
-        assert (harness.tracker.ledger, harness.mailer.keys) == ([], [])
-
-    await run_story(story)
+async def test_artefact_level_keeps_artefacts_and_asks_but_never_acts(harness: Harness) -> None:
+    of = await harness.create_project(autonomy_level="artefact")
+    set_up_slipping_project(harness)
+    await harness.run_cycle()
+    assert len(await harness.stores.all(patterns.artefacts(of.id))) == 4
+    (question,) = await harness.escalations(of)
+    assert (question.title, question.agent_recommendation) == ("Beta is slipping", "Move the date")
+    assert question.expires_at == question.created_at + ESCALATION_LIFETIME
+    assert await harness.actions(of) == ()
+    harness.clock.advance(86400)
+    await harness.execute()
+    assert (harness.tracker.ledger, harness.mailer.keys) == ([], [])
 
 
-async def test_tactical_level_holds_an_action_and_does_not_act_yet() -> None:
-    async def story(harness: Harness) -> None:
-        of = await harness.create_project()
-        set_up_slipping_project(harness)
-        await harness.run_cycle()
-        (action,) = await harness.actions(of)
-        assert (action.action_type, action.queue) == (ActionType.jira_update, "held")
-        assert action.confidence == SURE
-        assert (action.detail or {})["because"]["evidence"][0]["ticket"] == "MCU-1"
-        assert len(await harness.escalations(of)) == 1
-        assert harness.tracker.ledger == []
-
-    await run_story(story)
+async def test_tactical_level_holds_an_action_and_does_not_act_yet(harness: Harness) -> None:
+    of = await harness.create_project()
+    set_up_slipping_project(harness)
+    await harness.run_cycle()
+    (action,) = await harness.actions(of)
+    assert (action.action_type, action.queue) == (ActionType.jira_update, "held")
+    assert action.held_until == action.created_at + timedelta(minutes=30)
+    assert action.confidence == SURE
+    assert (action.detail or {})["because"]["evidence"][0]["ticket"] == "MCU-1"
+    assert len(await harness.escalations(of)) == 1
+    assert harness.tracker.ledger == []
 
 
 @pytest.mark.parametrize("level", [Autonomy.monitoring, Autonomy.artefact])
@@ -240,7 +233,7 @@ def test_agents_own_proposals_pass_all_scores(signal: Signal) -> None:
     assert failing_scores(make_proposal(signal=signal), precedents=Precedents(executed=5, cancelled=5)) == []
 
 
-@pytest.mark.parametrize("kind", ["delete", "close", "reassign", "estimate"])
+@pytest.mark.parametrize("kind", [MOVE, "delete", "close", "reassign", "estimate"])
 def test_forbidden_actions_stay_forbidden_when_a_project_allows_them(kind: str) -> None:
     never = replace(make_proposal(), kind=kind)
     assert failing_scores(never, make_project(config={"allowed_actions": [kind]})) == ["boundary_compliance"]
@@ -272,91 +265,76 @@ async def create_question(harness: Harness) -> tuple[Project, Escalation]:
 
 
 @pytest.mark.proves("AP-X14")
-async def test_do_it_holds_the_action_due_at_once_in_one_transaction() -> None:
-    async def story(harness: Harness) -> None:
-        of, question = await create_question(harness)
-        harness.clock.advance(60)
-        api = harness.stores.for_component("api")
-        with harness.stores.meter_usage() as meter:
-            await escalations.decide(api, of.id, question.id, DO_IT, by="the lead")
-        writes = [each for each in meter.usages if each.operation not in ("GetItem", "Query")]
-        assert [each.operation for each in writes] == ["TransactWriteItems"]
-        (action,) = await harness.actions(of)
-        assert (action.queue, action.held_until, action.created_at) == ("held", *[get_now(harness.clock)] * 2)
-        assert (action.detail or {})["because"]["escalation"] == question.id
-        assert (await harness.execute()).done == [action.id]
-        assert [each["ticket"] for each in harness.tracker.ledger] == ["MCU-1"]
-        with pytest.raises(Conflict):
-            await escalations.decide(api, of.id, question.id, DO_IT, by="the lead")
-        assert len(await harness.actions(of)) == 1
-
-    await run_story(story)
+async def test_do_it_holds_the_action_due_at_once_in_one_transaction(harness: Harness) -> None:
+    of, question = await create_question(harness)
+    harness.clock.advance(60)
+    api = harness.stores.for_component("api")
+    with harness.stores.meter_usage() as meter:
+        await escalations.decide(api, of.id, question.id, DO_IT, by="the lead")
+    writes = [each for each in meter.usages if each.operation not in ("GetItem", "Query")]
+    assert [each.operation for each in writes] == ["TransactWriteItems"]
+    (action,) = await harness.actions(of)
+    assert (action.queue, action.held_until, action.created_at) == ("held", *[get_now(harness.clock)] * 2)
+    assert (action.detail or {})["because"]["escalation"] == question.id
+    assert (await harness.execute()).done == [action.id]
+    assert [each["ticket"] for each in harness.tracker.ledger] == ["MCU-1"]
+    with pytest.raises(Conflict):
+        await escalations.decide(api, of.id, question.id, DO_IT, by="the lead")
+    assert len(await harness.actions(of)) == 1
 
 
-async def test_leave_it_holds_no_action() -> None:
-    async def story(harness: Harness) -> None:
-        of, question = await create_question(harness)
-        ended = await escalations.decide(harness.stores.for_component("api"), of.id, question.id, LEAVE_IT)
-        assert ended.status is EscalationStatus.decided
-        assert await harness.actions(of) == ()
-
-    await run_story(story)
+async def test_leave_it_holds_no_action(harness: Harness) -> None:
+    of, question = await create_question(harness)
+    ended = await escalations.decide(harness.stores.for_component("api"), of.id, question.id, LEAVE_IT)
+    assert ended.status is EscalationStatus.decided
+    assert await harness.actions(of) == ()
 
 
 @pytest.mark.proves("AP-X14")
-async def test_agent_asks_first_after_a_cancellation() -> None:
-    async def story(harness: Harness) -> None:
-        of = await harness.create_project()
-        harness.tracker.block("MCU-1")
-        await harness.run_cycle()
-        (action,) = await harness.actions(of)
-        await action_reviews.cancel(harness.stores.for_component("api"), of.id, action.id, by="the lead")
-        harness.tracker.block("MCU-2")
-        await harness.run_cycle()
-        assert len(await harness.actions(of)) == 1
-        (question,) = await harness.escalations(of)
-        assert question.context["failing"] == ["precedent_match"]
-
-    await run_story(story)
+async def test_agent_asks_first_after_a_cancellation(harness: Harness) -> None:
+    of = await harness.create_project()
+    harness.tracker.block("MCU-1")
+    await harness.run_cycle()
+    (action,) = await harness.actions(of)
+    await action_reviews.cancel(harness.stores.for_component("api"), of.id, action.id, by="the lead")
+    harness.tracker.block("MCU-2")
+    await harness.run_cycle()
+    assert len(await harness.actions(of)) == 1
+    (question,) = await harness.escalations(of)
+    assert question.context["failing"] == ["precedent_match"]
 
 
-async def test_agent_asks_after_the_daily_action_limit() -> None:
-    async def story(harness: Harness) -> None:
-        of = await harness.create_project()
-        for number in range(MAX_ACTIONS_PER_DAY + 3):
-            harness.tracker.block(f"MCU-{number}")
-        await harness.run_cycle()
-        assert len(await harness.actions(of)) == MAX_ACTIONS_PER_DAY
-        questions = await harness.escalations(of)
-        assert [each.context["failing"] for each in questions] == [["boundary_compliance"]] * 3
-        harness.clock.advance(86400)
-        harness.tracker.block("MCU-99")
-        await harness.run_cycle()
-        assert len(await harness.actions(of)) == MAX_ACTIONS_PER_DAY + 1
-
-    await run_story(story)
+async def test_agent_asks_after_the_daily_action_limit(harness: Harness) -> None:
+    of = await harness.create_project()
+    for number in range(MAX_ACTIONS_PER_DAY + 3):
+        harness.tracker.block(f"MCU-{number}")
+    await harness.run_cycle()
+    assert len(await harness.actions(of)) == MAX_ACTIONS_PER_DAY
+    questions = await harness.escalations(of)
+    assert [each.context["failing"] for each in questions] == [["boundary_compliance"]] * 3
+    harness.clock.advance(86400)
+    harness.tracker.block("MCU-99")
+    await harness.run_cycle()
+    assert len(await harness.actions(of)) == MAX_ACTIONS_PER_DAY + 1
 
 
-async def test_refuses_an_approved_mail_to_a_stakeholder_without_an_address() -> None:
+async def test_refuses_an_approved_mail_to_a_stakeholder_without_an_address(harness: Harness) -> None:
     """A person chose "Do it", and yet no mail is sent."""
 
-    async def story(harness: Harness) -> None:
-        made = await harness.create_project()
-        # Bypass the check of the API.
-        of = made.model_copy(update={"config": {"stakeholders": ["the sponsor"]}})
-        given = make_proposal(of, OVERDUE)
-        stores = harness.stores
-        low = compute_confidence(of, make_snapshot(), given, Precedents())
-        asked = build_permission_question(given, low, find_failing_scores(low))
-        await stores.transact(
-            *await escalations.build_escalation(
-                stores, of.id, title=asked.title, context=asked.context, options=asked.options
-            )
+    made = await harness.create_project()
+    # Bypass the check of the API.
+    of = made.model_copy(update={"config": {"stakeholders": ["the sponsor"]}})
+    given = make_proposal(of, OVERDUE)
+    stores = harness.stores
+    low = compute_confidence(of, make_snapshot(), given, Precedents())
+    asked = build_permission_question(given, low, find_failing_scores(low))
+    await stores.transact(
+        *await escalations.build_escalation(
+            stores, of.id, title=asked.title, context=asked.context, options=asked.options
         )
-        (question,) = await harness.escalations(of)
-        await escalations.decide(stores.for_component("api"), of.id, question.id, DO_IT)
-        outcome = await harness.execute()
-        assert len(outcome.refused) == 1
-        assert harness.mailer.keys == []
-
-    await run_story(story)
+    )
+    (question,) = await harness.escalations(of)
+    await escalations.decide(stores.for_component("api"), of.id, question.id, DO_IT)
+    outcome = await harness.execute()
+    assert len(outcome.refused) == 1
+    assert harness.mailer.keys == []

@@ -7,20 +7,13 @@ from typing import Any
 
 import pytest
 
-from agenticpm.domain.contents import ArtefactType
 from agenticpm.domain.diff import Difference, compute_differences, format_lines, format_value
 from tests.systems.agenticpm.unit.writers.sample_contents import (
     BACKLOG_SUMMARY,
-    CONTENTS,
     DELIVERY_STATE,
     make_raid_log,
     replace_at,
 )
-
-
-@pytest.mark.parametrize("type", ArtefactType)
-def test_equal_contents_do_not_differ(type: ArtefactType) -> None:
-    assert compute_differences(CONTENTS[type], CONTENTS[type]) == []
 
 
 def test_reports_a_changed_value_with_its_path() -> None:

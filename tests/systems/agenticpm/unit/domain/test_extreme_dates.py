@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agenticpm.domain.contents import ArtefactType, validate_content
-from agenticpm.domain.signals import detect, detect_mail_signals
+from agenticpm.domain.signals import detect_mail_signals
 from agenticpm.domain.thresholds import Thresholds
 from agenticpm.domain.tickets import (
     EARLIEST,
@@ -26,7 +26,14 @@ from agenticpm.domain.tickets import (
 from agenticpm.domain.writers.backlog_summary import build_backlog_summary
 from agenticpm.domain.writers.delivery_state import build_delivery_state
 from agenticpm.domain.writers.raid_log import build_raid_log
-from tests.systems.agenticpm.unit.sample_snapshots import NOW, make_item, make_snapshot, make_ticket
+from tests.systems.agenticpm.unit.sample_snapshots import (
+    NOW,
+    detect_signals,
+    get_keys,
+    make_item,
+    make_snapshot,
+    make_ticket,
+)
 
 EAST, WEST = timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))
 EDGES = [
@@ -68,10 +75,8 @@ def test_detects_signals_and_writes_artefacts_for_extreme_dates(first: datetime,
     after = make_extreme_snapshot(first, second)
     change = FieldChange(id="1", ticket="MCU-1", field="Sprint", after="12", at=first)
     log = {"items": [make_item(due_date="9999-12-31T23:59:59Z", raised_date="0001-01-01T00:00:00Z")]}
-    seen, signals = detect(
-        make_snapshot(), after, [change], raid_log=log, now=NOW, thresholds=Thresholds(), limit=99
-    )
-    assert "blocked:MCU-1" in [each.key for each in signals]
+    seen, signals = detect_signals(make_snapshot(), after, [change], raid_log=log)
+    assert "blocked:MCU-1" in get_keys(signals)
     assert Snapshot.model_validate_json(seen.model_dump_json(exclude_defaults=True)) == seen
     mail = MailMessage(id="m-1", subject="MCU-1 is late", received_at=first)
     seen, _ = detect_mail_signals(seen, MailPage(messages=(mail,), checkpoint="c"), "MCU", NOW)

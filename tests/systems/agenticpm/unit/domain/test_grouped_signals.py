@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from agenticpm.domain.autonomy import propose
-from agenticpm.domain.signals import detect
 from agenticpm.domain.thresholds import Thresholds
 from agenticpm.domain.tickets import (
     FieldChange,
@@ -27,15 +24,18 @@ from agenticpm.domain.writers.backlog_summary import MAX_HIGHLIGHTS, build_backl
 from agenticpm.model import snapshots as kept
 from agenticpm.model.entities import Autonomy
 from agenticpm.model.events import get_now
+from tests.systems.agenticpm.unit import sample_snapshots
 from tests.systems.agenticpm.unit.sample_snapshots import (
     DAY,
     NOW,
     SPRINT,
+    detect_first,
+    detect_signals,
+    get_keys,
     make_snapshot,
     make_ticket,
-    snapshots,
 )
-from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
+from tests.systems.agenticpm.unit.workers.loop_harness import Harness
 
 
 def make_stale_ticket(number: int, **fields: Any) -> Ticket:
@@ -51,47 +51,15 @@ def make_ticket_without_criteria(number: int, **fields: Any) -> Ticket:
     return make_ticket(f"MCU-{number:02}", **{"sprint": "12", "has_criteria": False} | fields)
 
 
-def detect_signals(
-    before: Snapshot,
-    after: Snapshot,
-    changes: Sequence[FieldChange] = (),
-    *,
-    now: datetime = NOW,
-    most: int = 100,
-    is_whole: bool = True,
-    thresholds: Thresholds | None = None,
-) -> tuple[Snapshot, list[Signal]]:
-    """Call `detect` without a RAID log; `most` is its limit, `is_whole` its `is_complete`."""
-    return detect(
-        before,
-        after,
-        changes,
-        raid_log=None,
-        now=now,
-        thresholds=thresholds or Thresholds(),
-        limit=most,
-        is_complete=is_whole,
-    )
-
-
 def detect_next(
     seen: Snapshot, *tickets: Ticket, now: datetime = NOW + DAY, **how: Any
 ) -> tuple[Snapshot, list[Signal]]:
     """Apply a page with these tickets a day later, and detect its signals."""
-    return detect_signals(
-        seen, apply_page(seen, SyncPage(tickets=tickets, checkpoint="c"), None, now), now=now, **how
-    )
-
-
-def get_keys(signals: Sequence[Signal]) -> list[str]:
-    return [each.key for each in signals]
-
-
-# --- one signal ---------------------------------------------------------------------------------------------
+    return sample_snapshots.detect_next(seen, *tickets, now=now, **how)
 
 
 def test_many_stale_tickets_at_the_first_read_are_one_signal() -> None:
-    _, signals = detect_signals(make_snapshot(), make_snapshot(*map(make_stale_ticket, range(40))))
+    _, signals = detect_first(make_snapshot(*map(make_stale_ticket, range(40))))
     assert get_keys(signals) == ["stale:MCU"]
     assert signals[0].summary == (
         "40 tickets are in progress and have not been updated for a long time: MCU-00, MCU-01, MCU-02, "
@@ -103,7 +71,7 @@ def test_many_stale_tickets_at_the_first_read_are_one_signal() -> None:
 
 def test_many_tickets_without_criteria_at_the_first_read_are_one_signal() -> None:
     after = make_snapshot(*map(make_ticket_without_criteria, range(11)), sprints=(SPRINT,))
-    seen, signals = detect_signals(make_snapshot(), after)
+    seen, signals = detect_first(after)
     assert get_keys(signals) == ["missing_criteria:MCU"]
     assert "11 tickets are in a current or upcoming sprint" in signals[0].summary
     touched = [make_ticket_without_criteria(number, updated_at=NOW + DAY) for number in range(11)]
@@ -113,14 +81,13 @@ def test_many_tickets_without_criteria_at_the_first_read_are_one_signal() -> Non
 
 
 def test_reports_a_few_tickets_one_by_one() -> None:
-    _, signals = detect_signals(make_snapshot(), make_snapshot(*map(make_stale_ticket, range(10))))
+    _, signals = detect_first(make_snapshot(*map(make_stale_ticket, range(10))))
     assert sorted(get_keys(signals)) == [f"stale:MCU-{number:02}" for number in range(10)]
 
 
 def test_reports_the_group_once_and_a_ticket_that_becomes_stale_later_alone() -> None:
-    seen, _ = detect_signals(
-        make_snapshot(),
-        make_snapshot(*map(make_stale_ticket, range(12)), make_stale_ticket(90, updated_at=NOW - DAY)),
+    seen, _ = detect_first(
+        make_snapshot(*map(make_stale_ticket, range(12)), make_stale_ticket(90, updated_at=NOW - DAY))
     )
     assert detect_next(seen)[1] == []
     fewer, signals = detect_next(
@@ -136,7 +103,7 @@ def test_reports_the_group_once_and_a_ticket_that_becomes_stale_later_alone() ->
 
 
 def test_reports_a_grouped_ticket_alone_when_it_becomes_stale_again() -> None:
-    seen, _ = detect_signals(make_snapshot(), make_snapshot(*map(make_stale_ticket, range(12))))
+    seen, _ = detect_first(make_snapshot(*map(make_stale_ticket, range(12))))
     seen, signals = detect_next(seen, make_stale_ticket(3, updated_at=NOW))
     assert signals == [] and "stale:MCU-03" not in seen.flags
     _, signals = detect_next(seen, now=NOW + 10 * DAY)
@@ -145,9 +112,7 @@ def test_reports_a_grouped_ticket_alone_when_it_becomes_stale_again() -> None:
 
 def test_reports_the_group_after_the_last_page() -> None:
     """A later partial page of a full read neither reports nor clears anything."""
-    first, signals = detect_signals(
-        make_snapshot(), make_snapshot(*map(make_stale_ticket, range(6))), is_whole=False
-    )
+    first, signals = detect_first(make_snapshot(*map(make_stale_ticket, range(6))), is_whole=False)
     assert signals == []
     seen, signals = detect_next(first, *map(make_stale_ticket, range(6, 12)), now=NOW)
     assert get_keys(signals) == ["stale:MCU"] and signals[0].summary.startswith("12 tickets")
@@ -157,7 +122,7 @@ def test_reports_the_group_after_the_last_page() -> None:
 
 
 def test_backlog_summary_lists_the_grouped_stale_tickets() -> None:
-    seen, _ = detect_signals(make_snapshot(), make_snapshot(*map(make_stale_ticket, range(40))))
+    seen, _ = detect_first(make_snapshot(*map(make_stale_ticket, range(40))))
     writing = Writing(
         type="backlog_summary", previous=None, snapshot=seen, signals=(), raid_log=None, now=NOW
     )
@@ -165,59 +130,29 @@ def test_backlog_summary_lists_the_grouped_stale_tickets() -> None:
     assert [each["flag"] for each in highlights] == ["stale"] * MAX_HIGHLIGHTS
 
 
-async def test_writes_no_comment_for_a_grouped_signal() -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project(autonomy_level="tactical")
-        assert project.autonomy_level is Autonomy.tactical
-        _, (many,) = detect_signals(make_snapshot(), make_snapshot(*map(make_stale_ticket, range(40))))
-        _, (one,) = detect_signals(make_snapshot(), make_snapshot(make_stale_ticket(1)))
-        assert propose(project, many) is None
-        assert propose(project, one) is not None
-
-    await run_story(story)
+async def test_writes_no_comment_for_a_grouped_signal(harness: Harness) -> None:
+    project = await harness.create_project(autonomy_level="tactical")
+    assert project.autonomy_level is Autonomy.tactical
+    _, (many,) = detect_first(make_snapshot(*map(make_stale_ticket, range(40))))
+    _, (one,) = detect_first(make_snapshot(make_stale_ticket(1)))
+    assert propose(project, many) is None
+    assert propose(project, one) is not None
 
 
-async def test_old_backlog_is_one_event_even_when_the_snapshot_is_lost() -> None:
+async def test_old_backlog_is_one_event_even_when_the_snapshot_is_lost(harness: Harness) -> None:
     """A snapshot rebuilt from the events reports nothing again."""
-
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project(autonomy_level="monitoring")
-        old = get_now(harness.clock) - 60 * DAY
-        for number in range(60):
-            harness.tracker.put(f"MCU-{number}", updated_at=old)
-        await harness.run_cycle()
-        assert await harness.signals(project) == ["stale:MCU"]
-        lost = await kept.rebuild_from_events(harness.stores, project)
-        tickets = {each.key: each for each, _ in harness.tracker.log}
-        _, signals = detect_signals(
-            lost, lost.model_copy(update={"tickets": tickets}), now=get_now(harness.clock)
-        )
-        assert signals == []
-
-    await run_story(story)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data(), snapshots(), snapshots(), st.integers(1, 4), st.integers(1, 3))
-def test_repeated_calls_report_exactly_the_rest_with_groups_too(
-    data: st.DataObject, earlier: Snapshot, later: Snapshot, most: int, above: int
-) -> None:
-    """Calls with a small limit report the same signals and set the same flags as one call without a limit."""
-    thresholds = Thresholds(gathered_above=above)
-    before, _ = detect_signals(
-        make_snapshot(), earlier, now=NOW - DAY, most=data.draw(st.integers(0, 9)), thresholds=thresholds
+    project = await harness.create_project(autonomy_level="monitoring")
+    old = get_now(harness.clock) - 60 * DAY
+    for number in range(60):
+        harness.tracker.put(f"MCU-{number}", updated_at=old)
+    await harness.run_cycle()
+    assert await harness.signals(project) == ["stale:MCU"]
+    lost = await kept.rebuild_from_events(harness.stores, project)
+    tickets = {each.key: each for each, _ in harness.tracker.log}
+    _, signals = detect_signals(
+        lost, lost.model_copy(update={"tickets": tickets}), now=get_now(harness.clock)
     )
-    after = before.model_copy(update={"tickets": later.tickets, "plan": later.plan})
-    whole, wanted = detect_signals(before, after, thresholds=thresholds, most=1000)
-    seen, found = after, list[Signal]()
-    while some := (step := detect_signals(before, seen, thresholds=thresholds, most=most))[1]:
-        seen = step[0]
-        found += some
-    assert get_keys(found) == get_keys(wanted)
-    assert step[0].flags == whole.flags
-
-
-# --- one pass -----------------------------------------------------------------------------------------------
+    assert signals == []
 
 
 class CountingChanges(tuple[FieldChange, ...]):

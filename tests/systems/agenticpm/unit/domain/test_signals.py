@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -12,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenticpm.domain.conditions import count_working_days, list_milestones
-from agenticpm.domain.signals import detect
 from agenticpm.domain.thresholds import Thresholds
 from agenticpm.domain.tickets import (
     Entry,
@@ -34,6 +32,10 @@ from tests.systems.agenticpm.unit.sample_snapshots import (
     NOW,
     SPRINT,
     START,
+    detect_first,
+    detect_next,
+    detect_signals,
+    get_keys,
     make_done_ticket,
     make_falling_velocity,
     make_item,
@@ -42,49 +44,6 @@ from tests.systems.agenticpm.unit.sample_snapshots import (
     raid_logs,
     snapshots,
 )
-
-
-def detect_signals(
-    before: Snapshot,
-    after: Snapshot,
-    changes: Sequence[FieldChange] = (),
-    *,
-    raid_log: Any = None,
-    now: datetime = NOW,
-    most: int = 30,
-    is_whole: bool = True,
-) -> tuple[Snapshot, list[Signal]]:
-    """Call `detect` with the default thresholds; `most` is its limit, `is_whole` its `is_complete`."""
-    return detect(
-        before,
-        after,
-        changes,
-        raid_log=raid_log,
-        now=now,
-        thresholds=Thresholds(),
-        limit=most,
-        is_complete=is_whole,
-    )
-
-
-def detect_first(after: Snapshot, **how: Any) -> tuple[Snapshot, list[Signal]]:
-    """Detect the signals of a first read."""
-    return detect_signals(make_snapshot(), after, **how)
-
-
-def detect_next(
-    before: Snapshot, *tickets: Ticket, changes: Sequence[FieldChange] = (), now: datetime = NOW, **how: Any
-) -> tuple[Snapshot, list[Signal]]:
-    """Apply the next page with its changes, and detect its signals."""
-    page = SyncPage(tickets=tickets, changes=tuple(changes), checkpoint="c")
-    return detect_signals(
-        before, apply_page(before, page, how.pop("plan", None), now), changes, now=now, **how
-    )
-
-
-def get_keys(signals: Sequence[Signal]) -> list[str]:
-    return [each.key for each in signals]
-
 
 # --- tickets ------------------------------------------------------------------------------------------------
 
@@ -285,7 +244,7 @@ def test_first_estimate_is_not_growth() -> None:
     assert detect_next(seen, make_ticket("MCU-7", sprint="12", points=Decimal(8)))[1] == []
 
 
-# --- milestones ---------------------------------------------------------------------------------------------
+# --- milestones and trends ----------------------------------------------------------------------------------
 
 
 def make_project_with_milestone(due: datetime, points: int = 10, **fields: Any) -> Snapshot:
@@ -349,9 +308,6 @@ def test_reports_a_postponed_date_once_with_both_dates_but_not_an_earlier_date()
     seen, signals = due(seen, NOW + 30 * DAY)
     assert signals == []
     assert get_keys(due(seen, NOW + 32 * DAY)[1]) == ["slipping_milestone:Beta"]
-
-
-# --- trends -------------------------------------------------------------------------------------------------
 
 
 def test_reports_a_falling_velocity_and_its_end() -> None:
@@ -425,30 +381,32 @@ def test_reports_the_most_severe_first_and_the_rest_in_the_next_call() -> None:
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.data(), snapshots(), snapshots(), raid_logs(), st.integers(1, 4))
+@given(st.data(), snapshots(), snapshots(), raid_logs(), st.integers(1, 4), st.sampled_from([1, 2, 3, 10]))
 def test_repeated_calls_report_exactly_the_rest_and_then_nothing(
-    data: st.DataObject, earlier: Snapshot, later: Snapshot, raid_log: dict[str, Any], most: int
+    data: st.DataObject, earlier: Snapshot, later: Snapshot, raid_log: dict[str, Any], most: int, above: int
 ) -> None:
-    """Calls with a small limit report the same signals as one call, whichever earlier snapshot they get."""
-    before, _ = detect_signals(
-        make_snapshot(), earlier, raid_log=raid_log, now=NOW - DAY, most=data.draw(st.integers(0, 99))
-    )
+    """Calls with a small limit report the same signals as one call, whichever earlier snapshot they get.
+
+    More than `above` old conditions of one kind are a group.
+    """
+    how: dict[str, Any] = {"raid_log": raid_log, "thresholds": Thresholds(gathered_above=above)}
+    before, _ = detect_first(earlier, NOW - DAY, most=data.draw(st.integers(0, 99)), **how)
     after = before.model_copy(update={"tickets": later.tickets, "plan": later.plan})
     changes = (
         data.draw(st.lists(st.sampled_from(make_sprint_changes(later)), max_size=3)) if later.tickets else []
     )
-    whole, wanted = detect_signals(before, after, changes, raid_log=raid_log, most=1000)
+    whole, wanted = detect_signals(before, after, changes, most=1000, **how)
     seen, found = after, list[Signal]()
     # After a crash, the stored snapshot is the previous one: that must not matter.
     base = before
     while True:
-        seen, some = detect_signals(base, seen, changes, raid_log=raid_log, most=most)
+        seen, some = detect_signals(base, seen, changes, most=most, **how)
         base = data.draw(st.sampled_from([before, seen])) if found else before
         if not some:
             break
         assert len(some) <= most
         found += some
-    assert [each.key for each in found] == [each.key for each in wanted]
+    assert get_keys(found) == get_keys(wanted)
     assert seen.flags == whole.flags and seen.promised == whole.promised and seen.entries == whole.entries
 
 

@@ -1,58 +1,38 @@
-"""Helpers that call the Jira tracker against the sandbox, over real HTTP or in process without a socket."""
+"""Helpers that open the Jira tracker on the sandbox in process, without a socket."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx2
 
 from agenticpm.domain.tickets import SyncPage
 from agenticpm.integrations.jira.tracker import JiraTracker
-from holdfast.web import serve_in_thread
 from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox, build_jira_app
+from tests.systems.agenticpm.unit.samples import ManualClock
 
-T = TypeVar("T")
 NOW = datetime(2026, 2, 4, 10, 30, tzinfo=UTC)
 EMAIL, TOKEN = "agent@example.com", "token-of-the-test"
 
 
-class ManualClock:
-    """Clock that only the test moves."""
-
-    def __init__(self, at: datetime = NOW) -> None:
-        self.at = at.timestamp()
-
-    def now(self) -> float:
-        return self.at
-
-
 def make_sandbox(**settings: Any) -> JiraSandbox:
     """Make a sandbox with the test's credentials and clock; `settings` override its fields."""
-    given = {"clock": ManualClock(), "email": EMAIL, "api_token": TOKEN, **settings}
+    given = {"clock": ManualClock(NOW), "email": EMAIL, "api_token": TOKEN, **settings}
     return JiraSandbox(**given)
 
 
-async def call_over_http(
-    sandbox: JiraSandbox, ask: Callable[[JiraTracker], Awaitable[T]], **settings: Any
-) -> T:
-    """Return the result of `ask`, called with a tracker over real HTTP. `settings` are the tracker's."""
-
-    with serve_in_thread(build_jira_app(sandbox)) as url:
-        async with httpx2.AsyncClient(base_url=url, auth=(EMAIL, TOKEN)) as http:
-            return await ask(JiraTracker(http, clock=sandbox.clock, **settings))
-
-
-async def call_in_process(
-    sandbox: JiraSandbox, ask: Callable[[JiraTracker], Awaitable[T]], **settings: Any
-) -> T:
-    """Return the result of `ask`, called with a tracker without a socket. `settings` are the tracker's."""
-
-    transport = httpx2.ASGITransport(build_jira_app(sandbox))
+@asynccontextmanager
+async def open_jira(
+    sandbox: JiraSandbox, transport: httpx2.AsyncBaseTransport | None = None, **settings: Any
+) -> AsyncIterator[JiraTracker]:
+    """Open a tracker of the sandbox without a socket, or through `transport`. The rest are its settings."""
+    through = transport or httpx2.ASGITransport(build_jira_app(sandbox))
     url = "http://jira.example.com"
-    async with httpx2.AsyncClient(transport=transport, base_url=url, auth=(EMAIL, TOKEN)) as http:
-        return await ask(JiraTracker(http, clock=sandbox.clock, **settings))
+    async with httpx2.AsyncClient(transport=through, base_url=url, auth=(EMAIL, TOKEN)) as http:
+        yield JiraTracker(http, clock=sandbox.clock, **settings)
 
 
 async def read_pages(tracker: JiraTracker, checkpoint: str | None, project: str = "MCU") -> list[SyncPage]:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import patch
 
 import httpx2
 import pytest
@@ -19,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agenticpm.domain.tickets import Snapshot, TicketStage, apply_page
+from agenticpm.integrations.asana import tracker
 from agenticpm.integrations.asana.task_parser import (
     NamedResource,
     Task,
@@ -37,8 +39,6 @@ SECTIONS = ["To do", "In progress", "Blocked", "Done"]
 NOTHING = Snapshot(source="asana", project_key=PROJECT)
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
-
-# --- edits and reads ----------------------------------------------------------------------------------------
 
 STEP = st.one_of(
     st.tuples(st.just("create"), st.integers(0, 3)),
@@ -222,7 +222,8 @@ async def read_with_response(where: str, answer: tuple[int, Any], checkpoint: st
 
     transport = httpx2.ASGITransport(app=Starlette(routes=[Route("/api/1.0/{rest:path}", respond)]))
     async with httpx2.AsyncClient(base_url=HERE, transport=transport) as http:
-        return await AsanaTracker(http).fetch_changes(PROJECT, checkpoint)
+        with patch.object(tracker, "MAX_PAGES", 5):
+            return await AsanaTracker(http).fetch_changes(PROJECT, checkpoint)
 
 
 LIST = f"projects/{PROJECT}/tasks"
@@ -307,18 +308,15 @@ async def read_until_failure(
         requests += 1
         return answer(request)
 
-    async def run() -> str:
-        async with httpx2.AsyncClient(base_url=HERE, transport=httpx2.MockTransport(counted)) as http:
-            tracker, checkpoint = AsanaTracker(http), None
-            for _ in range(pages):
-                try:
-                    page = await tracker.fetch_changes(PROJECT, checkpoint)
-                except ExternalServiceFailed as failed:
-                    return failed.message
-                checkpoint = page.checkpoint
-        return "no end"
-
-    return await run(), requests
+    async with httpx2.AsyncClient(base_url=HERE, transport=httpx2.MockTransport(counted)) as http:
+        tracker, checkpoint = AsanaTracker(http), None
+        for _ in range(pages):
+            try:
+                page = await tracker.fetch_changes(PROJECT, checkpoint)
+            except ExternalServiceFailed as failed:
+                return failed.message, requests
+            checkpoint = page.checkpoint
+    return "no end", requests
 
 
 @pytest.mark.parametrize(("tasks", "why"), [([TASK], "rejects every offset"), ([], "rejects the offset")])
@@ -375,13 +373,9 @@ async def test_skips_a_few_pages_of_irrelevant_events() -> None:
             return httpx2.Response(200, json=body)
         return httpx2.Response(200, json=ANSWERS[request.url.path.removeprefix("/api/1.0/")][1])
 
-    async def run() -> Any:
-        async with httpx2.AsyncClient(base_url=HERE, transport=httpx2.MockTransport(answer)) as http:
-            return await AsanaTracker(http).fetch_changes(
-                PROJECT, json.dumps({"project": PROJECT, "sync": "1"})
-            )
-
-    page = await run()
+    async with httpx2.AsyncClient(base_url=HERE, transport=httpx2.MockTransport(answer)) as http:
+        checkpoint = json.dumps({"project": PROJECT, "sync": "1"})
+        page = await AsanaTracker(http).fetch_changes(PROJECT, checkpoint)
     assert ([each.key for each in page.tickets], page.has_more) == (["1"], False)
     assert json.loads(page.checkpoint)["sync"] == "6"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,15 +14,11 @@ from agenticpm.integrations.outlook.mailbox import OutlookMailbox
 from agenticpm.integrations.resend.mailer import ResendMailer
 from agenticpm.model import integration_settings
 from agenticpm.model.entities import Integration, Source
-from agenticpm.system import SYSTEM
-from holdfast import Stores, open_memory_stores, provision
+from holdfast import Stores
 from holdfast.core.errors import HoldfastError, NotFound
 from holdfast.runtime import open_cipher
-from tests.systems.agenticpm.unit.workers.loop_harness import ManualClock
 
 NOWHERE = "http://127.0.0.1:9"
-
-Story = Callable[[Stores, IntegrationClients], Awaitable[None]]
 
 
 @pytest.fixture(autouse=True)
@@ -30,15 +26,11 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")
 
 
-async def run_story(story: Story) -> None:
-    """Run the story with stores in memory and the clients of an executor."""
-
-    clock = ManualClock()
-    async with open_memory_stores(SYSTEM, clock=clock) as stores:
-        await provision(stores, SYSTEM)
-        # The rights of the executor suffice.
-        async with IntegrationClients(stores.for_component("executor")) as clients:
-            await story(stores, clients)
+@pytest.fixture
+async def clients(stores: Stores) -> AsyncIterator[IntegrationClients]:
+    """The clients of an executor, with its rights."""
+    async with IntegrationClients(stores.for_component("executor")) as clients:
+        yield clients
 
 
 async def put_credentials(stores: Stores, integration: Integration, address: str = NOWHERE) -> None:
@@ -46,55 +38,49 @@ async def put_credentials(stores: Stores, integration: Integration, address: str
     await integration_settings.put_credentials(stores, open_cipher(), integration, credentials)
 
 
-async def test_opens_a_client_once_and_again_when_its_credentials_change() -> None:
-    async def story(stores: Stores, clients: IntegrationClients) -> None:
-        await put_credentials(stores, Integration.jira)
-        first = await clients.get_tracker(Source.jira)
-        assert isinstance(first, JiraTracker)
-        assert await clients.get_tracker(Source.jira) is first
-        await put_credentials(stores, Integration.jira, "http://127.0.0.1:10")
-        second = await clients.get_tracker(Source.jira)
-        assert second is not first
-        assert await clients.get_tracker(Source.jira) is second
-        with pytest.raises(HoldfastError):
-            await second.fetch_changes("MCU", None)
-
-    await run_story(story)
-
-
-async def test_each_integration_has_a_client_of_its_kind() -> None:
-    async def story(stores: Stores, clients: IntegrationClients) -> None:
-        await put_credentials(stores, Integration.outlook)
-        await put_credentials(stores, Integration.resend)
-        assert isinstance(await clients.get_mailbox(), OutlookMailbox)
-        assert isinstance(await clients.get_mailer(), ResendMailer)
-
-    await run_story(story)
+async def test_opens_a_client_once_and_again_when_its_credentials_change(
+    stores: Stores, clients: IntegrationClients
+) -> None:
+    await put_credentials(stores, Integration.jira)
+    first = await clients.get_tracker(Source.jira)
+    assert isinstance(first, JiraTracker)
+    assert await clients.get_tracker(Source.jira) is first
+    await put_credentials(stores, Integration.jira, "http://127.0.0.1:10")
+    second = await clients.get_tracker(Source.jira)
+    assert second is not first
+    assert await clients.get_tracker(Source.jira) is second
+    with pytest.raises(HoldfastError):
+        await second.fetch_changes("MCU", None)
 
 
-async def test_unconfigured_or_deactivated_integration_has_no_client() -> None:
-    async def story(stores: Stores, clients: IntegrationClients) -> None:
-        with pytest.raises(NotFound, match="integrations put jira"):
-            await clients.get_tracker(Source.jira)
-        await put_credentials(stores, Integration.jira)
+async def test_each_integration_has_a_client_of_its_kind(stores: Stores, clients: IntegrationClients) -> None:
+    await put_credentials(stores, Integration.outlook)
+    await put_credentials(stores, Integration.resend)
+    assert isinstance(await clients.get_mailbox(), OutlookMailbox)
+    assert isinstance(await clients.get_mailer(), ResendMailer)
+
+
+async def test_unconfigured_or_deactivated_integration_has_no_client(
+    stores: Stores, clients: IntegrationClients
+) -> None:
+    with pytest.raises(NotFound, match="integrations put jira"):
         await clients.get_tracker(Source.jira)
-        await integration_settings.deactivate(stores, Integration.jira)
-        with pytest.raises(NotFound, match="switched off"):
-            await clients.get_tracker(Source.jira)
+    await put_credentials(stores, Integration.jira)
+    await clients.get_tracker(Source.jira)
+    await integration_settings.deactivate(stores, Integration.jira)
+    with pytest.raises(NotFound, match="switched off"):
+        await clients.get_tracker(Source.jira)
 
-    await run_story(story)
 
-
-async def test_uses_the_sandbox_only_without_stored_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_uses_the_sandbox_only_without_stored_credentials(
+    stores: Stores, clients: IntegrationClients, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AGENTICPM_JIRA_URL", NOWHERE)
 
-    async def story(stores: Stores, clients: IntegrationClients) -> None:
-        stand_in = await clients.get_tracker(Source.jira)
-        assert await clients.get_tracker(Source.jira) is stand_in
-        await put_credentials(stores, Integration.jira)
-        assert await clients.get_tracker(Source.jira) is not stand_in
-        await integration_settings.deactivate(stores, Integration.jira)
-        with pytest.raises(NotFound):
-            await clients.get_tracker(Source.jira)
-
-    await run_story(story)
+    stand_in = await clients.get_tracker(Source.jira)
+    assert await clients.get_tracker(Source.jira) is stand_in
+    await put_credentials(stores, Integration.jira)
+    assert await clients.get_tracker(Source.jira) is not stand_in
+    await integration_settings.deactivate(stores, Integration.jira)
+    with pytest.raises(NotFound):
+        await clients.get_tracker(Source.jira)

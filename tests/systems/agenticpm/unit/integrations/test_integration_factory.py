@@ -24,7 +24,6 @@ SECRET = "s3cr3t-of-the-test"
 
 async def check_health(integration: str, credentials: dict[str, Any]) -> Health:
     """Open the client and return its health."""
-
     async with open_client(integration, credentials) as client:
         return await client.check_health()
 
@@ -93,11 +92,6 @@ async def test_every_integration_has_a_client_that_sends_nothing_when_opened() -
             opened.append(type(client).__name__)
 
     assert opened == ["JiraTracker", "AsanaTracker", "OutlookMailbox", "ResendMailer"]
-
-
-async def test_rejects_unusable_credentials_before_any_request() -> None:
-    with pytest.raises(InvalidRequest, match="token: Field required"):
-        await check_health("asana", {"base_url": "https://app.asana.com"})
 
 
 async def test_unreachable_service_is_unhealthy_and_raises_nothing() -> None:

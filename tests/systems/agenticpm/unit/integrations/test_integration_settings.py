@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from base64 import b64decode
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,9 +13,8 @@ import pytest
 from agenticpm.domain.tickets import Health
 from agenticpm.model import integration_settings, patterns
 from agenticpm.model.entities import EventType, Integration, IntegrationConfig, IntegrationStatus
-from agenticpm.model.integration_settings import Checked, IntegrationState
 from agenticpm.system import SYSTEM
-from holdfast import Stores, open_memory_stores, open_stores, provision
+from holdfast import Stores, open_stores, provision
 from holdfast.config.settings import Settings
 from holdfast.core.errors import ConditionFailed, ExternalServiceFailed, InvalidRequest, NotFound
 from holdfast.guarantees import scan_files
@@ -45,12 +43,9 @@ class FakeService:
         return self.answer
 
 
-async def run_story(story: Callable[[Stores, FileCipher], Awaitable[R]], folder: Path) -> R:
-    """Run the story with stores in memory and a file cipher, and return its result."""
-
-    async with open_memory_stores(SYSTEM) as stores:
-        await provision(stores, SYSTEM)
-        return await story(stores, open_file_cipher(folder / "keys.json"))
+@pytest.fixture
+def cipher(tmp_path: Path) -> FileCipher:
+    return open_file_cipher(tmp_path / "keys.json")
 
 
 async def get_config(stores: Stores, integration: Integration = Integration.jira) -> IntegrationConfig:
@@ -64,14 +59,13 @@ async def list_events(stores: Stores) -> list[Any]:
     return [(each.event_type, each.detail) for each in await stores.all(patterns.recent_events())]
 
 
-@pytest.mark.proves("AP-25")
-@pytest.mark.proves("AP-42")
-async def test_credentials_round_trip_and_are_stored_encrypted(tmp_path: Path) -> None:
-    async def story(stores: Stores, cipher: FileCipher) -> tuple[dict[str, Any], IntegrationConfig]:
-        await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
-        return await integration_settings.load_credentials(stores, cipher, "jira"), await get_config(stores)
-
-    plain, config = await run_story(story, tmp_path)
+@pytest.mark.proves("AP-25", "AP-42")
+async def test_credentials_round_trip_and_are_stored_encrypted(stores: Stores, cipher: FileCipher) -> None:
+    await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
+    plain, config = (
+        await integration_settings.load_credentials(stores, cipher, "jira"),
+        await get_config(stores),
+    )
     assert plain == JIRA
     assert b64decode(config.config_encrypted, validate=True).startswith(b"HFC1")
     assert TOKEN not in config.config_encrypted
@@ -79,8 +73,7 @@ async def test_credentials_round_trip_and_are_stored_encrypted(tmp_path: Path) -
     assert config.last_health_check is None
 
 
-@pytest.mark.proves("AP-25")
-@pytest.mark.proves("AP-28")
+@pytest.mark.proves("AP-25", "AP-28")
 @pytest.mark.parametrize(
     ("integration", "credentials", "message"),
     [
@@ -93,35 +86,30 @@ async def test_credentials_round_trip_and_are_stored_encrypted(tmp_path: Path) -
     ],
 )
 async def test_rejects_invalid_credentials_without_repeating_them(
+    stores: Stores,
+    cipher: FileCipher,
     integration: str,
     credentials: dict[str, Any],
     message: str,
-    tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story(stores: Stores, cipher: FileCipher) -> tuple[BaseException, list[Any]]:
-        with caplog.at_level(logging.DEBUG), pytest.raises(InvalidRequest, match=message) as refused:
-            await integration_settings.put_credentials(stores, cipher, integration, credentials)
-        return refused.value, await list_events(stores)
-
-    error, events = await run_story(story, tmp_path)
+    with caplog.at_level(logging.DEBUG), pytest.raises(InvalidRequest, match=message) as refused:
+        await integration_settings.put_credentials(stores, cipher, integration, credentials)
+    error, events = refused.value, await list_events(stores)
     assert TOKEN not in str(error) + repr(error) + caplog.text
     assert error.__suppress_context__ or error.__context__ is None
     assert events == []
 
 
 @pytest.mark.proves("AP-25")
-async def test_state_contains_nothing_of_the_credentials(tmp_path: Path) -> None:
-    async def story(stores: Stores, cipher: FileCipher) -> tuple[list[IntegrationState], str, list[Any]]:
-        await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
-        await integration_settings.put_credentials(stores, cipher, "resend", RESEND)
-        return (
-            await integration_settings.list_states(stores),
-            (await get_config(stores)).config_encrypted,
-            await list_events(stores),
-        )
-
-    states, sealed, events = await run_story(story, tmp_path)
+async def test_state_contains_nothing_of_the_credentials(stores: Stores, cipher: FileCipher) -> None:
+    await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
+    await integration_settings.put_credentials(stores, cipher, "resend", RESEND)
+    states, sealed, events = (
+        await integration_settings.list_states(stores),
+        (await get_config(stores)).config_encrypted,
+        await list_events(stores),
+    )
     assert [(each.integration, each.is_configured) for each in states] == [
         ("jira", True),
         ("asana", False),
@@ -133,54 +121,44 @@ async def test_state_contains_nothing_of_the_credentials(tmp_path: Path) -> None
     assert [type for type, _ in events] == [EventType.config_changed] * 2
 
 
-async def test_encrypted_credentials_cannot_be_decrypted_for_another_integration(tmp_path: Path) -> None:
-    async def story(stores: Stores, cipher: FileCipher) -> None:
-        await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
-        config = await get_config(stores)
-        moved = config.model_copy(update={"integration": Integration.asana})
-        with pytest.raises(InvalidRequest, match="encrypted for another context"):
-            integration_settings.decrypt(stores, cipher, moved)
-        stores.environment = "prod"
-        with pytest.raises(InvalidRequest, match="encrypted for another context"):
-            integration_settings.decrypt(stores, cipher, config)
+async def test_encrypted_credentials_cannot_be_decrypted_for_another_integration(
+    stores: Stores, cipher: FileCipher
+) -> None:
+    await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
+    config = await get_config(stores)
+    moved = config.model_copy(update={"integration": Integration.asana})
+    with pytest.raises(InvalidRequest, match="encrypted for another context"):
+        integration_settings.decrypt(stores, cipher, moved)
+    stores.environment = "prod"
+    with pytest.raises(InvalidRequest, match="encrypted for another context"):
+        integration_settings.decrypt(stores, cipher, config)
 
-    await run_story(story, tmp_path)
 
-
-async def test_rotation_encrypts_the_same_credentials_with_the_current_key(tmp_path: Path) -> None:
-    async def story(stores: Stores, cipher: FileCipher) -> tuple[str, str, dict[str, Any], int]:
-        await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
-        before = await get_config(stores)
-        await integration_settings.rotate(stores, cipher, "jira")
-        assert await get_config(stores) == before  # it already used the current key
-        current = cipher.rotate()
-        await integration_settings.rotate(stores, cipher, "jira")
-        after = await get_config(stores)
-        assert after.updated_at > before.updated_at
-        wrapped_by = Envelope.parse(b64decode(after.config_encrypted)).key_id
-        events = await list_events(stores)
-        return (
-            current,
-            wrapped_by,
-            await integration_settings.load_credentials(stores, cipher, "jira"),
-            len(events),
-        )
-
-    current, wrapped_by, plain, events = await run_story(story, tmp_path)
+async def test_rotation_encrypts_the_same_credentials_with_the_current_key(
+    stores: Stores, cipher: FileCipher
+) -> None:
+    await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
+    before = await get_config(stores)
+    await integration_settings.rotate(stores, cipher, "jira")
+    assert await get_config(stores) == before  # it already used the current key
+    current = cipher.rotate()
+    await integration_settings.rotate(stores, cipher, "jira")
+    after = await get_config(stores)
+    assert after.updated_at > before.updated_at
+    wrapped_by = Envelope.parse(b64decode(after.config_encrypted)).key_id
     assert wrapped_by == current
-    assert plain == JIRA
-    assert events == 2
+    assert await integration_settings.load_credentials(stores, cipher, "jira") == JIRA
+    assert len(await list_events(stores)) == 2
 
 
-async def test_rotation_accepts_new_credentials_only_for_a_configured_integration(tmp_path: Path) -> None:
-    async def story(stores: Stores, cipher: FileCipher) -> dict[str, Any]:
-        with pytest.raises(NotFound, match="jira is not configured"):
-            await integration_settings.rotate(stores, cipher, "jira", JIRA)
-        await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
-        await integration_settings.rotate(stores, cipher, "jira", {**JIRA, "api_token": OTHER_TOKEN})
-        return await integration_settings.load_credentials(stores, cipher, "jira")
-
-    assert (await run_story(story, tmp_path))["api_token"] == OTHER_TOKEN
+async def test_rotation_accepts_new_credentials_only_for_a_configured_integration(
+    stores: Stores, cipher: FileCipher
+) -> None:
+    with pytest.raises(NotFound, match="jira is not configured"):
+        await integration_settings.rotate(stores, cipher, "jira", JIRA)
+    await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
+    await integration_settings.rotate(stores, cipher, "jira", {**JIRA, "api_token": OTHER_TOKEN})
+    assert (await integration_settings.load_credentials(stores, cipher, "jira"))["api_token"] == OTHER_TOKEN
 
 
 @pytest.mark.proves("AP-25")
@@ -193,47 +171,37 @@ async def test_rotation_accepts_new_credentials_only_for_a_configured_integratio
     ],
 )
 async def test_stores_a_health_check_with_its_event(
-    answer: Health | Exception, status: IntegrationStatus, severity: str, tmp_path: Path
+    stores: Stores, cipher: FileCipher, answer: Health | Exception, status: IntegrationStatus, severity: str
 ) -> None:
-    async def story(stores: Stores, cipher: FileCipher) -> tuple[Checked, IntegrationConfig, Any]:
-        await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
-        checked = await integration_settings.check_health(stores, "jira", FakeService(answer))
-        event = (await stores.run(patterns.recent_events(1))).items[0]
-        return checked, await get_config(stores), event
-
-    checked, config, event = await run_story(story, tmp_path)
+    await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
+    checked = await integration_settings.check_health(stores, "jira", FakeService(answer))
+    event = (await stores.run(patterns.recent_events(1))).items[0]
+    config = await get_config(stores)
     assert checked.state.status is config.status is status
     assert checked.state.last_health_check == config.last_health_check == event.created_at
     assert (event.event_type, event.severity) == ("integration_checked", severity)
 
 
-async def test_health_check_does_not_reactivate_an_integration(tmp_path: Path) -> None:
-    async def story(stores: Stores, cipher: FileCipher) -> list[IntegrationStatus]:
-        await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
-        off = await integration_settings.deactivate(stores, "jira")
-        checked = await integration_settings.check_health(stores, "jira", FakeService(Health(is_ok=True)))
-        on = await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
-        return [off.status, checked.state.status, on.status]
-
-    off, checked, on = await run_story(story, tmp_path)
-    assert off is checked is IntegrationStatus.inactive
-    assert on is IntegrationStatus.active
+async def test_health_check_does_not_reactivate_an_integration(stores: Stores, cipher: FileCipher) -> None:
+    await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
+    off = await integration_settings.deactivate(stores, "jira")
+    checked = await integration_settings.check_health(stores, "jira", FakeService(Health(is_ok=True)))
+    on = await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
+    assert off.status is checked.state.status is IntegrationStatus.inactive
+    assert on.status is IntegrationStatus.active
 
 
-async def test_discards_a_health_check_of_replaced_credentials(tmp_path: Path) -> None:
-    async def story(stores: Stores, cipher: FileCipher) -> IntegrationConfig:
-        await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
+async def test_discards_a_health_check_of_replaced_credentials(stores: Stores, cipher: FileCipher) -> None:
+    await integration_settings.put_credentials(stores, cipher, "jira", JIRA)
 
-        class Slow(FakeService):
-            async def check_health(self) -> Health:
-                await integration_settings.rotate(stores, cipher, "jira", {**JIRA, "api_token": OTHER_TOKEN})
-                return await super().check_health()
+    class Slow(FakeService):
+        async def check_health(self) -> Health:
+            await integration_settings.rotate(stores, cipher, "jira", {**JIRA, "api_token": OTHER_TOKEN})
+            return await super().check_health()
 
-        with pytest.raises(ConditionFailed, match="Another writer changed the configuration"):
-            await integration_settings.check_health(stores, "jira", Slow(Health(is_ok=False)))
-        return await get_config(stores)
-
-    config = await run_story(story, tmp_path)
+    with pytest.raises(ConditionFailed, match="Another writer changed the configuration"):
+        await integration_settings.check_health(stores, "jira", Slow(Health(is_ok=False)))
+    config = await get_config(stores)
     assert config.status is IntegrationStatus.active
     assert config.last_health_check is None
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx2
 import pytest
@@ -16,15 +17,13 @@ from agenticpm.integrations.jira.tracker import JiraTracker
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, NotFound
 from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox, build_jira_app
 from tests.systems.agenticpm.unit.integrations.jira_client import (
-    EMAIL,
-    TOKEN,
-    ManualClock,
-    call_in_process,
+    NOW,
     make_sandbox,
+    open_jira,
     read_pages,
 )
+from tests.systems.agenticpm.unit.samples import ManualClock
 
-T = TypeVar("T")
 Responder = Callable[[httpx2.Request], httpx2.Response | None]
 MAX_CHECKPOINT_BYTES = 64_000
 
@@ -41,23 +40,19 @@ class FaultyTransport(httpx2.AsyncBaseTransport):
         return self.responder(request) or await self.inner.handle_async_request(request)
 
 
-async def call_through(
-    sandbox: JiraSandbox,
-    responder: Responder,
-    ask: Callable[[JiraTracker, FaultyTransport], Awaitable[T]],
-    **settings: Any,
-) -> T:
-    """Return the result of `ask`, called with a tracker behind a `FaultyTransport`."""
-
+@asynccontextmanager
+async def open_faulty_jira(
+    sandbox: JiraSandbox, responder: Responder, **settings: Any
+) -> AsyncIterator[tuple[JiraTracker, FaultyTransport]]:
+    """Open a tracker behind a `FaultyTransport`."""
     between = FaultyTransport(sandbox, responder)
-    url = "http://jira.example.com"
-    async with httpx2.AsyncClient(transport=between, base_url=url, auth=(EMAIL, TOKEN)) as http:
-        return await ask(JiraTracker(http, clock=sandbox.clock, **settings), between)
+    async with open_jira(sandbox, between, **settings) as jira:
+        yield jira, between
 
 
 def make_full_sandbox(tickets: int, clock: ManualClock | None = None, **settings: Any) -> JiraSandbox:
     """Make a sandbox whose project MCU has this many tickets."""
-    sandbox = make_sandbox(clock=clock or ManualClock(), with_sample=False, **settings)
+    sandbox = make_sandbox(clock=clock or ManualClock(NOW), with_sample=False, **settings)
     sandbox.data.add_project("MCU", "Centre")
     for number in range(tickets):
         sandbox.data.create("MCU", f"Ticket {number}")
@@ -82,25 +77,22 @@ def make_responder(status: int, end: str, times: int = 1) -> Responder:
     return responder
 
 
-# --- missing endpoints --------------------------------------------------------------------------------------
+# --- missing endpoints, blocked tickets ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", [404, 405, 410])
 async def test_read_fails_without_the_search_endpoint_and_the_next_one_succeeds(status: int) -> None:
-    async def ask(jira: JiraTracker, _: FaultyTransport) -> SyncPage:
+    async with open_faulty_jira(make_full_sandbox(3), make_responder(status, "/search/jql")) as (jira, _):
         with pytest.raises((NotFound, ExternalServiceRefused), match=str(status)):
             await jira.fetch_changes("MCU", None)
-        return await jira.fetch_changes("MCU", None)
-
-    page = await call_through(make_full_sandbox(3), make_responder(status, "/search/jql"), ask)
+        page = await jira.fetch_changes("MCU", None)
     assert len(page.tickets) == 3
 
 
 async def test_remembers_a_server_without_page_tokens_until_it_has_them() -> None:
     """The numbers are the requests to the search by token after each of three reads."""
     sandbox = make_full_sandbox(3, has_tokens=False)
-
-    async def ask(jira: JiraTracker, between: FaultyTransport) -> list[int]:
+    async with open_faulty_jira(sandbox, lambda _: None) as (jira, between):
         counted = []
         for _ in range(2):
             assert len((await jira.fetch_changes("MCU", None)).tickets) == 3
@@ -108,9 +100,7 @@ async def test_remembers_a_server_without_page_tokens_until_it_has_them() -> Non
         sandbox.has_tokens = True  # Gone for good: the old search was replaced.
         assert len((await jira.fetch_changes("MCU", None)).tickets) == 3
         counted.append(sum(path.endswith("/search/jql") for path in between.paths))
-        return counted
-
-    assert await call_through(sandbox, lambda _: None, ask) == [1, 1, 2]
+        assert counted == [1, 1, 2]
 
 
 @pytest.mark.parametrize(("status", "bulks"), [(404, [1, 1, 2]), (400, [1, 2, 3])])
@@ -118,27 +108,24 @@ async def test_reads_changelogs_one_by_one_after_the_bulk_request_failed_once(
     status: int, bulks: list[int]
 ) -> None:
     """A missing bulk endpoint is remembered until the plan is read; a refused request is not."""
-
-    async def ask(jira: JiraTracker, between: FaultyTransport) -> list[int]:
+    async with open_faulty_jira(make_full_sandbox(2), make_responder(status, "/bulkfetch")) as (
+        jira,
+        between,
+    ):
         counted = []
         for step in range(3):
             if step == 2:
                 await jira.fetch_plan("MCU")
             assert len((await jira.fetch_changes("MCU", None)).tickets) == 2
             counted.append(sum(path.endswith("/bulkfetch") for path in between.paths))
-        return counted
-
-    assert await call_through(make_full_sandbox(2), make_responder(status, "/bulkfetch"), ask) == bulks
-
-
-# --- blocked tickets ----------------------------------------------------------------------------------------
+        assert counted == bulks
 
 
 @pytest.mark.parametrize("hidden", [None, "MCU-2", "MCU-40", "MCU-71"])
 async def test_reads_waiting_tickets_with_their_blockers_and_skips_hidden_ones(
     hidden: str | None,
 ) -> None:
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_full_sandbox(71, clock)
     for number in range(2, 72):
         sandbox.data.link("MCU-1", f"MCU-{number}")
@@ -147,13 +134,11 @@ async def test_reads_waiting_tickets_with_their_blockers_and_skips_hidden_ones(
         is_asked = b"key in" in request.content and f'\\"{hidden}\\"'.encode() in request.content
         return httpx2.Response(400, json={"errorMessages": ["does not exist"]}) if is_asked else None
 
-    async def ask(jira: JiraTracker, _: FaultyTransport) -> SyncPage:
+    async with open_faulty_jira(sandbox, responder) as (jira, _):
         before = (await read_pages(jira, None))[-1].checkpoint
-        clock.at += 600
+        clock.seconds += 600
         sandbox.data.edit("MCU-1", status="Done")
-        return await jira.fetch_changes("MCU", before)
-
-    page = await call_through(sandbox, responder, ask)
+        page = await jira.fetch_changes("MCU", before)
     wanted = {f"MCU-{number}" for number in range(1, 72)} - {hidden}
     assert {ticket.key for ticket in page.tickets} == wanted
     assert not any(ticket.is_blocked for ticket in page.tickets)
@@ -168,30 +153,27 @@ async def test_conflict_with_a_concurrent_change_is_retryable(what: str) -> None
         is_change = request.method == "POST" and "/issue/" in request.url.path
         return httpx2.Response(409, json={"errorMessages": ["in transition"]}) if is_change else None
 
-    async def ask(jira: JiraTracker, _: FaultyTransport) -> ExternalServiceFailed:
+    async with open_faulty_jira(make_full_sandbox(1), responder) as (jira, _):
         with pytest.raises(ExternalServiceFailed, match="in transition") as failed:
             await getattr(jira, what)("MCU-1", "Done", "ref")
-        return failed.value
-
-    assert not (await call_through(make_full_sandbox(1), responder, ask)).may_be_done
+        assert not failed.value.may_be_done
 
 
 @pytest.mark.parametrize("end", ["/transitions", "/issue/MCU-1"])
 async def test_rejects_a_move_of_a_missing_ticket(end: str) -> None:
     """Delete it before its transitions are read, and between them and its status."""
 
-    async def ask(jira: JiraTracker, _: FaultyTransport) -> ExternalServiceRefused:
+    sandbox = make_full_sandbox(1)
+    async with open_faulty_jira(sandbox, make_responder(404, end)) as (jira, _):
         with pytest.raises(ExternalServiceRefused) as refused:
             await jira.move("MCU-1", "To Do", "ref")
-        return refused.value
-
-    sandbox = make_full_sandbox(1)
-    assert (await call_through(sandbox, make_responder(404, end), ask)).code == "404"
+        assert refused.value.code == "404"
     assert sandbox.ledger == []
 
 
 async def test_finds_no_comment_on_a_missing_ticket() -> None:
-    assert await call_in_process(make_full_sandbox(1), lambda jira: jira.find_comment("MCU-9", "c")) is None
+    async with open_jira(make_full_sandbox(1)) as jira:
+        assert await jira.find_comment("MCU-9", "c") is None
 
 
 # --- read positions -----------------------------------------------------------------------------------------
@@ -199,57 +181,50 @@ async def test_finds_no_comment_on_a_missing_ticket() -> None:
 
 async def test_issue_dated_in_the_future_hides_no_later_change() -> None:
     """It is reported once, and each later edit of another issue is reported too."""
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_full_sandbox(2, clock)
     sandbox.data.issues[next(iter(sandbox.data.issues))]["fields"]["updated"] = "2099-01-01T00:00:00.000+0000"
-
-    async def ask(jira: JiraTracker) -> list[list[str]]:
+    async with open_jira(sandbox) as jira:
         reported, checkpoint = [], None
         for _ in range(3):
             pages = await read_pages(jira, checkpoint)
             checkpoint = pages[-1].checkpoint
             assert (await jira.fetch_changes("MCU", checkpoint)).checkpoint == checkpoint
             reported.append(get_keys(pages))
-            clock.at += 600
-            sandbox.data.edit("MCU-2", summary=str(clock.at))
-        return reported
-
-    assert await call_in_process(sandbox, ask) == [["MCU-2", "MCU-1"], ["MCU-2"], ["MCU-2"]]
+            clock.seconds += 600
+            sandbox.data.edit("MCU-2", summary=str(clock.seconds))
+        assert reported == [["MCU-2", "MCU-1"], ["MCU-2"], ["MCU-2"]]
 
 
 @pytest.mark.parametrize("has_tokens", [True, False])
 async def test_reads_a_window_of_many_pages_twice_and_not_once_per_page(has_tokens: bool) -> None:
-    async def ask(jira: JiraTracker, between: FaultyTransport) -> tuple[list[str], int]:
+    sandbox = make_full_sandbox(160, has_tokens=has_tokens)
+    async with open_faulty_jira(sandbox, lambda _: None, page_size=10) as (jira, between):
         pages = await read_pages(jira, None)
-        return get_keys(pages), sum("/search" in path for path in between.paths)
-
-    keys, searches = await call_through(make_full_sandbox(800, has_tokens=has_tokens), lambda _: None, ask)
-    assert len(keys) == len(set(keys)) == 800
+        keys, searches = get_keys(pages), sum("/search" in path for path in between.paths)
+    assert len(keys) == len(set(keys)) == 160
     # Sixteen pages, and a few more to re-read a page whose start has moved or to find the position.
     assert searches <= 2 * 16 + 6
 
 
 @pytest.mark.parametrize("has_tokens", [True, False])
 async def test_returns_more_tickets_of_one_minute_than_a_checkpoint_holds(
-    has_tokens: bool,
+    has_tokens: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All are returned, the checkpoint stays small, and a later edit is reported alone."""
-    clock = ManualClock()
-    sandbox = make_full_sandbox(MAX_SEEN + 250, clock, has_tokens=has_tokens)
-
-    async def ask(jira: JiraTracker) -> list[int]:
+    """All are returned, and a later edit is reported alone."""
+    monkeypatch.setattr("agenticpm.integrations.jira.read_position.MAX_SEEN", 100)
+    clock = ManualClock(NOW)
+    sandbox = make_full_sandbox(125, clock, has_tokens=has_tokens)
+    async with open_jira(sandbox, page_size=10) as jira:
         checkpoint, counts = None, []
         for _ in range(4):
             pages = await read_pages(jira, checkpoint)
             checkpoint = pages[-1].checkpoint
-            assert max(len(page.checkpoint) for page in pages) < MAX_CHECKPOINT_BYTES
             counts.append(len(set(get_keys(pages))))
-            clock.at += 900
+            clock.seconds += 900
         sandbox.data.edit("MCU-7", summary="After all that")
-        return [*counts, len(get_keys(await read_pages(jira, checkpoint)))]
-
-    first, *later, edited = await call_in_process(sandbox, ask, page_size=100)
-    assert first == MAX_SEEN + 250
+        first, *later, edited = [*counts, len(get_keys(await read_pages(jira, checkpoint)))]
+    assert first == 125
     assert later[-2:] == [0, 0]
     assert edited == 1
 
@@ -274,7 +249,7 @@ def test_page_token_is_valid_only_for_its_own_search() -> None:
 
 
 async def test_expired_page_tokens_lose_and_repeat_no_ticket() -> None:
-    async def ask(jira: JiraTracker, between: FaultyTransport) -> tuple[list[str], int]:
+    async with open_faulty_jira(make_full_sandbox(30), lambda _: None, page_size=5) as (jira, _):
         pages, forgotten = [await jira.fetch_changes("MCU", None)], 0
         while pages[-1].has_more:
             checkpoint = pages[-1].checkpoint
@@ -282,9 +257,7 @@ async def test_expired_page_tokens_lose_and_repeat_no_ticket() -> None:
                 forgotten += 1
                 checkpoint = checkpoint.replace(place, "forgotten")
             pages.append(await jira.fetch_changes("MCU", checkpoint))
-        return get_keys(pages), forgotten
-
-    keys, forgotten = await call_through(make_full_sandbox(30), lambda _: None, ask, page_size=5)
+        keys = get_keys(pages)
     assert len(keys) == len(set(keys)) == 30
     assert forgotten > 3
 
@@ -299,17 +272,15 @@ async def test_gives_up_if_jira_rejects_every_page_token(
         is_place = b"nextPageToken" in request.content
         return httpx2.Response(400, json={"errorMessages": ["token expired"]}) if is_place else None
 
-    async def ask(jira: JiraTracker, between: FaultyTransport) -> int:
+    async with open_faulty_jira(make_full_sandbox(30), responder, page_size=12) as (jira, between):
         with pytest.raises(ExternalServiceFailed, match="rejects every page token"):
             await read_pages(jira, None)
-        return len(between.paths)
-
-    assert await call_through(make_full_sandbox(30), responder, ask, page_size=12) < 60
+        assert len(between.paths) < 60
 
 
 async def test_window_recheck_finds_an_issue_skipped_by_a_page_token() -> None:
     """The page tokens are offsets here: an issue that moves to the end shifts the others below it."""
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_full_sandbox(12, clock)
 
     def responder(request: httpx2.Request) -> httpx2.Response | None:
@@ -321,18 +292,14 @@ async def test_window_recheck_finds_an_issue_skipped_by_a_page_token() -> None:
         following = {"nextPageToken": str(end)} if end < len(found) else {"isLast": True}
         return httpx2.Response(200, json={"issues": found[start:end], **following})
 
-    async def ask(jira: JiraTracker, _: FaultyTransport) -> set[str]:
+    async with open_faulty_jira(sandbox, responder, page_size=3) as (jira, _):
         pages = [await jira.fetch_changes("MCU", None)]
         while pages[-1].has_more:
             pages.append(await jira.fetch_changes("MCU", pages[-1].checkpoint))
             if len(pages) == 3:
-                clock.at += 1
+                clock.seconds += 1
                 sandbox.data.edit("MCU-1", summary="Moved")
-        return set(get_keys(pages))
-
-    assert await call_through(sandbox, responder, ask, page_size=3) == {
-        f"MCU-{number}" for number in range(1, 13)
-    }
+        assert set(get_keys(pages)) == {f"MCU-{number}" for number in range(1, 13)}
 
 
 @pytest.mark.parametrize("id", ["\ud800", "", "../1", "9" * 33])
@@ -343,8 +310,6 @@ async def test_rejects_an_invalid_issue_id_before_using_it(id: str) -> None:
     def responder(request: httpx2.Request) -> httpx2.Response | None:
         return httpx2.Response(200, content=body) if request.url.path.endswith("/search/jql") else None
 
-    async def ask(jira: JiraTracker, _: FaultyTransport) -> None:
+    async with open_faulty_jira(make_full_sandbox(1), responder) as (jira, _):
         with pytest.raises(ExternalServiceFailed, match="expected id as"):
             await jira.fetch_changes("MCU", None)
-
-    await call_through(make_full_sandbox(1), responder, ask)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import httpx2
@@ -41,16 +42,21 @@ def make_search_result(*issues: Any) -> dict[str, Any]:
     return {"issues": list(issues), "isLast": True}
 
 
+@cache
+def build_sample_app() -> Any:
+    """Build the sandbox once: no request of these tests changes it."""
+    return build_jira_app(make_sandbox())
+
+
 async def call_with_response(path: str, body: bytes, ask: Ask) -> Any:
     """Call the tracker against the sandbox in process, with this response at paths with this ending."""
-    app = build_jira_app(make_sandbox())
 
     async def respond(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and scope["path"].endswith(path):
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": body})
         else:
-            await app(scope, receive, send)
+            await build_sample_app()(scope, receive, send)
 
     transport = httpx2.ASGITransport(respond)
     url = "http://jira.example.com"

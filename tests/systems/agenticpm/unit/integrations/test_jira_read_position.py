@@ -27,12 +27,11 @@ from tests.systems.agenticpm.unit.integrations.jira_client import (
     EMAIL,
     NOW,
     TOKEN,
-    ManualClock,
-    call_in_process,
-    call_over_http,
     make_sandbox,
+    open_jira,
     read_pages,
 )
+from tests.systems.agenticpm.unit.samples import ManualClock
 
 ZONE = "Australia/Sydney"
 
@@ -86,7 +85,7 @@ async def test_sees_every_final_state_and_returns_unchanged_tickets_once(
         seen.update({ticket.key: (ticket.title, ticket.updated_at) for ticket in page.tickets})
         return page.checkpoint
 
-    async def ask(jira: JiraTracker) -> None:
+    async with open_jira(sandbox, page_size=page_size) as jira:
         checkpoint: str | None = None
         for number, (what, value) in enumerate(steps):
             if what == "edit" and sandbox.data.issues:
@@ -95,7 +94,7 @@ async def test_sees_every_final_state_and_returns_unchanged_tickets_once(
             elif what == "create":
                 sandbox.data.create("MCU", f"New {number}")
             elif what == "wait":
-                clock.at += value
+                clock.seconds += value
             elif what == "page":
                 checkpoint = take(await jira.fetch_changes("MCU", checkpoint))
             else:
@@ -112,57 +111,45 @@ async def test_sees_every_final_state_and_returns_unchanged_tickets_once(
         assert (quiet.tickets, quiet.changes, quiet.has_more) == ((), (), False)
         assert (quiet.checkpoint, checkpoint) == (checkpoint, quiet.checkpoint)
 
-    await call_in_process(sandbox, ask, page_size=page_size)
-
 
 @given(st.lists(st.integers(0, 4), max_size=30), st.integers(1, 5))
 @settings(max_examples=60, deadline=None)
 async def test_reports_every_change_with_its_changelog_entry_once(edits: list[int], every: int) -> None:
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_small_sandbox(clock, 5)
-
-    async def ask(jira: JiraTracker) -> list[str]:
+    async with open_jira(sandbox) as jira:
         reported: list[str] = []
         checkpoint = (await read_pages(jira, None))[-1].checkpoint
         for number, ticket in enumerate(edits):
-            clock.at += 17
+            clock.seconds += 17
             sandbox.data.edit(f"MCU-{ticket + 1}", summary=f"Edit {number}")
             if number % every == 0 or number == len(edits) - 1:
                 for page in await read_pages(jira, checkpoint):
                     checkpoint = page.checkpoint
                     reported += [str(change.after) for change in page.changes]
-        return reported
-
-    assert sorted(await call_in_process(sandbox, ask)) == sorted(
-        f"Edit {number}" for number in range(len(edits))
-    )
+        assert sorted(reported) == sorted(f"Edit {number}" for number in range(len(edits)))
 
 
 async def test_ticket_that_moves_between_pages_and_its_neighbours_are_not_lost() -> None:
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_small_sandbox(clock, 9, has_tokens=False, max_page_size=3)
-
-    async def ask(jira: JiraTracker) -> set[str]:
+    async with open_jira(sandbox, page_size=2) as jira:
         page = await jira.fetch_changes("MCU", None)
         seen = {ticket.key for ticket in page.tickets}
-        while page.has_more:
-            clock.at += 1
-            sandbox.data.edit("MCU-1", labels=[str(clock.at)])
+        while page.has_more and len(seen) < 9:
+            clock.seconds += 1
+            sandbox.data.edit("MCU-1", labels=[str(clock.seconds)])
             page = await jira.fetch_changes("MCU", page.checkpoint)
             seen |= {ticket.key for ticket in page.tickets}
-            if len(seen) == 9:
-                return seen
-        return seen
-
-    assert await call_in_process(sandbox, ask, page_size=2) == {f"MCU-{number}" for number in range(1, 10)}
+    assert seen == {f"MCU-{number}" for number in range(1, 10)}
 
 
 async def test_issue_newer_than_its_search_position_hides_no_other() -> None:
     """The search index, which gives the order, lags behind the store, which gives the times."""
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_small_sandbox(clock, 0)
     for number in range(6):
-        clock.at += 86_400
+        clock.seconds += 86_400
         sandbox.data.create("MCU", f"Ticket {number}")
     found = sandbox.data.search
     late = sandbox.data.issues[next(iter(sandbox.data.issues))]
@@ -172,33 +159,31 @@ async def test_issue_newer_than_its_search_position_hides_no_other() -> None:
         """Return the first issue at its old position, and change it while the response is written."""
         late["fields"] = dict(fields)
         issues = found(jql)
-        clock.at += 1
-        late["fields"]["updated"] = datetime.fromtimestamp(clock.at, UTC).isoformat()
+        clock.seconds += 1
+        late["fields"]["updated"] = datetime.fromtimestamp(clock.seconds, UTC).isoformat()
         return issues
-
-    async def ask(jira: JiraTracker) -> set[str]:
-        sandbox.data.search = stale  # type: ignore[method-assign]
-        first = await jira.fetch_changes("MCU", None)
-        sandbox.data.search = found  # type: ignore[method-assign]
-        rest = await read_pages(jira, first.checkpoint)
-        return {ticket.key for page in [first, *rest] for ticket in page.tickets}
 
     for page_size in (1, 2, 3):
         late["fields"] = dict(fields)
-        assert len(await call_in_process(sandbox, ask, page_size=page_size)) == 6
+        async with open_jira(sandbox, page_size=page_size) as jira:
+            sandbox.data.search = stale  # type: ignore[method-assign]
+            first = await jira.fetch_changes("MCU", None)
+            sandbox.data.search = found  # type: ignore[method-assign]
+            rest = await read_pages(jira, first.checkpoint)
+        assert len({ticket.key for page in [first, *rest] for ticket in page.tickets}) == 6
 
 
-async def test_reports_a_late_change_without_repeating_its_neighbours() -> None:
-    """The search shows a change only after newer ones."""
-    clock = ManualClock()
+@pytest.mark.parametrize("page_size", [50, 3])
+async def test_reports_a_late_change_without_repeating_its_neighbours(page_size: int) -> None:
+    """The search shows a change only after newer ones. In small pages, issues beyond a page are kept."""
+    clock = ManualClock(NOW)
     sandbox = make_small_sandbox(clock, 4)
     found = sandbox.data.search
-
-    async def ask(jira: JiraTracker) -> list[list[str]]:
+    async with open_jira(sandbox, page_size=page_size) as jira:
         checkpoint = (await read_pages(jira, None))[-1].checkpoint
-        clock.at += 600
+        clock.seconds += 600
         sandbox.data.edit("MCU-1", summary="Late")
-        clock.at += 61
+        clock.seconds += 61
         for number in (2, 3, 4):
             sandbox.data.edit(f"MCU-{number}", summary="In time")
         sandbox.data.search = lambda jql: [  # type: ignore[method-assign]
@@ -208,52 +193,29 @@ async def test_reports_a_late_change_without_repeating_its_neighbours() -> None:
         sandbox.data.search = found  # type: ignore[method-assign]
         second = await read_pages(jira, first.checkpoint)
         third = await read_pages(jira, second[-1].checkpoint)
-        return [
-            [ticket.key for page in pages for ticket in page.tickets] for pages in ([first], second, third)
-        ]
-
-    assert await call_in_process(sandbox, ask) == [["MCU-2", "MCU-3", "MCU-4"], ["MCU-1"], []]
-    # In small pages too: issues seen beyond a page are not forgotten.
-    sandbox = make_small_sandbox(clock, 4)
-    found = sandbox.data.search
-    assert await call_in_process(sandbox, ask, page_size=3) == [["MCU-2", "MCU-3", "MCU-4"], ["MCU-1"], []]
+    keys = [[ticket.key for page in pages for ticket in page.tickets] for pages in ([first], second, third)]
+    assert keys == [["MCU-2", "MCU-3", "MCU-4"], ["MCU-1"], []]
 
 
 async def test_reports_all_entries_of_a_ticket_that_changes_first_and_last() -> None:
     """The ticket is read last, when the read position has passed its first change."""
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_small_sandbox(clock, 6)
-
-    async def ask(jira: JiraTracker) -> list[str]:
+    async with open_jira(sandbox, page_size=2) as jira:
         before = (await read_pages(jira, None))[-1].checkpoint
         for number in (1, 2, 3, 4, 5, 6, 1):
-            clock.at += 3600
-            sandbox.data.edit(f"MCU-{number}", summary=f"{clock.at}")
+            clock.seconds += 3600
+            sandbox.data.edit(f"MCU-{number}", summary=f"{clock.seconds}")
         pages = await read_pages(jira, before)
         assert len(pages) > 2
-        return [change.ticket for page in pages for change in page.changes]
-
-    assert await call_in_process(sandbox, ask, page_size=2) == [
-        f"MCU-{number}" for number in (2, 3, 4, 5, 6, 1, 1)
-    ]
-
-
-async def test_reads_a_thousand_tickets_of_one_minute_page_by_page() -> None:
-    sandbox = make_small_sandbox(ManualClock(), 1000)
-
-    async def ask(jira: JiraTracker) -> list[SyncPage]:
-        return await read_pages(jira, None)
-
-    pages = await call_over_http(sandbox, ask)
-    keys = [ticket.key for page in pages for ticket in page.tickets]
-    assert len(keys) == len(set(keys)) == 1000
-    assert max(len(page.tickets) for page in pages) == 50
-    assert len(pages[-1].checkpoint) < 50_000
+        assert [change.ticket for page in pages for change in page.changes] == [
+            f"MCU-{number}" for number in (2, 3, 4, 5, 6, 1, 1)
+        ]
 
 
 async def test_gives_up_a_search_that_keeps_moving() -> None:
     """Eight issues of one minute come in pages of three: only full pages lead to another request."""
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_small_sandbox(clock, 8, has_tokens=False, max_page_size=3)
     app, moves = build_jira_app(sandbox), False
 
@@ -278,13 +240,10 @@ async def test_gives_up_a_search_that_keeps_moving() -> None:
 
 
 async def test_gives_up_if_a_page_has_only_the_issue_returned_before() -> None:
-    sandbox = make_small_sandbox(ManualClock(), 3, has_tokens=False, max_page_size=1)
-
-    async def ask(jira: JiraTracker) -> None:
-        await read_pages(jira, None)
-
-    with pytest.raises(ExternalServiceFailed, match="has no end"):
-        await call_in_process(sandbox, ask)
+    sandbox = make_small_sandbox(ManualClock(NOW), 3, has_tokens=False, max_page_size=1)
+    async with open_jira(sandbox) as jira:
+        with pytest.raises(ExternalServiceFailed, match="has no end"):
+            await read_pages(jira, None)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +263,8 @@ async def test_gives_up_if_a_page_has_only_the_issue_returned_before() -> None:
     ids=lambda text: text[:60],
 )
 async def test_unknown_checkpoint_causes_a_full_read(checkpoint: str) -> None:
-    page = await call_in_process(make_sandbox(), lambda jira: jira.fetch_changes("MCU", checkpoint))
+    async with open_jira(make_sandbox()) as jira:
+        page = await jira.fetch_changes("MCU", checkpoint)
     assert page.is_reset
     assert len(page.tickets) >= 47
 
@@ -330,14 +290,11 @@ def test_search_starts_at_a_full_unambiguous_minute(naive: datetime) -> None:
 
 
 async def test_deleted_ticket_is_gone_after_a_full_read() -> None:
-    sandbox = make_small_sandbox(ManualClock(), 3)
-
-    async def ask(jira: JiraTracker) -> tuple[SyncPage, SyncPage]:
+    sandbox = make_small_sandbox(ManualClock(NOW), 3)
+    async with open_jira(sandbox) as jira:
         before = await jira.fetch_changes("MCU", None)
         sandbox.data.delete("MCU-2")
-        return before, await jira.fetch_changes("MCU", None)
-
-    before, after = await call_in_process(sandbox, ask)
+        after = await jira.fetch_changes("MCU", None)
     first = apply_page(Snapshot(source="jira", project_key="MCU"), before, None, NOW)
     second = apply_page(first, after, None, NOW)
     assert sorted(second.tickets) == ["MCU-1", "MCU-3"]

@@ -1,4 +1,4 @@
-"""Tests of reading tickets, changes and plans from Jira, against the sandbox over real HTTP."""
+"""Tests of reading tickets, changes and plans from Jira, against the sandbox."""
 
 from __future__ import annotations
 
@@ -9,47 +9,34 @@ from typing import Any
 import pytest
 
 from agenticpm.domain.tickets import Priority, SyncPage, Ticket, TicketStage
-from agenticpm.integrations.jira.tracker import JiraTracker
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused
 from holdfast.web.sandbox_faults import Faults
 from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox
 from tests.systems.agenticpm.unit.integrations.jira_client import (
-    ManualClock,
-    call_over_http,
+    NOW,
     make_sandbox,
+    open_jira,
     read_pages,
 )
+from tests.systems.agenticpm.unit.samples import ManualClock
 
 
 async def read_tickets(sandbox: JiraSandbox, **settings: Any) -> dict[str, Ticket]:
     """Read everything and return the tickets by key. `settings` are the tracker's."""
-    pages = await call_over_http(sandbox, lambda jira: read_pages(jira, None), **settings)
+    async with open_jira(sandbox, **settings) as jira:
+        pages = await read_pages(jira, None)
     return {ticket.key: ticket for page in pages for ticket in page.tickets}
-
-
-def drop_urls(tickets: dict[str, Ticket]) -> dict[str, Ticket]:
-    """Drop the URL, whose port differs between runs."""
-    return {key: ticket.model_copy(update={"url": None}) for key, ticket in tickets.items()}
-
-
-async def read_after_change(
-    sandbox: JiraSandbox, clock: ManualClock, change: Any, *, project: str = "MCU"
-) -> SyncPage:
-    """Read everything, make a change, and return the next page."""
-
-    async def ask(jira: JiraTracker) -> SyncPage:
-        before = await read_pages(jira, None, project)
-        clock.at += 600
-        change(sandbox.data)
-        return await jira.fetch_changes(project, before[-1].checkpoint)
-
-    return await call_over_http(sandbox, ask)
 
 
 async def read_change(change: Any) -> SyncPage:
     """Read the sample, make a change in the sandbox's data, and return the next page."""
-    clock = ManualClock()
-    return await read_after_change(make_sandbox(clock=clock), clock, change)
+    clock = ManualClock(NOW)
+    sandbox = make_sandbox(clock=clock)
+    async with open_jira(sandbox) as jira:
+        before = await read_pages(jira, None)
+        clock.seconds += 600
+        change(sandbox.data)
+        return await jira.fetch_changes("MCU", before[-1].checkpoint)
 
 
 async def test_reads_the_documents_project_completely() -> None:
@@ -78,19 +65,20 @@ async def test_reads_the_documents_project_completely() -> None:
 @pytest.mark.parametrize("has_tokens", [True, False])
 async def test_both_paging_styles_read_the_same(has_tokens: bool) -> None:
     small = await read_tickets(make_sandbox(has_tokens=has_tokens, max_page_size=7))
-    assert drop_urls(small) == drop_urls(await read_tickets(make_sandbox()))
+    assert small == await read_tickets(make_sandbox())
 
 
 async def test_page_has_at_most_the_requested_size() -> None:
     """A ticket that a changed one blocks comes in addition."""
-    pages = await call_over_http(make_sandbox(), lambda jira: read_pages(jira, None), page_size=20)
+    async with open_jira(make_sandbox(), page_size=20) as jira:
+        pages = await read_pages(jira, None)
     assert len(pages[0].tickets) == 20
     assert all(len(page.tickets) <= 20 + 1 for page in pages)  # One more waits for another.
     assert [page.is_reset for page in pages] == [True] + [False] * (len(pages) - 1)
 
 
 async def test_reads_the_fields_of_a_ticket() -> None:
-    sandbox = make_sandbox(with_sample=False, clock=ManualClock())
+    sandbox = make_sandbox(with_sample=False, clock=ManualClock(NOW))
     desk = sandbox.data
     desk.add_project("MCU", "Centre")
     desk.put_version("MCU", "Beta launch", releaseDate="2026-03-15")
@@ -119,14 +107,14 @@ async def test_reads_the_fields_of_a_ticket() -> None:
 
 @pytest.mark.parametrize("has_tokens", [True, False])
 async def test_reads_start_and_end_of_work_from_the_changelog(has_tokens: bool) -> None:
-    clock = ManualClock()
+    clock = ManualClock(NOW)
     sandbox = make_sandbox(with_sample=False, clock=clock, has_tokens=has_tokens, max_page_size=2)
     sandbox.data.add_project("MCU", "Centre")
     sandbox.data.create("MCU", "A")
     moments = []
     for status in ("In Progress", "To Do", "In Review", "Done"):
-        clock.at += 3600
-        moments.append(datetime.fromtimestamp(clock.at, UTC))
+        clock.seconds += 3600
+        moments.append(datetime.fromtimestamp(clock.seconds, UTC))
         sandbox.data.edit("MCU-1", status=status)
     ticket = (await read_tickets(sandbox))["MCU-1"]
     assert (ticket.started_at, ticket.resolved_at) == (moments[0], moments[3])
@@ -147,7 +135,8 @@ async def test_reports_a_change_with_its_evidence() -> None:
 
 
 async def test_first_read_reports_no_history_as_changes() -> None:
-    pages = await call_over_http(make_sandbox(), lambda jira: read_pages(jira, None))
+    async with open_jira(make_sandbox()) as jira:
+        pages = await read_pages(jira, None)
     assert [change for page in pages for change in page.changes] == []
 
 
@@ -186,7 +175,8 @@ async def test_finds_criteria_in_a_field_or_in_the_description(change: Any) -> N
 
 
 async def test_the_plan_has_sprints_and_versions() -> None:
-    plan = await call_over_http(make_sandbox(max_page_size=1), lambda jira: jira.fetch_plan("MCU"))
+    async with open_jira(make_sandbox(max_page_size=1)) as jira:
+        plan = await jira.fetch_plan("MCU")
     assert [(each.name, each.state) for each in plan.sprints] == [
         ("Sprint 11", "closed"),
         ("Sprint 12", "active"),
@@ -206,13 +196,16 @@ async def test_the_plan_has_sprints_and_versions() -> None:
 async def test_a_board_without_sprints_adds_none() -> None:
     sandbox = make_sandbox()
     sandbox.data.boards.append({"id": 2, "name": "Flow", "type": "kanban", "project": "MCU"})
-    assert len((await call_over_http(sandbox, lambda jira: jira.fetch_plan("MCU"))).sprints) == 3
+    async with open_jira(sandbox) as jira:
+        assert len((await jira.fetch_plan("MCU")).sprints) == 3
 
 
 async def test_health_reports_the_user_or_the_failure() -> None:
-    fine = await call_over_http(make_sandbox(), lambda jira: jira.check_health())
+    async with open_jira(make_sandbox()) as jira:
+        fine = await jira.check_health()
     assert (fine.is_ok, fine.detail) == (True, "Signed in as AgenticPM")
-    wrong = await call_over_http(make_sandbox(api_token="another"), lambda jira: jira.check_health())
+    async with open_jira(make_sandbox(api_token="another")) as jira:
+        wrong = await jira.check_health()
     assert not wrong.is_ok
     assert "credentials" in wrong.detail
 
@@ -220,16 +213,19 @@ async def test_health_reports_the_user_or_the_failure() -> None:
 @pytest.mark.parametrize("key", ['MCU" OR project = "X', "", "M CU", "../x"])
 async def test_invalid_project_key_never_reaches_a_query(key: str) -> None:
     with pytest.raises(ExternalServiceRefused, match="Invalid project key"):
-        await call_over_http(make_sandbox(), lambda jira: jira.fetch_changes(key, None))
+        async with open_jira(make_sandbox()) as jira:
+            await jira.fetch_changes(key, None)
 
 
 async def test_missing_project_is_rejected_with_jiras_message() -> None:
     with pytest.raises(ExternalServiceRefused, match="does not exist for the field 'project'"):
-        await call_over_http(make_sandbox(), lambda jira: jira.fetch_changes("NONE", None))
+        async with open_jira(make_sandbox()) as jira:
+            await jira.fetch_changes("NONE", None)
 
 
 async def test_rate_limit_reports_when_to_retry() -> None:
     sandbox = make_sandbox(faults=Faults(calls_max=2, window_s=60))
     with pytest.raises(ExternalServiceFailed, match="no more requests") as failed:
-        await call_over_http(sandbox, lambda jira: jira.fetch_changes("MCU", None))
+        async with open_jira(sandbox) as jira:
+            await jira.fetch_changes("MCU", None)
     assert failed.value.retry_after_s == 60

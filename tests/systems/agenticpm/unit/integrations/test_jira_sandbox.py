@@ -12,15 +12,13 @@ from typing import Any
 import httpx2
 import pytest
 
-from agenticpm.domain.tickets import Plan, SyncPage
-from agenticpm.integrations.jira.tracker import JiraTracker
 from holdfast.web import serve_in_thread
 from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox, build_jira_app
 from tests.systems.agenticpm.unit.integrations.jira_client import (
     EMAIL,
     TOKEN,
-    call_over_http,
     make_sandbox,
+    open_jira,
     read_pages,
 )
 
@@ -116,17 +114,11 @@ async def test_is_controlled_over_http() -> None:
     send_request(sandbox, "POST", "/sandbox/faults", json={"failed_before": 1.0})
     assert send_request(sandbox, "GET", "/rest/api/3/myself").status_code == 503
     send_request(sandbox, "POST", "/sandbox/faults", json={})
-    tickets = {
-        each.key: each
-        for page in await call_over_http(sandbox, lambda jira: read_pages(jira, None))
-        for each in page.tickets
-    }
+    async with open_jira(sandbox) as jira:
+        tickets = {each.key: each for page in await read_pages(jira, None) for each in page.tickets}
     assert "MCU-110" not in tickets
     assert tickets["MCU-156"].blocked_reason == "Blocked by MCU-157"
     assert send_request(sandbox, "GET", "/sandbox/ledger").json() == {"ledger": []}
-
-
-# --- real payloads ------------------------------------------------------------------------------------------
 
 
 def load_rows(name: str) -> list[dict[str, Any]]:
@@ -170,13 +162,10 @@ async def test_reads_real_payloads_page_by_page(has_tokens: bool) -> None:
     sandbox.max_page_size, sandbox.has_tokens = 20, has_tokens
     desk = sandbox.data
     first = next(iter(desk.issues.values()))
-
-    async def ask(jira: JiraTracker) -> tuple[list[SyncPage], SyncPage, Plan]:
+    async with open_jira(sandbox, page_size=20) as jira:
         pages = await read_pages(jira, None, "EE")
         desk.edit(first["key"], summary="Anew")
-        return pages, await jira.fetch_changes("EE", pages[-1].checkpoint), await jira.fetch_plan("EE")
-
-    pages, reread, plan = await call_over_http(sandbox, ask, page_size=20)
+        reread, plan = await jira.fetch_changes("EE", pages[-1].checkpoint), await jira.fetch_plan("EE")
     tickets = {ticket.key: ticket for page in pages for ticket in page.tickets}
     assert sorted(tickets) == sorted(each["key"] for each in desk.issues.values())
     assert len(tickets) == sum(len(page.tickets) for page in pages) == 30

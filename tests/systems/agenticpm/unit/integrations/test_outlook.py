@@ -1,10 +1,11 @@
-"""Tests of the Outlook mailbox, against its sandbox over real HTTP and against prepared responses."""
+"""Tests of the Outlook mailbox, against its sandbox in process and against prepared responses."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx2
 import pytest
@@ -24,34 +25,23 @@ from holdfast.web import external_client, serve_in_thread
 from holdfast.web.sandbox_faults import Faults
 from holdfast_demo.agenticpm.sandbox.outlook import MAILBOX, TOKEN_S, OutlookSandbox, build_outlook_app
 
-T = TypeVar("T")
 SECRET = "app-secret-of-the-test"
 TOKEN = "token-of-the-test"
 # Address of a sandbox that is called without a socket.
 HERE = "http://127.0.0.1"
 
 
-async def call_mailbox(
-    ask: Callable[[OutlookMailbox], Awaitable[T]],
-    sandbox: OutlookSandbox,
-    *,
-    page_size: int = 50,
-    clock: Clock = SYSTEM_CLOCK,
-    **credentials: Any,
-) -> T:
-    """Return the result of `ask`, called with a mailbox of the sandbox over real HTTP."""
-
-    with serve_in_thread(build_outlook_app(sandbox)) as url:
-        values = {
-            "mailbox": MAILBOX,
-            "base_url": url,
-            "login_url": url,
-            **(credentials or {"access_token": TOKEN}),
-        }
-        found = OutlookCredentials.model_validate(values)
-        async with httpx2.AsyncClient(base_url=url) as http:
-            tokens = GraphTokens(http, found, clock)
-            return await ask(OutlookMailbox(http, found.mailbox, tokens, page_size=page_size))
+@asynccontextmanager
+async def open_mailbox(
+    sandbox: OutlookSandbox, *, page_size: int = 50, clock: Clock = SYSTEM_CLOCK, **credentials: Any
+) -> AsyncIterator[OutlookMailbox]:
+    """Open a mailbox of the sandbox without a socket."""
+    given = {"mailbox": MAILBOX, "base_url": HERE, "login_url": HERE}
+    found = OutlookCredentials.model_validate(given | (credentials or {"access_token": TOKEN}))
+    transport = httpx2.ASGITransport(build_outlook_app(sandbox))
+    async with httpx2.AsyncClient(transport=transport, base_url=HERE) as http:
+        tokens = GraphTokens(http, found, clock)
+        yield OutlookMailbox(http, found.mailbox, tokens, page_size=page_size)
 
 
 async def sync_all(
@@ -61,13 +51,7 @@ async def sync_all(
     pages: list[MailPage] = []
     while not pages or pages[-1].has_more:
         page = await mailbox.fetch_messages(checkpoint)
-        if page.is_reset:
-            known.clear()
-        for each in page.messages:
-            if each.is_removed:
-                known.pop(each.id, None)
-            else:
-                known[each.id] = each
+        apply_page(known, page)
         pages.append(page)
         checkpoint = page.checkpoint
     return pages[-1].checkpoint, pages
@@ -75,9 +59,8 @@ async def sync_all(
 
 async def test_reads_pages_of_the_preferred_size() -> None:
     known: dict[str, MailMessage] = {}
-    _, pages = await call_mailbox(
-        lambda box: sync_all(box, None, known), OutlookSandbox(access_token=TOKEN), page_size=2
-    )
+    async with open_mailbox(OutlookSandbox(access_token=TOKEN), page_size=2) as box:
+        _, pages = await sync_all(box, None, known)
     assert [len(page.messages) for page in pages] == [2, 1]
     assert [(page.is_reset, page.has_more) for page in pages] == [(True, True), (False, False)]
     first = pages[0].messages[0]
@@ -87,41 +70,32 @@ async def test_reads_pages_of_the_preferred_size() -> None:
 
 async def test_reports_new_and_removed_mails() -> None:
     sandbox = OutlookSandbox()
-
-    async def ask(box: OutlookMailbox) -> tuple[dict[str, MailMessage], MailPage]:
+    async with open_mailbox(sandbox) as box:
         known: dict[str, MailMessage] = {}
         link, _ = await sync_all(box, None, known)
         (lunch,) = [each.id for each in known.values() if each.subject == "Lunch"]
         sandbox.remove(lunch)
         sandbox.receive(subject="New", **{"from": "ada@example.com"})
         _, (page,) = await sync_all(box, link, known)
-        return known, page
-
-    known, page = await call_mailbox(ask, sandbox)
     assert sorted(each.subject for each in known.values()) == ["Crossing refunds", "New", "Pilot date"]
     assert [each.is_removed for each in page.messages] == [True, False]
     assert not page.is_reset
 
 
 async def test_same_checkpoint_returns_the_same_page_twice() -> None:
-    async def ask(box: OutlookMailbox) -> tuple[MailPage, MailPage]:
+    async with open_mailbox(OutlookSandbox(), page_size=1) as box:
         first = await box.fetch_messages(None)
-        return await box.fetch_messages(first.checkpoint), await box.fetch_messages(first.checkpoint)
-
-    once, again = await call_mailbox(ask, OutlookSandbox(), page_size=1)
+        once, again = await box.fetch_messages(first.checkpoint), await box.fetch_messages(first.checkpoint)
     assert once == again
 
 
 @pytest.mark.proves("AP-24")
 async def test_expired_link_causes_a_full_reset() -> None:
     sandbox = OutlookSandbox()
-
-    async def ask(box: OutlookMailbox) -> MailPage:
+    async with open_mailbox(sandbox) as box:
         link, _ = await sync_all(box, None, {})
         sandbox.expire()
-        return await box.fetch_messages(link)
-
-    page = await call_mailbox(ask, sandbox)
+        page = await box.fetch_messages(link)
     assert page.is_reset
     assert len(page.messages) == 3
 
@@ -143,42 +117,31 @@ async def test_expired_link_causes_a_full_reset() -> None:
 async def test_any_edits_and_reads_end_with_the_current_inbox(steps: list[tuple[str, int]]) -> None:
     sandbox = OutlookSandbox(with_sample=False)
 
-    async def ask(url: str) -> dict[str, MailMessage]:
-        known: dict[str, MailMessage] = {}
-        link: str | None = None
-        found = OutlookCredentials.model_validate(
-            {"mailbox": MAILBOX, "base_url": url, "access_token": TOKEN}
-        )
-        transport = httpx2.ASGITransport(app=build_outlook_app(sandbox))
-        async with httpx2.AsyncClient(base_url=url, transport=transport) as http:
-            for what, number in [*steps, ("sync", 2), ("sync", 1)]:
-                box = OutlookMailbox(
-                    http, MAILBOX, GraphTokens(http, found, SYSTEM_CLOCK), page_size=max(number, 1)
-                )
-                ids = list(sandbox.messages)
-                if what == "receive":
-                    sandbox.receive(subject=f"Mail {number}")
-                elif what == "edit" and ids:
-                    sandbox.edit(ids[number % len(ids)], subject=f"Edited {number}")
-                elif what == "remove" and ids:
-                    sandbox.remove(ids[number % len(ids)])
-                elif what == "expire":
-                    sandbox.expire()
-                elif what == "sync":
-                    link, _ = await sync_all(box, link, known)
-                elif what == "page":
-                    page = await box.fetch_messages(link)
-                    _apply_page(known, page)
-                    link = page.checkpoint
-        return known
-
-    known = await ask(HERE)
+    known: dict[str, MailMessage] = {}
+    link: str | None = None
+    for what, number in [*steps, ("sync", 2), ("sync", 1)]:
+        ids = list(sandbox.messages)
+        async with open_mailbox(sandbox, page_size=max(number, 1)) as box:
+            if what == "receive":
+                sandbox.receive(subject=f"Mail {number}")
+            elif what == "edit" and ids:
+                sandbox.edit(ids[number % len(ids)], subject=f"Edited {number}")
+            elif what == "remove" and ids:
+                sandbox.remove(ids[number % len(ids)])
+            elif what == "expire":
+                sandbox.expire()
+            elif what == "sync":
+                link, _ = await sync_all(box, link, known)
+            elif what == "page":
+                page = await box.fetch_messages(link)
+                apply_page(known, page)
+                link = page.checkpoint
     assert {id: each.subject for id, each in known.items()} == {
         id: each["subject"] for id, each in sandbox.messages.items()
     }
 
 
-def _apply_page(known: dict[str, MailMessage], page: MailPage) -> None:
+def apply_page(known: dict[str, MailMessage], page: MailPage) -> None:
     """Apply one page to the known messages."""
     if page.is_reset:
         known.clear()
@@ -196,45 +159,35 @@ APP: dict[str, Any] = {"tenant": "acme.example", "client_id": "c-1", "client_sec
 async def test_app_signs_in_once_and_again_shortly_before_its_token_expires(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / "clock", start=1_000_000.0)
     sandbox = OutlookSandbox(clock=clock, secret=SECRET)
-
-    async def ask(box: OutlookMailbox) -> list[int]:
+    async with open_mailbox(sandbox, clock=clock, **APP) as box:
         counted = []
         for wait in (0, 10, TOKEN_S - 200, 100):
             clock.advance(wait)
             await box.fetch_messages(None)
             counted.append(sandbox.sign_in_count)
-        return counted
-
-    assert await call_mailbox(ask, sandbox, clock=clock, **APP) == [1, 1, 1, 2]
+        assert counted == [1, 1, 1, 2]
 
 
 async def test_replaces_a_revoked_token_on_the_next_request() -> None:
     sandbox = OutlookSandbox(secret=SECRET)
-
-    async def ask(box: OutlookMailbox) -> int:
+    async with open_mailbox(sandbox, **APP) as box:
         await box.fetch_messages(None)
         sandbox._issued.clear()
         with pytest.raises(ExternalServiceFailed, match="credentials"):
             await box.fetch_messages(None)
-        return len((await box.fetch_messages(None)).messages)
-
-    assert await call_mailbox(ask, sandbox, **APP) == 3
+        assert len((await box.fetch_messages(None)).messages) == 3
 
 
 async def test_rejects_a_wrong_secret_without_showing_it() -> None:
-    async def ask(box: OutlookMailbox) -> ExternalServiceFailed:
+    async with open_mailbox(OutlookSandbox(secret="another"), **APP) as box:
         with pytest.raises(ExternalServiceFailed) as failed:
             await box.fetch_messages(None)
-        return failed.value
-
-    failed = await call_mailbox(ask, OutlookSandbox(secret="another"), **APP)
-    assert "fix tenant" in failed.message
-    assert SECRET not in failed.message
+    assert "fix tenant" in failed.value.message
+    assert SECRET not in failed.value.message
 
 
 async def get_sign_in_error(answer: httpx2.Response) -> ExternalServiceFailed:
     """Return the error of a sign-in that gets this response."""
-
     found = OutlookCredentials.model_validate(
         {"mailbox": MAILBOX, "base_url": HERE, "login_url": HERE, **APP}
     )
@@ -271,32 +224,25 @@ async def test_error_for_an_unknown_tenant_says_what_to_fix() -> None:
 
 
 async def test_health_distinguishes_readable_and_unreadable_mailboxes() -> None:
-    assert (await call_mailbox(lambda box: box.check_health(), OutlookSandbox(access_token=TOKEN))).is_ok
-    assert not (
-        await call_mailbox(lambda box: box.check_health(), OutlookSandbox(access_token="other"))
-    ).is_ok
-    assert not (
-        await call_mailbox(lambda box: box.check_health(), OutlookSandbox(mailbox="other@example.com"))
-    ).is_ok
+    async with open_mailbox(OutlookSandbox(access_token=TOKEN)) as box:
+        assert (await box.check_health()).is_ok
+    async with open_mailbox(OutlookSandbox(access_token="other")) as box:
+        assert not (await box.check_health()).is_ok
+    async with open_mailbox(OutlookSandbox(mailbox="other@example.com")) as box:
+        assert not (await box.check_health()).is_ok
 
 
 async def test_missing_mailbox_is_not_found() -> None:
-    async def ask(box: OutlookMailbox) -> None:
+    async with open_mailbox(OutlookSandbox(mailbox="other@example.com")) as box:
         with pytest.raises(NotFound):
             await box.fetch_messages(None)
 
-    await call_mailbox(ask, OutlookSandbox(mailbox="other@example.com"))
-
 
 async def test_rate_limit_reports_when_to_retry() -> None:
-    async def ask(box: OutlookMailbox) -> ExternalServiceFailed:
+    async with open_mailbox(OutlookSandbox(faults=Faults(too_many=1.0, retry_after_s=9))) as box:
         with pytest.raises(ExternalServiceFailed) as failed:
             await box.fetch_messages(None)
-        return failed.value
-
-    assert (
-        await call_mailbox(ask, OutlookSandbox(faults=Faults(too_many=1.0, retry_after_s=9)))
-    ).retry_after_s == 9.0
+        assert failed.value.retry_after_s == 9.0
 
 
 def test_control_routes_receive_edit_and_remove() -> None:
@@ -345,15 +291,12 @@ async def read_with_response(
         }
         return JSONResponse(content, status_code=status)
 
-    async def run(url: str) -> MailPage:
-        values = {"mailbox": MAILBOX, "base_url": url, "access_token": TOKEN}
-        transport = httpx2.ASGITransport(app=Starlette(routes=[Route(path, answer)]))
-        async with httpx2.AsyncClient(base_url=url, transport=transport) as http:
-            tokens = GraphTokens(http, OutlookCredentials.model_validate(values), SYSTEM_CLOCK)
-            link = None if checkpoint is None else checkpoint.replace("{here}", url)
-            return await OutlookMailbox(http, MAILBOX, tokens).fetch_messages(link)
-
-    return await run(HERE)
+    values = {"mailbox": MAILBOX, "base_url": HERE, "access_token": TOKEN}
+    transport = httpx2.ASGITransport(app=Starlette(routes=[Route(path, answer)]))
+    async with httpx2.AsyncClient(base_url=HERE, transport=transport) as http:
+        tokens = GraphTokens(http, OutlookCredentials.model_validate(values), SYSTEM_CLOCK)
+        link = None if checkpoint is None else checkpoint.replace("{here}", HERE)
+        return await OutlookMailbox(http, MAILBOX, tokens).fetch_messages(link)
 
 
 INVALID: list[tuple[int, Any, str]] = [

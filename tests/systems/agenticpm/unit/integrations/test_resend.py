@@ -5,9 +5,10 @@ The last test uses prepared responses instead of the sandbox.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx2
 import pytest
@@ -24,28 +25,22 @@ from holdfast.web import serve_in_thread
 from holdfast.web.sandbox_faults import Faults
 from holdfast_demo.agenticpm.sandbox.resend import ResendSandbox, build_resend_app
 
-T = TypeVar("T")
 KEY = "re_of_the_test"
 SENDER = "The agent <agent@example.com>"
 MAIL = OutgoingMail(to=("ada@example.com",), subject="Digest", text="All is well.")
 
 
-async def call_mailer(
-    ask: Callable[[ResendMailer], Awaitable[T]],
-    sandbox: ResendSandbox,
-    *,
-    key: str = KEY,
-    sender: str = SENDER,
-) -> T:
-    """Return the result of `ask`, called with a mailer of the sandbox over real HTTP.
-
-    `key` is the API key.
-    """
-
-    with serve_in_thread(build_resend_app(sandbox)) as url:
-        headers = {"authorization": f"Bearer {key}"} if key else {}
-        async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=1.0) as http:
-            return await ask(ResendMailer(http, sender))
+@asynccontextmanager
+async def open_mailer(
+    sandbox: ResendSandbox, *, key: str = KEY, url: str | None = None
+) -> AsyncIterator[ResendMailer]:
+    """Open a mailer of the sandbox, without a socket or at `url`. `key` is the API key."""
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    transport = None if url else httpx2.ASGITransport(build_resend_app(sandbox))
+    async with httpx2.AsyncClient(
+        transport=transport, base_url=url or "http://127.0.0.1", headers=headers, timeout=1.0
+    ) as http:
+        yield ResendMailer(http, SENDER)
 
 
 async def send_failing(
@@ -57,18 +52,16 @@ async def send_failing(
     idempotency: str = "k-1",
 ) -> Any:
     """Send a mail that fails with this error, and return the error. `idempotency` is the idempotency key."""
-
-    async def ask(mailer: ResendMailer) -> HoldfastError:
+    async with open_mailer(sandbox, key=key) as mailer:
         with pytest.raises(error) as raised:
             await mailer.send(mail, idempotency)
         return raised.value
 
-    return await call_mailer(ask, sandbox, key=key)
-
 
 async def test_sends_a_mail_from_the_sender_with_its_key() -> None:
     sandbox = ResendSandbox(api_key=KEY)
-    outcome = await call_mailer(lambda mailer: mailer.send(MAIL, "k-1"), sandbox)
+    async with open_mailer(sandbox) as mailer:
+        outcome = await mailer.send(MAIL, "k-1")
     (entry,) = sandbox.ledger
     assert (entry["key"], entry["to"], entry["body"]["from"]) == ("k-1", ["ada@example.com"], SENDER)
     assert outcome == {"id": entry["id"]}
@@ -77,11 +70,8 @@ async def test_sends_a_mail_from_the_sender_with_its_key() -> None:
 @pytest.mark.proves("AP-23")
 async def test_same_key_twice_sends_one_mail_with_one_id() -> None:
     sandbox = ResendSandbox(api_key=KEY)
-
-    async def ask(mailer: ResendMailer) -> list[Any]:
-        return [await mailer.send(MAIL, "k-1") for _ in range(3)]
-
-    outcomes = await call_mailer(ask, sandbox)
+    async with open_mailer(sandbox) as mailer:
+        outcomes = [await mailer.send(MAIL, "k-1") for _ in range(3)]
     assert len(sandbox.ledger) == 1
     assert outcomes == [outcomes[0]] * 3
 
@@ -89,28 +79,22 @@ async def test_same_key_twice_sends_one_mail_with_one_id() -> None:
 async def test_key_expires_after_a_day_and_not_before(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / "clock", start=1_000_000.0)
     sandbox = ResendSandbox(clock=clock)
-
-    async def ask(mailer: ResendMailer) -> list[int]:
+    async with open_mailer(sandbox) as mailer:
         counted = []
         for wait in (0, KEY_LIFETIME_S - 1, 2):
             clock.advance(wait)
             await mailer.send(MAIL, "k-1")
             counted.append(len(sandbox.ledger))
-        return counted
-
-    assert await call_mailer(ask, sandbox) == [1, 1, 2]
+        assert counted == [1, 1, 2]
 
 
 async def test_rejects_another_mail_under_the_same_key() -> None:
     sandbox = ResendSandbox(api_key=KEY)
-
-    async def ask(mailer: ResendMailer) -> ExternalServiceRefused:
+    async with open_mailer(sandbox) as mailer:
         await mailer.send(MAIL, "k-1")
         with pytest.raises(ExternalServiceRefused) as refused:
             await mailer.send(MAIL.model_copy(update={"text": "Another."}), "k-1")
-        return refused.value
-
-    assert (await call_mailer(ask, sandbox)).code == "invalid_idempotent_request"
+        assert refused.value.code == "invalid_idempotent_request"
     assert len(sandbox.ledger) == 1
 
 
@@ -151,44 +135,39 @@ async def test_rate_limit_reports_when_to_retry_and_that_nothing_was_sent() -> N
 @pytest.mark.parametrize("faults", [Faults(failed_after=1.0), Faults(silent_after=1.0, silence_s=1.5)])
 async def test_mail_with_a_lost_answer_may_be_sent_and_its_key_finds_it(faults: Faults) -> None:
     sandbox = ResendSandbox(faults=faults)
-
-    async def ask(mailer: ResendMailer) -> tuple[ExternalServiceFailed, dict[str, Any]]:
-        with pytest.raises(ExternalServiceFailed) as lost:
-            await mailer.send(MAIL, "k-1")
-        sandbox.faults = Faults()
-        return lost.value, await mailer.send(MAIL, "k-1")
-
-    error, outcome = await call_mailer(ask, sandbox)
-    assert error.may_be_done
+    with serve_in_thread(build_resend_app(sandbox)) as url:
+        async with open_mailer(sandbox, url=url) as mailer:
+            with pytest.raises(ExternalServiceFailed) as lost:
+                await mailer.send(MAIL, "k-1")
+            sandbox.faults = Faults()
+            outcome = await mailer.send(MAIL, "k-1")
+    assert lost.value.may_be_done
     assert [entry["id"] for entry in sandbox.ledger] == [outcome["id"]]
 
 
 async def test_ledger_and_its_keys_survive_a_restart(tmp_path: Path) -> None:
-    first = await call_mailer(lambda mailer: mailer.send(MAIL, "k-1"), ResendSandbox(folder=tmp_path))
+    async with open_mailer(ResendSandbox(folder=tmp_path)) as mailer:
+        first = await mailer.send(MAIL, "k-1")
     again = ResendSandbox(folder=tmp_path)
-    assert await call_mailer(lambda mailer: mailer.send(MAIL, "k-1"), again) == first
+    async with open_mailer(again) as mailer:
+        assert await mailer.send(MAIL, "k-1") == first
     assert len(again.ledger) == 1
 
 
 async def test_truncated_ledger_line_has_no_effect(tmp_path: Path) -> None:
-    await call_mailer(lambda mailer: mailer.send(MAIL, "k-1"), ResendSandbox(folder=tmp_path))
+    async with open_mailer(ResendSandbox(folder=tmp_path)) as mailer:
+        await mailer.send(MAIL, "k-1")
     with (tmp_path / "resend.jsonl").open("a") as file:
         file.write('{"number": 2, "wha')
     again = ResendSandbox(folder=tmp_path)
-    await call_mailer(lambda mailer: mailer.send(MAIL, "k-2"), again)
+    async with open_mailer(again) as mailer:
+        await mailer.send(MAIL, "k-2")
     assert [entry["key"] for entry in ResendSandbox(folder=tmp_path).ledger] == ["k-1", "k-2"]
 
 
-def test_control_routes_set_faults_and_show_the_ledger() -> None:
-    sandbox = ResendSandbox(api_key=KEY)
-    with serve_in_thread(build_resend_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
-        http.post("/sandbox/faults", json={"failed_before": 1.0}).raise_for_status()
-        assert http.get("/sandbox/ledger").json() == {"ledger": []}
-    assert sandbox.faults.failed_before == 1.0
-
-
 async def check_health(sandbox: ResendSandbox, key: str = KEY) -> Health:
-    return await call_mailer(lambda mailer: mailer.check_health(), sandbox, key=key)
+    async with open_mailer(sandbox, key=key) as mailer:
+        return await mailer.check_health()
 
 
 async def test_health_distinguishes_full_send_only_and_invalid_keys() -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -18,21 +17,10 @@ from agenticpm.model.agent_settings import (
     find_next_opening,
     is_working_hours,
 )
-from agenticpm.system import SYSTEM
-from holdfast import Stores, open_memory_stores, provision
-from holdfast.core.errors import InvalidRequest, NotFound, SettingsError
-
-R = TypeVar("R")
+from holdfast import Stores
+from holdfast.core.errors import InvalidRequest, SettingsError
 
 SYDNEY = ZoneInfo("Australia/Sydney")
-
-
-async def run_story(story: Callable[[Stores], Awaitable[R]]) -> R:
-    """Run the story with stores in memory and return its result."""
-
-    async with open_memory_stores(SYSTEM) as stores:
-        await provision(stores, SYSTEM)
-        return await story(stores)
 
 
 def make_settings(
@@ -50,17 +38,11 @@ def at_sydney(*moment: int, fold: int = 0) -> datetime:
 # --- settings -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-26")
-@pytest.mark.proves("AP-27")
-@pytest.mark.proves("AP-43")
-@pytest.mark.proves("AP-44")
-async def test_seeds_only_the_documents_four_defaults() -> None:
-    async def story(stores: Stores) -> tuple[dict[str, Any], Any, list[str]]:
-        seeded = await agent_settings.seed(stores)
-        everything = patterns.index_values(await stores.all(patterns.agent_configs()))
-        return everything, (await agent_settings.get(stores, "hold_queue_minutes")).value, seeded
-
-    everything, one, seeded = await run_story(story)
+@pytest.mark.proves("AP-26", "AP-27", "AP-43", "AP-44")
+async def test_seeds_only_the_documents_four_defaults(stores: Stores) -> None:
+    seeded = await agent_settings.seed(stores)
+    everything = patterns.index_values(await stores.all(patterns.agent_configs()))
+    one = (await agent_settings.get(stores, "hold_queue_minutes")).value
     assert everything == {
         "polling_interval_minutes": 15,
         "budget_ceiling_daily_usd": Decimal("0.33"),
@@ -72,33 +54,25 @@ async def test_seeds_only_the_documents_four_defaults() -> None:
 
 
 @pytest.mark.proves("AP-27")
-async def test_seeding_keeps_existing_values_and_is_safe_when_concurrent() -> None:
-    async def story(stores: Stores) -> tuple[list[str], AgentSettings]:
-        await agent_settings.put(stores, "hold_queue_minutes", 5)
-        seeded = await asyncio.gather(*(agent_settings.seed(stores) for _ in range(8)))
-        assert await agent_settings.seed(stores) == []
-        return sorted(key for keys in seeded for key in keys), await agent_settings.load(stores)
-
-    seeded, read = await run_story(story)
-    assert seeded == ["budget_ceiling_daily_usd", "polling_interval_minutes", "working_hours"]
+async def test_seeding_keeps_existing_values_and_is_safe_when_concurrent(stores: Stores) -> None:
+    await agent_settings.put(stores, "hold_queue_minutes", 5)
+    seeded = await asyncio.gather(*(agent_settings.seed(stores) for _ in range(8)))
+    assert await agent_settings.seed(stores) == []
+    read = await agent_settings.load(stores)
+    assert sorted(key for keys in seeded for key in keys) == [
+        "budget_ceiling_daily_usd",
+        "polling_interval_minutes",
+        "working_hours",
+    ]
     assert read.hold_queue_minutes == 5
     assert read.polling_interval_minutes == 15
 
 
-async def test_uses_the_defaults_when_nothing_is_set() -> None:
-    read = await run_story(agent_settings.load)
-    assert read == AgentSettings.from_values(agent_settings.DEFAULTS)
-    assert read.budget_ceiling_daily_usd == Decimal("0.33")
-
-
-async def test_reads_a_changed_value_and_records_the_old_one() -> None:
-    async def story(stores: Stores) -> tuple[AgentSettings, Any]:
-        await agent_settings.seed(stores)
-        await agent_settings.put(stores, "budget_ceiling_daily_usd", 1.25, by="ada")
-        [event] = (await stores.all(patterns.recent_events())).items
-        return await agent_settings.load(stores), event.detail
-
-    read, events = await run_story(story)
+async def test_reads_a_changed_value_and_records_the_old_one(stores: Stores) -> None:
+    await agent_settings.seed(stores)
+    await agent_settings.put(stores, "budget_ceiling_daily_usd", 1.25, by="ada")
+    [event] = (await stores.all(patterns.recent_events())).items
+    read, events = await agent_settings.load(stores), event.detail
     assert read.budget_ceiling_daily_usd == Decimal("1.25")
     assert events == {
         "key": "budget_ceiling_daily_usd",
@@ -144,13 +118,15 @@ async def test_reads_a_changed_value_and_records_the_old_one() -> None:
         ("colour", "red", "expected one of polling_interval_minutes, budget_ceiling_daily_usd"),
     ],
 )
-async def test_rejects_an_invalid_value_and_keeps_the_old_one(key: str, value: Any, message: str) -> None:
-    async def story(stores: Stores) -> tuple[AgentSettings, int]:
-        with pytest.raises(InvalidRequest, match=message):
-            await agent_settings.put(stores, key, value)
-        return await agent_settings.load(stores), len(await stores.all(patterns.recent_events()))
-
-    assert await run_story(story) == (AgentSettings.from_values(agent_settings.DEFAULTS), 0)
+async def test_rejects_an_invalid_value_and_keeps_the_old_one(
+    stores: Stores, key: str, value: Any, message: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        await agent_settings.put(stores, key, value)
+    assert (await agent_settings.load(stores), len(await stores.all(patterns.recent_events()))) == (
+        AgentSettings.from_values(agent_settings.DEFAULTS),
+        0,
+    )
 
 
 def test_accepts_a_number_as_text() -> None:
@@ -160,23 +136,6 @@ def test_accepts_a_number_as_text() -> None:
         == 45
     )
     assert agent_settings.validate("budget_ceiling_daily_usd", 0.1) == Decimal("0.1")
-
-
-async def test_digest_has_no_recipients_by_default() -> None:
-    async def story(stores: Stores) -> list[tuple[str, ...]]:
-        before = (await agent_settings.load(stores)).digest_recipients
-        await agent_settings.put(stores, "digest_recipients", "ada@acme.example, bo@acme.example,")
-        return [before, (await agent_settings.load(stores)).digest_recipients]
-
-    assert await run_story(story) == [(), ("ada@acme.example", "bo@acme.example")]
-
-
-async def test_reports_a_missing_setting() -> None:
-    async def story(stores: Stores) -> None:
-        with pytest.raises(NotFound, match="Setting 'colour' not found"):
-            await agent_settings.get(stores, "colour")
-
-    await run_story(story)
 
 
 def test_missing_time_zone_data_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -15,34 +14,23 @@ from agenticpm.domain.tickets import Draft, Writing
 from agenticpm.model import agent_settings, budget, patterns
 from agenticpm.model.budget import BudgetLevel
 from agenticpm.model.entities import Event
-from agenticpm.system import SYSTEM
-from holdfast import Stores, open_memory_stores, provision
+from holdfast import Stores
 from holdfast.core.errors import Conflict
+from tests.systems.agenticpm.unit.samples import ManualClock
 
-T = TypeVar("T")
 # 4 February in Sydney, 21:00.
 EVENING = datetime(2026, 2, 4, 10, tzinfo=UTC)
 
 
-class ManualClock:
-    def __init__(self, at: float) -> None:
-        self.at = at
-
-    def now(self) -> float:
-        return self.at
-
-    def advance(self, seconds: float) -> None:
-        self.at += seconds
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(EVENING)
 
 
-async def run_story(act: Callable[[Stores, ManualClock], Awaitable[T]]) -> T:
-    """Run the function with stores in memory at an evening in Sydney, and return its result."""
-
-    clock = ManualClock(EVENING.timestamp())
-    async with open_memory_stores(SYSTEM, clock=clock) as stores:
-        await provision(stores, SYSTEM)
-        await agent_settings.seed(stores)
-        return await act(stores, clock)
+@pytest.fixture
+async def stores(stores: Stores) -> Stores:
+    await agent_settings.seed(stores)
+    return stores
 
 
 async def get_level(stores: Stores) -> BudgetLevel:
@@ -57,26 +45,12 @@ async def list_events(stores: Stores) -> list[Event]:
 
 
 @pytest.mark.proves("AP-X20")
-async def test_ceiling_is_a_third_of_a_dollar_by_default_and_configurable() -> None:
-    async def act(stores: Stores, clock: ManualClock) -> list[Decimal]:
-        before = await budget.load_state(stores, await agent_settings.load(stores))
-        await agent_settings.put(stores, "budget_ceiling_daily_usd", "2.50")
-        after = await budget.load_state(stores, await agent_settings.load(stores))
-        return [before.ceiling, after.ceiling]
-
-    assert await run_story(act) == [Decimal("0.33"), Decimal("2.50")]
-
-
-@pytest.mark.proves("AP-X20")
-async def test_level_falls_from_full_to_reduced_to_rules() -> None:
-    async def act(stores: Stores, clock: ManualClock) -> list[BudgetLevel]:
-        levels = [await get_level(stores)]
-        for usd in ("0.263999", "0.000001", "0.065999", "0.000001"):
-            await budget.spend(stores, Decimal(usd))
-            levels.append(await get_level(stores))
-        return levels
-
-    assert await run_story(act) == [
+async def test_level_falls_from_full_to_reduced_to_rules(stores: Stores) -> None:
+    levels = [await get_level(stores)]
+    for usd in ("0.263999", "0.000001", "0.065999", "0.000001"):
+        await budget.spend(stores, Decimal(usd))
+        levels.append(await get_level(stores))
+    assert levels == [
         BudgetLevel.full,
         BudgetLevel.full,
         BudgetLevel.reduced,
@@ -85,7 +59,9 @@ async def test_level_falls_from_full_to_reduced_to_rules() -> None:
     ]
 
 
-async def test_counts_each_of_twenty_concurrent_payments_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_counts_each_of_twenty_concurrent_payments_once(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
     refused = 0
     run = Stores.run
 
@@ -100,52 +76,43 @@ async def test_counts_each_of_twenty_concurrent_payments_once(monkeypatch: pytes
         finally:
             await asyncio.sleep(0)
 
-    async def act(stores: Stores, clock: ManualClock) -> tuple[Decimal, int, int]:
-        with monkeypatch.context() as patched:
-            patched.setattr(Stores, "run", run_among_others)
-            await asyncio.gather(*(budget.spend(stores, Decimal("0.0213")) for _ in range(20)))
-        bill = await budget.load_state(stores, await agent_settings.load(stores))
-        return bill.spent, bill.calls, len(await list_events(stores))
-
-    assert await run_story(act) == (Decimal("0.426"), 20, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(Stores, "run", run_among_others)
+        await asyncio.gather(*(budget.spend(stores, Decimal("0.0213")) for _ in range(20)))
+    bill = await budget.load_state(stores, await agent_settings.load(stores))
+    assert (bill.spent, bill.calls, len(await list_events(stores))) == (Decimal("0.426"), 20, 1)
     assert refused >= 19
 
 
-async def test_day_starts_at_midnight_in_the_zone_of_the_working_hours() -> None:
-    async def act(stores: Stores, clock: ManualClock) -> list[tuple[str, Decimal]]:
-        bills = []
-        await budget.spend(stores, Decimal("0.10"))
-        # Ten minutes before and after midnight in Sydney: the same day in UTC.
-        for hours in (2 + 50 / 60, 20 / 60):
-            clock.advance(hours * 3600)
-            bill = await budget.spend(stores, Decimal("0.01"))
-            bills.append((bill.date, bill.spent))
-        return bills
-
-    assert await run_story(act) == [("2026-02-04", Decimal("0.11")), ("2026-02-05", Decimal("0.01"))]
-
-
-async def test_records_the_event_once_a_day_even_if_the_ceiling_is_raised() -> None:
-    async def act(stores: Stores, clock: ManualClock) -> list[int]:
-        counts = []
-        for ceiling, usd in (("0.33", "0.33"), ("0.33", "0.01"), ("1", "0.10"), ("1", "0.90")):
-            await agent_settings.put(stores, "budget_ceiling_daily_usd", ceiling)
-            await budget.spend(stores, Decimal(usd))
-            counts.append(len(await list_events(stores)))
-        clock.advance(24 * 3600)
-        await budget.spend(stores, Decimal(1))
-        return [*counts, len(await list_events(stores))]
-
-    assert await run_story(act) == [1, 1, 1, 1, 2]
+async def test_day_starts_at_midnight_in_the_zone_of_the_working_hours(
+    stores: Stores, clock: ManualClock
+) -> None:
+    bills = []
+    await budget.spend(stores, Decimal("0.10"))
+    # Ten minutes before and after midnight in Sydney: the same day in UTC.
+    for hours in (2 + 50 / 60, 20 / 60):
+        clock.advance(hours * 3600)
+        bill = await budget.spend(stores, Decimal("0.01"))
+        bills.append((bill.date, bill.spent))
+    assert bills == [("2026-02-04", Decimal("0.11")), ("2026-02-05", Decimal("0.01"))]
 
 
-async def test_event_states_the_amount_spent_and_the_ceiling() -> None:
-    async def act(stores: Stores, clock: ManualClock) -> Event:
-        await budget.spend(stores, Decimal("0.40"))
-        (event,) = await list_events(stores)
-        return event
+async def test_records_the_event_once_a_day_even_if_the_ceiling_is_raised(
+    stores: Stores, clock: ManualClock
+) -> None:
+    counts = []
+    for ceiling, usd in (("0.33", "0.33"), ("0.33", "0.01"), ("1", "0.10"), ("1", "0.90")):
+        await agent_settings.put(stores, "budget_ceiling_daily_usd", ceiling)
+        await budget.spend(stores, Decimal(usd))
+        counts.append(len(await list_events(stores)))
+    clock.advance(24 * 3600)
+    await budget.spend(stores, Decimal(1))
+    assert [*counts, len(await list_events(stores))] == [1, 1, 1, 1, 2]
 
-    event = await run_story(act)
+
+async def test_event_states_the_amount_spent_and_the_ceiling(stores: Stores) -> None:
+    await budget.spend(stores, Decimal("0.40"))
+    (event,) = await list_events(stores)
     assert event.severity == "warning"
     assert event.detail == {
         "date": "2026-02-04",
@@ -155,12 +122,9 @@ async def test_event_states_the_amount_spent_and_the_ceiling() -> None:
     }
 
 
-async def test_ceiling_of_zero_leaves_everything_to_rules() -> None:
-    async def act(stores: Stores, clock: ManualClock) -> BudgetLevel:
-        await agent_settings.put(stores, "budget_ceiling_daily_usd", 0)
-        return await get_level(stores)
-
-    assert await run_story(act) is BudgetLevel.rules
+async def test_ceiling_of_zero_leaves_everything_to_rules(stores: Stores) -> None:
+    await agent_settings.put(stores, "budget_ceiling_daily_usd", 0)
+    assert await get_level(stores) is BudgetLevel.rules
 
 
 @pytest.mark.parametrize(

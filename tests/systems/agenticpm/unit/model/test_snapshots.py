@@ -11,7 +11,7 @@ from agenticpm.model.events import build_event_writes, get_now
 from agenticpm.model.snapshots import SeenCheckpoint
 from holdfast.core.errors import ConditionFailed
 from tests.systems.agenticpm.unit.sample_snapshots import make_snapshot, make_ticket
-from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
+from tests.systems.agenticpm.unit.workers.loop_harness import Harness
 
 
 async def load_snapshot(harness: Harness, project: Project, sha256: str | None) -> Snapshot | None:
@@ -21,102 +21,84 @@ async def load_snapshot(harness: Harness, project: Project, sha256: str | None) 
     )
 
 
-async def test_finds_a_stored_snapshot_by_its_hash() -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        seen = make_snapshot(make_ticket("MCU-1"), flags={"blocked:MCU-1": get_now(harness.clock)})
-        name = await snapshots.store_snapshot(harness.stores, project, seen)
-        assert await snapshots.store_snapshot(harness.stores, project, seen) == name
-        assert await load_snapshot(harness, project, name) == seen
-        assert await snapshots.store_snapshot(harness.stores, project, make_snapshot()) != name
-
-    await run_story(story)
+async def test_finds_a_stored_snapshot_by_its_hash(harness: Harness) -> None:
+    project = await harness.create_project()
+    seen = make_snapshot(make_ticket("MCU-1"), flags={"blocked:MCU-1": get_now(harness.clock)})
+    name = await snapshots.store_snapshot(harness.stores, project, seen)
+    assert await snapshots.store_snapshot(harness.stores, project, seen) == name
+    assert await load_snapshot(harness, project, name) == seen
+    assert await snapshots.store_snapshot(harness.stores, project, make_snapshot()) != name
 
 
-async def test_treats_a_missing_or_unreadable_snapshot_as_lost() -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        assert await load_snapshot(harness, project, None) is None
-        assert await load_snapshot(harness, project, "0" * 64) is None
-        for number, nonsense in enumerate((b"", b"{", b"[]", b'{"source": "jira"}')):
-            name = f"{number}" * 64
-            await harness.stores.run(patterns.keep_snapshot(nonsense, project.id, name))
-            assert await load_snapshot(harness, project, name) is None
-
-    await run_story(story)
+async def test_treats_a_missing_or_unreadable_snapshot_as_lost(harness: Harness) -> None:
+    project = await harness.create_project()
+    assert await load_snapshot(harness, project, None) is None
+    assert await load_snapshot(harness, project, "0" * 64) is None
+    for number, nonsense in enumerate((b"", b"{", b"[]", b'{"source": "jira"}')):
+        name = f"{number}" * 64
+        await harness.stores.run(patterns.keep_snapshot(nonsense, project.id, name))
+        assert await load_snapshot(harness, project, name) is None
 
 
-async def test_checkpoint_moves_only_from_the_value_that_was_read() -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        mark = await snapshots.read_checkpoint(harness.stores, project.id, "jira", "last_sync")
-        assert mark.value is None
-        await harness.stores.run(mark.build_write(harness.stores, "5"))
-        for stale in (mark, mark.with_value("4")):
-            with pytest.raises(ConditionFailed):
-                await harness.stores.run(stale.build_write(harness.stores, "6"))
-        await harness.stores.run(mark.with_value("5").build_write(harness.stores, "6"))
-        assert (await snapshots.read_checkpoint(harness.stores, project.id, "jira", "last_sync")).value == "6"
-        assert mark.with_value(None) == mark
-
-    await run_story(story)
+async def test_checkpoint_moves_only_from_the_value_that_was_read(harness: Harness) -> None:
+    project = await harness.create_project()
+    mark = await snapshots.read_checkpoint(harness.stores, project.id, "jira", "last_sync")
+    assert mark.value is None
+    await harness.stores.run(mark.build_write(harness.stores, "5"))
+    for stale in (mark, mark.with_value("4")):
+        with pytest.raises(ConditionFailed):
+            await harness.stores.run(stale.build_write(harness.stores, "6"))
+    await harness.stores.run(mark.with_value("5").build_write(harness.stores, "6"))
+    assert (await snapshots.read_checkpoint(harness.stores, project.id, "jira", "last_sync")).value == "6"
+    assert mark.with_value(None) == mark
 
 
-async def test_checkpoint_times_have_one_width_and_round_trip() -> None:
-    async def story(harness: Harness) -> None:
-        for seconds in (0, 0.25, 1):
-            harness.clock.advance(seconds)
-            text = snapshots.format_time(get_now(harness.clock))
-            assert len(text) == 24 and text.endswith("Z")
-            assert snapshots.parse_time(text) == get_now(harness.clock)
-
-    await run_story(story)
+async def test_checkpoint_times_have_one_width_and_round_trip(harness: Harness) -> None:
+    for seconds in (0, 0.25, 1):
+        harness.clock.advance(seconds)
+        text = snapshots.format_time(get_now(harness.clock))
+        assert len(text) == 24 and text.endswith("Z")
+        assert snapshots.parse_time(text) == get_now(harness.clock)
 
 
-async def test_rebuilt_snapshot_is_empty_before_the_first_read() -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        assert await snapshots.rebuild_from_events(harness.stores, project) == snapshots.build_empty_snapshot(
-            project
+async def test_rebuilt_snapshot_is_empty_before_the_first_read(harness: Harness) -> None:
+    project = await harness.create_project()
+    assert await snapshots.rebuild_from_events(harness.stores, project) == snapshots.build_empty_snapshot(
+        project
+    )
+
+
+async def test_rebuilds_the_flags_from_the_signal_events(harness: Harness) -> None:
+    project = await harness.create_project()
+    mark = await snapshots.read_checkpoint(harness.stores, project.id, "jira", "snapshot")
+    await harness.stores.run(mark.build_write(harness.stores, "0" * 64))
+    for kind, subject, severity in (
+        ("blocked", "MCU-1", "warning"),
+        ("blocked", "MCU-2", "warning"),
+        ("unblocked", "MCU-2", "info"),
+        ("velocity_trend", "MCU", "warning"),
+        ("velocity_trend", "MCU", "info"),
+        ("cycle_time_trend", "MCU", "warning"),
+        ("slipping_milestone", "Beta", "error"),
+        ("a kind of tomorrow", "x", "info"),
+    ):
+        harness.clock.advance(1)
+        detail = {"signal": kind, "subject": subject, "summary": subject, "evidence": []}
+        event = build_event_writes(
+            harness.stores,
+            project.id,
+            EventType.signal_detected,
+            subject,
+            detail,
+            severity=Severity(severity),
         )
-
-    await run_story(story)
-
-
-async def test_rebuilds_the_flags_from_the_signal_events() -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        mark = await snapshots.read_checkpoint(harness.stores, project.id, "jira", "snapshot")
-        await harness.stores.run(mark.build_write(harness.stores, "0" * 64))
-        for kind, subject, severity in (
-            ("blocked", "MCU-1", "warning"),
-            ("blocked", "MCU-2", "warning"),
-            ("unblocked", "MCU-2", "info"),
-            ("velocity_trend", "MCU", "warning"),
-            ("velocity_trend", "MCU", "info"),
-            ("cycle_time_trend", "MCU", "warning"),
-            ("slipping_milestone", "Beta", "error"),
-            ("a kind of tomorrow", "x", "info"),
-        ):
-            harness.clock.advance(1)
-            detail = {"signal": kind, "subject": subject, "summary": subject, "evidence": []}
-            event = build_event_writes(
-                harness.stores,
-                project.id,
-                EventType.signal_detected,
-                subject,
-                detail,
-                severity=Severity(severity),
-            )
-            await harness.stores.transact(*event)
-        found = await snapshots.rebuild_from_events(harness.stores, project)
-        assert set(found.flags) == {
-            "blocked:MCU-1",
-            "cycle_time_trend:MCU",
-            "slipping_milestone:Beta:at_risk",
-            "slipping_milestone:Beta:moved",
-            "slipping_milestone:Beta:delayed",
-        }
-        assert (found.tickets, found.mentions) == ({}, {})
-
-    await run_story(story)
+        await harness.stores.transact(*event)
+    found = await snapshots.rebuild_from_events(harness.stores, project)
+    assert set(found.flags) == {
+        "blocked:MCU-1",
+        "cycle_time_trend:MCU",
+        "slipping_milestone:Beta:at_risk",
+        "slipping_milestone:Beta:moved",
+        "slipping_milestone:Beta:delayed",
+    }
+    assert (found.tickets, found.mentions) == ({}, {})

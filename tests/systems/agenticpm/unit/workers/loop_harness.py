@@ -5,11 +5,14 @@ Each component runs with its own rights.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from agenticpm.domain.autonomy import MAIL
+from agenticpm.domain.contents import ArtefactType
 from agenticpm.domain.tickets import (
     FieldChange,
     Health,
@@ -23,8 +26,18 @@ from agenticpm.domain.tickets import (
     Writer,
 )
 from agenticpm.integrations.clients import IntegrationClients
-from agenticpm.model import agent_settings, patterns, projects
-from agenticpm.model.entities import Action, Escalation, Event, Integration, Project, table
+from agenticpm.model import agent_settings, patterns
+from agenticpm.model.artefacts import load_content
+from agenticpm.model.entities import (
+    Action,
+    ActionType,
+    Artefact,
+    Escalation,
+    Event,
+    Integration,
+    Project,
+    table,
+)
 from agenticpm.model.events import get_now
 from agenticpm.system import SYSTEM
 from agenticpm.workers import actions
@@ -34,26 +47,15 @@ from agenticpm.workers.writers import Writers
 from holdfast import Stores, open_memory_stores, provision
 from holdfast.core.errors import ExternalServiceFailed, NotFound
 from holdfast.operations.tables import Scan
+from tests.systems.agenticpm.unit.samples import ManualClock, create_project
 
 # A Wednesday in Sydney, 08:05.
 MORNING = datetime(2026, 2, 3, 21, 5, tzinfo=UTC)
 INTERVAL_S = 15 * 60.0
+HOLD_S = 30 * 60.0
 
 Step = Callable[[str], None]
 Key = tuple[str, str]
-
-
-class ManualClock:
-    """Clock that only the test moves."""
-
-    def __init__(self, at: datetime = MORNING) -> None:
-        self._now = at.timestamp()
-
-    def now(self) -> float:
-        return self._now
-
-    def advance(self, seconds: float) -> None:
-        self._now += seconds
 
 
 async def do_nothing() -> None:
@@ -250,13 +252,18 @@ class Harness:
 
     async def create_project(self, **given: Any) -> Project:
         """Create a tactical Jira project with the rights of `api`; `given` overrides its fields."""
-        wanted: dict[str, Any] = {
-            "name": "Member profile",
-            "source": "jira",
-            "source_project_key": "MCU",
-            "autonomy_level": "tactical",
-        }
-        return await projects.create(self.stores.for_component("api"), **wanted | given)
+        return await create_project(
+            self.stores.for_component("api"), **{"autonomy_level": "tactical"} | given
+        )
+
+    async def hold_action(self, project: Project | None, detail: dict[str, Any]) -> Action:
+        """Hold an action for half an hour, one second after the last, and return it."""
+        self.clock.advance(1)
+        stores = self.stores.for_component("loop")
+        type = ActionType.email_sent if detail["kind"] == MAIL else ActionType.jira_update
+        id = None if project is None else project.id
+        await stores.transact(*actions.build_hold(stores, id, type, "Ask", detail, hold_s=HOLD_S))
+        return (await self.actions(project))[0]
 
     def make_loop(self, step: Step | None = None, rules: Writer | None = None) -> Loop:
         """Make a loop with the rights of its component.
@@ -301,6 +308,22 @@ class Harness:
             await self.stores.all(patterns.project_actions(None if project is None else project.id))
         ).items
 
+    async def reload(self, action: Action) -> Action:
+        """Return the stored action."""
+        found = await self.stores.all(patterns.project_actions(action.project_id))
+        return next(each for each in found if each.id == action.id)
+
+    async def artefact(self, project: Project, type: ArtefactType) -> Artefact:
+        """Return the stored artefact, which must exist."""
+        found = await self.stores.run(patterns.artefact(project.id, type))
+        assert found is not None
+        return found
+
+    async def count_tickets(self, project: Project) -> int:
+        """Return the number of tickets in the backlog summary."""
+        found = await self.artefact(project, ArtefactType.backlog_summary)
+        return int((await load_content(self.stores, found))["summary"]["total_items"])
+
     async def escalations(self, project: Project) -> Sequence[Escalation]:
         """Return the project's escalations, by id."""
         return (await self.stores.all(patterns.project_escalations(project.id))).items
@@ -317,20 +340,14 @@ class Harness:
         return {(str(each["PK"]), str(each["SK"])): dict(each) for each in found.items or ()}
 
 
-Story = Callable[[Harness], Awaitable[None]]
-
-
-async def run_story(story: Story) -> None:
-    """Run the story on a working morning in Sydney, with stores in memory and faked services.
-
-    The faked services are Jira, Outlook and Resend.
-    """
-
-    clock = ManualClock()
+@asynccontextmanager
+async def open_harness() -> AsyncIterator[Harness]:
+    """Open a harness on a working morning in Sydney: stores in memory and fake services."""
+    clock = ManualClock(MORNING)
     async with open_memory_stores(SYSTEM, clock=clock) as stores:
         await provision(stores, SYSTEM)
         await agent_settings.seed(stores)
         tracker, mailbox, mailer = FakeTracker(clock), FakeMailbox(clock), FakeMailer()
         there = {Integration.jira: tracker, Integration.outlook: mailbox, Integration.resend: mailer}
         clients = FakeClients(stores, configured=there)
-        await story(Harness(stores, clock, tracker, mailbox, mailer, clients))
+        yield Harness(stores, clock, tracker, mailbox, mailer, clients)

@@ -11,16 +11,15 @@ from agenticpm.api import action_reviews
 from agenticpm.domain.autonomy import COMMENT, MAIL, MOVE
 from agenticpm.integrations.resend.mailer import KEY_LIFETIME_S
 from agenticpm.model import patterns
-from agenticpm.model.entities import Action, ActionType, Integration, Project, table
+from agenticpm.model.entities import ActionType, Integration, table
 from agenticpm.model.events import get_now
 from agenticpm.model.patterns import ACTION_QUEUE
 from agenticpm.workers import actions
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, InvalidRequest, NotPending
 from holdfast.guarantees import OUTCOME_UNKNOWN, OnceStatus
 from holdfast.runtime import restore_in_place
-from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
+from tests.systems.agenticpm.unit.workers.loop_harness import HOLD_S, Harness
 
-HOLD_S = 30 * 60.0
 MAIL_DETAIL: dict[str, Any] = {
     "kind": MAIL,
     "to": ["sponsor@example.com"],
@@ -28,22 +27,6 @@ MAIL_DETAIL: dict[str, Any] = {
     "text": "Please update its state.",
 }
 COMMENT_DETAIL: dict[str, Any] = {"kind": COMMENT, "ticket": "MCU-1", "text": "Any news?"}
-
-
-async def hold_action(
-    harness: Harness, project: Project | None, detail: dict[str, Any] = MAIL_DETAIL
-) -> Action:
-    """Hold an action for half an hour, one second after the last."""
-    harness.clock.advance(1)
-    stores = harness.stores.for_component("loop")
-    type = ActionType.email_sent if detail["kind"] == MAIL else ActionType.jira_update
-    id = None if project is None else project.id
-    await stores.transact(*actions.build_hold(stores, id, type, "Ask", detail, hold_s=HOLD_S))
-    return (await harness.actions(project))[0]
-
-
-async def reload_action(harness: Harness, project: Project | None, action: Action) -> Action:
-    return next(each for each in await harness.actions(project) if each.id == action.id)
 
 
 async def list_due(harness: Harness) -> list[str]:
@@ -55,46 +38,26 @@ async def list_due(harness: Harness) -> list[str]:
 # --- execution ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-22")
-@pytest.mark.proves("AP-23")
-@pytest.mark.proves("AP-X7")
-async def test_executes_a_held_action_once_when_its_hold_ends() -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        action = await hold_action(harness, project)
-        assert action.held_until == action.created_at + timedelta(minutes=30)
-        harness.clock.advance(HOLD_S - 0.001)
-        assert await list_due(harness) == []
-        assert await harness.execute() == actions.ExecutionReport()
-        harness.clock.advance(0.001)
-        assert await list_due(harness) == [action.id]
-        assert (await harness.execute()).done == [action.id]
-        assert await list_due(harness) == []
-        assert await harness.execute() == actions.ExecutionReport()
-        assert [mail.subject for mail in harness.mailer.ledger.values()] == ["R001 is overdue"]
+@pytest.mark.proves("AP-22", "AP-23", "AP-X7")
+async def test_executes_a_held_action_once_when_its_hold_ends(harness: Harness) -> None:
+    project = await harness.create_project()
+    action = await harness.hold_action(project, MAIL_DETAIL)
+    assert action.held_until == action.created_at + timedelta(minutes=30)
+    harness.clock.advance(HOLD_S - 0.001)
+    assert await list_due(harness) == []
+    assert await harness.execute() == actions.ExecutionReport()
+    harness.clock.advance(0.001)
+    assert await list_due(harness) == [action.id]
+    assert (await harness.execute()).done == [action.id]
+    assert await list_due(harness) == []
+    assert await harness.execute() == actions.ExecutionReport()
+    assert [mail.subject for mail in harness.mailer.ledger.values()] == ["R001 is overdue"]
 
-        done = await reload_action(harness, project, action)
-        assert (done.executed, done.executed_at, done.queue) == (True, get_now(harness.clock), None)
-        assert done.to_item()["TTL"] == int(action.created_at.timestamp()) + 90 * 86400
-        (event,) = await harness.events(project, "action_taken")
-        assert (event.detail or {})["action"] == action.id
-
-    await run_story(story)
-
-
-@pytest.mark.proves("AP-23")
-async def test_loop_holds_an_action_for_half_an_hour() -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        harness.tracker.block("MCU-1")
-        await harness.run_cycle()
-        (action,) = await harness.actions(project)
-        assert action.held_until == action.created_at + timedelta(minutes=30)
-        harness.clock.advance(HOLD_S)
-        await harness.execute()
-        assert [each["ticket"] for each in harness.tracker.ledger] == ["MCU-1"]
-
-    await run_story(story)
+    done = await harness.reload(action)
+    assert (done.executed, done.executed_at, done.queue) == (True, get_now(harness.clock), None)
+    assert done.to_item()["TTL"] == int(action.created_at.timestamp()) + 90 * 86400
+    (event,) = await harness.events(project, "action_taken")
+    assert (event.detail or {})["action"] == action.id
 
 
 @pytest.mark.parametrize(
@@ -108,160 +71,133 @@ async def test_loop_holds_an_action_for_half_an_hour() -> None:
     ],
 )
 async def test_looks_up_a_tracker_effect_without_an_answer_and_does_not_repeat_it(
-    detail: dict[str, Any], effect: dict[str, Any]
+    harness: Harness, detail: dict[str, Any], effect: dict[str, Any]
 ) -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        action = await hold_action(harness, project, detail)
-        await action_reviews.approve(
-            harness.stores.for_component("api"), project.id, action.id, by="the lead"
-        )
-        harness.tracker.fails_after = ExternalServiceFailed("no answer", may_be_done=True)
-        assert (await harness.execute()).later == [action.id]
-        harness.tracker.fails_after = None
-        harness.clock.advance(patterns.LEASE_S + 1)
-        assert (await harness.execute()).done == [action.id]
-        (done,) = harness.tracker.ledger
-        assert done | effect == done
-        assert done["reference"].endswith(action.id)
-        assert len(await harness.events(project, "action_taken")) == 1
-
-    await run_story(story)
+    project = await harness.create_project()
+    action = await harness.hold_action(project, detail)
+    await action_reviews.approve(harness.stores.for_component("api"), project.id, action.id, by="the lead")
+    harness.tracker.fails_after = ExternalServiceFailed("no answer", may_be_done=True)
+    assert (await harness.execute()).later == [action.id]
+    harness.tracker.fails_after = None
+    harness.clock.advance(patterns.LEASE_S + 1)
+    assert (await harness.execute()).done == [action.id]
+    (done,) = harness.tracker.ledger
+    assert done | effect == done
+    assert done["reference"].endswith(action.id)
+    assert len(await harness.events(project, "action_taken")) == 1
 
 
-async def test_retries_a_mail_without_an_answer_under_the_same_key() -> None:
-    async def story(harness: Harness) -> None:
-        action = await hold_action(harness, None)
-        harness.clock.advance(HOLD_S)
-        harness.mailer.fails_after = ExternalServiceFailed("no answer", may_be_done=True)
-        assert (await harness.execute()).later == [action.id]
-        harness.mailer.fails_after = None
-        harness.clock.advance(KEY_LIFETIME_S / 2)
-        assert (await harness.execute()).done == [action.id]
-        assert len(harness.mailer.keys) == 2 and len(harness.mailer.ledger) == 1
-
-    await run_story(story)
+async def test_retries_a_mail_without_an_answer_under_the_same_key(harness: Harness) -> None:
+    action = await harness.hold_action(None, MAIL_DETAIL)
+    harness.clock.advance(HOLD_S)
+    harness.mailer.fails_after = ExternalServiceFailed("no answer", may_be_done=True)
+    assert (await harness.execute()).later == [action.id]
+    harness.mailer.fails_after = None
+    harness.clock.advance(KEY_LIFETIME_S / 2)
+    assert (await harness.execute()).done == [action.id]
+    assert len(harness.mailer.keys) == 2 and len(harness.mailer.ledger) == 1
 
 
-async def test_does_not_repeat_a_possibly_sent_mail_after_its_key_expired() -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        action = await hold_action(harness, project)
-        harness.clock.advance(HOLD_S)
-        harness.mailer.fails_after = ExternalServiceFailed("no answer", may_be_done=True)
-        await harness.execute()
-        harness.mailer.fails_after = None
-        harness.clock.advance(KEY_LIFETIME_S)
-        assert (await harness.execute()).refused == [action.id]
-        assert len(harness.mailer.keys) == 1
-        assert (await reload_action(harness, project, action)).refused == OUTCOME_UNKNOWN
-        (error,) = await harness.events(project, "error")
-        assert (error.detail or {})["code"] == OUTCOME_UNKNOWN
-        assert await list_due(harness) == []
-
-    await run_story(story)
+async def test_does_not_repeat_a_possibly_sent_mail_after_its_key_expired(harness: Harness) -> None:
+    project = await harness.create_project()
+    action = await harness.hold_action(project, MAIL_DETAIL)
+    harness.clock.advance(HOLD_S)
+    harness.mailer.fails_after = ExternalServiceFailed("no answer", may_be_done=True)
+    await harness.execute()
+    harness.mailer.fails_after = None
+    harness.clock.advance(KEY_LIFETIME_S)
+    assert (await harness.execute()).refused == [action.id]
+    assert len(harness.mailer.keys) == 1
+    assert (await harness.reload(action)).refused == OUTCOME_UNKNOWN
+    (error,) = await harness.events(project, "error")
+    assert (error.detail or {})["code"] == OUTCOME_UNKNOWN
+    assert await list_due(harness) == []
 
 
-async def test_possibly_sent_mail_is_not_sent_again_after_a_refused_retry() -> None:
+async def test_possibly_sent_mail_is_not_sent_again_after_a_refused_retry(harness: Harness) -> None:
     """A person reopens it after its key has expired: its outcome is unknown."""
+    project = await harness.create_project()
+    action = await harness.hold_action(project, MAIL_DETAIL)
+    harness.clock.advance(HOLD_S)
+    harness.mailer.fails_after = ExternalServiceFailed("no answer", may_be_done=True)
+    await harness.execute()
+    harness.mailer.fails_after = None
+    harness.mailer.fails = ExternalServiceRefused("invalid_idempotent_request", "The body is another.")
+    harness.clock.advance(patterns.LEASE_S + 1)
+    assert (await harness.execute()).refused == [action.id]
+    (error,) = await harness.events(project, "error")
+    assert "An earlier attempt may have succeeded" in (error.detail or {})["reason"]
 
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        action = await hold_action(harness, project)
-        harness.clock.advance(HOLD_S)
-        harness.mailer.fails_after = ExternalServiceFailed("no answer", may_be_done=True)
-        await harness.execute()
-        harness.mailer.fails_after = None
-        harness.mailer.fails = ExternalServiceRefused("invalid_idempotent_request", "The body is another.")
-        harness.clock.advance(patterns.LEASE_S + 1)
-        assert (await harness.execute()).refused == [action.id]
-        (error,) = await harness.events(project, "error")
-        assert "An earlier attempt may have succeeded" in (error.detail or {})["reason"]
-
-        harness.mailer.fails = None
-        harness.clock.advance(KEY_LIFETIME_S)
-        attempts = len(harness.mailer.keys)
-        await action_reviews.reopen(harness.stores.for_component("api"), project.id, action.id, by="the lead")
-        assert (await harness.execute()).refused == [action.id]
-        assert (await reload_action(harness, project, action)).refused == OUTCOME_UNKNOWN
-        assert len(harness.mailer.keys) == attempts
-
-    await run_story(story)
+    harness.mailer.fails = None
+    harness.clock.advance(KEY_LIFETIME_S)
+    attempts = len(harness.mailer.keys)
+    await action_reviews.reopen(harness.stores.for_component("api"), project.id, action.id, by="the lead")
+    assert (await harness.execute()).refused == [action.id]
+    assert (await harness.reload(action)).refused == OUTCOME_UNKNOWN
+    assert len(harness.mailer.keys) == attempts
 
 
 @pytest.mark.proves("AP-23")
-async def test_does_not_repeat_an_action_after_the_table_is_restored() -> None:
+async def test_does_not_repeat_an_action_after_the_table_is_restored(harness: Harness) -> None:
     """The comment is found in the tracker; the mail is refused until a person reopens it."""
+    project = await harness.create_project()
+    mail, comment = (
+        await harness.hold_action(project, MAIL_DETAIL),
+        await harness.hold_action(project, COMMENT_DETAIL),
+    )
+    before = harness.clock.now()
+    harness.clock.advance(HOLD_S)
+    assert len((await harness.execute()).done) == 2
+    harness.clock.advance(2 * KEY_LIFETIME_S)
+    harness.mailer.ledger.clear()  # the mailer has forgotten the key by now
+    await restore_in_place(harness.stores, harness.stores.physical_name(table), before)
+    assert set(await list_due(harness)) == {mail.id, comment.id}
+    outcome = await harness.execute()
+    assert (outcome.done, outcome.refused) == ([comment.id], [mail.id])
+    assert len(harness.tracker.ledger) == 1 and harness.mailer.ledger == {}
+    (error,) = await harness.events(project, "error")
+    assert "restored" in (error.detail or {})["reason"]
 
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        mail, comment = (
-            await hold_action(harness, project),
-            await hold_action(harness, project, COMMENT_DETAIL),
-        )
-        before = harness.clock.now()
-        harness.clock.advance(HOLD_S)
-        assert len((await harness.execute()).done) == 2
-        harness.clock.advance(2 * KEY_LIFETIME_S)
-        harness.mailer.ledger.clear()  # the mailer has forgotten the key by now
-        await restore_in_place(harness.stores, harness.stores.physical_name(table), before)
-        assert set(await list_due(harness)) == {mail.id, comment.id}
-        outcome = await harness.execute()
-        assert (outcome.done, outcome.refused) == ([comment.id], [mail.id])
-        assert len(harness.tracker.ledger) == 1 and harness.mailer.ledger == {}
-        (error,) = await harness.events(project, "error")
-        assert "restored" in (error.detail or {})["reason"]
-
-        await action_reviews.reopen(harness.stores.for_component("api"), project.id, mail.id, by="the lead")
-        assert (await harness.execute()).done == [mail.id]
-        assert len(harness.mailer.ledger) == 1
-
-    await run_story(story)
+    await action_reviews.reopen(harness.stores.for_component("api"), project.id, mail.id, by="the lead")
+    assert (await harness.execute()).done == [mail.id]
+    assert len(harness.mailer.ledger) == 1
 
 
 # --- reviews ------------------------------------------------------------------------------------------------
 
 
-async def test_executes_an_edited_action_as_edited() -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        action = await hold_action(harness, project)
-        api = harness.stores.for_component("api")
-        await action_reviews.edit(
-            api, project.id, action.id, by="the lead", detail={"subject": "R001, please"}
-        )
-        harness.clock.advance(HOLD_S)
-        assert (await harness.execute()).done == [action.id]
-        (mail,) = harness.mailer.ledger.values()
-        assert (mail.subject, mail.text) == ("R001, please", "Please update its state.")
-        (event,) = await harness.events(project, "action_edited")
-        assert (event.detail or {})["by"] == "the lead"
-
-    await run_story(story)
+async def test_executes_an_edited_action_as_edited(harness: Harness) -> None:
+    project = await harness.create_project()
+    action = await harness.hold_action(project, MAIL_DETAIL)
+    api = harness.stores.for_component("api")
+    await action_reviews.edit(api, project.id, action.id, by="the lead", detail={"subject": "R001, please"})
+    harness.clock.advance(HOLD_S)
+    assert (await harness.execute()).done == [action.id]
+    (mail,) = harness.mailer.ledger.values()
+    assert (mail.subject, mail.text) == ("R001, please", "Please update its state.")
+    (event,) = await harness.events(project, "action_edited")
+    assert (event.detail or {})["by"] == "the lead"
 
 
 @pytest.mark.proves("AP-X7")
-async def test_executes_approved_actions_at_once_and_cancelled_ones_never() -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        first, second = (
-            await hold_action(harness, project),
-            await hold_action(harness, project, COMMENT_DETAIL),
-        )
-        api = harness.stores.for_component("api")
-        await action_reviews.approve(api, project.id, first.id, by="the lead")
-        await action_reviews.cancel(api, project.id, second.id, by="the lead", reason="I have asked")
-        assert await list_due(harness) == [first.id]
-        assert (await harness.execute()).done == [first.id]
-        harness.clock.advance(HOLD_S * 2)
-        assert await harness.execute() == actions.ExecutionReport()
-        assert len(harness.mailer.ledger) == 1 and harness.tracker.ledger == []
-        for ended in (first, second):
-            with pytest.raises(NotPending):
-                await action_reviews.cancel(api, project.id, ended.id, by="the lead")
-        assert (await reload_action(harness, project, second)).status is OnceStatus.CANCELLED
-
-    await run_story(story)
+async def test_executes_approved_actions_at_once_and_cancelled_ones_never(harness: Harness) -> None:
+    project = await harness.create_project()
+    first, second = (
+        await harness.hold_action(project, MAIL_DETAIL),
+        await harness.hold_action(project, COMMENT_DETAIL),
+    )
+    api = harness.stores.for_component("api")
+    await action_reviews.approve(api, project.id, first.id, by="the lead")
+    await action_reviews.cancel(api, project.id, second.id, by="the lead", reason="I have asked")
+    assert await list_due(harness) == [first.id]
+    assert (await harness.execute()).done == [first.id]
+    harness.clock.advance(HOLD_S * 2)
+    assert await harness.execute() == actions.ExecutionReport()
+    assert len(harness.mailer.ledger) == 1 and harness.tracker.ledger == []
+    for ended in (first, second):
+        with pytest.raises(NotPending):
+            await action_reviews.cancel(api, project.id, ended.id, by="the lead")
+    assert (await harness.reload(second)).status is OnceStatus.CANCELLED
 
 
 @pytest.mark.parametrize(
@@ -281,87 +217,80 @@ async def test_executes_approved_actions_at_once_and_cancelled_ones_never() -> N
     ids=str,
 )
 async def test_refuses_an_invalid_mail_and_executes_the_others(
-    nonsense: dict[str, Any],
+    harness: Harness, nonsense: dict[str, Any]
 ) -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        broken, good = await hold_action(harness, project), await hold_action(harness, project)
-        api = harness.stores.for_component("api")
-        with pytest.raises(InvalidRequest):
-            await action_reviews.edit(api, project.id, broken.id, by="the lead", detail=nonsense)
-        # Bypass the check of the API.
-        await ACTION_QUEUE.edit(harness.stores, broken, by="nobody", detail=MAIL_DETAIL | nonsense)
-        harness.clock.advance(HOLD_S)
-        outcome = await harness.execute()
-        assert (outcome.refused, outcome.done) == ([broken.id], [good.id])
-        assert len(harness.mailer.keys) == 1
-        assert (await reload_action(harness, project, broken)).refused == "unsendable"
-        (error,) = await harness.events(project, "error")
-        assert "Invalid mail" in (error.detail or {})["reason"]
-        assert await harness.execute() == actions.ExecutionReport()
-
-    await run_story(story)
-
-
-# --- failures -----------------------------------------------------------------------------------------------
+    project = await harness.create_project()
+    broken, good = (
+        await harness.hold_action(project, MAIL_DETAIL),
+        await harness.hold_action(project, MAIL_DETAIL),
+    )
+    api = harness.stores.for_component("api")
+    with pytest.raises(InvalidRequest):
+        await action_reviews.edit(api, project.id, broken.id, by="the lead", detail=nonsense)
+    # Bypass the check of the API.
+    await ACTION_QUEUE.edit(harness.stores, broken, by="nobody", detail=MAIL_DETAIL | nonsense)
+    harness.clock.advance(HOLD_S)
+    outcome = await harness.execute()
+    assert (outcome.refused, outcome.done) == ([broken.id], [good.id])
+    assert len(harness.mailer.keys) == 1
+    assert (await harness.reload(broken)).refused == "unsendable"
+    (error,) = await harness.events(project, "error")
+    assert "Invalid mail" in (error.detail or {})["reason"]
+    assert await harness.execute() == actions.ExecutionReport()
 
 
-async def test_records_a_permanent_refusal_as_an_error_and_does_not_retry() -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        action = await hold_action(harness, project, COMMENT_DETAIL)
-        harness.clock.advance(HOLD_S)
-        harness.tracker.fails = ExternalServiceRefused("404", "The issue does not exist.")
-        assert (await harness.execute()).refused == [action.id]
-        harness.tracker.fails = None
-        harness.clock.advance(HOLD_S)
-        assert await harness.execute() == actions.ExecutionReport()
-        assert harness.tracker.ledger == []
-        refused = await reload_action(harness, project, action)
-        assert (refused.refused, refused.executed, refused.queue) == ("404", False, None)
-        (error,) = await harness.events(project, "error")
-        assert error.detail == {"action": action.id, "code": "404", "reason": "The issue does not exist."}
+# --- failures and precedents --------------------------------------------------------------------------------
 
-    await run_story(story)
+
+async def test_records_a_permanent_refusal_as_an_error_and_does_not_retry(harness: Harness) -> None:
+    project = await harness.create_project()
+    action = await harness.hold_action(project, COMMENT_DETAIL)
+    harness.clock.advance(HOLD_S)
+    harness.tracker.fails = ExternalServiceRefused("404", "The issue does not exist.")
+    assert (await harness.execute()).refused == [action.id]
+    harness.tracker.fails = None
+    harness.clock.advance(HOLD_S)
+    assert await harness.execute() == actions.ExecutionReport()
+    assert harness.tracker.ledger == []
+    refused = await harness.reload(action)
+    assert (refused.refused, refused.executed, refused.queue) == ("404", False, None)
+    (error,) = await harness.events(project, "error")
+    assert error.detail == {"action": action.id, "code": "404", "reason": "The issue does not exist."}
 
 
 @pytest.mark.parametrize(
     "failure", [ExternalServiceFailed("down", may_be_done=False), RuntimeError("nobody thought of it")]
 )
-async def test_executes_the_action_later_when_the_external_service_is_down(failure: Exception) -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        mail, comment = (
-            await hold_action(harness, project),
-            await hold_action(harness, project, COMMENT_DETAIL),
-        )
-        harness.clock.advance(HOLD_S)
-        harness.mailer.fails = failure
-        outcome = await harness.execute()
-        assert (outcome.later, outcome.done) == ([mail.id], [comment.id])
-        assert await harness.events(project, "error") == []
-        harness.mailer.fails = None
-        harness.clock.advance(patterns.LEASE_S + 1)
-        assert (await harness.execute()).done == [mail.id]
-        assert len(harness.mailer.ledger) == 1
+async def test_executes_the_action_later_when_the_external_service_is_down(
+    harness: Harness, failure: Exception
+) -> None:
+    project = await harness.create_project()
+    mail, comment = (
+        await harness.hold_action(project, MAIL_DETAIL),
+        await harness.hold_action(project, COMMENT_DETAIL),
+    )
+    harness.clock.advance(HOLD_S)
+    harness.mailer.fails = failure
+    outcome = await harness.execute()
+    assert (outcome.later, outcome.done) == ([mail.id], [comment.id])
+    assert await harness.events(project, "error") == []
+    harness.mailer.fails = None
+    harness.clock.advance(patterns.LEASE_S + 1)
+    assert (await harness.execute()).done == [mail.id]
+    assert len(harness.mailer.ledger) == 1
 
-    await run_story(story)
 
-
-async def test_unconfigured_integration_does_not_block_other_actions() -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        del harness.clients.configured[Integration.resend]
-        mails = [(await hold_action(harness, project)).id for _ in range(actions.DUE_PAGE + 5)]
-        comment = await hold_action(harness, project, COMMENT_DETAIL)
-        harness.clock.advance(HOLD_S)
-        outcome = await harness.execute()
-        assert outcome == actions.ExecutionReport(done=[comment.id], waiting=mails)
-        assert await list_due(harness) == mails
-        harness.clients.configured[Integration.resend] = harness.mailer
-        assert (await harness.execute()).done == mails
-
-    await run_story(story)
+async def test_unconfigured_integration_does_not_block_other_actions(harness: Harness) -> None:
+    project = await harness.create_project()
+    del harness.clients.configured[Integration.resend]
+    mails = [(await harness.hold_action(project, MAIL_DETAIL)).id for _ in range(actions.DUE_PAGE + 5)]
+    comment = await harness.hold_action(project, COMMENT_DETAIL)
+    harness.clock.advance(HOLD_S)
+    outcome = await harness.execute()
+    assert outcome == actions.ExecutionReport(done=[comment.id], waiting=mails)
+    assert await list_due(harness) == mails
+    harness.clients.configured[Integration.resend] = harness.mailer
+    assert (await harness.execute()).done == mails
 
 
 @pytest.mark.parametrize(
@@ -374,36 +303,31 @@ async def test_unconfigured_integration_does_not_block_other_actions() -> None:
     ],
     ids=str,
 )
-async def test_refuses_an_unknown_or_incomplete_action_permanently(detail: dict[str, Any]) -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        action = await hold_action(harness, project, detail)
-        harness.clock.advance(HOLD_S)
-        assert (await harness.execute()).refused == [action.id]
-        assert harness.tracker.ledger == []
-        assert len(await harness.events(project, "error")) == 1
-        assert await list_due(harness) == []
-
-    await run_story(story)
-
-
-# --- precedents ---------------------------------------------------------------------------------------------
+async def test_refuses_an_unknown_or_incomplete_action_permanently(
+    harness: Harness, detail: dict[str, Any]
+) -> None:
+    project = await harness.create_project()
+    action = await harness.hold_action(project, detail)
+    harness.clock.advance(HOLD_S)
+    assert (await harness.execute()).refused == [action.id]
+    assert harness.tracker.ledger == []
+    assert len(await harness.events(project, "error")) == 1
+    assert await list_due(harness) == []
 
 
-async def test_precedents_are_the_last_outcomes_of_the_same_kind() -> None:
+async def test_precedents_are_the_last_outcomes_of_the_same_kind(harness: Harness) -> None:
     """`today` counts all actions of the last day, and those of the caller's transaction."""
-
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        done, stopped = await hold_action(harness, project), await hold_action(harness, project)
-        await hold_action(harness, project, COMMENT_DETAIL)
-        await action_reviews.approve(harness.stores, project.id, done.id, by="the lead")
-        await harness.execute()
-        await action_reviews.cancel(harness.stores, project.id, stopped.id, by="the lead")
-        found = await actions.count_precedents(harness.stores, project.id, ActionType.email_sent, pending=2)
-        assert (found.executed, found.cancelled, found.today) == (1, 1, 5)
-        harness.clock.advance(24 * 3600)
-        found = await actions.count_precedents(harness.stores, project.id, ActionType.email_sent)
-        assert (found.executed, found.cancelled, found.today) == (1, 1, 0)
-
-    await run_story(story)
+    project = await harness.create_project()
+    done, stopped = (
+        await harness.hold_action(project, MAIL_DETAIL),
+        await harness.hold_action(project, MAIL_DETAIL),
+    )
+    await harness.hold_action(project, COMMENT_DETAIL)
+    await action_reviews.approve(harness.stores, project.id, done.id, by="the lead")
+    await harness.execute()
+    await action_reviews.cancel(harness.stores, project.id, stopped.id, by="the lead")
+    found = await actions.count_precedents(harness.stores, project.id, ActionType.email_sent, pending=2)
+    assert (found.executed, found.cancelled, found.today) == (1, 1, 5)
+    harness.clock.advance(24 * 3600)
+    found = await actions.count_precedents(harness.stores, project.id, ActionType.email_sent)
+    assert (found.executed, found.cancelled, found.today) == (1, 1, 0)

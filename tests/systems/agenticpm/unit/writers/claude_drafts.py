@@ -1,4 +1,4 @@
-"""Helpers that write drafts with the Claude writer, against the Claude sandbox over real HTTP."""
+"""Helpers that write drafts with the Claude writer, against the Claude sandbox in process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from agenticpm.domain.tickets import (
 from agenticpm.domain.writers.rules import RulesWriter
 from agenticpm.integrations.claude.writer import ClaudeWriter
 from holdfast.ai import ClaudeReasoner
-from holdfast.web import serve_in_thread
 from holdfast_demo.agenticpm.sandbox.claude import ClaudeSandbox, ResponseBuilder, build_claude_app
 
 NOW = datetime(2026, 2, 4, 1, tzinfo=UTC)
@@ -76,12 +75,11 @@ def make_writing(type: ArtefactType, *tickets: Ticket, previous: Any = None, now
 
 
 async def write_drafts(claude: ClaudeSandbox, *writings: Writing, model: str = MODEL) -> list[Draft]:
-    """Write each draft with the same Claude writer, which calls the sandbox over HTTP."""
-
-    with serve_in_thread(build_claude_app(claude)) as url:
-        async with httpx2.AsyncClient(base_url=url) as http:
-            writer = ClaudeWriter(ClaudeReasoner(http, model), RulesWriter())
-            return [await writer.write(each) for each in writings]
+    """Write each draft with the same Claude writer, which calls the sandbox in process."""
+    transport = httpx2.ASGITransport(build_claude_app(claude))
+    async with httpx2.AsyncClient(base_url="http://claude.example.com", transport=transport) as http:
+        writer = ClaudeWriter(ClaudeReasoner(http, model), RulesWriter())
+        return [await writer.write(each) for each in writings]
 
 
 async def write_draft(

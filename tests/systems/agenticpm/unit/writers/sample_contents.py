@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from copy import deepcopy
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -13,9 +13,9 @@ from agenticpm.model import patterns
 from agenticpm.model.entities import Project, ProjectId, Source
 from agenticpm.system import SYSTEM
 from holdfast import Stores, open_memory_stores, provision
+from tests.systems.agenticpm.unit.samples import NOON, ManualClock
 
 PROJECT = ProjectId("6f1c7f5e-8b1c-4c3e-9a55-2f1a0f6d9a11")
-STARTED_AT = datetime(2026, 2, 4, 1, tzinfo=UTC)
 
 DELIVERY_STATE: dict[str, Any] = {
     "overall_status": "green",
@@ -163,27 +163,13 @@ def make_raid_log(*ids: str, **changes: Any) -> dict[str, Any]:
     return {"items": [{**RAID_LOG["items"][0], "id": each, **changes} for each in ids]}
 
 
-class ManualClock:
-    """Clock that only the test moves."""
-
-    def __init__(self, seconds: float = STARTED_AT.timestamp()) -> None:
-        self.seconds = seconds
-
-    def now(self) -> float:
-        return self.seconds
-
-
-Story = Callable[[Stores, ManualClock], Coroutine[Any, Any, None]]
-
-
-async def run_story(story: Story) -> None:
-    """Run a story with stores in memory that contain a project, and a manual clock."""
-
-    clock = ManualClock()
-    async with open_memory_stores(SYSTEM, clock=clock) as stores:
+@asynccontextmanager
+async def open_project_stores() -> AsyncIterator[Stores]:
+    """Open stores in memory that contain a project, with a manual clock."""
+    async with open_memory_stores(SYSTEM, clock=ManualClock()) as stores:
         await provision(stores, SYSTEM)
         await stores.run(patterns.create_project(sample_project()))
-        await story(stores, clock)
+        yield stores
 
 
 def sample_project() -> Project:
@@ -193,6 +179,6 @@ def sample_project() -> Project:
         name="Member profile",
         source=Source.jira,
         source_project_key="MCU",
-        created_at=STARTED_AT,
-        updated_at=STARTED_AT,
+        created_at=NOON,
+        updated_at=NOON,
     )

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from agenticpm.domain.contents import ArtefactType, check_consistency, validate_content
-from agenticpm.domain.signals import detect, detect_mail_signals
-from agenticpm.domain.thresholds import Thresholds
+from agenticpm.domain.signals import detect_mail_signals
 from agenticpm.domain.tickets import (
     FieldChange,
     MailMessage,
@@ -31,6 +30,8 @@ from tests.systems.agenticpm.unit.sample_snapshots import (
     NOW,
     SPRINT,
     START,
+    detect_first,
+    detect_signals,
     make_done_ticket,
     make_falling_velocity,
     make_item,
@@ -39,6 +40,7 @@ from tests.systems.agenticpm.unit.sample_snapshots import (
     raid_logs,
     snapshots,
 )
+from tests.systems.agenticpm.unit.writers.sample_contents import DECISION_LOG
 
 
 async def write(
@@ -57,11 +59,6 @@ async def write(
     draft = await RulesWriter().write(writing)
     assert draft.writer == "rules" and draft.usd == 0
     return dict(draft.content)
-
-
-def detect_first(seen: Snapshot, now: datetime = NOW) -> tuple[Snapshot, list[Signal]]:
-    """Detect the signals of a first read and return the snapshot with its flags."""
-    return detect(make_snapshot(), seen, (), raid_log=None, now=now, thresholds=Thresholds(), limit=1000)
 
 
 def make_sprint_of_34() -> list[Ticket]:
@@ -86,10 +83,7 @@ def make_sprint_of_34() -> list[Ticket]:
 # --- any facts ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-50")
-@pytest.mark.proves("AP-51")
-@pytest.mark.proves("AP-53")
-@pytest.mark.proves("AP-54")
+@pytest.mark.proves("AP-50", "AP-51", "AP-53", "AP-54")
 @settings(max_examples=60, deadline=None)
 @given(snapshots(), snapshots(), raid_logs())
 async def test_every_content_is_valid_and_consistent_for_any_facts(
@@ -249,15 +243,7 @@ async def test_blocker_keeps_its_id_and_date_while_its_ticket_is_blocked() -> No
 
 async def test_blocker_and_its_issue_have_the_trackers_date() -> None:
     change = FieldChange(id="1", ticket="MCU-1", field="Flagged", after="Impediment", at=NOW - 9 * DAY)
-    seen, _ = detect(
-        make_snapshot(),
-        make_snapshot(make_ticket(is_blocked=True)),
-        [change],
-        raid_log=None,
-        now=NOW,
-        thresholds=Thresholds(),
-        limit=9,
-    )
+    seen, _ = detect_signals(make_snapshot(), make_snapshot(make_ticket(is_blocked=True)), [change])
     for content, lines in (("delivery_state", "blockers"), ("raid_log", "items")):
         assert (await write(content, seen))[lines][0]["raised_date"] == "2026-02-02T09:00:00Z"
 
@@ -430,8 +416,7 @@ async def test_raises_nothing_in_the_future_and_ends_nothing_before_its_start() 
 # --- backlog and decisions ----------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("AP-53")
-@pytest.mark.proves("AP-54")
+@pytest.mark.proves("AP-53", "AP-54")
 async def test_backlog_counts_each_open_ticket_once_and_the_work_done_in_this_sprint() -> None:
     tickets = [
         *make_sprint_of_34(),
@@ -517,19 +502,7 @@ async def test_limits_highlights_and_candidates() -> None:
 async def test_decision_log_contains_only_peoples_decisions() -> None:
     stuck = make_snapshot(make_ticket(is_blocked=True))
     assert await write("decision_log", stuck) == {"decisions": []}
-    decision = {
-        "id": "D001",
-        "title": "Delay",
-        "context": "",
-        "options_considered": [{"option": "Delay", "pros": [], "cons": []}],
-        "decision": "Delay",
-        "rationale": "",
-        "made_by": "user",
-        "date": "2026-02-03T00:00:00Z",
-        "status": "active",
-        "related_raid_items": [],
-    }
-    assert await write("decision_log", stuck, {"decisions": [decision]}) == {"decisions": [decision]}
+    assert await write("decision_log", stuck, DECISION_LOG) == DECISION_LOG
 
 
 # --- postponed milestones -----------------------------------------------------------------------------------
@@ -547,7 +520,7 @@ def detect_again(seen: Snapshot, beta: Milestone, now: datetime = NOW) -> tuple[
     """Detect the signals after the plan has only this milestone."""
     plan = seen.plan.model_copy(update={"milestones": (beta,)})
     after = seen.model_copy(update={"plan": plan})
-    return detect(seen, after, (), raid_log=None, now=now, thresholds=Thresholds(), limit=10)
+    return detect_signals(seen, after, now=now)
 
 
 async def get_beta(seen: Snapshot, now: datetime = NOW) -> tuple[str, str]:
@@ -607,6 +580,6 @@ async def test_postponed_milestone_that_cannot_be_met_is_reported_too() -> None:
     left = make_ticket("MCU-1", milestone="Beta", points=Decimal(3000))
     plan = slow.plan.model_copy(update={"milestones": (Milestone(name="Beta", due_at=NOW + 90 * DAY),)})
     after = seen.model_copy(update={"plan": plan, "tickets": {**slow.tickets, "MCU-1": left}})
-    seen, signals = detect(seen, after, (), raid_log=None, now=NOW, thresholds=Thresholds(), limit=50)
+    seen, signals = detect_signals(seen, after)
     assert [each.summary for each in signals if "at the current pace" in each.summary]
     assert "Moved from" in (await get_beta(seen))[1] and "present pace" in (await get_beta(seen))[1]

@@ -15,7 +15,7 @@ from agenticpm.model import agent_settings, budget, patterns
 from agenticpm.model.budget import BudgetLevel
 from agenticpm.workers.loop import Loop
 from agenticpm.workers.writers import Writers, open_writers
-from tests.systems.agenticpm.unit.workers.loop_harness import Harness, run_story
+from tests.systems.agenticpm.unit.workers.loop_harness import Harness
 
 
 @dataclass
@@ -32,51 +32,41 @@ class PaidWriter:
         return draft.model_copy(update={"usd": self.usd, "writer": self.name})
 
 
-async def test_charges_a_draft_to_the_daily_budget_and_degrades_to_rules() -> None:
+async def test_charges_a_draft_to_the_daily_budget_and_degrades_to_rules(harness: Harness) -> None:
     """First all artefacts by the model, then only the delivery state, then none."""
-
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        model, stores = PaidWriter(), harness.stores.for_component("loop")
-        loop = Loop(stores, harness.clients, Writers(stores, model))
-        harness.tracker.block("MCU-1")
-        await harness.run_cycle(loop)
-        # Three drafts of 10 cents reach four fifths of 33 cents: the fourth is not a delivery state, so rules
-        # write it.
-        assert len(model.wrote) == 3
-        state = await budget.load_state(stores, await agent_settings.load(stores))
-        assert (state.spent, state.level) == (Decimal("0.30"), BudgetLevel.reduced)
-        harness.tracker.block("MCU-2")
-        await harness.run_cycle(loop)
-        assert model.wrote[3:] == [ArtefactType.delivery_state]
-        harness.tracker.block("MCU-3")
-        cycle = await harness.run_cycle(loop)
-        assert len(model.wrote) == 4 and cycle.artefacts
-        whys = [(each.detail or {})["why"] for each in await harness.events(project, "artefact_updated")]
-        assert {"written by priced", "written by rules"} == set(whys)
-        reached = [each.event_type for each in await stores.all(patterns.recent_events())]
-        assert reached.count("budget_reached") == 1
-
-    await run_story(story)
+    project = await harness.create_project()
+    model, stores = PaidWriter(), harness.stores.for_component("loop")
+    loop = Loop(stores, harness.clients, Writers(stores, model))
+    harness.tracker.block("MCU-1")
+    await harness.run_cycle(loop)
+    # Three drafts of 10 cents reach four fifths of 33 cents: the fourth is not a delivery state, so rules
+    # write it.
+    assert len(model.wrote) == 3
+    state = await budget.load_state(stores, await agent_settings.load(stores))
+    assert (state.spent, state.level) == (Decimal("0.30"), BudgetLevel.reduced)
+    harness.tracker.block("MCU-2")
+    await harness.run_cycle(loop)
+    assert model.wrote[3:] == [ArtefactType.delivery_state]
+    harness.tracker.block("MCU-3")
+    cycle = await harness.run_cycle(loop)
+    assert len(model.wrote) == 4 and cycle.artefacts
+    whys = [(each.detail or {})["why"] for each in await harness.events(project, "artefact_updated")]
+    assert {"written by priced", "written by rules"} == set(whys)
+    reached = [each.event_type for each in await stores.all(patterns.recent_events())]
+    assert reached.count("budget_reached") == 1
 
 
-async def test_free_draft_writes_no_charge() -> None:
-    async def story(harness: Harness) -> None:
-        await harness.create_project()
-        harness.tracker.block("MCU-1")
-        await harness.run_cycle()
-        assert ("AGENT", "CONFIG#spend") not in await harness.items()
-
-    await run_story(story)
+async def test_free_draft_writes_no_charge(harness: Harness) -> None:
+    await harness.create_project()
+    harness.tracker.block("MCU-1")
+    await harness.run_cycle()
+    assert ("AGENT", "CONFIG#spend") not in await harness.items()
 
 
-async def test_setting_rules_uses_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(harness: Harness) -> None:
-        monkeypatch.setenv("HOLDFAST_REASONER", "rules")
-        async with open_writers(harness.stores) as writers:
-            assert writers.claude is None
-
-    await run_story(story)
+async def test_setting_rules_uses_no_model(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_REASONER", "rules")
+    async with open_writers(harness.stores) as writers:
+        assert writers.claude is None
 
 
 @dataclass
@@ -89,29 +79,23 @@ class InvalidWriter:
         return Draft(content={"overall_status": "purple"}, writer=self.name)
 
 
-async def test_invalid_draft_is_not_stored_and_recorded_as_an_error() -> None:
-    async def story(harness: Harness) -> None:
-        project = await harness.create_project()
-        harness.tracker.put("MCU-1")
-        cycle = await harness.run_cycle(harness.make_loop(rules=InvalidWriter()))
-        assert cycle.errors == ["artefacts"]
-        assert len(await harness.stores.all(patterns.artefacts(project.id))) == 0
-        (error,) = await harness.events(project, "error")
-        assert (error.detail or {})["part"] == "artefacts"
-        assert (await harness.run_cycle()).errors == []
-        assert len(await harness.stores.all(patterns.artefacts(project.id))) == 4
-
-    await run_story(story)
+async def test_invalid_draft_is_not_stored_and_recorded_as_an_error(harness: Harness) -> None:
+    project = await harness.create_project()
+    harness.tracker.put("MCU-1")
+    cycle = await harness.run_cycle(harness.make_loop(rules=InvalidWriter()))
+    assert cycle.errors == ["artefacts"]
+    assert len(await harness.stores.all(patterns.artefacts(project.id))) == 0
+    (error,) = await harness.events(project, "error")
+    assert (error.detail or {})["part"] == "artefacts"
+    assert (await harness.run_cycle()).errors == []
+    assert len(await harness.stores.all(patterns.artefacts(project.id))) == 4
 
 
 async def test_claude_writer_is_shared_by_the_process(
-    monkeypatch: pytest.MonkeyPatch,
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(harness: Harness) -> None:
-        monkeypatch.setenv("HOLDFAST_REASONER", "claude")
-        monkeypatch.setenv("HOLDFAST_REASONER_URL", "http://127.0.0.1:9")
-        async with open_writers(harness.stores) as first, open_writers(harness.stores) as second:
-            assert isinstance(first.claude, ClaudeWriter)
-            assert first.claude is second.claude
-
-    await run_story(story)
+    monkeypatch.setenv("HOLDFAST_REASONER", "claude")
+    monkeypatch.setenv("HOLDFAST_REASONER_URL", "http://127.0.0.1:9")
+    async with open_writers(harness.stores) as first, open_writers(harness.stores) as second:
+        assert isinstance(first.claude, ClaudeWriter)
+        assert first.claude is second.claude
