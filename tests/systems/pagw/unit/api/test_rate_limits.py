@@ -35,8 +35,7 @@ async def count_accepted(stores: Stores, tenant: str, times: int) -> int:
     return count
 
 
-@pytest.mark.proves("PG-38")
-@pytest.mark.proves("PG-X23")
+@pytest.mark.proves("PG-38", "PG-X23")
 async def test_each_tenant_has_its_limit_over_a_sliding_window() -> None:
     clock = ManualClock()
     stores = open_memory_stores(SYSTEM, clock=clock)
