@@ -124,17 +124,9 @@ def parse_example(text: str) -> dict[str, Any]:
 # --- tables -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("TC-3")
-@pytest.mark.proves("TC-4")
-@pytest.mark.proves("TC-52")
-@pytest.mark.proves("TC-58")
-@pytest.mark.proves("TC-67")
-@pytest.mark.proves("TC-68")
-@pytest.mark.proves("TC-72")
-@pytest.mark.proves("TC-77")
-@pytest.mark.proves("TC-80")
-@pytest.mark.proves("TC-81")
-@pytest.mark.proves("TC-X25")
+@pytest.mark.proves(
+    "TC-3", "TC-4", "TC-52", "TC-58", "TC-67", "TC-68", "TC-72", "TC-77", "TC-80", "TC-81", "TC-X25"
+)
 def test_tables_have_the_documents_keys_ttls_and_indexes() -> None:
     def describe(table: Table) -> tuple[Any, ...]:
         indexes = {name: (each.partition, each.sort) for name, each in _indexes(table).items()}
@@ -164,9 +156,7 @@ def _indexes(table: Table) -> dict[str, Any]:
 # --- the document's examples --------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("TC-52")
-@pytest.mark.proves("TC-53")
-@pytest.mark.proves("TC-X3")
+@pytest.mark.proves("TC-52", "TC-53", "TC-X3")
 def test_connection_is_stored_as_in_the_example_with_a_corrected_ttl() -> None:
     made = Connection(connection_id="abc123xyz", employee_id=EMPLOYEE, connected_at=CONNECTED)
     assert to_stored(made) == parse_example(DOCUMENT_CONNECTION) | {"ttl": 1773158400}
@@ -201,10 +191,7 @@ def make_confirmed_booking(**changes: Any) -> Booking:
     return Booking(**values)
 
 
-@pytest.mark.proves("TC-59")
-@pytest.mark.proves("TC-64")
-@pytest.mark.proves("TC-X22")
-@pytest.mark.proves("TC-X24")
+@pytest.mark.proves("TC-59", "TC-64", "TC-X22", "TC-X24")
 def test_booking_is_stored_under_the_examples_names() -> None:
     ours, documents = to_stored(make_confirmed_booking()), parse_example(DOCUMENT_BOOKING)
     for name in documents.keys() - {"bookingPlan", "selectedOption"}:
@@ -215,9 +202,7 @@ def test_booking_is_stored_under_the_examples_names() -> None:
     assert ours.keys() - documents.keys() <= {to_stored_name(name) for name in list_added_attributes()}
 
 
-@pytest.mark.proves("TC-59")
-@pytest.mark.proves("TC-66")
-@pytest.mark.proves("TC-X12")
+@pytest.mark.proves("TC-59", "TC-66", "TC-X12")
 def test_booking_has_every_attribute_of_the_document() -> None:
     names = {to_stored_name(name) for name in Booking.model_fields}
     assert names > DOCUMENT_NAMES
@@ -241,11 +226,7 @@ def to_stored_name(name: str) -> str:
     return get_declaration(Booking).attributes[name].stored_name
 
 
-@pytest.mark.proves("TC-73")
-@pytest.mark.proves("TC-75")
-@pytest.mark.proves("TC-98")
-@pytest.mark.proves("TC-X4")
-@pytest.mark.proves("TC-X5")
+@pytest.mark.proves("TC-73", "TC-75", "TC-98", "TC-X4", "TC-X5")
 def test_audit_entry_is_stored_as_in_the_example_for_two_years() -> None:
     at = datetime(2026, 3, 10, 14, 30, 5, tzinfo=UTC)
     audit_id = UlidGenerator(_Clock(at)).new()
@@ -284,8 +265,7 @@ class _Clock:
         return self.at.timestamp()
 
 
-@pytest.mark.proves("TC-81")
-@pytest.mark.proves("TC-X3")
+@pytest.mark.proves("TC-81", "TC-X3")
 def test_circuit_is_stored_as_in_the_example_with_a_ttl() -> None:
     ends = CONNECTED + timedelta(days=1)
     made = Circuit(circuit_id="travel-portal-booking", ttl=ends)
@@ -296,10 +276,7 @@ def test_circuit_is_stored_as_in_the_example_with_a_ttl() -> None:
 # --- numbers, ids, kinds ------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("TC-60")
-@pytest.mark.proves("TC-74")
-@pytest.mark.proves("TC-X1")
-@pytest.mark.proves("TC-X2")
+@pytest.mark.proves("TC-60", "TC-74", "TC-X1", "TC-X2")
 def test_there_are_eight_statuses_and_seven_events() -> None:
     assert [*BookingStatus] == [
         "initiated",
@@ -325,8 +302,7 @@ def test_there_are_eight_statuses_and_seven_events() -> None:
             Booking.from_item({**to_stored(make_confirmed_booking()), "status": status})
 
 
-@pytest.mark.proves("TC-58")
-@pytest.mark.proves("TC-X5")
+@pytest.mark.proves("TC-58", "TC-X5")
 def test_ids_are_ulids_of_26_characters_that_sort_by_the_time_they_were_made() -> None:
     clock = _Clock(CREATED)
     source = UlidGenerator(clock)
@@ -341,8 +317,7 @@ def test_ids_are_ulids_of_26_characters_that_sort_by_the_time_they_were_made() -
             Booking.model_validate({**make_confirmed_booking().model_dump(), "booking_id": wrong})
 
 
-@pytest.mark.proves("TC-75")
-@pytest.mark.proves("TC-X4")
+@pytest.mark.proves("TC-75", "TC-X4")
 def test_two_years_follow_the_calendar() -> None:
     assert compute_audit_expiry(datetime(2026, 3, 10, 14, 30, 5, tzinfo=UTC)).timestamp() == 1836311405
     assert compute_audit_expiry(datetime(2028, 2, 29, tzinfo=UTC)) == datetime(2030, 3, 1, tzinfo=UTC)
@@ -365,8 +340,7 @@ def test_confirmed_booking_requires_its_selection_and_confirmation() -> None:
     )
 
 
-@pytest.mark.proves("TC-65")
-@pytest.mark.proves("TC-X20")
+@pytest.mark.proves("TC-65", "TC-X20")
 def test_a_booking_has_at_most_five_options() -> None:
     five = [make_option(str(number)) for number in range(5)]
     assert len(make_confirmed_booking(flight_options=five).flight_options) == 5
@@ -391,9 +365,7 @@ def test_plan_rejects_an_invalid_airport_cabin_date_or_confidence() -> None:
             BookingPlan(confidence=confidence, parameters=TripParameters.model_validate(good))
 
 
-@pytest.mark.proves("TC-71")
-@pytest.mark.proves("TC-79")
-@pytest.mark.proves("TC-102")
+@pytest.mark.proves("TC-71", "TC-79", "TC-102")
 def test_keys_hold_several_bookings_of_an_employee_and_several_portals() -> None:
     """The one active booking is a marker in another table, and the circuit has an id: keys limit neither."""
     keys = {BOOKING_FLOW.key_text((EMPLOYEE, UlidGenerator(_Clock(CREATED)).new())) for _ in range(3)}

@@ -54,9 +54,7 @@ def get_pattern(id: str) -> Pattern[..., Any]:
     return BY_ID.get(id) or {"D7": BOOKING_FLOW.pattern_set.move}[id]
 
 
-@pytest.mark.proves("TC-103")
-@pytest.mark.proves("TC-70")
-@pytest.mark.proves("TC-78")
+@pytest.mark.proves("TC-103", "TC-70", "TC-78")
 def test_every_pattern_of_the_document_is_declared_with_its_operation_and_table() -> None:
     for id, (kind, table) in TABLE_PATTERNS.items():
         operation = get_pattern(id).build_example()
@@ -77,8 +75,7 @@ def test_every_pattern_belongs_to_a_component_and_has_a_unique_id() -> None:
     assert declared <= BY_ID.keys()
 
 
-@pytest.mark.proves("TC-103")
-@pytest.mark.proves("TC-5")
+@pytest.mark.proves("TC-103", "TC-5")
 async def test_each_pattern_of_the_document_runs_with_its_example() -> None:
     settings = dataclasses.replace(MEMORY_SETTINGS, sql=create_database(tripcortex))
 
@@ -107,8 +104,7 @@ def test_no_pattern_of_any_component_changes_or_deletes_an_audit_entry() -> None
     assert append.condition is not None
 
 
-@pytest.mark.proves("TC-80")
-@pytest.mark.proves("TC-X13")
+@pytest.mark.proves("TC-80", "TC-X13")
 async def test_workflow_appends_audit_entries_and_moves_bookings_only() -> None:
     workflow = {each.id for each in (*WORKFLOW.reads, *WORKFLOW.writes)}
     assert workflow & {id for id, _ in list_patterns_on("TripCortexAuditLog")} == {"D10"}

@@ -114,9 +114,7 @@ def make_failing_embedding(error: HoldfastError) -> Embedding:
 # --- upload and ingestion -----------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("TC-21")
-@pytest.mark.proves("TC-49")
-@pytest.mark.proves("TC-X19")
+@pytest.mark.proves("TC-21", "TC-49", "TC-X19")
 def test_file_is_pending_after_upload_and_ready_after_ingestion(base: Base) -> None:
     new = base.run(upload(base.stores, GIVEN))
     assert (new.status, new.version, new.total_chunks, new.uploaded_by) == ("pending", 1, 0, "emp-7")
@@ -169,10 +167,7 @@ def test_one_of_two_concurrent_ingesters_wins(base: Base) -> None:
         base.run(ingest(base.stores, new.id, ECONOMY, AXES))
 
 
-@pytest.mark.proves("TC-26")
-@pytest.mark.proves("TC-29")
-@pytest.mark.proves("TC-33")
-@pytest.mark.proves("TC-38")
+@pytest.mark.proves("TC-26", "TC-29", "TC-33", "TC-38")
 def test_entity_row_has_its_position_and_a_figure_its_stored_picture(
     base: Base,
 ) -> None:
@@ -246,8 +241,7 @@ def test_writes_a_long_document_in_batches(base: Base) -> None:
 # --- failures -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("TC-21")
-@pytest.mark.proves("TC-22")
+@pytest.mark.proves("TC-21", "TC-22")
 @pytest.mark.parametrize(
     ("fails", "reason"),
     [
@@ -357,8 +351,7 @@ def test_ingests_after_the_model_recovers(base: Base) -> None:
     assert count_chunks(base, stuck) == 51
 
 
-@pytest.mark.proves("TC-50")
-@pytest.mark.proves("TC-51")
+@pytest.mark.proves("TC-50", "TC-51")
 def test_lists_policies_in_upload_order_and_by_status(base: Base) -> None:
     made = []
     for name in ("c.md", "a.md", "b.md"):
@@ -398,8 +391,7 @@ def test_chooses_the_parser_by_content(base: Base) -> None:
 # --- editions -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("TC-22")
-@pytest.mark.proves("TC-X18")
+@pytest.mark.proves("TC-22", "TC-X18")
 def test_new_edition_serves_until_rolled_back_and_older_ones_are_retired(base: Base) -> None:
     first = base.add_policy(GIVEN, ECONOMY, AXES)
     second = base.run(replace(base.stores, first.id, GIVEN))
