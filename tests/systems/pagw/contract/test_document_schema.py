@@ -116,9 +116,7 @@ def test_every_documented_column_exists_with_its_type(catalogue: psycopg.Connect
 
 
 @pytest.mark.proves("PG-12", "PG-15")
-def test_column_defaults_match_the_document(
-    catalogue: psycopg.Connection[Any],
-) -> None:
+def test_column_defaults_match_the_document(catalogue: psycopg.Connection[Any]) -> None:
     ours = list_columns(catalogue, "pagw")
     for table, column, default in (
         ("request_tracker", "created_at", "now()"),
@@ -152,9 +150,7 @@ def test_every_documented_index_exists_and_the_outbox_index_is_partial(
 
 
 @pytest.mark.proves("PG-20", "PG-21", "PG-X29", "PG-X12")
-def test_registries_have_the_drawn_columns_and_keys(
-    catalogue: psycopg.Connection[Any],
-) -> None:
+def test_registries_have_the_drawn_columns_and_keys(catalogue: psycopg.Connection[Any]) -> None:
     ours = list_columns(catalogue, "pagw")
     for table, (key, wanted) in DRAWN_TABLES.items():
         assert wanted <= {column for name, column in ours if name == table}
@@ -166,9 +162,7 @@ def test_registries_have_the_drawn_columns_and_keys(
 
 
 @pytest.mark.proves("PG-17", "PG-X13", "PG-X28")
-def test_database_refuses_invalid_actors_statuses_npis_and_times(
-    catalogue: psycopg.Connection[Any],
-) -> None:
+def test_database_refuses_invalid_actors_statuses_npis_and_times(catalogue: psycopg.Connection[Any]) -> None:
     for statement in (
         "INSERT INTO pagw.audit_log (event_type, actor_type, service_name, service_version, event_uuid) "
         "VALUES ('X', 'robot', 's', '1', 'u')",

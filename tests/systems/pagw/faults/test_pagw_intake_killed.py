@@ -160,9 +160,7 @@ def _check_single_request(intake: IntakeProcess, name: str, id: str) -> None:
 
 
 @pytest.mark.proves("PG-9", "PG-X1")
-def test_files_of_an_abandoned_request_are_swept_after_its_key_expires(
-    intake: IntakeProcess,
-) -> None:
+def test_files_of_an_abandoned_request_are_swept_after_its_key_expires(intake: IntakeProcess) -> None:
     assert intake.submit(Order("left", crash_point="object after 1")) is None
     kept = intake.submit(Order("kept"))
     claimed = intake.get_record("left")

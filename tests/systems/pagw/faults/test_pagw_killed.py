@@ -272,9 +272,6 @@ async def _archive_sweep(run: Run, stores: Stores) -> None:
     run.processes.stop_workers()
 
 
-# --- checks -------------------------------------------------------------------------------------------------
-
-
 def _summarise(run: Run, seen: findings.Findings) -> str:
     """Return the numbers of the run as one line."""
     statuses: dict[str, int] = {}

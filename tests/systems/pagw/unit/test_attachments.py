@@ -273,9 +273,6 @@ def test_random_bytes_never_cause_an_internal_error() -> None:
         assert found.body == body
 
 
-# --- privacy ------------------------------------------------------------------------------------------------
-
-
 def test_errors_and_attachments_do_not_show_the_content() -> None:
     for attachment in (
         {"data": encode(PNG), "contentType": SECRET},
@@ -292,9 +289,6 @@ def test_errors_and_attachments_do_not_show_the_content() -> None:
 
     (found,) = extract_attachments(make_bundle(make_inline_document(TEXT)))
     assert SECRET not in repr(found)
-
-
-# --- viruses ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("body", [EICAR, b"%PDF-1.7\n" + EICAR, TEXT + EICAR])

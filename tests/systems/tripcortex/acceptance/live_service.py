@@ -241,9 +241,6 @@ SMALL: Final[Flow[Booking]] = Flow(
 )
 
 
-# --- the system ---------------------------------------------------------------------------------------------
-
-
 KNOWLEDGE: Final = (*collect_patterns(knowledge), *collect_patterns(files))
 API: Final = Component(
     "api",
@@ -281,9 +278,6 @@ SYSTEM: Final = System(
     http=Http(configure_app=configure_errors, max_body_bytes=2_000_000),
 )
 WITH_POLICIES: Final = replace(SYSTEM, schemas=(tripcortex,), buckets=(policy_files,))
-
-
-# --- the service and its clients ----------------------------------------------------------------------------
 
 
 @dataclass

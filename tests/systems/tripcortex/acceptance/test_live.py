@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from holdfast.model.entities import get_declaration
 from tests.systems.tripcortex.acceptance.live_service import APPROVER, Client, Service, start_service
 from tripcortex.model import patterns
-from tripcortex.model.entities import TABLES, Connection, EmployeeId
+from tripcortex.model.entities import Connection, EmployeeId
 from tripcortex.model.notices import build_message, build_notice_writes, dispatch_now
 
 
@@ -136,19 +136,6 @@ async def test_messages_reach_their_own_employee_only(live: Service) -> None:
         assert (await b.ask(action="resume"))["messages"] == 0
         assert (await b.ask(action="ack", messageId=theirs))["kind"] == "answer"
     assert await live.list_unacknowledged("emp-a") == [theirs]
-
-
-@pytest.mark.proves("TC-X27")
-async def test_an_expired_connection_row_is_not_found(live: Service) -> None:
-    stale = Connection(
-        connection_id="left-behind",
-        employee_id=EmployeeId("emp-stale"),
-        connected_at=datetime.fromtimestamp(int(live.clock.now()) - 7_201, UTC),
-        node="http://127.0.0.1:9",
-    )
-    await live.stores.run(patterns.put_connection(stale))
-    assert await live.connections("emp-stale") == []
-    assert await live.stores.run(patterns.connection("left-behind")) is None
 
 
 # --- bad input ----------------------------------------------------------------------------------------------
@@ -293,19 +280,6 @@ async def test_a_connection_ends_after_two_hours(live: Service) -> None:
         live.clock.advance(7_200)
         assert await get_close_code(client) == 1001
     await wait_until_gone(live, "emp-long")
-
-
-@pytest.mark.proves("TC-X25")
-def test_each_table_names_its_ttl_attribute() -> None:
-    assert {table.name: table.ttl for table in TABLES} == {
-        "TripCortexConnections": "ttl",
-        "TripCortexBookings": None,
-        "TripCortexAuditLog": "expiresAt",
-        "TripCortexCircuitBreaker": "ttl",
-        "TripCortexActiveBookings": None,
-        "TripCortexMessages": "ttl",
-        "TripCortexPortalCalls": "expiresAt",
-    }
 
 
 async def test_shutdown_closes_and_removes_connections(tmp_path: Path) -> None:

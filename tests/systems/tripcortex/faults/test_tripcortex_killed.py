@@ -290,9 +290,6 @@ async def _is_quiet(run: Run) -> bool:
     return not (waiting or places or any(each.waiting.backlog for each in reports))
 
 
-# --- checks -------------------------------------------------------------------------------------------------
-
-
 def summarize(run: Run, seen: findings.Findings) -> str:
     """Return one line with the counts of the run, to print."""
     again = sum(times > 1 for each in run.people.inboxes.values() for times in each.times.values())

@@ -38,6 +38,7 @@ def sample() -> Company:
     return load_company()
 
 
+@pytest.mark.proves("TC-103")
 def test_every_pattern_runs_with_its_example_on_the_sample(sample: Company) -> None:
     assert [(each.pattern.id, each.reason) for each in sample.measures if not each.is_measured] == []
 

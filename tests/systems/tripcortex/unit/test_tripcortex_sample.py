@@ -53,9 +53,7 @@ def test_ended_booking_has_about_twelve_entries_under_a_kilobyte(sample: Company
 
 
 @pytest.mark.proves("TC-2")
-def test_tables_share_employee_and_booking_ids_and_cite_policy_chunks(
-    sample: Company,
-) -> None:
+def test_tables_share_employee_and_booking_ids_and_cite_policy_chunks(sample: Company) -> None:
     keys = {(each.employee_id, each.booking_id) for each in sample.bookings}
     cited = {cite.chunk_id for each in sample.bookings for cite in each.passages}
     assert {(each.employee_id, each.booking_id) for each in sample.entries} <= keys

@@ -308,9 +308,7 @@ def test_operator_sees_every_service_and_a_request_in_all_of_them(
 
 
 @pytest.mark.proves("PG-41")
-def test_documentation_lists_the_settings_of_this_gateway(
-    services: Services,
-) -> None:
+def test_documentation_lists_the_settings_of_this_gateway(services: Services) -> None:
     page = (Path(__file__).parents[5] / "docs" / "guides" / "deployment.md").read_text(encoding="utf-8")
     documented = {
         name: shlex.split(value)[0] for name, value in re.findall(r"^export (\w+)=(.+)$", page, re.MULTILINE)

@@ -109,9 +109,7 @@ def test_every_library_error_becomes_an_outcome_with_its_status(kind: type[Holdf
     assert ("WWW-Authenticate" in response.headers) == (kind in (errors.TokenRefused, errors.CallerForbidden))
 
 
-def test_unexpected_error_shows_no_values_to_caller_or_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_unexpected_error_shows_no_values_to_caller_or_log(caplog: pytest.LogCaptureFixture) -> None:
     try:
         raise KeyError(SECRET)
     except KeyError as failure:

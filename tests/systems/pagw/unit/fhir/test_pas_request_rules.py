@@ -347,9 +347,7 @@ def test_corrupted_requests_never_crash_the_checks_or_leak_into_outcomes() -> No
     assert 300 < refusals < 450
 
 
-def test_skips_structure_checks_of_huge_bundles_with_other_errors(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_skips_structure_checks_of_huge_bundles_with_other_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[Any] = []
 
     def record_call(bundle: Any) -> list[Any]:

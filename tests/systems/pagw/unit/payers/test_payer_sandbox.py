@@ -120,9 +120,7 @@ async def test_ignores_a_truncated_ledger_line(tmp_path: Path) -> None:
     assert list_acted_references(make_sandbox(folder=tmp_path)) == ["R-1", "R-2"]
 
 
-async def test_pended_request_is_decided_by_the_clock_and_called_back_until_accepted(
-    tmp_path: Path,
-) -> None:
+async def test_pended_request_is_decided_by_the_clock_and_called_back_until_accepted(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / "clock", start=1_770_000_000.0)
     sandbox = make_sandbox(clock=clock, decide_after_s=3600.0)
     callbacks = Callbacks(clock, fails=2)
@@ -194,9 +192,7 @@ def start_process(folder: Path, clock: Path) -> Iterator[tuple[str, subprocess.P
         running.communicate()
 
 
-async def test_killed_payer_keeps_its_ledger_decisions_and_callbacks(
-    tmp_path: Path,
-) -> None:
+async def test_killed_payer_keeps_its_ledger_decisions_and_callbacks(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / "clock", start=1_770_000_000.0)
     callbacks = Callbacks(clock)
 

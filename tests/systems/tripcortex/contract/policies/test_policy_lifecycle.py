@@ -131,9 +131,7 @@ def test_file_is_pending_after_upload_and_ready_after_ingestion(base: Base) -> N
 
 
 @pytest.mark.proves("TC-20")
-def test_concurrent_change_from_the_same_version_conflicts(
-    base: Base,
-) -> None:
+def test_concurrent_change_from_the_same_version_conflicts(base: Base) -> None:
     new = base.run(upload(base.stores, GIVEN))
     change = patterns.advance(new.id, new.version, PolicyStatus.processing, get_now(base))
 
@@ -168,9 +166,7 @@ def test_one_of_two_concurrent_ingesters_wins(base: Base) -> None:
 
 
 @pytest.mark.proves("TC-26", "TC-29", "TC-33", "TC-38")
-def test_entity_row_has_its_position_and_a_figure_its_stored_picture(
-    base: Base,
-) -> None:
+def test_entity_row_has_its_position_and_a_figure_its_stored_picture(base: Base) -> None:
     figure = ParsedEntity(
         ContentType.figure,
         "Taxi or train by distance",
@@ -364,9 +360,7 @@ def test_lists_policies_in_upload_order_and_by_status(base: Base) -> None:
     assert [each.file_name for each in pending] == ["c.md", "b.md"]
 
 
-def test_rejects_an_unnamed_empty_or_oversized_file(
-    base: Base,
-) -> None:
+def test_rejects_an_unnamed_empty_or_oversized_file(base: Base) -> None:
     for given in (Upload("", b"x"), Upload("n" * 256, b"x"), Upload("a.md", b"")):
         with pytest.raises(InvalidRequest):
             base.run(upload(base.stores, given))
@@ -419,9 +413,7 @@ def test_new_edition_serves_until_rolled_back_and_older_ones_are_retired(base: B
         base.run(serve(base.stores, first.id))
 
 
-def test_rollback_and_replace_accept_the_id_of_any_edition(
-    base: Base,
-) -> None:
+def test_rollback_and_replace_accept_the_id_of_any_edition(base: Base) -> None:
     first = base.add_policy(GIVEN, ECONOMY, AXES)
     second = base.run(replace(base.stores, first.id, GIVEN))
     base.run(ingest(base.stores, second.id, BUSINESS, AXES))
@@ -530,9 +522,7 @@ def test_one_step_reads_one_edition_that_has_chunks(base: Base, replaced: int) -
 
 
 @pytest.mark.proves("TC-X18")
-def test_finds_an_inactive_edition_by_id_but_not_a_partial_one(
-    base: Base,
-) -> None:
+def test_finds_an_inactive_edition_by_id_but_not_a_partial_one(base: Base) -> None:
     """A partial edition is one that is being processed."""
     first = base.add_policy(GIVEN, ECONOMY, AXES)
     second = base.run(replace(base.stores, first.id, GIVEN))

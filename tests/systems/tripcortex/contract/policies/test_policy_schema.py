@@ -118,9 +118,7 @@ def _strip_schema(schema: str, text: str) -> str:
     "TC-33",
     "TC-34",
 )
-def test_has_every_documented_column_with_type_and_default(
-    catalogue: psycopg.Connection[Any],
-) -> None:
+def test_has_every_documented_column_with_type_and_default(catalogue: psycopg.Connection[Any]) -> None:
     def list_columns(schema: str) -> dict[tuple[str, str], tuple[Any, ...]]:
         return {(row[0], row[1]): row[2:] for row in catalogue.execute(COLUMNS, (schema,))}
 
@@ -143,9 +141,7 @@ def test_has_every_documented_constraint(catalogue: psycopg.Connection[Any]) -> 
 
 
 @pytest.mark.proves("TC-19", "TC-35", "TC-36", "TC-37", "TC-X17")
-def test_has_every_documented_index_with_its_parameters(
-    catalogue: psycopg.Connection[Any],
-) -> None:
+def test_has_every_documented_index_with_its_parameters(catalogue: psycopg.Connection[Any]) -> None:
     def list_indexes(schema: str) -> dict[str, str]:
         found = catalogue.execute(INDEXES, (schema,))
         return {name: _strip_schema(schema, text) for name, text in found if name.startswith("idx_")}
@@ -194,9 +190,6 @@ def test_database_rejects_an_invalid_status_content_type_and_width(
 def test_every_statement_returns_its_rows_fields(base: Base) -> None:
     assert base.run(check_statements(base.stores, PATTERNS)) == []
     assert {"A1", "A2", "A3", "A4", "A5", "A6"} <= {each.id for each in PATTERNS}
-
-
-# --- migration of existing chunks ---------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -252,9 +245,7 @@ async def test_migration_gives_existing_chunks_an_active_policy(
 
 
 @pytest.mark.proves("TC-5", "TC-101", "TC-X26")
-async def test_dry_run_shows_the_documented_steps_and_counts_orphan_chunks(
-    first_revision: str,
-) -> None:
+async def test_dry_run_shows_the_documented_steps_and_counts_orphan_chunks(first_revision: str) -> None:
     async def show_dry_run() -> str:
         engine = open_postgres(fresh)
         try:

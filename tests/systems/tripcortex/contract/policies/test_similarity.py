@@ -61,9 +61,7 @@ def clean(base: Base) -> Base:
 
 
 @pytest.mark.proves("TC-39", "TC-40", "TC-43", "TC-46")
-def test_returns_the_documented_columns_by_descending_similarity(
-    clean: Base,
-) -> None:
+def test_returns_the_documented_columns_by_descending_similarity(clean: Base) -> None:
     at_60_degrees = make_vector(0.5, math.sqrt(0.75))
     ids = insert_chunks(clean, insert_policy(clean), [at_60_degrees, make_vector(0, 1), make_vector(2)])
     found = clean.run(clean.stores.run(patterns.similar_chunks(make_vector(1), threshold=-1)))
@@ -131,9 +129,7 @@ def test_finds_only_matching_chunks_of_active_editions(clean: Base) -> None:
 
 
 @pytest.mark.proves("TC-47", "TC-48", "TC-X19")
-def test_inserts_chunks_in_one_statement_and_deletes_them_by_policy(
-    clean: Base,
-) -> None:
+def test_inserts_chunks_in_one_statement_and_deletes_them_by_policy(clean: Base) -> None:
     mine, others = insert_policy(clean), insert_policy(clean)
     insert_chunks(clean, mine, [make_vector(1, each) for each in range(30)])
     insert_chunks(clean, others, [make_vector(1)])

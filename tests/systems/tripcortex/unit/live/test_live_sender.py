@@ -124,9 +124,6 @@ async def test_messages_of_one_moment_keep_their_creation_order() -> None:
         assert ids == sorted(ids)
 
 
-# --- gateways -----------------------------------------------------------------------------------------------
-
-
 @all_cases(
     ("status", "outcome"),
     [
@@ -187,9 +184,6 @@ async def test_maps_api_gateway_errors(error: Exception, outcome: Any, may_be_do
     with pytest.raises(outcome) as raised:
         await ApiGateway(Fails()).post(make_connection("c-1"), '{"kind":"ping"}')
     assert getattr(raised.value, "may_be_done", None) == may_be_done
-
-
-# --- the hub ------------------------------------------------------------------------------------------------
 
 
 def test_hub_limits_connections_in_all_and_per_employee() -> None:

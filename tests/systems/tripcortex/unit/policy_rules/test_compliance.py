@@ -405,8 +405,6 @@ def test_fare_above_the_employees_budget_is_a_hard_breach() -> None:
     )
 
 
-# --- several active policies --------------------------------------------------------------------------------
-
 OTHER = TravelPolicy.parse(
     {
         "version": "emea-1",

@@ -131,9 +131,6 @@ def test_part_of_day_follows_the_departure_hour(hour: int, part: str) -> None:
     assert get_part_of_day(make_option(hour=hour)) == part
 
 
-# --- how many -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.proves("TC-65", "TC-X20")
 @all_cases(("count", "many"), [(None, 3), (1, 1), (5, 5), (6, 5), (100, 5)])
 def test_shows_three_options_and_at_most_five(count: int | None, many: int) -> None:
@@ -149,9 +146,6 @@ def test_shows_no_more_options_than_a_booking_item_can_hold() -> None:
         for number in range(3)
     ]
     assert len(pick_top_options(large, make_plan(), POLICY, SILENT, today=TODAY)) == 2
-
-
-# --- nothing to choose from ---------------------------------------------------------------------------------
 
 
 def test_explains_why_no_option_complies_and_how_to_comply() -> None:

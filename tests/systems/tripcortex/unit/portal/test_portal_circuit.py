@@ -94,7 +94,7 @@ async def test_counts_consecutive_failures_and_resets_on_success(stores: Stores,
     assert await attempt(stores) == "done"
 
 
-@pytest.mark.proves("TC-81", "TC-86")
+@pytest.mark.proves("TC-81", "TC-86", "TC-X3")
 async def test_stores_one_item_of_the_documents_shape(stores: Stores) -> None:
     assert await attempt(stores) == "done"
     await open_by_failures(stores)
@@ -174,9 +174,6 @@ async def test_missing_or_expired_item_is_a_closed_circuit(stores: Stores, clock
     clock.wait(3 * CIRCUIT_KEPT_S)
     assert await attempt(stores, fail) == "failed"
     assert (await get_circuit(stores)).failure_count == 1
-
-
-# --- against a model ----------------------------------------------------------------------------------------
 
 
 @dataclass

@@ -160,9 +160,7 @@ async def test_refused_purchase_raises_the_portals_code_and_sells_nothing(
     assert list_sold(sandbox) == []
 
 
-async def test_opens_the_configured_portal_with_the_secret_key(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_opens_the_configured_portal_with_the_secret_key(monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox = make_sandbox()
 
     async def search() -> int:

@@ -5,7 +5,6 @@ An invalid answer leaves the item unchanged, byte for byte.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable
 from datetime import UTC, datetime
 from typing import Any
@@ -80,22 +79,6 @@ async def test_rejects_a_late_answer_before_and_after_the_sweep(trip: Bench) -> 
     await check_ended(trip, booking, S.cancelled, "choice_expired")
     await check_refused(trip, booking, trip.choose(booking, "1", token), NotWaiting)
     await trip.pass_time(60)
-    assert len([each for each in await trip.trail(booking) if each.step == "Choice"]) == 1
-
-
-@pytest.mark.proves("TC-95")
-async def test_concurrent_choices_accept_one(trip: Bench) -> None:
-    booking = await trip.request_options()
-    token = BOOKING_FLOW.make_token(booking)
-    outcomes = await asyncio.gather(
-        *(trip.choose(booking, str(number), token) for number in (1, 2, 3) for _ in range(4)),
-        return_exceptions=True,
-    )
-    taken = [each for each in outcomes if isinstance(each, Booking)]
-    assert len(taken) == 1 and {type(each) for each in outcomes} == {Booking, NotWaiting}
-    assert (await trip.booking(booking)).selected_option == taken[0].selected_option
-    await trip.work()
-    assert len(trip.sandbox.ledger) == 1
     assert len([each for each in await trip.trail(booking) if each.step == "Choice"]) == 1
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from holdfast import Stores
 from tests.systems.tripcortex.unit.steps.booking_bench import (
-    BEGAN,
     EARLY,
     EMPLOYEE,
     HOME,
@@ -19,24 +18,13 @@ from tests.systems.tripcortex.unit.steps.booking_bench import (
     open_bench,
 )
 from tripcortex.integrations.portal.circuit import BREAKER, PORTAL_CIRCUIT
-from tripcortex.model import notices, patterns
-from tripcortex.model.entities import AuditEvent, Booking, BookingStatus, CircuitState, Connection
+from tripcortex.model import notices
+from tripcortex.model.entities import AuditEvent, Booking, BookingStatus, CircuitState
 from tripcortex.policies.embedding import LOCAL
 from tripcortex.workers.flow import BOOKING_FLOW
 
 S = BookingStatus
 E = AuditEvent
-
-
-@pytest.mark.proves("TC-88", "TC-97", "TC-54")
-async def test_connection_is_created_found_and_deleted_by_id(trip: Bench) -> None:
-    made = Connection(connection_id="abc123xyz", employee_id=EMPLOYEE, connected_at=BEGAN)
-    sender = trip.stores.for_component("sender")
-    await trip.api.run(patterns.put_connection(made))
-    assert await sender.run(patterns.connection("abc123xyz")) == made
-    assert list(await sender.all(patterns.connections_of(EMPLOYEE))) == [made]
-    await trip.api.run(patterns.delete_connection("abc123xyz"))
-    assert await sender.run(patterns.connection("abc123xyz")) is None
 
 
 @pytest.mark.proves(
