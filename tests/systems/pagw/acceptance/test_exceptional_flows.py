@@ -460,9 +460,6 @@ async def test_waiting_delivery_is_given_up_after_its_subscription_ended() -> No
     await run_scenario(scenario)
 
 
-# --- settings -----------------------------------------------------------------------------------------------
-
-
 async def test_key_lifetime_follows_the_setting() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         view = pipeline.stores.for_component(Stage.subscription_handler.service)

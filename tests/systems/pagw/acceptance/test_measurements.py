@@ -12,8 +12,7 @@ from holdfast.reports.measurement.pattern_measures import Measure, measure_patte
 from pagw.system import SYSTEM
 
 
-@pytest.mark.proves("PG-54")
-@pytest.mark.proves("PG-X4")
+@pytest.mark.proves("PG-54", "PG-X4")
 async def test_measures_every_pattern_on_its_engine() -> None:
     async def measure() -> list[Measure]:
         async with open_sample_data(SYSTEM) as ground:

@@ -29,8 +29,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     return replace(build_story_settings(SYSTEM, tmp_path), sql=create_database(pagw))
 
 
-@pytest.mark.proves("PG-20")
-@pytest.mark.proves("PG-21")
+@pytest.mark.proves("PG-20", "PG-21")
 async def test_sample_has_every_outcome_and_a_second_run_adds_nothing(settings: Settings) -> None:
     async def run() -> None:
         async with open_stores(SYSTEM, settings) as stores:

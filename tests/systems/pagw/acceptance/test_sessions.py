@@ -43,8 +43,7 @@ def test_session_authenticates_reads_until_it_ends(idle_gateway: Gateway) -> Non
     assert refused.headers["www-authenticate"] == "Bearer"
 
 
-@pytest.mark.proves("PG-55")
-@pytest.mark.proves("PG-42")
+@pytest.mark.proves("PG-55", "PG-42")
 def test_losing_the_cache_only_requires_a_new_login(idle_gateway: Gateway) -> None:
     pagw_id = idle_gateway.submit_accepted()
     session = log_in(idle_gateway).json()["session"]

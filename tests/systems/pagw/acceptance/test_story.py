@@ -139,8 +139,7 @@ def test_story_runs_on_the_sample_and_again_on_the_same_data(story_runs: StoryRu
     assert all("nothing found" in run.text for run in story_runs.runs)
 
 
-@pytest.mark.proves("PG-43")
-@pytest.mark.proves("PG-44")
+@pytest.mark.proves("PG-43", "PG-44")
 @pytest.mark.parametrize(
     ("name", "kind", "status", "decision"),
     [
@@ -164,8 +163,7 @@ def test_each_request_ends_as_the_story_says(
         assert found.statuses == (*STATUSES_BEFORE_THE_PAYER, *waits, *STATUSES_AFTER_THE_PAYER, *ends)
 
 
-@pytest.mark.proves("PG-1")
-@pytest.mark.proves("PG-57")
+@pytest.mark.proves("PG-1", "PG-57")
 def test_each_request_has_its_trail_in_all_stores(story_runs: StoryRuns) -> None:
     for found in [trail for run in story_runs.runs for trail in run.trails.values()]:
         client, call = found.keys

@@ -90,8 +90,7 @@ def test_lists_show_only_the_tenants_own_data(gateway: Gateway, acme_ids: dict[s
         assert acme_ids["pagw_id"] not in response and acme_ids["subscription_id"] not in response, path
 
 
-@pytest.mark.proves("PG-9")
-@pytest.mark.proves("PG-X5")
+@pytest.mark.proves("PG-9", "PG-X5")
 def test_same_key_of_another_tenant_is_another_key(gateway: Gateway) -> None:
     key, bundle = make_unique("key"), build_request_bundle(reference=make_unique("T"))
     ours = gateway.submit(bundle, "acme", key).json()["pagwId"]

@@ -60,8 +60,7 @@ def _read_addresses(process: subprocess.Popen[str], wanted: set[str]) -> dict[st
     return found
 
 
-@pytest.mark.proves("PG-43")
-@pytest.mark.proves("PG-56")
+@pytest.mark.proves("PG-43", "PG-56")
 def test_request_completes_end_to_end_and_the_readme_commands_work(tmp_path: Path) -> None:
     with start_up(tmp_path) as at, httpx.Client(timeout=WAIT_S) as http:
         proof = ("acme-client", get_secret("acme-client"))

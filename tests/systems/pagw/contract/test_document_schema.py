@@ -103,10 +103,7 @@ def list_columns(catalogue: psycopg.Connection[Any], schema: str) -> dict[tuple[
     return {(row[0], row[1]): row[2:] for row in catalogue.execute(COLUMNS, (schema,))}
 
 
-@pytest.mark.proves("PG-12")
-@pytest.mark.proves("PG-15")
-@pytest.mark.proves("PG-17")
-@pytest.mark.proves("PG-X12")
+@pytest.mark.proves("PG-12", "PG-15", "PG-17", "PG-X12")
 def test_every_documented_column_exists_with_its_type(catalogue: psycopg.Connection[Any]) -> None:
     ours, documents = list_columns(catalogue, "pagw"), list_columns(catalogue, "document")
     assert len(documents) == 17 + 9 + 12
@@ -118,11 +115,8 @@ def test_every_documented_column_exists_with_its_type(catalogue: psycopg.Connect
     assert added == {("audit_log", "event_uuid"), ("audit_log", "tenant")}
 
 
-@pytest.mark.proves("PG-12")
-@pytest.mark.proves("PG-15")
-def test_column_defaults_match_the_document(
-    catalogue: psycopg.Connection[Any],
-) -> None:
+@pytest.mark.proves("PG-12", "PG-15")
+def test_column_defaults_match_the_document(catalogue: psycopg.Connection[Any]) -> None:
     ours = list_columns(catalogue, "pagw")
     for table, column, default in (
         ("request_tracker", "created_at", "now()"),
@@ -137,10 +131,7 @@ def test_column_defaults_match_the_document(
         assert ours[table, "id"][0] == "bigint" and "nextval" in ours[table, "id"][3]
 
 
-@pytest.mark.proves("PG-13")
-@pytest.mark.proves("PG-16")
-@pytest.mark.proves("PG-18")
-@pytest.mark.proves("PG-X10")
+@pytest.mark.proves("PG-13", "PG-16", "PG-18", "PG-X10")
 def test_every_documented_index_exists_and_the_outbox_index_is_partial(
     catalogue: psycopg.Connection[Any],
 ) -> None:
@@ -158,13 +149,8 @@ def test_every_documented_index_exists_and_the_outbox_index_is_partial(
     assert primary["outbox_pkey"] == primary["audit_log_pkey"] == "(id)"
 
 
-@pytest.mark.proves("PG-20")
-@pytest.mark.proves("PG-21")
-@pytest.mark.proves("PG-X29")
-@pytest.mark.proves("PG-X12")
-def test_registries_have_the_drawn_columns_and_keys(
-    catalogue: psycopg.Connection[Any],
-) -> None:
+@pytest.mark.proves("PG-20", "PG-21", "PG-X29", "PG-X12")
+def test_registries_have_the_drawn_columns_and_keys(catalogue: psycopg.Connection[Any]) -> None:
     ours = list_columns(catalogue, "pagw")
     for table, (key, wanted) in DRAWN_TABLES.items():
         assert wanted <= {column for name, column in ours if name == table}
@@ -175,12 +161,8 @@ def test_registries_have_the_drawn_columns_and_keys(
     assert ours["provider_registry", "endpoints"][0] == "jsonb"
 
 
-@pytest.mark.proves("PG-17")
-@pytest.mark.proves("PG-X13")
-@pytest.mark.proves("PG-X28")
-def test_database_refuses_invalid_actors_statuses_npis_and_times(
-    catalogue: psycopg.Connection[Any],
-) -> None:
+@pytest.mark.proves("PG-17", "PG-X13", "PG-X28")
+def test_database_refuses_invalid_actors_statuses_npis_and_times(catalogue: psycopg.Connection[Any]) -> None:
     for statement in (
         "INSERT INTO pagw.audit_log (event_type, actor_type, service_name, service_version, event_uuid) "
         "VALUES ('X', 'robot', 's', '1', 'u')",

@@ -37,9 +37,7 @@ def test_transition_table_matches_the_design() -> None:
     assert all(get_predecessors(then) for then in Status if then is not Status.RECEIVED)
 
 
-@pytest.mark.proves("PG-X13")
-@pytest.mark.proves("PG-X26")
-@pytest.mark.proves("PG-X27")
+@pytest.mark.proves("PG-X13", "PG-X26", "PG-X27")
 async def test_request_takes_only_allowed_transitions_and_records_the_time() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pairs = list(itertools.product(Status, Status))
@@ -66,9 +64,7 @@ async def test_request_takes_only_allowed_transitions_and_records_the_time() -> 
     await run_scenario(scenario)
 
 
-@pytest.mark.proves("PG-X26")
-@pytest.mark.proves("PG-X27")
-@pytest.mark.proves("PG-23")
+@pytest.mark.proves("PG-X26", "PG-X27", "PG-23")
 async def test_stale_status_rolls_back_its_transaction_and_writes_record_the_time() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await pipeline.submit()

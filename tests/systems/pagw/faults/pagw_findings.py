@@ -100,9 +100,6 @@ async def _read_files(stores: Stores, bucket: str) -> dict[str, bytes]:
             return files
 
 
-# --- the requests -------------------------------------------------------------------------------------------
-
-
 def check_requests(findings: Findings, requests: Sequence[ClientRequest]) -> None:
     """Check that every acknowledged request has ended and that each key has one request."""
     rows = findings.requests
@@ -142,9 +139,6 @@ def check_outcomes(findings: Findings, requests: Sequence[ClientRequest]) -> Non
     codes = {row["error_code"] for row in findings.requests.values() if row["status"] == "FAILED"}
     assert codes <= {NOT_CHANGEABLE}
     assert {row["error_code"] for row in findings.requests.values() if row["status"] != "FAILED"} == {None}
-
-
-# --- external services --------------------------------------------------------------------------------------
 
 
 def check_payer(findings: Findings) -> None:
@@ -195,9 +189,6 @@ def check_clients(
         assert each.name == findings.requests[id.partition("#")[0]]["tenant"]
 
 
-# --- audit --------------------------------------------------------------------------------------------------
-
-
 def check_audit(findings: Findings) -> None:
     """Check that each request's status events form one chain without repeats and that each event is also a
     file.
@@ -226,9 +217,6 @@ def check_audit(findings: Findings) -> None:
         assert event["event_type"] == rows[uuid]["event_type"] and event["details"] == rows[uuid]["details"]
 
 
-# --- objects ------------------------------------------------------------------------------------------------
-
-
 def check_objects(findings: Findings) -> None:
     """Check that files and rows match and that every decided request has its response."""
     files = findings.request_files
@@ -245,9 +233,6 @@ def check_objects(findings: Findings) -> None:
         if row["status"] == "COMPLETED":
             record = findings.records[row["metadata"]["idempotencyKey"]]
             assert record.response_key == row["s3_response_key"]
-
-
-# --- privacy ------------------------------------------------------------------------------------------------
 
 
 def check_privacy(processes: PagwProcesses, people: int) -> None:

@@ -21,9 +21,7 @@ from .pagw_processes import PagwProcesses
 COPIES = 50
 
 
-@pytest.mark.proves("PG-5")
-@pytest.mark.proves("PG-6")
-@pytest.mark.proves("PG-X1")
+@pytest.mark.proves("PG-5", "PG-6", "PG-X1")
 async def test_one_of_fifty_concurrent_copies_is_processed(tmp_path: Path) -> None:
     with PagwProcesses(tmp_path, apis=2) as processes:
         for number in range(2):

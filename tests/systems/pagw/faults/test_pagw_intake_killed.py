@@ -123,10 +123,7 @@ def intake(tmp_path: Path) -> Iterator[IntakeProcess]:
         yield made
 
 
-@pytest.mark.proves("PG-23")
-@pytest.mark.proves("PG-27")
-@pytest.mark.proves("PG-43")
-@pytest.mark.proves("PG-X1")
+@pytest.mark.proves("PG-23", "PG-27", "PG-43", "PG-X1")
 def test_retry_after_a_killed_intake_is_the_same_request(intake: IntakeProcess) -> None:
     for name, crash_point in CRASH_POINTS.items():
         assert intake.submit(Order(name, crash_point=crash_point)) is None
@@ -162,11 +159,8 @@ def _check_single_request(intake: IntakeProcess, name: str, id: str) -> None:
     assert record is not None and record.status is OnceStatus.PROCESSED
 
 
-@pytest.mark.proves("PG-9")
-@pytest.mark.proves("PG-X1")
-def test_files_of_an_abandoned_request_are_swept_after_its_key_expires(
-    intake: IntakeProcess,
-) -> None:
+@pytest.mark.proves("PG-9", "PG-X1")
+def test_files_of_an_abandoned_request_are_swept_after_its_key_expires(intake: IntakeProcess) -> None:
     assert intake.submit(Order("left", crash_point="object after 1")) is None
     kept = intake.submit(Order("kept"))
     claimed = intake.get_record("left")

@@ -85,18 +85,20 @@ class Run:
 
 
 @pytest.mark.timeout(4000 if SOAK else 400)
-@pytest.mark.proves("PG-14")
-@pytest.mark.proves("PG-23")
-@pytest.mark.proves("PG-27")
-@pytest.mark.proves("PG-42")
-@pytest.mark.proves("PG-45")
-@pytest.mark.proves("PG-46")
-@pytest.mark.proves("PG-47")
-@pytest.mark.proves("PG-57")
-@pytest.mark.proves("PG-X1")
-@pytest.mark.proves("PG-X6")
-@pytest.mark.proves("PG-X21")
-@pytest.mark.proves("PG-X26")
+@pytest.mark.proves(
+    "PG-14",
+    "PG-23",
+    "PG-27",
+    "PG-42",
+    "PG-45",
+    "PG-46",
+    "PG-47",
+    "PG-57",
+    "PG-X1",
+    "PG-X6",
+    "PG-X21",
+    "PG-X26",
+)
 async def test_every_request_ends_once_despite_kills(tmp_path: Path) -> None:
     seed = SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201
@@ -268,9 +270,6 @@ async def _archive_sweep(run: Run, stores: Stores) -> None:
     with run.processes.clock.allow_jumps():
         await _wait_until_settled(run, stores)
     run.processes.stop_workers()
-
-
-# --- checks -------------------------------------------------------------------------------------------------
 
 
 def _summarise(run: Run, seen: findings.Findings) -> str:

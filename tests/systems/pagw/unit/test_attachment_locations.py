@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pagw.domain.attachments import EICAR, AttachmentRefused, extract_attachments
+from tests.cases import all_cases
 
 PROGRAM = base64.b64encode(b"MZ\x90\x00" + bytes(200)).decode()
 VIRUS = base64.b64encode(EICAR).decode()
@@ -60,7 +61,7 @@ def make_bundle(resource: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.proves("PG-30")
-@pytest.mark.parametrize("place", build_resources(NOTE))
+@all_cases("place", build_resources(NOTE))
 def test_extracts_or_refuses_an_attachment_in_every_location(place: str) -> None:
     (found,) = extract_attachments(make_bundle(build_resources(NOTE)[place]))
     assert (found.body, found.content_type) == (b"Seen twice.", "text/plain")

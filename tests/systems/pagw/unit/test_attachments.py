@@ -19,6 +19,7 @@ from pagw.domain.attachments import (
     extract_attachments,
     scan_attachments,
 )
+from tests.cases import all_cases
 
 SECRET = "Amal Haddad MBR-77"
 PDF = b"%PDF-1.7\n" + SECRET.encode()
@@ -75,9 +76,7 @@ def test_finds_attachments_anywhere_and_numbers_them_in_bundle_order() -> None:
     )
     first = {"resourceType": "Binary", "contentType": "image/png", "data": encode(PNG)}
     second = {"resourceType": "Binary", "id": "scan", "contentType": "image/jpeg", "data": encode(JPEG)}
-
     found = extract_attachments(make_bundle(claim, papers, first, second))
-
     assert [(each.key, each.content_type) for each in found] == [
         ("attachments/attachment_001.pdf", "application/pdf"),
         ("attachments/attachment_002.xml", "application/xml"),
@@ -92,18 +91,17 @@ def test_finds_attachments_anywhere_and_numbers_them_in_bundle_order() -> None:
 
 def test_extraction_is_repeatable() -> None:
     given = make_bundle(make_inline_document(PDF), make_inline_document(TEXT))
-
     assert extract_attachments(given) == extract_attachments(given)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "given", [{}, {"entry": None}, {"entry": "x"}, {"entry": [None, {}, {"resource": 3}]}, make_bundle({})]
 )
 def test_a_bundle_without_attachments_has_none(given: dict[str, Any]) -> None:
     assert extract_attachments(given) == ()
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("body", "said", "content_type", "extension"),
     [
         (PDF, "application/pdf", "application/pdf", "pdf"),
@@ -129,7 +127,6 @@ def test_detects_the_content_type_from_the_bytes(
 ) -> None:
     members = {} if said is None else {"contentType": said}
     (found,) = extract_attachments(make_bundle(make_inline_document(body, **members)))
-
     assert (found.content_type, found.extension, found.body) == (content_type, extension, body)
 
 
@@ -139,7 +136,7 @@ SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
 XHTML = b'<a:html xmlns:a="http://www.w3.org/1999/xhtml"><a:body/></a:html>'
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("body", "reason"),
     [
         (b"MZ\x90\x00", "it is a program"),
@@ -165,12 +162,11 @@ XHTML = b'<a:html xmlns:a="http://www.w3.org/1999/xhtml"><a:body/></a:html>'
 )
 def test_refuses_active_and_unknown_content(body: bytes, reason: str) -> None:
     error = expect_refusal(make_inline_document(body))
-
     assert error.reason == reason
     assert error.code == "not-supported"
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("body", "said"),
     [(PNG, "image/jpeg"), (TEXT, "application/pdf"), (CDA, "text/plain"), (PDF, "text/html"), (JPEG, "x")],
 )
@@ -183,7 +179,6 @@ def test_refuses_a_wrong_size_or_hash() -> None:
     assert (
         extract_attachments(make_bundle(make_inline_document(PDF, size=len(PDF), hash=digest)))[0].body == PDF
     )
-
     assert (
         expect_refusal(make_inline_document(PDF, size=1)).reason == "its size differs from the declared size"
     )
@@ -193,7 +188,7 @@ def test_refuses_a_wrong_size_or_hash() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "data",
     [
         "JVBERi0*",
@@ -212,13 +207,11 @@ def test_refuses_a_wrong_size_or_hash() -> None:
 )
 def test_refuses_invalid_base64(data: Any) -> None:
     error = expect_refusal(make_document({"data": data}))
-
     assert (error.code, error.reason) == ("value", "its data is not valid base64")
 
 
 def test_accepts_base64_with_line_breaks() -> None:
     lines = base64.encodebytes(PDF * 20).decode()
-
     assert extract_attachments(make_bundle(make_document({"data": lines})))[0].body == PDF * 20
 
 
@@ -237,7 +230,6 @@ def test_refuses_an_attachment_without_data_in_the_bundle() -> None:
 def test_refuses_an_oversized_attachment_before_decoding_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attachments, "MAX_ATTACHMENT_BYTES", len(PDF))
     assert extract_attachments(make_bundle(make_inline_document(PDF)))[0].bytes == len(PDF)
-
     assert expect_refusal(make_inline_document(PDF + b"x")).code == "too-long"
     assert expect_refusal(make_document({"data": "*" * (3 * len(PDF))})).code == "too-long"
 
@@ -247,7 +239,6 @@ def test_refuses_too_many_attachments_and_too_many_bytes(monkeypatch: pytest.Mon
     assert len(extract_attachments(make_bundle(*[make_inline_document(PDF)] * 3))) == 3
     error = expect_refusal(*[make_inline_document(PDF)] * 4)
     assert (error.code, error.expression) == ("too-long", "Bundle.entry[3].resource.content[0].attachment")
-
     monkeypatch.setattr(attachments, "MAX_ATTACHMENTS_BYTES", 2 * len(PDF))
     assert len(extract_attachments(make_bundle(*[make_inline_document(PDF)] * 2))) == 2
     assert expect_refusal(*[make_inline_document(PDF)] * 3).code == "too-long"
@@ -273,9 +264,6 @@ def test_random_bytes_never_cause_an_internal_error() -> None:
         assert found.body == body
 
 
-# --- privacy ------------------------------------------------------------------------------------------------
-
-
 def test_errors_and_attachments_do_not_show_the_content() -> None:
     for attachment in (
         {"data": encode(PNG), "contentType": SECRET},
@@ -289,18 +277,13 @@ def test_errors_and_attachments_do_not_show_the_content() -> None:
         shown = f"{error!r} {error.__dict__} {error.__cause__!r}"
         assert SECRET not in shown and encode(PNG)[:12] not in shown
         assert error.http_status == 422
-
     (found,) = extract_attachments(make_bundle(make_inline_document(TEXT)))
     assert SECRET not in repr(found)
 
 
-# --- viruses ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("body", [EICAR, b"%PDF-1.7\n" + EICAR, TEXT + EICAR])
+@all_cases("body", [EICAR, b"%PDF-1.7\n" + EICAR, TEXT + EICAR])
 def test_refuses_the_eicar_test_string(body: bytes) -> None:
     error = expect_refusal(make_inline_document(body))
-
     assert (error.code, "EICAR" in error.reason) == ("security", True)
 
 
@@ -313,7 +296,6 @@ class FakeScanner:
 
 async def test_refuses_what_the_scanner_refuses() -> None:
     found = extract_attachments(make_bundle(make_inline_document(TEXT), make_inline_document(PDF)))
-
     assert await scan_attachments(found[:1], FakeScanner()) == (ScanResult("sniffer 1", True),)
     with pytest.raises(AttachmentRefused) as raised:
         await scan_attachments(found, FakeScanner())
@@ -322,5 +304,4 @@ async def test_refuses_what_the_scanner_refuses() -> None:
 
 async def test_without_a_scanner_the_verdict_is_unknown() -> None:
     found = extract_attachments(make_bundle(make_inline_document(TEXT)))
-
     assert await scan_attachments(found, NoScanner()) == (ScanResult("none", None),)

@@ -22,8 +22,7 @@ NOVEMBER = datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC)
 PAGE = Path(__file__).parents[4] / "docs" / "systems" / "pagw" / "index.md"
 
 
-@pytest.mark.proves("PG-48")
-@pytest.mark.proves("PG-4")
+@pytest.mark.proves("PG-48", "PG-4")
 def test_environments_match_the_document() -> None:
     assert {name: (each.region, each.idempotency_table) for name, each in ENVIRONMENTS.items()} == {
         "local": ("us-east-1", "pagw-idempotency-local"),
@@ -40,8 +39,7 @@ def test_environments_match_the_document() -> None:
             assert each.database == f"*.{each.region}.rds.amazonaws.com"
 
 
-@pytest.mark.proves("PG-29")
-@pytest.mark.proves("PG-X17")
+@pytest.mark.proves("PG-29", "PG-X17")
 def test_bucket_names_contain_the_region_of_their_environment() -> None:
     for name, digit in (("local", 1), ("dev", 2), ("sit", 2), ("preprod", 1), ("prod", 1)):
         requests, audit = (
@@ -54,9 +52,7 @@ def test_bucket_names_contain_the_region_of_their_environment() -> None:
     assert entities.attachment.bucket is entities.requests_bucket, "attachments are in the request bucket"
 
 
-@pytest.mark.proves("PG-30")
-@pytest.mark.proves("PG-34")
-@pytest.mark.proves("PG-X16")
+@pytest.mark.proves("PG-30", "PG-34", "PG-X16")
 def test_object_keys_match_the_document_and_use_the_creation_month() -> None:
     made = {
         files.keep_bundle(b"", NOVEMBER, ID).key: "request/original_bundle.json",
@@ -81,8 +77,7 @@ def test_audit_event_key_matches_the_document() -> None:
     assert made.object_kind.bucket is entities.audit_events_bucket
 
 
-@pytest.mark.proves("PG-3")
-@pytest.mark.proves("PG-2")
+@pytest.mark.proves("PG-3", "PG-2")
 def test_stores_hold_only_the_data_that_the_matrix_assigns() -> None:
     """Check section 8 of the document against everything the model declares."""
     assert [each.name for each in SYSTEM.tables] == ["pagw-idempotency"]
@@ -139,8 +134,7 @@ def test_every_rate_has_a_volume_and_every_volume_a_rate() -> None:
     assert wanted == set(LOAD.volumes)
 
 
-@pytest.mark.proves("PG-X20")
-@pytest.mark.proves("PG-X3")
+@pytest.mark.proves("PG-X20", "PG-X3")
 def test_retention_is_at_least_six_years_and_seven_by_default() -> None:
     assert PagwSettings.load({}).retention_years == 7
     assert PagwSettings.load({"PAGW_RETENTION_YEARS": "6"}).retention_years == 6
@@ -148,11 +142,7 @@ def test_retention_is_at_least_six_years_and_seven_by_default() -> None:
         PagwSettings.load({"PAGW_RETENTION_YEARS": "5"})
 
 
-@pytest.mark.proves("PG-49")
-@pytest.mark.proves("PG-X18")
-@pytest.mark.proves("PG-51")
-@pytest.mark.proves("PG-50")
-@pytest.mark.proves("PG-X19")
+@pytest.mark.proves("PG-49", "PG-X18", "PG-51", "PG-50", "PG-X19")
 def test_the_page_covers_the_documented_operator_commands() -> None:
     text = PAGE.read_text()
     for command in (

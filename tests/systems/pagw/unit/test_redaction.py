@@ -15,6 +15,7 @@ from pagw.domain.fhir.claims import ParsedClaim
 from pagw.domain.redaction import redact
 from pagw.model.entities import RequestRow
 from pagw.system import SYSTEM
+from tests.cases import all_cases
 
 ID = "PAGW-01M7GRNQGSMZD58WWC3KR7QYWX"
 SAFE_LINES = (
@@ -32,7 +33,7 @@ class StrictModel(BaseModel):
     name: int
 
 
-@pytest.mark.parametrize("line", SAFE_LINES)
+@all_cases("line", SAFE_LINES)
 def test_keeps_the_gateways_own_lines(line: str) -> None:
     assert redact(line) == line
 
@@ -68,7 +69,7 @@ def test_redacts_patients_in_validation_and_database_errors() -> None:
             assert secret not in redacted, text
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("said", "hidden"),
     [
         ("her number is 123-45-6789 here", "123-45-6789"),

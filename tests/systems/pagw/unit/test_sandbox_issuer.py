@@ -55,7 +55,6 @@ async def test_gives_a_client_a_token_that_verifies(tmp_path: Path, by_header: b
     form = {**FORM, "scope": "system/Claim.write"}
     auth = (form.pop("client_id"), form.pop("client_secret")) if by_header else None
     answer = request_token(sandbox, form, auth=auth).json()
-
     assert (answer["token_type"], answer["expires_in"], answer["sandbox"]) == ("bearer", 900, True)
     claims = await verify_token(sandbox, answer["access_token"])
     assert (claims["tenant"], claims["sub"], claims["scope"]) == ("acme", "acme-client", "system/Claim.write")
@@ -76,7 +75,6 @@ def test_refuses_an_unknown_client_grant_type_or_scope(
     tmp_path: Path, changes: dict[str, str], status: int, error: str
 ) -> None:
     answer = request_token(make_sandbox(tmp_path), {**FORM, **changes})
-
     assert (answer.status_code, answer.json()["error"]) == (status, error)
 
 
@@ -95,7 +93,6 @@ async def test_mints_flawed_tokens_that_are_refused(tmp_path: Path, flaw: Any, c
     sandbox = make_sandbox(tmp_path)
     with pytest.raises(TokenRefused) as raised:
         await verify_token(sandbox, sandbox.mint_token("acme", flaw=flaw))
-
     assert raised.value.code == code
 
 
@@ -103,7 +100,6 @@ async def test_token_expires_by_the_run_clock(tmp_path: Path) -> None:
     sandbox = make_sandbox(tmp_path)
     token = sandbox.mint_token("acme", lifetime_s=60)
     await verify_token(sandbox, token)
-
     RunClock(tmp_path / "clock").advance(91)
     with pytest.raises(TokenRefused, match="expired"):
         await verify_token(sandbox, token)
@@ -115,7 +111,6 @@ async def test_old_key_stays_valid_until_it_is_withdrawn(tmp_path: Path) -> None
     sandbox.rotate()
     assert (await verify_token(sandbox, old))["tenant"] == "acme"
     assert (await verify_token(sandbox, sandbox.mint_token("acme")))["tenant"] == "acme"
-
     sandbox.rotate(withdraw=True)
     with pytest.raises(TokenRefused, match="does not publish"):
         await verify_token(sandbox, old)
@@ -124,7 +119,6 @@ async def test_old_key_stays_valid_until_it_is_withdrawn(tmp_path: Path) -> None
 async def test_private_key_is_owner_only_and_shared_between_processes(tmp_path: Path) -> None:
     first, second = make_sandbox(tmp_path), make_sandbox(tmp_path)
     first.rotate()
-
     assert (await verify_token(first, second.mint_token("acme")))["tenant"] == "acme"
     assert (tmp_path / KEYS_FILE).stat().st_mode & 0o077 == 0
     assert sorted(each.name for each in tmp_path.iterdir()) == ["clock", KEYS_FILE]
@@ -137,11 +131,9 @@ def test_is_controlled_over_http(tmp_path: Path) -> None:
         given = http.post("/sandbox/tokens", json={"tenant": "acme", "scope": "x"}).json()
         assert given["sandbox"] is True
         assert given["access_token"].count(".") == 2
-
         kid = http.post("/sandbox/rotate").json()["kid"]
         published = http.get("/.well-known/jwks.json")
         assert [each["kid"] for each in published.json()["keys"]][-1] == kid
         assert published.headers["x-sandbox"] == "holdfast-pagw-issuer"
-
         http.post("/sandbox/faults", json={"failed_before": 1.0})
         assert http.get("/.well-known/jwks.json").status_code == 503

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
@@ -240,9 +241,6 @@ SMALL: Final[Flow[Booking]] = Flow(
 )
 
 
-# --- the system ---------------------------------------------------------------------------------------------
-
-
 KNOWLEDGE: Final = (*collect_patterns(knowledge), *collect_patterns(files))
 API: Final = Component(
     "api",
@@ -279,9 +277,6 @@ SYSTEM: Final = System(
     http=Http(configure_app=configure_errors, max_body_bytes=2_000_000),
 )
 WITH_POLICIES: Final = replace(SYSTEM, schemas=(tripcortex,), buckets=(policy_files,))
-
-
-# --- the service and its clients ----------------------------------------------------------------------------
 
 
 @dataclass
@@ -324,13 +319,10 @@ class Service:
 
     def wait_until(self, is_so: Callable[[], bool]) -> None:
         """Poll until the condition is true; fail after 20 seconds. Other threads signal no event here."""
-
-        async def look() -> None:
-            async with asyncio.timeout(PATIENCE_S):
-                while not await asyncio.to_thread(is_so):
-                    await asyncio.sleep(0.02)
-
-        asyncio.run(look())
+        ends = time.monotonic() + PATIENCE_S
+        while not is_so():
+            assert time.monotonic() < ends
+            time.sleep(0.02)
 
     @asynccontextmanager
     async def connect(self, employee: str = "emp-1", **token: Any) -> AsyncIterator[Client]:

@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from holdfast.model.entities import get_declaration
 from tests.systems.tripcortex.acceptance.live_service import APPROVER, Client, Service, start_service
 from tripcortex.model import patterns
-from tripcortex.model.entities import TABLES, Connection, EmployeeId
+from tripcortex.model.entities import Connection, EmployeeId
 from tripcortex.model.notices import build_message, build_notice_writes, dispatch_now
 
 
@@ -30,27 +30,18 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 # --- connecting ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("TC-52")
-@pytest.mark.proves("TC-53")
-@pytest.mark.proves("TC-54")
-@pytest.mark.proves("TC-57")
-@pytest.mark.proves("TC-88")
-@pytest.mark.proves("TC-97")
-@pytest.mark.proves("TC-X3")
-def test_connection_is_stored_while_it_is_open(live: Service) -> None:
-    async def story() -> None:
-        async with live.connect("emp-rows") as client:
-            (connection_id,) = await live.connections("emp-rows")
-            row = await live.stores.run(patterns.connection(connection_id))
-            assert row is not None and row.employee_id == "emp-rows" and row.node == live.url
-            now = int(live.clock.now())
-            assert int(row.connected_at.timestamp()) == now
-            # The document's example says 1741618800, a year before: it would be removed at once.
-            assert get_declaration(Connection).to_item(row)["ttl"] == now + 7_200 == 1_773_158_400
-            assert (await client.ask(action="ping", requestId="r-1"))["requestId"] == "r-1"
-        await wait_until_gone(live, "emp-rows")
-
-    live.run(story())
+@pytest.mark.proves("TC-52", "TC-53", "TC-54", "TC-57", "TC-88", "TC-97", "TC-X3")
+async def test_connection_is_stored_while_it_is_open(live: Service) -> None:
+    async with live.connect("emp-rows") as client:
+        (connection_id,) = await live.connections("emp-rows")
+        row = await live.stores.run(patterns.connection(connection_id))
+        assert row is not None and row.employee_id == "emp-rows" and row.node == live.url
+        now = int(live.clock.now())
+        assert int(row.connected_at.timestamp()) == now
+        # The document's example says 1741618800, a year before: it would be removed at once.
+        assert get_declaration(Connection).to_item(row)["ttl"] == now + 7_200 == 1_773_158_400
+        assert (await client.ask(action="ping", requestId="r-1"))["requestId"] == "r-1"
+    await wait_until_gone(live, "emp-rows")
 
 
 @pytest.mark.parametrize(
@@ -67,124 +58,84 @@ def test_connection_is_stored_while_it_is_open(live: Service) -> None:
         ("no_employee", "ClaimMissing"),
     ],
 )
-def test_rejects_an_invalid_token(live: Service, flaw: Any, code: str) -> None:
-    async def story() -> None:
-        with pytest.raises(InvalidStatus) as refused:
-            async with live.connect("emp-none", flaw=flaw):
-                pass
-        answer = refused.value.response
-        assert answer.status_code == 401 and code in parse_problem(answer.body)["detail"]
-        assert await live.connections("emp-none") == []
-
-    live.run(story())
+async def test_rejects_an_invalid_token(live: Service, flaw: Any, code: str) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        async with live.connect("emp-none", flaw=flaw):
+            pass
+    answer = refused.value.response
+    assert answer.status_code == 401 and code in parse_problem(answer.body)["detail"]
+    assert await live.connections("emp-none") == []
 
 
-def test_accepts_a_token_in_the_header_but_not_in_the_url(live: Service) -> None:
+async def test_accepts_a_token_in_the_header_but_not_in_the_url(live: Service) -> None:
     """A handshake without any token is refused too."""
-
-    async def story() -> None:
-        place, headers = live.url.replace("http://", "ws://") + "/ws", live.headers("emp-header")
-        async with connect(place, additional_headers=headers) as socket:
-            assert socket.subprotocol is None
-            assert (await Client(socket).ask(action="ping"))["kind"] == "answer"
-        token = headers["authorization"].removeprefix("Bearer ")
-        for without in (f"{place}?token={token}", place):
-            with pytest.raises(InvalidStatus) as refused:
-                await connect(without)
-            assert refused.value.response.status_code == 401
-            assert token not in str(refused.value.response.body)
-
-    live.run(story())
-
-
-def test_limits_an_employee_to_ten_connections(live: Service) -> None:
-    async def story() -> None:
-        opened = [live.connect("emp-many") for _ in range(10)]
-        for each in opened:
-            await each.__aenter__()
+    place, headers = live.url.replace("http://", "ws://") + "/ws", live.headers("emp-header")
+    async with connect(place, additional_headers=headers) as socket:
+        assert socket.subprotocol is None
+        assert (await Client(socket).ask(action="ping"))["kind"] == "answer"
+    token = headers["authorization"].removeprefix("Bearer ")
+    for without in (f"{place}?token={token}", place):
         with pytest.raises(InvalidStatus) as refused:
-            async with live.connect("emp-many"):
-                pass
-        assert refused.value.response.status_code == 429
-        await opened[0].__aexit__(None, None, None)
-        await wait_for_connections(live, "emp-many", 9)
+            await connect(without)
+        assert refused.value.response.status_code == 401
+        assert token not in str(refused.value.response.body)
+
+
+async def test_limits_an_employee_to_ten_connections(live: Service) -> None:
+    opened = [live.connect("emp-many") for _ in range(10)]
+    for each in opened:
+        await each.__aenter__()
+    with pytest.raises(InvalidStatus) as refused:
         async with live.connect("emp-many"):
             pass
-        for each in opened[1:]:
-            await each.__aexit__(None, None, None)
-
-    live.run(story())
+    assert refused.value.response.status_code == 429
+    await opened[0].__aexit__(None, None, None)
+    await wait_for_connections(live, "emp-many", 9)
+    async with live.connect("emp-many"):
+        pass
+    for each in opened[1:]:
+        await each.__aexit__(None, None, None)
 
 
 # --- messages -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("TC-94")
-@pytest.mark.proves("TC-X11")
-def test_request_is_answered_and_options_reach_every_connection(
-    live: Service,
-) -> None:
-    async def story() -> None:
-        async with live.connect("emp-trip") as desk, live.connect("emp-trip") as phone:
-            begun = await desk.ask(action="request", text="Boston to Chicago next Tuesday")
-            assert begun["kind"] == "answer" and begun["status"] == "initiated"
-            at_desk, at_phone = await desk.next(), await phone.next()
-            assert at_desk == at_phone and at_desk["about"] == "options"
-            assert [each["option_id"] for each in at_desk["body"]["options"]] == ["opt-1", "opt-2"]
-            chosen = await phone.ask(action="choose", bookingId=begun["bookingId"], optionId="opt-1")
-            assert chosen["status"] == "confirmed"
-            assert (await desk.next())["body"] == {"number": "QX7T2M"}
-            again = await desk.ask(action="choose", bookingId=begun["bookingId"], optionId="opt-1")
-            assert again["problem"]["status"] == 409
-
-    live.run(story())
+@pytest.mark.proves("TC-94", "TC-X11")
+async def test_request_is_answered_and_options_reach_every_connection(live: Service) -> None:
+    async with live.connect("emp-trip") as desk, live.connect("emp-trip") as phone:
+        begun = await desk.ask(action="request", text="Boston to Chicago next Tuesday")
+        assert begun["kind"] == "answer" and begun["status"] == "initiated"
+        at_desk, at_phone = await desk.next(), await phone.next()
+        assert at_desk == at_phone and at_desk["about"] == "options"
+        assert [each["option_id"] for each in at_desk["body"]["options"]] == ["opt-1", "opt-2"]
+        chosen = await phone.ask(action="choose", bookingId=begun["bookingId"], optionId="opt-1")
+        assert chosen["status"] == "confirmed"
+        assert (await desk.next())["body"] == {"number": "QX7T2M"}
+        again = await desk.ask(action="choose", bookingId=begun["bookingId"], optionId="opt-1")
+        assert again["problem"]["status"] == 409
 
 
-def test_redelivers_missed_messages_in_order_until_acknowledged(
-    live: Service,
-) -> None:
-    async def story() -> None:
-        sent = [await send_message(live, "emp-away", number) for number in range(3)]
-        for _ in range(2):
-            async with live.connect("emp-away") as client:
-                assert [(await client.next())["messageId"] for _ in sent] == sent
+async def test_redelivers_missed_messages_in_order_until_acknowledged(live: Service) -> None:
+    sent = [await send_message(live, "emp-away", number) for number in range(3)]
+    for _ in range(2):
         async with live.connect("emp-away") as client:
-            assert (await client.ask(action="ack", messageId=sent[1]))["messageId"] == sent[1]
-            assert (await client.ask(action="ack", messageId=sent[1]))["kind"] == "answer"
-            assert (await client.ask(action="resume"))["messages"] == 2
-        assert await live.list_unacknowledged("emp-away") == [sent[0], sent[2]]
-        async with live.connect("emp-away") as client:
-            assert [(await client.next())["messageId"] for _ in range(2)] == [sent[0], sent[2]]
-
-    live.run(story())
-
-
-def test_messages_reach_their_own_employee_only(live: Service) -> None:
-    async def story() -> None:
-        async with live.connect("emp-a") as a, live.connect("emp-b") as b:
-            theirs = await send_message(live, "emp-a", 1)
-            assert (await a.next())["messageId"] == theirs
-            assert (await b.ask(action="resume"))["messages"] == 0
-            assert (await b.ask(action="ack", messageId=theirs))["kind"] == "answer"
-        assert await live.list_unacknowledged("emp-a") == [theirs]
-
-    live.run(story())
+            assert [(await client.next())["messageId"] for _ in sent] == sent
+    async with live.connect("emp-away") as client:
+        assert (await client.ask(action="ack", messageId=sent[1]))["messageId"] == sent[1]
+        assert (await client.ask(action="ack", messageId=sent[1]))["kind"] == "answer"
+        assert (await client.ask(action="resume"))["messages"] == 2
+    assert await live.list_unacknowledged("emp-away") == [sent[0], sent[2]]
+    async with live.connect("emp-away") as client:
+        assert [(await client.next())["messageId"] for _ in range(2)] == [sent[0], sent[2]]
 
 
-@pytest.mark.proves("TC-X27")
-def test_an_expired_connection_row_is_not_found(live: Service) -> None:
-    async def story() -> None:
-        stale = Connection(
-            connection_id="left-behind",
-            employee_id=EmployeeId("emp-stale"),
-            connected_at=datetime.fromtimestamp(int(live.clock.now()) - 7_201, UTC),
-            node="http://127.0.0.1:9",
-        )
-        await live.stores.run(patterns.put_connection(stale))
-        assert await live.connections("emp-stale") == []
-        assert await live.stores.run(patterns.connection("left-behind")) is None
-
-    live.run(story())
+async def test_messages_reach_their_own_employee_only(live: Service) -> None:
+    async with live.connect("emp-a") as a, live.connect("emp-b") as b:
+        theirs = await send_message(live, "emp-a", 1)
+        assert (await a.next())["messageId"] == theirs
+        assert (await b.ask(action="resume"))["messages"] == 0
+        assert (await b.ask(action="ack", messageId=theirs))["kind"] == "answer"
+    assert await live.list_unacknowledged("emp-a") == [theirs]
 
 
 # --- bad input ----------------------------------------------------------------------------------------------
@@ -210,171 +161,125 @@ def test_an_expired_connection_row_is_not_found(live: Service) -> None:
         b"\x00\x01",
     ],
 )
-def test_bad_input_gets_a_problem_and_keeps_the_connection(live: Service, text: str | bytes) -> None:
-    async def story() -> None:
-        async with live.connect("emp-bad") as client:
-            await client.socket.send(text)
-            frame = await client.next("problem")
-            assert {"type", "title", "status", "detail"} <= frame["problem"].keys()
-            assert (await client.ask(action="ping"))["kind"] == "answer"
-        for employee in ("emp-bad", "emp-other"):
-            assert not await live.stores.all(patterns.history(EmployeeId(employee)))
-
-    live.run(story())
+async def test_bad_input_gets_a_problem_and_keeps_the_connection(live: Service, text: str | bytes) -> None:
+    async with live.connect("emp-bad") as client:
+        await client.socket.send(text)
+        frame = await client.next("problem")
+        assert {"type", "title", "status", "detail"} <= frame["problem"].keys()
+        assert (await client.ask(action="ping"))["kind"] == "answer"
+    for employee in ("emp-bad", "emp-other"):
+        assert not await live.stores.all(patterns.history(EmployeeId(employee)))
 
 
-def test_problem_names_the_request_it_answers(live: Service) -> None:
-    async def story() -> None:
-        async with live.connect("emp-bad") as client:
-            reply = await client.ask(action="choose", requestId="r-7", bookingId="x")
-            assert (reply["action"], reply["requestId"], reply["problem"]["status"]) == ("choose", "r-7", 400)
-
-    live.run(story())
+async def test_problem_names_the_request_it_answers(live: Service) -> None:
+    async with live.connect("emp-bad") as client:
+        reply = await client.ask(action="choose", requestId="r-7", bookingId="x")
+        assert (reply["action"], reply["requestId"], reply["problem"]["status"]) == ("choose", "r-7", 400)
 
 
-def test_rejects_actions_on_another_employees_booking(live: Service) -> None:
+async def test_rejects_actions_on_another_employees_booking(live: Service) -> None:
     booking_id = live.request_trip("emp-owner")
     token = live.booking("emp-owner", booking_id)["token"]
-
-    async def story() -> None:
-        async with live.connect("emp-thief") as client:
-            for action in (
-                {"action": "choose", "optionId": "opt-1", "token": token},
-                {"action": "answer", "text": "Chicago", "token": token},
-                {"action": "cancel"},
-            ):
-                reply = await client.ask(**action, bookingId=booking_id)
-                assert reply["problem"]["status"] == 404, reply
-
-    live.run(story())
+    async with live.connect("emp-thief") as client:
+        for action in (
+            {"action": "choose", "optionId": "opt-1", "token": token},
+            {"action": "answer", "text": "Chicago", "token": token},
+            {"action": "cancel"},
+        ):
+            reply = await client.ask(**action, bookingId=booking_id)
+            assert reply["problem"]["status"] == 404, reply
     assert live.booking("emp-owner", booking_id)["status"] == "options_presented"
 
 
-def test_only_the_approver_may_decide_over_the_socket(live: Service) -> None:
+async def test_only_the_approver_may_decide_over_the_socket(live: Service) -> None:
     booking_id = live.request_trip("emp-asks")
     live.call("POST", f"/bookings/{booking_id}/choice", "emp-asks", json={"optionId": "opt-2"})
     decision = {"action": "decide", "bookingId": booking_id, "employeeId": "emp-asks", "decision": "approve"}
-
-    async def story() -> None:
-        for stranger in ("emp-asks", "emp-thief"):
-            async with live.connect(stranger) as client:
-                assert (await client.ask(**decision))["problem"]["status"] == 404
-        async with live.connect(APPROVER) as boss, live.connect("emp-asks") as traveller:
-            asked = await boss.next()
-            assert (asked["about"], asked["bookingId"]) == ("approval", booking_id)
-            assert (await boss.ask(**{**decision, "decision": "perhaps"}))["problem"]["status"] == 400
-            decided = await boss.ask(**decision)
-            assert (decided["kind"], decided["status"]) == ("answer", "confirmed")
-            while (await traveller.next())["about"] != "confirmation":
-                pass
-
-    live.run(story())
+    for stranger in ("emp-asks", "emp-thief"):
+        async with live.connect(stranger) as client:
+            assert (await client.ask(**decision))["problem"]["status"] == 404
+    async with live.connect(APPROVER) as boss, live.connect("emp-asks") as traveller:
+        asked = await boss.next()
+        assert (asked["about"], asked["bookingId"]) == ("approval", booking_id)
+        assert (await boss.ask(**{**decision, "decision": "perhaps"}))["problem"]["status"] == 400
+        decided = await boss.ask(**decision)
+        assert (decided["kind"], decided["status"]) == ("answer", "confirmed")
+        while (await traveller.next())["about"] != "confirmation":
+            pass
 
 
-def test_refuses_a_second_request_while_a_booking_is_active(live: Service) -> None:
+async def test_refuses_a_second_request_while_a_booking_is_active(live: Service) -> None:
     booking_id = live.request_trip("emp-two")
-
-    async def story() -> None:
-        async with live.connect("emp-two") as client:
-            reply = await client.ask(action="request", text="Boston to Denver tomorrow")
-            assert reply["problem"]["status"] == 409 and booking_id in reply["problem"]["detail"]
-            assert (await client.ask(action="cancel", bookingId=booking_id))["status"] == "cancelled"
-            assert (await client.ask(action="request", text="Boston to Denver tomorrow"))["kind"] == "answer"
-
-    live.run(story())
+    async with live.connect("emp-two") as client:
+        reply = await client.ask(action="request", text="Boston to Denver tomorrow")
+        assert reply["problem"]["status"] == 409 and booking_id in reply["problem"]["detail"]
+        assert (await client.ask(action="cancel", bookingId=booking_id))["status"] == "cancelled"
+        assert (await client.ask(action="request", text="Boston to Denver tomorrow"))["kind"] == "answer"
 
 
-def test_closes_on_too_many_or_too_large_frames(live: Service) -> None:
-    async def story() -> None:
-        async with live.connect("emp-loud") as client:
-            for _ in range(120):
-                await client.ask(action="ping")
-            await client.socket.send('{"action": "ping"}')
-            assert await get_close_code(client) == 1008
-        async with live.connect("emp-large") as client:
-            await client.socket.send(json.dumps({"action": "request", "text": "x" * 200_000}))
-            assert await get_close_code(client) == 1009
-        await wait_until_gone(live, "emp-loud", "emp-large")
-
-    live.run(story())
+async def test_closes_on_too_many_or_too_large_frames(live: Service) -> None:
+    async with live.connect("emp-loud") as client:
+        for _ in range(120):
+            await client.ask(action="ping")
+        await client.socket.send('{"action": "ping"}')
+        assert await get_close_code(client) == 1008
+    async with live.connect("emp-large") as client:
+        await client.socket.send(json.dumps({"action": "request", "text": "x" * 200_000}))
+        assert await get_close_code(client) == 1009
+    await wait_until_gone(live, "emp-loud", "emp-large")
 
 
 # --- ending -------------------------------------------------------------------------------------------------
 # These tests move the clock, and so come last.
 
 
-def test_a_connection_ends_with_its_token_unless_it_is_renewed(live: Service) -> None:
-    async def story() -> None:
-        async with (
-            live.connect("emp-short", lifetime_s=60) as left,
-            live.connect("emp-short", lifetime_s=60) as renewed,
-        ):
-            other = live.issuer.mint_token("emp-other", lifetime_s=600)
-            assert (await renewed.ask(action="renew", token=other))["problem"]["status"] == 400
-            fresh = live.issuer.mint_token("emp-short", lifetime_s=600)
-            ends = await renewed.ask(action="renew", token=fresh)
-            assert ends["expiresAt"] == int(live.clock.now()) + 600
-            live.clock.advance(91)
-            assert await get_close_code(left) == 4401
-            assert (await renewed.ask(action="ping"))["kind"] == "answer"
-
-    live.run(story())
+async def test_a_connection_ends_with_its_token_unless_it_is_renewed(live: Service) -> None:
+    async with (
+        live.connect("emp-short", lifetime_s=60) as left,
+        live.connect("emp-short", lifetime_s=60) as renewed,
+    ):
+        other = live.issuer.mint_token("emp-other", lifetime_s=600)
+        assert (await renewed.ask(action="renew", token=other))["problem"]["status"] == 400
+        fresh = live.issuer.mint_token("emp-short", lifetime_s=600)
+        ends = await renewed.ask(action="renew", token=fresh)
+        assert ends["expiresAt"] == int(live.clock.now()) + 600
+        live.clock.advance(91)
+        assert await get_close_code(left) == 4401
+        assert (await renewed.ask(action="ping"))["kind"] == "answer"
 
 
 @pytest.mark.proves("TC-55")
-def test_heartbeat_pings_open_connections_and_removes_closed_ones(live: Service) -> None:
-    async def story() -> None:
-        now = datetime.fromtimestamp(int(live.clock.now()), UTC)
-        for connection_id, node in [("dead-process", "http://127.0.0.1:9"), ("dead-socket", live.url)]:
-            employee = EmployeeId(f"emp-{connection_id}")
-            row = Connection(connection_id=connection_id, employee_id=employee, connected_at=now, node=node)
-            await live.stores.run(patterns.put_connection(row))
-        async with live.connect("emp-beat") as client:
-            live.clock.advance(301)
-            assert "at" in await client.next("ping")
-            await wait_until_gone(live, "emp-dead-socket")
-            # An unreachable node may still hold its connection; the row expires with its TTL.
-            assert await live.connections("emp-dead-process") == ["dead-process"]
-            assert len(await live.connections("emp-beat")) == 1
-
-    live.run(story())
+async def test_heartbeat_pings_open_connections_and_removes_closed_ones(live: Service) -> None:
+    now = datetime.fromtimestamp(int(live.clock.now()), UTC)
+    for connection_id, node in [("dead-process", "http://127.0.0.1:9"), ("dead-socket", live.url)]:
+        employee = EmployeeId(f"emp-{connection_id}")
+        row = Connection(connection_id=connection_id, employee_id=employee, connected_at=now, node=node)
+        await live.stores.run(patterns.put_connection(row))
+    async with live.connect("emp-beat") as client:
+        live.clock.advance(301)
+        assert "at" in await client.next("ping")
+        await wait_until_gone(live, "emp-dead-socket")
+        # An unreachable node may still hold its connection; the row expires with its TTL.
+        assert await live.connections("emp-dead-process") == ["dead-process"]
+        assert len(await live.connections("emp-beat")) == 1
 
 
-def test_restores_a_deleted_row_and_sends_the_missed_message(live: Service) -> None:
-    async def story() -> None:
-        async with live.connect("emp-back") as client:
-            await client.ask(action="ping")
-            (connection_id,) = await live.connections("emp-back")
-            await live.stores.run(patterns.delete_connection(connection_id))
-            missed = await send_message(live, "emp-back", 1)
-            live.clock.advance(6)
-            assert (await client.next())["messageId"] == missed
-            assert await live.connections("emp-back") == [connection_id]
-
-    live.run(story())
+async def test_restores_a_deleted_row_and_sends_the_missed_message(live: Service) -> None:
+    async with live.connect("emp-back") as client:
+        await client.ask(action="ping")
+        (connection_id,) = await live.connections("emp-back")
+        await live.stores.run(patterns.delete_connection(connection_id))
+        missed = await send_message(live, "emp-back", 1)
+        live.clock.advance(6)
+        assert (await client.next())["messageId"] == missed
+        assert await live.connections("emp-back") == [connection_id]
 
 
-def test_a_connection_ends_after_two_hours(live: Service) -> None:
-    async def story() -> None:
-        async with live.connect("emp-long", lifetime_s=20_000) as client:
-            live.clock.advance(7_200)
-            assert await get_close_code(client) == 1001
-        await wait_until_gone(live, "emp-long")
-
-    live.run(story())
-
-
-@pytest.mark.proves("TC-X25")
-def test_each_table_names_its_ttl_attribute() -> None:
-    assert {table.name: table.ttl for table in TABLES} == {
-        "TripCortexConnections": "ttl",
-        "TripCortexBookings": None,
-        "TripCortexAuditLog": "expiresAt",
-        "TripCortexCircuitBreaker": "ttl",
-        "TripCortexActiveBookings": None,
-        "TripCortexMessages": "ttl",
-        "TripCortexPortalCalls": "expiresAt",
-    }
+async def test_a_connection_ends_after_two_hours(live: Service) -> None:
+    async with live.connect("emp-long", lifetime_s=20_000) as client:
+        live.clock.advance(7_200)
+        assert await get_close_code(client) == 1001
+    await wait_until_gone(live, "emp-long")
 
 
 async def test_shutdown_closes_and_removes_connections(tmp_path: Path) -> None:

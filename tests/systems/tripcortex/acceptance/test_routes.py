@@ -181,11 +181,7 @@ def test_limits_bookings_per_employee_and_minute(web: Service) -> None:
     web.request_trip("emp-eager")
 
 
-# --- audit --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.proves("TC-77")
-@pytest.mark.proves("TC-78")
+@pytest.mark.proves("TC-77", "TC-78")
 def test_the_audit_is_read_by_booking_and_by_employee_and_time(web: Service) -> None:
     """Another employee's entries are for admins only, and the range includes both ends."""
     booking_id = web.request_trip("emp-audit")

@@ -80,8 +80,7 @@ async def run_demo(folder: Path) -> StoryOutcome:
     )
 
 
-@pytest.mark.proves("TC-95")
-@pytest.mark.proves("TC-96")
+@pytest.mark.proves("TC-95", "TC-96")
 def test_a_trip_is_chosen_over_a_websocket_and_sold_once(outcome: StoryOutcome) -> None:
     booking = outcome.get_only_booking(ADA)
     assert booking.status is S.confirmed and (booking.confirmation_number or "none") in outcome.text

@@ -100,11 +100,7 @@ class Run:
 
 
 @pytest.mark.timeout(4000 if SOAK else 300)
-@pytest.mark.proves("TC-69")
-@pytest.mark.proves("TC-94")
-@pytest.mark.proves("TC-X7")
-@pytest.mark.proves("TC-X8")
-@pytest.mark.proves("TC-X10")
+@pytest.mark.proves("TC-69", "TC-94", "TC-X7", "TC-X8", "TC-X10")
 async def test_every_booking_ends_and_confirmed_trips_are_sold_once(tmp_path: Path) -> None:
     seed = SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201
@@ -292,9 +288,6 @@ async def _is_quiet(run: Run) -> bool:
     ]
     places = await BOOKING_FLOW.list_executions(run.stores)
     return not (waiting or places or any(each.waiting.backlog for each in reports))
-
-
-# --- checks -------------------------------------------------------------------------------------------------
 
 
 def summarize(run: Run, seen: findings.Findings) -> str:

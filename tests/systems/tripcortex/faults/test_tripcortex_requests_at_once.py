@@ -27,8 +27,7 @@ SENTENCE = "Book me a flight to Chicago on April 21 returning April 23"
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.proves("TC-69")
-@pytest.mark.proves("TC-X7")
+@pytest.mark.proves("TC-69", "TC-X7")
 async def test_one_of_two_concurrent_requests_at_two_processes_is_accepted(tmp_path: Path) -> None:
     with Stage(
         tmp_path, HOLDFAST_SQL=create_database(tripcortex), TRIPCORTEX_REQUESTS_A_MINUTE="1000"

@@ -108,9 +108,6 @@ async def _scan(stores: Stores, kind: type[E]) -> list[E]:
     return [each async for each in stores.each(kind.scan(reason="a test reads all of them"))]
 
 
-# --- ends ---------------------------------------------------------------------------------------------------
-
-
 def check_ends(findings: Findings) -> None:
     """Check that every booking has ended and left nothing behind."""
     assert [each for each in findings.bookings.values() if not each.is_ended] == []
@@ -187,9 +184,6 @@ def check_one_at_a_time(findings: Findings) -> None:
         several.sort()
         for one, other in pairwise(several):
             assert one[1] <= other[0], (one, other)
-
-
-# --- messages -----------------------------------------------------------------------------------------------
 
 
 def check_messages(findings: Findings, inboxes: Mapping[str, Inbox]) -> None:

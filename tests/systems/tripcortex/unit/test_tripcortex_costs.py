@@ -38,6 +38,7 @@ def sample() -> Company:
     return load_company()
 
 
+@pytest.mark.proves("TC-103")
 def test_every_pattern_runs_with_its_example_on_the_sample(sample: Company) -> None:
     assert [(each.pattern.id, each.reason) for each in sample.measures if not each.is_measured] == []
 
@@ -45,7 +46,6 @@ def test_every_pattern_runs_with_its_example_on_the_sample(sample: Company) -> N
 def test_the_design_has_no_error_and_no_warning(sample: Company) -> None:
     measures = {each.pattern.id: each for each in apply_transaction_weights(SYSTEM, sample.measures)}
     findings = apply_rules(Design(SYSTEM, measures, has_data=True))
-
     assert [(each.subject, each.message) for each in findings if each.severity != "info"] == []
 
 
@@ -72,8 +72,7 @@ def _tables() -> dict[str, dict[str, Any]]:
     return {str(each["TableName"]): each for each in tables}
 
 
-@pytest.mark.proves("TC-3")
-@pytest.mark.proves("TC-4")
+@pytest.mark.proves("TC-3", "TC-4")
 def test_template_has_on_demand_tables_with_the_documents_ttls() -> None:
     tables = _tables()
     for name, ends in DOCUMENT_TABLES.items():
@@ -95,7 +94,6 @@ def test_iam_policies_omit_tables_that_a_component_does_not_need() -> None:
         }
         for component in SYSTEM.components
     }
-
     assert named["ingester"] == set()
     assert "TripCortexAuditLog" not in named["sender"]
     assert "TripCortexCircuitBreaker" not in named["sender"] | named["agent"]
@@ -105,7 +103,6 @@ def test_iam_policies_omit_tables_that_a_component_does_not_need() -> None:
 @pytest.mark.proves("TC-5")
 def test_template_creates_tables_and_migrations_create_the_schema() -> None:
     text = "\n".join(render_module(SYSTEM).values())
-
     assert [schema.migrations for schema in SYSTEM.schemas] == [migrations.__name__]
     assert all(table.name in text for table in SYSTEM.tables)
     assert "policy_chunks" not in str(build_template(SYSTEM)["Resources"])
@@ -117,7 +114,6 @@ def test_database_scales_from_half_a_unit_to_the_configured_maximum() -> None:
     [cluster] = [
         each["Properties"] for each in template["Resources"].values() if each["Type"] == "AWS::RDS::DBCluster"
     ]
-
     assert cluster["ServerlessV2ScalingConfiguration"] == {
         "MinCapacity": 0.5,
         "MaxCapacity": {"Ref": "DatabaseCapacityMax"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -64,11 +64,7 @@ def list_edges() -> set[tuple[str, str]]:
     }
 
 
-@pytest.mark.proves("TC-60")
-@pytest.mark.proves("TC-61")
-@pytest.mark.proves("TC-62")
-@pytest.mark.proves("TC-X1")
-@pytest.mark.proves("TC-X9")
+@pytest.mark.proves("TC-60", "TC-61", "TC-62", "TC-X1", "TC-X9")
 def test_flow_has_the_documents_transitions_and_the_five_missing_ones() -> None:
     moves = {
         (get_status(one), get_status(other))
@@ -83,8 +79,7 @@ def test_flow_has_the_documents_transitions_and_the_five_missing_ones() -> None:
     assert not [edge for edge in list_edges() if edge[0] in ends]
 
 
-@pytest.mark.proves("TC-90")
-@pytest.mark.proves("TC-94")
+@pytest.mark.proves("TC-90", "TC-94")
 def test_steps_have_the_documents_names_and_three_states_are_waits() -> None:
     assert BOOKING_FLOW.step_names == (
         "EmbedAndRetrieve",
@@ -106,15 +101,18 @@ def test_steps_have_the_documents_names_and_three_states_are_waits() -> None:
     assert all(wait.deadline_s and wait.deadline_to for wait in waits.values())
 
 
-async def run_story(story: Callable[[Stores, HandClock], Awaitable[None]]) -> None:
-    """Run an async test with stores in memory and a manual clock."""
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
 
+
+@pytest.fixture
+async def stores(clock: HandClock) -> AsyncIterator[Stores]:
     with patch_environ(SECRET):
-        clock = HandClock()
-        async with open_memory_stores(SYSTEM, clock=clock) as stores:
-            await create_tables(stores, SYSTEM.tables)
-            await create_queues(stores, SYSTEM.queues)
-            await story(stores, clock)
+        async with open_memory_stores(SYSTEM, clock=clock) as opened:
+            await create_tables(opened, SYSTEM.tables)
+            await create_queues(opened, SYSTEM.queues)
+            yield opened
 
 
 async def make_booking(stores: Stores, clock: HandClock, state: str) -> Booking:
@@ -146,67 +144,55 @@ def get_changes(target: str) -> dict[str, Any]:
     return {"selected_option": make_option("1"), "confirmation_number": "UA-ABC123"}
 
 
-@pytest.mark.proves("TC-61")
-@pytest.mark.proves("TC-62")
-@pytest.mark.proves("TC-63")
-@pytest.mark.proves("TC-70")
-async def test_booking_accepts_legal_transitions_only() -> None:
-    async def story(stores: Stores, clock: HandClock) -> None:
-        legal = list_edges()
-        for one, other in itertools.product(BOOKING_FLOW.states, BOOKING_FLOW.states):
-            booking = await make_booking(stores, clock, one)
-            stored = await get_booking_item(stores, booking)
-            clock.move(1)
-            allowed = get_targets(BOOKING_FLOW.get_state(one), BOOKING_FLOW.cancellation)
-            moving = commit(BOOKING_FLOW, stores, booking, Next(other, get_changes(other)), allowed)
-            if (one, other) not in legal:
-                with pytest.raises(InvalidTransition):
-                    await moving
-                assert await get_booking_item(stores, booking) == stored
-                continue
-            await moving
-            after = await stores.run(patterns.booking(EMPLOYEE, booking.booking_id))
-            assert after is not None
-            assert (after.flow_state, after.status) == (other, get_status(other))
-            assert after.updated_at == booking.updated_at + timedelta(seconds=1)
-            assert after.version == booking.version + 1
-            # A commit based on the previous version is too late.
-            with pytest.raises(Overtaken):
-                await commit(BOOKING_FLOW, stores, booking, Next(other, get_changes(other)), allowed)
-
-    await run_story(story)
-
-
-@pytest.mark.proves("TC-62")
-async def test_ended_booking_rejects_answers_and_cancellation() -> None:
-    async def story(stores: Stores, clock: HandClock) -> None:
-        for state in ("confirmed", "failed", "cancelled"):
-            booking = await make_booking(stores, clock, state)
-            stored = await get_booking_item(stores, booking)
-            with pytest.raises(NotCancellable):
-                await BOOKING_FLOW.cancel(stores, booking, "no")
-            for name in ("choose", "answer", "decide"):
-                with pytest.raises(NotWaiting):
-                    await BOOKING_FLOW.answer(stores, booking, name, token="x", given={"optionId": "1"})
-            assert await get_booking_item(stores, booking) == stored
-
-    await run_story(story)
-
-
-@pytest.mark.proves("TC-61")
-async def test_no_step_may_write_the_status_itself_or_the_key() -> None:
-    async def story(stores: Stores, clock: HandClock) -> None:
-        booking = await make_booking(stores, clock, "initiated")
-        for change in (
-            {"status": S.confirmed},
-            {"updated_at": booking.created_at},
-            {"employee_id": "emp-1"},
-            {"version": 7},
-        ):
+@pytest.mark.proves("TC-61", "TC-62", "TC-63", "TC-70")
+async def test_booking_accepts_legal_transitions_only(stores: Stores, clock: HandClock) -> None:
+    legal = list_edges()
+    for one, other in itertools.product(BOOKING_FLOW.states, BOOKING_FLOW.states):
+        booking = await make_booking(stores, clock, one)
+        stored = await get_booking_item(stores, booking)
+        clock.move(1)
+        allowed = get_targets(BOOKING_FLOW.get_state(one), BOOKING_FLOW.cancellation)
+        moving = commit(BOOKING_FLOW, stores, booking, Next(other, get_changes(other)), allowed)
+        if (one, other) not in legal:
             with pytest.raises(InvalidTransition):
-                await commit(BOOKING_FLOW, stores, booking, Next("retrieved", change), ("retrieved",))
+                await moving
+            assert await get_booking_item(stores, booking) == stored
+            continue
+        await moving
+        after = await stores.run(patterns.booking(EMPLOYEE, booking.booking_id))
+        assert after is not None
+        assert (after.flow_state, after.status) == (other, get_status(other))
+        assert after.updated_at == booking.updated_at + timedelta(seconds=1)
+        assert after.version == booking.version + 1
+        # A commit based on the previous version is too late.
+        with pytest.raises(Overtaken):
+            await commit(BOOKING_FLOW, stores, booking, Next(other, get_changes(other)), allowed)
 
-    await run_story(story)
+
+@pytest.mark.proves("TC-62")
+async def test_ended_booking_rejects_answers_and_cancellation(stores: Stores, clock: HandClock) -> None:
+    for state in ("confirmed", "failed", "cancelled"):
+        booking = await make_booking(stores, clock, state)
+        stored = await get_booking_item(stores, booking)
+        with pytest.raises(NotCancellable):
+            await BOOKING_FLOW.cancel(stores, booking, "no")
+        for name in ("choose", "answer", "decide"):
+            with pytest.raises(NotWaiting):
+                await BOOKING_FLOW.answer(stores, booking, name, token="x", given={"optionId": "1"})
+        assert await get_booking_item(stores, booking) == stored
+
+
+@pytest.mark.proves("TC-61")
+async def test_no_step_may_write_the_status_itself_or_the_key(stores: Stores, clock: HandClock) -> None:
+    booking = await make_booking(stores, clock, "initiated")
+    for change in (
+        {"status": S.confirmed},
+        {"updated_at": booking.created_at},
+        {"employee_id": "emp-1"},
+        {"version": 7},
+    ):
+        with pytest.raises(InvalidTransition):
+            await commit(BOOKING_FLOW, stores, booking, Next("retrieved", change), ("retrieved",))
 
 
 @pytest.mark.proves("TC-94")

@@ -20,6 +20,7 @@ from holdfast.core.errors import ExternalServiceFailed, SettingsError
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.web.demo_env import patch_environ
 from holdfast_demo.tripcortex.sandbox import PORTAL_KEY
+from tests.cases import all_cases
 from tripcortex.api.commands import policies_try, policies_upload
 from tripcortex.api.mcp_tools import policy_says
 from tripcortex.domain.planner.ports import PlanRequest, TravellerProfile, TripPlan
@@ -151,7 +152,7 @@ async def test_bedrock_embedding_without_boto3_is_a_settings_error(
             await use(stores)
 
 
-@pytest.mark.parametrize("address", ["", "us-east-1", "https://bedrock.example"])
+@all_cases("address", ["", "us-east-1", "https://bedrock.example"])
 def test_rejects_an_invalid_bedrock_address(address: str) -> None:
     with pytest.raises(SettingsError, match=get_variable_name("bedrock")):
         TripCortexSettings.load({get_variable_name("bedrock"): address})

@@ -47,19 +47,15 @@ def test_ended_booking_has_about_twelve_entries_under_a_kilobyte(sample: Company
     counts = Counter(each.booking_id for each in sample.entries)
     of_ended = [counts[each.booking_id] for each in list_bookings_with_audit(sample) if each.is_ended]
     sizes = list(map(get_item_size, sample.entries))
-
     assert 6 <= min(of_ended) <= max(of_ended) <= 15
     assert sum(of_ended) / len(of_ended) == pytest.approx(AUDIT_ENTRIES_A_BOOKING, abs=1)
     assert sum(sizes) / len(sizes) < 1_000
 
 
 @pytest.mark.proves("TC-2")
-def test_tables_share_employee_and_booking_ids_and_cite_policy_chunks(
-    sample: Company,
-) -> None:
+def test_tables_share_employee_and_booking_ids_and_cite_policy_chunks(sample: Company) -> None:
     keys = {(each.employee_id, each.booking_id) for each in sample.bookings}
     cited = {cite.chunk_id for each in sample.bookings for cite in each.passages}
-
     assert {(each.employee_id, each.booking_id) for each in sample.entries} <= keys
     assert {(each.employee_id, each.reference) for each in sample.calls} <= keys
     assert cited
@@ -68,14 +64,12 @@ def test_tables_share_employee_and_booking_ids_and_cite_policy_chunks(
 
 def test_only_employees_with_an_active_booking_have_a_marker(sample: Company) -> None:
     under_way = {(each.employee_id, each.booking_id) for each in sample.bookings if not each.is_ended}
-
     assert {(each.employee_id, each.booking_id) for each in sample.markers} == under_way
     assert len({employee for employee, _ in under_way}) == len(under_way)
 
 
 def test_only_active_bookings_have_a_matching_flow_execution(sample: Company) -> None:
     bookings = {BOOKING_FLOW.key_text(each): each for each in sample.bookings if not each.is_ended}
-
     assert {each.key for each in sample.executions} == bookings.keys()
     for place in sample.executions:
         booking = bookings[place.key]
@@ -123,7 +117,6 @@ def test_every_wait_has_a_message(sample: Company) -> None:
 @pytest.mark.proves("TC-56")
 def test_has_fewer_than_500_connections_of_about_200_bytes(sample: Company) -> None:
     ages = {each.connected_at for each in sample.connections}
-
     assert 0 < len(sample.connections) < 500
     assert max(map(get_item_size, sample.connections)) <= 200
     assert max(ages) - min(ages) < timedelta(seconds=CONNECTION_S)
@@ -136,7 +129,6 @@ def test_the_circuit_of_the_portal_is_closed(sample: Company) -> None:
 @pytest.mark.proves("TC-99")
 def test_one_policy_of_50_to_200_chunks_is_active(sample: Company) -> None:
     [policy] = sample.policies
-
     assert (policy.file_name, policy.serves) == (FILE_NAME, True)
     assert 50 <= (policy.total_chunks or 0) <= 200
 
@@ -152,7 +144,6 @@ def test_a_second_run_adds_nothing(sample: Company) -> None:
 
 def test_progress_only_grows_and_never_exceeds_the_total(sample: Company) -> None:
     done = [rows for _, rows, _ in sample.progress]
-
     assert {what for what, _, _ in sample.progress} == {"policies", "bookings", "connections", "circuit"}
     assert done == sorted(done)
     assert all(rows <= whole for _, rows, whole in sample.progress)

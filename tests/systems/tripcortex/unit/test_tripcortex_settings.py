@@ -9,6 +9,7 @@ import pytest
 from holdfast.core.clock import SYSTEM_CLOCK
 from holdfast.core.errors import SettingsError
 from holdfast.web.demo_env import patch_environ
+from tests.cases import all_cases
 from tripcortex.integrations.portal.client import open_portal
 from tripcortex.settings import CHOICES, RANGES, SWITCHES, TEXTS, TripCortexSettings, get_variable_name
 
@@ -20,7 +21,7 @@ def test_every_field_has_a_variable_and_a_default() -> None:
     assert (TripCortexSettings().options_max, TripCortexSettings().audit_years) == (3, 2)
 
 
-@pytest.mark.parametrize("name", RANGES)
+@all_cases("name", RANGES)
 def test_rejects_an_invalid_number_and_names_its_variable(name: str) -> None:
     least, default, most = RANGES[name]
     for text in ("", "nine", "-1", "1.5", "٣", str(most + 1), *([str(least - 1)] if least else [])):
@@ -30,7 +31,7 @@ def test_rejects_an_invalid_number_and_names_its_variable(name: str) -> None:
         assert getattr(TripCortexSettings.load({get_variable_name(name): str(value)}), name) == value
 
 
-@pytest.mark.parametrize("name", SWITCHES)
+@all_cases("name", SWITCHES)
 def test_a_switch_is_on_or_off(name: str) -> None:
     assert getattr(TripCortexSettings.load({get_variable_name(name): "on"}), name) is True
     for text in ("", "maybe", "2"):
@@ -38,7 +39,7 @@ def test_a_switch_is_on_or_off(name: str) -> None:
             TripCortexSettings.load({get_variable_name(name): text})
 
 
-@pytest.mark.parametrize("name", CHOICES)
+@all_cases("name", CHOICES)
 def test_rejects_an_unknown_choice(name: str) -> None:
     for text in ("", "gpt", "Local"):
         with pytest.raises(SettingsError, match=get_variable_name(name)):
@@ -54,7 +55,7 @@ def test_approvers_are_roles_with_employees() -> None:
             TripCortexSettings.load({variable: text})
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "address", ["", "portal", "ftp://portal.example", "http://portal.example", "https://a:b@p.example"]
 )
 async def test_rejects_an_invalid_portal_address_before_any_call(address: str) -> None:

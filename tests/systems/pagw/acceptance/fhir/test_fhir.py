@@ -153,9 +153,6 @@ def test_capability_statement_is_public(gateway: Gateway) -> None:
     assert response.json()["implementation"]["url"] == f"{gateway.url}/fhir"
 
 
-# --- subscriptions ------------------------------------------------------------------------------------------
-
-
 def build_subscription(gateway: Gateway, **changes: Any) -> dict[str, Any]:
     """Build a Subscription to the sandbox client's server. `changes` replace elements of its channel."""
     channel = {
@@ -235,9 +232,6 @@ def test_refuses_unsupported_subscriptions_and_reports_refused_handshakes(idle_g
     finally:
         idle_gateway.services.client.behaviour.refuses_handshakes = False
     assert made["status"] == "error" and made["error"]
-
-
-# --- the test kit's bundles ---------------------------------------------------------------------------------
 
 
 @with_fixtures

@@ -54,9 +54,7 @@ def test_cancels_the_claim_of_its_system_if_two_have_the_same_number(gateway: Ga
     assert get_status(gateway, second) == "COMPLETED"
 
 
-def test_refuses_a_cancellation_for_another_member_or_provider(
-    gateway: Gateway,
-) -> None:
+def test_refuses_a_cancellation_for_another_member_or_provider(gateway: Gateway) -> None:
     former = build_request_bundle(reference=make_unique("F"), member=PEOPLE[1])
     pagw_id = submit_and_wait(gateway, former)
     names = [get_claim(former)["identifier"][0], {"system": "urn:pagw:request", "value": pagw_id}]

@@ -35,9 +35,7 @@ def read_record(gateway: Gateway, key: str, tenant: str = "acme") -> Idempotency
     return found
 
 
-@pytest.mark.proves("PG-5")
-@pytest.mark.proves("PG-7")
-@pytest.mark.proves("PG-43")
+@pytest.mark.proves("PG-5", "PG-7", "PG-43")
 def test_accepts_a_request_and_reports_its_progress_to_the_end(gateway: Gateway) -> None:
     bundle = build_request_bundle(
         reference=make_unique("R"), attachments=[SampleAttachment(content=b"Seen twice.")]
@@ -77,9 +75,7 @@ def test_accepts_a_bundle_of_several_megabytes(idle_gateway: Gateway) -> None:
     assert idle_gateway.get(f"/pas/requests/{pagw_id}/bundle").json() == bundle
 
 
-@pytest.mark.proves("PG-6")
-@pytest.mark.proves("PG-8")
-@pytest.mark.proves("PG-X2")
+@pytest.mark.proves("PG-6", "PG-8", "PG-X2")
 def test_replays_the_stored_answer_without_new_work(gateway: Gateway) -> None:
     bundle, key = build_request_bundle(reference=make_unique("R")), make_unique("key")
     first = gateway.submit(bundle, key=key)
@@ -139,8 +135,7 @@ def test_expired_key_can_be_used_for_a_new_request(idle_gateway: Gateway) -> Non
     assert second.status_code == 202 and second.json()["pagwId"] != first
 
 
-@pytest.mark.proves("PG-10")
-@pytest.mark.proves("PG-11")
+@pytest.mark.proves("PG-10", "PG-11")
 def test_without_idempotency_no_key_is_required_or_stored(
     external_services: ExternalServices, idle_gateway: Gateway
 ) -> None:

@@ -34,11 +34,7 @@ async def call_back(pipeline: Pipeline, pagw_id: str) -> None:
     await pipeline.send_callback(decided.to_json())
 
 
-@pytest.mark.proves("PG-46")
-@pytest.mark.proves("PG-57")
-@pytest.mark.proves("PG-28")
-@pytest.mark.proves("PG-44")
-@pytest.mark.proves("PG-X14")
+@pytest.mark.proves("PG-46", "PG-57", "PG-28", "PG-44", "PG-X14")
 async def test_finished_request_is_complete_in_all_stores_and_its_audit_archived() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await pipeline.submit(key="k-1")
@@ -98,8 +94,7 @@ async def test_finished_request_is_complete_in_all_stores_and_its_audit_archived
     await run_scenario(scenario)
 
 
-@pytest.mark.proves("PG-52")
-@pytest.mark.proves("PG-X25")
+@pytest.mark.proves("PG-52", "PG-X25")
 async def test_corrected_queries_leave_out_finished_requests() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         for _ in range(2):

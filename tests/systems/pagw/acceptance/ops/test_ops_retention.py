@@ -120,8 +120,7 @@ async def test_sweeps_outbox_rows_after_a_week_and_inbox_rows_after_a_month() ->
     await run_scenario(scenario)
 
 
-@pytest.mark.proves("PG-X20")
-@pytest.mark.proves("PG-1")
+@pytest.mark.proves("PG-X20", "PG-1")
 async def test_removes_requests_seven_years_after_their_end_unless_held() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         old, held = await pipeline.submit(), await pipeline.submit()

@@ -137,10 +137,7 @@ async def test_operators_commands_list_show_replay_and_hold_requests() -> None:
     await run_scenario(scenario)
 
 
-@pytest.mark.proves("PG-X28")
-@pytest.mark.proves("PG-39")
-@pytest.mark.proves("PG-40")
-@pytest.mark.proves("PG-56")
+@pytest.mark.proves("PG-X28", "PG-39", "PG-40", "PG-56")
 async def test_registries_accept_valid_entries_and_refuse_invalid_ones() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         assert await get_provider(pipeline.stores, OTHER_NPI) is None  # cached for half a minute

@@ -136,9 +136,6 @@ def test_refuses_a_forbidden_callback_address(idle_gateway: Gateway, url: str) -
     assert idle_gateway.count_stored() == before
 
 
-# --- authentication -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("endpoint", [*ENDPOINTS, "/fhir/Claim/$inquire", "/fhir/Subscription", "/sessions"])
 def test_refuses_an_invalid_token_and_stores_nothing(idle_gateway: Gateway, endpoint: str) -> None:
     before = idle_gateway.count_stored()
@@ -269,9 +266,6 @@ def _stream(gateway: Gateway, head: bytes, chunks: Iterator[bytes]) -> bytes:
             except BlockingIOError:
                 connection.settimeout(20)
     raise AssertionError("the server never answered")
-
-
-# --- unavailable stores -------------------------------------------------------------------------------------
 
 
 def test_without_a_database_clients_get_503_and_may_retry(

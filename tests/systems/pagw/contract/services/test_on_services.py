@@ -94,8 +94,7 @@ def finished_requests(gateway: Gateway) -> FinishedRequests:
     return made
 
 
-@pytest.mark.proves("PG-49")
-@pytest.mark.proves("PG-X18")
+@pytest.mark.proves("PG-49", "PG-X18")
 def test_requests_are_answered_as_on_embedded_engines(
     gateway: Gateway, finished_requests: FinishedRequests
 ) -> None:
@@ -138,10 +137,7 @@ def test_dynamodb_holds_the_documented_item_with_a_time_to_live(
     expect_outcome(gateway.submit(key=finished_requests.key), 422)
 
 
-@pytest.mark.proves("PG-29")
-@pytest.mark.proves("PG-32")
-@pytest.mark.proves("PG-33")
-@pytest.mark.proves("PG-35")
+@pytest.mark.proves("PG-29", "PG-32", "PG-33", "PG-35")
 def test_s3_holds_bundles_under_documented_keys_with_the_environment_key(
     finished_requests: FinishedRequests, services: Services
 ) -> None:
@@ -168,8 +164,7 @@ def test_s3_holds_bundles_under_documented_keys_with_the_environment_key(
     assert json.loads(body.read()) == finished_requests.bundle
 
 
-@pytest.mark.proves("PG-32")
-@pytest.mark.proves("PG-57")
+@pytest.mark.proves("PG-32", "PG-57")
 def test_s3_holds_every_audit_event_in_the_audit_bucket(
     gateway: Gateway, finished_requests: FinishedRequests, services: Services
 ) -> None:
@@ -186,9 +181,7 @@ def test_s3_holds_every_audit_event_in_the_audit_bucket(
     assert {get_encryption(result) for result in events.values()} == {("AES256", None, False)}
 
 
-@pytest.mark.proves("PG-29")
-@pytest.mark.proves("PG-32")
-@pytest.mark.proves("PG-36")
+@pytest.mark.proves("PG-29", "PG-32", "PG-36")
 @pytest.mark.parametrize("bucket", [REQUESTS, AUDIT])
 def test_s3_buckets_are_private_versioned_and_expire_after_seven_years(
     finished_requests: FinishedRequests, services: Services, bucket: str
@@ -228,10 +221,7 @@ def test_sqs_has_the_documented_fifo_queues_and_no_dead_letters(
         assert dead["ApproximateNumberOfMessages"] == "0"
 
 
-@pytest.mark.proves("PG-37")
-@pytest.mark.proves("PG-39")
-@pytest.mark.proves("PG-40")
-@pytest.mark.proves("PG-41")
+@pytest.mark.proves("PG-37", "PG-39", "PG-40", "PG-41")
 def test_redis_holds_the_documented_keys_with_their_lifetimes(
     gateway: Gateway, finished_requests: FinishedRequests, services: Services
 ) -> None:
@@ -318,9 +308,7 @@ def test_operator_sees_every_service_and_a_request_in_all_of_them(
 
 
 @pytest.mark.proves("PG-41")
-def test_documentation_lists_the_settings_of_this_gateway(
-    services: Services,
-) -> None:
+def test_documentation_lists_the_settings_of_this_gateway(services: Services) -> None:
     page = (Path(__file__).parents[5] / "docs" / "guides" / "deployment.md").read_text(encoding="utf-8")
     documented = {
         name: shlex.split(value)[0] for name, value in re.findall(r"^export (\w+)=(.+)$", page, re.MULTILINE)

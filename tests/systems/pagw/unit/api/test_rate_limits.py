@@ -35,13 +35,10 @@ async def count_accepted(stores: Stores, tenant: str, times: int) -> int:
     return count
 
 
-@pytest.mark.proves("PG-38")
-@pytest.mark.proves("PG-X23")
+@pytest.mark.proves("PG-38", "PG-X23")
 async def test_each_tenant_has_its_limit_over_a_sliding_window() -> None:
     clock = ManualClock()
-    stores = open_memory_stores(SYSTEM, clock=clock)
-
-    async def run() -> None:
+    async with open_memory_stores(SYSTEM, clock=clock) as stores:
         view = stores.for_component("api")
         assert await count_accepted(view, "large", 30) == 20
         assert await count_accepted(view, "small", 5) == 1
@@ -56,20 +53,11 @@ async def test_each_tenant_has_its_limit_over_a_sliding_window() -> None:
         clock.at += 119
         assert await count_accepted(view, "acme", 30) == 10
 
-    try:
-        await run()
-    finally:
-        await stores.close()
-
 
 async def test_without_a_cache_no_tenant_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    stores = open_memory_stores(SYSTEM)
-
     async def raise_unavailable(*_: object) -> int:
         raise CacheUnavailable("The cache gives no answer.")
 
     monkeypatch.setattr(TENANT_LIMIT, "_take", raise_unavailable)
-    try:
+    async with open_memory_stores(SYSTEM) as stores:
         assert await count_accepted(stores, "small", 5) == 5
-    finally:
-        await stores.close()

@@ -19,6 +19,7 @@ from pagw.api.routes.errors import configure_outcomes
 from pagw.domain.attachments import AttachmentRefused
 from pagw.domain.fhir.outcomes import FhirRefused, build_error
 from pagw.domain.fhir.rules.structure import check_structure
+from tests.cases import all_cases
 
 SECRET = "MZQ-4417-0001 Quillfeather"
 # Errors that need more than a message to construct.
@@ -95,7 +96,7 @@ def get_outcome(response: Response) -> dict[str, Any]:
     return body
 
 
-@pytest.mark.parametrize("kind", dict.fromkeys(list_error_types()), ids=lambda kind: kind.__name__)
+@all_cases("kind", dict.fromkeys(list_error_types()))
 def test_every_library_error_becomes_an_outcome_with_its_status(kind: type[HoldfastError]) -> None:
     failure = EXAMPLES.get(kind) or kind("What, why, and what to do next.")
     response = answer(failure)
@@ -109,9 +110,7 @@ def test_every_library_error_becomes_an_outcome_with_its_status(kind: type[Holdf
     assert ("WWW-Authenticate" in response.headers) == (kind in (errors.TokenRefused, errors.CallerForbidden))
 
 
-def test_unexpected_error_shows_no_values_to_caller_or_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_unexpected_error_shows_no_values_to_caller_or_log(caplog: pytest.LogCaptureFixture) -> None:
     try:
         raise KeyError(SECRET)
     except KeyError as failure:

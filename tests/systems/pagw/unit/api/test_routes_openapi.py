@@ -88,17 +88,14 @@ def test_description_has_every_referenced_schema_and_no_problem_json(app: FastAP
 
 
 async def test_framework_errors_are_outcomes_too(app: FastAPI) -> None:
-    async def request_all() -> list[httpx2.Response]:
-        transport = httpx2.ASGITransport(app=app)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
-            return [
-                await http.get("/patients/Quillfeather"),
-                await http.put("/fhir/Claim/$submit"),
-                await http.post("/fhir/Claim/$submit", content=b" " * 2000),
-                await http.get("/pas/requests", headers={"authorization": "Bearer a.b.c"}),
-            ]
-
-    answers = await request_all()
+    transport = httpx2.ASGITransport(app=app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+        answers = [
+            await http.get("/patients/Quillfeather"),
+            await http.put("/fhir/Claim/$submit"),
+            await http.post("/fhir/Claim/$submit", content=b" " * 2000),
+            await http.get("/pas/requests", headers={"authorization": "Bearer a.b.c"}),
+        ]
     # The last one: no token issuer is configured, which concerns only the operator.
     assert [each.status_code for each in answers] == [404, 405, 413, 500]
     for answer in answers:

@@ -7,11 +7,10 @@ from copy import deepcopy
 from random import Random
 from typing import Any
 
-import pytest
-
 from holdfast_demo.pagw.sample.bundles import build_cancel_bundle, build_request_bundle, build_update_bundle
 from pagw.domain.fhir.rules.fast_structure import is_certainly_valid
 from pagw.domain.fhir.rules.structure import _find_empty_elements, _get_model, _validate
+from tests.cases import all_cases
 from tests.systems.pagw.unit.fhir.corruption import corrupt_copy
 
 Json = dict[str, Any]
@@ -116,7 +115,7 @@ def test_accepts_no_corrupted_resource_that_the_models_reject() -> None:
             accepts_correctly(changed)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "added",
     [
         {"_birthDate": {"extension": [{"url": "u", "valueCode": "unknown"}]}},
@@ -133,7 +132,7 @@ def test_leaves_rare_but_valid_elements_to_the_models(added: Json) -> None:
     assert _validate(model, patient, "here") == []
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "wrong",
     [
         {"deceasedBoolean": True, "deceasedDateTime": "2026-02-28"},

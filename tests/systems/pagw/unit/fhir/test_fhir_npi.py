@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 
 from pagw.domain.fhir.npi import build_npi, is_npi
 from pagw.domain.fhir.postal_codes import format_zip_code, remove_zip_dashes
+from tests.cases import all_cases
 
 
 @pytest.mark.proves("PG-X28")
-@pytest.mark.parametrize("number", ["1234567893", "1245319599", "8189991234"])
+@all_cases("number", ["1234567893", "1245319599", "8189991234"])
 def test_accepts_published_numbers(number: str) -> None:
     assert is_npi(number)
 
 
 @pytest.mark.proves("PG-X28")
-@pytest.mark.parametrize(
+@all_cases(
     "text",
     [
         "1234567890",
@@ -58,6 +59,6 @@ def test_removes_the_dash_from_zip_plus_4_in_any_address() -> None:
     assert patient["address"][0]["postalCode"] == "02139-4307"
 
 
-@pytest.mark.parametrize("text", ["SW1A 1AA", "123-4567", "12345-678", "K1A-0B1"])
+@all_cases("text", ["SW1A 1AA", "123-4567", "12345-678", "K1A-0B1"])
 def test_leaves_other_postal_codes_unchanged(text: str) -> None:
     assert format_zip_code(text) == text

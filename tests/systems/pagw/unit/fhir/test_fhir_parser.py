@@ -13,6 +13,7 @@ from pagw.domain.fhir.parser import MAX_DEPTH, MAX_ENTRIES, check_media_type, pa
 from pagw.domain.fhir.rules.pas_rules import check_request
 from pagw.domain.fhir.rules.structure import check_structure
 from pagw.domain.fhir.urls import CONTENT_TYPE
+from tests.cases import all_cases
 
 
 def expect_refusal(body: bytes, **limits: Any) -> FhirRefused:
@@ -27,7 +28,7 @@ def test_parses_a_bundle_unchanged() -> None:
     assert parse_bundle(json.dumps(bundle).encode()) == bundle
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("body", "status", "words"),
     [
         (b"", 400, "not JSON"),
@@ -64,7 +65,7 @@ def test_refuses_oversized_deep_or_crowded_bodies() -> None:
     assert expect_refusal(json.dumps(many).encode()).status == 413
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("where", "name", "value"),
     [
         ("bundle", "issues", {"resourceType": "OperationOutcome"}),
@@ -100,7 +101,7 @@ def test_parses_other_resource_types() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("name", "value", "code"),
     [
         ("status", None, "required"),
@@ -128,7 +129,7 @@ def test_reports_an_invalid_structure_by_its_path(name: str, value: Any, code: s
     assert "Quillfeather" not in json.dumps(build_outcome(issues))
 
 
-@pytest.mark.parametrize("kind", ["Claimant", "Extension", "Resource", "", "__class__", None, 7])
+@all_cases("kind", ["Claimant", "Extension", "Resource", "", "__class__", None, 7])
 def test_reports_an_unknown_resource_type(kind: Any) -> None:
     assert check_structure({"resourceType": kind}, "Bundle")[0].code == "structure"
 
@@ -139,7 +140,7 @@ def test_reports_a_null_element_by_its_path() -> None:
     assert (issue.code, issue.expression) == ("structure", "Claim.billablePeriod")
 
 
-@pytest.mark.parametrize("entry", ["none", [None], [7], [{}], [{"resource": "Claim"}], {}, []])
+@all_cases("entry", ["none", [None], [7], [{}], [{"resource": "Claim"}], {}, []])
 def test_refuses_a_bundle_with_invalid_entries(entry: Any) -> None:
     assert any(issue.is_error for issue in check_request({**build_request_bundle(), "entry": entry}))
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
-
 from holdfast_demo.pagw.sample.bundles import (
     PEOPLE,
     PRACTITIONER_NPIS,
@@ -22,6 +20,7 @@ from pagw.domain.fhir.responses.response_bundles import build_response_bundle
 from pagw.domain.fhir.rules.pas_rules import check_inquiry, check_request, check_response
 from pagw.domain.fhir.rules.structure import check_structure
 from pagw.domain.fhir.urls import AUTHORIZATION_NUMBER
+from tests.cases import all_cases
 
 REQUEST = build_request_bundle(reference="R-1")
 CLAIM = parse_claim(REQUEST)
@@ -59,7 +58,7 @@ def test_reads_item_authorization_numbers_and_matches_by_service_code() -> None:
     assert is_match(parse_inquiry(bundle), CLAIM)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("member", "npi", "is_allowed"),
     [
         (PEOPLE[0], PROVIDER_NPIS[0], True),

@@ -26,6 +26,7 @@ from pagw.domain.fhir.outcomes import FhirRefused, build_outcome, refuse_errors,
 from pagw.domain.fhir.responses.response_bundles import build_response_bundle
 from pagw.domain.fhir.rules.pas_rules import check_inquiry, check_request, check_response
 from pagw.domain.fhir.urls import ITEM_TRACE_NUMBER, NPI
+from tests.cases import all_cases
 from tests.systems.pagw.unit.fhir.corruption import corrupt_copy
 
 Json = dict[str, Any]
@@ -55,172 +56,167 @@ def test_accepts_a_sample_request_without_issues() -> None:
     refuse_errors(check_request(bundle))
 
 
-def set_other_type(bundle: Json) -> None:
-    bundle["type"] = "transaction"
-
-
-def put_claim_second(bundle: Json) -> None:
-    bundle["entry"][0], bundle["entry"][1] = bundle["entry"][1], bundle["entry"][0]
-
-
-def remove_full_url(bundle: Json) -> None:
-    del get_entry(bundle, "Coverage")["fullUrl"]
-
-
-def make_full_url_relative(bundle: Json) -> None:
-    get_entry(bundle, "Coverage")["fullUrl"] = "Coverage/1"
-
-
-def break_uuid(bundle: Json) -> None:
-    get_entry(bundle, "Coverage")["fullUrl"] = "urn:uuid:1"
+URL = "urn:uuid:0f6b6d0c-3c5e-4b8e-9d56-0d8f8f3f0001"
 
 
 def set_full_url_of_another_resource(bundle: Json) -> None:
-    get_entry(bundle, "Coverage")["fullUrl"] = "https://clinic.example/fhir/Coverage/another"
-    get_claim(bundle)["insurance"][0]["coverage"]["reference"] = (
-        "https://clinic.example/fhir/Coverage/another"
-    )
-
-
-def repeat_full_url(bundle: Json) -> None:
-    bundle["entry"].append(
-        {**get_entry(bundle, "Patient"), "resource": {"resourceType": "Basic", "code": {"text": "x"}}}
-    )
-
-
-def repeat_resource(bundle: Json) -> None:
-    again = deepcopy(get_entry(bundle, "Patient"))
-    again["fullUrl"] = "urn:uuid:0f6b6d0c-3c5e-4b8e-9d56-0d8f8f3f0001"
-    bundle["entry"].append(again)
-
-
-def remove_patient(bundle: Json) -> None:
-    bundle["entry"].remove(get_entry(bundle, "Patient"))
-
-
-def remove_practitioner(bundle: Json) -> None:
-    bundle["entry"].remove(get_entry(bundle, "Practitioner"))
+    another = "https://clinic.example/fhir/Coverage/another"
+    get_entry(bundle, "Coverage")["fullUrl"] = another
+    get_claim(bundle)["insurance"][0]["coverage"]["reference"] = another
 
 
 def make_reference_relative_next_to_a_uuid(bundle: Json) -> None:
     get_claim(bundle)["patient"] = {"reference": f"Patient/{get_resource(bundle, 'Patient')['id']}"}
 
 
-def reference_missing_contained(bundle: Json) -> None:
-    get_claim(bundle)["careTeam"][0]["provider"] = {"reference": "#nobody"}
-
-
-def add_entry_without_resource(bundle: Json) -> None:
-    bundle["entry"].append({"fullUrl": "urn:uuid:0f6b6d0c-3c5e-4b8e-9d56-0d8f8f3f0001"})
-
-
-def set_payment_use(bundle: Json) -> None:
-    get_claim(bundle)["use"] = "claim"
-
-
-def set_draft_status(bundle: Json) -> None:
-    get_claim(bundle)["status"] = "draft"
-
-
-def remove_items(bundle: Json) -> None:
-    del get_claim(bundle)["item"]
-
-
-def repeat_sequence(bundle: Json) -> None:
-    get_claim(bundle)["item"].append(deepcopy(get_claim(bundle)["item"][0]))
-
-
-def set_sequence_zero(bundle: Json) -> None:
-    get_claim(bundle)["item"][0]["sequence"] = 0
-
-
-def repeat_diagnosis_sequence(bundle: Json) -> None:
-    get_claim(bundle)["diagnosis"] *= 2
-
-
-def point_at_missing_care_team(bundle: Json) -> None:
-    get_claim(bundle)["item"][0]["careTeamSequence"] = [2]
-
-
-def point_at_missing_diagnosis(bundle: Json) -> None:
-    get_claim(bundle)["item"][0]["diagnosisSequence"] = [1, 7]
-
-
-def point_at_missing_information(bundle: Json) -> None:
-    get_claim(bundle)["item"][0]["informationSequence"] = [1]
-
-
-def remove_quantity_unit(bundle: Json) -> None:
-    get_claim(bundle)["item"][0]["quantity"] = {"value": 1}
-
-
-def name_insurer_without_reference(bundle: Json) -> None:
-    get_claim(bundle)["insurer"] = {"display": "A plan"}
-
-
-def remove_insurer_identifier(bundle: Json) -> None:
-    del get_resource(bundle, "Organization", 1)["identifier"]
-
-
-def remove_provider_npi(bundle: Json) -> None:
-    get_resource(bundle, "Organization")["identifier"][0]["system"] = "urn:example:tax"
-
-
-def make_provider_a_patient(bundle: Json) -> None:
-    get_claim(bundle)["provider"] = get_claim(bundle)["patient"]
-
-
 def remove_member_id(bundle: Json) -> None:
     del get_resource(bundle, "Patient")["identifier"], get_resource(bundle, "Coverage")["subscriberId"]
 
 
-def make_coverage_a_patient(bundle: Json) -> None:
-    get_claim(bundle)["insurance"][0]["coverage"] = get_claim(bundle)["patient"]
+def add_entry(bundle: Json, url: str, **resource: Any) -> None:
+    bundle["entry"].append({"fullUrl": url, "resource": resource})
 
 
-def add_unknown_modifier(bundle: Json) -> None:
-    get_claim(bundle)["item"][0]["modifierExtension"] = [{"url": "urn:example:not", "valueBoolean": True}]
+def change_coverage_url(url: str) -> Callable[[Json], Any]:
+    return lambda bundle: get_entry(bundle, "Coverage").update(fullUrl=url)
 
 
-BROKEN: list[tuple[Callable[[Json], None], str, str]] = [
-    (set_other_type, "invalid", "Bundle.type"),
-    (put_claim_second, "invariant", "Bundle.entry[0]"),
-    (remove_full_url, "required", "Bundle.entry[5].fullUrl"),
-    (make_full_url_relative, "value", "Bundle.entry[5].fullUrl"),
-    (break_uuid, "value", "Bundle.entry[5].fullUrl"),
-    (set_full_url_of_another_resource, "invariant", "Bundle.entry[5].fullUrl"),
-    (repeat_full_url, "duplicate", "Bundle.entry[6].fullUrl"),
-    (repeat_resource, "duplicate", "Bundle.entry[6].resource"),
-    (remove_patient, "not-found", f"{CLAIM}.patient"),
-    (remove_practitioner, "not-found", f"{CLAIM}.careTeam[0].provider"),
-    (make_reference_relative_next_to_a_uuid, "not-found", f"{CLAIM}.patient"),
-    (reference_missing_contained, "not-found", f"{CLAIM}.careTeam[0].provider"),
-    (add_entry_without_resource, "required", "Bundle.entry[6].resource"),
-    (set_payment_use, "invalid", f"{CLAIM}.use"),
-    (set_draft_status, "invalid", f"{CLAIM}.status"),
-    (remove_items, "required", f"{CLAIM}.item"),
-    (repeat_sequence, "duplicate", f"{CLAIM}.item[1].sequence"),
-    (set_sequence_zero, "value", f"{CLAIM}.item[0].sequence"),
-    (repeat_diagnosis_sequence, "duplicate", f"{CLAIM}.diagnosis[1].sequence"),
-    (point_at_missing_care_team, "not-found", f"{CLAIM}.item[0].careTeamSequence"),
-    (point_at_missing_diagnosis, "not-found", f"{CLAIM}.item[0].diagnosisSequence"),
-    (point_at_missing_information, "not-found", f"{CLAIM}.item[0].informationSequence"),
-    (remove_quantity_unit, "invariant", f"{CLAIM}.item[0].quantity"),
-    (name_insurer_without_reference, "required", f"{CLAIM}.insurer"),
-    (remove_insurer_identifier, "required", f"{CLAIM}.insurer"),
-    (remove_provider_npi, "required", f"{CLAIM}.provider"),
-    (make_provider_a_patient, "required", f"{CLAIM}.provider"),
-    (remove_member_id, "required", f"{CLAIM}.patient"),
-    (make_coverage_a_patient, "required", f"{CLAIM}.insurance.coverage"),
-    (add_unknown_modifier, "not-supported", f"{CLAIM}.item[0].modifierExtension"),
+def change_claim(**elements: Any) -> Callable[[Json], Any]:
+    return lambda bundle: get_claim(bundle).update(elements)
+
+
+def change_item(**elements: Any) -> Callable[[Json], Any]:
+    return lambda bundle: get_claim(bundle)["item"][0].update(elements)
+
+
+def remove_entry(kind: str) -> Callable[[Json], Any]:
+    return lambda bundle: bundle["entry"].remove(get_entry(bundle, kind))
+
+
+BROKEN: list[tuple[str, Callable[[Json], Any], str, str]] = [
+    ("another type", lambda bundle: bundle.update(type="transaction"), "invalid", "Bundle.type"),
+    (
+        "the claim is not first",
+        lambda bundle: bundle["entry"].insert(0, bundle["entry"].pop(1)),
+        "invariant",
+        "Bundle.entry[0]",
+    ),
+    (
+        "no full URL",
+        lambda bundle: get_entry(bundle, "Coverage").pop("fullUrl"),
+        "required",
+        "Bundle.entry[5].fullUrl",
+    ),
+    ("a relative full URL", change_coverage_url("Coverage/1"), "value", "Bundle.entry[5].fullUrl"),
+    ("an invalid UUID", change_coverage_url("urn:uuid:1"), "value", "Bundle.entry[5].fullUrl"),
+    ("another's full URL", set_full_url_of_another_resource, "invariant", "Bundle.entry[5].fullUrl"),
+    (
+        "a repeated full URL",
+        lambda bundle: add_entry(
+            bundle, get_entry(bundle, "Patient")["fullUrl"], resourceType="Basic", code={"text": "x"}
+        ),
+        "duplicate",
+        "Bundle.entry[6].fullUrl",
+    ),
+    (
+        "a repeated resource",
+        lambda bundle: add_entry(bundle, URL, **deepcopy(get_resource(bundle, "Patient"))),
+        "duplicate",
+        "Bundle.entry[6].resource",
+    ),
+    ("no patient", remove_entry("Patient"), "not-found", f"{CLAIM}.patient"),
+    ("no practitioner", remove_entry("Practitioner"), "not-found", f"{CLAIM}.careTeam[0].provider"),
+    (
+        "a relative reference next to a UUID",
+        make_reference_relative_next_to_a_uuid,
+        "not-found",
+        f"{CLAIM}.patient",
+    ),
+    (
+        "a missing contained resource",
+        lambda bundle: get_claim(bundle)["careTeam"][0].update(provider={"reference": "#nobody"}),
+        "not-found",
+        f"{CLAIM}.careTeam[0].provider",
+    ),
+    (
+        "an entry without resource",
+        lambda bundle: bundle["entry"].append({"fullUrl": URL}),
+        "required",
+        "Bundle.entry[6].resource",
+    ),
+    ("the use of a payment", change_claim(use="claim"), "invalid", f"{CLAIM}.use"),
+    ("a draft", change_claim(status="draft"), "invalid", f"{CLAIM}.status"),
+    ("no items", lambda bundle: get_claim(bundle).pop("item"), "required", f"{CLAIM}.item"),
+    (
+        "a repeated sequence",
+        lambda bundle: get_claim(bundle)["item"].append(deepcopy(get_claim(bundle)["item"][0])),
+        "duplicate",
+        f"{CLAIM}.item[1].sequence",
+    ),
+    ("the sequence zero", change_item(sequence=0), "value", f"{CLAIM}.item[0].sequence"),
+    (
+        "a repeated diagnosis",
+        lambda bundle: get_claim(bundle)["diagnosis"].append(get_claim(bundle)["diagnosis"][0]),
+        "duplicate",
+        f"{CLAIM}.diagnosis[1].sequence",
+    ),
+    (
+        "a missing care team",
+        change_item(careTeamSequence=[2]),
+        "not-found",
+        f"{CLAIM}.item[0].careTeamSequence",
+    ),
+    (
+        "a missing diagnosis",
+        change_item(diagnosisSequence=[1, 7]),
+        "not-found",
+        f"{CLAIM}.item[0].diagnosisSequence",
+    ),
+    (
+        "missing information",
+        change_item(informationSequence=[1]),
+        "not-found",
+        f"{CLAIM}.item[0].informationSequence",
+    ),
+    ("a quantity without unit", change_item(quantity={"value": 1}), "invariant", f"{CLAIM}.item[0].quantity"),
+    ("an insurer by name", change_claim(insurer={"display": "A plan"}), "required", f"{CLAIM}.insurer"),
+    (
+        "an insurer without identifier",
+        lambda bundle: get_resource(bundle, "Organization", 1).pop("identifier"),
+        "required",
+        f"{CLAIM}.insurer",
+    ),
+    (
+        "a provider without NPI",
+        lambda bundle: get_resource(bundle, "Organization")["identifier"][0].update(system="urn:example:tax"),
+        "required",
+        f"{CLAIM}.provider",
+    ),
+    (
+        "a patient as provider",
+        lambda bundle: get_claim(bundle).update(provider=get_claim(bundle)["patient"]),
+        "required",
+        f"{CLAIM}.provider",
+    ),
+    ("no member id", remove_member_id, "required", f"{CLAIM}.patient"),
+    (
+        "a patient as coverage",
+        lambda bundle: get_claim(bundle)["insurance"][0].update(coverage=get_claim(bundle)["patient"]),
+        "required",
+        f"{CLAIM}.insurance.coverage",
+    ),
+    (
+        "an unknown modifier",
+        change_item(modifierExtension=[{"url": "urn:example:not", "valueBoolean": True}]),
+        "not-supported",
+        f"{CLAIM}.item[0].modifierExtension",
+    ),
 ]
 
 
-@pytest.mark.parametrize(
-    ("breaks", "code", "where"), BROKEN, ids=lambda each: getattr(each, "__name__", None)
-)
+@all_cases(("name", "breaks", "code", "where"), BROKEN)
 def test_refuses_a_request_that_breaks_one_rule(
-    breaks: Callable[[Json], None], code: str, where: str
+    name: str, breaks: Callable[[Json], Any], code: str, where: str
 ) -> None:
     bundle = build_request_bundle()
     breaks(bundle)
@@ -254,8 +250,8 @@ def test_finds_the_npi_behind_a_role() -> None:
         "practitioner": {"reference": get_entry(bundle, "Practitioner")["fullUrl"]},
         "organization": {"reference": get_entry(bundle, "Organization")["fullUrl"]},
     }
-    bundle["entry"].append({"fullUrl": "urn:uuid:0f6b6d0c-3c5e-4b8e-9d56-0d8f8f3f0001", "resource": role})
-    get_claim(bundle)["provider"]["reference"] = "urn:uuid:0f6b6d0c-3c5e-4b8e-9d56-0d8f8f3f0001"
+    bundle["entry"].append({"fullUrl": URL, "resource": role})
+    get_claim(bundle)["provider"]["reference"] = URL
     assert check_request(bundle) == []
 
 
@@ -294,26 +290,20 @@ def remove_profile(bundle: Json) -> None:
 
 
 def repeat_person(bundle: Json) -> None:
-    again = deepcopy(get_resource(bundle, "Practitioner"))
-    again["id"] = "again"
-    url = "urn:uuid:0f6b6d0c-3c5e-4b8e-9d56-0d8f8f3f0001"
-    bundle["entry"].append({"fullUrl": url, "resource": again})
-    get_claim(bundle)["careTeam"].append({"sequence": 2, "provider": {"reference": url}})
+    add_entry(bundle, URL, **{**get_resource(bundle, "Practitioner"), "id": "again"})
+    get_claim(bundle)["careTeam"].append({"sequence": 2, "provider": {"reference": URL}})
 
 
-def add_unreachable_resource(bundle: Json) -> None:
-    basic = {"resourceType": "Basic", "id": "alone", "code": {"text": "x"}}
-    bundle["entry"].append({"fullUrl": "urn:uuid:0f6b6d0c-3c5e-4b8e-9d56-0d8f8f3f0001", "resource": basic})
-
-
-def remove_identifier(bundle: Json) -> None:
-    del get_claim(bundle)["identifier"]
-
-
-@pytest.mark.parametrize(
-    "lacks", [remove_profile, repeat_person, add_unreachable_resource, remove_identifier]
+@all_cases(
+    "lacks",
+    [
+        remove_profile,
+        repeat_person,
+        lambda bundle: add_entry(bundle, URL, resourceType="Basic", id="alone", code={"text": "x"}),
+        lambda bundle: get_claim(bundle).pop("identifier"),
+    ],
 )
-def test_accepts_deviations_with_a_warning(lacks: Callable[[Json], None]) -> None:
+def test_accepts_deviations_with_a_warning(lacks: Callable[[Json], Any]) -> None:
     bundle = build_request_bundle()
     lacks(bundle)
     issues = check_request(bundle)
@@ -347,9 +337,7 @@ def test_corrupted_requests_never_crash_the_checks_or_leak_into_outcomes() -> No
     assert 300 < refusals < 450
 
 
-def test_skips_structure_checks_of_huge_bundles_with_other_errors(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_skips_structure_checks_of_huge_bundles_with_other_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[Any] = []
 
     def record_call(bundle: Any) -> list[Any]:

@@ -24,6 +24,7 @@ from pagw.domain.fhir.responses.response_bundles import build_error_bundle, buil
 from pagw.domain.fhir.rules.pas_rules import check_response
 from pagw.domain.fhir.rules.response_rules import get_action_codes
 from pagw.domain.fhir.urls import ITEM_ISSUE_DATE, ITEM_PERIOD, ITEM_TRACE_NUMBER, REVIEW_ACTION
+from tests.cases import all_cases
 
 Json = dict[str, Any]
 CREATED = datetime(2026, 3, 2, 16, 0, tzinfo=UTC)
@@ -165,7 +166,7 @@ def test_error_response_is_valid_and_names_the_error() -> None:
         build_error_bundle(bundle, wrong, pagw_id="PAGW-1", created=CREATED)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "members",
     [
         {"outcome": "perhaps"},
@@ -183,80 +184,47 @@ def test_refuses_an_inconsistent_decision(members: Json) -> None:
     assert Outcome.DENIED.is_final and not Outcome.PENDED.is_final
 
 
-def put_another_resource_first(bundle: Json) -> None:
-    bundle["entry"].reverse()
+def get_answer(bundle: Json) -> Json:
+    found: Json = bundle["entry"][0]["resource"]
+    return found
 
 
-def remove_patient(bundle: Json) -> None:
-    bundle["entry"] = [each for each in bundle["entry"] if each["resource"]["resourceType"] != "Patient"]
-
-
-def remove_created(bundle: Json) -> None:
-    del bundle["entry"][0]["resource"]["created"]
-
-
-def set_unknown_outcome(bundle: Json) -> None:
-    bundle["entry"][0]["resource"]["outcome"] = "fine"
-
-
-def set_error_without_reason(bundle: Json) -> None:
-    bundle["entry"][0]["resource"]["outcome"] = "error"
-
-
-def renumber_item(bundle: Json) -> None:
-    bundle["entry"][0]["resource"]["item"][1]["itemSequence"] = 9
-
-
-def repeat_item(bundle: Json) -> None:
-    bundle["entry"][0]["resource"]["item"].append(bundle["entry"][0]["resource"]["item"][0])
+def get_patient_entry(bundle: Json) -> Json:
+    return next(each for each in bundle["entry"] if each["resource"]["resourceType"] == "Patient")
 
 
 def mark_modified_without_detail(bundle: Json) -> None:
-    item = bundle["entry"][0]["resource"]["item"][0]
-    item["adjudication"][0]["extension"][0]["extension"][-1]["valueCodeableConcept"]["coding"][0]["code"] = (
-        "A6"
-    )
+    review = get_answer(bundle)["item"][0]["adjudication"][0]["extension"][0]
+    review["extension"][-1]["valueCodeableConcept"]["coding"][0]["code"] = "A6"
 
 
 def replace_member(bundle: Json) -> None:
-    patient = next(
-        each["resource"] for each in bundle["entry"] if each["resource"]["resourceType"] == "Patient"
-    )
-    patient["identifier"][0]["value"] = PEOPLE[1].member_id
+    get_patient_entry(bundle)["resource"]["identifier"][0]["value"] = PEOPLE[1].member_id
 
 
 def move_patient(bundle: Json) -> None:
-    patient = next(each for each in bundle["entry"] if each["resource"]["resourceType"] == "Patient")
     full_url = "urn:uuid:0f6b6d0c-3c5e-4b8e-9d56-0d8f8f3f0001"
-    patient["fullUrl"] = bundle["entry"][0]["resource"]["patient"]["reference"] = full_url
+    get_patient_entry(bundle)["fullUrl"] = get_answer(bundle)["patient"]["reference"] = full_url
 
 
-def set_payment_use(bundle: Json) -> None:
-    bundle["entry"][0]["resource"]["use"] = "claim"
-
-
-def set_cancelled_status(bundle: Json) -> None:
-    bundle["entry"][0]["resource"]["status"] = "cancelled"
-
-
-@pytest.mark.parametrize(
-    "breaks",
+@all_cases(
+    ("name", "breaks"),
     [
-        put_another_resource_first,
-        remove_patient,
-        remove_created,
-        set_unknown_outcome,
-        set_error_without_reason,
-        renumber_item,
-        repeat_item,
-        mark_modified_without_detail,
-        replace_member,
-        move_patient,
-        set_payment_use,
-        set_cancelled_status,
+        ("another resource is first", lambda bundle: bundle["entry"].reverse()),
+        ("no patient", lambda bundle: bundle["entry"].remove(get_patient_entry(bundle))),
+        ("no time", lambda bundle: get_answer(bundle).pop("created")),
+        ("an unknown outcome", lambda bundle: get_answer(bundle).update(outcome="fine")),
+        ("an error without reason", lambda bundle: get_answer(bundle).update(outcome="error")),
+        ("another number of an item", lambda bundle: get_answer(bundle)["item"][1].update(itemSequence=9)),
+        ("an item twice", lambda bundle: get_answer(bundle)["item"].append(get_answer(bundle)["item"][0])),
+        ("modified without detail", mark_modified_without_detail),
+        ("another member", replace_member),
+        ("the patient under another URL", move_patient),
+        ("the use of a payment", lambda bundle: get_answer(bundle).update(use="claim")),
+        ("cancelled", lambda bundle: get_answer(bundle).update(status="cancelled")),
     ],
 )
-def test_refuses_a_response_that_breaks_one_rule(breaks: Callable[[Json], None]) -> None:
+def test_refuses_a_response_that_breaks_one_rule(name: str, breaks: Callable[[Json], Any]) -> None:
     bundle = deepcopy(build_response_bundle(REQUEST, APPROVED, pagw_id="PAGW-1", created=CREATED))
     breaks(bundle)
     assert select_errors(check_response(bundle, REQUEST))

@@ -29,6 +29,7 @@ from pagw.domain.fhir.subscriptions import (
     parse_subscription,
 )
 from pagw.domain.fhir.urls import HEARTBEAT_PERIOD, TOPIC, TOPIC_CANONICAL
+from tests.cases import all_cases
 from tests.systems.pagw.unit.fhir.corruption import corrupt_copy
 
 Json = dict[str, Any]
@@ -61,7 +62,7 @@ def test_parses_its_own_subscription_resource() -> None:
     assert read == REQUESTED.model_copy(update={"reason": "Results of prior authorization"})
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("criterion", "system", "value"),
     [
         ("org-identifier=1993000003", None, "1993000003"),
@@ -77,7 +78,7 @@ def test_filter_is_the_identifier_of_the_sending_organization(
     assert (read.organization_system, read.organization) == (system, value)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("path", "value", "where"),
     [
         ("criteria", "http://example.org/another-topic", "Subscription.criteria"),
@@ -180,7 +181,7 @@ def test_handshakes_heartbeats_and_status_carry_no_answer() -> None:
     assert check_structure(asked_for, "Bundle") == []
 
 
-@pytest.mark.parametrize("lost", ["focus", "timestamp", "event-number"])
+@all_cases("lost", ["focus", "timestamp", "event-number"])
 def test_rejects_a_notification_with_an_incomplete_event(lost: str) -> None:
     notification = build_notification(build_answer(), subscription_url=URL, event_number=1, at=AT, id=ID)
     event = get_parameters(notification)["notification-event"]

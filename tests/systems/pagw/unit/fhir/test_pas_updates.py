@@ -19,6 +19,7 @@ from pagw.domain.fhir.claims import get_attachment, parse_claim
 from pagw.domain.fhir.outcomes import FhirRefused, select_errors
 from pagw.domain.fhir.rules.pas_rules import check_request
 from pagw.domain.fhir.urls import CANCEL, CERTIFICATION_TYPE, INFO_CANCELLED, INFO_CHANGED, LEVEL_OF_SERVICE
+from tests.cases import all_cases
 
 Json = dict[str, Any]
 FORMER = build_request_bundle(items=("99213", "99214"), attachments=(SampleAttachment(),))
@@ -66,44 +67,8 @@ def remove_former_claim(bundle: Json) -> None:
     ]
 
 
-def remove_item(bundle: Json) -> None:
-    del get_claim(bundle)["item"][1]
-
-
-def remove_document(bundle: Json) -> None:
-    del get_claim(bundle)["supportingInfo"]
-
-
-def change_item_silently(bundle: Json) -> None:
-    get_claim(bundle)["item"][1]["quantity"]["value"] = 9
-
-
-def add_item_silently(bundle: Json) -> None:
-    remove_extension(get_claim(bundle)["item"][2], INFO_CHANGED)
-
-
-def cancel_item_silently(bundle: Json) -> None:
-    remove_extension(get_claim(bundle)["item"][0], INFO_CHANGED)
-
-
-def cancel_without_type(bundle: Json) -> None:
-    remove_extension(get_claim(bundle)["item"][0], CERTIFICATION_TYPE)
-
-
-def cancel_without_flag(bundle: Json) -> None:
-    del get_claim(bundle)["item"][0]["modifierExtension"]
-
-
-def use_unknown_change_code(bundle: Json) -> None:
-    get_claim(bundle)["item"][2]["extension"][-1]["valueCode"] = "new"
-
-
-def relate_to_two_claims(bundle: Json) -> None:
-    get_claim(bundle)["related"] *= 2
-
-
-def relate_to_nothing(bundle: Json) -> None:
-    del get_claim(bundle)["related"][0]["claim"]
+def remove_change(item: int, url: str) -> Callable[[Json], None]:
+    return lambda bundle: remove_extension(get_claim(bundle)["item"][item], url)
 
 
 def cancel_nothing(bundle: Json) -> None:
@@ -113,24 +78,30 @@ def cancel_nothing(bundle: Json) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "breaks",
+@all_cases(
+    ("name", "breaks"),
     [
-        remove_former_claim,
-        remove_item,
-        remove_document,
-        change_item_silently,
-        add_item_silently,
-        cancel_item_silently,
-        cancel_without_type,
-        cancel_without_flag,
-        use_unknown_change_code,
-        relate_to_two_claims,
-        relate_to_nothing,
-        cancel_nothing,
+        ("no former claim", remove_former_claim),
+        ("an item is missing", lambda bundle: get_claim(bundle)["item"].pop(1)),
+        ("a document is missing", lambda bundle: get_claim(bundle).pop("supportingInfo")),
+        ("an item changes silently", lambda bundle: get_claim(bundle)["item"][1]["quantity"].update(value=9)),
+        ("an item is added silently", remove_change(2, INFO_CHANGED)),
+        ("an item is cancelled silently", remove_change(0, INFO_CHANGED)),
+        ("a cancellation without type", remove_change(0, CERTIFICATION_TYPE)),
+        ("a cancellation without flag", lambda bundle: get_claim(bundle)["item"][0].pop("modifierExtension")),
+        (
+            "an unknown code of a change",
+            lambda bundle: get_claim(bundle)["item"][2]["extension"][-1].update(valueCode="new"),
+        ),
+        (
+            "two related claims",
+            lambda bundle: get_claim(bundle)["related"].append(get_claim(bundle)["related"][0]),
+        ),
+        ("no related claim", lambda bundle: get_claim(bundle)["related"][0].pop("claim")),
+        ("a cancellation of nothing", cancel_nothing),
     ],
 )
-def test_refuses_an_update_that_breaks_one_rule(breaks: Callable[[Json], None]) -> None:
+def test_refuses_an_update_that_breaks_one_rule(name: str, breaks: Callable[[Json], Any]) -> None:
     bundle = deepcopy(UPDATE)
     breaks(bundle)
     found = select_errors(check_request(bundle))

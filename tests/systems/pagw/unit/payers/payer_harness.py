@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import queue
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx2
 from starlette.applications import Starlette
@@ -23,7 +23,6 @@ from pagw.integrations.payers.config import PayerConfig, parse_payer_config
 from pagw.integrations.payers.formats import JsonFormat
 from pagw.integrations.payers.oauth import AccessToken, fetch_token
 
-T = TypeVar("T")
 NOW = datetime(2026, 2, 4, 10, 30, tzinfo=UTC)
 CLIENT, CLIENT_SECRET = "pagw-gateway", "s3cret of:the/test"
 CREDENTIALS = json.dumps({"client_id": CLIENT, "client_secret": CLIENT_SECRET})
@@ -108,22 +107,23 @@ def make_body(reference: str, *codes: str, kind: str = "submit", **members: Any)
     return JsonFormat().convert(enriched)
 
 
-async def call_with_payer(
-    url: str, clock: Any, call: Callable[[PayerClient, TokenCache], Awaitable[T]], **settings: Any
-) -> T:
-    """Run `call` with a client of the payer at `url` and its token cache. Return its result."""
+@asynccontextmanager
+async def open_payer_at(
+    url: str, clock: Any, **settings: Any
+) -> AsyncIterator[tuple[PayerClient, TokenCache]]:
+    """Open a client of the payer at `url`, and its token cache."""
     async with make_client() as http:
         config = make_config(url, **settings)
         tokens = TokenCache(http, config, clock)
-        return await call(PayerClient(http, config, tokens.get_token, tokens.forget, clock), tokens)
+        yield PayerClient(http, config, tokens.get_token, tokens.forget, clock), tokens
 
 
-async def call_payer(
-    sandbox: PayerSandbox, call: Callable[[PayerClient], Awaitable[T]], **settings: Any
-) -> T:
-    """Run `call` with a client of the sandbox over real HTTP and return its result."""
+@asynccontextmanager
+async def open_payer(sandbox: PayerSandbox, **settings: Any) -> AsyncIterator[PayerClient]:
+    """Open a client of the sandbox over real HTTP."""
     with serve_in_thread(build_payer_app(sandbox)) as url:
-        return await call_with_payer(url, sandbox.clock, lambda payer, _: call(payer), **settings)
+        async with open_payer_at(url, sandbox.clock, **settings) as (payer, _):
+            yield payer
 
 
 def list_acted_references(sandbox: PayerSandbox) -> list[str]:

@@ -37,12 +37,12 @@ from tests.systems.pagw.unit.payers.payer_harness import (
     PATIENT,
     ManualClock,
     TokenCache,
-    call_payer,
-    call_with_payer,
     list_acted_references,
     make_body,
     make_config,
     make_sandbox,
+    open_payer,
+    open_payer_at,
 )
 
 REFERENCE = "PAGW-01J0000000000000000000000A"
@@ -57,8 +57,7 @@ def parse_outcome(answer: PayerResponse | None) -> Outcome:
 
 async def test_submitted_request_is_acted_on_and_found_by_reference() -> None:
     sandbox = make_sandbox()
-
-    async def ask(payer: PayerClient) -> None:
+    async with open_payer(sandbox) as payer:
         assert await payer.look_up(REFERENCE) is None
         with pytest.raises(NotFound, match=REFERENCE):
             await payer.inquire(REFERENCE)
@@ -66,8 +65,6 @@ async def test_submitted_request_is_acted_on_and_found_by_reference() -> None:
         assert (answer.status, parse_outcome(answer)) == ("final", Outcome.APPROVED)
         assert await payer.look_up(REFERENCE) == answer == await payer.inquire(REFERENCE)
         assert await payer.submit(REFERENCE, BODY) == answer
-
-    await call_payer(sandbox, ask)
     assert list_acted_references(sandbox) == [REFERENCE]
 
 
@@ -78,35 +75,29 @@ async def test_submitted_request_is_acted_on_and_found_by_reference() -> None:
 )
 async def test_lost_answer_is_found_by_lookup_and_acted_on_once(faults: Faults) -> None:
     sandbox = make_sandbox(faults=faults)
-
-    async def ask(payer: PayerClient) -> PayerResponse | None:
+    async with open_payer(sandbox, answer_s=0.4) as payer:
         with pytest.raises(ExternalServiceFailed) as lost:
             await payer.submit(REFERENCE, BODY)
         assert lost.value.may_be_done
-        return await payer.look_up(REFERENCE)
-
-    assert parse_outcome(await call_payer(sandbox, ask, answer_s=0.4)) is Outcome.APPROVED
+        found = await payer.look_up(REFERENCE)
+    assert parse_outcome(found) is Outcome.APPROVED
     assert list_acted_references(sandbox) == [REFERENCE]
 
 
 async def test_too_many_requests_report_retry_after_and_no_effect() -> None:
     sandbox = make_sandbox()
-
-    async def ask(payer: PayerClient) -> ExternalServiceFailed:
+    async with open_payer(sandbox) as payer:
         await payer.get_token()
         sandbox.faults = Faults(too_many=1.0, retry_after_s=7)
         with pytest.raises(ExternalServiceFailed) as refused:
             await payer.submit(REFERENCE, BODY)
-        return refused.value
-
-    error = await call_payer(sandbox, ask)
+    error = refused.value
     assert (error.may_be_done, error.retry_after_s, list_acted_references(sandbox)) == (False, 7.0, [])
 
 
 async def test_server_error_before_acting_is_uncertain_until_lookup() -> None:
     sandbox = make_sandbox()
-
-    async def ask(payer: PayerClient) -> PayerResponse | None:
+    async with open_payer(sandbox) as payer:
         await payer.get_token()
         sandbox.faults = Faults(failed_before=1.0)
         with pytest.raises(ExternalServiceFailed) as failed:
@@ -116,29 +107,23 @@ async def test_server_error_before_acting_is_uncertain_until_lookup() -> None:
             await payer.look_up(REFERENCE)
         assert not unread.value.may_be_done
         sandbox.faults = Faults()
-        return await payer.look_up(REFERENCE)
-
-    assert await call_payer(sandbox, ask) is None
+        assert await payer.look_up(REFERENCE) is None
     assert list_acted_references(sandbox) == []
 
 
 async def test_refuses_another_request_under_the_same_reference() -> None:
     sandbox = make_sandbox()
-
-    async def ask(payer: PayerClient) -> ExternalServiceRefused:
+    async with open_payer(sandbox) as payer:
         await payer.submit(REFERENCE, BODY)
         with pytest.raises(ExternalServiceRefused) as refused:
             await payer.submit(REFERENCE, make_body(REFERENCE, "15820"))
-        return refused.value
-
-    assert (await call_payer(sandbox, ask)).code == "reference_conflict"
+    assert refused.value.code == "reference_conflict"
     assert list_acted_references(sandbox) == [REFERENCE]
 
 
 async def test_cancels_and_updates_under_separate_references() -> None:
     sandbox = make_sandbox()
-
-    async def ask(payer: PayerClient) -> None:
+    async with open_payer(sandbox) as payer:
         await payer.submit("R-1", make_body("R-1", "70551"))
         update = make_body("R-2", "99213", kind="update", former_reference="R-1")
         updated = await payer.update("R-1", "R-2", update)
@@ -152,8 +137,6 @@ async def test_cancels_and_updates_under_separate_references() -> None:
             with pytest.raises(ExternalServiceRefused) as refused:
                 await payer.cancel(former, "R-4", make_body("R-4", kind="cancel", former_reference=former))
             assert refused.value.code == code
-
-    await call_payer(sandbox, ask)
     assert list_acted_references(sandbox) == ["R-1", "R-2", "R-3"]
 
 
@@ -162,52 +145,38 @@ async def test_token_is_reused_until_shortly_before_it_expires() -> None:
     sandbox = make_sandbox(token_life_s=300.0)
     clock = sandbox.clock
     assert isinstance(clock, ManualClock)
-
-    async def ask(payer: PayerClient, tokens: TokenCache) -> list[int]:
-        counted = []
-        for wait in (0, 239, 2, 120):
-            clock.at += wait
-            await payer.look_up(REFERENCE)
-            counted.append(tokens.fetch_count)
-        return counted
-
+    counted = []
     with serve_in_thread(build_payer_app(sandbox)) as url:
-        assert await call_with_payer(url, clock, ask) == [1, 1, 2, 2]
+        async with open_payer_at(url, clock) as (payer, tokens):
+            for wait in (0, 239, 2, 120):
+                clock.at += wait
+                await payer.look_up(REFERENCE)
+                counted.append(tokens.fetch_count)
+    assert counted == [1, 1, 2, 2]
 
 
 async def test_refused_token_is_replaced_once() -> None:
     sandbox = make_sandbox()
-
-    async def ask(payer: PayerClient, tokens: TokenCache) -> int:
-        await payer.look_up(REFERENCE)
-        await payer.http.delete(f"{payer.config.api_endpoint}/sandbox/tokens")
-        await payer.submit(REFERENCE, BODY)
-        return tokens.fetch_count
-
     with serve_in_thread(build_payer_app(sandbox)) as url:
-        assert await call_with_payer(url, sandbox.clock, ask) == 2
+        async with open_payer_at(url, sandbox.clock) as (payer, tokens):
+            await payer.look_up(REFERENCE)
+            await payer.http.delete(f"{url}/sandbox/tokens")
+            await payer.submit(REFERENCE, BODY)
+            assert tokens.fetch_count == 2
     assert list_acted_references(sandbox) == [REFERENCE]
 
 
 async def test_second_refused_token_fails_without_effect() -> None:
-    sandbox = make_sandbox(token_life_s=0.0001)
-    clock = sandbox.clock
-    assert isinstance(clock, ManualClock)
+    sandbox = make_sandbox()
 
-    async def ask(payer: PayerClient, tokens: TokenCache) -> ExternalServiceFailed:
-        stale_one = AccessToken(access_token="stale", expires_at=clock.now() + 999)
+    async def get_stale_token() -> str:
+        return "stale"
 
-        async def get_stale_token() -> str:
-            tokens.cached, tokens.until = stale_one, stale_one.expires_at
-            return await tokens.get_token()
-
-        unlucky = PayerClient(payer.http, payer.config, get_stale_token, tokens.forget, clock)
+    async with open_payer(sandbox) as payer:
+        unlucky = PayerClient(payer.http, payer.config, get_stale_token, payer.discard_token, sandbox.clock)
         with pytest.raises(ExternalServiceFailed, match="credentials") as refused:
             await unlucky.submit(REFERENCE, BODY)
-        return refused.value
-
-    with serve_in_thread(build_payer_app(sandbox)) as url:
-        assert not (await call_with_payer(url, clock, ask)).may_be_done
+    assert not refused.value.may_be_done
     assert list_acted_references(sandbox) == []
 
 
@@ -365,22 +334,19 @@ async def test_unreachable_payer_fails_without_effect() -> None:
     assert not raised.value.may_be_done
 
 
-@pytest.mark.parametrize("reference", ["", "a b", "../x", "x" * 65, "k\n"])
-async def test_refuses_an_invalid_reference_before_any_call(reference: str) -> None:
+async def test_refuses_an_invalid_reference_before_any_call() -> None:
     sandbox = make_sandbox()
-
-    async def ask(payer: PayerClient) -> None:
-        calls: list[Awaitable[Any]] = [
-            payer.submit(reference, BODY),
-            payer.cancel(reference, REFERENCE, BODY),
-            payer.look_up(reference),
-        ]
-        for call in calls:
-            with pytest.raises(ExternalServiceRefused) as refused:
-                await call
-            assert refused.value.code == "invalid_reference"
+    async with open_payer(sandbox) as payer:
+        for reference in ("", "a b", "../x", "x" * 65, "k\n"):
+            calls: list[Awaitable[Any]] = [
+                payer.submit(reference, BODY),
+                payer.cancel(reference, REFERENCE, BODY),
+                payer.look_up(reference),
+            ]
+            for call in calls:
+                with pytest.raises(ExternalServiceRefused) as refused:
+                    await call
+                assert refused.value.code == "invalid_reference"
         with pytest.raises(ExternalServiceRefused):
             await payer.submit(REFERENCE, b"not json")
-
-    await call_payer(sandbox, ask)
     assert list_acted_references(sandbox) == []

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.core.errors import ExternalServiceFailed, InvalidRequest, SettingsError
 from pagw.integrations.payers.formats import JsonFormat, X12Format, get_format
+from tests.cases import all_cases
 from tests.systems.pagw.unit.payers.payer_harness import MEMBER, PATIENT, make_body, make_config
 
 CLAIM: dict[str, Any] = {
@@ -69,7 +70,7 @@ def test_same_request_gives_the_same_bytes_in_any_member_order() -> None:
     assert JsonFormat().convert(given) == JsonFormat().convert(dict(reversed(given.items())))
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("changes", "said"),
     [
         ({"claim": None}, "member_id"),
@@ -87,9 +88,7 @@ def test_names_an_invalid_member_without_its_value(changes: dict[str, Any], said
     assert refused.value.__cause__ is None
 
 
-@pytest.mark.parametrize(
-    "answer", [b"", b"{", b"[]", json.dumps({"status": PATIENT}).encode(), b"[" * 100_000]
-)
+@all_cases("answer", [b"", b"{", b"[]", json.dumps({"status": PATIENT}).encode(), b"[" * 100_000])
 def test_reports_an_invalid_decision_without_its_value(answer: bytes) -> None:
     with pytest.raises(ExternalServiceFailed, match="Invalid response") as failed:
         JsonFormat().parse_decision(answer)
@@ -125,7 +124,7 @@ def test_credentials_are_named_by_arn_or_name() -> None:
         )
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("changes", "said"),
     [
         ({"api_endpoint": "http://acme.example.com"}, "HTTPS"),

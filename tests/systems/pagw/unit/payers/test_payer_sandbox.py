@@ -13,24 +13,23 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import pytest
 
 from holdfast.core.clock import RunClock
 from holdfast.web import serve_in_thread
 from holdfast_demo.pagw.sandbox.payer import PayerSandbox, build_payer_app
 from holdfast_demo.pagw.sandbox.payer_ledger import FILE
 from pagw.domain.fhir.decisions import Outcome
-from pagw.integrations.payers.client import PayerClient, PayerResponse
 from pagw.integrations.payers.formats import JsonFormat
+from tests.cases import all_cases
 from tests.systems.pagw.unit.payers.payer_harness import (
     MEMBER,
     PATIENT,
     Callbacks,
-    call_payer,
-    call_with_payer,
     list_acted_references,
     make_body,
     make_sandbox,
+    open_payer,
+    open_payer_at,
 )
 
 # Script of the server process. Its arguments are the folder and the clock file.
@@ -49,11 +48,12 @@ ROOT = Path(__file__).parents[5]
 
 async def decide(sandbox: PayerSandbox, *codes: str) -> Any:
     """Submit a request with these codes, and return the payer's decision."""
-    answer = await call_payer(sandbox, lambda payer: payer.submit("R-1", make_body("R-1", *codes)))
+    async with open_payer(sandbox) as payer:
+        answer = await payer.submit("R-1", make_body("R-1", *codes))
     return JsonFormat().parse_decision(answer.body)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("codes", "outcome", "action", "item_actions"),
     [
         (("99213",), "approved", "A1", ["A1"]),
@@ -87,18 +87,16 @@ async def test_modified_item_reports_the_allowed_quantity() -> None:
 async def test_items_with_one_sequence_share_the_worst_verdict() -> None:
     items = [{"sequence": 1, "code": code} for code in ("99213", "15820", "97110")]
     body = make_body("R-1", items=items)
-    answer = await call_payer(make_sandbox(), lambda payer: payer.submit("R-1", body))
+    async with open_payer(make_sandbox()) as payer:
+        answer = await payer.submit("R-1", body)
     decision = JsonFormat().parse_decision(answer.body)
     assert [(each.sequence, each.action) for each in decision.items] == [(1, "A3")]
 
 
 async def test_thirty_concurrent_submits_of_one_reference_are_one_entry_and_one_answer() -> None:
     sandbox = make_sandbox()
-
-    async def ask(payer: PayerClient) -> list[PayerResponse]:
-        return await asyncio.gather(*(payer.submit("R-1", make_body("R-1")) for _ in range(30)))
-
-    answers = await call_payer(sandbox, ask)
+    async with open_payer(sandbox) as payer:
+        answers = await asyncio.gather(*(payer.submit("R-1", make_body("R-1")) for _ in range(30)))
     assert set(answers) == {answers[0]}
     assert list_acted_references(sandbox) == ["R-1"]
 
@@ -116,31 +114,26 @@ async def test_ignores_a_truncated_ledger_line(tmp_path: Path) -> None:
     with (tmp_path / FILE).open("a") as file:
         file.write('{"number": 2, "what": "authori')
     again = make_sandbox(folder=tmp_path)
-    await call_payer(again, lambda payer: payer.submit("R-2", make_body("R-2")))
+    async with open_payer(again) as payer:
+        await payer.submit("R-2", make_body("R-2"))
     assert list_acted_references(make_sandbox(folder=tmp_path)) == ["R-1", "R-2"]
 
 
-async def test_pended_request_is_decided_by_the_clock_and_called_back_until_accepted(
-    tmp_path: Path,
-) -> None:
+async def test_pended_request_is_decided_by_the_clock_and_called_back_until_accepted(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / "clock", start=1_770_000_000.0)
     sandbox = make_sandbox(clock=clock, decide_after_s=3600.0)
     callbacks = Callbacks(clock, fails=2)
-
-    async def ask(payer: PayerClient) -> str:
-        sandbox_url = payer.config.api_endpoint
-        await payer.http.post(f"{sandbox_url}/sandbox/faults", json={"callback_copies": 3})
-        for reference, code in (("R-1", "70551"), ("R-2", "22612")):
-            body = make_body(reference, code, callback_url=url)
-            assert (await payer.submit(reference, body)).status == "pended"
-        clock.advance(3599)
-        pended = (await payer.inquire("R-1")).status
-        clock.advance(1)
-        return pended
-
-    with callbacks.listen() as url, serve_in_thread(build_payer_app(sandbox)) as payer_url:
-        assert await call_with_payer(payer_url, clock, lambda payer, _: ask(payer)) == "pended"
-        heard = [callbacks.next() for _ in range(6)]
+    with callbacks.listen() as url:
+        async with open_payer(sandbox) as payer:
+            faults = f"{payer.config.api_endpoint}/sandbox/faults"
+            await payer.http.post(faults, json={"callback_copies": 3})
+            for reference, code in (("R-1", "70551"), ("R-2", "22612")):
+                body = make_body(reference, code, callback_url=url)
+                assert (await payer.submit(reference, body)).status == "pended"
+            clock.advance(3599)
+            assert (await payer.inquire("R-1")).status == "pended"
+            clock.advance(1)
+            heard = [await asyncio.to_thread(callbacks.next) for _ in range(6)]
     by_id = {each["id"]: each for each in heard}
     assert [sum(each["id"] == id for each in heard) for id in by_id] == [3, 3]
     decisions = {
@@ -155,28 +148,23 @@ async def test_pended_request_is_decided_by_the_clock_and_called_back_until_acce
 async def test_cancelled_pended_request_is_not_decided(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / "clock", start=1_770_000_000.0)
     sandbox = make_sandbox(clock=clock, decide_after_s=60.0)
-
-    async def ask(payer: PayerClient) -> PayerResponse:
+    async with open_payer(sandbox) as payer:
         await payer.submit("R-1", make_body("R-1", "70551", callback_url="http://127.0.0.1:1/"))
         await payer.cancel("R-1", "R-2", make_body("R-2", "70551", kind="cancel", former_reference="R-1"))
         clock.advance(3600)
-        return await payer.inquire("R-1")
-
-    assert JsonFormat().parse_decision((await call_payer(sandbox, ask)).body).outcome is Outcome.CANCELLED
+        found = await payer.inquire("R-1")
+    assert JsonFormat().parse_decision(found.body).outcome is Outcome.CANCELLED
     assert [each["what"] for each in sandbox.ledger] == ["authorization", "authorization"]
 
 
 async def test_updated_pended_request_is_called_back_as_cancelled() -> None:
     sandbox = make_sandbox()
     callbacks = Callbacks(sandbox.clock)
-
-    async def ask(payer: PayerClient) -> None:
-        await payer.submit("R-1", make_body("R-1", "70551", callback_url=url))
-        await payer.update("R-1", "R-2", make_body("R-2", kind="update", former_reference="R-1"))
-
-    with callbacks.listen() as url, serve_in_thread(build_payer_app(sandbox)) as payer_url:
-        await call_with_payer(payer_url, sandbox.clock, lambda payer, _: ask(payer))
-        heard = callbacks.next()
+    with callbacks.listen() as url:
+        async with open_payer(sandbox) as payer:
+            await payer.submit("R-1", make_body("R-1", "70551", callback_url=url))
+            await payer.update("R-1", "R-2", make_body("R-2", kind="update", former_reference="R-1"))
+            heard = await asyncio.to_thread(callbacks.next)
     assert (heard["reference"], heard["status"], heard["replaced_by"]) == ("R-1", "final", "R-2")
     assert JsonFormat().parse_decision(json.dumps(heard).encode()).outcome is Outcome.CANCELLED
 
@@ -194,44 +182,28 @@ def start_process(folder: Path, clock: Path) -> Iterator[tuple[str, subprocess.P
         running.communicate()
 
 
-async def test_killed_payer_keeps_its_ledger_decisions_and_callbacks(
-    tmp_path: Path,
-) -> None:
+async def test_killed_payer_keeps_its_ledger_decisions_and_callbacks(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / "clock", start=1_770_000_000.0)
     callbacks = Callbacks(clock)
-
-    async def submit_all(payer: PayerClient) -> PayerResponse:
-        nobody = "http://127.0.0.1:1/payer-callbacks/acme"
-        await payer.submit("R-1", make_body("R-1", "70551", callback_url=nobody))
-        await payer.submit("R-2", make_body("R-2", "22612", callback_url=nobody))
-        answer = await payer.submit("R-3", make_body("R-3"))
-        decided = f"{payer.config.api_endpoint}/sandbox/decisions"
-        (await payer.http.post(decided, json={"reference": "R-1"})).raise_for_status()
-        return answer
-
-    async def resume(payer: PayerClient, url: str) -> tuple[PayerResponse, list[dict[str, Any]]]:
-        clock.advance(3600)
-        sandbox = f"{payer.config.api_endpoint}/sandbox"
-        (await payer.http.post(f"{sandbox}/callbacks", json={"url": url})).raise_for_status()
-        repeated = await payer.submit("R-3", make_body("R-3"))
-        heard = [await asyncio.to_thread(callbacks.next) for _ in range(2)]
-        entries = (await payer.http.get(f"{sandbox}/ledger")).json()["ledger"]
-        assert [each["reference"] for each in entries if each["what"] == "authorization"] == [
-            "R-1",
-            "R-2",
-            "R-3",
-        ]
-        return repeated, heard
-
-    with start_process(tmp_path / "ledger", tmp_path / "clock") as (payer_url, running):
-        answer = await call_with_payer(payer_url, clock, lambda payer, _: submit_all(payer), auth_type="none")
+    folder, clock_file = tmp_path / "ledger", tmp_path / "clock"
+    with start_process(folder, clock_file) as (url, running):
+        async with open_payer_at(url, clock, auth_type="none") as (payer, _):
+            nobody = "http://127.0.0.1:1/payer-callbacks/acme"
+            await payer.submit("R-1", make_body("R-1", "70551", callback_url=nobody))
+            await payer.submit("R-2", make_body("R-2", "22612", callback_url=nobody))
+            answer = await payer.submit("R-3", make_body("R-3"))
+            (await payer.http.post(f"{url}/sandbox/decisions", json={"reference": "R-1"})).raise_for_status()
         running.send_signal(signal.SIGKILL)
         assert running.wait() == -signal.SIGKILL
-    with callbacks.listen() as url, start_process(tmp_path / "ledger", tmp_path / "clock") as (payer_url, _):
-        repeated, heard = await call_with_payer(
-            payer_url, clock, lambda payer, _: resume(payer, url), auth_type="none"
-        )
-    assert repeated == answer
+    with callbacks.listen() as heard_at, start_process(folder, clock_file) as (url, _):
+        async with open_payer_at(url, clock, auth_type="none") as (payer, _):
+            clock.advance(3600)
+            (await payer.http.post(f"{url}/sandbox/callbacks", json={"url": heard_at})).raise_for_status()
+            assert await payer.submit("R-3", make_body("R-3")) == answer
+            heard = [await asyncio.to_thread(callbacks.next) for _ in range(2)]
+            entries = (await payer.http.get(f"{url}/sandbox/ledger")).json()["ledger"]
+    acted = [each["reference"] for each in entries if each["what"] == "authorization"]
+    assert acted == ["R-1", "R-2", "R-3"]
     assert {each["reference"]: each["decision"]["outcome"] for each in heard} == {
         "R-1": "approved",
         "R-2": "denied",
@@ -302,8 +274,7 @@ def test_gives_a_token_only_to_its_client() -> None:
 
 async def test_refuses_an_expired_token() -> None:
     sandbox = make_sandbox(token_life_s=60.0)
-
-    async def ask(payer: PayerClient) -> list[int]:
+    async with open_payer(sandbox) as payer:
         headers = {"authorization": f"Bearer {await payer.get_token()}"}
         statuses = []
         for wait in (59, 1):
@@ -312,18 +283,14 @@ async def test_refuses_an_expired_token() -> None:
                 f"{payer.config.api_endpoint}/prior-authorizations", headers=headers
             )
             statuses.append(answer.status_code)
-        return statuses
-
-    assert await call_payer(sandbox, ask) == [200, 401]
+    assert statuses == [200, 401]
 
 
 async def test_slow_payer_answers_late_and_acts_once() -> None:
     sandbox = make_sandbox()
-
-    async def ask(payer: PayerClient) -> PayerResponse:
+    async with open_payer(sandbox) as payer:
         url = f"{payer.config.api_endpoint}/sandbox/faults"
         (await payer.http.post(url, json={"slow_s": 0.2, "seed": 3})).raise_for_status()
-        return await payer.submit("R-1", make_body("R-1"))
-
-    assert (await call_payer(sandbox, ask)).status == "final"
+        found = await payer.submit("R-1", make_body("R-1"))
+    assert found.status == "final"
     assert (sandbox.slow_s, sandbox.faults.seed, list_acted_references(sandbox)) == (0.2, 3, ["R-1"])

@@ -6,10 +6,9 @@ expired.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,7 +34,7 @@ from tripcortex.system import SYSTEM
 from tripcortex.workers.booking_requests import Requester, request_booking
 from tripcortex.workers.flow import BOOKING_FLOW
 
-__all__ = ["Bench", "RunStory", "engines", "run_story"]
+__all__ = ["Bench", "bench", "engines"]
 
 BEGAN = datetime(2126, 3, 10, 14, 30, tzinfo=UTC)
 EMPLOYEE = EmployeeId("emp-42")
@@ -141,35 +140,23 @@ class Bench:
         ]
 
 
-Story = Callable[[Bench], Awaitable[None]]
-RunStory = Callable[[Story], None]
-
-
 @pytest.fixture
-def run_story(engines: Any) -> RunStory:
-    """Return a function that runs an async test on a new bench."""
+async def bench(engines: Any) -> AsyncIterator[Bench]:
     tables, queues = engines
-
-    def run_on_bench(story: Story) -> None:
-        async def run() -> None:
-            clock = HandClock()
-            stores = Stores(
-                tables,
-                system=SYSTEM,
-                environment=f"tb{os.getpid()}",
-                clock=clock,
-                engines=Engines({"queues": lambda: queues}),
-            )
-            if tables not in _PREPARED_TABLES:
-                await create_tables(stores, SYSTEM.tables)
-                await create_queues(stores, SYSTEM.queues)
-                _PREPARED_TABLES.append(tables)
-            await story(Bench(stores, clock, EmployeeId(f"emp{next(_NUMBERS)}")))
-
-        with patch_environ(SECRET):
-            asyncio.run(run())
-
-    return run_on_bench
+    clock = HandClock()
+    stores = Stores(
+        tables,
+        system=SYSTEM,
+        environment=f"tb{os.getpid()}",
+        clock=clock,
+        engines=Engines({"queues": lambda: queues}),
+    )
+    if tables not in _PREPARED_TABLES:
+        await create_tables(stores, SYSTEM.tables)
+        await create_queues(stores, SYSTEM.queues)
+        _PREPARED_TABLES.append(tables)
+    with patch_environ(SECRET):
+        yield Bench(stores, clock, EmployeeId(f"emp{next(_NUMBERS)}"))
 
 
 def make_options(count: int = 3) -> list[FlightOption]:

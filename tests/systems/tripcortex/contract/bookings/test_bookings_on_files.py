@@ -46,8 +46,7 @@ def create_stores(folder: Path) -> RunClock:
     return clock
 
 
-@pytest.mark.proves("TC-69")
-@pytest.mark.proves("TC-X7")
+@pytest.mark.proves("TC-69", "TC-X7")
 def test_concurrent_processes_create_one_booking_per_employee(tmp_path: Path) -> None:
     clock = create_stores(tmp_path)
     started = [Process(MODULE, tmp_path, tmp_path / "clock", EMPLOYEES) for _ in range(PROCESSES)]
@@ -70,8 +69,7 @@ def test_concurrent_processes_create_one_booking_per_employee(tmp_path: Path) ->
     asyncio.run(check())
 
 
-@pytest.mark.proves("TC-69")
-@pytest.mark.proves("TC-X7")
+@pytest.mark.proves("TC-69", "TC-X7")
 def test_concurrent_threads_create_one_booking_per_round(tmp_path: Path) -> None:
     clock = create_stores(tmp_path)
 
@@ -96,8 +94,7 @@ def test_concurrent_threads_create_one_booking_per_round(tmp_path: Path) -> None
     assert sorted(each.employee_id for each in accepted) == [f"emp-{each}" for each in range(ROUNDS)]
 
 
-@pytest.mark.proves("TC-94")
-@pytest.mark.proves("TC-X12")
+@pytest.mark.proves("TC-94", "TC-X12")
 def test_wait_survives_the_end_of_its_process(tmp_path: Path) -> None:
     """The stores are closed and opened again; the token is rebuilt from the item and the secret."""
     create_stores(tmp_path)

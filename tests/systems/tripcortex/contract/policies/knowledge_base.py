@@ -85,9 +85,6 @@ def open_base() -> Iterator[Base]:
         loop.close()
 
 
-# --- fakes --------------------------------------------------------------------------------------------------
-
-
 def make_paragraph(text: str, number: int, section: str = "Rules", **more: Any) -> ParsedEntity:
     """Build a paragraph on page 1; `number` is its reading order."""
     return ParsedEntity(

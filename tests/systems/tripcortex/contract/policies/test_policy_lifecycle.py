@@ -114,9 +114,7 @@ def make_failing_embedding(error: HoldfastError) -> Embedding:
 # --- upload and ingestion -----------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("TC-21")
-@pytest.mark.proves("TC-49")
-@pytest.mark.proves("TC-X19")
+@pytest.mark.proves("TC-21", "TC-49", "TC-X19")
 def test_file_is_pending_after_upload_and_ready_after_ingestion(base: Base) -> None:
     new = base.run(upload(base.stores, GIVEN))
     assert (new.status, new.version, new.total_chunks, new.uploaded_by) == ("pending", 1, 0, "emp-7")
@@ -133,9 +131,7 @@ def test_file_is_pending_after_upload_and_ready_after_ingestion(base: Base) -> N
 
 
 @pytest.mark.proves("TC-20")
-def test_concurrent_change_from_the_same_version_conflicts(
-    base: Base,
-) -> None:
+def test_concurrent_change_from_the_same_version_conflicts(base: Base) -> None:
     new = base.run(upload(base.stores, GIVEN))
     change = patterns.advance(new.id, new.version, PolicyStatus.processing, get_now(base))
 
@@ -169,13 +165,8 @@ def test_one_of_two_concurrent_ingesters_wins(base: Base) -> None:
         base.run(ingest(base.stores, new.id, ECONOMY, AXES))
 
 
-@pytest.mark.proves("TC-26")
-@pytest.mark.proves("TC-29")
-@pytest.mark.proves("TC-33")
-@pytest.mark.proves("TC-38")
-def test_entity_row_has_its_position_and_a_figure_its_stored_picture(
-    base: Base,
-) -> None:
+@pytest.mark.proves("TC-26", "TC-29", "TC-33", "TC-38")
+def test_entity_row_has_its_position_and_a_figure_its_stored_picture(base: Base) -> None:
     figure = ParsedEntity(
         ContentType.figure,
         "Taxi or train by distance",
@@ -246,8 +237,7 @@ def test_writes_a_long_document_in_batches(base: Base) -> None:
 # --- failures -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("TC-21")
-@pytest.mark.proves("TC-22")
+@pytest.mark.proves("TC-21", "TC-22")
 @pytest.mark.parametrize(
     ("fails", "reason"),
     [
@@ -357,8 +347,7 @@ def test_ingests_after_the_model_recovers(base: Base) -> None:
     assert count_chunks(base, stuck) == 51
 
 
-@pytest.mark.proves("TC-50")
-@pytest.mark.proves("TC-51")
+@pytest.mark.proves("TC-50", "TC-51")
 def test_lists_policies_in_upload_order_and_by_status(base: Base) -> None:
     made = []
     for name in ("c.md", "a.md", "b.md"):
@@ -371,9 +360,7 @@ def test_lists_policies_in_upload_order_and_by_status(base: Base) -> None:
     assert [each.file_name for each in pending] == ["c.md", "b.md"]
 
 
-def test_rejects_an_unnamed_empty_or_oversized_file(
-    base: Base,
-) -> None:
+def test_rejects_an_unnamed_empty_or_oversized_file(base: Base) -> None:
     for given in (Upload("", b"x"), Upload("n" * 256, b"x"), Upload("a.md", b"")):
         with pytest.raises(InvalidRequest):
             base.run(upload(base.stores, given))
@@ -398,8 +385,7 @@ def test_chooses_the_parser_by_content(base: Base) -> None:
 # --- editions -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("TC-22")
-@pytest.mark.proves("TC-X18")
+@pytest.mark.proves("TC-22", "TC-X18")
 def test_new_edition_serves_until_rolled_back_and_older_ones_are_retired(base: Base) -> None:
     first = base.add_policy(GIVEN, ECONOMY, AXES)
     second = base.run(replace(base.stores, first.id, GIVEN))
@@ -427,9 +413,7 @@ def test_new_edition_serves_until_rolled_back_and_older_ones_are_retired(base: B
         base.run(serve(base.stores, first.id))
 
 
-def test_rollback_and_replace_accept_the_id_of_any_edition(
-    base: Base,
-) -> None:
+def test_rollback_and_replace_accept_the_id_of_any_edition(base: Base) -> None:
     first = base.add_policy(GIVEN, ECONOMY, AXES)
     second = base.run(replace(base.stores, first.id, GIVEN))
     base.run(ingest(base.stores, second.id, BUSINESS, AXES))
@@ -538,9 +522,7 @@ def test_one_step_reads_one_edition_that_has_chunks(base: Base, replaced: int) -
 
 
 @pytest.mark.proves("TC-X18")
-def test_finds_an_inactive_edition_by_id_but_not_a_partial_one(
-    base: Base,
-) -> None:
+def test_finds_an_inactive_edition_by_id_but_not_a_partial_one(base: Base) -> None:
     """A partial edition is one that is being processed."""
     first = base.add_policy(GIVEN, ECONOMY, AXES)
     second = base.run(replace(base.stores, first.id, GIVEN))

@@ -94,31 +94,31 @@ def _strip_schema(schema: str, text: str) -> str:
     return re.sub(rf"\b{schema}\.", "", text)
 
 
-@pytest.mark.proves("TC-1")
-@pytest.mark.proves("TC-7")
-@pytest.mark.proves("TC-8")
-@pytest.mark.proves("TC-9")
-@pytest.mark.proves("TC-10")
-@pytest.mark.proves("TC-11")
-@pytest.mark.proves("TC-12")
-@pytest.mark.proves("TC-13")
-@pytest.mark.proves("TC-14")
-@pytest.mark.proves("TC-15")
-@pytest.mark.proves("TC-16")
-@pytest.mark.proves("TC-17")
-@pytest.mark.proves("TC-18")
-@pytest.mark.proves("TC-23")
-@pytest.mark.proves("TC-26")
-@pytest.mark.proves("TC-27")
-@pytest.mark.proves("TC-28")
-@pytest.mark.proves("TC-29")
-@pytest.mark.proves("TC-30")
-@pytest.mark.proves("TC-31")
-@pytest.mark.proves("TC-33")
-@pytest.mark.proves("TC-34")
-def test_has_every_documented_column_with_type_and_default(
-    catalogue: psycopg.Connection[Any],
-) -> None:
+@pytest.mark.proves(
+    "TC-1",
+    "TC-7",
+    "TC-8",
+    "TC-9",
+    "TC-10",
+    "TC-11",
+    "TC-12",
+    "TC-13",
+    "TC-14",
+    "TC-15",
+    "TC-16",
+    "TC-17",
+    "TC-18",
+    "TC-23",
+    "TC-26",
+    "TC-27",
+    "TC-28",
+    "TC-29",
+    "TC-30",
+    "TC-31",
+    "TC-33",
+    "TC-34",
+)
+def test_has_every_documented_column_with_type_and_default(catalogue: psycopg.Connection[Any]) -> None:
     def list_columns(schema: str) -> dict[tuple[str, str], tuple[Any, ...]]:
         return {(row[0], row[1]): row[2:] for row in catalogue.execute(COLUMNS, (schema,))}
 
@@ -127,9 +127,7 @@ def test_has_every_documented_column_with_type_and_default(
     assert {place: ours[place] for place in documents} == documents
 
 
-@pytest.mark.proves("TC-10")
-@pytest.mark.proves("TC-24")
-@pytest.mark.proves("TC-25")
+@pytest.mark.proves("TC-10", "TC-24", "TC-25")
 def test_has_every_documented_constraint(catalogue: psycopg.Connection[Any]) -> None:
     def list_constraints(schema: str) -> set[tuple[str, str, str]]:
         found = catalogue.execute(CONSTRAINTS, (schema,))
@@ -142,14 +140,8 @@ def test_has_every_documented_constraint(catalogue: psycopg.Connection[Any]) -> 
     assert documents <= list_constraints("tripcortex")
 
 
-@pytest.mark.proves("TC-19")
-@pytest.mark.proves("TC-35")
-@pytest.mark.proves("TC-36")
-@pytest.mark.proves("TC-37")
-@pytest.mark.proves("TC-X17")
-def test_has_every_documented_index_with_its_parameters(
-    catalogue: psycopg.Connection[Any],
-) -> None:
+@pytest.mark.proves("TC-19", "TC-35", "TC-36", "TC-37", "TC-X17")
+def test_has_every_documented_index_with_its_parameters(catalogue: psycopg.Connection[Any]) -> None:
     def list_indexes(schema: str) -> dict[str, str]:
         found = catalogue.execute(INDEXES, (schema,))
         return {name: _strip_schema(schema, text) for name, text in found if name.startswith("idx_")}
@@ -162,9 +154,7 @@ def test_has_every_documented_index_with_its_parameters(
     assert not any("ivfflat" in text for text in ours.values())
 
 
-@pytest.mark.proves("TC-10")
-@pytest.mark.proves("TC-25")
-@pytest.mark.proves("TC-32")
+@pytest.mark.proves("TC-10", "TC-25", "TC-32")
 def test_database_rejects_an_invalid_status_content_type_and_width(
     catalogue: psycopg.Connection[Any],
 ) -> None:
@@ -202,9 +192,6 @@ def test_every_statement_returns_its_rows_fields(base: Base) -> None:
     assert {"A1", "A2", "A3", "A4", "A5", "A6"} <= {each.id for each in PATTERNS}
 
 
-# --- migration of existing chunks ---------------------------------------------------------------------------
-
-
 @pytest.fixture
 def first_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Install a package with the first revision alone, the schema that the document started from."""
@@ -218,8 +205,7 @@ def first_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return package.name
 
 
-@pytest.mark.proves("TC-101")
-@pytest.mark.proves("TC-X26")
+@pytest.mark.proves("TC-101", "TC-X26")
 async def test_migration_gives_existing_chunks_an_active_policy(
     first_revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -258,12 +244,8 @@ async def test_migration_gives_existing_chunks_an_active_policy(
         assert left == (1,)
 
 
-@pytest.mark.proves("TC-5")
-@pytest.mark.proves("TC-101")
-@pytest.mark.proves("TC-X26")
-async def test_dry_run_shows_the_documented_steps_and_counts_orphan_chunks(
-    first_revision: str,
-) -> None:
+@pytest.mark.proves("TC-5", "TC-101", "TC-X26")
+async def test_dry_run_shows_the_documented_steps_and_counts_orphan_chunks(first_revision: str) -> None:
     async def show_dry_run() -> str:
         engine = open_postgres(fresh)
         try:

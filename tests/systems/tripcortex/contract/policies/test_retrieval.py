@@ -162,9 +162,7 @@ looks at insurance, evacuation and the ways out before anything else is said.
 """  # noqa: E501
 
 
-def test_finds_an_unknown_name_by_full_text_but_not_by_vectors_alone(
-    policy_base: Base,
-) -> None:
+def test_finds_an_unknown_name_by_full_text_but_not_by_vectors_alone(policy_base: Base) -> None:
     """The passage is long and the name a part of it, so the vectors are far apart."""
     policy = policy_base.add_policy(Upload("closed.md", LISTED.encode()), None, build_local_embedding())
 
@@ -198,9 +196,7 @@ SAMPLE_QUESTIONS = {
 }
 
 
-def test_sample_policy_answers_nine_of_ten_new_questions_in_the_top_three(
-    policy_base: Base,
-) -> None:
+def test_sample_policy_answers_nine_of_ten_new_questions_in_the_top_three(policy_base: Base) -> None:
     policy = policy_base.add_policy(Upload(FILE_NAME, build_policy_pdf()), None, build_local_embedding())
     firsts, among = [], []
     for question, sections in SAMPLE_QUESTIONS.items():

@@ -60,13 +60,8 @@ def clean(base: Base) -> Base:
     return base
 
 
-@pytest.mark.proves("TC-39")
-@pytest.mark.proves("TC-40")
-@pytest.mark.proves("TC-43")
-@pytest.mark.proves("TC-46")
-def test_returns_the_documented_columns_by_descending_similarity(
-    clean: Base,
-) -> None:
+@pytest.mark.proves("TC-39", "TC-40", "TC-43", "TC-46")
+def test_returns_the_documented_columns_by_descending_similarity(clean: Base) -> None:
     at_60_degrees = make_vector(0.5, math.sqrt(0.75))
     ids = insert_chunks(clean, insert_policy(clean), [at_60_degrees, make_vector(0, 1), make_vector(2)])
     found = clean.run(clean.stores.run(patterns.similar_chunks(make_vector(1), threshold=-1)))
@@ -92,9 +87,7 @@ def test_returns_the_documented_columns_by_descending_similarity(
     )
 
 
-@pytest.mark.proves("TC-41")
-@pytest.mark.proves("TC-42")
-@pytest.mark.proves("TC-44")
+@pytest.mark.proves("TC-41", "TC-42", "TC-44")
 def test_threshold_is_inclusive_and_five_rows_are_the_default(clean: Base) -> None:
     near = [make_vector(1, each / 100) for each in range(6)]
     below = make_vector(0.6, 0.8)
@@ -135,12 +128,8 @@ def test_finds_only_matching_chunks_of_active_editions(clean: Base) -> None:
     assert search_chunks(model_id="nova") == {mine}
 
 
-@pytest.mark.proves("TC-47")
-@pytest.mark.proves("TC-48")
-@pytest.mark.proves("TC-X19")
-def test_inserts_chunks_in_one_statement_and_deletes_them_by_policy(
-    clean: Base,
-) -> None:
+@pytest.mark.proves("TC-47", "TC-48", "TC-X19")
+def test_inserts_chunks_in_one_statement_and_deletes_them_by_policy(clean: Base) -> None:
     mine, others = insert_policy(clean), insert_policy(clean)
     insert_chunks(clean, mine, [make_vector(1, each) for each in range(30)])
     insert_chunks(clean, others, [make_vector(1)])
@@ -169,9 +158,7 @@ def format_vector(row: NDArray[np.float64]) -> str:
     return f"[{','.join(f'{value:.6g}' for value in row)}]"
 
 
-@pytest.mark.proves("TC-35")
-@pytest.mark.proves("TC-X16")
-@pytest.mark.proves("TC-X28")
+@pytest.mark.proves("TC-35", "TC-X16", "TC-X28")
 def test_index_agrees_with_an_exact_search() -> None:
     """At least 98 % of the nearest are found, although most near vectors do not serve.
 

@@ -1,12 +1,9 @@
-"""Fixture `run_story`: runs an async test on each tables engine, with its own table and a manual clock."""
+"""Fixtures `stores` and `clock`: each tables engine, with its own table and a manual clock."""
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import os
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import pytest
 
@@ -16,7 +13,7 @@ from tests.contract.tables.conftest import store
 from tests.contract.tables.store import Store
 from tripcortex.model.entities import circuits
 
-__all__ = ["run_story", "store"]
+__all__ = ["clock", "store", "stores"]
 
 _NUMBERS = itertools.count()
 
@@ -30,21 +27,14 @@ class HandClock:
         return self.moment
 
 
-Story = Callable[[Stores, HandClock], Coroutine[Any, Any, None]]
-RunStory = Callable[[Story], None]
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
 
 
 @pytest.fixture
-def run_story(store: Store) -> RunStory:
-    """Return a function that runs an async test with its own table and a manual clock."""
-
-    def run_with_table(story: Story) -> None:
-        async def run() -> None:
-            clock = HandClock()
-            stores = Stores(store.tables, environment=f"tc{os.getpid()}-{next(_NUMBERS)}", clock=clock)
-            await create_tables(stores, [circuits])
-            await story(stores, clock)
-
-        asyncio.run(run())
-
-    return run_with_table
+async def stores(store: Store, clock: HandClock) -> Stores:
+    """Return stores with a table of their own."""
+    made = Stores(store.tables, environment=f"tc{os.getpid()}-{next(_NUMBERS)}", clock=clock)
+    await create_tables(made, [circuits])
+    return made

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused
+from tests.cases import all_cases
 from tripcortex.documents import Box, ContentType, RemoteParser
 from tripcortex.integrations.bedrock_data_automation import DataAutomation
 
@@ -155,9 +156,8 @@ async def test_returns_nothing_while_the_job_runs() -> None:
     assert await automation.get_result(ARN) is None
 
 
-@pytest.mark.proves("TC-30")
-@pytest.mark.proves("TC-31")
-@pytest.mark.parametrize("uri", [f"{FOLDER}/job_metadata.json", f"{FOLDER}/"])
+@pytest.mark.proves("TC-30", "TC-31")
+@all_cases("uri", [f"{FOLDER}/job_metadata.json", f"{FOLDER}/"])
 async def test_returns_the_entities_of_all_segments_in_reading_order(uri: str) -> None:
     entities = await make_parser(FakeDataAutomation(make_success(uri))).get_result(ARN) or ()
     assert [
@@ -197,7 +197,7 @@ async def test_document_that_the_service_cannot_read_is_refused() -> None:
         await make_parser(FakeDataAutomation(status)).get_result(ARN)
 
 
-@pytest.mark.parametrize("status", ["ServiceError", "SomethingNew"])
+@all_cases("status", ["ServiceError", "SomethingNew"])
 async def test_failure_of_the_service_is_retryable(status: str) -> None:
     with pytest.raises(ExternalServiceFailed) as failed:
         await make_parser(FakeDataAutomation({"status": status})).get_result(ARN)

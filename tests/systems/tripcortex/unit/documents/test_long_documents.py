@@ -15,7 +15,7 @@ from tests.systems.tripcortex.unit.documents import documents
 from tripcortex.documents import ParsedEntity
 from tripcortex.documents.pdf.reader import PdfReader
 
-PAGES = 60
+PAGES = 30
 PAGES_LONG = 500
 
 
@@ -59,12 +59,12 @@ def get_resident_bytes() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
-def test_sixty_pages_need_no_more_memory_than_twenty() -> None:
+def test_thirty_pages_need_no_more_memory_than_ten() -> None:
     progress_calls: list[tuple[int, int]] = []
     entities = PdfReader().parse(
         build_body(PAGES), "long.pdf", progress=lambda page, pages: progress_calls.append((page, pages))
     )
-    early, late = measure_peak_by_page(entities, (20, PAGES))
+    early, late = measure_peak_by_page(entities, (10, PAGES))
     assert late < 1.3 * early
     assert progress_calls == [(page, PAGES) for page in range(1, PAGES + 1)]
 

@@ -24,14 +24,12 @@ from tests.systems.tripcortex.unit.documents.documents import (
     table,
     texts,
 )
-from tripcortex.documents import ContentType, PdfParser
+from tripcortex.documents import ContentType
 
 SENTENCE = "Travellers book through the assistant and keep to what was booked. "
 
 
-@pytest.mark.proves("TC-26")
-@pytest.mark.proves("TC-28")
-@pytest.mark.proves("TC-31")
+@pytest.mark.proves("TC-26", "TC-28", "TC-31")
 def test_text_belongs_to_the_heading_above_it() -> None:
     entities = read(
         layout_document(
@@ -54,9 +52,7 @@ def test_text_belongs_to_the_heading_above_it() -> None:
     assert entities[1].text == (SENTENCE * 4).strip()
 
 
-@pytest.mark.proves("TC-27")
-@pytest.mark.proves("TC-29")
-@pytest.mark.proves("TC-30")
+@pytest.mark.proves("TC-27", "TC-29", "TC-30")
 def test_entities_have_a_page_an_order_and_a_unique_id() -> None:
     entities = read(
         layout_document([paragraph("One."), PageBreak(), paragraph("Two."), PageBreak(), paragraph("Three.")])
@@ -247,8 +243,7 @@ def draw_chart(canvas: Canvas) -> None:
     canvas.drawString(72, 400, "Text after it.")
 
 
-@pytest.mark.proves("TC-25")
-@pytest.mark.proves("TC-33")
+@pytest.mark.proves("TC-25", "TC-33")
 def test_a_drawing_is_a_figure_with_a_box_a_crop_its_labels_and_its_caption() -> None:
     before, figure, after = read(documents.draw_document(draw_chart))
     assert (before.text, after.text) == (SENTENCE.strip(), "Text after it.")
@@ -387,17 +382,6 @@ def test_reads_a_rotated_page_as_displayed(rotate: int) -> None:
     assert entity.text == "First line of it, and then the second."
     assert entity.boxes[0].left * WIDTH == pytest.approx(72, abs=1)
     assert entity.boxes[0].top * HEIGHT == pytest.approx(HEIGHT - 510, abs=3)
-
-
-def test_reports_progress_page_by_page() -> None:
-    progress_calls: list[tuple[int, int]] = []
-    body = layout_document([paragraph("One."), PageBreak(), paragraph("Two.")])
-    entities = PdfParser().parse(
-        body, "policy.pdf", progress=lambda page, pages: progress_calls.append((page, pages))
-    )
-    assert not progress_calls
-    list(entities)
-    assert progress_calls == [(1, 2), (2, 2)]
 
 
 def test_expands_ligatures() -> None:

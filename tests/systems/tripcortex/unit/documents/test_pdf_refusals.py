@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.errors import InvalidRequest
+from tests.cases import all_cases
 from tests.systems.tripcortex.unit.documents import documents
 from tripcortex.documents import (
     DocumentDamaged,
@@ -32,28 +33,41 @@ def parse_and_get_refusal(
     return refused.value
 
 
-def test_refuses_a_pdf_without_pages() -> None:
-    # PDFium keeps the last error until another document fails to open.
-    parse_and_get_refusal(documents.build_encrypted_document())
-    error = parse_and_get_refusal(documents.build_document_without_pages())
-    assert isinstance(error, DocumentEmpty) and "no page" in error.message
+CUT_OFF = documents.layout_document([documents.paragraph(f"Words, number {n}.") for n in range(200)])
 
 
-def test_refuses_an_encrypted_pdf_and_asks_for_one_without_a_password() -> None:
-    error = parse_and_get_refusal(documents.build_encrypted_document())
-    assert isinstance(error, DocumentEncrypted) and "without a password" in error.message
-
-
-@pytest.mark.parametrize("body", [b"%PDF-1.7\nand nothing that follows", b"%PDF-1.4\n\x00\x01\x02" * 200])
-def test_refuses_a_damaged_pdf(body: bytes) -> None:
-    assert isinstance(parse_and_get_refusal(body), DocumentDamaged)
-
-
-def test_refuses_a_pdf_that_is_cut_off() -> None:
-    whole = documents.layout_document(
-        [documents.paragraph(f"Words that stand here, {number}.") for number in range(200)]
-    )
-    assert isinstance(parse_and_get_refusal(whole[: len(whole) // 8]), DocumentRefused)
+@all_cases(
+    ("file_name", "body", "kind", "reasons"),
+    [
+        ("policy.pdf", documents.build_encrypted_document(), DocumentEncrypted, ["without a password"]),
+        # PDFium keeps the last error until another document fails to open: this follows the encrypted one.
+        ("policy.pdf", documents.build_document_without_pages(), DocumentEmpty, ["no page"]),
+        ("policy.pdf", b"%PDF-1.7\nand nothing that follows", DocumentDamaged, []),
+        ("policy.pdf", b"%PDF-1.4\n\x00\x01\x02" * 200, DocumentDamaged, []),
+        ("policy.pdf", CUT_OFF[: len(CUT_OFF) // 8], DocumentRefused, []),
+        (
+            "policy.pdf",
+            documents.draw_document(documents.scan, documents.scan),
+            DocumentScanned,
+            ["OCR", "Bedrock Data Automation"],
+        ),
+        ("policy.pdf", b"PK\x03\x04 and so on", DocumentUnknown, ["named as a PDF", "DOCX"]),
+        ("policy.docx", b"PK\x03\x04...", DocumentUnknown, ["Office document"]),
+        ("policy.md", b"\x89PNG\r\n", DocumentUnknown, ["PNG picture"]),
+        ("policy.txt", b"a\x00b", DocumentUnknown, [".txt"]),
+        ("policy.html", b"<html>", DocumentUnknown, [".html"]),
+        ("policy.md", b"", DocumentEmpty, []),
+        ("policy.md", b" \n\t\n", DocumentEmpty, []),
+        ("policy.md", b"---\ntitle: Empty\n---\n\n<!-- nothing -->\n", DocumentEmpty, []),
+        ("policy.md", "Füße".encode("latin-1"), DocumentDamaged, []),
+    ],
+)
+def test_refuses_an_unreadable_document_with_its_reason(
+    file_name: str, body: bytes, kind: type[DocumentRefused], reasons: list[str]
+) -> None:
+    error = parse_and_get_refusal(body, file_name)
+    assert isinstance(error, kind)
+    assert all(reason in error.message for reason in reasons)
 
 
 def test_refuses_more_pages_than_the_limit_and_names_both_numbers() -> None:
@@ -63,12 +77,6 @@ def test_refuses_more_pages_than_the_limit_and_names_both_numbers() -> None:
     assert len(list(PdfParser(pages_max=4).parse(body, "policy.pdf"))) == 4
 
 
-def test_refuses_scanned_pages_and_says_what_would_read_them() -> None:
-    error = parse_and_get_refusal(documents.draw_document(documents.scan, documents.scan))
-    assert isinstance(error, DocumentScanned)
-    assert "OCR" in error.message and "Bedrock Data Automation" in error.message
-
-
 def test_a_scanned_page_among_others_is_a_figure() -> None:
     body = documents.draw_document(
         lambda canvas: canvas.drawString(72, 700, "The first page has words."), documents.scan
@@ -76,42 +84,6 @@ def test_a_scanned_page_among_others_is_a_figure() -> None:
     words, page = documents.read(body)
     assert (words.content_type, page.content_type, page.page) == ("text", "figure", 2)
     assert "without a caption" in page.text
-
-
-def test_refuses_a_pdf_name_without_pdf_content() -> None:
-    error = parse_and_get_refusal(b"PK\x03\x04 and so on", "policy.pdf")
-    assert (
-        isinstance(error, DocumentUnknown) and "named as a PDF" in error.message and "DOCX" in error.message
-    )
-
-
-@pytest.mark.parametrize(
-    ("file_name", "body", "looks"),
-    [
-        ("policy.docx", b"PK\x03\x04...", "Office document"),
-        ("policy.md", b"\x89PNG\r\n", "PNG picture"),
-        ("policy.txt", b"a\x00b", ".txt"),
-        ("policy.html", b"<html>", ".html"),
-    ],
-)
-def test_refuses_what_is_neither_pdf_nor_markdown(file_name: str, body: bytes, looks: str) -> None:
-    error = parse_and_get_refusal(body, file_name)
-    assert isinstance(error, DocumentUnknown) and looks in error.message
-
-
-@pytest.mark.parametrize("body", [b"", b" \n\t\n"])
-def test_refuses_an_empty_file(body: bytes) -> None:
-    assert isinstance(parse_and_get_refusal(body, "policy.md"), DocumentEmpty)
-
-
-def test_refuses_markdown_with_nothing_in_it() -> None:
-    assert isinstance(
-        parse_and_get_refusal(b"---\ntitle: Empty\n---\n\n<!-- nothing -->\n", "policy.md"), DocumentEmpty
-    )
-
-
-def test_refuses_text_that_is_not_utf_8() -> None:
-    assert isinstance(parse_and_get_refusal("Füße".encode("latin-1"), "policy.md"), DocumentDamaged)
 
 
 def test_content_decides_the_format() -> None:

@@ -14,7 +14,6 @@ from holdfast_demo.tripcortex.sample.policy_document import FILE_NAME, build_pol
 from tests.systems.tripcortex.unit.documents.documents import filter_by_type, read
 from tripcortex.documents import ContentType, ParsedEntity
 from tripcortex.documents.__main__ import main
-from tripcortex.domain.policy_rules.travel_policy import TravelPolicy
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +34,6 @@ def test_bytes_are_equal_in_every_process() -> None:
     )
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == hashlib.sha256(build_policy_pdf()).hexdigest()
-
-
-def test_rules_are_a_valid_policy() -> None:
-    policy = TravelPolicy.parse(build_policy_rules())
-    assert policy.version == "2026-03"
-    assert policy.preferred_carriers.carriers == ("UA", "DL")
 
 
 def test_fare_caps_in_the_table_equal_those_in_the_rules(entities: list[ParsedEntity]) -> None:
@@ -94,7 +87,7 @@ def test_the_command_shows_entities_as_a_table_or_as_json(
 
 def test_the_command_says_why_a_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "policy.pdf"
+    assert main([str(file)]) == 1
     file.write_bytes(b"no PDF")
     assert main([str(file)]) == 1
     assert "named as a PDF" in capsys.readouterr().err
-    assert main([str(file.with_name("missing.pdf"))]) == 1

@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from decimal import Decimal
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import all_cases
 from tripcortex.api.routes.csv_export import FORMULA_STARTS, format_cell
 from tripcortex.model.entities import BookingStatus
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "  =1", "\uff1d1", "\n=1"])
+@all_cases("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "  =1", "\uff1d1", "\n=1"])
 def test_formula_is_escaped_as_text(text: str) -> None:
     assert format_cell(text) == f"'{text}"
 
@@ -24,7 +24,7 @@ def test_no_text_begins_like_a_formula(text: str) -> None:
     assert format_cell(text).removeprefix("'") == text.removeprefix("'") or format_cell(text) == f"'{text}"
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("value", "shown"),
     [
         (None, ""),

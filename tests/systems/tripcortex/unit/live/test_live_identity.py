@@ -20,6 +20,7 @@ from holdfast_demo.tripcortex.sandbox.issuer import (
     build_issuer_app,
     build_issuer_variables,
 )
+from tests.cases import all_cases
 from tripcortex.api.identity import Authenticator, Employee
 from tripcortex.settings import TripCortexSettings
 
@@ -97,7 +98,7 @@ async def test_version_2_token_has_its_organisation_under_o(issuer: IssuerSandbo
     assert not (await identify(issuer, tmp_path, token, V2 | {"TRIPCORTEX_ORGANISATION": ""})).is_admin
 
 
-@pytest.mark.parametrize("nested", [{"id": "org_mine", "rol": "admin"}, {"rol": "admin"}, {}, [], "x", None])
+@all_cases("nested", [{"id": "org_mine", "rol": "admin"}, {"rol": "admin"}, {}, [], "x", None])
 async def test_refuses_a_version_2_token_whose_organisation_is_not_ours(
     issuer: IssuerSandbox, tmp_path: Path, nested: Any
 ) -> None:
@@ -128,7 +129,7 @@ async def test_token_without_audience_requires_an_authorized_origin(
             Authenticator(settings, FixedClock())
 
 
-@pytest.mark.parametrize("place", ["Mars/Olympus", "../../etc/passwd", "", 7, ["UTC"]])
+@all_cases("place", ["Mars/Olympus", "../../etc/passwd", "", 7, ["UTC"]])
 async def test_invalid_time_zone_and_airport_are_ignored(
     issuer: IssuerSandbox, tmp_path: Path, place: Any
 ) -> None:

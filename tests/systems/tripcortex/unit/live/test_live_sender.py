@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from holdfast import Stores, System, open_memory_stores, provision
 from holdfast.core.errors import ExternalServiceFailed, HoldfastError, LimitExceeded, RateLimited
 from holdfast.guarantees import OUTBOX
 from holdfast.model.system import collect_patterns
+from tests.cases import all_cases
 from tripcortex.api.websocket.api_gateway import ApiGateway
 from tripcortex.api.websocket.hub import Hub
 from tripcortex.api.websocket.node_gateway import SIGNATURE_HEADER, NodeGateway
@@ -56,17 +58,15 @@ class FakeGateway:
         self.posted.append((connection.connection_id, json.loads(body)))
 
 
-async def run_sender(
-    work: Callable[[Stores, FakeGateway, MessageSender], Awaitable[None]], *connections: str
-) -> None:
-    """Run the test with stores in memory that hold these connections."""
-
+@asynccontextmanager
+async def open_sender(*connections: str) -> AsyncIterator[tuple[Stores, FakeGateway, MessageSender]]:
+    """Open a sender with stores in memory that hold these connections."""
     async with open_memory_stores(SYSTEM, clock=FixedClock()) as stores:
         await provision(stores, SYSTEM)
         for each in connections:
             await stores.run(patterns.put_connection(make_connection(each)))
         lines = FakeGateway()
-        await work(stores, lines, MessageSender(stores, lines))
+        yield stores, lines, MessageSender(stores, lines)
 
 
 def make_connection(connection_id: str, node: str | None = "http://node.test") -> Connection:
@@ -74,10 +74,9 @@ def make_connection(connection_id: str, node: str | None = "http://node.test") -
     return Connection(connection_id=connection_id, employee_id=EMPLOYEE, connected_at=at, node=node)
 
 
-@pytest.mark.proves("TC-X11")
-@pytest.mark.proves("TC-54")
+@pytest.mark.proves("TC-X11", "TC-54")
 async def test_delivers_to_all_connections_despite_failures() -> None:
-    async def work(stores: Stores, lines: FakeGateway, sender: MessageSender) -> None:
+    async with open_sender("broken", "gone", "open-1", "open-2") as (stores, lines, sender):
         message = build_message(stores, EMPLOYEE, "options", {"count": 3})
         await stores.transact(*build_notice_writes(stores, message))
         notice = Notice(employee_id=EMPLOYEE, message_id=message.message_id)
@@ -95,28 +94,21 @@ async def test_delivers_to_all_connections_despite_failures() -> None:
         await stores.run(patterns.acknowledge(EMPLOYEE, message.message_id))
         assert await sender.deliver(notice) == 0
 
-    await run_sender(work, "broken", "gone", "open-1", "open-2")
 
-
-@pytest.mark.proves("TC-55")
-@pytest.mark.proves("TC-56")
+@pytest.mark.proves("TC-55", "TC-56")
 async def test_heartbeat_pings_every_connection_and_removes_gone_ones() -> None:
     opened = [f"open-{number}" for number in range(450)]
-
-    async def work(stores: Stores, lines: FakeGateway, sender: MessageSender) -> None:
+    async with open_sender("broken", "gone", *opened) as (stores, lines, sender):
         assert await sender.heartbeat() == 1
         assert sorted(each for each, frame in lines.posted if frame["kind"] == "ping") == sorted(opened)
         left = {each.connection_id for each in await stores.all(patterns.all_connections())}
         # A process that does not respond may still hold its connections.
         assert left == {"broken", *opened}
 
-    await run_sender(work, "broken", "gone", *opened)
-
 
 async def test_notice_is_written_together_with_its_message() -> None:
     """A cancelled transaction leaves no notice to send."""
-
-    async def work(stores: Stores, lines: FakeGateway, sender: MessageSender) -> None:
+    async with open_sender() as (stores, _, _):
         message = build_message(stores, EMPLOYEE, "options", {})
         taken = patterns.put_message(message)
         with pytest.raises(HoldfastError):
@@ -125,21 +117,14 @@ async def test_notice_is_written_together_with_its_message() -> None:
         await stores.transact(*build_notice_writes(stores, message))
         assert (await NOTICES.send_unsent(stores)).sent == 1
 
-    await run_sender(work)
-
 
 async def test_messages_of_one_moment_keep_their_creation_order() -> None:
-    async def work(stores: Stores, lines: FakeGateway, sender: MessageSender) -> None:
+    async with open_sender() as (stores, _, _):
         ids = [build_message(stores, EMPLOYEE, "note", {}).message_id for _ in range(50)]
         assert ids == sorted(ids)
 
-    await run_sender(work)
 
-
-# --- gateways -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
+@all_cases(
     ("status", "outcome"),
     [
         (200, None),
@@ -156,30 +141,19 @@ async def test_node_gateway_maps_the_nodes_status(status: int, outcome: type[Exc
         asked.append(request)
         return httpx2.Response(status)
 
-    async def story() -> None:
-        async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
-            await NodeGateway(http, "a secret of sixteen or more", FixedClock()).post(
-                make_connection("a/b c"), "{}"
-            )
-
-    if outcome is None:
-        await story()
-    else:
-        with pytest.raises(outcome):
-            await story()
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
+        gateway = NodeGateway(http, "a secret of sixteen or more", FixedClock())
+        with pytest.raises(outcome) if outcome else nullcontext():
+            await gateway.post(make_connection("a/b c"), "{}")
     assert str(asked[0].url) == "http://node.test/@connections/a%2Fb%20c"
     assert asked[0].headers[SIGNATURE_HEADER].startswith(f"t={int(NOW)},v1=")
 
 
 async def test_connection_without_a_node_is_gone() -> None:
-    async def story() -> None:
-        async with httpx2.AsyncClient() as http:
-            await NodeGateway(http, "a secret of sixteen or more", FixedClock()).post(
-                make_connection("a", None), "{}"
-            )
-
-    with pytest.raises(ConnectionGone):
-        await story()
+    async with httpx2.AsyncClient() as http:
+        gateway = NodeGateway(http, "a secret of sixteen or more", FixedClock())
+        with pytest.raises(ConnectionGone):
+            await gateway.post(make_connection("a", None), "{}")
 
 
 class ServiceError(Exception):
@@ -190,7 +164,7 @@ class ServiceError(Exception):
         self.response = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("error", "outcome", "may_be_done"),
     [
         (ServiceError("GoneException", 410), ConnectionGone, None),
@@ -210,9 +184,6 @@ async def test_maps_api_gateway_errors(error: Exception, outcome: Any, may_be_do
     with pytest.raises(outcome) as raised:
         await ApiGateway(Fails()).post(make_connection("c-1"), '{"kind":"ping"}')
     assert getattr(raised.value, "may_be_done", None) == may_be_done
-
-
-# --- the hub ------------------------------------------------------------------------------------------------
 
 
 def test_hub_limits_connections_in_all_and_per_employee() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.ai import DataBlock, Tool
 from holdfast.core.errors import ExternalServiceFailed
+from tests.cases import all_cases
 from tripcortex.domain.planner import PlanOutcome, PlanRequest, Question, Refusal, TravellerProfile, TripPlan
 from tripcortex.integrations.planner_models.model_planner import TOOL_NAME
 from tripcortex.integrations.planner_models.nova import Effort, NovaReasoner, build_nova_planner
@@ -134,7 +135,7 @@ async def test_fences_untrusted_text_and_omits_the_employee_id() -> None:
     assert "Today is Tuesday, 2026-03-10" in body["system"][0]["text"]
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("changed", "about"),
     [
         ({"destination": "Portland"}, ("destination",)),
@@ -153,7 +154,7 @@ async def test_asks_about_a_missing_ambiguous_or_impossible_value_of_the_model(
     assert isinstance(outcome, Question) and outcome.missing == about
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("changed", "code"),
     [({"destination": "Boston"}, "same_place"), ({"departure_date": "2027-03-10"}, "too_far")],
 )
@@ -175,7 +176,7 @@ async def test_passes_on_the_models_question_and_refusal() -> None:
     assert await make_plan(build_response(refuses)) == Refusal("unsupported", "No hotels.")
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "given",
     [
         PLAN | {"approved": True},
@@ -194,7 +195,7 @@ async def test_invalid_tool_input_is_a_retryable_failure(given: Any) -> None:
     assert "Chicago" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "response",
     [
         build_response(PLAN, stop="max_tokens"),

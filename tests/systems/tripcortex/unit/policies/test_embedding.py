@@ -35,8 +35,7 @@ def parse_vector(vector: str | None) -> list[float]:
     return [float(each) for each in vector.strip("[]").split(",")]
 
 
-@pytest.mark.proves("TC-32")
-@pytest.mark.proves("TC-38")
+@pytest.mark.proves("TC-32", "TC-38")
 def test_pads_to_1024_dimensions_and_normalizes_without_changing_the_angle() -> None:
     made = Embedding(FakeModel(), "lengths", Bounds(0.5, 0.7))
     [vector] = made.embed_passages(["text"])

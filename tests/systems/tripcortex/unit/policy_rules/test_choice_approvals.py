@@ -6,15 +6,15 @@ from datetime import datetime
 
 import pytest
 
-from tests.systems.tripcortex.unit.steps.booking_bench import APPROVER, SENTENCE, Bench, run_story
+from tests.systems.tripcortex.unit.steps.booking_bench import APPROVER, SENTENCE, Bench, open_bench
 from tests.systems.tripcortex.unit.steps.test_endings import check_ended
 from tripcortex.model.entities import BookingStatus
 
 HOUR = 3600.0
 
 
-def test_vacant_approver_role_refuses_at_the_deadline() -> None:
-    async def story(trip: Bench) -> None:
+async def test_vacant_approver_role_refuses_at_the_deadline() -> None:
+    async with open_bench(variables={"TRIPCORTEX_APPROVERS": ""}) as trip:
         await trip.choose(offered := await trip.request_options(SENTENCE))
         booking = await trip.booking(offered)
         assert booking.approval is not None
@@ -26,34 +26,26 @@ def test_vacant_approver_role_refuses_at_the_deadline() -> None:
         await check_ended(trip, booking, BookingStatus.failed, "not_approved")
         assert trip.sandbox.ledger == []
 
-    run_story(story, variables={"TRIPCORTEX_APPROVERS": ""})
+
+async def test_approver_receives_the_deadline_and_the_end_of_the_offer(trip: Bench) -> None:
+    offered = await trip.request_options(SENTENCE)
+    await trip.choose(offered)
+    booking = await trip.booking(offered)
+    [message] = await trip.list_messages(APPROVER)
+    assert booking.approval is not None and booking.selected_option is not None
+    assert message.body["offerEndsAt"] == booking.selected_option.offer_expires_at.isoformat()
+    assert message.body["dueAt"] == booking.approval.due_at.isoformat()
+    now = datetime.fromtimestamp(trip.clock.now(), booking.approval.due_at.tzinfo)
+    assert (booking.approval.due_at - now).total_seconds() == HOUR
+    assert not any("No employee is set" in each for each in booking.notes)
 
 
-def test_approver_receives_the_deadline_and_the_end_of_the_offer() -> None:
-    async def story(trip: Bench) -> None:
-        offered = await trip.request_options(SENTENCE)
-        await trip.choose(offered)
-        booking = await trip.booking(offered)
-        [message] = await trip.list_messages(APPROVER)
-        assert booking.approval is not None and booking.selected_option is not None
-        assert message.body["offerEndsAt"] == booking.selected_option.offer_expires_at.isoformat()
-        assert message.body["dueAt"] == booking.approval.due_at.isoformat()
-        now = datetime.fromtimestamp(trip.clock.now(), booking.approval.due_at.tzinfo)
-        assert (booking.approval.due_at - now).total_seconds() == HOUR
-        assert not any("No employee is set" in each for each in booking.notes)
-
-    run_story(story)
-
-
-def test_new_holder_of_the_role_may_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(trip: Bench) -> None:
-        offered = await trip.request_options(SENTENCE)
-        await trip.choose(offered)
-        booking = await trip.booking(offered)
-        assert booking.approval is not None and booking.approval.asked_of == APPROVER
-        monkeypatch.setenv("TRIPCORTEX_APPROVERS", "line-manager=emp-9")
-        await trip.answer(booking, "decide", {"decision": "approve", "decidedBy": "emp-9"})
-        booking = await trip.booking(booking)
-        assert booking.approval is not None and booking.approval.decided_by == "emp-9"
-
-    run_story(story)
+async def test_new_holder_of_the_role_may_decide(trip: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    offered = await trip.request_options(SENTENCE)
+    await trip.choose(offered)
+    booking = await trip.booking(offered)
+    assert booking.approval is not None and booking.approval.asked_of == APPROVER
+    monkeypatch.setenv("TRIPCORTEX_APPROVERS", "line-manager=emp-9")
+    await trip.answer(booking, "decide", {"decision": "approve", "decidedBy": "emp-9"})
+    booking = await trip.booking(booking)
+    assert booking.approval is not None and booking.approval.decided_by == "emp-9"

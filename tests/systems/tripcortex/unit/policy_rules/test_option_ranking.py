@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import all_cases
 from tests.systems.tripcortex.unit.policy_rules.trips import (
     POLICY,
     RULES,
@@ -56,13 +57,11 @@ def test_preferred_airline_comes_first_near_the_lowest_fare() -> None:
         make_option("y", "330", "DL"),
         make_option("z", "330.01", "UA"),
     )
-
     assert rank_ids(cheapest, near, dear) == ["y", "x", "z"]
 
 
 def test_narrower_tolerance_in_the_text_applies() -> None:
     text = Text("Choose preferred carriers within 5 % of the lowest fare.")
-
     best = pick_top_options(
         [make_option("x", "300", "AA"), make_option("y", "330", "DL")],
         make_plan(),
@@ -81,7 +80,6 @@ def test_options_needing_approval_come_last_and_are_marked() -> None:
         SILENT,
         today=TODAY,
     )
-
     assert [(each.option_id, each.needs_approval) for each in best] == [("fine", False), ("soft", True)]
     assert [breach.code for breach in best[1].breaches] == [Reason.fare_above_cap]
     assert all(each.citations for each in best)
@@ -92,21 +90,19 @@ def test_fewer_breaches_rank_above_a_preferred_airline() -> None:
         make_option("two", "660", "UA", days_ahead=3),
         make_option("one", "640", "AA", days_ahead=3),
     )
-
     best = pick_top_options([dear_and_late, late], make_plan(days_ahead=3), POLICY, SILENT, today=TODAY)
     assert [(each.option_id, len(each.breaches)) for each in best] == [("one", 1), ("two", 2)]
 
 
 def test_policy_decides_which_airline_is_preferred() -> None:
     boast = make_option("a", carrier="AA").model_copy(update={"is_preferred_vendor": True})
-
     best = pick_top_options(
         [boast, make_option("b", "450", carrier="DL")], make_plan(), POLICY, SILENT, today=TODAY
     )
     assert {each.option_id: each.is_preferred_vendor for each in best} == {"a": False, "b": True}
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("wishes", "first"),
     [
         ({"vendors": ["American"]}, "american"),
@@ -123,12 +119,11 @@ def test_employees_preferences_decide_between_similar_fares(wishes: dict[str, An
         make_option("direct", "303", "DL", flights=(240,)),
         make_option("evening", "302", "DL", flights=(120, 100), hour=18),
     ]
-
     best = pick_top_options(options, make_plan(**wishes), by, SILENT, today=TODAY)
     assert best[0].option_id == first
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("hour", "part"),
     [(4, "night"), (5, "morning"), (12, "afternoon"), (17, "evening"), (21, "night"), (23, "night")],
 )
@@ -136,16 +131,11 @@ def test_part_of_day_follows_the_departure_hour(hour: int, part: str) -> None:
     assert get_part_of_day(make_option(hour=hour)) == part
 
 
-# --- how many -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.proves("TC-65")
-@pytest.mark.proves("TC-X20")
-@pytest.mark.parametrize(("count", "many"), [(None, 3), (1, 1), (5, 5), (6, 5), (100, 5)])
+@pytest.mark.proves("TC-65", "TC-X20")
+@all_cases(("count", "many"), [(None, 3), (1, 1), (5, 5), (6, 5), (100, 5)])
 def test_shows_three_options_and_at_most_five(count: int | None, many: int) -> None:
     options = [make_option(f"o-{number}", str(200 + number)) for number in range(12)]
     wanted = () if count is None else (count,)
-
     assert len(pick_top_options(options, make_plan(), POLICY, SILENT, *wanted, today=TODAY)) == many
 
 
@@ -155,11 +145,7 @@ def test_shows_no_more_options_than_a_booking_item_can_hold() -> None:
         make_option(f"o-{number}", str(200 + number)).model_copy(update={"carrier_name": "U" * 140_000})
         for number in range(3)
     ]
-
     assert len(pick_top_options(large, make_plan(), POLICY, SILENT, today=TODAY)) == 2
-
-
-# --- nothing to choose from ---------------------------------------------------------------------------------
 
 
 def test_explains_why_no_option_complies_and_how_to_comply() -> None:
@@ -173,7 +159,6 @@ def test_explains_why_no_option_complies_and_how_to_comply() -> None:
         SILENT,
         today=TODAY,
     )
-
     assert result.options == ()
     assert result.failure is not None
     assert result.failure.code == "nothing_complies"
@@ -184,7 +169,6 @@ def test_explains_why_no_option_complies_and_how_to_comply() -> None:
 
 def test_reports_that_no_flight_was_found() -> None:
     failure = rank_options([], make_plan(), POLICY, SILENT, today=TODAY).failure
-
     assert failure is not None and failure.code == "no_flights"
 
 
@@ -223,7 +207,6 @@ def rank(flights: list[FlightOption], wishes: dict[str, Any], by: TravelPolicy =
 @given(MANY_FLIGHTS, WISHES)
 def test_compliant_flights_come_first(flights: list[FlightOption], wishes: dict[str, Any]) -> None:
     result = rank(flights, wishes)
-
     breaching = [bool(each.breaches) for each in result.options]
     assert breaching == sorted(breaching)
     assert not any(breach.severity == "hard" for each in result.options for breach in each.breaches)
@@ -238,7 +221,6 @@ def test_input_order_does_not_matter(
     flights: list[FlightOption], wishes: dict[str, Any], random: Any
 ) -> None:
     shuffled = random.sample(flights, len(flights))
-
     assert rank(shuffled, wishes) == rank(flights, wishes)
 
 
@@ -268,7 +250,6 @@ def test_stricter_policy_never_accepts_more(
     flight: FlightOption, wishes: dict[str, Any], by: TravelPolicy
 ) -> None:
     before, after = (check_option(flight, make_plan(**wishes), each, SILENT, TODAY) for each in (POLICY, by))
-
     assert before.ok or not after.ok
     assert before.is_bookable or not after.is_bookable
 
@@ -276,20 +257,17 @@ def test_stricter_policy_never_accepts_more(
 @given(FLIGHTS, WISHES)
 def test_missing_passages_never_accept_more(flight: FlightOption, wishes: dict[str, Any]) -> None:
     known = check_option(flight, make_plan(**wishes), POLICY, SILENT, TODAY)
-
     assert known.ok or not check_option(flight, make_plan(**wishes), POLICY, (), TODAY).ok
 
 
 def test_a_flight_on_another_day_than_planned_is_judged_by_its_own_day() -> None:
     late = make_option(days_ahead=3)
-
     (breach,) = check_option(late, make_plan(days_ahead=20), POLICY, SILENT, TODAY).breaches
     assert breach.remedy == f"leave on or after {TODAY + timedelta(days=14)}"
 
 
 def test_options_too_large_to_store_are_a_failure() -> None:
     huge = make_option("a").model_copy(update={"carrier_name": "x" * MAX_ITEM_OPTIONS_BYTES})
-
     ranking = rank_options([huge], make_plan(), POLICY, SILENT, today=TODAY)
     assert ranking.options == ()
     assert ranking.failure is not None and ranking.failure.code == "options_too_large"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-import pytest
-
+from tests.cases import all_cases
 from tests.systems.tripcortex.unit.policy_rules.trips import Text
 from tripcortex.domain.policy_rules.phrases import DAYS, HOURS, parse_span
 from tripcortex.domain.policy_rules.text_rules import RuleKind, TextRule, extract_rules
@@ -26,7 +25,7 @@ def get_cabin_at(hours: str, text: str, route: Route = Route.short_haul) -> list
     return [rule.cabin for rule in rules if rule.applies_to(route, Decimal(hours), 20)]
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("words", "inside", "outside"),
     [
         ("under 6 hours", "5.9", "6"),
@@ -46,7 +45,6 @@ def get_cabin_at(hours: str, text: str, route: Route = Route.short_haul) -> list
 )
 def test_understands_a_span_of_hours(words: str, inside: str, outside: str) -> None:
     span = parse_span(f"on flights {words}", HOURS)
-
     assert Decimal(inside) in span and Decimal(outside) not in span
 
 
@@ -54,7 +52,7 @@ def test_counts_weeks_in_days() -> None:
     assert parse_span("at least two weeks before departure", DAYS).low == 14
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("sentence", "hours", "cabin"),
     [
         ("Economy class is required for flights under 6 hours.", "4", Cabin.economy),
@@ -73,13 +71,12 @@ def test_reads_two_cabins_of_one_sentence() -> None:
     text = (
         "Premium economy is allowed on flights of 6 to 10 hours, and business class on flights over 10 hours."
     )
-
     assert get_cabin_at("8", text) == [Cabin.premium_economy]
     assert get_cabin_at("12", text) == [Cabin.business]
     assert get_cabin_at("3", text) == []
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("sentence", "most", "routes"),
     [
         ("The maximum fare for domestic flights is $500.", "500", {Route.domestic}),
@@ -93,7 +90,6 @@ def test_reads_two_cabins_of_one_sentence() -> None:
 )
 def test_reads_a_fare_cap(sentence: str, most: str, routes: set[Route]) -> None:
     rule = read_single_rule(sentence)
-
     assert (rule.kind, rule.max_usd, set(rule.routes)) == (RuleKind.fare, Decimal(most), routes)
     assert rule.citation.quote == sentence
 
@@ -102,7 +98,6 @@ def test_reads_several_caps_of_one_sentence() -> None:
     rules = extract_rules(
         [Text("The maximum fare is $500 for domestic and $1,500 for long-haul flights.")]
     ).rules
-
     assert {(rule.max_usd, *rule.routes) for rule in rules} == {
         (Decimal(500), Route.domestic),
         (Decimal(1500), Route.long_haul),
@@ -113,7 +108,7 @@ def test_section_title_gives_the_route() -> None:
     assert read_single_rule("The maximum fare is $500.", "4.1 Domestic flights").routes == {Route.domestic}
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "text",
     [
         "Hotels cost at most $200 a night.",
@@ -134,15 +129,14 @@ def test_ignores_text_that_is_not_a_rule(text: str) -> None:
     assert extract_rules([Text(text)]).rules == ()
 
 
-@pytest.mark.parametrize("amount", ["€400", "EUR 400", "400 EUR", "C$400", "$400 CAD", "£400"])
+@all_cases("amount", ["€400", "EUR 400", "400 EUR", "C$400", "$400 CAD", "£400"])
 def test_reports_an_amount_in_another_currency_without_comparing_it(amount: str) -> None:
     found = extract_rules([Text(f"The maximum fare for domestic flights is {amount}.")])
-
     assert found.rules == ()
     assert len(found.notes) == 1 and amount in found.notes[0]
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("sentence", "days", "is_refused"),
     [
         ("Flights are booked at least 14 days before departure.", 14, False),
@@ -154,7 +148,6 @@ def test_reports_an_amount_in_another_currency_without_comparing_it(amount: str)
 )
 def test_reads_how_long_ahead_to_book(sentence: str, days: int, is_refused: bool) -> None:
     rule = read_single_rule(sentence)
-
     assert (rule.kind, rule.days, rule.is_absolute) == (RuleKind.notice, days, is_refused)
 
 
@@ -168,7 +161,7 @@ Table 2: Fare caps by route and notice
 """
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("route", "days", "most"),
     [
         (Route.domestic, 14, 500),
@@ -181,13 +174,11 @@ def test_reads_a_table_with_a_column_per_notice(route: Route, days: int, most: i
     holding = [
         rule.max_usd for rule in extract_rules([Text(CAPS)]).rules if rule.applies_to(route, None, days)
     ]
-
     assert holding == ([] if most is None else [most])
 
 
 def test_reads_a_table_with_units_in_its_headers() -> None:
     text = "| Route | Days ahead | Maximum fare (USD) |\n|--|--|--|\n| Domestic | 14+ | 500 |\n| Domestic | 0-13 | 650 |"  # noqa: E501
-
     rules = extract_rules([Text(text)]).rules
     assert [(rule.max_usd, 13 in rule.days_ahead, 14 in rule.days_ahead) for rule in rules] == [
         (Decimal(500), False, True),
@@ -201,18 +192,16 @@ def test_reads_cabins_of_a_table_and_ignores_its_remarks() -> None:
         "domestic flights |\n"
         "| 10 hours and more | Business | Not in first class |"
     )
-
     assert get_cabin_at("4", text, Route.long_haul) == [Cabin.economy]
     assert get_cabin_at("11", text, Route.long_haul) == [Cabin.business]
 
 
 def test_the_order_of_the_passages_does_not_matter() -> None:
     passages = [Text("The maximum fare is $500.", chunk_id="b"), Text(CAPS, chunk_id="a")]
-
     assert extract_rules(passages) == extract_rules(reversed(passages))
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "sentence",
     [
         "Do not book business class unless the flight is over 8 hours.",
@@ -227,7 +216,6 @@ def test_rule_does_not_apply_to_its_unless_clause(sentence: str) -> None:
 
 def test_fare_cap_applies_except_to_its_exception() -> None:
     rule = read_single_rule("The maximum fare is $500 unless the flight is long-haul.")
-
     assert rule.max_usd == 500
     assert rule.routes == {Route.domestic, Route.short_haul}
 
@@ -241,7 +229,7 @@ def test_ignores_an_exception_with_two_conditions() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "sentence",
     [
         "Tickets are sent 3 days before departure.",
@@ -260,7 +248,7 @@ def test_ignores_rules_about_other_things_or_only_some_people(sentence: str) -> 
     assert extract_rules([Text(sentence)]).rules == ()
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "sentence",
     [
         "All employees may fly premium economy.",

@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.core.errors import InvalidRequest
 from holdfast_demo.tripcortex.sample.policy_document import build_policy_rules
+from tests.cases import all_cases
 from tests.systems.tripcortex.unit.policy_rules.trips import POLICY, RULES
 from tripcortex.domain.policy_rules import STRICTEST, Reason, TravelPolicy
 from tripcortex.domain.policy_rules.distances import (
@@ -28,7 +29,7 @@ def test_parses_json_text_and_parsed_json_alike() -> None:
 
 def test_reads_the_sample_policy() -> None:
     policy = TravelPolicy.parse(build_policy_rules())
-
+    assert (policy.version, policy.preferred_carriers.carriers) == ("2026-03", ("UA", "DL"))
     assert policy.approval.approver == ("line-manager",)
     assert policy.is_hard(Reason.cabin_above_policy) and not policy.is_hard(Reason.fare_above_cap)
 
@@ -37,11 +38,10 @@ def test_amounts_are_exact() -> None:
     policy = TravelPolicy.parse(
         '{"version": 1, "caps": [{"route": "domestic", "days_ahead_min": 0, "max_usd": 499.99}]}'
     )
-
     assert policy.caps[0].max_usd == Decimal("499.99")
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("changes", "message"),
     [
         ({"currency": "EUR"}, "EUR is not supported: amounts are not converted. Write them in USD"),
@@ -73,13 +73,13 @@ def test_refuses_a_policy_and_says_which_rule_is_wrong(changes: dict[str, Any], 
         TravelPolicy.parse(RULES | changes)
 
 
-@pytest.mark.parametrize("source", ["[1]", "{", b"\xff", "", "12"])
+@all_cases("source", ["[1]", "{", b"\xff", "", "12"])
 def test_rejects_input_that_is_not_a_policy(source: str | bytes) -> None:
     with pytest.raises(InvalidRequest, match="not readable as JSON"):
         TravelPolicy.parse(source)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("hours", "cabin"),
     [
         ("0.5", "economy"),
@@ -91,21 +91,18 @@ def test_rejects_input_that_is_not_a_policy(source: str | bytes) -> None:
 )
 def test_cabin_depends_on_hours_below_each_rows_limit(hours: str, cabin: str) -> None:
     rule = POLICY.find_cabin_rule(Decimal(hours))
-
     assert rule is not None and rule.cabin == cabin
 
 
 def test_last_cabin_row_covers_longer_flights() -> None:
     policy = TravelPolicy.parse({"version": 1, "cabins": [{"max_duration_hours": 6, "cabin": "economy"}]})
-
     rule = policy.find_cabin_rule(Decimal(14))
     assert rule is not None and rule.cabin is Cabin.economy
 
 
-@pytest.mark.parametrize(("days", "most"), [(0, 650), (13, 650), (14, 500), (90, 500)])
+@all_cases(("days", "most"), [(0, 650), (13, 650), (14, 500), (90, 500)])
 def test_cap_is_that_of_the_longest_notice_met(days: int, most: int) -> None:
     cap = POLICY.find_fare_cap(Route.domestic, days)
-
     assert cap is not None and cap.max_usd == most
 
 
@@ -116,7 +113,6 @@ def test_cap_with_the_shortest_notice_applies_to_late_bookings() -> None:
             "caps": [{"route": "domestic", "days_ahead_min": days, "max_usd": days} for days in (30, 7)],
         }
     )
-
     cap = policy.find_fare_cap(Route.domestic, 2)
     assert cap is not None and cap.days_ahead_min == 7
     assert policy.find_fare_cap(Route.long_haul, 2) is None
@@ -128,7 +124,7 @@ def test_strictest_defaults_limit_everything() -> None:
     assert all(STRICTEST.is_hard(reason) for reason in SOFT_REASONS)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("origin", "destination", "route"),
     [
         ("SFO", "ORD", Route.domestic),
@@ -156,6 +152,6 @@ def test_rejects_an_unknown_airport() -> None:
         classify_route("ORD", "QQQ")
 
 
-@pytest.mark.parametrize(("amount", "words"), [("1250", "$1,250"), ("1250.5", "$1,250.50"), ("99.00", "$99")])
+@all_cases(("amount", "words"), [("1250", "$1,250"), ("1250.5", "$1,250.50"), ("99.00", "$99")])
 def test_shows_cents_only_where_there_are_some(amount: str, words: str) -> None:
     assert format_usd(Decimal(amount)) == words

@@ -6,8 +6,8 @@ The tests of the library's `Breaker` cover the rest.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +25,6 @@ from tripcortex.model.entities import CIRCUIT_KEPT_S, Circuit, CircuitState, cir
 
 THRESHOLD, RECOVERY_S, PROBE_S = 3, 60, 10
 
-Story = Callable[[Stores, HandClock], Awaitable[None]]
-
 
 def make_breaker(**limits: Any) -> Breaker[Circuit]:
     return build_breaker(**{"failures": THRESHOLD, "recovery_s": RECOVERY_S, "lease_s": PROBE_S, **limits})
@@ -36,16 +34,22 @@ async def get_circuit(stores: Stores) -> Circuit:
     return await make_breaker().get_circuit(stores, PORTAL_CIRCUIT)
 
 
-def run_story(story: Story) -> None:
-    """Run an async test with stores in memory and a manual clock."""
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
 
-    async def run() -> None:
-        clock = HandClock()
-        async with open_memory_stores(clock=clock) as stores:
-            await create_tables(stores, [circuits])
-            await story(stores, clock)
 
-    asyncio.run(run())
+@pytest.fixture
+async def stores(clock: HandClock) -> AsyncIterator[Stores]:
+    async with open_circuits(clock) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def open_circuits(clock: HandClock) -> AsyncIterator[Stores]:
+    async with open_memory_stores(clock=clock) as opened:
+        await create_tables(opened, [circuits])
+        yield opened
 
 
 async def succeed() -> str:
@@ -74,46 +78,37 @@ async def open_by_failures(stores: Stores) -> None:
         assert await attempt(stores, fail) == "failed"
 
 
-@pytest.mark.proves("TC-81")
-@pytest.mark.proves("TC-87")
-@pytest.mark.proves("TC-X14")
-def test_counts_consecutive_failures_and_resets_on_success() -> None:
-    async def story(stores: Stores, clock: HandClock) -> None:
+@pytest.mark.proves("TC-81", "TC-87", "TC-X14")
+async def test_counts_consecutive_failures_and_resets_on_success(stores: Stores, clock: HandClock) -> None:
+    assert await attempt(stores, fail) == "failed"
+    clock.wait(5)
+    assert await attempt(stores, fail) == "failed"
+    seen = await get_circuit(stores)
+    assert (seen.state, seen.failure_count) == (CircuitState.closed, 2)
+    assert seen.last_failure_time == int(NOON.timestamp()) + 5
+    assert (seen.recovery_timeout, seen.threshold) == (RECOVERY_S, THRESHOLD)
+    assert await attempt(stores) == "done"
+    assert (await get_circuit(stores)).failure_count == 0
+    for _ in range(THRESHOLD - 1):
         assert await attempt(stores, fail) == "failed"
-        clock.wait(5)
-        assert await attempt(stores, fail) == "failed"
-        seen = await get_circuit(stores)
-        assert (seen.state, seen.failure_count) == (CircuitState.closed, 2)
-        assert seen.last_failure_time == int(NOON.timestamp()) + 5
-        assert (seen.recovery_timeout, seen.threshold) == (RECOVERY_S, THRESHOLD)
-        assert await attempt(stores) == "done"
-        assert (await get_circuit(stores)).failure_count == 0
-        for _ in range(THRESHOLD - 1):
-            assert await attempt(stores, fail) == "failed"
-        assert await attempt(stores) == "done"
-
-    run_story(story)
+    assert await attempt(stores) == "done"
 
 
-@pytest.mark.proves("TC-81")
-@pytest.mark.proves("TC-86")
-def test_stores_one_item_of_the_documents_shape() -> None:
-    async def story(stores: Stores, clock: HandClock) -> None:
-        assert await attempt(stores) == "done"
-        await open_by_failures(stores)
-        kept = await stores.all(Circuit.scan(reason="a test reads its whole table"))
-        assert len(kept) == 1
-        assert Circuit.put(kept[0]).build_item() == {
-            "circuitId": PORTAL_CIRCUIT,
-            "state": "open",
-            "failureCount": THRESHOLD,
-            "lastFailureTime": int(NOON.timestamp()),
-            "recoveryTimeout": RECOVERY_S,
-            "threshold": THRESHOLD,
-            "ttl": int(NOON.timestamp()) + RECOVERY_S + PROBE_S + CIRCUIT_KEPT_S,
-        }
-
-    run_story(story)
+@pytest.mark.proves("TC-81", "TC-86", "TC-X3")
+async def test_stores_one_item_of_the_documents_shape(stores: Stores) -> None:
+    assert await attempt(stores) == "done"
+    await open_by_failures(stores)
+    kept = await stores.all(Circuit.scan(reason="a test reads its whole table"))
+    assert len(kept) == 1
+    assert Circuit.put(kept[0]).build_item() == {
+        "circuitId": PORTAL_CIRCUIT,
+        "state": "open",
+        "failureCount": THRESHOLD,
+        "lastFailureTime": int(NOON.timestamp()),
+        "recoveryTimeout": RECOVERY_S,
+        "threshold": THRESHOLD,
+        "ttl": int(NOON.timestamp()) + RECOVERY_S + PROBE_S + CIRCUIT_KEPT_S,
+    }
 
 
 @pytest.mark.proves("TC-82")
@@ -127,73 +122,58 @@ def test_stores_one_item_of_the_documents_shape() -> None:
     ],
     ids=lambda changed: next(iter(changed)),
 )
-def test_change_requires_the_circuit_that_was_read(changed: dict[str, Any]) -> None:
-    async def story(stores: Stores, clock: HandClock) -> None:
-        breaker = make_breaker()
-        for _ in range(THRESHOLD - 1):
-            await attempt(stores, fail)
-        read = await get_circuit(stores)
-        opened = read.with_failure(NOON, breaker.limits)
-        assert opened.state is CircuitState.open
-        with pytest.raises(ConditionFailed):
-            await stores.run(breaker.pattern_set.change(opened, read.model_copy(update=changed)))
+async def test_change_requires_the_circuit_that_was_read(stores: Stores, changed: dict[str, Any]) -> None:
+    breaker = make_breaker()
+    for _ in range(THRESHOLD - 1):
+        await attempt(stores, fail)
+    read = await get_circuit(stores)
+    opened = read.with_failure(NOON, breaker.limits)
+    assert opened.state is CircuitState.open
+    with pytest.raises(ConditionFailed):
+        await stores.run(breaker.pattern_set.change(opened, read.model_copy(update=changed)))
+    await stores.run(breaker.pattern_set.change(opened, read))
+    with pytest.raises(ConditionFailed):
         await stores.run(breaker.pattern_set.change(opened, read))
-        with pytest.raises(ConditionFailed):
-            await stores.run(breaker.pattern_set.change(opened, read))
-
-    run_story(story)
 
 
-def test_refusal_counts_as_a_success() -> None:
+async def test_refusal_counts_as_a_success(stores: Stores) -> None:
     async def refuses() -> str:
         raise ExternalServiceRefused("sold_out", "no seat")
 
-    async def story(stores: Stores, clock: HandClock) -> None:
-        for _ in range(THRESHOLD - 1):
-            await attempt(stores, fail)
-        with pytest.raises(ExternalServiceRefused):
-            await make_breaker().call(stores, PORTAL_CIRCUIT, refuses)
-        assert (await get_circuit(stores)).failure_count == 0
-
-    run_story(story)
+    for _ in range(THRESHOLD - 1):
+        await attempt(stores, fail)
+    with pytest.raises(ExternalServiceRefused):
+        await make_breaker().call(stores, PORTAL_CIRCUIT, refuses)
+    assert (await get_circuit(stores)).failure_count == 0
 
 
 @pytest.mark.proves("TC-X15")
-def test_every_change_extends_the_ttl_beyond_the_recovery() -> None:
-    async def story(stores: Stores, clock: HandClock) -> None:
-        ends: list[float] = []
-        for function in (succeed, fail, fail, fail):
-            clock.wait(7)
-            await attempt(stores, function, make_breaker(recovery_s=3 * CIRCUIT_KEPT_S))
-            seen = await get_circuit(stores)
-            ends.append(seen.ttl.timestamp())
-            assert seen.ttl.timestamp() > clock.now() + seen.recovery_timeout
-        assert ends == sorted(set(ends))
-        clock.wait(2 * CIRCUIT_KEPT_S)
-        assert await attempt(stores, succeed, make_breaker(recovery_s=3 * CIRCUIT_KEPT_S)) == "open"
-
-    run_story(story)
-
-
-@pytest.mark.proves("TC-X15")
-def test_missing_or_expired_item_is_a_closed_circuit() -> None:
-    async def story(stores: Stores, clock: HandClock) -> None:
-        assert await stores.run(make_breaker().pattern_set.state(PORTAL_CIRCUIT)) is None
-        assert (await get_circuit(stores)).state is CircuitState.closed
-        await open_by_failures(stores)
-        clock.wait(3 * CIRCUIT_KEPT_S)
-        assert await stores.run(make_breaker().pattern_set.state(PORTAL_CIRCUIT)) is None
-        assert await attempt(stores, fail) == "failed"
+async def test_every_change_extends_the_ttl_beyond_the_recovery(stores: Stores, clock: HandClock) -> None:
+    ends: list[float] = []
+    for function in (succeed, fail, fail, fail):
+        clock.wait(7)
+        await attempt(stores, function, make_breaker(recovery_s=3 * CIRCUIT_KEPT_S))
         seen = await get_circuit(stores)
-        assert (seen.state, seen.failure_count) == (CircuitState.closed, 1)
-        clock.wait(3 * CIRCUIT_KEPT_S)
-        assert await attempt(stores, fail) == "failed"
-        assert (await get_circuit(stores)).failure_count == 1
+        ends.append(seen.ttl.timestamp())
+        assert seen.ttl.timestamp() > clock.now() + seen.recovery_timeout
+    assert ends == sorted(set(ends))
+    clock.wait(2 * CIRCUIT_KEPT_S)
+    assert await attempt(stores, succeed, make_breaker(recovery_s=3 * CIRCUIT_KEPT_S)) == "open"
 
-    run_story(story)
 
-
-# --- against a model ----------------------------------------------------------------------------------------
+@pytest.mark.proves("TC-X15")
+async def test_missing_or_expired_item_is_a_closed_circuit(stores: Stores, clock: HandClock) -> None:
+    assert await stores.run(make_breaker().pattern_set.state(PORTAL_CIRCUIT)) is None
+    assert (await get_circuit(stores)).state is CircuitState.closed
+    await open_by_failures(stores)
+    clock.wait(3 * CIRCUIT_KEPT_S)
+    assert await stores.run(make_breaker().pattern_set.state(PORTAL_CIRCUIT)) is None
+    assert await attempt(stores, fail) == "failed"
+    seen = await get_circuit(stores)
+    assert (seen.state, seen.failure_count) == (CircuitState.closed, 1)
+    clock.wait(3 * CIRCUIT_KEPT_S)
+    assert await attempt(stores, fail) == "failed"
+    assert (await get_circuit(stores)).failure_count == 1
 
 
 @dataclass
@@ -243,16 +223,13 @@ EVENTS = st.one_of(
 )
 
 
-@pytest.mark.proves("TC-84")
-@pytest.mark.proves("TC-87")
+@pytest.mark.proves("TC-84", "TC-87")
 @settings(max_examples=60, deadline=None)
 @given(st.lists(EVENTS, min_size=5, max_size=40))
-def test_overlapping_callers_agree_with_the_model(
-    events: list[tuple[str, int]],
-) -> None:
-    async def story(stores: Stores, clock: HandClock) -> None:
-        model = Model()
-        under_way: list[tuple[int, str, AbstractAsyncContextManager[None]]] = []
+async def test_overlapping_callers_agree_with_the_model(events: list[tuple[str, int]]) -> None:
+    model, clock = Model(), HandClock()
+    under_way: list[tuple[int, str, AbstractAsyncContextManager[None]]] = []
+    async with open_circuits(clock) as stores:
         for number, (what, value) in enumerate(events):
             if what == "wait":
                 clock.wait(value)
@@ -276,8 +253,6 @@ def test_overlapping_callers_agree_with_the_model(
             assert seen.last_failure_time == model.last
         for _, _, call in under_way:
             await end_call(call, "works")
-
-    run_story(story)
 
 
 async def end_call(call: AbstractAsyncContextManager[None], how: str) -> None:

@@ -16,6 +16,7 @@ from botocore.stub import Stubber
 
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused
 from holdfast_demo.tripcortex.sandbox.portal_timetable import Timetable, TripRequest
+from tests.cases import all_cases
 from tests.systems.tripcortex.unit.portal.portal_bench import (
     NOON,
     REFERENCE,
@@ -153,7 +154,7 @@ async def test_refusal_keeps_the_code_but_not_the_agents_text() -> None:
     assert "Hopper" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("answer", "may_be_done"),
     [
         ({"error": {"type": "ActTimeoutError", "began": True}}, True),

@@ -31,17 +31,18 @@ from holdfast_demo.tripcortex.sandbox.portal import PortalSandbox, build_portal_
 from tests.processes import Process, preload
 from tests.systems.tripcortex.unit.portal.portal_bench import (
     EMPLOYEE,
+    HASTE_S,
     KEY,
     NOON,
     REFERENCE,
     TABLES,
     TO_CHICAGO,
     TRAVELLER,
-    HandClock,
+    fail,
     find_cheapest,
     list_sold,
     make_sandbox,
-    run_story,
+    open_bench,
 )
 from tripcortex.integrations.portal.circuit import BREAKER, PORTAL_CIRCUIT, GuardedPortal, build_breaker
 from tripcortex.integrations.portal.client import ACT_S, ANSWER_S, HttpPortal, make_client
@@ -81,8 +82,7 @@ def test_client_timeout_is_shorter_than_deadline_and_lease() -> None:
 @pytest.mark.proves("TC-96")
 async def test_returns_the_stored_order_without_a_second_request() -> None:
     sandbox = make_sandbox()
-
-    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+    async with open_bench(sandbox) as (stores, portal, _):
         offer = await find_cheapest(portal)
         order = await book(stores, portal, offer)
         assert order.confirmation == f"{offer.carrier}-{order.pnr}"
@@ -91,82 +91,61 @@ async def test_returns_the_stored_order_without_a_second_request() -> None:
         assert await book(stores, portal, offer) == order
         with pytest.raises(IdempotencyMismatch):
             await book(stores, portal, offer.model_copy(update={"offer_id": "OF-another"}))
-
-    await run_story(sandbox, story)
     assert list_sold(sandbox) == [REFERENCE]
 
 
 @pytest.mark.parametrize(
     "faults",
-    [
-        Faults(silent_after=1.0, silence_s=0.8),
-        Faults(failed_after=1.0),
-        Faults(failed_before=1.0),
-    ],
+    [None, Faults(failed_after=1.0), Faults(failed_before=1.0)],
     ids=["no answer after acting", "5xx after acting", "5xx before acting"],
 )
 @pytest.mark.proves("TC-96")
-async def test_looks_up_an_unknown_attempt_before_retrying(faults: Faults) -> None:
+async def test_looks_up_an_unknown_attempt_before_retrying(faults: Faults | None) -> None:
     sandbox = make_sandbox()
-
-    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+    async with open_bench(sandbox) as (stores, portal, clock):
         offer = await find_cheapest(portal)
-        sandbox.faults = faults
-        with pytest.raises(ExternalServiceFailed) as failed:
-            await book(stores, portal, offer)
+        asked = portal if faults else HttpPortal(portal.http, clock, HASTE_S)
+        with fail(sandbox, faults), pytest.raises(ExternalServiceFailed) as failed:
+            await book(stores, asked, offer)
         assert failed.value.may_be_done and failed.value.retry_after_s == ACT_S
-        sandbox.faults = Faults()
         with pytest.raises(InProgress):
             await book(stores, portal, offer)
         clock.wait(ACT_S)
         order = await book(stores, portal, offer)
         assert [order.order_id] == [each.order_id for each in await portal.look_up(REFERENCE)]
-
-    await run_story(sandbox, story, answer_s=0.3)
     assert list_sold(sandbox) == [REFERENCE]
 
 
 async def test_does_not_rebuy_an_order_cancelled_at_the_portal() -> None:
     sandbox = make_sandbox()
-
-    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+    async with open_bench(sandbox) as (stores, portal, clock):
         offer = await find_cheapest(portal)
-        sandbox.faults = Faults(failed_after=1.0)
-        with pytest.raises(ExternalServiceFailed):
+        with fail(sandbox, Faults(failed_after=1.0)), pytest.raises(ExternalServiceFailed):
             await book(stores, portal, offer)
-        sandbox.faults = Faults()
         await portal.cancel(*await portal.look_up(REFERENCE))
         for _ in range(2):
             clock.wait(ACT_S)
             with pytest.raises(ExternalServiceRefused) as refused:
                 await book(stores, portal, offer)
             assert refused.value.code == "order_cancelled"
-
-    await run_story(sandbox, story)
     assert list_sold(sandbox) == [REFERENCE]
 
 
 async def test_retries_at_once_when_nothing_was_bought() -> None:
     sandbox = make_sandbox()
-
-    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+    async with open_bench(sandbox) as (stores, portal, _):
         offer = await find_cheapest(portal)
-        sandbox.faults = Faults(too_many=1.0)
-        with pytest.raises(ExternalServiceFailed) as failed:
+        with fail(sandbox, Faults(too_many=1.0)), pytest.raises(ExternalServiceFailed) as failed:
             await book(stores, portal, offer)
         assert not failed.value.may_be_done
-        sandbox.faults = Faults()
         await book(stores, portal, offer)
-
-    await run_story(sandbox, story)
     assert list_sold(sandbox) == [REFERENCE]
 
 
 @pytest.mark.proves("TC-96")
 async def test_failed_payment_is_final_and_not_retried() -> None:
     sandbox = make_sandbox(declined={EMPLOYEE})
-
-    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+    async with open_bench(sandbox) as (stores, portal, _):
         offer = await find_cheapest(portal)
         for _ in range(2):
             with pytest.raises(ExternalServiceRefused) as refused:
@@ -179,8 +158,6 @@ async def test_failed_payment_is_final_and_not_retried() -> None:
         )
         await PORTAL_CALLS.reopen(stores, record)
         await book(stores, portal, offer)
-
-    await run_story(sandbox, story)
     assert list_sold(sandbox) == [REFERENCE]
 
 
@@ -202,37 +179,29 @@ async def get_fingerprint(stores: Stores) -> str:
 )
 async def test_does_not_buy_an_offer_that_differs_from_the_choice(change: Any, code: str) -> None:
     sandbox = make_sandbox()
-
-    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+    async with open_bench(sandbox) as (stores, portal, _):
         offer = await find_cheapest(portal)
         change(sandbox)
         with pytest.raises(ExternalServiceRefused) as refused:
             await book(stores, portal, offer)
         assert refused.value.code == code
-
-    await run_story(sandbox, story)
     assert list_sold(sandbox) == []
 
 
 async def test_one_of_eight_concurrent_workers_buys() -> None:
     sandbox = make_sandbox(slow_s=0.1)
-
-    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> list[Any]:
+    async with open_bench(sandbox) as (stores, portal, _):
         offer = await find_cheapest(portal)
         attempts = (book(stores, portal, offer) for _ in range(8))
-        return await asyncio.gather(*attempts, return_exceptions=True)
-
-    ended = await run_story(sandbox, story)
+        ended = await asyncio.gather(*attempts, return_exceptions=True)
     assert sorted(type(each).__name__ for each in ended) == [*["InProgress"] * 7, "PurchasedOrder"]
     assert list_sold(sandbox) == [REFERENCE]
 
 
-@pytest.mark.proves("TC-85")
-@pytest.mark.proves("TC-93")
+@pytest.mark.proves("TC-85", "TC-93")
 async def test_open_circuit_refuses_a_purchase_and_a_later_attempt_buys_once() -> None:
     sandbox = make_sandbox()
-
-    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+    async with open_bench(sandbox) as (stores, portal, clock):
         breaker = build_breaker(failures=2, recovery_s=60)
         guarded = GuardedPortal(stores, portal, breaker)
         offer = (await guarded.search(TO_CHICAGO, Preferences()))[0]
@@ -249,8 +218,6 @@ async def test_open_circuit_refuses_a_purchase_and_a_later_attempt_buys_once() -
         clock.wait(60)
         order = await book(stores, guarded, offer)
         assert (await guarded.cancel(order)).reference == order.reference == REFERENCE
-
-    await run_story(sandbox, story)
     assert list_sold(sandbox) == [REFERENCE]
 
 
@@ -264,13 +231,10 @@ async def test_attempt_stays_open_when_its_look_up_fails() -> None:
             raise self.answer
 
     sandbox = make_sandbox()
-
-    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+    async with open_bench(sandbox) as (stores, portal, clock):
         offer = await find_cheapest(portal)
-        sandbox.faults = Faults(failed_after=1.0)
-        with pytest.raises(OutcomeOpen):
+        with fail(sandbox, Faults(failed_after=1.0)), pytest.raises(OutcomeOpen):
             await book(stores, portal, offer)
-        sandbox.faults = Faults()
         for error in (
             ExternalServiceFailed("down", may_be_done=False, retry_after_s=7.0),
             ExternalServiceRefused("404", "no such page"),
@@ -285,8 +249,6 @@ async def test_attempt_stays_open_when_its_look_up_fails() -> None:
             assert still.value.retry_after_s == getattr(error, "retry_after_s", None)
         clock.wait(ACT_S)
         assert (await book(stores, portal, offer)).asked_again_at is None
-
-    await run_story(sandbox, story)
     assert list_sold(sandbox) == [REFERENCE]
 
 
@@ -294,8 +256,7 @@ async def test_attempt_stays_open_when_its_look_up_fails() -> None:
 async def test_cancels_the_surplus_of_a_late_purchase(knows_keys: bool) -> None:
     """It arrives 30 s after it was sent: the look-up found nothing, and the retry bought again."""
     sandbox = make_sandbox(late_orders=1, late_s=ACT_S + 10, knows_keys=knows_keys, price_step_s=0.0)
-
-    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+    async with open_bench(sandbox) as (stores, portal, clock):
         offer = await find_cheapest(portal)
         with pytest.raises(OutcomeOpen):
             await book(stores, portal, offer)
@@ -311,8 +272,6 @@ async def test_cancels_the_surplus_of_a_late_purchase(knows_keys: bool) -> None:
         assert (len(bought.surplus), bought.left) == (0 if knows_keys else 1, [])
         # A worker that died before writing the outcome finds it again.
         assert (await settle(stores, portal, await book(stores, portal, offer))).surplus == bought.surplus
-
-    await run_story(sandbox, story)
     assert list_sold(sandbox) == [REFERENCE] * (1 if knows_keys else 2)
 
 
@@ -322,79 +281,42 @@ async def test_look_up_of_two_orders_reports_the_one_it_could_not_cancel() -> No
             raise ExternalServiceFailed("not now", may_be_done=True)
 
     sandbox = make_sandbox(price_step_s=0.0)
-
-    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+    async with open_bench(sandbox) as (stores, portal, clock):
         offer = await find_cheapest(portal)
-        sandbox.faults = Faults(failed_after=1.0)
-        with pytest.raises(OutcomeOpen):
+        with fail(sandbox, Faults(failed_after=1.0)), pytest.raises(OutcomeOpen):
             await book(stores, portal, offer)
-        sandbox.faults = Faults()
         second = await portal.book(REFERENCE, offer.offer_id, TRAVELLER, offer.price_usd)
         clock.wait(ACT_S)
         bought = await book(stores, Keeping(portal.http, portal.clock), offer)
         assert bought.order_id != second.order_id
         assert (bought.surplus, bought.left) == ([], [second.order_id])
 
-    await run_story(sandbox, story)
-
-
-@pytest.mark.proves("TC-96")
-@pytest.mark.parametrize(("factor", "is_bought"), [("1.01", True), ("1.06", False)])
-async def test_accepts_a_price_change_only_within_the_tolerance(factor: str, is_bought: bool) -> None:
-    sandbox = make_sandbox(price_step_s=0.0)
-
-    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
-        offer = await find_cheapest(portal)
-        sandbox.price_factor = Decimal(factor)
-        most = offer.price_usd * Decimal("1.05")
-        if is_bought:
-            bought = await book(stores, portal, offer, max_price_usd=most)
-            assert offer.price_usd < bought.price_usd <= most
-            assert await book(stores, portal, offer, max_price_usd=most) == bought
-            return
-        for _ in range(2):
-            with pytest.raises(ExternalServiceRefused) as refused:
-                await book(stores, portal, offer, max_price_usd=most)
-            assert refused.value.code == "price_changed"
-
-    await run_story(sandbox, story)
-    assert list_sold(sandbox) == ([REFERENCE] if is_bought else [])
-
 
 async def test_slow_portal_requires_a_longer_lease_and_probe() -> None:
     sandbox = make_sandbox(price_step_s=0.0)
-
-    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+    async with open_bench(sandbox) as (stores, portal, clock):
         offer, slow = await find_cheapest(portal), HttpPortal(portal.http, portal.clock, act_s=300.0)
         with pytest.raises(DeclarationError, match="lease_s"):
             GuardedPortal(stores, slow, BREAKER)
         guarded = GuardedPortal(stores, slow, build_breaker(lease_s=330))
-        sandbox.faults = Faults(failed_after=1.0)
-        with pytest.raises(OutcomeOpen) as failed:
+        with fail(sandbox, Faults(failed_after=1.0)), pytest.raises(OutcomeOpen) as failed:
             await book(stores, guarded, offer)
         assert failed.value.retry_after_s == 300.0
-        sandbox.faults = Faults()
         clock.wait(LEASE_S + 1)
         with pytest.raises(InProgress):
             await book(stores, guarded, offer)
         clock.wait(300.0)
         assert (await book(stores, guarded, offer)).reference == REFERENCE
-
-    await run_story(sandbox, story)
     assert list_sold(sandbox) == [REFERENCE]
 
 
 async def test_record_contains_no_payment_details() -> None:
     sandbox = make_sandbox()
-
-    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> str:
+    async with open_bench(sandbox) as (stores, portal, _):
         offer = await find_cheapest(portal)
         await book(stores, portal, offer, Traveller(traveller_id=EMPLOYEE, payment="account-4711"))
         found = await stores.run(PortalCall.of(REFERENCE).get().consistent())
-        assert found is not None
-        return found.model_dump_json()
-
-    assert "4711" not in await run_story(sandbox, story)
+    assert found is not None and "4711" not in found.model_dump_json()
     assert "4711" not in str(sandbox.ledger)
 
 
@@ -418,34 +340,19 @@ async def test_takes_over_from_a_killed_worker_without_buying_twice(
         serve_in_thread(build_portal_app(sandbox)) as url,
     ):
         stores = Stores(tables, clock=clock)
-
-        async def get_offer() -> Offer:
-            await create_tables(stores, TABLES)
-            async with make_client(url, KEY) as http:
-                found: Offer = await find_cheapest(HttpPortal(http, clock))
-                return found
-
-        offer = await get_offer()
-        sandbox.faults = Faults(silent_after=1.0, silence_s=1.0)
-        kill_worker_once(tmp_path, url, offer, has_sold)
-        sandbox.faults = Faults()
-
-        async def take_over() -> Order:
-            async with make_client(url, KEY) as http:
-                portal = HttpPortal(http, clock)
-                with pytest.raises(InProgress) as held:
-                    await book(stores, portal, offer)
-                assert held.value.retry_after_s == LEASE_S
-                clock.advance(LEASE_S)
-                return await book(stores, portal, offer)
-
-        order = await take_over()
+        await create_tables(stores, TABLES)
+        async with make_client(url, KEY) as http:
+            portal = HttpPortal(http, clock)
+            offer = await find_cheapest(portal)
+            sandbox.faults = Faults(silent_after=1.0, silence_s=1.0)
+            with Process(WORKER, tmp_path, url, KEY, REFERENCE, offer.offer_id, offer.price_usd) as process:
+                assert has_sold.wait(60), process.read_log()
+            sandbox.faults = Faults()
+            with pytest.raises(InProgress) as held:
+                await book(stores, portal, offer)
+            assert held.value.retry_after_s == LEASE_S
+            clock.advance(LEASE_S)
+            order = await book(stores, portal, offer)
     assert list_sold(sandbox) == [REFERENCE]
     [kept] = PortalSandbox(clock=clock, folder=tmp_path).orders.find_orders(REFERENCE)
     assert (kept.order_id, kept.pnr) == (order.order_id, order.pnr)
-
-
-def kill_worker_once(folder: Path, url: str, offer: Offer, has_sold: threading.Event) -> None:
-    """Start a worker process, wait until the portal has sold, and kill it."""
-    with Process(WORKER, folder, url, KEY, REFERENCE, offer.offer_id, offer.price_usd) as process:
-        assert has_sold.wait(60), process.read_log()

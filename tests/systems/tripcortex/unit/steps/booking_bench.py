@@ -7,20 +7,13 @@ move the clock, so nothing waits.
 
 from __future__ import annotations
 
-import asyncio
-import atexit
 import dataclasses
-import ssl
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, TypeVar
-
-import httpx2
-from starlette.applications import Starlette
-from starlette.routing import Mount
+from typing import Any
 
 from holdfast import Stores, open_stores, provision
 from holdfast.flows.worker import StepWorker
@@ -28,15 +21,15 @@ from holdfast.operations.tables import GetItem
 from holdfast.operations.values import Item
 from holdfast.runtime import create_queues, create_tables
 from holdfast.runtime.factory import MEMORY_SETTINGS
-from holdfast.web import serve_in_thread
 from holdfast.web.demo_env import patch_environ
-from holdfast_demo.tripcortex.sandbox.portal import PortalSandbox, build_portal_app
+from holdfast_demo.tripcortex.sandbox.portal import PortalSandbox
 from tests.postgres import create_database
+from tests.systems.tripcortex.unit.portal.portal_bench import serve
 from tripcortex.documents import ContentType, ParsedEntity
 from tripcortex.domain.planner.ports import Planner
 from tripcortex.domain.planner.sentence_planner import SentencePlanner
 from tripcortex.integrations.portal.circuit import BREAKER, PORTAL_CIRCUIT, GuardedPortal
-from tripcortex.integrations.portal.client import HttpPortal
+from tripcortex.integrations.portal.client import HttpPortal, make_client
 from tripcortex.model import patterns
 from tripcortex.model.entities import (
     ActiveBooking,
@@ -56,8 +49,6 @@ from tripcortex.system import SYSTEM
 from tripcortex.workers.booking_requests import Requester, request_booking
 from tripcortex.workers.dependencies import Dependencies
 from tripcortex.workers.flow import BOOKING_FLOW
-
-T = TypeVar("T")
 
 # A Tuesday, as in the document's example.
 BEGAN = datetime(2026, 3, 10, 14, 30, tzinfo=UTC)
@@ -119,11 +110,14 @@ COMPANIES: dict[str, tuple[tuple[str, tuple[tuple[int, str, str], ...], dict[str
 }
 
 
+_DATABASES: dict[str, str] = {}
+
+
 class HandClock:
     """A manual clock."""
 
-    def __init__(self, at: datetime = BEGAN) -> None:
-        self.at = at.timestamp()
+    def __init__(self) -> None:
+        self.at = BEGAN.timestamp()
 
     def now(self) -> float:
         return self.at
@@ -229,62 +223,28 @@ class Bench:
         return dataclasses.replace(self, dependencies=dataclasses.replace(self.dependencies, **changes))
 
 
-Story = Callable[[Bench], Awaitable[T]]
-
-
-def run_story(
-    story: Story[T],
-    *,
-    variables: Mapping[str, str] | None = None,
-    company: str = "one policy",
-    **sandbox: Any,
-) -> T:
-    """Run a test with a bench and return its result; `company` names its policies in `COMPANIES`.
+@asynccontextmanager
+async def open_bench(
+    *, variables: Mapping[str, str] | None = None, company: str = "one policy", **sandbox: Any
+) -> AsyncIterator[Bench]:
+    """Open a bench; `company` names its policies in `COMPANIES`.
 
     `variables` are environment variables; `sandbox` configures the portal.
     """
     clock = HandClock()
     portal = PortalSandbox(**{"clock": clock, "price_step_s": 0, "offer_life_s": 86_400.0, **sandbox})
-    settings = dataclasses.replace(MEMORY_SETTINGS, sql=_create_database(company))
-
-    async def run(url: str) -> T:
-        http = httpx2.AsyncClient(base_url=url, verify=_build_tls_context(), timeout=10.0)
-        async with open_stores(SYSTEM, settings, clock=clock) as stores, http:
+    settings = dataclasses.replace(MEMORY_SETTINGS, sql=await _get_database(company))
+    with patch_environ({**VARIABLES, **(variables or {})}):
+        async with (
+            open_stores(SYSTEM, settings, clock=clock) as stores,
+            make_client(serve(portal), "") as http,
+        ):
             await create_tables(stores, SYSTEM.tables)
             await create_queues(stores, SYSTEM.queues)
             guarded = GuardedPortal(stores.for_component("workflow"), HttpPortal(http, clock, 5.0), BREAKER)
             planner: Planner = SentencePlanner()
             workshop = Dependencies(TripCortexSettings.load(), _load_embedding(), planner, guarded)
-            return await story(Bench(stores, clock, portal, workshop))
-
-    front, url = _start_server()
-    front.app = build_portal_app(portal)
-    with patch_environ({**VARIABLES, **(variables or {})}):
-        return asyncio.run(run(url))
-
-
-class _PortalProxy:
-    """ASGI app that forwards to the current test's portal."""
-
-    app: Any = None
-
-    async def __call__(self, *given: Any) -> None:
-        await self.app(*given)
-
-
-@cache
-def _start_server() -> tuple[_PortalProxy, str]:
-    """Start the server that all tests of a process share."""
-    front, stack = _PortalProxy(), ExitStack()
-    url = stack.enter_context(serve_in_thread(Starlette(routes=[Mount("/", front)])))
-    atexit.register(stack.close)
-    return front, url
-
-
-@cache
-def _build_tls_context() -> ssl.SSLContext:
-    """Build an empty TLS context: loading certificates takes longer than most tests."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            yield Bench(stores, clock, portal, workshop)
 
 
 async def get_booking_item(stores: Stores, seen: Booking) -> Item:
@@ -302,12 +262,10 @@ def _load_embedding() -> Embedding:
     return build_local_embedding()
 
 
-@cache
-def _create_database(company: str) -> str:
-    """Create the database that all tests of a process and company share; they only read it."""
-    url = create_database(tripcortex)
-
-    async def fill() -> None:
+async def _get_database(company: str) -> str:
+    """Return the database that all tests of a process and company share; they only read it."""
+    if company not in _DATABASES:
+        url = create_database(tripcortex)
         settings = dataclasses.replace(MEMORY_SETTINGS, sql=url)
         async with open_stores(SYSTEM, settings, clock=HandClock()) as stores:
             await provision(stores, SYSTEM)
@@ -316,9 +274,8 @@ def _create_database(company: str) -> str:
                 policy = await upload(ingester, Upload(file_name, b"%PDF-", "emp-1", rules))
                 read = await ingest(ingester, policy.id, _FakeParser(passages), _load_embedding())
                 assert read.status is PolicyStatus.ready, read.error_message
-
-    asyncio.run(fill())
-    return url
+        _DATABASES[company] = url
+    return _DATABASES[company]
 
 
 class _FakeParser:

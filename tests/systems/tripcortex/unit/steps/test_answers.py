@@ -5,7 +5,6 @@ An invalid answer leaves the item unchanged, byte for byte.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import DeadlinePassed, HoldfastError, InvalidRequest, NotWaiting, WaitTokenRefused
-from tests.systems.tripcortex.unit.steps.booking_bench import APPROVER, EMPLOYEE, SENTENCE, Bench, run_story
+from tests.systems.tripcortex.unit.steps.booking_bench import APPROVER, EMPLOYEE, SENTENCE, Bench, open_bench
 from tests.systems.tripcortex.unit.steps.test_endings import check_ended
 from tripcortex.domain.policy_rules.approvals import MayNotDecide
 from tripcortex.model.entities import Approval, AuditEvent, Booking, BookingStatus
@@ -45,152 +44,106 @@ async def check_refused(
     assert (await trip.trail(booking), await trip.list_messages()) == (entries, messages)
 
 
-@pytest.mark.proves("TC-95")
-@pytest.mark.proves("TC-X12")
-def test_invalid_choice_token_or_answer_changes_nothing() -> None:
-    async def story(trip: Bench) -> None:
-        booking = await trip.request_options()
-        for option_id in ("4", "0", "", "None", booking.flight_options[0].offer_id):
-            await check_refused(trip, booking, trip.choose(booking, option_id), InvalidRequest)
-        await check_refused(trip, booking, trip.answer(booking, "choose", {}), InvalidRequest)
-        await check_refused(trip, booking, trip.answer(booking, "pay", {"optionId": "1"}), InvalidRequest)
-        for token in ("", "x" * 43, booking.flow_token or ""):
-            await check_refused(trip, booking, trip.choose(booking, "1", token), WaitTokenRefused)
-        await check_refused(trip, booking, trip.answer(booking, "answer", {"text": "yes"}), NotWaiting)
-        assert (await trip.choose(booking, "3")).selected_option == booking.flight_options[2]
-
-    run_story(story)
+@pytest.mark.proves("TC-95", "TC-X12")
+async def test_invalid_choice_token_or_answer_changes_nothing(trip: Bench) -> None:
+    booking = await trip.request_options()
+    for option_id in ("4", "0", "", "None", booking.flight_options[0].offer_id):
+        await check_refused(trip, booking, trip.choose(booking, option_id), InvalidRequest)
+    await check_refused(trip, booking, trip.answer(booking, "choose", {}), InvalidRequest)
+    await check_refused(trip, booking, trip.answer(booking, "pay", {"optionId": "1"}), InvalidRequest)
+    for token in ("", "x" * 43, booking.flow_token or ""):
+        await check_refused(trip, booking, trip.choose(booking, "1", token), WaitTokenRefused)
+    await check_refused(trip, booking, trip.answer(booking, "answer", {"text": "yes"}), NotWaiting)
+    assert (await trip.choose(booking, "3")).selected_option == booking.flight_options[2]
 
 
 @pytest.mark.proves("TC-95")
-def test_token_is_valid_for_its_own_booking_only() -> None:
-    async def story(trip: Bench) -> None:
-        first = await trip.request_options()
-        token = BOOKING_FLOW.make_token(first)
-        await trip.cancel(first)
-        second = await trip.request_options()
-        await check_refused(trip, second, trip.choose(second, "1", token), WaitTokenRefused)
-
-    run_story(story)
+async def test_token_is_valid_for_its_own_booking_only(trip: Bench) -> None:
+    first = await trip.request_options()
+    token = BOOKING_FLOW.make_token(first)
+    await trip.cancel(first)
+    second = await trip.request_options()
+    await check_refused(trip, second, trip.choose(second, "1", token), WaitTokenRefused)
 
 
-@pytest.mark.proves("TC-95")
-@pytest.mark.proves("TC-X10")
-def test_rejects_a_late_answer_before_and_after_the_sweep() -> None:
+@pytest.mark.proves("TC-95", "TC-X10")
+async def test_rejects_a_late_answer_before_and_after_the_sweep(trip: Bench) -> None:
     """The late answer itself applies the deadline."""
-
-    async def story(trip: Bench) -> None:
-        booking = await trip.request_options()
-        token = BOOKING_FLOW.make_token(booking)
-        trip.clock.move(1800)
-        # The late answer itself applies the deadline, without the sweeper.
-        with pytest.raises(DeadlinePassed) as late:
-            await trip.choose(booking, "1", token)
-        assert late.value.state == "cancelled"
-        await check_ended(trip, booking, S.cancelled, "choice_expired")
-        await check_refused(trip, booking, trip.choose(booking, "1", token), NotWaiting)
-        await trip.pass_time(60)
-        assert len([each for each in await trip.trail(booking) if each.step == "Choice"]) == 1
-
-    run_story(story)
+    booking = await trip.request_options()
+    token = BOOKING_FLOW.make_token(booking)
+    trip.clock.move(1800)
+    # The late answer itself applies the deadline, without the sweeper.
+    with pytest.raises(DeadlinePassed) as late:
+        await trip.choose(booking, "1", token)
+    assert late.value.state == "cancelled"
+    await check_ended(trip, booking, S.cancelled, "choice_expired")
+    await check_refused(trip, booking, trip.choose(booking, "1", token), NotWaiting)
+    await trip.pass_time(60)
+    assert len([each for each in await trip.trail(booking) if each.step == "Choice"]) == 1
 
 
 @pytest.mark.proves("TC-95")
-def test_concurrent_choices_accept_one() -> None:
-    async def story(trip: Bench) -> None:
-        booking = await trip.request_options()
-        token = BOOKING_FLOW.make_token(booking)
-        outcomes = await asyncio.gather(
-            *(trip.choose(booking, str(number), token) for number in (1, 2, 3) for _ in range(4)),
-            return_exceptions=True,
-        )
-        taken = [each for each in outcomes if isinstance(each, Booking)]
-        assert len(taken) == 1 and {type(each) for each in outcomes} == {Booking, NotWaiting}
-        assert (await trip.booking(booking)).selected_option == taken[0].selected_option
-        await trip.work()
-        assert len(trip.sandbox.ledger) == 1
-        assert len([each for each in await trip.trail(booking) if each.step == "Choice"]) == 1
-
-    run_story(story)
-
-
-@pytest.mark.proves("TC-95")
-def test_rejects_a_choice_of_an_expired_offer() -> None:
-    async def story(trip: Bench) -> None:
+async def test_rejects_a_choice_of_an_expired_offer() -> None:
+    async with open_bench(offer_life_s=600.0) as trip:
         booking = await trip.request_options()
         trip.clock.move(600)
         await check_refused(trip, booking, trip.choose(booking), InvalidRequest)
-
-    run_story(story, offer_life_s=600.0)
 
 
 # --- a question ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("TC-91")
-@pytest.mark.proves("TC-X9")
-def test_asks_for_missing_details_and_resumes_with_the_answer() -> None:
-    async def story(trip: Bench) -> None:
-        booking = await trip.request_options("I need a flight on 14 April")
-        assert (booking.status, booking.flow_state) == (S.searching, "asking")
-        assert booking.question is not None and booking.question.missing == ["destination", "return_date"]
-        [message] = await trip.list_messages()
-        assert (message.kind, message.body["text"]) == ("question", booking.question.text)
-        asked = (await trip.trail(booking))[-1]
-        assert (asked.event, asked.output["asked"]) == (AuditEvent.reasoning, booking.question.missing)
-        for text in ("", "  \n ", "x" * 501, "a\x00b"):
-            await check_refused(trip, booking, trip.answer(booking, "answer", {"text": text}), InvalidRequest)
-        await trip.answer(booking, "answer", {"text": "to Chicago, back on 16 April"})
-        entry = (await trip.trail(booking))[-1]
-        assert (entry.step, entry.output) == ("Question", {"answer": "to Chicago, back on 16 April"})
-        await trip.work()
-        booking = await trip.booking(booking)
-        assert (booking.status, booking.question) == (S.options_presented, None)
-        assert booking.booking_plan is not None
-        assert booking.booking_plan.parameters.destination == "ORD"
-
-    run_story(story)
+@pytest.mark.proves("TC-91", "TC-X9")
+async def test_asks_for_missing_details_and_resumes_with_the_answer(trip: Bench) -> None:
+    booking = await trip.request_options("I need a flight on 14 April")
+    assert (booking.status, booking.flow_state) == (S.searching, "asking")
+    assert booking.question is not None and booking.question.missing == ["destination", "return_date"]
+    [message] = await trip.list_messages()
+    assert (message.kind, message.body["text"]) == ("question", booking.question.text)
+    asked = (await trip.trail(booking))[-1]
+    assert (asked.event, asked.output["asked"]) == (AuditEvent.reasoning, booking.question.missing)
+    for text in ("", "  \n ", "x" * 501, "a\x00b"):
+        await check_refused(trip, booking, trip.answer(booking, "answer", {"text": text}), InvalidRequest)
+    await trip.answer(booking, "answer", {"text": "to Chicago, back on 16 April"})
+    entry = (await trip.trail(booking))[-1]
+    assert (entry.step, entry.output) == ("Question", {"answer": "to Chicago, back on 16 April"})
+    await trip.work()
+    booking = await trip.booking(booking)
+    assert (booking.status, booking.question) == (S.options_presented, None)
+    assert booking.booking_plan is not None
+    assert booking.booking_plan.parameters.destination == "ORD"
 
 
 @pytest.mark.proves("TC-X10")
-def test_unanswered_question_ends_the_booking() -> None:
-    async def story(trip: Bench) -> None:
-        booking = await trip.request_options("I need a flight on 14 April")
-        await trip.pass_time(1800)
-        await check_ended(trip, booking, S.cancelled, "question_expired")
-        again = await trip.request_options("I need a flight on 14 April")
-        assert (await trip.cancel(again)).status is S.cancelled
-
-    run_story(story)
+async def test_unanswered_question_ends_the_booking(trip: Bench) -> None:
+    booking = await trip.request_options("I need a flight on 14 April")
+    await trip.pass_time(1800)
+    await check_ended(trip, booking, S.cancelled, "question_expired")
+    again = await trip.request_options("I need a flight on 14 April")
+    assert (await trip.cancel(again)).status is S.cancelled
 
 
 @pytest.mark.proves("TC-91")
-def test_fails_after_several_unusable_answers() -> None:
-    async def story(trip: Bench) -> None:
-        booking = await trip.request_options("I need a flight on 14 April")
-        for _ in range(MAX_QUESTIONS):
-            assert (await trip.booking(booking)).flow_state == "asking"
-            await trip.answer(booking, "answer", {"text": "well"})
-            await trip.work()
-        await check_ended(trip, booking, S.failed, "not_understood")
-
-    run_story(story)
+async def test_fails_after_several_unusable_answers(trip: Bench) -> None:
+    booking = await trip.request_options("I need a flight on 14 April")
+    for _ in range(MAX_QUESTIONS):
+        assert (await trip.booking(booking)).flow_state == "asking"
+        await trip.answer(booking, "answer", {"text": "well"})
+        await trip.work()
+    await check_ended(trip, booking, S.failed, "not_understood")
 
 
 @pytest.mark.proves("TC-91")
-def test_unreadable_request_is_refused_and_the_reason_audited() -> None:
-    async def story(trip: Bench) -> None:
-        booking = await trip.request_options(
-            "Bitte buche mir einen Flug nach Berlin am Dienstag und zurück am Freitag"
-        )
-        booking = await trip.booking(booking)
-        assert booking.failure is not None
-        await check_ended(trip, booking, S.failed, booking.failure.code)
-        reasoning, error = (await trip.trail(booking))[-2:]
-        assert reasoning.output == {"refused": booking.failure.code}
-        assert error.error_code == booking.failure.code
-
-    run_story(story)
+async def test_unreadable_request_is_refused_and_the_reason_audited(trip: Bench) -> None:
+    booking = await trip.request_options(
+        "Bitte buche mir einen Flug nach Berlin am Dienstag und zurück am Freitag"
+    )
+    booking = await trip.booking(booking)
+    assert booking.failure is not None
+    await check_ended(trip, booking, S.failed, booking.failure.code)
+    reasoning, error = (await trip.trail(booking))[-2:]
+    assert reasoning.output == {"refused": booking.failure.code}
+    assert error.error_code == booking.failure.code
 
 
 # --- an approval --------------------------------------------------------------------------------------------
@@ -217,124 +170,102 @@ def decide(trip: Bench, booking: Booking, decision: str, by: str) -> Awaitable[B
 
 
 @pytest.mark.proves("TC-95")
-def test_only_the_approver_can_approve_a_soft_breach() -> None:
-    async def story(trip: Bench) -> None:
-        booking = await reach_approval(trip)
-        await check_refused(trip, booking, decide(trip, booking, "approve", EMPLOYEE), MayNotDecide)
-        await check_refused(trip, booking, decide(trip, booking, "approve", "emp-99"), MayNotDecide)
-        await check_refused(trip, booking, decide(trip, booking, "perhaps", APPROVER), InvalidRequest)
-        await check_refused(trip, booking, trip.choose(booking, "2"), NotWaiting)
-        await decide(trip, booking, "approve", APPROVER)
-        entry = (await trip.trail(booking))[-1]
-        assert (entry.event, entry.step) == (AuditEvent.user_selection, "Approval")
-        assert (entry.output["decision"], entry.output["decided_by"]) == ("approve", APPROVER)
-        assert entry.output["cited"]
-        await trip.work()
-        booking = await trip.booking(booking)
-        assert booking.status is S.confirmed
-        assert booking.approval is not None and booking.approval.reason == "a client waits"
-
-    run_story(story)
+async def test_only_the_approver_can_approve_a_soft_breach(trip: Bench) -> None:
+    booking = await reach_approval(trip)
+    await check_refused(trip, booking, decide(trip, booking, "approve", EMPLOYEE), MayNotDecide)
+    await check_refused(trip, booking, decide(trip, booking, "approve", "emp-99"), MayNotDecide)
+    await check_refused(trip, booking, decide(trip, booking, "perhaps", APPROVER), InvalidRequest)
+    await check_refused(trip, booking, trip.choose(booking, "2"), NotWaiting)
+    await decide(trip, booking, "approve", APPROVER)
+    entry = (await trip.trail(booking))[-1]
+    assert (entry.event, entry.step) == (AuditEvent.user_selection, "Approval")
+    assert (entry.output["decision"], entry.output["decided_by"]) == ("approve", APPROVER)
+    assert entry.output["cited"]
+    await trip.work()
+    booking = await trip.booking(booking)
+    assert booking.status is S.confirmed
+    assert booking.approval is not None and booking.approval.reason == "a client waits"
 
 
 @pytest.mark.proves("TC-X9")
-def test_approvers_refusal_ends_the_booking() -> None:
-    async def story(trip: Bench) -> None:
-        booking = await reach_approval(trip)
-        await decide(trip, booking, "refuse", APPROVER)
-        booking = await check_ended(trip, booking, S.failed, "not_approved")
-        assert booking.approval is not None and booking.approval.decision == "refuse"
-        assert [each.event for each in (await trip.trail(booking))[-2:]] == [
-            AuditEvent.user_selection,
-            AuditEvent.error,
-        ]
-        assert trip.sandbox.ledger == []
-
-    run_story(story)
+async def test_approvers_refusal_ends_the_booking(trip: Bench) -> None:
+    booking = await reach_approval(trip)
+    await decide(trip, booking, "refuse", APPROVER)
+    booking = await check_ended(trip, booking, S.failed, "not_approved")
+    assert booking.approval is not None and booking.approval.decision == "refuse"
+    assert [each.event for each in (await trip.trail(booking))[-2:]] == [
+        AuditEvent.user_selection,
+        AuditEvent.error,
+    ]
+    assert trip.sandbox.ledger == []
 
 
 @pytest.mark.proves("TC-X10")
-def test_approvers_silence_follows_the_policy_and_late_decisions_fail() -> None:
-    async def story(trip: Bench) -> None:
-        booking = await reach_approval(trip)
+async def test_approvers_silence_follows_the_policy_and_late_decisions_fail(trip: Bench) -> None:
+    booking = await reach_approval(trip)
+    token = BOOKING_FLOW.make_token(booking)
+    await trip.pass_time(HOUR)
+    booking = await trip.booking(booking)
+    assert booking.approval is not None
+    assert (booking.approval.decided_by, booking.approval.decision) == ("deadline", "approve")
+    assert booking.status is S.confirmed
+    given = {"decision": "refuse", "decidedBy": APPROVER}
+    await check_refused(trip, booking, trip.answer(booking, "decide", given, token), NotWaiting)
+
+
+@pytest.mark.proves("TC-X9", "TC-X10")
+async def test_silence_refuses_at_the_deadline_if_retrieval_confidence_was_low(trip: Bench) -> None:
+    for meets_it_by_a_decision in (False, True):
+        booking = await trip.request_options(LATE)
+        # Silence approves nothing when retrieval confidence was low.
+        doubted = Booking.of(booking.employee_id).update(booking.booking_id)
+        await trip.stores.run(doubted.set(CONFIDENCE, "low"))
+        await trip.choose(booking)
+        booking = await trip.booking(booking)
         token = BOOKING_FLOW.make_token(booking)
-        await trip.pass_time(HOUR)
-        booking = await trip.booking(booking)
+        if meets_it_by_a_decision:
+            trip.clock.move(HOUR)
+            given = {"decision": "approve", "decidedBy": APPROVER}
+            with pytest.raises(DeadlinePassed) as late:
+                await trip.answer(booking, "decide", given, token)
+            assert late.value.state == "failed"
+        else:
+            await trip.pass_time(HOUR)
+        booking = await check_ended(trip, booking, S.failed, "not_approved")
         assert booking.approval is not None
-        assert (booking.approval.decided_by, booking.approval.decision) == ("deadline", "approve")
-        assert booking.status is S.confirmed
-        given = {"decision": "refuse", "decidedBy": APPROVER}
-        await check_refused(trip, booking, trip.answer(booking, "decide", given, token), NotWaiting)
-
-    run_story(story)
-
-
-@pytest.mark.proves("TC-X9")
-@pytest.mark.proves("TC-X10")
-def test_silence_refuses_at_the_deadline_if_retrieval_confidence_was_low() -> None:
-    async def story(trip: Bench) -> None:
-        for meets_it_by_a_decision in (False, True):
-            booking = await trip.request_options(LATE)
-            # Silence approves nothing when retrieval confidence was low.
-            doubted = Booking.of(booking.employee_id).update(booking.booking_id)
-            await trip.stores.run(doubted.set(CONFIDENCE, "low"))
-            await trip.choose(booking)
-            booking = await trip.booking(booking)
-            token = BOOKING_FLOW.make_token(booking)
-            if meets_it_by_a_decision:
-                trip.clock.move(HOUR)
-                given = {"decision": "approve", "decidedBy": APPROVER}
-                with pytest.raises(DeadlinePassed) as late:
-                    await trip.answer(booking, "decide", given, token)
-                assert late.value.state == "failed"
-            else:
-                await trip.pass_time(HOUR)
-            booking = await check_ended(trip, booking, S.failed, "not_approved")
-            assert booking.approval is not None
-            assert (booking.approval.decided_by, booking.approval.decision) == ("deadline", "refuse")
-            trail = await trip.trail(booking)
-            assert [(each.event, each.step) for each in trail[-2:]] == [
-                (AuditEvent.user_selection, "Approval"),
-                (AuditEvent.error, "Approval"),
-            ]
-        assert trip.sandbox.ledger == []
-
-    run_story(story)
+        assert (booking.approval.decided_by, booking.approval.decision) == ("deadline", "refuse")
+        trail = await trip.trail(booking)
+        assert [(each.event, each.step) for each in trail[-2:]] == [
+            (AuditEvent.user_selection, "Approval"),
+            (AuditEvent.error, "Approval"),
+        ]
+    assert trip.sandbox.ledger == []
 
 
-def test_never_buys_a_choice_whose_approval_was_refused() -> None:
+async def test_never_buys_a_choice_whose_approval_was_refused(trip: Bench) -> None:
     """The stored approval is changed to refused after the choice."""
-
-    async def story(trip: Bench) -> None:
-        booking = await trip.choose(await trip.request_options())
-        assert booking.flow_state == "user_selected"
-        at = datetime.fromtimestamp(trip.clock.now(), UTC)
-        refused = Approval(asked_of=APPROVER, due_at=at, at_deadline="refuse", decision="refuse")
-        marred = Booking.of(booking.employee_id).update(booking.booking_id)
-        await trip.stores.run(marred.set(Booking.approval, refused))
-        await trip.work()
-        await check_ended(trip, booking, S.failed, "not_approved")
-        assert trip.sandbox.ledger == []
-
-    run_story(story)
+    booking = await trip.choose(await trip.request_options())
+    assert booking.flow_state == "user_selected"
+    at = datetime.fromtimestamp(trip.clock.now(), UTC)
+    refused = Approval(asked_of=APPROVER, due_at=at, at_deadline="refuse", decision="refuse")
+    marred = Booking.of(booking.employee_id).update(booking.booking_id)
+    await trip.stores.run(marred.set(Booking.approval, refused))
+    await trip.work()
+    await check_ended(trip, booking, S.failed, "not_approved")
+    assert trip.sandbox.ledger == []
 
 
 @pytest.mark.proves("TC-X9")
-def test_booking_waiting_for_approval_can_be_cancelled() -> None:
-    async def story(trip: Bench) -> None:
-        booking = await reach_approval(trip)
-        await trip.cancel(booking)
-        await check_ended(trip, booking, S.cancelled, "cancelled_by_employee")
-
-    run_story(story)
+async def test_booking_waiting_for_approval_can_be_cancelled(trip: Bench) -> None:
+    booking = await reach_approval(trip)
+    await trip.cancel(booking)
+    await check_ended(trip, booking, S.cancelled, "cancelled_by_employee")
 
 
-def test_rejects_a_choice_whose_only_approver_is_the_traveller() -> None:
-    async def story(trip: Bench) -> None:
+async def test_rejects_a_choice_whose_only_approver_is_the_traveller() -> None:
+    async with open_bench(variables={"TRIPCORTEX_APPROVERS": f"line-manager={EMPLOYEE}"}) as trip:
         booking = await trip.request_options(LATE)
         stored = await trip.get_item(booking)
         with pytest.raises(HoldfastError, match="only approver is the traveller"):
             await trip.choose(booking)
         assert await trip.get_item(booking) == stored
-
-    run_story(story, variables={"TRIPCORTEX_APPROVERS": f"line-manager={EMPLOYEE}"})

@@ -9,18 +9,17 @@ import pytest
 
 from holdfast import Stores
 from tests.systems.tripcortex.unit.steps.booking_bench import (
-    BEGAN,
     EARLY,
     EMPLOYEE,
     HOME,
     POLICY_FILE,
     SENTENCE,
     Bench,
-    run_story,
+    open_bench,
 )
 from tripcortex.integrations.portal.circuit import BREAKER, PORTAL_CIRCUIT
-from tripcortex.model import notices, patterns
-from tripcortex.model.entities import AuditEvent, Booking, BookingStatus, CircuitState, Connection
+from tripcortex.model import notices
+from tripcortex.model.entities import AuditEvent, Booking, BookingStatus, CircuitState
 from tripcortex.policies.embedding import LOCAL
 from tripcortex.workers.flow import BOOKING_FLOW
 
@@ -28,120 +27,103 @@ S = BookingStatus
 E = AuditEvent
 
 
-@pytest.mark.proves("TC-88")
-@pytest.mark.proves("TC-97")
-@pytest.mark.proves("TC-54")
-def test_connection_is_created_found_and_deleted_by_id() -> None:
-    async def story(trip: Bench) -> None:
-        made = Connection(connection_id="abc123xyz", employee_id=EMPLOYEE, connected_at=BEGAN)
-        sender = trip.stores.for_component("sender")
-        await trip.api.run(patterns.put_connection(made))
-        assert await sender.run(patterns.connection("abc123xyz")) == made
-        assert list(await sender.all(patterns.connections_of(EMPLOYEE))) == [made]
-        await trip.api.run(patterns.delete_connection("abc123xyz"))
-        assert await sender.run(patterns.connection("abc123xyz")) is None
+@pytest.mark.proves(
+    "TC-2",
+    "TC-63",
+    "TC-89",
+    "TC-90",
+    "TC-91",
+    "TC-92",
+    "TC-93",
+    "TC-94",
+    "TC-95",
+    "TC-96",
+    "TC-98",
+    "TC-78",
+    "TC-X8",
+    "TC-X21",
+)
+async def test_each_step_writes_and_audits_what_the_document_says(trip: Bench) -> None:
+    seen = await trip.ask(EARLY)
+    stored = await trip.get_item(seen)
+    assert (stored["employeeId"], stored["bookingId"]) == (EMPLOYEE, seen.booking_id)
+    assert (stored["status"], stored["userRequest"]) == ("initiated", EARLY)
+    assert stored["executionArn"] == f"holdfast:flow:booking:{seen.booking_id}"
+    assert stored["createdAt"] == stored["updatedAt"] == "2026-03-10T14:30:00Z"
+    assert await trip.trail(seen) == ()
+    place = await trip.marker()
+    assert place is not None and place.booking_id == seen.booking_id
 
-    run_story(story)
+    booking = await check_step(trip, seen, "EmbedAndRetrieve", E.policy_retrieval, S.searching)
+    _check_retrieval(booking, (await trip.trail(seen))[0].model_dump())
+    assert booking.booking_plan is None
 
+    booking = await check_step(trip, booking, "ReasonAndPlan", E.reasoning, S.searching)
+    entry = (await trip.trail(seen))[1]
+    assert booking.booking_plan is not None
+    assert booking.booking_plan.parameters.model_dump(mode="json") == {
+        "origin": "BOS",
+        "destination": "ORD",
+        "departure_date": "2026-04-14",
+        "return_date": "2026-04-16",
+        "cabin_class": "economy",
+    }
+    assert entry.output["bookingPlan"]["parameters"]["destination"] == "ORD"
+    assert (entry.model_id, entry.thinking_budget) == (
+        "sentences",
+        trip.dependencies.planner.thinking_budget,
+    )
 
-@pytest.mark.proves("TC-2")
-@pytest.mark.proves("TC-63")
-@pytest.mark.proves("TC-89")
-@pytest.mark.proves("TC-90")
-@pytest.mark.proves("TC-91")
-@pytest.mark.proves("TC-92")
-@pytest.mark.proves("TC-93")
-@pytest.mark.proves("TC-94")
-@pytest.mark.proves("TC-95")
-@pytest.mark.proves("TC-96")
-@pytest.mark.proves("TC-98")
-@pytest.mark.proves("TC-78")
-@pytest.mark.proves("TC-X8")
-@pytest.mark.proves("TC-X21")
-def test_each_step_writes_and_audits_what_the_document_says() -> None:
-    async def story(trip: Bench) -> None:
-        seen = await trip.ask(EARLY)
-        stored = await trip.get_item(seen)
-        assert (stored["employeeId"], stored["bookingId"]) == (EMPLOYEE, seen.booking_id)
-        assert (stored["status"], stored["userRequest"]) == ("initiated", EARLY)
-        assert stored["executionArn"] == f"holdfast:flow:booking:{seen.booking_id}"
-        assert stored["createdAt"] == stored["updatedAt"] == "2026-03-10T14:30:00Z"
-        assert await trip.trail(seen) == ()
-        place = await trip.marker()
-        assert place is not None and place.booking_id == seen.booking_id
+    booking = await check_step(trip, booking, "ValidatePlan", E.plan_validation, S.searching)
+    assert booking.booking_plan is not None
+    assert booking.booking_plan.policy_constraints.max_budget_usd == Decimal(900)
+    assert booking.booking_plan.policy_constraints.preferred_vendors == ["UA", "DL"]
+    assert (await trip.trail(seen))[2].output["ok"] is True
 
-        booking = await check_step(trip, seen, "EmbedAndRetrieve", E.policy_retrieval, S.searching)
-        _check_retrieval(booking, (await trip.trail(seen))[0].model_dump())
-        assert booking.booking_plan is None
+    assert await trip.stores.run(BREAKER.pattern_set.state(PORTAL_CIRCUIT)) is None
+    booking = await check_step(trip, booking, "ExecuteSearch", E.flight_search, S.options_presented)
+    circuit = await trip.circuit()
+    assert (circuit.state, circuit.failure_count) == (CircuitState.closed, 0)
+    assert await trip.stores.run(BREAKER.pattern_set.state(PORTAL_CIRCUIT)) is not None
+    assert [each.option_id for each in booking.flight_options] == ["1", "2", "3"]
+    audited = (await trip.trail(seen))[3].output["options"]
+    assert [each["option"] for each in audited] == ["1", "2", "3"]
 
-        booking = await check_step(trip, booking, "ReasonAndPlan", E.reasoning, S.searching)
-        entry = (await trip.trail(seen))[1]
-        assert booking.booking_plan is not None
-        assert booking.booking_plan.parameters.model_dump(mode="json") == {
-            "origin": "BOS",
-            "destination": "ORD",
-            "departure_date": "2026-04-14",
-            "return_date": "2026-04-16",
-            "cabin_class": "economy",
-        }
-        assert entry.output["bookingPlan"]["parameters"]["destination"] == "ORD"
-        assert (entry.model_id, entry.thinking_budget) == (
-            "sentences",
-            trip.dependencies.planner.thinking_budget,
-        )
+    # The wait: the queue is empty, the item has a hash of the token, the employee has a message.
+    assert await trip.step() == 0
+    assert booking.flow_due == get_time(trip) + timedelta(minutes=30)
+    token = BOOKING_FLOW.make_token(booking)
+    assert booking.flow_token is not None and token not in str(await trip.get_item(booking))
+    [options] = await trip.list_messages()
+    assert (options.kind, options.booking_id) == ("options", booking.booking_id)
+    assert [each["option_id"] for each in options.body["options"]] == ["1", "2", "3"]
+    assert await list_notices(trip.stores) == [(EMPLOYEE, options.message_id)]
 
-        booking = await check_step(trip, booking, "ValidatePlan", E.plan_validation, S.searching)
-        assert booking.booking_plan is not None
-        assert booking.booking_plan.policy_constraints.max_budget_usd == Decimal(900)
-        assert booking.booking_plan.policy_constraints.preferred_vendors == ["UA", "DL"]
-        assert (await trip.trail(seen))[2].output["ok"] is True
+    trip.clock.move(1)
+    await trip.choose(booking, "2", token)
+    booking = await trip.booking(booking)
+    assert (booking.status, booking.flow_token) == (S.user_selected, None)
+    assert booking.selected_option == booking.flight_options[1]
+    await check_audit(trip, booking, "Choice", E.user_selection)
 
-        assert await trip.stores.run(BREAKER.pattern_set.state(PORTAL_CIRCUIT)) is None
-        booking = await check_step(trip, booking, "ExecuteSearch", E.flight_search, S.options_presented)
-        circuit = await trip.circuit()
-        assert (circuit.state, circuit.failure_count) == (CircuitState.closed, 0)
-        assert await trip.stores.run(BREAKER.pattern_set.state(PORTAL_CIRCUIT)) is not None
-        assert [each.option_id for each in booking.flight_options] == ["1", "2", "3"]
-        audited = (await trip.trail(seen))[3].output["options"]
-        assert [each["option"] for each in audited] == ["1", "2", "3"]
+    # `booking` is written before the portal is asked to buy.
+    booking = await check_step(trip, booking, "BeginBooking", E.flight_search, S.booking)
+    assert trip.sandbox.ledger == [] and booking.confirmation_number is None
 
-        # The wait: the queue is empty, the item has a hash of the token, the employee has a message.
-        assert await trip.step() == 0
-        assert booking.flow_due == get_time(trip) + timedelta(minutes=30)
-        token = BOOKING_FLOW.make_token(booking)
-        assert booking.flow_token is not None and token not in str(await trip.get_item(booking))
-        [options] = await trip.list_messages()
-        assert (options.kind, options.booking_id) == ("options", booking.booking_id)
-        assert [each["option_id"] for each in options.body["options"]] == ["1", "2", "3"]
-        assert await list_notices(trip.stores) == [(EMPLOYEE, options.message_id)]
+    booking = await check_step(trip, booking, "CompleteBooking", E.booking_completion, S.confirmed)
+    [bought] = trip.sandbox.ledger
+    assert bought["reference"] == booking.booking_id
+    assert booking.confirmation_number == f"UA-{bought['order']['pnr']}"
+    assert (await trip.trail(seen))[-1].output["confirmation"] == booking.confirmation_number
+    kinds = [(each.kind, each.body.get("confirmationNumber")) for each in await trip.list_messages()]
+    assert kinds == [("options", None), ("confirmation", booking.confirmation_number)]
+    assert await trip.marker() is None and await BOOKING_FLOW.list_executions(trip.stores) == []
 
-        trip.clock.move(1)
-        await trip.choose(booking, "2", token)
-        booking = await trip.booking(booking)
-        assert (booking.status, booking.flow_token) == (S.user_selected, None)
-        assert booking.selected_option == booking.flight_options[1]
-        await check_audit(trip, booking, "Choice", E.user_selection)
-
-        # `booking` is written before the portal is asked to buy.
-        booking = await check_step(trip, booking, "BeginBooking", E.flight_search, S.booking)
-        assert trip.sandbox.ledger == [] and booking.confirmation_number is None
-
-        booking = await check_step(trip, booking, "CompleteBooking", E.booking_completion, S.confirmed)
-        [bought] = trip.sandbox.ledger
-        assert bought["reference"] == booking.booking_id
-        assert booking.confirmation_number == f"UA-{bought['order']['pnr']}"
-        assert (await trip.trail(seen))[-1].output["confirmation"] == booking.confirmation_number
-        kinds = [(each.kind, each.body.get("confirmationNumber")) for each in await trip.list_messages()]
-        assert kinds == [("options", None), ("confirmation", booking.confirmation_number)]
-        assert await trip.marker() is None and await BOOKING_FLOW.list_executions(trip.stores) == []
-
-        trail = await trip.trail(seen)
-        assert len(trail) == 7
-        assert [each.audit_id for each in trail] == sorted(each.audit_id for each in trail)
-        assert {each.employee_id for each in trail} == {EMPLOYEE}
-        assert {*E} - {each.event for each in trail} == {E.error}
-
-    run_story(story)
+    trail = await trip.trail(seen)
+    assert len(trail) == 7
+    assert [each.audit_id for each in trail] == sorted(each.audit_id for each in trail)
+    assert {each.employee_id for each in trail} == {EMPLOYEE}
+    assert {*E} - {each.event for each in trail} == {E.error}
 
 
 def get_time(trip: Bench) -> datetime:
@@ -203,76 +185,59 @@ async def list_notices(stores: Stores) -> list[tuple[str, str]]:
     return [(each.message.employee_id, each.message.message_id) for each in received]
 
 
-@pytest.mark.proves("TC-X23")
-@pytest.mark.proves("TC-64")
-def test_next_tuesday_on_a_tuesday_is_a_week_later() -> None:
+@pytest.mark.proves("TC-X23", "TC-64")
+async def test_next_tuesday_on_a_tuesday_is_a_week_later(trip: Bench) -> None:
     """The stored plan has the document's shape and the policy's constraints."""
-
-    async def story(trip: Bench) -> None:
-        booking = await trip.request_options(SENTENCE)
-        stored = await trip.get_item(booking)
-        plan = stored["bookingPlan"]
-        assert isinstance(plan, dict)
-        assert plan["parameters"] == {
-            "origin": "BOS",
-            "destination": "ORD",
-            "departure_date": "2026-03-17",
-            "return_date": "2026-03-19",
-            "cabin_class": "economy",
-        }
-        assert plan["intent"] == "flight_booking" and 0 <= Decimal(str(plan["confidence"])) <= 1
-        constraints = plan["policy_constraints"]
-        assert isinstance(constraints, dict)
-        assert constraints["max_budget_usd"] == 900
-        assert constraints["preferred_vendors"] == ["UA", "DL"]
-
-    run_story(story)
+    booking = await trip.request_options(SENTENCE)
+    stored = await trip.get_item(booking)
+    plan = stored["bookingPlan"]
+    assert isinstance(plan, dict)
+    assert plan["parameters"] == {
+        "origin": "BOS",
+        "destination": "ORD",
+        "departure_date": "2026-03-17",
+        "return_date": "2026-03-19",
+        "cabin_class": "economy",
+    }
+    assert plan["intent"] == "flight_booking" and 0 <= Decimal(str(plan["confidence"])) <= 1
+    constraints = plan["policy_constraints"]
+    assert isinstance(constraints, dict)
+    assert constraints["max_budget_usd"] == 900
+    assert constraints["preferred_vendors"] == ["UA", "DL"]
 
 
-@pytest.mark.proves("TC-65")
-@pytest.mark.proves("TC-X20")
+@pytest.mark.proves("TC-65", "TC-X20")
 @pytest.mark.parametrize(("most", "shown"), [(None, 3), ("1", 1), ("5", 5)])
-def test_number_of_options_is_configurable_and_the_item_is_small(most: str | None, shown: int) -> None:
-    async def story(trip: Bench) -> None:
+async def test_number_of_options_is_configurable_and_the_item_is_small(most: str | None, shown: int) -> None:
+    async with open_bench(variables={} if most is None else {"TRIPCORTEX_OPTIONS_MAX": most}) as trip:
         booking = await trip.request_options()
         assert len(booking.flight_options) == shown
         assert len(str(await trip.get_item(booking))) < 100_000
 
-    run_story(story, variables={} if most is None else {"TRIPCORTEX_OPTIONS_MAX": most})
-
 
 @pytest.mark.proves("TC-59")
-def test_stores_flight_times_in_local_time() -> None:
-    async def story(trip: Bench) -> None:
-        booking = await trip.request_options()
-        for option in booking.flight_options:
-            first, last = option.outbound[0], option.outbound[-1]
-            # Boston is four hours behind UTC on that day, Chicago five.
-            assert first.departs_at.utcoffset() == timedelta(hours=-4)
-            assert last.arrives_at.utcoffset() == timedelta(hours=-5)
-            assert first.departs_at.date().isoformat() == "2026-04-14"
-
-    run_story(story)
+async def test_stores_flight_times_in_local_time(trip: Bench) -> None:
+    booking = await trip.request_options()
+    for option in booking.flight_options:
+        first, last = option.outbound[0], option.outbound[-1]
+        # Boston is four hours behind UTC on that day, Chicago five.
+        assert first.departs_at.utcoffset() == timedelta(hours=-4)
+        assert last.arrives_at.utcoffset() == timedelta(hours=-5)
+        assert first.departs_at.date().isoformat() == "2026-04-14"
 
 
 @pytest.mark.proves("TC-90")
-def test_citations_match_the_audited_similarities() -> None:
-    async def story(trip: Bench) -> None:
-        booking = await trip.request_options()
-        assert booking.booking_plan is not None
-        found = {each.chunk_id: each.similarity for each in booking.passages}
-        cited = [each for each in booking.booking_plan.citations if each.source_page is not None]
-        assert cited and all(each.similarity == found[each.chunk_id] for each in cited)
-
-    run_story(story)
+async def test_citations_match_the_audited_similarities(trip: Bench) -> None:
+    booking = await trip.request_options()
+    assert booking.booking_plan is not None
+    found = {each.chunk_id: each.similarity for each in booking.passages}
+    cited = [each for each in booking.booking_plan.citations if each.source_page is not None]
+    assert cited and all(each.similarity == found[each.chunk_id] for each in cited)
 
 
 @pytest.mark.proves("TC-2")
-def test_masks_personal_data_in_the_audit() -> None:
-    async def story(trip: Bench) -> None:
-        booking = await trip.ask(f"{EARLY}, mail me at jane.roe@example.com", HOME)
-        await trip.work()
-        trail = await trip.trail(booking)
-        assert trail and "jane.roe" not in str(trail)
-
-    run_story(story)
+async def test_masks_personal_data_in_the_audit(trip: Bench) -> None:
+    booking = await trip.ask(f"{EARLY}, mail me at jane.roe@example.com", HOME)
+    await trip.work()
+    trail = await trip.trail(booking)
+    assert trail and "jane.roe" not in str(trail)

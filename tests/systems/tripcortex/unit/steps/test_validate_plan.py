@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.systems.tripcortex.unit.steps.booking_bench import REGION_FILE, Bench, run_story
+from tests.systems.tripcortex.unit.steps.booking_bench import REGION_FILE, open_bench
 from tripcortex.model.entities import AuditEvent, Booking, BookingStatus, Breach
 
 DAYS = "on 14 April returning 16 April"
@@ -20,10 +20,9 @@ def check_refused(booking: Booking, code: str, page: int) -> Breach:
     return breach
 
 
-@pytest.mark.proves("TC-92")
-@pytest.mark.proves("TC-64")
-def test_stricter_rule_applies_and_the_difference_is_reported() -> None:
-    async def story(trip: Bench) -> None:
+@pytest.mark.proves("TC-92", "TC-64")
+async def test_stricter_rule_applies_and_the_difference_is_reported() -> None:
+    async with open_bench(company="two policies") as trip:
         booking = await trip.request_options(f"Book me a Spirit flight to Las Vegas {DAYS}, window seat")
         assert booking.status is BookingStatus.options_presented and booking.booking_plan is not None
         assert booking.booking_plan.policy_constraints.max_budget_usd == 700
@@ -37,12 +36,10 @@ def test_stricter_rule_applies_and_the_difference_is_reported() -> None:
         assert {*judged.output["policy_version"].split(", ")} == {"region-1", "2026-03"}
         assert (await trip.list_messages())[-1].body["notes"] == booking.notes
 
-    run_story(story, company="two policies")
-
 
 @pytest.mark.proves("TC-92")
-def test_refuses_what_the_text_prohibits_without_a_rule() -> None:
-    async def story(trip: Bench) -> None:
+async def test_refuses_what_the_text_prohibits_without_a_rule() -> None:
+    async with open_bench(company="two policies") as trip:
         first = await trip.request_options(f"Book me a first class flight to Chicago {DAYS}")
         breach = check_refused(first, "cabin_above_policy", 7)
         assert breach.citation is not None and breach.citation.quote is not None
@@ -51,13 +48,9 @@ def test_refuses_what_the_text_prohibits_without_a_rule() -> None:
         assert business.status is BookingStatus.options_presented
         assert all(each.needs_approval for each in business.flight_options)
 
-    run_story(story, company="two policies")
-
 
 @pytest.mark.proves("TC-92")
-def test_refuses_a_prohibited_destination_and_cites_its_country() -> None:
-    async def story(trip: Bench) -> None:
+async def test_refuses_a_prohibited_destination_and_cites_its_country() -> None:
+    async with open_bench(company="two policies") as trip:
         booking = await trip.request_options(f"Book me a flight to Moscow {DAYS}")
         check_refused(booking, "destination_prohibited", 8)
-
-    run_story(story, company="two policies")
