@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from typing import Any
 
@@ -225,10 +224,10 @@ COSTS: list[tuple[Any, list[str]]] = [
     COSTS,
     ids=["once", "external", "lease", "rate", "delayed", "fixed", "sliding", "read-through", "sessions"],
 )
-def test_guarantee_makes_the_requests_that_its_page_states(story: Any, expected: list[str]) -> None:
+async def test_guarantee_makes_the_requests_that_its_page_states(story: Any, expected: list[str]) -> None:
     async def run() -> list[str]:
         async with open_memory_stores() as stores:
             await create_tables(stores, [events, counters, letters, LEASES, RATE_LIMITS])
             return await list_requests(stores, story(stores))
 
-    assert asyncio.run(run()) == expected
+    assert await run() == expected

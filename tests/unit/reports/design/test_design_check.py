@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -100,28 +99,26 @@ def make_pattern(query: Any, *, id: str = "R1", example: Any = ()) -> Pattern[..
 
 
 class TestWithoutASample:
-    def test_reports_that_nothing_was_measured(self) -> None:
-        seen = asyncio.run(
-            check_design(make_system([shop.orders], [make_pattern(shop.Order.of("o-1").get())]))
-        )
+    async def test_reports_that_nothing_was_measured(self) -> None:
+        seen = await check_design(make_system([shop.orders], [make_pattern(shop.Order.of("o-1").get())]))
 
         assert any("nothing was measured" in finding.message for finding in seen)
 
-    def test_reports_nothing_for_a_system_with_a_sample(self) -> None:
-        assert apply_rule(patterns.find_missing_sample, asyncio.run(build_design(shop.SYSTEM))) == []
+    async def test_reports_nothing_for_a_system_with_a_sample(self) -> None:
+        assert apply_rule(patterns.find_missing_sample, await build_design(shop.SYSTEM)) == []
 
-    def test_condition_that_fails_on_empty_tables_is_a_warning(self) -> None:
+    async def test_condition_that_fails_on_empty_tables_is_a_warning(self) -> None:
         update = shop.Order.of("o-1").update().set(shop.Order.note, "a")
-        looked_at = asyncio.run(build_design(make_system([shop.orders], [make_pattern(update, id="W")])))
+        looked_at = await build_design(make_system([shop.orders], [make_pattern(update, id="W")]))
 
         (finding,) = [
             each for each in apply_rule(patterns.find_missing_sample, looked_at) if each.severity == "warning"
         ]
         assert "W read" in finding.message
 
-    def test_refusal_by_the_store_for_another_reason_is_a_warning(self) -> None:
+    async def test_refusal_by_the_store_for_another_reason_is_a_warning(self) -> None:
         empty = make_pattern(shop.Order.of("").get())
-        looked_at = asyncio.run(build_design(make_system([shop.orders], [empty])))
+        looked_at = await build_design(make_system([shop.orders], [empty]))
 
         (finding,) = apply_rule(patterns.find_failing_examples, looked_at)
         assert finding.severity == "warning"
@@ -175,14 +172,14 @@ class TestQuantities:
 # --- whole check --------------------------------------------------------------------------------------------
 
 
-def test_a_good_system_has_no_error_and_no_warning() -> None:
-    found = asyncio.run(check_design(shop.SYSTEM))
+async def test_a_good_system_has_no_error_and_no_warning() -> None:
+    found = await check_design(shop.SYSTEM)
 
     assert [finding for finding in found if finding.severity != "info"] == []
 
 
-def test_every_finding_says_what_is_wrong_and_what_to_do() -> None:
-    for finding in asyncio.run(check_design(shop.SYSTEM)):
+async def test_every_finding_says_what_is_wrong_and_what_to_do() -> None:
+    for finding in await check_design(shop.SYSTEM):
         assert finding.system == "shop"
         assert finding.subject and finding.message.endswith((".", "!")) and finding.remedy.endswith(".")
 
@@ -236,7 +233,7 @@ class TestExamples:
 
         assert apply_rule(patterns.find_uncallable_examples, make_system(declared=declared)) == []
 
-    def test_finds_an_example_that_fails_on_the_sample(self) -> None:
+    async def test_finds_an_example_that_fails_on_the_sample(self) -> None:
         @pattern("E3", "Creates what is there", rate=shop.CHECKOUT, example=lambda: (shop.make_order(1),))
         def taken(placed: shop.Order) -> Any:
             return shop.Order.create(placed)
@@ -248,14 +245,14 @@ class TestExamples:
             patterns=(taken, shop.place),
             demo=Demo(sample=shop.sample),
         )
-        found_here = apply_rule(patterns.find_failing_examples, asyncio.run(build_design(with_sample)))
+        found_here = apply_rule(patterns.find_failing_examples, await build_design(with_sample))
 
         assert severities(found_here) == [("error", "E3 taken")]
 
-    def test_says_nothing_about_missing_items_without_a_sample(self) -> None:
+    async def test_says_nothing_about_missing_items_without_a_sample(self) -> None:
         bare = make_system([shop.orders], [shop.give])
 
-        assert apply_rule(patterns.find_failing_examples, asyncio.run(build_design(bare))) == []
+        assert apply_rule(patterns.find_failing_examples, await build_design(bare)) == []
 
 
 class TestScans:
@@ -570,14 +567,14 @@ class TestHotPartitions:
         assert "1,200 write units" in seen.message and "the sample has 5 keys of it" in seen.message
         assert apply_rule(partitions.find_hot_partitions, Design(many, used, True, {by_customer: 5})) == []
 
-    def test_counts_the_sample_keys_that_items_share(self) -> None:
-        design = asyncio.run(build_design(shop.SYSTEM))
+    async def test_counts_the_sample_keys_that_items_share(self) -> None:
+        design = await build_design(shop.SYSTEM)
 
         # All orders are open; nearly every order has its own customer.
         assert design.key_counts == {Target("Orders", "status-index"): 1}
 
-    def test_spread_load_is_fine(self) -> None:
-        assert apply_rule(partitions.find_hot_partitions, asyncio.run(build_design(shop.SYSTEM))) == []
+    async def test_spread_load_is_fine(self) -> None:
+        assert apply_rule(partitions.find_hot_partitions, await build_design(shop.SYSTEM)) == []
 
 
 # --- items --------------------------------------------------------------------------------------------------
