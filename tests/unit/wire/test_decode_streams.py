@@ -127,22 +127,12 @@ REFUSED: list[tuple[str, Body, str]] = [
         INVALID + "Limit cannot be greater than the maximum allowed size: 100",
     ),
     ("ListStreams", {"ExclusiveStartStreamArn": "x" * 40}, "Invalid StreamArn"),
-    (
-        "DescribeStream",
-        {"StreamArn": "short"},
-        one("short", "streamArn", "have length greater than or equal to 37"),
-    ),
     ("DescribeStream", {"StreamArn": "x" * 40}, "Invalid StreamArn"),
     ("DescribeStream", {"StreamArn": ARN.partition("/stream")[0]}, "Invalid StreamArn"),
     (
         "DescribeStream",
         {"StreamArn": ARN, "Limit": 101},
         INVALID + "Limit cannot be greater than the maximum: 100",
-    ),
-    (
-        "DescribeStream",
-        {"StreamArn": ARN, "ExclusiveStartShardId": "s"},
-        one("s", "exclusiveStartShardId", "have length greater than or equal to 28"),
     ),
     (
         "DescribeStream",
