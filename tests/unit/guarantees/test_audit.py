@@ -27,10 +27,8 @@ from holdfast import (
 from holdfast.core.correlation import bind_correlation_id
 from holdfast.core.errors import (
     ComponentRefused,
-    ConditionFailed,
     DeclarationError,
     InvalidRequest,
-    TransactionCancelled,
 )
 from holdfast.guarantees import Audit, AuditEntry, AuditResult, Redactor
 from holdfast.reports.iam.policies import build_policy_files
@@ -131,28 +129,10 @@ async def test_reads_an_entry_back_with_its_time_and_payload() -> None:
         assert (found.at, found.entry_id, found.parsed_payload) == (NOON, "a-1", {"team": "billing"})
 
 
-async def test_does_not_overwrite_an_existing_entry() -> None:
-    async with await open_audit_stores(ManualClock()) as stores:
-        await stores.run(AUDIT.record(stores, {"n": 1}, at=NOON, id="a-1", **ROUTE))
-        with pytest.raises(ConditionFailed):
-            await stores.run(AUDIT.record(stores, {"n": 2}, at=NOON, id="a-1", **ROUTE))
-        (found,) = await stores.run(AUDIT.pattern_set.history("c-1"))
-        assert found.parsed_payload == {"n": 1}
-
-
 def test_no_pattern_updates_or_deletes() -> None:
     assert {pattern.build_example().kind for pattern in AUDIT.patterns} == {"PutItem", "Query"}
     (append,) = AUDIT.writes
     assert append.build_example().condition is not None
-
-
-async def test_commits_an_entry_only_together_with_its_change() -> None:
-    async with await open_audit_stores(ManualClock()) as stores:
-        change = Conversation.create(Conversation(conversation_id="c-1", team="billing"))
-        await stores.transact(change, AUDIT.record(stores, **ROUTE))
-        with pytest.raises(TransactionCancelled):
-            await stores.transact(change, AUDIT.record(stores, **ROUTE))
-        assert len(await stores.run(AUDIT.pattern_set.history("c-1"))) == 1
 
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=30))
@@ -165,20 +145,6 @@ def test_entries_sort_in_creation_order_at_any_pace(steps: list[int]) -> None:
         places.append(audit.record(stores, **ROUTE).entity.place)
     assert places == sorted(set(places))
     assert len({len(place) for place in places}) == 1
-
-
-async def test_history_is_paged_and_time_ranges_include_both_ends() -> None:
-    clock = ManualClock()
-    async with await open_audit_stores(clock) as stores:
-        for number in range(5):
-            await stores.run(AUDIT.record(stores, {"n": number}, **ROUTE))
-            clock.moment += timedelta(minutes=1)
-        first = await stores.run(AUDIT.pattern_set.history("c-1", 3))
-        rest = await stores.run(AUDIT.pattern_set.history("c-1", 3, first.cursor))
-        assert [each.parsed_payload["n"] for each in (*first, *rest)] == [0, 1, 2, 3, 4]
-        low, high = NOON + timedelta(minutes=1), NOON + timedelta(minutes=3)
-        tail = await stores.run(AUDIT.pattern_set.between("c-1", low, high))
-        assert [each.parsed_payload["n"] for each in tail] == [1, 2, 3]
 
 
 async def test_a_component_may_be_given_append_without_read() -> None:

@@ -222,13 +222,6 @@ async def test_rejects_a_key_that_is_already_delayed(stores: Stores) -> None:
         await hold(stores, make_letter(text="another"))
 
 
-async def test_record_with_no_delay_is_due_at_once(stores: Stores, office: FakePostOffice) -> None:
-    await hold(stores, for_s=0)
-    assert await list_due(stores) == ["l-1"]
-    await execute(stores, office)
-    assert office.ledger == [("l-1", "hello")]
-
-
 # --- reviews ------------------------------------------------------------------------------------------------
 
 
@@ -288,15 +281,6 @@ async def test_review_whose_response_is_lost_is_committed_once_with_its_writes(f
         assert losing.lost == [fate]
         assert await read_letter(stores) == cancelled
         assert await read_counter(stores, "cancelled") == 1
-
-
-async def test_only_one_of_four_simultaneous_identical_cancels_succeeds(stores: Stores) -> None:
-    seen = await hold(stores)
-    cancels = [queue.cancel(stores, seen, count("cancelled"), by="ann") for _ in range(4)]
-    answers = await asyncio.gather(*cancels, return_exceptions=True)
-    assert sum(isinstance(each, Letter) for each in answers) == 1
-    assert sum(isinstance(each, NotPending) for each in answers) == 3
-    assert await read_counter(stores, "cancelled") == 1
 
 
 async def test_unknown_record_is_neither_reviewed_nor_executed(

@@ -141,15 +141,6 @@ async def test_releases_the_claim_of_a_cancelled_effect(stores: Stores) -> None:
 # --- leases -------------------------------------------------------------------------------------------------
 
 
-async def test_dead_worker_blocks_only_for_its_lease(stores: Stores, clock: ManualClock) -> None:
-    taken = await short.claim(stores, make_event())
-    assert isinstance(taken, Claim)
-    with pytest.raises(InProgress):
-        await short.claim(stores, make_event())
-    clock.advance(SHORT_LEASE_S)
-    assert isinstance(await short.claim(stores, make_event()), Claim)
-
-
 async def test_renews_the_lease_while_the_work_continues(stores: Stores, clock: ManualClock) -> None:
     renewals, enough = 0, asyncio.Event()
 

@@ -107,12 +107,6 @@ async def test_circuit_opens_at_the_threshold_and_reports_when_to_retry(
     assert await breaker.call(stores, "help desk", succeed) == "done"
 
 
-async def test_breakers_on_one_store_count_failures_together(stores: Stores) -> None:
-    for _ in range(FAILURES):
-        assert await call_shop(make_breaker(), stores, fail) == "failed"
-    assert await call_shop(make_breaker(), stores) == "open"
-
-
 async def test_failures_further_apart_than_the_window_do_not_open_the_circuit(
     stores: Stores, clock: ManualClock
 ) -> None:
