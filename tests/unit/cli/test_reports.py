@@ -52,9 +52,6 @@ def run_json(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> 
     return json.loads(run_command(capsys, *words, "--json", code=code))
 
 
-# --- systems ------------------------------------------------------------------------------------------------
-
-
 def test_systems_lists_installed_systems(capsys: pytest.CaptureFixture[str]) -> None:
     found = {row["system"]: row for row in run_json(capsys, "systems")}
 
@@ -74,9 +71,6 @@ def test_systems_lists_installed_systems(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_prints_systems_as_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert "till, cleaner" in run_command(capsys, "systems")
-
-
-# --- tables -------------------------------------------------------------------------------------------------
 
 
 def test_tables_shows_keys_indexes_stream_and_physical_name(
@@ -122,9 +116,6 @@ def test_tables_create_rejects_in_memory_tables(
     monkeypatch.setenv("HOLDFAST_TABLES", "sqlite::memory:")
 
     assert "lost when this command ends" in run_command(capsys, "tables", "shop", "--create", code=1)
-
-
-# --- patterns -----------------------------------------------------------------------------------------------
 
 
 def test_patterns_json_rows_have_exactly_the_declared_keys(capsys: pytest.CaptureFixture[str]) -> None:
@@ -264,9 +255,6 @@ def test_rejects_an_unknown_system_and_lists_the_installed_ones(
     assert "shop" in shown
 
 
-# --- check --------------------------------------------------------------------------------------------------
-
-
 def test_check_json_rows_have_exactly_the_declared_keys(capsys: pytest.CaptureFixture[str]) -> None:
     found = run_json(capsys, "check", "shop")
 
@@ -313,9 +301,6 @@ def test_check_does_not_touch_the_configured_store(capsys: pytest.CaptureFixture
     run_command(capsys, "check", "shop")
 
     assert not os.path.exists("data")
-
-
-# --- cost ---------------------------------------------------------------------------------------------------
 
 
 def test_cost_prints_the_total_and_its_parts(capsys: pytest.CaptureFixture[str]) -> None:

@@ -135,9 +135,6 @@ def test_methods_that_run_operations_take_the_stores_first(declared: type) -> No
     assert taking == dict.fromkeys(taking, "stores")
 
 
-# --- cost ---------------------------------------------------------------------------------------------------
-
-
 async def list_requests(stores: Stores, story: Any) -> list[str]:
     """Return the ids of the patterns that the story runs, in order; those of a transaction as one text."""
     with stores.meter_usage() as meter:

@@ -96,9 +96,6 @@ def null(path: str) -> str:
     return f"Value null at '{path}' failed to satisfy constraint: Member must not be null"
 
 
-# --- CreateTable --------------------------------------------------------------------------------------------
-
-
 def test_a_table_is_decoded_whole() -> None:
     request = table(
         AttributeDefinitions=[
@@ -266,9 +263,6 @@ def test_rejects_an_invalid_table(request_: Body, text: str) -> None:
     assert refusal("CreateTable", request_) == text
 
 
-# --- UpdateTable --------------------------------------------------------------------------------------------
-
-
 def update(**members: Any) -> Body:
     """Return the body of an UpdateTable request."""
     return {"TableName": "orders", **members}
@@ -390,9 +384,6 @@ UPDATES_REFUSED: dict[str, tuple[Body, str]] = {
 @all_cases(("request_", "text"), UPDATES_REFUSED.values())
 def test_rejects_an_invalid_change(request_: Body, text: str) -> None:
     assert refusal("UpdateTable", request_) == text
-
-
-# --- the others ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

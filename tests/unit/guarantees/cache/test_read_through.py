@@ -237,7 +237,6 @@ async def test_keeps_a_token_until_a_minute_before_its_expiry(
     valid_s: float, kept_s: float, stores: Stores, clock: ManualClock
 ) -> None:
     """A token is cached until a minute before it expires, and at most for the declared hour."""
-
     loads: list[float] = []
 
     async def fetch() -> Token:
@@ -278,7 +277,6 @@ def test_accepts_an_expiry_in_epoch_seconds() -> None:
 
 async def test_remembers_an_absence_for_a_shorter_time(stores: Stores, clock: ManualClock) -> None:
     """An absence is cached for 30 seconds by default."""
-
     source = FakeSource(None)
     for _ in range(3):
         assert await providers.get(stores, source, npi="1") is None

@@ -143,7 +143,6 @@ async def test_reports_a_cache_outage_and_not_an_ended_session() -> None:
 
 async def test_cache_runs_the_example_of_every_pattern(stores: Stores) -> None:
     """Every example runs; a session without its tenant is refused."""
-
     for each in sessions.patterns:
         assert each.build_example().resource == "session:{tenant}:{id}"
         assert each.arguments_model.model_json_schema()

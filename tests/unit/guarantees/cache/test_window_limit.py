@@ -149,7 +149,6 @@ async def test_rejected_take_is_not_counted(stores: Stores, clock: ManualClock) 
 @pytest.mark.proves("PG-X23")
 async def test_tenant_can_have_its_own_limit(stores: Stores) -> None:
     """A call can override the limit; a cost of 0 or above the limit is refused."""
-
     limit = make_limit(3)
     assert await limit.take(stores, limit=50, cost=40, tenant="t-large") == 10
     with pytest.raises(InvalidRequest, match="expected 1 to 3"):
@@ -164,7 +163,6 @@ async def test_outage_of_the_cache_admits_all_or_nothing_as_declared(
     sliding: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without the cache, `fails="open"` admits all, `fails="closed"` raises; both log one warning."""
-
     engines = Engines({"cache": lambda: open_redis("redis://127.0.0.1:1")})
     async with Stores(open_memory_stores().tables, engines=engines) as stores:
         assert await count_passing_takes(make_limit(3, sliding=sliding), stores, 10) == 10

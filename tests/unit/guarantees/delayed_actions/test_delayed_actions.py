@@ -485,7 +485,6 @@ async def test_rejects_an_effect_that_could_happen_twice(
     """`execute` needs a look-up or a key, a deadline within the lease, and a key kept longer than the
     deadline.
     """
-
     await hold(stores, for_s=0)
     how_so = how | ({"look_up": office.find} if "look_up" in how else {})
     with pytest.raises(DeclarationError):

@@ -54,9 +54,6 @@ async def restore_record(stores: Stores, before: Letter) -> None:
     await stores.run(Letter.put(before))
 
 
-# --- refused repeats ----------------------------------------------------------------------------------------
-
-
 async def test_refused_repeat_leaves_the_first_attempt_open(
     stores: Stores, clock: ManualClock, office: FakePostOffice
 ) -> None:
@@ -138,9 +135,6 @@ async def test_expired_record_is_not_reopened(
         await queue.reopen(stores, seen, by="ann")
     assert refused.value.state == "gone"
     assert await list_due(stores) == []
-
-
-# --- restored records ---------------------------------------------------------------------------------------
 
 
 async def test_restored_record_is_looked_up_first_and_executed_once(
@@ -273,9 +267,6 @@ async def test_record_that_certainly_failed_is_executed_when_the_service_recover
     office.refuses = None
     await attempt()
     assert office.ledger == [("l-1", "hello")]
-
-
-# --- expiry -------------------------------------------------------------------------------------------------
 
 
 async def test_record_executed_after_a_lost_response_keeps_its_expiry(

@@ -283,7 +283,6 @@ async def test_renewal_that_succeeded_despite_an_error_keeps_the_claim(
     stores: Stores, clock: ManualClock
 ) -> None:
     """A renewal that arrives after its error is not mistaken for another worker's write."""
-
     engine = LossyTables(stores.tables)
     claim = await claim_event(Stores(engine, clock=clock))
     engine.is_lost = lambda operation: "not done"
@@ -301,7 +300,6 @@ async def test_renewal_that_succeeded_despite_an_error_keeps_the_claim(
 
 async def test_component_needs_the_patterns_of_once(stores: Stores) -> None:
     """A component with the claim pattern alone can claim, but neither complete nor check its claim."""
-
     worker, claimer = stores.for_component("worker"), stores.for_component("claimer")
     await (await claim_event(worker)).complete(count("hits"))
     other = await claim_event(claimer, make_event("evt-2"))
@@ -338,7 +336,6 @@ def test_rejects_a_record_that_does_not_outlive_its_lease() -> None:
 
 async def test_callers_cannot_change_the_attributes_of_the_guarantee(stores: Stores) -> None:
     """Nor store a result that is not JSON, nor complete a claim twice."""
-
     claim = await claim_event(stores)
     with pytest.raises(InvalidRequest, match="owner, status"):
         await claim.complete(owner="me", status=OnceStatus.FAILED)

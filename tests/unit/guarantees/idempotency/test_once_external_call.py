@@ -179,7 +179,6 @@ async def test_asks_the_caller_to_retry_after_the_deadline(
     stores: Stores, service: FakeLetterService
 ) -> None:
     """Or after the service's own retry time, if that is later."""
-
     service.fails = ExternalServiceFailed("502", may_be_done=True, retry_after_s=3)
     with pytest.raises(ExternalServiceFailed) as failed:
         await send_letter(stores, service)

@@ -59,9 +59,6 @@ async def count(stores: Stores) -> int:
     return len(await stores.run(effects()))
 
 
-# --- in one write -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.proves("PG-X26")
 async def test_applies_an_effect_once_for_repeated_messages(stores: Stores) -> None:
     assert [await run_effect_once(stores) for _ in range(3)] == [True, False, False]
@@ -91,9 +88,6 @@ async def test_inbox_write_rolls_back_a_repeated_transaction(stores: Stores, clo
     with pytest.raises(ConditionFailed, match="IN1"):
         await stores.transact(effect("o-1", 1), INBOX.take("biller", "m-1", at))
     assert await count(stores) == 1
-
-
-# --- with a result ------------------------------------------------------------------------------------------
 
 
 async def test_replays_the_result_of_the_first_time(stores: Stores) -> None:
@@ -153,9 +147,6 @@ async def test_rejects_the_same_id_with_another_payload(stores: Stores) -> None:
     assert await count(stores) == 1
 
 
-# --- crashes ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.proves("PG-X26")
 async def test_process_killed_during_the_effect_leaves_nothing(stores: Stores, outside: Outside) -> None:
     url = f"postgresql://{outside.info.user}@/{outside.info.dbname}?host={outside.info.host}"
@@ -182,9 +173,6 @@ async def test_connection_lost_during_the_effect_leaves_nothing(stores: Stores, 
         await cut_off()
     assert (await receive_and_apply(stores)).is_new
     assert await count(stores) == 1
-
-
-# --- sweeps and declarations --------------------------------------------------------------------------------
 
 
 async def test_sweep_deletes_only_old_rows(stores: Stores, clock: ManualClock, outside: Outside) -> None:

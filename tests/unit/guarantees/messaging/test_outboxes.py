@@ -114,9 +114,6 @@ async def shop(request: pytest.FixtureRequest) -> AsyncIterator[Shop]:
         yield shop
 
 
-# --- enqueue ------------------------------------------------------------------------------------------------
-
-
 async def test_message_exists_exactly_if_the_change_does(shop: Shop) -> None:
     await shop.change("o-1", 0)
     with pytest.raises(Conflict):
@@ -144,9 +141,6 @@ async def test_component_can_enqueue_or_relay_as_declared(shop: Shop) -> None:
     with pytest.raises(ComponentRefused):
         await relay.transact(*shop.build_change(relay, "o-1", 1))
     assert (await shop.outbox.send_unsent(relay)).sent == 1
-
-
-# --- order --------------------------------------------------------------------------------------------------
 
 
 async def test_sends_all_messages_in_the_order_of_their_changes(shop: Shop) -> None:
@@ -194,9 +188,6 @@ async def test_every_valid_aggregate_id_has_its_own_message_group(order_id: str)
         assert [each.message.version for each in mine] == [1, 2]
         assert len({each.group for each in mine}) == 1
         assert len({each.group for each in found}) == 2
-
-
-# --- several relays -----------------------------------------------------------------------------------------
 
 
 async def test_resends_after_a_crash_and_the_queue_drops_the_duplicate(shop: Shop) -> None:
@@ -273,9 +264,6 @@ async def test_concurrent_relays_send_nothing_twice_and_keep_the_order(shop: Sho
     assert len(sent) == len(set(sent)) == 48
     for number in range(8):
         assert [version for each, version in sent if each == f"o-{number}"] == [1, 2, 3, 4, 5, 6]
-
-
-# --- failures -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("PG-26")
@@ -367,9 +355,6 @@ async def test_backlog_reports_count_and_age(shop: Shop) -> None:
     [backlog] = await shop.outbox.backlog(shop.stores)
     assert (backlog.queue_name, backlog.pending, backlog.dead) == (shop.queue.name, 2, 1)
     assert backlog.oldest_age_s(shop.clock.now()) == 60.0
-
-
-# --- declaration --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

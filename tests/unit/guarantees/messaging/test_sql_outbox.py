@@ -53,9 +53,6 @@ async def receive_versions(stores: Stores, order_id: str) -> list[int]:
     ]
 
 
-# --- enqueue ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.proves("PG-2")
 @pytest.mark.proves("PG-15")
 @pytest.mark.proves("PG-23")
@@ -109,9 +106,6 @@ async def test_rejects_a_message_without_an_aggregate_or_for_an_undeclared_queue
         OUTBOX.enqueue(stores, "", message, queue=changes)
     with pytest.raises(InvalidRequest, match="Invalid queue shop-notes"):
         replace(OUTBOX, queues=(changes,)).enqueue(stores, "o-1", message, queue=notes)
-
-
-# --- order --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("PG-25")
@@ -193,9 +187,6 @@ async def test_leaves_rows_of_an_unknown_queue_to_another_relay(stores: Stores) 
     assert (await OUTBOX.send_unsent(stores)).sent == 1
 
 
-# --- several relays -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.proves("PG-X6")
 async def test_relay_that_lost_its_claim_changes_nothing(
     stores: Stores, clock: ManualClock, outside: Outside
@@ -266,9 +257,6 @@ async def test_repeated_claim_after_a_lost_response_returns_the_same_rows(
     assert sorted(row.id for row in first) == sorted(row.id for row in again)
     assert len(first) == 2
     assert claim.is_idempotent
-
-
-# --- failures -----------------------------------------------------------------------------------------------
 
 
 async def test_resends_only_the_rest_of_a_partly_accepted_batch(stores: Stores, clock: ManualClock) -> None:
@@ -351,14 +339,10 @@ async def test_sweep_deletes_old_sent_rows_and_numbering_continues(
     ]
 
 
-# --- declaration --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.proves("PG-16")
 @pytest.mark.proves("PG-X10")
 async def test_finds_pending_rows_by_a_partial_index(stores: Stores, outside: Outside) -> None:
     """The plan of a claim uses the index of ready rows and no sequential scan."""
-
     await publish_changes(stores, "o-1", 1)
     outside.execute(
         "INSERT INTO shop.outbox (queue_name, message_body, processed, processed_at, created_at, "

@@ -33,9 +33,6 @@ async def enqueue_notes(stores: Stores, order_id: str, *versions: int) -> None:
         await stores.transact(OUTBOX.enqueue(stores, order_id, message, queue=notes))
 
 
-# --- clocks -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.proves("PG-24")
 async def test_sends_at_once_although_the_writers_clock_is_ahead(stores: Stores, clock: ManualClock) -> None:
     clock.moment += YEARS_S
@@ -58,9 +55,6 @@ async def test_clock_that_was_years_ahead_delays_neither_retries_nor_claims(
     clock.moment -= YEARS_S
     queues.recover()
     assert (await OUTBOX.send_unsent(stores)).sent == 2
-
-
-# --- blocked rows -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("PG-X8")
@@ -94,9 +88,6 @@ async def test_deferred_rows_are_sent_in_order_once_unblocked(stores: Stores, ou
         continue
     versions = [each.message.version for each in await receive_all(stores, changes) if each.group == "o-1"]
     assert versions == list(range(1, 31))
-
-
-# --- cost of a claim ----------------------------------------------------------------------------------------
 
 
 def count_claim_blocks(outside: Outside, clock: ManualClock) -> int:
@@ -145,9 +136,6 @@ async def test_round_costs_the_same_however_many_rows_a_dead_one_blocks(
     assert (await OUTBOX.send_unsent(stores)).sent == 1
 
 
-# --- slow queues --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.proves("PG-X6")
 async def test_hanging_queue_causes_no_double_send_to_another_queue(
     stores: Stores, clock: ManualClock, outside: Outside
@@ -183,9 +171,6 @@ async def test_hanging_queue_causes_no_double_send_to_another_queue(
         "changes",
         "invoices",
     ]
-
-
-# --- counters -----------------------------------------------------------------------------------------------
 
 
 def read_counters(outside: Outside) -> list[str]:

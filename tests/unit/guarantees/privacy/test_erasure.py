@@ -342,7 +342,6 @@ async def test_a_dry_run_counts_and_deletes_nothing() -> None:
 
 async def test_a_short_id_erases_by_keys_alone() -> None:
     """An id below six characters is not searched for in the log: it would match other data."""
-
     async with open_memory_stores(HELP_DESK) as stores:
         await create_tables(stores, HELP_DESK.tables)
         await fill(stores)

@@ -146,9 +146,6 @@ def test_rejects_an_empty_needle_and_a_missing_path(tmp_path: Path) -> None:
         scan_files([tmp_path / "none"])
 
 
-# --- remains in the embedded engine's files -----------------------------------------------------------------
-
-
 def write_and_delete(path: Path, text: str, *, secure_delete: bool) -> None:
     """Write an item with the text into a new database, then others, then delete it."""
     with open_tables(path, tuning=Tuning(secure_delete=secure_delete)) as tables:

@@ -392,7 +392,6 @@ async def test_behaves_like_a_simple_model_under_any_sequence_of_calls(
     window_s: float | None, calls: list[tuple[str, int]]
 ) -> None:
     """Without a window, consecutive failures count: a success clears them."""
-
     clock = ManualClock()
     async with open_breakers(clock) as stores:
         breaker = make_breaker(window_s=window_s, closed_cache_s=0.0)

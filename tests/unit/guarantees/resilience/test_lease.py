@@ -188,7 +188,6 @@ async def test_work_stops_when_its_lease_is_no_longer_renewed(
     renew: Callable[[], Coroutine[Any, Any, None]],
 ) -> None:
     """A renewal that hangs or fails permanently raises `LeaseLost`."""
-
     with pytest.raises(LeaseLost, match="could not be renewed"):
         async with keep_renewed(renew, SHORT_S):
             await asyncio.Event().wait()

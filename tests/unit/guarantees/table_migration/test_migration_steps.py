@@ -48,9 +48,6 @@ CHANGED = OLD.model_copy(update={"note": "changed", "version": 2})
 MOVED = OLD.model_copy(update={"day": "tue", "version": 2})
 
 
-# --- the backfill -------------------------------------------------------------------------------------------
-
-
 class _Unconditional(Copier[Berth, Mooring]):
     """Planted bug: puts rows as they were read, whatever changed since."""
 
@@ -70,7 +67,6 @@ async def test_backfill_does_not_overwrite_a_row_that_changed_after_its_read(
     copier: type[Copier[Berth, Mooring]], now: Berth | None
 ) -> None:
     """With the planted bug `_Unconditional` it does, and the test notices that."""
-
     async with open_harbour(rows=1) as stores:
         await migrate(MOORINGS, stores, until=MigrationStep.PREPARE, pace=PACE)
         lease = await take_lease(stores, NAME, 5)
@@ -109,9 +105,6 @@ async def test_keeps_attributes_that_the_source_does_not_declare() -> None:
 
         [found] = (await read_moorings(stores)).values()
         assert found.unknown_attributes == {"pilot": "Ada", "tugs": frozenset({"t1", "t2"})}
-
-
-# --- the verification ---------------------------------------------------------------------------------------
 
 
 class _Deaf(Copier[Berth, Mooring]):
@@ -213,9 +206,6 @@ def test_digest_of_an_item_ignores_attribute_order_and_distinguishes_types() -> 
     assert len({compute_digest({"a": variant}) for variant in variants}) == len(variants)
 
 
-# --- the lease ----------------------------------------------------------------------------------------------
-
-
 class _Careless(MigrationLease):
     """Planted bug: does not check that the lease is still held."""
 
@@ -234,7 +224,6 @@ async def test_process_that_slept_through_the_loss_of_its_lease_restores_nothing
     lease_class: type[MigrationLease], stores: Stores
 ) -> None:
     """With the planted bug `_Careless` it restores a deleted row, and the test notices that."""
-
     await migrate(MOORINGS, stores, until=MigrationStep.PREPARE, pace=PACE)
     lost = await take_lease(stores, NAME, 0.0)
     asleep = Copier(MOORINGS, lease_class(lost.lease, stores, lost.record, 5), 4)
@@ -282,9 +271,6 @@ async def test_process_that_repeatedly_loses_its_lease_finishes_correctly() -> N
                     losses += 1
         assert losses > 0
         assert set(await read_moorings(stores)) == {f"b{number}" for number in range(40)}
-
-
-# --- the switch ---------------------------------------------------------------------------------------------
 
 
 async def _hold_for_a_switch(stores: Stores, seconds: float) -> MigrationState:
@@ -356,7 +342,6 @@ async def test_keeps_a_write_that_read_before_the_switch_and_wrote_after_it(
     has_fence: bool, stores: Stores
 ) -> None:
     """A write without the fence is lost, and the removal of the source then refuses."""
-
     await migrate(MOORINGS, stores, until=MigrationStep.VERIFY, pace=PACE)
     state = await MOORINGS.load_state(stores)
     await migrate(MOORINGS, stores, pace=PACE)

@@ -51,9 +51,6 @@ def select_messages(found: Sequence[Finding], severity: str, case: str) -> list[
     return [each.message for each in found if each.severity == severity and f"At {case}" in each.message]
 
 
-# --- hot keys -----------------------------------------------------------------------------------------------
-
-
 def test_declared_key_takes_all_its_load_and_the_rest_spreads(design: Design) -> None:
     found = {
         (spot.target, spot.key or spot.volume_name): heat for spot, heat in compute_key_loads(design).items()
@@ -174,9 +171,6 @@ def test_rejects_a_load_that_names_unknown_patterns_tables_or_indexes(
             news_desk.SYSTEM,
             design=replace(news_desk.SYSTEM.design, what_if={"a flood": news_desk.make_load(1, **load)}),
         )
-
-
-# --- what if ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

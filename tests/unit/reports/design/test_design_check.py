@@ -169,9 +169,6 @@ class TestQuantities:
         assert apply_rule(patterns.find_invalid_quantities, shop.SYSTEM) == []
 
 
-# --- whole check --------------------------------------------------------------------------------------------
-
-
 async def test_a_good_system_has_no_error_and_no_warning() -> None:
     found = await check_design(shop.SYSTEM)
 
@@ -202,9 +199,6 @@ def test_sorts_findings_by_severity() -> None:
 def test_every_rule_has_a_docstring() -> None:
     assert all(rule.__doc__ for rule in RULES)
     assert len(set(RULES)) == len(RULES)
-
-
-# --- patterns -----------------------------------------------------------------------------------------------
 
 
 class TestExamples:
@@ -356,9 +350,6 @@ class TestComponents:
         assert len(apply_rule(patterns.find_unused_patterns, mute)) == len(outbox.relay)
 
 
-# --- indexes ------------------------------------------------------------------------------------------------
-
-
 class TestUnusedIndexes:
     def test_unread_index_is_a_warning_and_an_optional_one_informational(self) -> None:
         seen = apply_rule(indexes.find_unused_indexes, make_system([shop.orders], [shop.order_of]))
@@ -488,8 +479,6 @@ class TestFewPartitionKeys:
         assert apply_rule(indexes.find_few_partition_keys, make_system([table])) == []
 
 
-# --- partitions ---------------------------------------------------------------------------------------------
-
 PER_MONTH_OF_ONE_A_SECOND = 365.25 / 12 * 86400
 
 
@@ -575,9 +564,6 @@ class TestHotPartitions:
 
     async def test_spread_load_is_fine(self) -> None:
         assert apply_rule(partitions.find_hot_partitions, await build_design(shop.SYSTEM)) == []
-
-
-# --- items --------------------------------------------------------------------------------------------------
 
 
 class TestGrowth:
@@ -709,9 +695,6 @@ class TestReservedWords:
 
     def test_attribute_names_that_are_not_reserved_are_fine(self) -> None:
         assert apply_rule(items.find_reserved_words, make_system([shop.customers])) == []
-
-
-# --- helpers ------------------------------------------------------------------------------------------------
 
 
 def make_things(projection: Any) -> tuple[Table, Any]:
