@@ -112,12 +112,6 @@ def test_an_empty_page_is_still_a_page(stores: BlockingStores) -> None:
     assert (len(page), page.cursor, list(page), page.items) == (0, None, [], ())
 
 
-@pytest.mark.parametrize("limit", [0, -1])
-def test_a_page_of_nothing_is_refused(limit: int) -> None:
-    with pytest.raises(InvalidRequest, match="Invalid page size"):
-        Doc.of("s").query().page(limit)
-
-
 def test_batch_answers_in_request_order_with_repeats_and_gaps(stores: BlockingStores) -> None:
     stores.run(batch_put(Doc.put(Doc(shelf="s", number=n)) for n in range(0, 300, 2)))
     numbers = [*range(249, -1, -1), 4, 4, 5]
