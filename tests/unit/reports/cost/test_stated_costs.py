@@ -69,15 +69,12 @@ def test_correct_total_needs_no_remark() -> None:
 
 
 async def test_cost_of_a_system_includes_its_stated_costs() -> None:
-    async def run() -> list[StatedCostComparison | None]:
-        async with open_sample_data(shop.SYSTEM) as ground:
-            both = (
-                shop.SYSTEM,
-                replace(shop.SYSTEM, design=replace(shop.SYSTEM.design, stated_costs=STATED)),
-            )
-            return [(await estimate_cost(each, ground, load_price_list())).stated for each in both]
-
-    without, with_some = await run()
+    async with open_sample_data(shop.SYSTEM) as ground:
+        both = (
+            shop.SYSTEM,
+            replace(shop.SYSTEM, design=replace(shop.SYSTEM.design, stated_costs=STATED)),
+        )
+        without, with_some = [(await estimate_cost(each, ground, load_price_list())).stated for each in both]
 
     assert without is None
     assert with_some is not None
