@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,9 @@ from holdfast.model.cache import CachedValue
 from holdfast.operations.cache import GetValue, PutValue
 from holdfast.runtime.engines import Engines
 from holdfast.stores.cache.redis import open_redis
+from tests.unit.guarantees.idempotency.once_records import ManualClock
 
-NOON = 1770206400.0
+from .conftest import NOON
 
 
 class Token(BaseModel):
@@ -56,15 +57,6 @@ providers = ReadThrough(
 )
 
 
-class ManualClock:
-    """Clock that moves only when the test sets `moment`."""
-
-    moment = NOON
-
-    def now(self) -> float:
-        return self.moment
-
-
 class FakeSource:
     """Loader that counts its loads, waits for `let`, then raises `failure` or returns `value`."""
 
@@ -84,17 +76,6 @@ class FakeSource:
 
 
 ADA = Provider(npi="1234567893")
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-async def stores(clock: ManualClock) -> AsyncIterator[Stores]:
-    async with open_memory_stores(clock=clock) as stores:
-        yield stores
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:

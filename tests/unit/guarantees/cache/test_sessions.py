@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 from pydantic import BaseModel
 
@@ -13,8 +11,8 @@ from holdfast.guarantees import Sessions
 from holdfast.operations.cache import GetValue, PutValue
 from holdfast.runtime.engines import Engines
 from holdfast.stores.cache.redis import open_redis
+from tests.unit.guarantees.idempotency.once_records import ManualClock
 
-NOON = 1770206400.0
 HOUR = 3600.0
 
 
@@ -33,26 +31,6 @@ sessions = Sessions(
     example={"tenant": "clinic-1"},
     example_value=ADA,
 )
-
-
-class ManualClock:
-    """Clock that moves only when the test sets `moment`."""
-
-    moment = NOON
-
-    def now(self) -> float:
-        return self.moment
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-async def stores(clock: ManualClock) -> AsyncIterator[Stores]:
-    async with open_memory_stores(clock=clock) as stores:
-        yield stores
 
 
 @pytest.mark.proves("PG-55")

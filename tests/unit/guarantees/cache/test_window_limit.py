@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -15,19 +14,11 @@ from holdfast.guarantees import WindowLimit
 from holdfast.model.cache import WindowCounter
 from holdfast.runtime.engines import Engines
 from holdfast.stores.cache.redis import open_redis
+from tests.unit.guarantees.idempotency.once_records import ManualClock
 
-# The beginning of a window.
-NOON = 1770206400.0
+from .conftest import NOON
+
 PER_MINUTE = WindowCounter("ratelimit:{tenant}:{window}", window_s=60)
-
-
-class ManualClock:
-    """Clock that moves only when the test sets `moment`."""
-
-    moment = NOON
-
-    def now(self) -> float:
-        return self.moment
 
 
 def make_limit(limit: int = 3, **terms: Any) -> WindowLimit:
@@ -35,17 +26,6 @@ def make_limit(limit: int = 3, **terms: Any) -> WindowLimit:
     return WindowLimit(
         PER_MINUTE, prefix="RL", limit=limit, rate=Rate("request"), example={"tenant": "t-1"}, **terms
     )
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-async def stores(clock: ManualClock) -> AsyncIterator[Stores]:
-    async with open_memory_stores(clock=clock) as stores:
-        yield stores
 
 
 async def count_passing_takes(limit: WindowLimit, stores: Stores, times: int, tenant: str = "t-1") -> int:
@@ -117,7 +97,7 @@ async def test_sliding_window_frees_capacity_gradually(stores: Stores, clock: Ma
 async def test_admits_a_caller_after_its_retry_time_and_not_before(
     gone_s: float, pauses: list[float], cost: int, sliding: bool
 ) -> None:
-    clock = ManualClock()
+    clock = ManualClock(NOON)
     limit = make_limit(7, sliding=sliding)
     async with open_memory_stores(clock=clock) as stores:
         clock.moment += gone_s
