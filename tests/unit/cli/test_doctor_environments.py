@@ -165,9 +165,6 @@ def _run_sql(file: str, statement: str) -> None:
     connection.close()
 
 
-# --- names --------------------------------------------------------------------------------------------------
-
-
 def test_dead_letter_queue_is_not_taken_for_an_environment() -> None:
     found = find_environments(["letters-dead-dev", "letters-dev", "letters-dead"], [SYSTEM], list_queue_names)
 

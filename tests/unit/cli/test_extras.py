@@ -113,9 +113,6 @@ def test_error_names_every_missing_module(
     assert "needs uvicorn, httptools, uvloop, boto3, which are not installed:" in capsys.readouterr().err
 
 
-# --- systems ------------------------------------------------------------------------------------------------
-
-
 def test_every_installable_extra_is_known_with_its_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 

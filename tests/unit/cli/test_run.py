@@ -21,14 +21,17 @@ from holdfast.core.errors import SettingsError
 from holdfast.operations.tables import CreateTable, DeleteTable
 from holdfast.web import serve_in_thread
 from tests.unit.mcp.harbour import SYSTEM, WRITES
-from tests.unit.mcp.installed_system import install_system
+from tests.unit.mcp.installed_system import HARBOUR, install_in_process, install_system, run_in_process
 
 COMMAND = [sys.executable, "-m", "holdfast", "run"]
 
 
 @contextmanager
 def run_api(folder: Path, *words: str, **variables: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Run the harbour's API in a process, and yield its address."""
+    """Run the harbour's API in a process, whose first line names its address and component; yield the
+    address.
+    """
+    component = words[words.index("--component") + 1] if "--component" in words else "api"
     process = subprocess.Popen(
         [*COMMAND, "harbour", "--port", "0", *words],
         cwd=folder,
@@ -41,6 +44,7 @@ def run_api(folder: Path, *words: str, **variables: str) -> Iterator[tuple[str, 
             assert process.stdout is not None
             line = process.stdout.readline()
             assert line.startswith("Harbour answers at http://127.0.0.1:")
+            assert line.endswith(f" as the component {component}\n")
             yield line.split()[3], process
         finally:
             process.terminate()
@@ -78,19 +82,14 @@ def test_creates_tables_and_keeps_data_over_a_restart(tmp_path: Path) -> None:
 @pytest.mark.proves("SM-37")
 @pytest.mark.proves("SM-39")
 def test_metrics_contain_the_units_and_the_progress_of_an_index(tmp_path: Path) -> None:
-    with run_api(tmp_path) as (url, _):
+    with run_api(tmp_path, HOLDFAST_ENVIRONMENT="test") as (url, _):
         httpx.get(f"{url}/berths/B1")
         metrics = httpx.get(f"{url}/metrics")
 
     assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
-    of_index = '{GlobalSecondaryIndexName="by-berth",TableName="Ships"}'
+    of_index = '{GlobalSecondaryIndexName="by-berth",TableName="Ships-test"}'
     assert f"ConsumedReadCapacityUnits_total{of_index} 0.5" in metrics.text
     assert f"OnlineIndexPercentageProgress{of_index} 100.0" in metrics.text
-
-
-def test_table_names_contain_the_environment(tmp_path: Path) -> None:
-    with run_api(tmp_path, HOLDFAST_ENVIRONMENT="test") as (url, _):
-        assert 'TableName="Ships-test"' in httpx.get(f"{url}/metrics").text
 
 
 def test_requires_the_configured_token_for_everything_but_health() -> None:
@@ -102,9 +101,10 @@ def test_requires_the_configured_token_for_everything_but_health() -> None:
     assert with_it.status_code == 200
 
 
-def test_routes_run_as_the_component_api_if_declared(tmp_path: Path) -> None:
+def test_routes_run_as_the_component_api_if_declared_with_the_version_of_the_package(tmp_path: Path) -> None:
     with run_api(tmp_path) as (url, _):
         assert httpx.post(f"{url}/ships/S1", params={"berth": "B1"}).json() == {"component": "api"}
+        assert httpx.get(f"{url}/openapi.json").json()["info"]["version"] == "1"
 
 
 def test_routes_run_as_the_named_component_with_its_permissions(tmp_path: Path) -> None:
@@ -117,29 +117,6 @@ def test_routes_run_as_the_named_component_with_its_permissions(tmp_path: Path) 
 def test_routes_have_the_whole_system_without_a_component_api() -> None:
     with serve_app(replace(SYSTEM, components=[Component("clerk", uses=(WRITES,))])) as url:
         assert httpx.post(f"{url}/ships/S1", params={"berth": "B1"}).json() == {"component": None}
-
-
-def test_first_printed_line_names_the_component(tmp_path: Path) -> None:
-    for words, component_text in (
-        ((), "the component api"),
-        (("--component", "clerk"), "the component clerk"),
-    ):
-        process = subprocess.Popen(
-            [*COMMAND, "harbour", "--port", "0", *words],
-            cwd=tmp_path,
-            env=install_system(tmp_path),
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        with process:
-            assert process.stdout is not None
-            assert process.stdout.readline().endswith(f" as {component_text}\n")
-            process.terminate()
-
-
-def test_openapi_version_is_the_systems_package_version(tmp_path: Path) -> None:
-    with run_api(tmp_path) as (url, _):
-        assert httpx.get(f"{url}/openapi.json").json()["info"]["version"] == "1"
 
 
 def test_missing_table_is_unhealthy() -> None:
@@ -204,37 +181,18 @@ def test_unknown_system_prints_one_line_and_exits_1(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err.startswith("holdfast: System 'hrbour' is not installed")
 
 
-def test_unknown_component_prints_one_line_and_leaves_nothing(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [*COMMAND, "harbour", "--component", "clrk"],
-        cwd=tmp_path,
-        env=install_system(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def test_refuses_an_unknown_component_or_a_public_address_without_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    install_in_process(monkeypatch, harbour=HARBOUR)
 
-    assert (done.returncode, done.stderr) == (
-        1,
-        "holdfast: harbour has no component 'clrk': it has agent, api, clerk.\n",
-    )
+    unknown = "holdfast: harbour has no component 'clrk': it has agent, api, clerk.\n"
+    assert run_in_process(capsys, "run", "harbour", "--component", "clrk") == (1, "", unknown)
     assert not (tmp_path / "data").exists()
-
-
-def test_public_address_requires_a_token(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [*COMMAND, "harbour", "--host", "0.0.0.0"],
-        cwd=tmp_path,
-        env=install_system(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-    assert done.returncode == 1
-    assert "any client there could use this server" in done.stderr
+    code, _, errors = run_in_process(capsys, "run", "harbour", "--host", "0.0.0.0")
+    assert code == 1
+    assert "any client there could use this server" in errors
 
 
 def test_invalid_port_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

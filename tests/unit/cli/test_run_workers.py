@@ -179,13 +179,6 @@ def test_several_components_run_in_one_process_each_as_itself(tmp_path: Path) ->
         assert process.wait(timeout=60) == 0
 
 
-def test_component_with_its_own_routes_serves_only_these(tmp_path: Path) -> None:
-    with start_office(tmp_path, "--component", "desk", "--port", "0") as (line, _):
-        url = line.split()[4]
-        assert httpx.get(f"{url}/deliveries/l-1").json() == {"component": "desk", "delivered": False}
-        assert httpx.post(f"{url}/letters/l-1").status_code == 404
-
-
 def test_rejects_a_component_with_nothing_to_run() -> None:
     with pytest.raises(
         SettingsError, match="The component idle of postoffice has nothing to run: it declares no routes"
@@ -193,34 +186,30 @@ def test_rejects_a_component_with_nothing_to_run() -> None:
         build_workload(replace(SYSTEM, http=replace(SYSTEM.http, routes=None)), "idle")
 
 
-def test_worker_that_cannot_open_its_queues_says_why_and_exits_1(tmp_path: Path) -> None:
+def test_worker_that_cannot_open_its_queues_says_why_and_exits_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: RunCommand
+) -> None:
     (tmp_path / "queues").mkdir()
+    monkeypatch.setenv("HOLDFAST_QUEUES", "sqlite:queues")
 
-    with start_office(tmp_path, "--component", "carrier", HOLDFAST_QUEUES="sqlite:queues") as (said, process):
-        assert process.wait(timeout=60) == 1
+    code, _, errors = run_command("run", "postoffice", "--component", "carrier")
 
-    assert said.startswith("holdfast: ")
-    assert "queues is a folder" in said
+    assert (code, errors.startswith("holdfast: ")) == (1, True)
+    assert "queues is a folder" in errors
 
 
 @pytest.mark.parametrize("words", [(), ("--port", "0")], ids=["alone", "with a port"])
 def test_worker_whose_handler_fails_to_start_says_why_in_one_line(
-    tmp_path: Path, words: tuple[str, ...]
+    monkeypatch: pytest.MonkeyPatch, run_command: RunCommand, words: tuple[str, ...]
 ) -> None:
-    refused = subprocess.run(
-        build_command("run", "postoffice", "--component", "carrier", *words),
-        cwd=tmp_path,
-        env=install_system(tmp_path, "postoffice", "tests.unit.runtime.post_office:UNSET"),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    install_in_process(monkeypatch, postoffice="tests.unit.runtime.post_office:UNSET")
 
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr.startswith("holdfast: Opening the handler of the queue letters failed: ")
-    assert "KeyError: 'POST_OFFICE_KEY'" in refused.stderr
-    assert refused.stderr.endswith("`holdfast --debug` shows the traceback.\n")
+    code, output, errors = run_command("run", "postoffice", "--component", "carrier", *words)
+
+    assert (code, output) == (1, "")
+    assert errors.startswith("holdfast: Opening the handler of the queue letters failed: ")
+    assert "KeyError: 'POST_OFFICE_KEY'" in errors
+    assert errors.endswith("`holdfast --debug` shows the traceback.\n")
 
 
 def test_request_log_lines_name_their_component() -> None:

@@ -69,13 +69,6 @@ def test_endpoint_and_api_serve_the_same_file_and_stop_on_interrupt(tmp_path: Pa
         assert process.wait(timeout=60) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
-
-
-def test_ends_all_children_when_it_ends(tmp_path: Path) -> None:
-    with run_up(tmp_path) as (addresses, process):
-        process.terminate()
-        assert process.wait(timeout=60) == 0
-
     for address in addresses.values():
         with pytest.raises(httpx.ConnectError):
             httpx.get(address)

@@ -98,9 +98,6 @@ def test_sandboxes_get_distinct_known_ports_if_ports_are_free_ones() -> None:
     assert len(set(ports)) == 2
 
 
-# --- restarts -----------------------------------------------------------------------------------------------
-
-
 async def supervise_dying_child(
     file: Path, sound: int, *, restarts: bool = True
 ) -> tuple[str | None, int, list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from typing import Any
 
@@ -149,9 +148,6 @@ def test_methods_that_run_operations_take_the_stores_first(declared: type) -> No
     assert taking == dict.fromkeys(taking, "stores")
 
 
-# --- cost ---------------------------------------------------------------------------------------------------
-
-
 async def list_requests(stores: Stores, story: Any) -> list[str]:
     """Return the ids of the patterns that the story runs, in order; those of a transaction as one text."""
     with stores.meter_usage() as meter:
@@ -238,10 +234,10 @@ COSTS: list[tuple[Any, list[str]]] = [
     COSTS,
     ids=["once", "external", "lease", "rate", "delayed", "fixed", "sliding", "read-through", "sessions"],
 )
-def test_guarantee_makes_the_requests_that_its_page_states(story: Any, expected: list[str]) -> None:
+async def test_guarantee_makes_the_requests_that_its_page_states(story: Any, expected: list[str]) -> None:
     async def run() -> list[str]:
         async with open_memory_stores() as stores:
             await create_tables(stores, [events, counters, letters, LEASES, RATE_LIMITS])
             return await list_requests(stores, story(stores))
 
-    assert asyncio.run(run()) == expected
+    assert await run() == expected

@@ -172,13 +172,6 @@ def test_setting_an_empty_set_removes_the_attribute() -> None:
         assert stores.get_item(things, id="1") == {"id": "1"}
 
 
-def test_removing_the_last_element_leaves_an_empty_set() -> None:
-    with open_blocking_stores(things) as stores:
-        stores.run(Thing.put(Thing(id="1", tags=frozenset({"a"}))))
-
-        assert stores.run(Thing.of("1").update().remove_from_set(Thing.tags, "a")).tags == frozenset()
-
-
 bare = Table("Bare", partition="id")
 
 

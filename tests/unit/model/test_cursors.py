@@ -188,8 +188,6 @@ def test_a_key_of_any_type_survives_the_cursor(key: dict[str, Any]) -> None:
     assert cursor.isascii() and not set(cursor) & set("+/=&?")
 
 
-# --- cursors that clients hold ------------------------------------------------------------------------------
-
 EVERY_CONDITION = nodes.And(
     (
         nodes.Compare("=", nodes.Path("a", ("b", 1)), nodes.Literal("x")),

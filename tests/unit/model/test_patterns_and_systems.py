@@ -483,21 +483,21 @@ def test_environments_do_not_see_each_other() -> None:
     assert any("Table Seats-prod" in note for note in refused.value.__notes__)
 
 
-def test_stores_are_opened_as_the_settings_say(tmp_path: Any) -> None:
+async def test_stores_are_opened_as_the_settings_say(tmp_path: Any) -> None:
     settings = Settings(tables=f"sqlite:{tmp_path}/data/tables.db", environment="dev")
     stores = open_stores(CABIN, settings)
 
     assert stores.physical_name(seats) == "Seats-dev"
-    asyncio.run(stores.close())
+    await stores.close()
     assert (tmp_path / "data" / "tables.db").exists()
 
 
-def test_stores_are_an_async_context_manager() -> None:
+async def test_stores_are_an_async_context_manager() -> None:
     async def used() -> Stores:
         async with open_memory_stores(CABIN) as stores:
             return stores
 
-    assert isinstance(asyncio.run(used()), Stores)
+    assert isinstance(await used(), Stores)
 
 
 def test_component_may_not_write_with_a_pattern_that_is_annotated_as_a_read() -> None:

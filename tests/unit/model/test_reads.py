@@ -112,21 +112,6 @@ def test_an_empty_page_is_still_a_page(stores: BlockingStores) -> None:
     assert (len(page), page.cursor, list(page), page.items) == (0, None, [], ())
 
 
-@pytest.mark.parametrize("limit", [0, -1])
-def test_a_page_of_nothing_is_refused(limit: int) -> None:
-    with pytest.raises(InvalidRequest, match="Invalid page size"):
-        Doc.of("s").query().page(limit)
-
-
-def test_batch_answers_in_request_order_with_repeats_and_gaps(stores: BlockingStores) -> None:
-    stores.run(batch_put(Doc.put(Doc(shelf="s", number=n)) for n in range(0, 300, 2)))
-    numbers = [*range(249, -1, -1), 4, 4, 5]
-
-    found = stores.run(batch_get(Doc.of("s").get(n) for n in numbers))
-
-    assert [doc and doc.number for doc in found] == [n if n % 2 == 0 else None for n in numbers]
-
-
 def test_batch_uses_the_fewest_requests(stores: BlockingStores) -> None:
     with stores.stores.meter_usage() as meter:
         stores.run(batch_get(Doc.of("s").get(n % 150) for n in range(300)))

@@ -186,8 +186,6 @@ def test_equality_includes_unknown_attributes() -> None:
     assert Order.from_item({**item, "colour": "red"}) != Order(id="1", state="new")
 
 
-# --- keys and times in another form -------------------------------------------------------------------------
-
 events = Table("Events", partition="id", sort="at")
 
 

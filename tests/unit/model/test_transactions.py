@@ -10,7 +10,6 @@ import pytest
 from holdfast import Attr, Entity, Key, Put, Table, Write, attr, transact
 from holdfast.core.errors import (
     CrossStoreTransaction,
-    IdempotencyMismatch,
     InvalidRequest,
     TransactionCancelled,
 )
@@ -50,12 +49,6 @@ def _transfer(amount: int) -> tuple[Write[Any], ...]:
     )
 
 
-def test_transaction_applies_all_writes(stores: BlockingStores) -> None:
-    stores.transact(*_transfer(4), Account.create(Account(id="c", balance=1)), Account.of("zz").delete())
-
-    assert _balances(stores) == {"a": 6, "b": 4, "c": 1}
-
-
 def test_failed_condition_applies_no_write(stores: BlockingStores) -> None:
     with pytest.raises(TransactionCancelled) as refused:
         stores.transact(*_transfer(40))
@@ -85,19 +78,6 @@ def test_condition_check_decides_the_transaction(stores: BlockingStores) -> None
 def test_a_check_alone_is_refused(stores: BlockingStores) -> None:
     with pytest.raises(InvalidRequest, match="A check runs only inside a transaction"):
         stores.run(Account.of("a").check())
-
-
-def test_a_repeat_with_the_same_token_has_no_second_effect(stores: BlockingStores) -> None:
-    for _ in range(3):
-        stores.transact(*_transfer(4), token="move-1")
-
-    assert _balances(stores) == {"a": 6, "b": 4}
-
-
-def test_rejects_a_token_reused_for_another_transaction(stores: BlockingStores) -> None:
-    stores.transact(*_transfer(4), token="move-1")
-    with pytest.raises(IdempotencyMismatch):
-        stores.transact(*_transfer(5), token="move-1")
 
 
 class Send(Put[Account]):

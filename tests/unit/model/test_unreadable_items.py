@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from holdfast import Attr, Entity, Key, Stores, Table, attr, batch_get, open_memory_stores
@@ -30,32 +28,26 @@ async def _fill(stores: Stores) -> None:
         await stores.tables.run(PutItem("Seats", {"flight": "1", "seat": seat, "price": price}))
 
 
-def test_unreadable_item_fails_the_query_by_default() -> None:
-    async def story() -> None:
-        async with open_memory_stores() as stores:
-            await _fill(stores)
-            with pytest.raises(ItemUnreadable, match="1B"):
-                await stores.all(Seat.of("1").query())
-
-    asyncio.run(story())
+async def test_unreadable_item_fails_the_query_by_default() -> None:
+    async with open_memory_stores() as stores:
+        await _fill(stores)
+        with pytest.raises(ItemUnreadable, match="1B"):
+            await stores.all(Seat.of("1").query())
 
 
-def test_tolerant_query_returns_readable_items_and_the_skipped_ones() -> None:
-    async def story() -> None:
-        async with open_memory_stores() as stores:
-            await _fill(stores)
-            with skip_unreadable() as left_out:
-                found = await stores.all(Seat.of("1").query())
-                several = await stores.run(parallel_query([Seat.of("1").query(), Seat.of("2").query()]))
-                many = await stores.run(batch_get([Seat.of("1").get("1A"), Seat.of("1").get("1B")]))
-                with pytest.raises(ItemUnreadable):
-                    await stores.run(Seat.of("1").get("1B"))
-            assert [each.seat for each in found] == ["1A", "1C"]
-            assert [[each.seat for each in page] for page in several] == [["1A", "1C"], []]
-            assert [each and each.seat for each in many] == ["1A", None]
-            assert [each.item["price"] for each in left_out] == ["free"] * 3
-            assert str(left_out[0]).startswith("Seats, flight 1, seat 1B: price: ")
+async def test_tolerant_query_returns_readable_items_and_the_skipped_ones() -> None:
+    async with open_memory_stores() as stores:
+        await _fill(stores)
+        with skip_unreadable() as left_out:
+            found = await stores.all(Seat.of("1").query())
+            several = await stores.run(parallel_query([Seat.of("1").query(), Seat.of("2").query()]))
+            many = await stores.run(batch_get([Seat.of("1").get("1A"), Seat.of("1").get("1B")]))
             with pytest.raises(ItemUnreadable):
-                await stores.all(Seat.of("1").query())
-
-    asyncio.run(story())
+                await stores.run(Seat.of("1").get("1B"))
+        assert [each.seat for each in found] == ["1A", "1C"]
+        assert [[each.seat for each in page] for page in several] == [["1A", "1C"], []]
+        assert [each and each.seat for each in many] == ["1A", None]
+        assert [each.item["price"] for each in left_out] == ["free"] * 3
+        assert str(left_out[0]).startswith("Seats, flight 1, seat 1B: price: ")
+        with pytest.raises(ItemUnreadable):
+            await stores.all(Seat.of("1").query())

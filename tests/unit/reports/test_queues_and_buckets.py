@@ -30,9 +30,6 @@ def get_properties(logical: str, template: dict[str, Any] = TEMPLATE) -> dict[st
     return found
 
 
-# --- CloudFormation -----------------------------------------------------------------------------------------
-
-
 def test_fifo_queue_has_its_dead_letter_queue() -> None:
     queue, dead = get_properties("LettersQueue"), get_properties("LettersDeadLettersQueue")
 
@@ -177,9 +174,6 @@ def test_long_name_leaves_little_room_for_the_environment() -> None:
     assert len(queue.physical_name("e" * room, dead_letter=True)) == 80
 
 
-# --- Terraform ----------------------------------------------------------------------------------------------
-
-
 def test_module_has_queue_and_bucket_files_only_if_declared() -> None:
     assert {"queues.tf", "buckets.tf"} <= FILES.keys()
     assert not {"queues.tf", "buckets.tf"} & render_module(dispatch_desk.SYSTEM).keys()
@@ -222,9 +216,6 @@ def test_terraform_watches_the_dead_letters() -> None:
 
     assert died["namespace"] == "AWS/SQS"
     assert died["dimensions"] == {"QueueName": "${aws_sqs_queue.letters_dead_letters.name}"}
-
-
-# --- documents and lists ------------------------------------------------------------------------------------
 
 
 def test_page_describes_queues_messages_and_dead_letters() -> None:

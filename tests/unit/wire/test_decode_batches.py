@@ -31,11 +31,6 @@ def keys(count: int, start: int = 0) -> list[Any]:
     return [{"a": {"N": str(number)}} for number in range(start, start + count)]
 
 
-def puts(count: int) -> list[Any]:
-    """Return `count` put requests with different keys."""
-    return [{"PutRequest": {"Item": key}} for key in keys(count)]
-
-
 def test_decodes_a_batch_of_reads() -> None:
     wanted = {
         "Keys": keys(2),
@@ -65,20 +60,6 @@ def test_decodes_a_batch_of_writes_in_order() -> None:
     }
     assert decode_request("BatchWriteItem", items) == BatchWriteItem(
         writes=(Delete("abc", {"a": "x"}), Put("abc", {"a": "y"}), Put("abd", {"a": "z"}))
-    )
-
-
-def test_refuses_more_than_25_writes_of_one_table_or_in_all() -> None:
-    decode_request("BatchWriteItem", {"abc": puts(25)})
-    text = refusal("BatchWriteItem", {"abc": puts(26)})
-    assert text.startswith("1 validation error detected: Value '{abc=[")
-    assert text.endswith(
-        "]}' at 'requestItems' failed to satisfy constraint: Map value must satisfy constraint: "
-        "[Member must have length less than or equal to 25, Member must have length greater than or equal to "
-        "1]"
-    )
-    assert refusal("BatchWriteItem", {"abc": puts(25), "abd": puts(1)}) == (
-        "Too many items requested for the BatchWriteItem call"
     )
 
 

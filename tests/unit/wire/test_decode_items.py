@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.limits import MAX_ITEM_BYTES
 from holdfast.operations.expressions.nodes import AttributeNotExists, Path
 from holdfast.operations.tables import DeleteItem, GetItem, PutItem, UpdateItem
-from holdfast.operations.values import item_size
 from holdfast.wire.dispatch import decode
 
 KEY = {"a": {"S": "b"}}
@@ -65,20 +63,6 @@ def test_decodes_every_member() -> None:
     )
 
 
-def test_a_table_may_be_named_by_its_arn() -> None:
-    arn = "arn:aws:dynamodb:us-east-1:000000000000:table/abc"
-    assert decode_request("GetItem", TableName=arn, Key=KEY).table == "abc"
-
-
-@pytest.mark.parametrize(("operation", "request_"), WRITES)
-def test_rejects_expressions_mixed_with_legacy_parameters(operation: str, request_: dict[str, Any]) -> None:
-    expected = {"a": {"Exists": False}}
-    assert refusal(operation, **request_, Expected=expected, ConditionExpression="x = x") == (
-        "Can not use both expression and non-expression parameters in the same request: "
-        "Non-expression parameters: {Expected} Expression parameters: {ConditionExpression}"
-    )
-
-
 @pytest.mark.parametrize(("operation", "request_"), WRITES)
 def test_rejects_legacy_parameters_with_our_message(operation: str, request_: dict[str, Any]) -> None:
     text = refusal(operation, **request_, Expected={"a": {"Exists": False}})
@@ -118,26 +102,6 @@ def test_reports_an_invalid_value_before_return_values_and_expressions() -> None
     assert text == "One or more parameter values were invalid: An string set  may not be empty"
     text = refusal("PutItem", Item=ITEM, ReturnValues="ALL_NEW", ConditionExpression="!")
     assert text == "ReturnValues can only be ALL_OLD or NONE"
-
-
-@pytest.mark.parametrize(
-    "filler",
-    [
-        {"S": "x" * MAX_ITEM_BYTES},
-        {"L": [{"S": "ä" * (MAX_ITEM_BYTES // 2)}]},
-        {"SS": ["x" * MAX_ITEM_BYTES]},
-    ],
-)
-def test_an_item_of_more_than_400_kib_is_refused(filler: dict[str, Any]) -> None:
-    assert refusal("PutItem", Item={"a": filler}) == "Item size has exceeded the maximum allowed size"
-
-
-def test_accepts_an_item_of_exactly_400_kib() -> None:
-    """Accept an item of exactly 400 KiB and refuse one that is a byte larger."""
-    item = {"a": {"S": "b"}, "c": {"S": "x" * (MAX_ITEM_BYTES - 3)}}
-    assert item_size(decode_request("PutItem", Item=item).item) == MAX_ITEM_BYTES
-    item["d"] = {"S": ""}
-    assert refusal("PutItem", Item=item) == "Item size has exceeded the maximum allowed size"
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])

@@ -70,9 +70,6 @@ def one(value: str, path: str, rule: str) -> str:
     )
 
 
-# --- requests -----------------------------------------------------------------------------------------------
-
-
 @all_cases(
     ("name", "request_", "operation"),
     [
@@ -127,22 +124,12 @@ REFUSED: list[tuple[str, Body, str]] = [
         INVALID + "Limit cannot be greater than the maximum allowed size: 100",
     ),
     ("ListStreams", {"ExclusiveStartStreamArn": "x" * 40}, "Invalid StreamArn"),
-    (
-        "DescribeStream",
-        {"StreamArn": "short"},
-        one("short", "streamArn", "have length greater than or equal to 37"),
-    ),
     ("DescribeStream", {"StreamArn": "x" * 40}, "Invalid StreamArn"),
     ("DescribeStream", {"StreamArn": ARN.partition("/stream")[0]}, "Invalid StreamArn"),
     (
         "DescribeStream",
         {"StreamArn": ARN, "Limit": 101},
         INVALID + "Limit cannot be greater than the maximum: 100",
-    ),
-    (
-        "DescribeStream",
-        {"StreamArn": ARN, "ExclusiveStartShardId": "s"},
-        one("s", "exclusiveStartShardId", "have length greater than or equal to 28"),
     ),
     (
         "DescribeStream",
@@ -186,9 +173,6 @@ def test_requests_on_streams_are_refused_in_the_services_words(name: str, reques
     assert refusal(name, request_) == text
 
 
-# --- shard iterators ----------------------------------------------------------------------------------------
-
-
 @given(
     st.builds(
         ShardIterator,
@@ -220,9 +204,6 @@ def test_forged_text_is_an_invalid_iterator(text: str) -> None:
 def test_sequence_numbers_are_ordered_as_texts() -> None:
     assert format_sequence_number(7) == "000000000000000000007"
     assert format_sequence_number(9) < format_sequence_number(10)
-
-
-# --- answers ------------------------------------------------------------------------------------------------
 
 
 def test_stream_page_names_its_last_stream() -> None:

@@ -39,7 +39,6 @@ NOT_SUPPORTED = " is not supported by Holdfast; leave it out"
 UNITS = {"ReadCapacityUnits": 3, "WriteCapacityUnits": 2}
 ALL = {"ProjectionType": "ALL"}
 NO_HASH_KEY = "Invalid KeySchema: The first KeySchemaElement is not a HASH key type"
-SAME_NAME = "Both the Hash Key and the Range Key element in the KeySchema have the same name"
 
 
 def decode_request(operation: str, body: Body) -> Any:
@@ -97,9 +96,6 @@ def null(path: str) -> str:
     return f"Value null at '{path}' failed to satisfy constraint: Member must not be null"
 
 
-# --- CreateTable --------------------------------------------------------------------------------------------
-
-
 def test_a_table_is_decoded_whole() -> None:
     request = table(
         AttributeDefinitions=[
@@ -151,10 +147,6 @@ def test_a_table_without_a_billing_mode_is_provisioned() -> None:
     assert (definition.billing_mode, definition.throughput) == ("PROVISIONED", Throughput(3, 2))
 
 
-def test_a_table_paid_per_request_has_no_throughput() -> None:
-    assert decode_request("CreateTable", table()).definition.throughput == Throughput()
-
-
 def test_a_table_may_be_named_by_its_arn() -> None:
     arn = "arn:aws:dynamodb:us-east-1:000000000000:table/orders"
     assert decode_request("CreateTable", table(TableName=arn)).definition.name == "orders"
@@ -175,27 +167,6 @@ def test_accepts_members_without_an_effect(members: Body) -> None:
     assert decode_request("CreateTable", table(**members)) == decode_request("CreateTable", table())
 
 
-@pytest.mark.parametrize(
-    ("request_", "text"),
-    [
-        ({}, "The parameter 'TableName' is required but was not present in the request"),
-        (
-            {"TableName": "a;"},
-            "1 validation error detected: Value 'a;' at 'tableName' failed to satisfy constraint: "
-            "Member must have length greater than or equal to 3",
-        ),
-        (
-            {"TableName": "x" * 256},
-            f"1 validation error detected: Value '{'x' * 256}' at 'tableName' failed to satisfy constraint: "
-            "Member must have length less than or equal to 255",
-        ),
-    ],
-    ids=["none", "short", "long"],
-)
-def test_reports_an_invalid_table_name_before_other_members(request_: Body, text: str) -> None:
-    assert refusal("CreateTable", request_) == text
-
-
 CONSTRAINTS: dict[str, tuple[Body, list[str]]] = {
     "nothing but a name": (
         {"TableName": "abc;"},
@@ -204,13 +175,6 @@ CONSTRAINTS: dict[str, tuple[Body, list[str]]] = {
             "Value 'abc;' at 'tableName' failed to satisfy constraint: Member must satisfy regular "
             "expression pattern: [a-zA-Z0-9_.-]+",
             null("keySchema"),
-        ],
-    ),
-    "no units": (
-        table(ProvisionedThroughput={}),
-        [
-            null("provisionedThroughput.writeCapacityUnits"),
-            null("provisionedThroughput.readCapacityUnits"),
         ],
     ),
     "negative units": (
@@ -243,25 +207,6 @@ CONSTRAINTS: dict[str, tuple[Body, list[str]]] = {
             "satisfy enum value set: [NEW_IMAGE, OLD_IMAGE, NEW_AND_OLD_IMAGES, KEYS_ONLY]",
         ],
     ),
-    "an empty index": (
-        table(GlobalSecondaryIndexes=[{}]),
-        [
-            null("globalSecondaryIndexes.1.member.indexName"),
-            null("globalSecondaryIndexes.1.member.keySchema"),
-            null("globalSecondaryIndexes.1.member.projection"),
-        ],
-    ),
-    "an index's projection": (
-        table(
-            GlobalSecondaryIndexes=[index("ok.", keys("id"), {"ProjectionType": "x", "NonKeyAttributes": []})]
-        ),
-        [
-            "Value 'x' at 'globalSecondaryIndexes.1.member.projection.projectionType' failed to satisfy "
-            "constraint: Member must satisfy enum value set: [ALL, INCLUDE, KEYS_ONLY]",
-            "Value '[]' at 'globalSecondaryIndexes.1.member.projection.nonKeyAttributes' failed to satisfy "
-            "constraint: Member must have length greater than or equal to 1",
-        ],
-    ),
 }
 
 
@@ -271,68 +216,6 @@ def test_reports_constraints_of_a_new_table_together(request_: Body, parts: list
 
 
 REFUSED: dict[str, tuple[Body, str]] = {
-    "an attribute defined twice": (
-        table(AttributeDefinitions=attribute_definitions("id", "id")),
-        "Attribute Name is duplicated: id",
-    ),
-    "a key not defined": (
-        table(KeySchema=keys("other")),
-        INVALID + "Some index key attributes are not defined in AttributeDefinitions. Keys: [other], "
-        "AttributeDefinitions: [id]",
-    ),
-    "one name twice in the key": (
-        table(AttributeDefinitions=attribute_definitions("id", "at"), KeySchema=keys("id", "id")),
-        SAME_NAME,
-    ),
-    "a local index's key not defined": (
-        range_table(LocalSecondaryIndexes=[index("own", keys("id", "size"))]),
-        INVALID + "Some index key attributes are not defined in AttributeDefinitions. Keys: [id, size], "
-        "AttributeDefinitions: [id, at]",
-    ),
-    "a local index with one name twice": (
-        range_table(LocalSecondaryIndexes=[index("own", keys("id", "id"))]),
-        SAME_NAME,
-    ),
-    "a local index without a range key": (
-        range_table(LocalSecondaryIndexes=[index("own", keys("id"))]),
-        INVALID + "Index KeySchema does not have a range key for index: own",
-    ),
-    "a local index with another hash key": (
-        range_table(LocalSecondaryIndexes=[index("own", keys("at", "id"))]),
-        INVALID
-        + "Index KeySchema does not have the same leading hash key as table KeySchema for index: own. "
-        "index hash key: at, table hash key: id",
-    ),
-    "a global index's key not defined": (
-        table(GlobalSecondaryIndexes=[index("all", keys("size"))]),
-        INVALID + "Some index key attributes are not defined in AttributeDefinitions. Keys: [size], "
-        "AttributeDefinitions: [id]",
-    ),
-    "a definition no index uses": (
-        range_table("x", GlobalSecondaryIndexes=[index("all", keys("at"), {})]),
-        INVALID
-        + "Some AttributeDefinitions are not used. AttributeDefinitions: [id, at, x], keys used: [id, at]",
-    ),
-    "an index's units not allowed": (
-        range_table(GlobalSecondaryIndexes=[index("all", keys("at"), ProvisionedThroughput=UNITS)]),
-        INVALID + "ProvisionedThroughput should not be specified for index: all when BillingMode is "
-        "PAY_PER_REQUEST",
-    ),
-    "an index's units missing": (
-        range_table(
-            BillingMode="PROVISIONED",
-            ProvisionedThroughput=UNITS,
-            GlobalSecondaryIndexes=[index("all", keys("at"))],
-        ),
-        INVALID + "ProvisionedThroughput is not specified for index: all",
-    ),
-    "two indexes of one name": (
-        range_table(
-            LocalSecondaryIndexes=[index("same", keys("id", "at"))],
-            GlobalSecondaryIndexes=[index("same", keys("at"))],
-        ),
-        INVALID + "Duplicate index name: same",
-    ),
     "more attributes projected than a table may": (
         range_table(
             GlobalSecondaryIndexes=[
@@ -378,9 +261,6 @@ REFUSED: dict[str, tuple[Body, str]] = {
 @all_cases(("request_", "text"), REFUSED.values())
 def test_rejects_an_invalid_table(request_: Body, text: str) -> None:
     assert refusal("CreateTable", request_) == text
-
-
-# --- UpdateTable --------------------------------------------------------------------------------------------
 
 
 def update(**members: Any) -> Body:
@@ -471,14 +351,6 @@ UPDATES_REFUSED: dict[str, tuple[Body, str]] = {
         INVALID + "Table is already encrypted by default",
     ),
     "replicas": (update(ReplicaUpdates=[]), INVALID + "ReplicaUpdates" + NOT_SUPPORTED),
-    "one index twice": (
-        updates(delete_index("abc"), delete_index("abc")),
-        INVALID + "Only one global secondary index update per index is allowed simultaneously. Index: abc",
-    ),
-    "a new index without definitions": (
-        updates(create_index("abc")),
-        INVALID + "AttributeDefinitions is not specified for index: abc",
-    ),
     "a new index's key not defined": (
         updates(create_index("abc"), AttributeDefinitions=attribute_definitions("x")),
         INVALID + "Some index key attributes are not defined in AttributeDefinitions. Keys: [size], "
@@ -498,15 +370,6 @@ UPDATES_REFUSED: dict[str, tuple[Body, str]] = {
         updates(create_index("abc", (), {}), AttributeDefinitions=attribute_definitions("size")),
         INVALID + "Unknown ProjectionType: null",
     ),
-    "a new index's units not allowed": (
-        updates(
-            create_index("abc", ProvisionedThroughput=UNITS),
-            AttributeDefinitions=attribute_definitions("size"),
-            BillingMode="PAY_PER_REQUEST",
-        ),
-        INVALID + "Neither ReadCapacityUnits nor WriteCapacityUnits can be specified for index: abc when "
-        "BillingMode is PAY_PER_REQUEST",
-    ),
     "a stream and an index": (
         updates(delete_index("abc"), StreamSpecification={"StreamEnabled": False}),
         INVALID + "You cannot create or delete index while changing stream status",
@@ -521,9 +384,6 @@ UPDATES_REFUSED: dict[str, tuple[Body, str]] = {
 @all_cases(("request_", "text"), UPDATES_REFUSED.values())
 def test_rejects_an_invalid_change(request_: Body, text: str) -> None:
     assert refusal("UpdateTable", request_) == text
-
-
-# --- the others ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -67,19 +67,6 @@ def test_decodes_the_reads_of_a_transaction() -> None:
     )
 
 
-@pytest.mark.parametrize("operation", ["TransactWriteItems", "TransactGetItems"])
-def test_a_transaction_has_1_to_100_actions(operation: str) -> None:
-    assert refusal(operation, []) == (
-        "1 validation error detected: Value '[]' at 'transactItems' failed to satisfy constraint: "
-        "Member must have length greater than or equal to 1"
-    )
-    action = PUT if operation == "TransactWriteItems" else {"Get": {"TableName": "abc", "Key": KEY}}
-    decode_request(operation, [action] * 100)
-    assert refusal(operation, [action] * 101).endswith(
-        "at 'transactItems' failed to satisfy constraint: Member must have length less than or equal to 100"
-    )
-
-
 def test_errors_name_the_action() -> None:
     bad = {"Put": {"TableName": "bad!name", "Item": KEY}}
     assert refusal("TransactWriteItems", [PUT, bad]) == (

@@ -29,7 +29,6 @@ from holdfast.wire.values import (
 from tests.cases import all_cases
 
 INVALID = "One or more parameter values were invalid: "
-CLASS = "com.amazonaws.dynamodb.v20120810.AttributeValue"
 
 _NUMBERS = st.one_of(
     st.integers(-(10**37), 10**37),
@@ -119,44 +118,9 @@ def test_reads_each_type_as_its_plain_value(tagged: Any, plain: Value) -> None:
     assert are_equal(to_plain_item(read_item({"a": tagged})), {"a": plain})
 
 
-@all_cases(
-    ("tag", "value", "text"),
-    [
-        ("S", 23, "NUMBER_VALUE cannot be converted to String"),
-        ("S", [], "Unrecognized collection type class java.lang.String"),
-        ("S", {}, "Start of structure or map found where not expected"),
-        ("N", 34.56, "DECIMAL_VALUE cannot be converted to String"),
-        ("N", True, "TRUE_VALUE cannot be converted to String"),
-        ("BOOL", 23, "NUMBER_VALUE cannot be converted to Boolean"),
-        ("BOOL", "23", "Unexpected token received from parser"),
-        ("NULL", [], "Unrecognized collection type class java.lang.Boolean"),
-        ("B", True, "only base-64-encoded strings are convertible to bytes"),
-        ("B", [], "Unrecognized collection type class java.nio.ByteBuffer"),
-        ("B", {}, "Start of structure or map found where not expected"),
-        ("B", "23456", "Base64 encoded length is expected a multiple of 4 bytes but found: 5"),
-        ("B", "=+/=", "Invalid last non-pad Base64 character dectected"),
-        ("B", "+/+=", "Invalid last non-pad Base64 character dectected"),
-        ("B", "äöü=", "Invalid last non-pad Base64 character dectected"),
-        ("SS", "a", "Unexpected field type"),
-        ("SS", {}, "Start of structure or map found where not expected"),
-        ("NS", [1], "NUMBER_VALUE cannot be converted to String"),
-        ("BS", ["1"], "Base64 encoded length is expected a multiple of 4 bytes but found: 1"),
-        ("L", "a", "Unexpected field type"),
-        ("L", ["a"], "Unexpected value type in payload"),
-        ("L", [[]], f"Unrecognized collection type class {CLASS}"),
-        ("L", [{"BS": 1}], "Unexpected field type"),
-        ("M", [], f"Unrecognized collection type java.util.Map<java.lang.String, {CLASS}>"),
-        ("M", 1, "Unexpected field type"),
-        ("M", {"a": 1}, "Unexpected value type in payload"),
-    ],
-)
-def test_reports_a_wrong_type_at_once(tag: str, value: Any, text: str) -> None:
-    assert malformed_message({tag: value}) == text
-
-
-@pytest.mark.parametrize("value", ["a", 1, 1.5, True])
-def test_rejects_an_attribute_value_that_is_not_an_object(value: Any) -> None:
-    assert malformed_message(value) == "Unexpected value type in payload"
+@pytest.mark.parametrize("text", ["=+/=", "äöü="])
+def test_rejects_padding_and_other_characters_within_base64(text: str) -> None:
+    assert malformed_message({"B": text}) == "Invalid last non-pad Base64 character dectected"
 
 
 def test_reports_wrong_types_before_invalid_values() -> None:
@@ -177,17 +141,7 @@ def test_reports_wrong_types_before_invalid_values() -> None:
         ({"S": "a", "N": "b"}, "The parameter cannot be converted to a numeric value: b"),
         ({"N": ""}, "The parameter cannot be converted to a numeric value"),
         ({"NS": ["1", "b"]}, "The parameter cannot be converted to a numeric value: b"),
-        ({"N": "1e126"}, numbers.OVERFLOW),
-        ({"N": "1e-131"}, numbers.UNDERFLOW),
-        ({"N": "123456789012345678901234567890123456789"}, numbers.TOO_PRECISE),
-        ({"NULL": False}, f"{INVALID}Null attribute value types must have the value of true"),
         ({"NULL": "no"}, f"{INVALID}Null attribute value types must have the value of true"),
-        ({"SS": []}, f"{INVALID}An string set  may not be empty"),
-        ({"NS": []}, f"{INVALID}An number set  may not be empty"),
-        ({"BS": []}, f"{INVALID}Binary sets should not be empty"),
-        ({"SS": ["a", "a"]}, f"{INVALID}Input collection [a, a] contains duplicates."),
-        ({"NS": ["1", "1.0"]}, "Input collection contains duplicates"),
-        ({"BS": ["Yg==", "Yg=="]}, f"{INVALID}Input collection [Yg==, Yg==]of type BS contains duplicates."),
         ({"SS": ["a", None]}, f"{INVALID}An string set may not have a null string as a member"),
         ({"BS": [None]}, f"{INVALID}Binary sets may not contain null or empty values"),
     ],
@@ -206,12 +160,6 @@ def nest(levels: int, kind: str) -> Any:
     for _ in range(levels):
         value = {"M": {"n": value}} if kind == "M" else {"L": [value]}
     return value
-
-
-@pytest.mark.parametrize("kind", ["L", "M"])
-def test_reads_31_nested_containers_and_refuses_32(kind: str) -> None:
-    assert isinstance(read_item({"a": nest(31, kind)}), dict)
-    assert refusal(nest(32, kind)) == TOO_DEEP
 
 
 @pytest.mark.parametrize("kind", ["L", "M"])

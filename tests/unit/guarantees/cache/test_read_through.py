@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,9 @@ from holdfast.model.cache import CachedValue
 from holdfast.operations.cache import GetValue, PutValue
 from holdfast.runtime.engines import Engines
 from holdfast.stores.cache.redis import open_redis
+from tests.unit.guarantees.idempotency.once_records import ManualClock
 
-NOON = 1770206400.0
+from .conftest import NOON
 
 
 class Token(BaseModel):
@@ -56,15 +57,6 @@ providers = ReadThrough(
 )
 
 
-class ManualClock:
-    """Clock that moves only when the test sets `moment`."""
-
-    moment = NOON
-
-    def now(self) -> float:
-        return self.moment
-
-
 class FakeSource:
     """Loader that counts its loads, waits for `let`, then raises `failure` or returns `value`."""
 
@@ -83,19 +75,7 @@ class FakeSource:
         return self.value
 
 
-Story = Callable[[Stores, ManualClock], Awaitable[None]]
 ADA = Provider(npi="1234567893")
-
-
-def run_story(story: Story) -> None:
-    """Run the story on in-memory stores with a manual clock."""
-
-    async def run() -> None:
-        clock = ManualClock()
-        async with open_memory_stores(clock=clock) as stores:
-            await story(stores, clock)
-
-    asyncio.run(run())
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:
@@ -110,126 +90,102 @@ async def wait_until(condition: Callable[[], bool]) -> None:
 # --- loading ------------------------------------------------------------------------------------------------
 
 
-def test_a_value_is_loaded_and_then_read_from_the_cache() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        source = FakeSource(ADA)
-        for _ in range(3):
-            assert await providers.get(stores, source, npi="1") == ADA
-        assert source.loads == 1
-
-    run_story(story)
+async def test_a_value_is_loaded_and_then_read_from_the_cache(stores: Stores) -> None:
+    source = FakeSource(ADA)
+    for _ in range(3):
+        assert await providers.get(stores, source, npi="1") == ADA
+    assert source.loads == 1
 
 
 @pytest.mark.proves("PG-X24")
-def test_a_hundred_concurrent_callers_load_once() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        source = FakeSource(ADA)
-        source.let.clear()
-        asked = [asyncio.create_task(providers.get(stores, source, npi="1")) for _ in range(50)]
-        await source.begun.wait()
-        asked += [asyncio.create_task(providers.get(stores, source, npi="1")) for _ in range(50)]
-        await asyncio.sleep(0)
-        source.let.set()
-        assert await asyncio.gather(*asked) == [ADA] * 100
-        assert source.loads == 1
-
-    run_story(story)
+async def test_a_hundred_concurrent_callers_load_once(stores: Stores) -> None:
+    source = FakeSource(ADA)
+    source.let.clear()
+    asked = [asyncio.create_task(providers.get(stores, source, npi="1")) for _ in range(50)]
+    await source.begun.wait()
+    asked += [asyncio.create_task(providers.get(stores, source, npi="1")) for _ in range(50)]
+    await asyncio.sleep(0)
+    source.let.set()
+    assert await asyncio.gather(*asked) == [ADA] * 100
+    assert source.loads == 1
 
 
-def test_different_keys_do_not_wait_for_each_other() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        slow, quick = FakeSource(ADA), FakeSource(ADA)
-        slow.let.clear()
-        waiting = asyncio.create_task(providers.get(stores, slow, npi="1"))
-        await slow.begun.wait()
-        assert await providers.get(stores, quick, npi="2") == ADA
-        slow.let.set()
+async def test_different_keys_do_not_wait_for_each_other(stores: Stores) -> None:
+    slow, quick = FakeSource(ADA), FakeSource(ADA)
+    slow.let.clear()
+    waiting = asyncio.create_task(providers.get(stores, slow, npi="1"))
+    await slow.begun.wait()
+    assert await providers.get(stores, quick, npi="2") == ADA
+    slow.let.set()
+    assert await waiting == ADA
+
+
+async def test_two_stores_in_one_process_do_not_share_a_load() -> None:
+    async with open_memory_stores() as one, open_memory_stores() as another:
+        ada, bob = FakeSource(ADA), FakeSource(Provider(npi="2"))
+        ada.let.clear()
+        waiting = asyncio.create_task(providers.get(one, ada, npi="1"))
+        await ada.begun.wait()
+        assert await providers.get(another, bob, npi="1") == Provider(npi="2")
+        ada.let.set()
         assert await waiting == ADA
 
-    run_story(story)
+
+async def test_cancelled_caller_does_not_end_the_load_for_the_others(stores: Stores) -> None:
+    source = FakeSource(ADA)
+    source.let.clear()
+    first = asyncio.create_task(providers.get(stores, source, npi="1"))
+    await source.begun.wait()
+    second = asyncio.create_task(providers.get(stores, source, npi="1"))
+    await asyncio.sleep(0)
+    first.cancel()
+    await wait_until(first.done)
+    source.let.set()
+    assert await second == ADA
+    assert source.loads == 1
 
 
-def test_two_stores_in_one_process_do_not_share_a_load() -> None:
-    async def story() -> None:
-        async with open_memory_stores() as one, open_memory_stores() as another:
-            ada, bob = FakeSource(ADA), FakeSource(Provider(npi="2"))
-            ada.let.clear()
-            waiting = asyncio.create_task(providers.get(one, ada, npi="1"))
-            await ada.begun.wait()
-            assert await providers.get(another, bob, npi="1") == Provider(npi="2")
-            ada.let.set()
-            assert await waiting == ADA
-
-    asyncio.run(story())
-
-
-def test_cancelled_caller_does_not_end_the_load_for_the_others() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        source = FakeSource(ADA)
-        source.let.clear()
-        first = asyncio.create_task(providers.get(stores, source, npi="1"))
-        await source.begun.wait()
-        second = asyncio.create_task(providers.get(stores, source, npi="1"))
-        await asyncio.sleep(0)
-        first.cancel()
-        await wait_until(first.done)
-        source.let.set()
-        assert await second == ADA
-        assert source.loads == 1
-
-    run_story(story)
+async def test_raises_a_failure_to_all_waiting_callers_and_the_next_retries(stores: Stores) -> None:
+    source = FakeSource(ADA)
+    source.let.clear()
+    source.failure = ExternalServiceFailed("the registry failed", may_be_done=False)
+    asked = [asyncio.create_task(providers.get(stores, source, npi="1")) for _ in range(3)]
+    await source.begun.wait()
+    source.let.set()
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(each) for each in found] == [ExternalServiceFailed] * 3
+    source.failure = None
+    assert await providers.get(stores, source, npi="1") == ADA
+    assert source.loads == 2
 
 
-def test_raises_a_failure_to_all_waiting_callers_and_the_next_retries() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        source = FakeSource(ADA)
-        source.let.clear()
-        source.failure = ExternalServiceFailed("the registry failed", may_be_done=False)
-        asked = [asyncio.create_task(providers.get(stores, source, npi="1")) for _ in range(3)]
-        await source.begun.wait()
-        source.let.set()
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        assert [type(each) for each in found] == [ExternalServiceFailed] * 3
-        source.failure = None
-        assert await providers.get(stores, source, npi="1") == ADA
-        assert source.loads == 2
-
-    run_story(story)
-
-
-def test_abandons_a_hanging_load_and_does_not_delay_the_next() -> None:
+async def test_abandons_a_hanging_load_and_does_not_delay_the_next(stores: Stores) -> None:
     hasty = ReadThrough(providers.cached, prefix="H", rate=Rate("r"), example={"npi": "1"}, lock_s=0.02)
 
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        hanging = FakeSource(ADA)
-        hanging.let.clear()
-        asked = [asyncio.create_task(hasty.get(stores, hanging, npi="1")) for _ in range(3)]
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        assert [type(each) for each in found] == [RetryLater] * 3
-        assert await hasty.get(stores, FakeSource(ADA), npi="1") == ADA
-
-    run_story(story)
+    hanging = FakeSource(ADA)
+    hanging.let.clear()
+    asked = [asyncio.create_task(hasty.get(stores, hanging, npi="1")) for _ in range(3)]
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(each) for each in found] == [RetryLater] * 3
+    assert await hasty.get(stores, FakeSource(ADA), npi="1") == ADA
 
 
-def test_raises_the_loads_own_timeout_unchanged() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        source = FakeSource(ADA)
-        source.failure = TimeoutError("the registry's own")
-        with pytest.raises(TimeoutError, match="own"):
-            await providers.get(stores, source, npi="1")
-
-    run_story(story)
+async def test_raises_the_loads_own_timeout_unchanged(stores: Stores) -> None:
+    source = FakeSource(ADA)
+    source.failure = TimeoutError("the registry's own")
+    with pytest.raises(TimeoutError, match="own"):
+        await providers.get(stores, source, npi="1")
 
 
-def test_serves_one_event_loop_after_another() -> None:
+async def test_serves_one_event_loop_after_another() -> None:
     source, stores = FakeSource(ADA), open_memory_stores()
 
     async def get() -> Provider | None:
         return await providers.get(stores, source, npi="1")
 
-    assert asyncio.run(get()) == asyncio.run(get()) == ADA
+    assert await get() == await get() == ADA
     assert source.loads == 1
-    asyncio.run(stores.close())
+    await stores.close()
 
 
 # --- lifetimes ----------------------------------------------------------------------------------------------
@@ -238,64 +194,60 @@ def test_serves_one_event_loop_after_another() -> None:
 @pytest.mark.proves("PG-39")
 @pytest.mark.proves("PG-40")
 @pytest.mark.parametrize("kind", ["provider:{id}", "payer:{id}"])
-def test_reloads_a_registry_entry_after_five_minutes(kind: str) -> None:
+async def test_reloads_a_registry_entry_after_five_minutes(
+    kind: str, stores: Stores, clock: ManualClock
+) -> None:
     entries = ReadThrough(
         CachedValue(kind, Provider, lifetime_s=300), prefix="E", rate=Rate("r"), example={"id": "1"}
     )
 
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        source = FakeSource(ADA)
-        await entries.get(stores, source, id="1")
-        clock.moment += 299.9
-        await entries.get(stores, source, id="1")
-        assert source.loads == 1
-        clock.moment += 0.1
-        await entries.get(stores, source, id="1")
-        assert source.loads == 2
-
-    run_story(story)
+    source = FakeSource(ADA)
+    await entries.get(stores, source, id="1")
+    clock.moment += 299.9
+    await entries.get(stores, source, id="1")
+    assert source.loads == 1
+    clock.moment += 0.1
+    await entries.get(stores, source, id="1")
+    assert source.loads == 2
 
 
 @pytest.mark.proves("PG-37")
 @pytest.mark.proves("PG-X24")
 @pytest.mark.parametrize(("valid_s", "kept_s"), [(1800, 1740), (3600, 3540), (90_000, 3600)])
-def test_keeps_a_token_until_a_minute_before_its_expiry(valid_s: float, kept_s: float) -> None:
+async def test_keeps_a_token_until_a_minute_before_its_expiry(
+    valid_s: float, kept_s: float, stores: Stores, clock: ManualClock
+) -> None:
     """A token is cached until a minute before it expires, and at most for the declared hour."""
+    loads: list[float] = []
 
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        loads: list[float] = []
+    async def fetch() -> Token:
+        loads.append(clock.now())
+        ends = datetime.fromtimestamp(clock.now() + valid_s, UTC)
+        return Token(access_token=f"t-{len(loads)}", expires_at=ends)
 
-        async def fetch() -> Token:
-            loads.append(clock.now())
-            ends = datetime.fromtimestamp(clock.now() + valid_s, UTC)
-            return Token(access_token=f"t-{len(loads)}", expires_at=ends)
-
-        for moment in (0, kept_s - 0.1, kept_s, 2 * kept_s - 0.1):
-            clock.moment = NOON + moment
-            token = await tokens.get(stores, fetch, payer_id="p-1")
-            assert token is not None and token.expires_at.timestamp() - clock.now() > 60
-        assert loads == [NOON, NOON + kept_s]
-
-    run_story(story)
+    for moment in (0, kept_s - 0.1, kept_s, 2 * kept_s - 0.1):
+        clock.moment = NOON + moment
+        token = await tokens.get(stores, fetch, payer_id="p-1")
+        assert token is not None and token.expires_at.timestamp() - clock.now() > 60
+    assert loads == [NOON, NOON + kept_s]
 
 
 @pytest.mark.proves("PG-X24")
 @pytest.mark.parametrize("valid_s", [-10.0, 0.0, 30.0, 60.0])
-def test_returns_a_token_about_to_expire_without_caching_it(valid_s: float) -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        loads = 0
+async def test_returns_a_token_about_to_expire_without_caching_it(
+    valid_s: float, stores: Stores, clock: ManualClock
+) -> None:
+    loads = 0
 
-        async def fetch() -> Token:
-            nonlocal loads
-            loads += 1
-            return Token(access_token="t", expires_at=datetime.fromtimestamp(clock.now() + valid_s, UTC))
+    async def fetch() -> Token:
+        nonlocal loads
+        loads += 1
+        return Token(access_token="t", expires_at=datetime.fromtimestamp(clock.now() + valid_s, UTC))
 
-        for _ in range(2):
-            assert await tokens.get(stores, fetch, payer_id="p-1")
-        assert loads == 2
-        assert await stores.run(oauth.peek(payer_id="p-1")) is None
-
-    run_story(story)
+    for _ in range(2):
+        assert await tokens.get(stores, fetch, payer_id="p-1")
+    assert loads == 2
+    assert await stores.run(oauth.peek(payer_id="p-1")) is None
 
 
 def test_accepts_an_expiry_in_epoch_seconds() -> None:
@@ -304,144 +256,118 @@ def test_accepts_an_expiry_in_epoch_seconds() -> None:
     assert lifetime(ADA, NOON) == 90
 
 
-def test_remembers_an_absence_for_a_shorter_time() -> None:
+async def test_remembers_an_absence_for_a_shorter_time(stores: Stores, clock: ManualClock) -> None:
     """An absence is cached for 30 seconds by default."""
-
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        source = FakeSource(None)
-        for _ in range(3):
-            assert await providers.get(stores, source, npi="1") is None
-        assert source.loads == 1
-        clock.moment += 30
-        source.value = ADA
-        assert await providers.get(stores, source, npi="1") == ADA
-        assert source.loads == 2
-
-    run_story(story)
+    source = FakeSource(None)
+    for _ in range(3):
+        assert await providers.get(stores, source, npi="1") is None
+    assert source.loads == 1
+    clock.moment += 30
+    source.value = ADA
+    assert await providers.get(stores, source, npi="1") == ADA
+    assert source.loads == 2
 
 
-def test_remembering_an_absence_is_optional() -> None:
+async def test_remembering_an_absence_is_optional(stores: Stores) -> None:
     forgetful = ReadThrough(providers.cached, prefix="F", rate=Rate("r"), example={"npi": "1"}, absent_s=0)
 
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        source = FakeSource(None)
+    source = FakeSource(None)
+    for _ in range(2):
+        assert await forgetful.get(stores, source, npi="1") is None
+    assert source.loads == 2
+
+
+async def test_lifetimes_follow_a_run_clock(tmp_path: Path) -> None:
+    clock = RunClock(tmp_path / "clock", start=NOON)
+    async with open_memory_stores(clock=clock) as stores:
+        source = FakeSource(ADA)
         for _ in range(2):
-            assert await forgetful.get(stores, source, npi="1") is None
-        assert source.loads == 2
-
-    run_story(story)
-
-
-def test_lifetimes_follow_a_run_clock(tmp_path: Path) -> None:
-    async def story() -> None:
-        clock = RunClock(tmp_path / "clock", start=NOON)
-        async with open_memory_stores(clock=clock) as stores:
-            source = FakeSource(ADA)
-            for _ in range(2):
-                await providers.get(stores, source, npi="1")
-            clock.advance(300)
             await providers.get(stores, source, npi="1")
-            assert source.loads == 2
-
-    asyncio.run(story())
+        clock.advance(300)
+        await providers.get(stores, source, npi="1")
+        assert source.loads == 2
 
 
 # --- outages, unreadable values, refused tokens -------------------------------------------------------------
 
 
-def test_reloads_and_replaces_an_unreadable_value() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        cache, source = stores.engines.get("cache"), FakeSource(ADA)
-        await cache.run(PutValue(key="provider:1", value=b'{"number": 1}', lifetime_s=60))
-        assert await providers.get(stores, source, npi="1") == ADA
-        assert await cache.run(GetValue(key="provider:1")) == b'{"npi":"1234567893","note":""}'
-
-    run_story(story)
+async def test_reloads_and_replaces_an_unreadable_value(stores: Stores) -> None:
+    cache, source = stores.engines.get("cache"), FakeSource(ADA)
+    await cache.run(PutValue(key="provider:1", value=b'{"number": 1}', lifetime_s=60))
+    assert await providers.get(stores, source, npi="1") == ADA
+    assert await cache.run(GetValue(key="provider:1")) == b'{"npi":"1234567893","note":""}'
 
 
-def test_removes_an_unreadable_value_even_without_a_replacement() -> None:
+async def test_removes_an_unreadable_value_even_without_a_replacement(stores: Stores) -> None:
     forgetful = ReadThrough(providers.cached, prefix="F", rate=Rate("r"), example={"npi": "1"}, absent_s=0)
 
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        cache = stores.engines.get("cache")
-        await cache.run(PutValue(key="provider:1", value=b"{", lifetime_s=60))
-        assert await forgetful.get(stores, FakeSource(None), npi="1") is None
-        assert await cache.run(GetValue(key="provider:1")) is None
-
-    run_story(story)
+    cache = stores.engines.get("cache")
+    await cache.run(PutValue(key="provider:1", value=b"{", lifetime_s=60))
+    assert await forgetful.get(stores, FakeSource(None), npi="1") is None
+    assert await cache.run(GetValue(key="provider:1")) is None
 
 
-def test_callers_refused_with_the_same_token_invalidate_it_once() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        old, new = ADA, Provider(npi="1234567893", note="new")
-        source = FakeSource(old)
-        await providers.get(stores, source, npi="1")
-        source.value = new
-        for _ in range(3):
-            await providers.invalidate(stores, old, npi="1")
-            assert await providers.get(stores, source, npi="1") == new
-        assert source.loads == 2
-        await providers.invalidate(stores, npi="1")
-        await providers.get(stores, source, npi="1")
-        assert source.loads == 3
-
-    run_story(story)
+async def test_callers_refused_with_the_same_token_invalidate_it_once(stores: Stores) -> None:
+    old, new = ADA, Provider(npi="1234567893", note="new")
+    source = FakeSource(old)
+    await providers.get(stores, source, npi="1")
+    source.value = new
+    for _ in range(3):
+        await providers.invalidate(stores, old, npi="1")
+        assert await providers.get(stores, source, npi="1") == new
+    assert source.loads == 2
+    await providers.invalidate(stores, npi="1")
+    await providers.get(stores, source, npi="1")
+    assert source.loads == 3
 
 
 @pytest.mark.proves("PG-42")
-def test_treats_a_cache_outage_as_a_miss_and_logs_it_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_treats_a_cache_outage_as_a_miss_and_logs_it_once(caplog: pytest.LogCaptureFixture) -> None:
     entries = ReadThrough(
         CachedValue("entry:{id}", Provider, lifetime_s=60), prefix="E", rate=Rate("r"), example={"id": "1"}
     )
     caplog.set_level(logging.WARNING, "holdfast")
 
-    async def story() -> None:
-        source = FakeSource(ADA)
-        async with Stores(
-            open_memory_stores().tables,
-            engines=Engines({"cache": lambda: open_redis("redis://127.0.0.1:1", pause_s=60)}),
-        ) as stores:
-            for _ in range(3):
-                assert await entries.get(stores, source, id="secret-1") == ADA
-            source.let.clear()
-            asked = [asyncio.create_task(entries.get(stores, source, id="secret-1")) for _ in range(20)]
-            await wait_until(lambda: source.loads == 4)
-            source.let.set()
-            assert await asyncio.gather(*asked) == [ADA] * 20
-            await entries.invalidate(stores, id="secret-1")
-        # Callers in one process still share one load.
-        assert source.loads == 4
-
-    asyncio.run(story())
+    source = FakeSource(ADA)
+    async with Stores(
+        open_memory_stores().tables,
+        engines=Engines({"cache": lambda: open_redis("redis://127.0.0.1:1", pause_s=60)}),
+    ) as stores:
+        for _ in range(3):
+            assert await entries.get(stores, source, id="secret-1") == ADA
+        source.let.clear()
+        asked = [asyncio.create_task(entries.get(stores, source, id="secret-1")) for _ in range(20)]
+        await wait_until(lambda: source.loads == 4)
+        source.let.set()
+        assert await asyncio.gather(*asked) == [ADA] * 20
+        await entries.invalidate(stores, id="secret-1")
+    # Callers in one process still share one load.
+    assert source.loads == 4
     (line,) = [record.getMessage() for record in caplog.records]
     assert "'entry:{id}' is read without the cache" in line and "secret" not in line
 
 
-def test_returns_a_value_too_large_for_the_cache(caplog: pytest.LogCaptureFixture) -> None:
+async def test_returns_a_value_too_large_for_the_cache(
+    stores: Stores, caplog: pytest.LogCaptureFixture
+) -> None:
     entries = ReadThrough(
         CachedValue("entry:{id}", Provider, lifetime_s=60), prefix="E", rate=Rate("r"), example={"id": "1"}
     )
 
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        large = Provider(npi="1", note="x" * 2_000_000)
-        assert await entries.get(stores, FakeSource(large), id="1") == large
-
-    run_story(story)
+    large = Provider(npi="1", note="x" * 2_000_000)
+    assert await entries.get(stores, FakeSource(large), id="1") == large
     assert "2,000,021 bytes: expected at most 1,048,576" in caplog.text
 
 
-def test_rejects_a_call_with_a_missing_field() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        with pytest.raises(InvalidRequest, match="npi"):
-            await providers.get(stores, FakeSource(ADA), id="1")
-
-    run_story(story)
+async def test_rejects_a_call_with_a_missing_field(stores: Stores) -> None:
+    with pytest.raises(InvalidRequest, match="npi"):
+        await providers.get(stores, FakeSource(ADA), id="1")
 
 
 # --- declarations -------------------------------------------------------------------------------------------
 
 
-def test_component_needs_only_the_declared_patterns() -> None:
+async def test_component_needs_only_the_declared_patterns() -> None:
     """A component with the reads alone can return a cached value, but cannot load one."""
     system = System(
         "registry",
@@ -453,27 +379,21 @@ def test_component_needs_only_the_declared_patterns() -> None:
         ],
     )
 
-    async def story() -> None:
-        async with open_memory_stores(system) as stores:
-            source = FakeSource(ADA)
-            with pytest.raises(ComponentRefused, match="PR4"):
-                await providers.get(stores.for_component("reader"), source, npi="1")
-            assert await providers.get(stores.for_component("api"), source, npi="1") == ADA
-            assert await providers.get(stores.for_component("reader"), source, npi="1") == ADA
-
-    asyncio.run(story())
+    async with open_memory_stores(system) as stores:
+        source = FakeSource(ADA)
+        with pytest.raises(ComponentRefused, match="PR4"):
+            await providers.get(stores.for_component("reader"), source, npi="1")
+        assert await providers.get(stores.for_component("api"), source, npi="1") == ADA
+        assert await providers.get(stores.for_component("reader"), source, npi="1") == ADA
 
 
-def test_cache_runs_the_example_of_every_pattern() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        for each in (*tokens.patterns, *providers.patterns):
-            operation = each.build_example()
-            assert operation.store == "cache"
-            assert operation.pattern == each.id
-            assert each.arguments_model.model_json_schema()
-            await stores.run(operation)
-
-    run_story(story)
+async def test_cache_runs_the_example_of_every_pattern(stores: Stores) -> None:
+    for each in (*tokens.patterns, *providers.patterns):
+        operation = each.build_example()
+        assert operation.store == "cache"
+        assert operation.pattern == each.id
+        assert each.arguments_model.model_json_schema()
+        await stores.run(operation)
 
 
 @pytest.mark.parametrize("terms", [{"lock_s": 0}, {"wait_s": -1}, {"absent_s": -1}])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 from holdfast import (
@@ -19,14 +18,12 @@ from holdfast import (
     Table,
     Volume,
     attr,
-    open_memory_stores,
 )
 from holdfast.core.errors import ExternalServiceFailed
 from holdfast.guarantees import Completion, DelayedAction, DelayedActions
 from holdfast.model.entities import TimestampMillis
 from holdfast.model.system import Design
-from holdfast.runtime import create_tables
-from tests.unit.guarantees.idempotency.once_records import ManualClock, count, counters
+from tests.unit.guarantees.idempotency.once_records import count, counters
 
 letters = Table("HeldLetters", "PK", "SK", ttl="TTL")
 by_due = letters.global_index("by-due", "DuePK", "DueSK")
@@ -123,21 +120,6 @@ class FakePostOffice:
         """Return the outcome of a letter in the ledger, or None; each look-up is recorded in `looked_up`."""
         self.looked_up.append(key)
         return next(({"sent": text} for id, text in self.ledger if id == record.id), None)
-
-
-Story = Callable[[Stores, ManualClock, FakePostOffice], Coroutine[Any, Any, None]]
-
-
-def run_story(story: Story) -> None:
-    """Run the story on in-memory stores with the tables, a manual clock and a fake post office."""
-
-    async def run() -> None:
-        clock = ManualClock()
-        async with open_memory_stores(clock=clock) as stores:
-            await create_tables(stores, [letters, counters])
-            await story(stores, clock, FakePostOffice())
-
-    asyncio.run(run())
 
 
 async def hold(stores: Stores, record: Letter | None = None, for_s: float = HOLD_S) -> Letter:

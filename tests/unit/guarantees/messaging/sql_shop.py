@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
 
 from holdfast import Component, Queue, Rate, Schema, Stores, System, open_stores, pattern
 from holdfast.config.settings import IN_MEMORY, SQLITE_SCHEME, Settings
@@ -16,11 +14,9 @@ from holdfast.core.clock import Clock
 from holdfast.guarantees import SqlInbox, SqlOutbox
 from holdfast.model.sql import SqlChange, SqlOne, SqlRow, SqlRows, SqlWrite
 from holdfast.runtime import create_queues
-from tests.postgres import connect, create_database
-from tests.unit.guarantees.messaging.order_outbox import ManualClock, OrderChanged
+from tests.unit.guarantees.messaging.order_outbox import OrderChanged
 
 Outside = psycopg.Connection[Any]
-Story = Callable[[Stores, ManualClock, Outside], Awaitable[None]]
 
 SHOP = Schema("shop", migrations="tests.unit.guarantees.messaging.shop_migrations")
 
@@ -108,22 +104,6 @@ def open_shop_stores(
         tables=IN_MEMORY,
     )
     return open_stores(SYSTEM, settings, clock=clock)
-
-
-def run_story(story: Story, *, statement_timeout_ms: int = 15_000) -> None:
-    """Run a story on an empty shop; `outside` is a second connection for checks."""
-    url, clock = create_database(SHOP), ManualClock()
-
-    async def run() -> None:
-        with connect(url) as outside:
-            outside.row_factory = dict_row
-            async with open_shop_stores(
-                url, clock=clock, statement_timeout_ms=statement_timeout_ms
-            ) as stores:
-                await create_shop_queues(stores)
-                await story(stores, clock, outside)
-
-    asyncio.run(run())
 
 
 async def wait_for_a_blocked_query(outside: Outside) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +43,7 @@ async def fill(name: str) -> None:
 
 
 @pytest.fixture(params=SHOPS)
-def system(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+async def system(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Install a system with a dead and a pending message in an empty folder, and return its name."""
     name: str = request.param
 
@@ -53,7 +52,7 @@ def system(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(installed_systems, "find_entry_points", lambda: {name: point})
     if name == "shop":
         monkeypatch.setenv("HOLDFAST_SQL", create_database(sql_shop.SHOP))
-    asyncio.run(fill(name))
+    await fill(name)
     return name
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from holdfast import Stores, open_memory_stores, open_stores
 from holdfast.config.settings import Settings
 from holdfast.core.clock import RunClock
 from holdfast.core.errors import InvalidRequest, NotFound
-from holdfast.guarantees import Erasure, SubjectData, erase, is_proof_intact, scan_files
+from holdfast.guarantees import SubjectData, erase, is_proof_intact, scan_files
 from holdfast.model.system import Privacy
 from holdfast.operations import tables as ops
 from holdfast.runtime import create_buckets, create_queues, create_tables
@@ -35,16 +36,14 @@ JOE, ANN = "conversation-joe-0001", "conversation-ann-0002"
 SECRETS = ["joe's parcel never came", "he called twice", JOE]
 
 
-def run_story_in(folder: Path, story: Callable[[Stores], Awaitable[None]]) -> None:
-    """Run a story on stores in files, opened from settings."""
+@asynccontextmanager
+async def open_desk(folder: Path) -> AsyncIterator[Stores]:
+    """Open stores in files from settings, with the tables."""
     settings = Settings(tables=f"sqlite:{folder}/tables.db", queues=f"sqlite:{folder}/queues.db")
 
-    async def run() -> None:
-        async with open_stores(HELP_DESK, settings) as stores:
-            await create_tables(stores, HELP_DESK.tables)
-            await story(stores)
-
-    asyncio.run(run())
+    async with open_stores(HELP_DESK, settings) as stores:
+        await create_tables(stores, HELP_DESK.tables)
+        yield stores
 
 
 async def fill(stores: Stores, *, others: int = 40) -> None:
@@ -82,26 +81,23 @@ async def restore(stores: Stores, table: str, *, at: float) -> list[Any]:
     return (await stores.tables.run(ops.Scan(f"{table}Restored"))).items or []
 
 
-def test_deletes_all_data_of_a_subject_and_no_data_of_others() -> None:
-    async def story() -> None:
-        async with open_memory_stores(HELP_DESK) as stores:
-            await create_tables(stores, HELP_DESK.tables)
-            await fill(stores)
+async def test_deletes_all_data_of_a_subject_and_no_data_of_others() -> None:
+    async with open_memory_stores(HELP_DESK) as stores:
+        await create_tables(stores, HELP_DESK.tables)
+        await fill(stores)
 
-            done = await erase(HELP_DESK, stores, JOE)
+        done = await erase(HELP_DESK, stores, JOE)
 
-            assert done.deleted == {"Notes": 4, "Conversations": 1}
-            assert await stores.run(Conversation.of(JOE).get()) is None
-            assert len(await stores.all(Note.of(JOE).query())) == 0
-            assert await stores.run(Conversation.of(ANN).get()) is not None
-            assert len(await stores.all(Note.of(ANN).query())) == 5
-            assert (await erase(HELP_DESK, stores, JOE)).deleted == {}
-
-    asyncio.run(story())
+        assert done.deleted == {"Notes": 4, "Conversations": 1}
+        assert await stores.run(Conversation.of(JOE).get()) is None
+        assert len(await stores.all(Note.of(JOE).query())) == 0
+        assert await stores.run(Conversation.of(ANN).get()) is not None
+        assert len(await stores.all(Note.of(ANN).query())) == 5
+        assert (await erase(HELP_DESK, stores, JOE)).deleted == {}
 
 
-def test_no_byte_of_the_table_files_names_the_subject_after_an_erasure(tmp_path: Path) -> None:
-    async def story(stores: Stores) -> None:
+async def test_no_byte_of_the_table_files_names_the_subject_after_an_erasure(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as stores:
         await fill(stores)
         await back_up(stores, "Notes")
         assert scan_files([tmp_path], needles=SECRETS, kinds=())
@@ -114,13 +110,11 @@ def test_no_byte_of_the_table_files_names_the_subject_after_an_erasure(tmp_path:
         assert scan_files([tmp_path], needles=SECRETS[:2], kinds=()) == []
         assert done.log_records["Notes"] >= 6 and done.backup_items == {"Notes: before": 4}
 
-    run_story_in(tmp_path, story)
-
     assert scan_files([tmp_path], needles=SECRETS[:2], kinds=()) == []
 
 
-def test_no_byte_of_the_queue_file_names_the_subject_after_an_erasure(tmp_path: Path) -> None:
-    async def story(stores: Stores) -> None:
+async def test_no_byte_of_the_queue_file_names_the_subject_after_an_erasure(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as stores:
         await create_queues(stores, HELP_DESK.queues)
         for _ in range(5):
             await stores.run(jobs.send(Job(conversation_id=JOE)))
@@ -136,11 +130,9 @@ def test_no_byte_of_the_queue_file_names_the_subject_after_an_erasure(tmp_path: 
         assert scan_files([tmp_path], needles=[JOE], kinds=()) == []
         assert [each for each in done.remains if each.where.startswith("queues.db")] == []
 
-    run_story_in(tmp_path, story)
 
-
-def test_reports_a_message_that_is_still_in_the_queue(tmp_path: Path) -> None:
-    async def story(stores: Stores) -> None:
+async def test_reports_a_message_that_is_still_in_the_queue(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as stores:
         await create_queues(stores, HELP_DESK.queues)
         await stores.run(jobs.send(Job(conversation_id=JOE)))
 
@@ -149,16 +141,14 @@ def test_reports_a_message_that_is_still_in_the_queue(tmp_path: Path) -> None:
         (reported,) = [each for each in done.remains if each.where == "queues.db"]
         assert "1 places that name the subject" in reported.what and "not processed yet" in reported.what
 
-    run_story_in(tmp_path, story)
-
 
 @pytest.mark.parametrize("seed", range(2))
-def test_leaves_no_copy_where_rows_moved_between_pages(tmp_path: Path, seed: int) -> None:
+async def test_leaves_no_copy_where_rows_moved_between_pages(tmp_path: Path, seed: int) -> None:
     # SQLite leaves copies in the unused part of pages, out of reach of secure_delete.
     chance = random.Random(seed)
     people = [f"conversation-{number}-{chance.randrange(10**6)}" for number in range(30)]
 
-    async def story(stores: Stores) -> None:
+    async with open_desk(tmp_path) as stores:
         for _ in range(600):
             person, note = chance.choice(people), f"n{chance.randrange(30)}"
             if chance.random() < 0.3:
@@ -172,21 +162,17 @@ def test_leaves_no_copy_where_rows_moved_between_pages(tmp_path: Path, seed: int
         assert scan_files([tmp_path], needles=people[:15], kinds=()) == []
         assert scan_files([tmp_path], needles=people[15:], kinds=())
 
-    run_story_in(tmp_path, story)
 
-
-def test_proof_says_when_files_were_not_compacted(tmp_path: Path) -> None:
-    async def story(stores: Stores) -> None:
+async def test_proof_says_when_files_were_not_compacted(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as stores:
         await fill(stores)
         done = await erase(HELP_DESK, stores, JOE, compact=False)
 
         assert "until the file is compacted: then erase again" in {each.until for each in done.remains}
 
-    run_story_in(tmp_path, story)
 
-
-def test_writers_continue_while_the_file_is_compacted(tmp_path: Path) -> None:
-    async def story(stores: Stores) -> None:
+async def test_writers_continue_while_the_file_is_compacted(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as stores:
         await fill(stores)
 
         async def write() -> None:
@@ -199,95 +185,81 @@ def test_writers_continue_while_the_file_is_compacted(tmp_path: Path) -> None:
         assert isinstance(stores.tables, EmbeddedTables)
         assert stores.tables.database.check() == []
 
-    run_story_in(tmp_path, story)
 
-
-def test_not_even_the_key_is_left_after_the_stream_expires(tmp_path: Path) -> None:
+async def test_not_even_the_key_is_left_after_the_stream_expires(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / "clock", start=1_794_000_000.0)
     folder = tmp_path / "data"
     settings = Settings(tables=f"sqlite:{folder}/tables.db")
 
-    async def story() -> None:
-        async with open_stores(HELP_DESK, settings, clock=clock) as stores:
-            await create_tables(stores, HELP_DESK.tables)
-            await fill(stores)
-            await erase(HELP_DESK, stores, JOE)
-            clock.advance(36 * 86400)
-            assert isinstance(stores.tables, EmbeddedTables)
-            stores.tables.sweep()
-            assert stores.tables.compact()
+    async with open_stores(HELP_DESK, settings, clock=clock) as stores:
+        await create_tables(stores, HELP_DESK.tables)
+        await fill(stores)
+        await erase(HELP_DESK, stores, JOE)
+        clock.advance(36 * 86400)
+        assert isinstance(stores.tables, EmbeddedTables)
+        stores.tables.sweep()
+        assert stores.tables.compact()
 
-            assert scan_files([folder], needles=SECRETS, kinds=()) == []
-
-    asyncio.run(story())
+        assert scan_files([folder], needles=SECRETS, kinds=()) == []
 
 
-def test_restore_to_an_earlier_time_does_not_bring_the_subject_back(tmp_path: Path) -> None:
+async def test_restore_to_an_earlier_time_does_not_bring_the_subject_back(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / "clock", start=1_794_000_000.0)
 
-    async def story() -> None:
-        async with open_memory_stores(HELP_DESK, clock=clock) as stores:
-            await create_tables(stores, HELP_DESK.tables)
-            clock.advance(10)
-            await fill(stores)
-            clock.advance(10)
-            before = clock.now()
-            clock.advance(10)
-            await erase(HELP_DESK, stores, JOE)
-            clock.advance(10)
+    async with open_memory_stores(HELP_DESK, clock=clock) as stores:
+        await create_tables(stores, HELP_DESK.tables)
+        clock.advance(10)
+        await fill(stores)
+        clock.advance(10)
+        before = clock.now()
+        clock.advance(10)
+        await erase(HELP_DESK, stores, JOE)
+        clock.advance(10)
 
-            for table, left in (("Notes", 5), ("Conversations", 41)):
-                items = await restore(stores, table, at=before)
-                assert len(items) == left
-                assert JOE not in {item["conversationId"] for item in items}
-
-    asyncio.run(story())
+        for table, left in (("Notes", 5), ("Conversations", 41)):
+            items = await restore(stores, table, at=before)
+            assert len(items) == left
+            assert JOE not in {item["conversationId"] for item in items}
 
 
-def test_restored_backup_does_not_bring_the_subject_back() -> None:
-    async def story() -> None:
-        async with open_memory_stores(HELP_DESK) as stores:
-            await create_tables(stores, HELP_DESK.tables)
-            await fill(stores)
-            backup = await back_up(stores, "Notes")
-            await erase(HELP_DESK, stores, JOE)
+async def test_restored_backup_does_not_bring_the_subject_back() -> None:
+    async with open_memory_stores(HELP_DESK) as stores:
+        await create_tables(stores, HELP_DESK.tables)
+        await fill(stores)
+        backup = await back_up(stores, "Notes")
+        await erase(HELP_DESK, stores, JOE)
 
-            name = ops.BackupName("Notes", backup.id)
-            reported = await stores.tables.run(ops.DescribeBackup(name))
-            await stores.tables.run(ops.RestoreTableFromBackup(name, "Restored"))
-            assert isinstance(stores.tables, EmbeddedTables)
-            stores.tables.sweep()
-            items = (await stores.tables.run(ops.Scan("Restored"))).items or []
+        name = ops.BackupName("Notes", backup.id)
+        reported = await stores.tables.run(ops.DescribeBackup(name))
+        await stores.tables.run(ops.RestoreTableFromBackup(name, "Restored"))
+        assert isinstance(stores.tables, EmbeddedTables)
+        stores.tables.sweep()
+        items = (await stores.tables.run(ops.Scan("Restored"))).items or []
 
-            assert {item["conversationId"] for item in items} == {ANN}
-            assert reported.source.item_count == 5
-
-    asyncio.run(story())
+        assert {item["conversationId"] for item in items} == {ANN}
+        assert reported.source.item_count == 5
 
 
-def test_stream_reader_still_sees_that_the_items_are_deleted() -> None:
-    async def story() -> None:
-        async with open_memory_stores(HELP_DESK) as stores:
-            await create_tables(stores, HELP_DESK.tables)
-            await fill(stores, others=0)
-            await erase(HELP_DESK, stores, JOE)
+async def test_stream_reader_still_sees_that_the_items_are_deleted() -> None:
+    async with open_memory_stores(HELP_DESK) as stores:
+        await create_tables(stores, HELP_DESK.tables)
+        await fill(stores, others=0)
+        await erase(HELP_DESK, stores, JOE)
 
-            (stream,) = (await stores.tables.run(ops.ListStreams("Conversations"))).streams
-            shard = (await stores.tables.run(ops.DescribeStream(stream))).shards[0].id
-            iterator = await stores.tables.run(ops.GetShardIterator(stream, shard, "TRIM_HORIZON"))
-            records = (await stores.tables.run(ops.GetRecords(iterator))).records
+        (stream,) = (await stores.tables.run(ops.ListStreams("Conversations"))).streams
+        shard = (await stores.tables.run(ops.DescribeStream(stream))).shards[0].id
+        iterator = await stores.tables.run(ops.GetShardIterator(stream, shard, "TRIM_HORIZON"))
+        records = (await stores.tables.run(ops.GetRecords(iterator))).records
 
-            of_joe = [record for record in records if record.keys["conversationId"] == JOE]
-            assert [record.event for record in of_joe] == ["INSERT", "REMOVE"]
-            assert all(record.old is None and record.new is None for record in of_joe)
-            (of_ann,) = [record for record in records if record.keys["conversationId"] == ANN]
-            assert of_ann.new is not None and of_ann.new["text"] == "ann is happy"
-
-    asyncio.run(story())
+        of_joe = [record for record in records if record.keys["conversationId"] == JOE]
+        assert [record.event for record in of_joe] == ["INSERT", "REMOVE"]
+        assert all(record.old is None and record.new is None for record in of_joe)
+        (of_ann,) = [record for record in records if record.keys["conversationId"] == ANN]
+        assert of_ann.new is not None and of_ann.new["text"] == "ann is happy"
 
 
-def test_keeps_and_reports_a_remaining_item_that_names_the_subject(tmp_path: Path) -> None:
-    async def story(stores: Stores) -> None:
+async def test_keeps_and_reports_a_remaining_item_that_names_the_subject(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as stores:
         await fill(stores)
         await stores.run(Note.put(Note(conversation_id=ANN, note_id="n9", text=f"see {JOE}")))
         await stores.run(Note.of(ANN).update("n9").set(Note.text, f"see also {JOE}"))
@@ -300,10 +272,8 @@ def test_keeps_and_reports_a_remaining_item_that_names_the_subject(tmp_path: Pat
         ]
         assert any(each.where == "tables.db" for each in done.remains)
 
-    run_story_in(tmp_path, story)
 
-
-def test_second_erasure_reports_the_same_remainders_as_the_first(tmp_path: Path) -> None:
+async def test_second_erasure_reports_the_same_remainders_as_the_first(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / "clock", start=1_794_000_000.0)
 
     async def with_mail(stores: Stores, subject: str) -> SubjectData:
@@ -311,55 +281,46 @@ def test_second_erasure_reports_the_same_remainders_as_the_first(tmp_path: Path)
         # Like a system that finds its objects through its items: once those are deleted, it finds no objects.
         return SubjectData([*found.deletes, mails.delete(id="m1")] if found.deletes else [])
 
-    async def story() -> None:
-        async with open_memory_stores(HELP_DESK, clock=clock) as stores:
-            await create_tables(stores, HELP_DESK.tables)
-            await create_buckets(stores, HELP_DESK.buckets)
-            await fill(stores, others=0)
-            await stores.run(mails.put(b"{}", id="m1"))
-            desk = replace(HELP_DESK, privacy=Privacy(subjects={"conversation": with_mail}))
+    async with open_memory_stores(HELP_DESK, clock=clock) as stores:
+        await create_tables(stores, HELP_DESK.tables)
+        await create_buckets(stores, HELP_DESK.buckets)
+        await fill(stores, others=0)
+        await stores.run(mails.put(b"{}", id="m1"))
+        desk = replace(HELP_DESK, privacy=Privacy(subjects={"conversation": with_mail}))
 
-            first, second = await erase(desk, stores, JOE), await erase(desk, stores, JOE)
+        first, second = await erase(desk, stores, JOE), await erase(desk, stores, JOE)
 
-            assert first.deleted["help-desk-archive"] == 1
-            assert second.deleted == {}
-            assert second.remains == first.remains
-
-    asyncio.run(story())
+        assert first.deleted["help-desk-archive"] == 1
+        assert second.deleted == {}
+        assert second.remains == first.remains
 
 
-def test_keeps_and_reports_an_object_under_a_legal_hold() -> None:
+async def test_keeps_and_reports_an_object_under_a_legal_hold() -> None:
     async def with_mails(stores: Stores, subject: str) -> SubjectData:
         return SubjectData([mails.delete(id="held"), mails.delete(id="free")])
 
-    async def story() -> None:
-        async with open_memory_stores(HELP_DESK) as stores:
-            await create_tables(stores, HELP_DESK.tables)
-            await create_buckets(stores, HELP_DESK.buckets)
-            for id in ("held", "free"):
-                await stores.run(mails.put(b"{}", id=id))
-            await stores.run(mails.set_legal_hold(True, id="held"))
+    async with open_memory_stores(HELP_DESK) as stores:
+        await create_tables(stores, HELP_DESK.tables)
+        await create_buckets(stores, HELP_DESK.buckets)
+        for id in ("held", "free"):
+            await stores.run(mails.put(b"{}", id=id))
+        await stores.run(mails.set_legal_hold(True, id="held"))
 
-            done = await erase(
-                replace(HELP_DESK, privacy=Privacy(subjects={"conversation": with_mails})), stores, JOE
-            )
+        done = await erase(
+            replace(HELP_DESK, privacy=Privacy(subjects={"conversation": with_mails})), stores, JOE
+        )
 
-            assert done.deleted == {"help-desk-archive": 1}
-            (held,) = [each for each in done.remains if "under a legal hold" in each.what]
-            assert (held.where, held.what[0]) == ("bucket help-desk-archive", "1")
-            assert "former versions" in str(done.proof["remains"])
-
-    asyncio.run(story())
+        assert done.deleted == {"help-desk-archive": 1}
+        (held,) = [each for each in done.remains if "under a legal hold" in each.what]
+        assert (held.where, held.what[0]) == ("bucket help-desk-archive", "1")
+        assert "former versions" in str(done.proof["remains"])
 
 
-def test_proof_is_complete_and_does_not_name_the_subject() -> None:
-    async def story() -> Erasure:
-        async with open_memory_stores(HELP_DESK) as stores:
-            await create_tables(stores, HELP_DESK.tables)
-            await fill(stores)
-            return await erase(HELP_DESK, stores, JOE)
-
-    proof = asyncio.run(story()).proof
+async def test_proof_is_complete_and_does_not_name_the_subject() -> None:
+    async with open_memory_stores(HELP_DESK) as stores:
+        await create_tables(stores, HELP_DESK.tables)
+        await fill(stores)
+        proof = (await erase(HELP_DESK, stores, JOE)).proof
 
     assert JOE not in str(proof)
     assert is_proof_intact(proof)
@@ -368,51 +329,41 @@ def test_proof_is_complete_and_does_not_name_the_subject() -> None:
     assert all(each["until"] for each in proof["remains"])
 
 
-def test_a_dry_run_counts_and_deletes_nothing() -> None:
-    async def story() -> None:
-        async with open_memory_stores(HELP_DESK) as stores:
-            await create_tables(stores, HELP_DESK.tables)
-            await fill(stores)
+async def test_a_dry_run_counts_and_deletes_nothing() -> None:
+    async with open_memory_stores(HELP_DESK) as stores:
+        await create_tables(stores, HELP_DESK.tables)
+        await fill(stores)
 
-            done = await erase(HELP_DESK, stores, JOE, dry_run=True)
+        done = await erase(HELP_DESK, stores, JOE, dry_run=True)
 
-            assert (done.is_dry_run, done.deleted) == (True, {"Notes": 4, "Conversations": 1})
-            assert await stores.run(Conversation.of(JOE).get()) is not None
-
-    asyncio.run(story())
+        assert (done.is_dry_run, done.deleted) == (True, {"Notes": 4, "Conversations": 1})
+        assert await stores.run(Conversation.of(JOE).get()) is not None
 
 
-def test_a_short_id_erases_by_keys_alone() -> None:
+async def test_a_short_id_erases_by_keys_alone() -> None:
     """An id below six characters is not searched for in the log: it would match other data."""
+    async with open_memory_stores(HELP_DESK) as stores:
+        await create_tables(stores, HELP_DESK.tables)
+        await fill(stores)
+        await stores.run(Note.put(Note(conversation_id="ok", note_id="n1", text="x")))
 
-    async def story() -> None:
-        async with open_memory_stores(HELP_DESK) as stores:
-            await create_tables(stores, HELP_DESK.tables)
-            await fill(stores)
-            await stores.run(Note.put(Note(conversation_id="ok", note_id="n1", text="x")))
+        done = await erase(HELP_DESK, stores, "ok")
 
-            done = await erase(HELP_DESK, stores, "ok")
-
-            assert done.deleted == {"Notes": 1}
-            assert done.log_records == {"Notes": 2}
-
-    asyncio.run(story())
+        assert done.deleted == {"Notes": 1}
+        assert done.log_records == {"Notes": 2}
 
 
-def test_rejects_an_unknown_kind_an_empty_id_and_a_non_delete() -> None:
+async def test_rejects_an_unknown_kind_an_empty_id_and_a_non_delete() -> None:
     async def puts(stores: Stores, subject: str) -> SubjectData:
         return SubjectData([Note.put(Note(conversation_id=subject, note_id="n"))])
 
-    async def story() -> None:
-        async with open_memory_stores(HELP_DESK) as stores:
-            with pytest.raises(NotFound, match="it knows conversation"):
-                await erase(HELP_DESK, stores, JOE, kind="planet")
-            with pytest.raises(InvalidRequest, match="empty"):
-                await erase(HELP_DESK, stores, "")
-            with pytest.raises(InvalidRequest, match="deletes nothing"):
-                await erase(replace(HELP_DESK, privacy=Privacy(subjects={"c": puts})), stores, JOE)
-
-    asyncio.run(story())
+    async with open_memory_stores(HELP_DESK) as stores:
+        with pytest.raises(NotFound, match="it knows conversation"):
+            await erase(HELP_DESK, stores, JOE, kind="planet")
+        with pytest.raises(InvalidRequest, match="empty"):
+            await erase(HELP_DESK, stores, "")
+        with pytest.raises(InvalidRequest, match="deletes nothing"):
+            await erase(replace(HELP_DESK, privacy=Privacy(subjects={"c": puts})), stores, JOE)
 
 
 class FakeService:
@@ -422,24 +373,21 @@ class FakeService:
         self.run = engine.run
 
 
-def test_proof_names_what_a_service_keeps_and_until_when(tmp_path: Path) -> None:
+async def test_proof_names_what_a_service_keeps_and_until_when(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / "clock", start=1_794_000_000.0)
 
-    async def story() -> None:
-        async with open_memory_stores(HELP_DESK, clock=clock) as embedded:
-            await create_tables(embedded, HELP_DESK.tables)
-            await fill(embedded, others=0)
-            await back_up(embedded, "Notes")
-            assert isinstance(embedded.tables, EmbeddedTables)
-            stores = Stores(FakeService(embedded.tables), system=HELP_DESK, clock=clock)
+    async with open_memory_stores(HELP_DESK, clock=clock) as embedded:
+        await create_tables(embedded, HELP_DESK.tables)
+        await fill(embedded, others=0)
+        await back_up(embedded, "Notes")
+        assert isinstance(embedded.tables, EmbeddedTables)
+        stores = Stores(FakeService(embedded.tables), system=HELP_DESK, clock=clock)
 
-            done = await erase(HELP_DESK, stores, JOE)
+        done = await erase(HELP_DESK, stores, JOE)
 
-            assert done.deleted == {"Notes": 4, "Conversations": 1}
-            assert (done.log_records, done.backup_items) == ({}, {})
-            remains = {each.where: each.until for each in done.remains}
-            assert remains["stream of Conversations"] == "2026-11-07T21:20:00Z"
-            assert remains["recovery of Notes"] == "2026-12-11T21:20:00Z"
-            assert remains["backup before of Notes"] == "until it is deleted"
-
-    asyncio.run(story())
+        assert done.deleted == {"Notes": 4, "Conversations": 1}
+        assert (done.log_records, done.backup_items) == ({}, {})
+        remains = {each.where: each.until for each in done.remains}
+        assert remains["stream of Conversations"] == "2026-11-07T21:20:00Z"
+        assert remains["recovery of Notes"] == "2026-12-11T21:20:00Z"
+        assert remains["backup before of Notes"] == "until it is deleted"

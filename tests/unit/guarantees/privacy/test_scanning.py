@@ -22,6 +22,7 @@ from holdfast.guarantees.privacy.scanning.live_files import FileContent, open_li
 from holdfast.operations import tables as ops
 from holdfast.stores.sqlite import Tuning
 from holdfast.stores.tables.embedded import open_tables
+from tests.cases import all_cases
 
 SECRET = "my parcel for Zoë never came"
 TABLE = ops.TableDefinition("Notes", (ops.KeyAttribute("id", "S"),), ops.KeySchema("id"))
@@ -145,9 +146,6 @@ def test_rejects_an_empty_needle_and_a_missing_path(tmp_path: Path) -> None:
         scan_files([tmp_path / "none"])
 
 
-# --- remains in the embedded engine's files -----------------------------------------------------------------
-
-
 def write_and_delete(path: Path, text: str, *, secure_delete: bool) -> None:
     """Write an item with the text into a new database, then others, then delete it."""
     with open_tables(path, tuning=Tuning(secure_delete=secure_delete)) as tables:
@@ -182,14 +180,16 @@ def test_finds_an_item_in_the_log_before_it_is_in_the_file(tmp_path: Path) -> No
     assert found == {"tables.db-wal"}
 
 
-@pytest.mark.parametrize("before", range(7900, 8200, 7))
+@all_cases("before", range(7900, 8200, 7))
 def test_finds_a_text_that_the_database_split_in_two(tmp_path: Path, before: int) -> None:
     secret = "the text that a page cuts in two"
-    with open_tables(tmp_path / "tables.db", tuning=Tuning(secure_delete=True)) as tables:
+    folder = tmp_path / str(before)
+    folder.mkdir()
+    with open_tables(folder / "tables.db", tuning=Tuning(secure_delete=True)) as tables:
         tables.run_blocking(ops.CreateTable(TABLE))
         tables.run_blocking(ops.PutItem("Notes", {"id": "x", "text": "." * before + secret + "." * 9000}))
 
-    assert len(scan(tmp_path, secret)) == 1
+    assert len(scan(folder, secret)) == 1
 
 
 def test_scans_a_file_that_is_truncated_meanwhile_as_far_as_it_goes(tmp_path: Path) -> None:

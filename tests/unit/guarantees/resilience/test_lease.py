@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -41,16 +41,17 @@ SYSTEM = System(
 )
 
 
-def run_story(story: Callable[[Stores, ManualClock], Coroutine[Any, Any, None]]) -> None:
-    """Run the story on in-memory stores with the leases' table and a manual clock."""
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
 
-    async def on_stores() -> None:
-        clock = ManualClock()
-        async with open_memory_stores(SYSTEM, clock=clock) as stores:
-            await create_tables(stores, [LEASES])
-            await story(stores, clock)
 
-    asyncio.run(on_stores())
+@pytest.fixture
+async def stores(clock: ManualClock) -> AsyncIterator[Stores]:
+    """Open in-memory stores with the leases' table."""
+    async with open_memory_stores(SYSTEM, clock=clock) as stores:
+        await create_tables(stores, [LEASES])
+        yield stores
 
 
 async def take_over(stores: Stores, clock: ManualClock) -> HeldLease[LeaseItem]:
@@ -63,128 +64,111 @@ async def take_over(stores: Stores, clock: ManualClock) -> HeldLease[LeaseItem]:
             continue
 
 
-def test_renews_the_lease_while_the_block_runs() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        renewals, enough = 0, asyncio.Event()
+async def test_renews_the_lease_while_the_block_runs(stores: Stores, clock: ManualClock) -> None:
+    renewals, enough = 0, asyncio.Event()
 
-        def hear(usage: Any) -> None:
-            nonlocal renewals
-            renewals += usage.pattern == leases.pattern_set.keep.id
-            clock.advance(SHORT_S / 3)
-            if renewals == 5:
-                enough.set()
+    def hear(usage: Any) -> None:
+        nonlocal renewals
+        renewals += usage.pattern == leases.pattern_set.keep.id
+        clock.advance(SHORT_S / 3)
+        if renewals == 5:
+            enough.set()
 
-        async with leases.hold(stores, "sweeper"):
-            stores.observe(hear)
-            await enough.wait()
-            with pytest.raises(InProgress):
-                await leases.take(stores, "sweeper")
-
-    run_story(story)
-
-
-def test_cancels_a_block_whose_lease_is_lost() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        begun = asyncio.Event()
-
-        async def sweep() -> None:
-            async with leases.hold(stores, "sweeper"):
-                begun.set()
-                await asyncio.Event().wait()
-
-        work = asyncio.create_task(sweep())
-        await begun.wait()
-        other = await take_over(stores, clock)
-        with pytest.raises(LeaseLost, match="token 1 was lost"):
-            await work
-        assert other.token == 2
-        await other.renew()
-
-    run_story(story)
-
-
-def test_releases_the_lease_of_a_block_cancelled_from_outside() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        begun = asyncio.Event()
-
-        async def sweep() -> None:
-            async with leases.hold(stores, "sweeper"):
-                begun.set()
-                await asyncio.Event().wait()
-
-        work = asyncio.create_task(sweep())
-        await begun.wait()
-        work.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await work
-        assert (await leases.take(stores, "sweeper")).token == 2
-
-    run_story(story)
-
-
-def test_lease_survives_if_every_other_renewal_fails() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        tries: list[int] = []
-        enough = asyncio.Event()
-
-        async def renew() -> None:
-            tries.append(1)
-            if len(tries) % 2:
-                raise RetryLater("busy")
-            if len(tries) == 6:
-                enough.set()
-
-        async with keep_renewed(renew, SHORT_S):
-            await enough.wait()
-
-    run_story(story)
-
-
-def test_lease_is_lost_when_renewals_fail_for_its_whole_duration() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        async def renew() -> None:
-            raise RetryLater("busy")
-
-        async def hold() -> None:
-            async with keep_renewed(renew, SHORT_S):
-                await asyncio.Event().wait()
-
-        with pytest.raises(LeaseLost, match="busy"):
-            await hold()
-
-    run_story(story)
-
-
-def test_holder_that_renews_at_the_last_moment_keeps_the_lease() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        held = await leases.take(stores, "sweeper")
-
-        class RenewedInBetween:
-            """Engine that renews the holder's lease after the taker's read and before its write."""
-
-            async def run(self, operation: Operation[Any]) -> Any:
-                if isinstance(operation, PutItem) and held.record.until < clock.now() + SHORT_S / 2:
-                    await held.renew()
-                return await stores.tables.run(operation)
-
-        clock.advance(SHORT_S)
+    async with leases.hold(stores, "sweeper"):
+        stores.observe(hear)
+        await enough.wait()
         with pytest.raises(InProgress):
-            await leases.take(Stores(RenewedInBetween(), clock=clock), "sweeper")
-        await held.renew()
+            await leases.take(stores, "sweeper")
 
-    run_story(story)
+
+async def test_cancels_a_block_whose_lease_is_lost(stores: Stores, clock: ManualClock) -> None:
+    begun = asyncio.Event()
+
+    async def sweep() -> None:
+        async with leases.hold(stores, "sweeper"):
+            begun.set()
+            await asyncio.Event().wait()
+
+    work = asyncio.create_task(sweep())
+    await begun.wait()
+    other = await take_over(stores, clock)
+    with pytest.raises(LeaseLost, match="token 1 was lost"):
+        await work
+    assert other.token == 2
+    await other.renew()
+
+
+async def test_releases_the_lease_of_a_block_cancelled_from_outside(stores: Stores) -> None:
+    begun = asyncio.Event()
+
+    async def sweep() -> None:
+        async with leases.hold(stores, "sweeper"):
+            begun.set()
+            await asyncio.Event().wait()
+
+    work = asyncio.create_task(sweep())
+    await begun.wait()
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert (await leases.take(stores, "sweeper")).token == 2
+
+
+async def test_lease_survives_if_every_other_renewal_fails() -> None:
+    tries: list[int] = []
+    enough = asyncio.Event()
+
+    async def renew() -> None:
+        tries.append(1)
+        if len(tries) % 2:
+            raise RetryLater("busy")
+        if len(tries) == 6:
+            enough.set()
+
+    async with keep_renewed(renew, SHORT_S):
+        await enough.wait()
+
+
+async def test_lease_is_lost_when_renewals_fail_for_its_whole_duration() -> None:
+    async def renew() -> None:
+        raise RetryLater("busy")
+
+    async def hold() -> None:
+        async with keep_renewed(renew, SHORT_S):
+            await asyncio.Event().wait()
+
+    with pytest.raises(LeaseLost, match="busy"):
+        await hold()
+
+
+async def test_holder_that_renews_at_the_last_moment_keeps_the_lease(
+    stores: Stores, clock: ManualClock
+) -> None:
+    held = await leases.take(stores, "sweeper")
+
+    class RenewedInBetween:
+        """Engine that renews the holder's lease after the taker's read and before its write."""
+
+        async def run(self, operation: Operation[Any]) -> Any:
+            if isinstance(operation, PutItem) and held.record.until < clock.now() + SHORT_S / 2:
+                await held.renew()
+            return await stores.tables.run(operation)
+
+    clock.advance(SHORT_S)
+    with pytest.raises(InProgress):
+        await leases.take(Stores(RenewedInBetween(), clock=clock), "sweeper")
+    await held.renew()
 
 
 @pytest.mark.parametrize("fate", ["done", "not done"])
-def test_acquire_with_a_lost_response_yields_one_lease(fate: str) -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        engine = LossyTables(stores.tables)
-        engine.is_lost = lambda asked: fate if isinstance(asked, PutItem) and not engine.lost else None
-        held = await leases.take(Stores(engine, clock=clock), "sweeper")
-        assert (held.token, engine.lost) == (1, [fate])
-        await held.renew()
-
-    run_story(story)
+async def test_acquire_with_a_lost_response_yields_one_lease(
+    fate: str, stores: Stores, clock: ManualClock
+) -> None:
+    engine = LossyTables(stores.tables)
+    engine.is_lost = lambda asked: fate if isinstance(asked, PutItem) and not engine.lost else None
+    held = await leases.take(Stores(engine, clock=clock), "sweeper")
+    assert (held.token, engine.lost) == (1, [fate])
+    await held.renew()
 
 
 async def _hang() -> None:
@@ -200,38 +184,31 @@ async def _raise_error() -> None:
 
 
 @pytest.mark.parametrize("renew", [_hang, _raise_refusal, _raise_error])
-def test_work_stops_when_its_lease_is_no_longer_renewed(
+async def test_work_stops_when_its_lease_is_no_longer_renewed(
     renew: Callable[[], Coroutine[Any, Any, None]],
 ) -> None:
     """A renewal that hangs or fails permanently raises `LeaseLost`."""
-
-    async def story() -> None:
-        with pytest.raises(LeaseLost, match="could not be renewed"):
-            async with keep_renewed(renew, SHORT_S):
-                await asyncio.Event().wait()
-
-    asyncio.run(story())
+    with pytest.raises(LeaseLost, match="could not be renewed"):
+        async with keep_renewed(renew, SHORT_S):
+            await asyncio.Event().wait()
 
 
-def test_component_holds_a_lease_only_with_its_patterns() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        async with leases.hold(stores.for_component("sweeper"), "sweeper"):
-            pass
-        with pytest.raises(ComponentRefused):
-            await leases.take(stores.for_component("onlooker"), "sweeper")
-
-    run_story(story)
+async def test_component_holds_a_lease_only_with_its_patterns(stores: Stores) -> None:
+    async with leases.hold(stores.for_component("sweeper"), "sweeper"):
+        pass
+    with pytest.raises(ComponentRefused):
+        await leases.take(stores.for_component("onlooker"), "sweeper")
 
 
-def test_the_design_check_finds_no_error_in_a_system_with_leases() -> None:
-    findings = asyncio.run(check_design(SYSTEM))
+async def test_the_design_check_finds_no_error_in_a_system_with_leases() -> None:
+    findings = await check_design(SYSTEM)
     assert [each for each in findings if each.severity == "error"] == []
 
 
-def test_leases_have_no_expiry_and_a_lease_is_created_only_once() -> None:
+async def test_leases_have_no_expiry_and_a_lease_is_created_only_once() -> None:
     assert LEASES.ttl is None
     with pytest.raises(ConditionFailed):
-        asyncio.run(_create_twice())
+        await _create_twice()
 
 
 async def _create_twice() -> None:
@@ -258,20 +235,19 @@ class Survey(LeaseRecord, table=surveys):
     of = Key(name)
 
 
-def test_renewal_saves_further_attributes_for_the_next_holder() -> None:
-    async def story(stores: Stores, clock: ManualClock) -> None:
-        await create_tables(stores, [surveys])
-        mine = Lease(Survey, prefix="SU", rate=Rate("sweep"), lease_s=30)
-        first = await mine.take(stores, "north")
-        await first.renew(position=7)
-        await first.release()
+async def test_renewal_saves_further_attributes_for_the_next_holder(
+    stores: Stores, clock: ManualClock
+) -> None:
+    await create_tables(stores, [surveys])
+    mine = Lease(Survey, prefix="SU", rate=Rate("sweep"), lease_s=30)
+    first = await mine.take(stores, "north")
+    await first.renew(position=7)
+    await first.release()
 
-        second = await mine.take(stores, "north", lease_s=5)
-        assert (second.record.position, second.token) == (7, 2)
-        assert second.record.until == pytest.approx(clock.now() + 5, abs=0.001)
-        with pytest.raises(LeaseLost):
-            await first.renew(position=8)
-        found = await stores.run(Survey.of("north").get())
-        assert found is not None and found.position == 7
-
-    run_story(story)
+    second = await mine.take(stores, "north", lease_s=5)
+    assert (second.record.position, second.token) == (7, 2)
+    assert second.record.until == pytest.approx(clock.now() + 5, abs=0.001)
+    with pytest.raises(LeaseLost):
+        await first.renew(position=8)
+    found = await stores.run(Survey.of("north").get())
+    assert found is not None and found.position == 7

@@ -5,8 +5,8 @@ Two berths may claim one mooring.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 from holdfast import (
@@ -120,14 +120,11 @@ def make_berths(count: int) -> list[Berth]:
     return [Berth(berth=f"b{number}", ship=f"s{number}", day="mon") for number in range(count)]
 
 
-def run_story(story: Callable[[Stores], Awaitable[None]], *, rows: int = 10) -> None:
-    """Run a story on new in-memory stores that contain some berths."""
-
-    async def run() -> None:
-        async with open_memory_stores() as stores:
-            await create_tables(stores, [berths, MIGRATIONS])
-            for berth in make_berths(rows):
-                await stores.run(Berth.put(berth))
-            await story(stores)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def open_harbour(*, rows: int = 10) -> AsyncIterator[Stores]:
+    """Open new in-memory stores that contain some berths."""
+    async with open_memory_stores() as stores:
+        await create_tables(stores, [berths, MIGRATIONS])
+        for berth in make_berths(rows):
+            await stores.run(Berth.put(berth))
+        yield stores

@@ -116,8 +116,6 @@ def test_half_a_unit_instead_of_1870_4_saves_99_97_percent() -> None:
     assert f"{compute_saving(1_870.4, 0.5):.2%}" == "99.97%"
 
 
-# --- measured on the document's number of bookings ----------------------------------------------------------
-
 bookings = Table("Bookings", partition="bookingId")
 of_passenger = bookings.global_index("passenger-flight-index", "passengerId", "flightId")
 of_flight = bookings.global_index("flight-status-index", "flightId", "status")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -69,16 +68,13 @@ def test_correct_total_needs_no_remark() -> None:
     assert compare_stated_costs(right, load_price_list()).remarks == ()
 
 
-def test_cost_of_a_system_includes_its_stated_costs() -> None:
-    async def run() -> list[StatedCostComparison | None]:
-        async with open_sample_data(shop.SYSTEM) as ground:
-            both = (
-                shop.SYSTEM,
-                replace(shop.SYSTEM, design=replace(shop.SYSTEM.design, stated_costs=STATED)),
-            )
-            return [(await estimate_cost(each, ground, load_price_list())).stated for each in both]
-
-    without, with_some = asyncio.run(run())
+async def test_cost_of_a_system_includes_its_stated_costs() -> None:
+    async with open_sample_data(shop.SYSTEM) as ground:
+        both = (
+            shop.SYSTEM,
+            replace(shop.SYSTEM, design=replace(shop.SYSTEM.design, stated_costs=STATED)),
+        )
+        without, with_some = [(await estimate_cost(each, ground, load_price_list())).stated for each in both]
 
     assert without is None
     assert with_some is not None
@@ -96,7 +92,7 @@ def test_rejects_an_unknown_price_list() -> None:
         compare_stated_costs(replace(STATED, prices="dynamodb-1999"), load_price_list())
 
 
-def test_bills_the_writes_of_transacted_patterns_twice() -> None:
+async def test_bills_the_writes_of_transacted_patterns_twice() -> None:
     async def run(*transacted: str) -> float:
         system = replace(
             shop.SYSTEM,
@@ -108,19 +104,17 @@ def test_bills_the_writes_of_transacted_patterns_twice() -> None:
             found = await estimate_cost(system, ground, load_price_list())
         return next(each.write_units for each in found.patterns if each.pattern.id == "S4")
 
-    assert (asyncio.run(run()), asyncio.run(run("S4", "S7"))) == (2, 4)
+    assert (await run(), await run("S4", "S7")) == (2, 4)
 
 
-def test_does_not_bill_a_transaction_pattern_twice_again() -> None:
-    async def run() -> float:
-        system = replace(
-            shop.SYSTEM,
-            design=replace(
-                shop.SYSTEM.design, load=replace(shop.SYSTEM.design.load, transacted_patterns=("S7",))
-            ),
-        )
-        async with open_sample_data(system) as ground:
-            found = await estimate_cost(system, ground, load_price_list())
-        return next(each.write_units for each in found.patterns if each.pattern.id == "S7")
+async def test_does_not_bill_a_transaction_pattern_twice_again() -> None:
+    system = replace(
+        shop.SYSTEM,
+        design=replace(
+            shop.SYSTEM.design, load=replace(shop.SYSTEM.design.load, transacted_patterns=("S7",))
+        ),
+    )
+    async with open_sample_data(system) as ground:
+        found = await estimate_cost(system, ground, load_price_list())
 
-    assert asyncio.run(run()) == 6
+    assert next(each.write_units for each in found.patterns if each.pattern.id == "S7") == 6

@@ -50,35 +50,32 @@ async def sample(stores: Stores, *, scale: int = 1, progress: Any = None) -> Non
 SAMPLED = replace(SYSTEM, demo=Demo(sample=sample))
 
 
-def run_on_data_source(
+async def run_on_data_source(
     work: Callable[[DataSource], Awaitable[T]], system: System = SYSTEM, *, is_service: bool = False
 ) -> T:
     """Run the work on the system's sample data, presented as a service if `is_service`."""
 
-    async def run() -> T:
-        async with open_sample_data(system) as ground:
-            chosen = DataSource(ground.stores, "a service", is_scratch=False) if is_service else ground
-            return await work(chosen)
-
-    return asyncio.run(run())
+    async with open_sample_data(system) as ground:
+        chosen = DataSource(ground.stores, "a service", is_scratch=False) if is_service else ground
+        return await work(chosen)
 
 
-def measure(system: System = SYSTEM, *, is_service: bool = False) -> dict[str, Measure]:
+async def measure(system: System = SYSTEM, *, is_service: bool = False) -> dict[str, Measure]:
     """Measure all patterns of the system; return the measures by pattern id."""
 
     async def run(ground: DataSource) -> list[Measure]:
         return await measure_patterns(ground, system.patterns)
 
-    return {each.pattern.id: each for each in run_on_data_source(run, system, is_service=is_service)}
+    return {each.pattern.id: each for each in await run_on_data_source(run, system, is_service=is_service)}
 
 
 @pytest.mark.parametrize("system", [SYSTEM, SAMPLED], ids=["empty", "sampled"])
-def test_every_pattern_runs_with_its_example(system: System) -> None:
-    assert {id: each.reason for id, each in measure(system).items() if not each.is_measured} == {}
+async def test_every_pattern_runs_with_its_example(system: System) -> None:
+    assert {id: each.reason for id, each in (await measure(system)).items() if not each.is_measured} == {}
 
 
-def test_queues_and_objects_use_no_units() -> None:
-    found = measure()
+async def test_queues_and_objects_use_no_units() -> None:
+    found = await measure()
 
     for id in ("L1", "L2", "A1", "A2"):
         row = measure_to_json(found[id])
@@ -87,20 +84,20 @@ def test_queues_and_objects_use_no_units() -> None:
     assert found["L5"].units.write == 1
 
 
-def test_runs_queue_and_object_patterns_on_scratch_stores_even_for_a_service() -> None:
-    found = measure(is_service=True)
+async def test_runs_queue_and_object_patterns_on_scratch_stores_even_for_a_service() -> None:
+    found = await measure(is_service=True)
 
     assert [id for id, each in found.items() if not each.is_measured] == ["L5"]
 
 
-def test_lifts_a_hold_again_so_that_other_examples_can_delete() -> None:
+async def test_lifts_a_hold_again_so_that_other_examples_can_delete() -> None:
     async def run(ground: DataSource) -> list[Measure]:
         return await measure_patterns(ground, (hold_scan, forget_scan, SYSTEM.get_pattern("A1")))
 
-    assert [each.reason for each in run_on_data_source(run, SAMPLED)] == [None, None, None]
+    assert [each.reason for each in await run_on_data_source(run, SAMPLED)] == [None, None, None]
 
 
-def test_sample_objects_are_unchanged_afterwards() -> None:
+async def test_sample_objects_are_unchanged_afterwards() -> None:
     async def run(ground: DataSource) -> bytes:
         await measure_patterns(ground, SAMPLED.patterns)
         engine = ground.stores.engines.get("objects")
@@ -108,7 +105,7 @@ def test_sample_objects_are_unchanged_afterwards() -> None:
         found = await engine.run(GetObject(bucket=name, key="scans/2026/01/02/l1.pdf"))
         return bytes(found.body)
 
-    assert run_on_data_source(run, SAMPLED) == b"s" * 1000
+    assert await run_on_data_source(run, SAMPLED) == b"s" * 1000
 
 
 def test_the_configured_queues_are_never_touched(tmp_path: Path) -> None:
@@ -127,14 +124,14 @@ def test_the_configured_queues_are_never_touched(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_system_that_needs_an_environment_is_measured_without_one() -> None:
+async def test_a_system_that_needs_an_environment_is_measured_without_one() -> None:
     async def run(ground: DataSource) -> int:
         name = letters.physical_name(ground.stores.environment)
         described = await ground.stores.engines.get("queues").run(DescribeQueue(queue=name))
         return int(described.visible)
 
     assert SAMPLED.deployment.needs_environment
-    assert run_on_data_source(run, SAMPLED) == 1
+    assert await run_on_data_source(run, SAMPLED) == 1
 
 
 # --- patterns that depend on each other ---------------------------------------------------------------------
@@ -182,43 +179,43 @@ CLAIMS = System(
 )
 
 
-def test_measures_a_dependent_pattern_after_the_one_it_needs() -> None:
-    found = measure(CLAIMS)
+async def test_measures_a_dependent_pattern_after_the_one_it_needs() -> None:
+    found = await measure(CLAIMS)
 
     assert [found[id].reason for id in ("J1", "J2", "J3")] == [None] * 3
     assert found["J2"].units.write == 1
     assert found["J3"].is_measured
 
 
-def test_pattern_without_a_predecessor_fails() -> None:
-    found = measure(CLAIMS)["J4"]
+async def test_pattern_without_a_predecessor_fails() -> None:
+    found = (await measure(CLAIMS))["J4"]
 
     assert found.has_failed
     assert "ConditionFailed" in (found.reason or "")
 
 
-def test_undoes_the_writes_that_a_dependent_pattern_needed() -> None:
+async def test_undoes_the_writes_that_a_dependent_pattern_needed() -> None:
     async def run(ground: DataSource) -> Job | None:
         await measure_patterns(ground, CLAIMS.patterns)
         return await ground.stores.run(Job.of("j1").get())
 
-    assert run_on_data_source(run, CLAIMS) is None
+    assert await run_on_data_source(run, CLAIMS) is None
 
 
 # --- cost ---------------------------------------------------------------------------------------------------
 
 
-def estimate(system: System = SYSTEM, prices: PriceList | None = None) -> SystemCost:
+async def estimate(system: System = SYSTEM, prices: PriceList | None = None) -> SystemCost:
     """Estimate the system's cost on its sample data."""
 
     async def run(ground: DataSource) -> SystemCost:
         return await estimate_cost(system, ground, prices or load_price_list())
 
-    return run_on_data_source(run, system)
+    return await run_on_data_source(run, system)
 
 
-def test_a_call_on_a_fifo_queue_costs_more_than_on_a_standard_one() -> None:
-    by_id = {each.pattern.id: each for each in estimate().patterns}
+async def test_a_call_on_a_fifo_queue_costs_more_than_on_a_standard_one() -> None:
+    by_id = {each.pattern.id: each for each in (await estimate()).patterns}
 
     assert (by_id["L1"].requests, by_id["N1"].requests) == (1, 1)
     assert by_id["L1"].cost == pytest.approx(0.50)
@@ -226,21 +223,21 @@ def test_a_call_on_a_fifo_queue_costs_more_than_on_a_standard_one() -> None:
     assert by_id["L1"].write_units == 0
 
 
-def test_a_large_message_is_billed_for_every_64_kb() -> None:
+async def test_a_large_message_is_billed_for_every_64_kb() -> None:
     large = Letter(id="l1", to="a" * 100_000)
 
     def send(letter: Letter) -> Send[Letter]:
         return letters.send(letter)
 
     heavy = type(take_in)(send, "L1", "Heavy", take_in.rate, (large,))
-    [found] = estimate(replace(SYSTEM, patterns=(heavy,), components=())).patterns
+    [found] = (await estimate(replace(SYSTEM, patterns=(heavy,), components=()))).patterns
 
     assert found.requests == 2
     assert found.cost == pytest.approx(1.00)
 
 
-def test_queue_costs_its_requests_and_its_consumers_polls() -> None:
-    by_name = {each.queue: each for each in estimate().queues}
+async def test_queue_costs_its_requests_and_its_consumers_polls() -> None:
+    by_name = {each.queue: each for each in (await estimate()).queues}
 
     assert by_name["letters"].requests == 4_000_000
     assert by_name["letters"].polls == pytest.approx(SECONDS_PER_MONTH / 20)
@@ -249,8 +246,8 @@ def test_queue_costs_its_requests_and_its_consumers_polls() -> None:
     assert by_name["notices"].total == pytest.approx(1.2)
 
 
-def test_bucket_costs_its_requests_and_storage() -> None:
-    [bucket] = estimate(SAMPLED).buckets
+async def test_bucket_costs_its_requests_and_storage() -> None:
+    [bucket] = (await estimate(SAMPLED)).buckets
 
     assert (bucket.objects, bucket.writes, bucket.reads) == (1, 3_000_000, 2_000_000)
     assert bucket.size_bytes >= 1000
@@ -258,7 +255,7 @@ def test_bucket_costs_its_requests_and_storage() -> None:
     assert bucket.storage == pytest.approx(bucket.size_bytes / GB * 0.023)
 
 
-def test_counts_objects_of_a_configured_folder_without_changing_them(tmp_path: Path) -> None:
+async def test_counts_objects_of_a_configured_folder_without_changing_them(tmp_path: Path) -> None:
     settings = Settings(
         tables=f"sqlite:{tmp_path}/tables.db",
         queues="sqlite::memory:",
@@ -281,21 +278,21 @@ def test_counts_objects_of_a_configured_folder_without_changing_them(tmp_path: P
         assert sorted((tmp_path / "objects").rglob("*")) == files
         return found
 
-    [bucket] = asyncio.run(run()).buckets
+    [bucket] = (await run()).buckets
 
     assert (bucket.objects, bucket.size_bytes) == (3, 3000)
 
 
-def test_total_includes_queues_and_buckets() -> None:
-    found = estimate()
+async def test_total_includes_queues_and_buckets() -> None:
+    found = await estimate()
     parts = [each.total for each in (*found.tables, *found.queues, *found.buckets)]  # type: ignore[attr-defined]
 
     assert found.total == pytest.approx(sum(parts))
     assert found.uncounted == ()
 
 
-def test_omits_stores_missing_from_the_price_list_and_gives_the_reason() -> None:
-    found = estimate(prices=load_price_list().model_copy(update={"queues": None, "objects": None}))
+async def test_omits_stores_missing_from_the_price_list_and_gives_the_reason() -> None:
+    found = await estimate(prices=load_price_list().model_copy(update={"queues": None, "objects": None}))
     left_out = {each.pattern.id: each.reason for each in found.uncounted}
 
     assert set(left_out) == {each.id for each in SYSTEM.patterns} - {"L5"}

@@ -116,14 +116,11 @@ def test_measures_writes_and_optional_indexes_on_the_sample_for_a_service() -> N
     assert found.measured_on == "a service, and on sample data what could not be measured there"
 
 
-def test_measures_examples_that_do_not_fit_the_data_on_the_sample() -> None:
-    async def run() -> SystemCost:
-        async with open_sample_data(shop.SYSTEM) as ground:
-            await ground.stores.run(shop.Order.of("o-9").delete())
-            copy = DataSource(ground.stores, "a copy of tables.db", is_scratch=True)
-            return await estimate_cost(shop.SYSTEM, copy, PRICES)
-
-    found = asyncio.run(run())
+async def test_measures_examples_that_do_not_fit_the_data_on_the_sample() -> None:
+    async with open_sample_data(shop.SYSTEM) as ground:
+        await ground.stores.run(shop.Order.of("o-9").delete())
+        copy = DataSource(ground.stores, "a copy of tables.db", is_scratch=True)
+        found = await estimate_cost(shop.SYSTEM, copy, PRICES)
 
     assert found.uncounted == ()
     assert found.measured_on == "a copy of tables.db, and on sample data what could not be measured there"

@@ -51,9 +51,6 @@ def select_messages(found: Sequence[Finding], severity: str, case: str) -> list[
     return [each.message for each in found if each.severity == severity and f"At {case}" in each.message]
 
 
-# --- hot keys -----------------------------------------------------------------------------------------------
-
-
 def test_declared_key_takes_all_its_load_and_the_rest_spreads(design: Design) -> None:
     found = {
         (spot.target, spot.key or spot.volume_name): heat for spot, heat in compute_key_loads(design).items()
@@ -90,13 +87,13 @@ def test_too_much_load_on_one_key_is_an_error_at_the_declared_load(design: Desig
     assert "shard number" in found[0].remedy
 
 
-def test_transactional_writes_count_twice() -> None:
+async def test_transactional_writes_count_twice() -> None:
     transacted = replace(
         news_desk.SYSTEM,
         design=replace(news_desk.SYSTEM.design, load=news_desk.make_load(1, transacted_patterns=("N4",))),
     )
 
-    found = compute_key_loads(asyncio.run(build_design(transacted)))
+    found = compute_key_loads(await build_design(transacted))
 
     assert found[KeyLoadScope(TABLE, "", "ALL")].write == pytest.approx(2)
     assert found[KeyLoadScope(INDEX, "", "DAY#*")].write == pytest.approx(2)
@@ -114,19 +111,17 @@ def test_declared_item_size_replaces_the_examples_also_in_an_index(design: Desig
     assert sized[KeyLoadScope(TABLE, "news")].write == pytest.approx((25 + 1) / 1000)
 
 
-def test_declared_item_size_counts_twice_in_a_transaction() -> None:
+async def test_declared_item_size_counts_twice_in_a_transaction() -> None:
     load = news_desk.make_load(1, transacted_patterns=("N4",), item_bytes={"N4": 3_000})
 
     found = compute_key_loads(
-        asyncio.run(
-            build_design(replace(news_desk.SYSTEM, design=replace(news_desk.SYSTEM.design, load=load)))
-        )
+        await build_design(replace(news_desk.SYSTEM, design=replace(news_desk.SYSTEM.design, load=load)))
     )
 
     assert found[KeyLoadScope(TABLE, "", "ALL")].write == pytest.approx(6)
 
 
-def test_keys_only_index_does_not_grow_with_the_item() -> None:
+async def test_keys_only_index_does_not_grow_with_the_item() -> None:
     notes = Table("Notes", "id")
     topics = notes.global_index("topic-index", "topic", projection=KEYS_ONLY)
 
@@ -144,9 +139,7 @@ def test_keys_only_index_does_not_grow_with_the_item() -> None:
     system = System(
         name="notes", purpose="Notes", tables=(notes,), patterns=(note,), design=SystemDesign(load=load)
     )
-    found = {
-        spot.target: heat.write for spot, heat in compute_key_loads(asyncio.run(build_design(system))).items()
-    }
+    found = {spot.target: heat.write for spot, heat in compute_key_loads(await build_design(system)).items()}
 
     assert found == pytest.approx({Target("Notes"): 10, Target("Notes", "topic-index"): 1})
 
@@ -178,9 +171,6 @@ def test_rejects_a_load_that_names_unknown_patterns_tables_or_indexes(
             news_desk.SYSTEM,
             design=replace(news_desk.SYSTEM.design, what_if={"a flood": news_desk.make_load(1, **load)}),
         )
-
-
-# --- what if ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

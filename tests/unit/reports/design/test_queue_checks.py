@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -47,8 +46,8 @@ def test_rules_report_nothing_about_the_post_room(rule: Rule) -> None:
     assert apply_rule(rule, SYSTEM) == []
 
 
-def test_whole_check_of_the_post_room_gives_a_single_info() -> None:
-    findings = asyncio.run(check_design(SYSTEM))
+async def test_whole_check_of_the_post_room_gives_a_single_info() -> None:
+    findings = await check_design(SYSTEM)
 
     assert [(each.severity, each.subject) for each in findings] == [("info", "postroom")]
 

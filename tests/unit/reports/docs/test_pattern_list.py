@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from holdfast import Rate, System, pattern
@@ -44,12 +43,12 @@ def test_count_is_listed_as_its_query() -> None:
     assert (rows["S3"].operation, rows["S3"].table, rows["S3"].index) == ("Query", "Orders", "status-index")
 
 
-def test_adds_measures_to_a_row() -> None:
+async def test_adds_measures_to_a_row() -> None:
     async def run() -> list[Measure]:
         async with open_sample_data(shop.SYSTEM) as ground:
             return await measure_patterns(ground, [shop.orders_of])
 
-    measures = {each.pattern.id: each for each in asyncio.run(run())}
+    measures = {each.pattern.id: each for each in await run()}
     rows = {row.id: row.to_json() for row in build_pattern_rows(shop.SYSTEM, measures)}
 
     assert list(rows["S2"]) == DECLARED + MEASURED

@@ -150,8 +150,6 @@ def test_component_row_lists_its_purpose_reads_and_writes() -> None:
     ]
 
 
-# --- diagrams -----------------------------------------------------------------------------------------------
-
 WORD = r"[A-Za-z_][A-Za-z0-9_]*"
 QUOTED = r'"(?:[^"#;<>&`\\]|#\d+;)*"'
 ENTITY_LINES = (

@@ -78,9 +78,6 @@ def test_template_parses_to_what_was_built(name: str) -> None:
     assert yaml.load(render_template(system), Loader=yaml.CSafeLoader) == build_template(system)
 
 
-# --- both printers ------------------------------------------------------------------------------------------
-
-
 def render_files(system: System, **options: Any) -> str:
     """Return the whole Terraform module as one text."""
     return "".join(render_module(system, **options).values())
@@ -118,9 +115,6 @@ def test_environment_has_a_default_only_if_given(render: Callable[..., str]) -> 
 def test_rejects_two_resources_with_the_same_name(render: Callable[..., str], system: System) -> None:
     with pytest.raises(DeclarationError, match="both become"):
         render(system)
-
-
-# --- diagrams and policies ----------------------------------------------------------------------------------
 
 
 def test_diagrams_can_be_drawn(system: System) -> None:

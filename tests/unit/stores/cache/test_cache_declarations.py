@@ -39,9 +39,6 @@ ACME = Payer(name="Acme", endpoints=("https://acme.example/fhir",))
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 
 
-# --- keys ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.proves("PG-37")
 @pytest.mark.proves("PG-38")
 @pytest.mark.proves("PG-39")
@@ -135,9 +132,6 @@ def test_rejects_values_of_another_type_and_counters_without_a_window() -> None:
         payers.put(Provider(), payer_id="p-1")  # type: ignore[arg-type]
 
 
-# --- operations ---------------------------------------------------------------------------------------------
-
-
 @pattern("C1", "A payer", rate=Rate("request"), example=("p-1",))
 def payer(payer_id: str) -> GetCached[Payer]:
     return payers.get(payer_id=payer_id)
@@ -190,9 +184,6 @@ def test_window_is_numbered_by_its_interval() -> None:
         1,
         29386666,
     ]
-
-
-# --- values -------------------------------------------------------------------------------------------------
 
 
 async def test_reads_back_a_put_value() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -17,7 +16,7 @@ from tests.postgres import connect, create_database
 from tests.unit.reports.surgery import SYSTEM, surgery
 
 
-def test_older_component_reports_that_the_schema_is_newer() -> None:
+async def test_older_component_reports_that_the_schema_is_newer() -> None:
     url = create_database(surgery)
     [text] = build_grant_files(SYSTEM).values()
     with connect(url) as owner:
@@ -31,7 +30,7 @@ def test_older_component_reports_that_the_schema_is_newer() -> None:
             await get_schema_states(stores, SYSTEM.schemas)
 
     with pytest.raises(SchemaMismatch, match="9999"):
-        asyncio.run(start())
+        await start()
 
 
 def test_component_without_statements_loses_its_grants() -> None:

@@ -72,9 +72,6 @@ def map_client_error(
     return map_error(ClientError(response, action), action, ENDPOINT)
 
 
-# --- the SDK's ----------------------------------------------------------------------------------------------
-
-
 @all_cases("kind", [*SDK_CLASSES, ResponseParserError])
 def test_maps_every_sdk_error(kind: type[Exception]) -> None:
     failure = map_error(make_sdk_error(kind), "GetItem", ENDPOINT)
@@ -146,9 +143,6 @@ def test_a_message_names_the_remedy(name: str, remedy: str) -> None:
     assert remedy in failure.error.message
     if name != "NoRegionError":
         assert ENDPOINT in failure.error.message
-
-
-# --- the service's ------------------------------------------------------------------------------------------
 
 
 @all_cases("code", SERVICE_CODES)

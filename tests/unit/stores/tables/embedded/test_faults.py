@@ -164,9 +164,6 @@ def test_conflict_does_not_consume_the_token(file: Path) -> None:
         assert tables.run_blocking(GetItem("tab", {"pk": "b"})).item == {"pk": "b"}
 
 
-# --- shares and seeds ---------------------------------------------------------------------------------------
-
-
 def outcomes(faults: EngineFaults, count: int = 1000) -> list[str]:
     """Return the outcome of this many puts: "done" or the name of the error."""
     return [_outcome(faults, PutItem("tab", {"pk": "a"})) for _ in range(count)]

@@ -103,9 +103,6 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LaggingEn
         yield engine
 
 
-# --- visibility ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.proves("SM-X26")
 def test_a_new_item_is_absent_until_the_lag_has_passed(engine: LaggingEngine) -> None:
     engine.run(PutItem("tab", NEW))
@@ -239,9 +236,6 @@ def test_recreated_table_shows_nothing_of_the_old_one(engine: LaggingEngine) -> 
     assert engine.query_index() == []
 
 
-# --- pages --------------------------------------------------------------------------------------------------
-
-
 def test_filters_projections_counts_and_capacity_use_the_visible_items(engine: LaggingEngine) -> None:
     engine.run(PutItem("tab", {**OLD, "a": "o" * 9000}))
     engine.pass_lag()
@@ -302,8 +296,6 @@ def test_page_continues_after_a_deleted_item(engine: LaggingEngine) -> None:
     rest = engine.run(msgspec.structs.replace(IN_X, start_key=first.last_key))
     assert [item["n"] for page in (first, rest) for item in page.items or ()] == [0, 1, 2, 3]
 
-
-# --- random writes, compared with past states ---------------------------------------------------------------
 
 State = dict[tuple[str, int], Item]
 
@@ -515,9 +507,6 @@ def follow_pages(run: Callable[[Query | Scan], PageResult], page: Query | Scan) 
         if result.last_key is None:
             return
         page = msgspec.structs.replace(page, start_key=result.last_key)
-
-
-# --- immediate visibility, and invalid lags -----------------------------------------------------------------
 
 
 def test_without_a_lag_indexes_are_exact() -> None:

@@ -19,6 +19,7 @@ from holdfast.operations.tables import (
     UpdateTimeToLive,
 )
 from holdfast.operations.values import Value
+from tests.cases import all_cases
 from tests.faults.tables.engine_consistency import assert_consistent, read_items
 
 from .stepped_engine import BY_G, START, SteppedEngine, definition
@@ -35,7 +36,7 @@ def ttl_engine(engine: SteppedEngine) -> SteppedEngine:
     return engine
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("end", "stays"),
     [
         (int(START), False),
@@ -90,14 +91,6 @@ def test_removes_items_written_before_ttl_was_enabled(engine: SteppedEngine) -> 
     engine.tables.sweep()
     assert read_items(engine.tables, "tab").keys() == {f"{at}" for at in range(10, 20)}
     assert_consistent(engine.tables)
-
-
-def test_item_with_an_extended_expiry_stays(ttl_engine: SteppedEngine) -> None:
-    ttl_engine.run(PutItem("tab", {"pk": "a", "end": int(START) + 10}))
-    ttl_engine.run(PutItem("tab", {"pk": "a", "end": int(START) + 1000}))
-    ttl_engine.clock.moment += 100
-    ttl_engine.tables.sweep()
-    assert read_items(ttl_engine.tables, "tab").keys() == {"a"}
 
 
 def test_expired_items_are_returned_unless_hidden(ttl_engine: SteppedEngine) -> None:

@@ -78,9 +78,6 @@ async def test_short_read_runs_in_the_event_loop(
     assert await find_thread(monkeypatch, operation) == "the loop's thread"
 
 
-# --- dropped tables -----------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def two_engines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

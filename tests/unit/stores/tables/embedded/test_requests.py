@@ -38,6 +38,7 @@ from holdfast.operations.tables import (
 )
 from holdfast.operations.values import Item
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
+from tests.cases import all_cases
 
 ID = (KeyAttribute("id", "S"),)
 KEYS = KeySchema("id")
@@ -87,15 +88,13 @@ DEFINITIONS = {
 }
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=DEFINITIONS)
+@all_cases("definition", DEFINITIONS.values())
 def test_rejects_an_invalid_definition_and_stores_nothing(
     tables: EmbeddedTables, definition: TableDefinition
 ) -> None:
     with pytest.raises(InvalidRequest):
         tables.run_blocking(CreateTable(definition))
-    path = tables.database.path
-    tables.close()
-    with open_tables(path) as again:
+    with open_tables(tables.database.path) as again:
         assert again.run_blocking(ListTables()).names == ("Orders",)
         assert again.run_blocking(GetItem("Orders", {"id": "precious"})).item == {"id": "precious"}
 
@@ -135,7 +134,7 @@ OPERATIONS: dict[str, Operation[Any]] = {
 }
 
 
-@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+@all_cases("operation", OPERATIONS.values())
 def test_an_operation_with_a_wrong_part_is_refused_and_changes_nothing(
     tables: EmbeddedTables, operation: Operation[Any]
 ) -> None:

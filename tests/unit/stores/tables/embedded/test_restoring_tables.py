@@ -23,7 +23,6 @@ from holdfast.operations.tables import (
     PutItem,
     Query,
     RestoreOverrides,
-    RestoreTableFromBackup,
     RestoreTableToPointInTime,
     Scan,
     TableDefinition,
@@ -35,6 +34,7 @@ from holdfast.operations.tables import (
 )
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
 from tests.background_work import stop_background_work
+from tests.cases import all_cases
 
 BY = IndexDefinition("by-kind", KeySchema("kind"), IndexProjection(), Throughput(5, 5))
 SOURCE = TableDefinition(
@@ -76,7 +76,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@all_cases("change", CHANGES.values())
 def test_restoring_table_rejects_changes(restoring: EmbeddedTables, change: DeleteTable) -> None:
     with pytest.raises(AlreadyExists):
         restoring.run_blocking(change)
@@ -91,7 +91,7 @@ ITEMS = {
 }
 
 
-@pytest.mark.parametrize("operation", ITEMS.values(), ids=ITEMS)
+@all_cases("operation", ITEMS.values())
 def test_items_of_a_restoring_table_are_not_found(restoring: EmbeddedTables, operation: GetItem) -> None:
     with pytest.raises(NotFound):
         restoring.run_blocking(operation)
@@ -129,11 +129,3 @@ def test_backup_pages_omit_none_of_the_same_millisecond(tables: EmbeddedTables) 
             break
     assert sorted(listed) == sorted(made)
     assert len(listed) == len(set(listed))
-
-
-def test_a_backup_is_restored_whole(tables: EmbeddedTables) -> None:
-    backup = tables.run_blocking(CreateBackup("Source", "whole"))
-    tables.sweep()
-    tables.run_blocking(RestoreTableFromBackup(BackupName("Source", backup.id), "Target"))
-    tables.sweep()
-    assert tables.run_blocking(Scan("Target", select="COUNT")).count == 10

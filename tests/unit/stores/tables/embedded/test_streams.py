@@ -148,23 +148,6 @@ def test_iterator_expires_after_fifteen_minutes(streaming: SteppedEngine) -> Non
         streaming.run(GetRecords(place))
 
 
-def test_a_stream_switched_off_and_on_is_two_streams_without_the_writes_between(
-    engine: SteppedEngine,
-) -> None:
-    engine.run(CreateTable(definition()))
-    names = []
-    for at in range(3):
-        engine.run(UpdateTable("tab", stream=StreamChange("NEW_AND_OLD_IMAGES")))
-        names.append(name_of(engine))
-        engine.run(PutItem("tab", {"pk": "told", "n": at}))
-        engine.run(UpdateTable("tab", stream=StreamChange(None)))
-        engine.run(PutItem("tab", {"pk": "untold", "n": at}))
-    assert len(set(names)) == 3
-    for at, name in enumerate(names):
-        [record] = read_to_the_end(engine, iterator(engine, name))
-        assert record.new == {"pk": "told", "n": at}
-
-
 def test_replaying_the_stream_rebuilds_the_table(streaming: SteppedEngine) -> None:
     for at in range(60):
         streaming.run(PutItem("tab", {"pk": f"{at % 7}", "n": at}))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.errors import IdempotencyMismatch, TransactionCancelled
+from holdfast.core.errors import TransactionCancelled
 from holdfast.operations.expressions.nodes import AddAction, AttributeExists, Literal, SetAction, Update
 from holdfast.operations.expressions.nodes import Path as AttributePath
 from holdfast.operations.tables import (
@@ -66,13 +66,6 @@ def test_expired_tokens_are_trimmed(table: SteppedEngine) -> None:
     table.tables.sweep()
     with table.tables.database.read_connection() as connection:
         assert connection.execute("SELECT count(*) FROM tokens").get == 0
-
-
-def test_another_request_under_the_same_token_is_refused(table: SteppedEngine) -> None:
-    table.run(TRANSACTION)
-    with pytest.raises(IdempotencyMismatch):
-        table.run(TransactWriteItems((ONE_MORE,), token="token", fingerprint=b"something else"))
-    assert count(table) == 1
 
 
 def test_cancelled_transaction_does_not_consume_its_token(table: SteppedEngine) -> None:
