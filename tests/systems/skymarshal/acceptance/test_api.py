@@ -1,10 +1,11 @@
-"""The HTTP API on the sample in memory, over a real server: queries, one disruption, invalid requests."""
+"""The HTTP API on a small sample, over a real server: queries, one disruption, invalid requests."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,9 +13,10 @@ import pytest
 
 from holdfast import open_memory_stores
 from holdfast.web import make_app, serve_in_thread
-from holdfast_demo.skymarshal.sample.loader import load_sample
 from skymarshal.api.routes import MAX_PASSENGERS, build_routes
 from skymarshal.system import SYSTEM
+from tests.cases import all_cases
+from tests.systems.skymarshal.acceptance.conftest import open_copy
 from tests.systems.skymarshal.acceptance.small_airline import DAY
 
 LATE: dict[str, Any] = {
@@ -29,10 +31,9 @@ KNOWN = "OZ69826352P"
 
 
 @pytest.fixture(scope="module")
-def api() -> Iterator[httpx.Client]:
-    """A client of a server in a thread, with the whole sample in memory. Tests of the module share it."""
-    stores = open_memory_stores(SYSTEM)
-    asyncio.run(load_sample(stores))
+def api(small_sample_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """A client of a server in a thread, with a small sample. Tests of the module share it."""
+    stores = open_copy(small_sample_file, tmp_path_factory.mktemp("api"))
     app = make_app("SkyMarshal", "1", build_routes(stores.for_component("api")))
     with serve_in_thread(app) as url, httpx.Client(base_url=url, timeout=30) as client:
         yield client
@@ -51,6 +52,7 @@ def expect_problem(answer: httpx.Response, status: int) -> dict[str, Any]:
 # --- queries ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("SM-45", "SM-X12")
 def test_every_get_route_returns_the_figures_of_the_sample(api: httpx.Client) -> None:
     def get(path: str, **params: Any) -> Any:
         answer = api.get(path, params=params)
@@ -129,7 +131,7 @@ def test_confirms_a_disruption_once_and_reports_a_repeat(api: httpx.Client) -> N
 # --- invalid requests ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "path",
     [
         "/flights/404",
@@ -152,7 +154,7 @@ def test_unknown_ids_give_404(api: httpx.Client, path: str) -> None:
     assert expect_problem(api.get(path), 404)["type"] == "urn:holdfast:error:NotFound"
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("path", "pointer"),
     [
         ("/flights?number=11&day=2026-01-30", "/query/number"),
@@ -173,7 +175,7 @@ def test_names_the_invalid_parameter(api: httpx.Client, path: str, pointer: str)
     assert [fault["pointer"] for fault in body["errors"]] == [pointer]
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("change", "status", "message"),
     [
         ({"flight_number": "EY999"}, 404, "No flight EY999"),
@@ -202,7 +204,7 @@ def test_refuses_an_invalid_disruption_with_the_reason(
     assert message in answer.text
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'"text"', b"\xff\xfe", b'{"kind": NaN}'])
+@all_cases("body", [b"", b"{", b"[]", b"null", b'"text"', b"\xff\xfe", b'{"kind": NaN}'])
 def test_malformed_body_gives_a_problem(api: httpx.Client, body: bytes) -> None:
     answer = api.post("/disruptions", content=body, headers={"content-type": "application/json"})
     assert answer.status_code in (400, 422)
@@ -216,7 +218,7 @@ def test_refuses_too_many_passengers_and_names_the_limit(api: httpx.Client) -> N
     assert "expected at most 500" in body["detail"]
 
 
-@pytest.mark.parametrize("path", ["/flights/{}", "/passengers/{}/bookings", "/bookings/{}/baggage"])
+@all_cases("path", ["/flights/{}", "/passengers/{}/bookings", "/bookings/{}/baggage"])
 def test_overlong_key_gives_a_problem_instead_of_a_failure(api: httpx.Client, path: str) -> None:
     answer = api.get(path.format("x" * 3_000))
     assert answer.status_code in (400, 404)

@@ -5,12 +5,15 @@ Legality depends on the whole roster rather than on one row.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from holdfast.guarantees.table_migration import migrate
 from skymarshal.disruptions.report import CrewHit, Report
 from skymarshal.domain.statuses import CrewPosition, CrewStatus
 from skymarshal.model.roster import CREW_ROSTER_V2
+from tests.cases import all_cases
 from tests.systems.skymarshal.acceptance.small_airline import (
     DISRUPTIONS,
     Airline,
@@ -27,25 +30,32 @@ SHORT = flight(arrives=at(8, 45))
 CAPTAIN = crew("R1", "123", CrewPosition.CAPTAIN, at(0, 45), at(9, 15))
 
 
+@pytest.fixture(scope="module")
+def captain_only() -> Iterator[Airline]:
+    """The short flight with its captain, shared by tests of the module that do not change it."""
+    with open_airline(SHORT, CAPTAIN) as airline:
+        yield airline
+
+
 def get_member(report: Report, crew_id: str = "123") -> CrewHit:
     """Return the report's entry of a crew member."""
     return next(member for member in report.crew.members if member.crew_id == crew_id)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("minutes", "is_legal", "is_reported"),
     [(120, True, False), (121, True, True), (3 * 60 + 59, True, True), (240, True, True), (241, False, True)],
 )
-def test_captain_may_fly_up_to_the_extended_limit(minutes: int, is_legal: bool, is_reported: bool) -> None:
-    with open_airline(SHORT, CAPTAIN) as airline:
-        report = airline.assess("delay", delay_minutes=minutes)
+def test_captain_may_fly_up_to_the_extended_limit(
+    captain_only: Airline, minutes: int, is_legal: bool, is_reported: bool
+) -> None:
+    report = captain_only.assess("delay", delay_minutes=minutes)
     assert (get_member(report).is_legal, bool(get_member(report).violations)) == (is_legal, is_reported)
     assert report.crew.illegal == (0 if is_legal else 1)
 
 
-def test_violation_names_the_paragraph_and_the_excess() -> None:
-    with open_airline(SHORT, CAPTAIN) as airline:
-        report = airline.assess("delay", delay_minutes=241)
+def test_violation_names_the_paragraph_and_the_excess(captain_only: Airline) -> None:
+    report = captain_only.assess("delay", delay_minutes=241)
     assert get_member(report).violations == [
         "Flight duty period 12:01 h, limit 10:00 h (14 CFR 117.13(a), Table B), off by 2:01 h."
     ]
@@ -73,7 +83,7 @@ def test_third_pilot_lengthens_the_duty_for_the_flight_deck() -> None:
         assert airline.assess("delay", delay_minutes=9 * 60 + 1).crew.illegal == 3
 
 
-@pytest.mark.parametrize(("minutes", "is_legal"), [(30, True), (31, False)])
+@all_cases(("minutes", "is_legal"), [(30, True), (31, False)])
 def test_delay_is_illegal_if_it_leaves_less_than_ten_hours_of_rest(minutes: int, is_legal: bool) -> None:
     next_day = (
         flight("2", "EY204", "AUH-BOM", at(21), at(24, 15), "A6-BLB"),
@@ -104,10 +114,8 @@ def test_late_first_sector_lengthens_the_whole_duty() -> None:
     assert not get_member(beyond).is_legal
 
 
-@pytest.mark.parametrize("has_row_per_sector", [False, True])
-def test_late_first_sector_carries_over_however_the_duty_is_recorded(
-    has_row_per_sector: bool,
-) -> None:
+@all_cases("has_row_per_sector", [False, True])
+def test_late_first_sector_carries_over_however_the_duty_is_recorded(has_row_per_sector: bool) -> None:
     # Reports at 06:00 in Abu Dhabi: 13 hours for two segments, 2 more by agreement. On blocks after 12 as
     # planned; the ground time in Doha absorbs 45 minutes of the delay.
     times = [(at(2), at(5, 30)), (at(6), at(14, 30))] if has_row_per_sector else [(at(2), at(14, 30))] * 2
@@ -162,7 +170,7 @@ def test_without_duty_history_legality_is_unknown() -> None:
     assert (moved.crew.history_known, get_member(moved).is_legal, moved.problems) == (True, False, [])
 
 
-@pytest.mark.parametrize("kind", ["cancel", "swap"])
+@all_cases("kind", ["cancel", "swap"])
 def test_unchanged_duty_is_legal_without_a_duty_history(kind: str) -> None:
     with open_airline(SHORT, CAPTAIN, roster_moved=False) as airline:
         report = airline.assess(kind, **DISRUPTIONS[kind])
@@ -178,18 +186,13 @@ def test_existing_violation_is_not_blamed_on_the_delay() -> None:
         assert get_member(airline.assess("delay", delay_minutes=60)).violations == []
 
 
-def test_cancelled_flight_breaks_no_limits() -> None:
-    with open_airline(SHORT, CAPTAIN) as airline:
-        report = airline.assess("cancel")
-    assert (report.crew.count, report.crew.illegal) == (1, 0)
+def test_cancellation_and_swap_on_time_break_no_limits(captain_only: Airline) -> None:
+    cancelled = captain_only.assess("cancel").crew
+    assert (cancelled.count, cancelled.illegal) == (1, 0)
+    assert captain_only.assess("swap", swap_to="A6-BLB").crew.illegal == 0
 
 
-def test_swap_on_time_breaks_no_limits() -> None:
-    with open_airline(SHORT, CAPTAIN) as airline:
-        assert airline.assess("swap", swap_to="A6-BLB").crew.illegal == 0
-
-
-@pytest.mark.parametrize("status", [CrewStatus.SICK, CrewStatus.REMOVED, CrewStatus.STANDBY])
+@all_cases("status", [CrewStatus.SICK, CrewStatus.REMOVED, CrewStatus.STANDBY])
 def test_absent_crew_are_not_counted(status: CrewStatus) -> None:
     absent = crew("R2", "124", CrewPosition.FIRST_OFFICER, at(0, 45), at(9, 15), status=status)
     with open_airline(SHORT, CAPTAIN, absent) as airline:
@@ -201,9 +204,8 @@ def test_absent_crew_are_not_counted(status: CrewStatus) -> None:
     ]
 
 
-def test_minimum_crew_is_that_of_the_new_aircraft() -> None:
-    with open_airline(SHORT, CAPTAIN) as airline:
-        section = airline.assess("swap", swap_to="A6-AEA").crew
+def test_minimum_crew_is_that_of_the_new_aircraft(captain_only: Airline) -> None:
+    section = captain_only.assess("swap", swap_to="A6-AEA").crew
     assert section.minimum_crew_missing[-1] == "4 of 4 cabin crew short for 196 seats"
 
 

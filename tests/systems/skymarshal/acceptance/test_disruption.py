@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Any
 
@@ -25,6 +26,7 @@ from skymarshal.model import patterns
 from skymarshal.model.entities import baggage
 from skymarshal.model.roster import to_duty
 from skymarshal.system import SYSTEM
+from tests.cases import all_cases
 from tests.systems.skymarshal.acceptance.small_airline import (
     DAY,
     DISRUPTIONS,
@@ -64,6 +66,13 @@ CONNECTING: tuple[Entity, ...] = (
 )
 
 
+@pytest.fixture(scope="module")
+def connecting() -> Iterator[Airline]:
+    """An airline with the connecting passengers that tests of the module share and do not change."""
+    with open_airline(*CONNECTING) as airline:
+        yield airline
+
+
 def list_missed(report: Report) -> dict[str, list[str]]:
     """Return the missed onward flights by passenger, without passengers who miss none."""
     return {
@@ -76,7 +85,7 @@ def list_missed(report: Report) -> dict[str, list[str]]:
 # --- passengers and their connections -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("minutes", "expected"),
     [
         (10, {}),
@@ -86,73 +95,61 @@ def list_missed(report: Report) -> dict[str, list[str]]:
     ],
 )
 def test_delay_breaks_exactly_the_connections_below_the_minimum(
-    minutes: int, expected: dict[str, list[str]]
+    connecting: Airline, minutes: int, expected: dict[str, list[str]]
 ) -> None:
-    with open_airline(*CONNECTING) as airline:
-        report = airline.assess("delay", delay_minutes=minutes)
+    report = connecting.assess("delay", delay_minutes=minutes)
     assert list_missed(report) == expected
     assert report.passengers.missing_connections == len(expected)
 
 
-def test_missed_connection_reports_time_left_and_needed() -> None:
-    with open_airline(*CONNECTING) as airline:
-        report = airline.assess("delay", delay_minutes=11)
+def test_missed_connection_reports_time_left_and_needed(connecting: Airline) -> None:
+    report = connecting.assess("delay", delay_minutes=11)
     (lost,) = next(hit for hit in report.passengers.ranked if hit.passenger_id == "ANN").missed_connections
     assert (lost.airport, lost.minutes_available, lost.minutes_needed) == ("LHR", 89, 90)
     assert lost.told == "89 minutes at LHR for EY6411, 90 are needed."
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("kind", "members", "message"),
     [
         ("delay", {"delay_minutes": 240}, "EY6411 leaves LHR 140 minutes before EY11 arrives."),
         ("cancel", {}, "EY11 does not fly, so EY6411 from LHR is lost."),
     ],
 )
-def test_reports_a_connection_lost_entirely(kind: str, members: dict[str, Any], message: str) -> None:
-    with open_airline(*CONNECTING) as airline:
-        report = airline.assess(kind, **members)
+def test_reports_a_connection_lost_entirely(
+    connecting: Airline, kind: str, members: dict[str, Any], message: str
+) -> None:
+    report = connecting.assess(kind, **members)
     assert next(each.told for hit in report.passengers.ranked for each in hit.missed_connections) == message
 
 
-def test_cancelled_flight_breaks_every_connection_and_reroutes_every_bag() -> None:
-    with open_airline(*CONNECTING) as airline:
-        report = airline.assess("cancel")
+def test_cancelled_flight_breaks_every_connection_and_reroutes_every_bag(connecting: Airline) -> None:
+    report = connecting.assess("cancel")
     assert list_missed(report) == {"ANN": ["2"], "BOB": ["3"]}
     assert report.bags.to_reroute == ["0607000001", "0607000002", "0607000003", "0607000004"]
     assert report.flight.new_departure is None and report.flight.new_arrival is None
 
 
-def test_connection_to_a_late_onward_flight_is_kept() -> None:
-    late = flight("2", "EY6411", "LHR-EDI", at(11, 20), at(12, 45), "G-EUYA", estimated_departure=at(12, 20))
-    with open_airline(*CONNECTING, late) as airline:
-        assert list_missed(airline.assess("delay", delay_minutes=60)) == {}
+EDINBURGH = ("2", "EY6411", "LHR-EDI")
 
 
-@pytest.mark.parametrize(
-    "already_lost",
+@all_cases(
+    "row",
     [
-        pytest.param(booking("B2", "ANN", "2", BookingStatus.CANCELLED), id="a booking given back"),
-        pytest.param(
-            flight(
-                "2", "EY6411", "LHR-EDI", at(11, 20), at(12, 45), "G-EUYA", flight_status=patterns.CANCELLED
-            ),
-            id="a flight cancelled before",
-        ),
-        pytest.param(
-            flight("2", "EY6411", "LHR-EDI", at(11, 5), at(12, 30), "G-EUYA"),
-            id="a change that was too short from the start",
-        ),
+        flight(*EDINBURGH, at(11, 20), at(12, 45), "G-EUYA", estimated_departure=at(12, 20)),
+        # Lost before the delay: a booking given back, a cancelled flight, a change too short from the start.
+        booking("B2", "ANN", "2", BookingStatus.CANCELLED),
+        flight(*EDINBURGH, at(11, 20), at(12, 45), "G-EUYA", flight_status=patterns.CANCELLED),
+        flight(*EDINBURGH, at(11, 5), at(12, 30), "G-EUYA"),
     ],
 )
-def test_already_lost_connection_is_not_blamed_on_the_disruption(already_lost: Entity) -> None:
-    with open_airline(*CONNECTING, already_lost) as airline:
+def test_connection_kept_or_lost_before_is_not_blamed_on_the_disruption(row: Entity) -> None:
+    with open_airline(*CONNECTING, row) as airline:
         assert list_missed(airline.assess("delay", delay_minutes=60)) == {}
 
 
-def test_passengers_are_ranked_by_score_with_its_reasons() -> None:
-    with open_airline(*CONNECTING) as airline:
-        report = airline.assess("delay", delay_minutes=11)
+def test_passengers_are_ranked_by_score_with_its_reasons(connecting: Airline) -> None:
+    report = connecting.assess("delay", delay_minutes=11)
     ranked = [(hit.rank, hit.passenger_id, hit.score) for hit in report.passengers.ranked]
     assert ranked == [(1, "CID", 400), (2, "ANN", 40 + 35 + 30), (3, "BOB", 0)]
     first, second, third = report.passengers.ranked
@@ -191,9 +188,8 @@ def test_passenger_without_a_row_is_still_affected() -> None:
     assert (hit.passenger_id, hit.name, hit.tier) == ("NOBODY", None, None)
 
 
-def test_counts_bags_by_status_and_reroutes_those_of_missed_connections() -> None:
-    with open_airline(*CONNECTING) as airline:
-        report = airline.assess("delay", delay_minutes=60)
+def test_counts_bags_by_status_and_reroutes_those_of_missed_connections(connecting: Airline) -> None:
+    report = connecting.assess("delay", delay_minutes=60)
     assert (report.bags.count, report.bags.by_status) == (4, {"CHECKED_IN": 1, "LOADED": 3})
     assert report.bags.to_reroute == ["0607000001", "0607000002"]
 
@@ -257,7 +253,7 @@ def test_open_work_names_the_staff_on_shift() -> None:
     assert order.staff_ids == ["S-2", "S-3"]
 
 
-@pytest.mark.parametrize(("opened", "holds"), [(date(2026, 1, 27), False), (date(2026, 1, 26), True)])
+@all_cases(("opened", "holds"), [(date(2026, 1, 27), False), (date(2026, 1, 26), True)])
 def test_deferred_work_grounds_the_aircraft_only_once_it_is_overdue(opened: date, holds: bool) -> None:
     order = work_order("WO-1", status=WorkOrderStatus.DEFERRED, category=MelCategory.B, opened_on=opened)
     with open_airline(flight(), order) as airline:
@@ -297,7 +293,7 @@ def list_sections(report: Report) -> dict[str, Section]:
     return {name: value for name, value in values.items() if isinstance(value, Section)}
 
 
-@pytest.mark.parametrize("kind", ["delay", "cancel", "swap"])
+@all_cases("kind", ["delay", "cancel", "swap"])
 def test_every_section_is_traced_and_the_traces_sum_up_to_the_totals(
     kind: str, sample_stores: Stores
 ) -> None:
@@ -329,8 +325,8 @@ def test_each_section_names_its_own_patterns(sample_stores: Stores) -> None:
     }
 
 
-def test_assessment_scans_and_writes_nothing(sample_stores: Stores) -> None:
-    airline = Airline(sample_stores)
+def test_assessment_scans_and_writes_nothing(small_stores: Stores) -> None:
+    airline = Airline(small_stores)
     before = airline.dump()
     seen: list[str] = []
     airline.stores.observe(lambda usage: seen.append(usage.operation))
@@ -352,7 +348,14 @@ def test_documented_flight_has_the_documented_figures(sample_stores: Stores) -> 
 # --- invalid disruptions ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def unknown() -> Iterator[Airline]:
+    """An airline with a valid flight and one to an unknown airport."""
+    with open_airline(flight(), flight("9", "EY9", "AUH-QQQ")) as airline:
+        yield airline
+
+
+@all_cases(
     ("members", "error", "message"),
     [
         ({"flight_id": "404"}, NotFound, "There is no flight with the id '404'"),
@@ -360,24 +363,17 @@ def test_documented_flight_has_the_documented_figures(sample_stores: Stores) -> 
         ({"flight_number": "EY11", "day": date(2026, 1, 31)}, NotFound, "departs on 2026-01-31"),
         ({"delay_code": "ZZZ"}, InvalidRequest, "Invalid delay code 'ZZZ': expected an IATA"),
         ({"kind": "swap", "swap_to": "A6-XYZ"}, NotFound, "Aircraft A6-XYZ is not in the fleet"),
+        ({"flight_id": "9"}, InvalidRequest, "QQQ.*data/airports.csv"),
     ],
 )
 def test_refuses_unknown_input_with_a_remedy(
-    members: dict[str, Any], error: type[Exception], message: str
+    unknown: Airline, members: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    with open_airline(flight()) as airline, pytest.raises(error, match=message):
-        airline.assess(**{"kind": "cancel", **members})
+    with pytest.raises(error, match=message):
+        unknown.assess(**{"kind": "cancel", **members})
 
 
-def test_refuses_a_flight_to_an_unknown_airport_with_a_remedy() -> None:
-    with (
-        open_airline(flight(route="AUH-QQQ")) as airline,
-        pytest.raises(InvalidRequest, match="QQQ.*data/airports.csv"),
-    ):
-        airline.assess("cancel")
-
-
-@pytest.mark.parametrize(
+@all_cases(
     ("members", "message"),
     [
         ({"kind": "cancel"}, "name the flight"),
@@ -437,7 +433,7 @@ def test_swap_that_would_leave_months_late_is_blocked() -> None:
     assert swap.blockers[0] == "A6-BLB could leave only 199 days late."
 
 
-@pytest.mark.parametrize("known_at", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"])
+@all_cases("known_at", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"])
 def test_refuses_a_time_at_either_end_of_the_calendar(known_at: str) -> None:
     with pytest.raises(ValueError, match="known_at"):
         make_request("cancel", known_at=known_at)

@@ -19,6 +19,7 @@ from holdfast.wire.http.server import start_server
 from skymarshal.api.csv_imports import IMPORTS
 from skymarshal.model.entities import Booking
 from skymarshal.system import SYSTEM
+from tests.cases import all_cases
 from tests.processes import Process, preload
 from tests.systems.skymarshal.acceptance.csv_files import (
     HEADER,
@@ -94,7 +95,7 @@ def test_resumed_import_does_not_rewrite_rows(tmp_path: Path) -> None:
     assert report.written - report.resumed <= 25 * len(batches) < report.written
 
 
-@pytest.mark.parametrize("change", [b"OZX,", b"OZX longer,", b"X,"])
+@all_cases("change", [b"OZX,", b"OZX longer,", b"X,"])
 def test_refuses_to_resume_a_changed_file(tmp_path: Path, change: bytes) -> None:
     file, stores = _write_many_rows(tmp_path), open_memory_stores(SYSTEM)
     _interrupt_import(stores, file, batches=45)
@@ -194,9 +195,7 @@ def test_killed_import_loses_and_repeats_nothing(tmp_path: Path, stretches: int)
     assert read_file_bookings(tables) == read_all(clean, Booking)
 
 
-def test_interrupted_import_over_http_resumes(
-    tmp_path: Path,
-) -> None:
+def test_interrupted_import_over_http_resumes(tmp_path: Path) -> None:
     file = _write_many_rows(tmp_path, 1_500)
     with open_tables() as behind, start_server(tables=behind) as url:
         tables = open_dynamodb(endpoint=url, region="us-east-1")

@@ -1,9 +1,10 @@
-"""Indexes added online to filled tables, by function in memory and by command on a file."""
+"""Indexes added online to filled tables, by function and by command."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +31,8 @@ from skymarshal.model.entities import (
     pnr_index,
 )
 from skymarshal.system import SYSTEM
+from tests.cases import all_cases
+from tests.systems.skymarshal.acceptance.conftest import open_copy
 
 T = TypeVar("T")
 
@@ -73,11 +76,23 @@ async def fill_without_indexes(stores: Stores) -> None:
     await stores.run(patterns.import_passengers([each.passenger for each in planned]))
 
 
+@pytest.fixture(scope="module")
+def filled_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tables file with rows in tables without indexes, to be copied."""
+    path = tmp_path_factory.mktemp("filled") / "tables.db"
+
+    async def create() -> None:
+        async with open_stores(SYSTEM, Settings(tables=f"sqlite:{path}")) as stores:
+            await fill_without_indexes(stores)
+
+    run(create())
+    return path
+
+
 @pytest.fixture
-def stores() -> Iterable[Stores]:
-    """Stores in memory with rows in tables without indexes."""
-    made = open_memory_stores(SYSTEM)
-    run(fill_without_indexes(made))
+def stores(filled_file: Path, tmp_path: Path) -> Iterable[Stores]:
+    """Stores with rows in tables without indexes."""
+    made = open_copy(filled_file, tmp_path)
     yield made
     run(made.close())
 
@@ -172,17 +187,11 @@ def test_refuses_an_index_on_a_missing_table() -> None:
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def file(filled_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tables file without indexes, where the settings expect it."""
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "data" / "tables.db"
-
-    async def create() -> None:
-        async with open_stores(SYSTEM, Settings(tables=f"sqlite:{path}")) as stores:
-            await fill_without_indexes(stores)
-
-    run(create())
-    return path
+    (tmp_path / "data").mkdir()
+    return Path(shutil.copy(filled_file, tmp_path / "data"))
 
 
 def run_command(*arguments: str) -> int:
@@ -212,9 +221,7 @@ def test_command_adds_only_the_default_indexes(file: Path, capsys: pytest.Captur
     assert run_command("add", "skymarshal") == 0
 
 
-@pytest.mark.proves("SM-15")
-@pytest.mark.proves("SM-16")
-@pytest.mark.proves("SM-19")
+@pytest.mark.proves("SM-15", "SM-16", "SM-19")
 def test_command_adds_optional_indexes_on_request(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command("add", "skymarshal", "--optional") == 0
 
@@ -267,7 +274,7 @@ def test_missing_table_fails_the_command_but_not_other_tables(
     assert found["Bookings", "flight-status-index"] == "ACTIVE"
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("arguments", "message"),
     [
         (("add", "nosystem"), "System 'nosystem' is not installed"),

@@ -6,14 +6,13 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-import pytest
-
 from holdfast import Stores
 from skymarshal.disruptions.report import OptionProposed, Report
 from skymarshal.domain.recovery_options import COSTS
 from skymarshal.domain.statuses import BookingStatus, WorkOrderStatus
 from skymarshal.model import patterns
 from skymarshal.model.entities import Flight
+from tests.cases import all_cases
 from tests.systems.skymarshal.acceptance.small_airline import (
     DISRUPTIONS,
     EVENING_BEFORE,
@@ -42,7 +41,7 @@ def get_option(report: Report, id: str) -> OptionProposed:
 # --- claims -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("leg", "minutes", "regime", "each", "rule"),
     [
         (LONDON_OUT, 600, None, "0", "Neither EU261 nor UK261 applies"),
@@ -65,7 +64,7 @@ def test_compensation_depends_on_route_carrier_distance_and_delay(
     assert rule in section.rule and group.passengers == 10
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("members", "each", "rule"),
     [
         ({"delay_code": "71"}, "0", "normally extraordinary"),
@@ -140,17 +139,13 @@ def test_cancelling_rebooks_passengers_on_later_flights() -> None:
     assert lines["refunds"] == 3 * COSTS.refund
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("other", "known_at"),
     [
-        pytest.param(
-            _make_later_flight("2", "EY19", 6, 50, flight_status=patterns.CANCELLED),
-            EVENING_BEFORE,
-            id="cancelled",
-        ),
-        pytest.param(_make_later_flight("2", "EY19", 1, 50), EVENING_BEFORE, id="leaves before"),
-        pytest.param(_make_later_flight("2", "EY19", 6, 50), at(6, 1), id="gone when it became known"),
-        pytest.param(_make_later_flight("2", "EY12", 6, 50), EVENING_BEFORE, id="a number of another route"),
+        (_make_later_flight("2", "EY19", 6, 50, flight_status=patterns.CANCELLED), EVENING_BEFORE),
+        (_make_later_flight("2", "EY19", 1, 50), EVENING_BEFORE),  # leaves before
+        (_make_later_flight("2", "EY19", 6, 50), at(6, 1)),  # gone when the disruption became known
+        (_make_later_flight("2", "EY12", 6, 50), EVENING_BEFORE),  # a number of another route
     ],
 )
 def test_rebooks_only_on_flights_that_can_be_caught(other: Flight, known_at: datetime) -> None:
@@ -168,6 +163,8 @@ def test_free_aircraft_takes_the_flight_on_time() -> None:
     assert (swap.rank, swap.delay_minutes, swap.passengers_carried) == (1, 0, 10)
     assert swap.cost == COSTS.aircraft_swap
     assert get_option(report, "delay").delay_minutes == 240
+    # A freighter does not replace a passenger aircraft.
+    assert "A6-DDA" not in {each.aircraft_registration for each in report.options.proposed}
 
 
 def _list_swap_blockers(*rows: Any, **request: Any) -> list[str]:
@@ -176,13 +173,7 @@ def _list_swap_blockers(*rows: Any, **request: Any) -> list[str]:
         return get_option(airline.assess("swap", swap_to="A6-BLB", **request), "swap-A6-BLB").blockers
 
 
-def test_aircraft_that_is_back_just_in_time_has_no_blockers() -> None:
-    # Back by 19:50 at the earliest: 7:40 each way and three turnarounds of 1:15, the last before its next
-    # flight.
-    assert _list_swap_blockers(flight("9", "EY454", "AUH-SYD", at(19, 50), at(33), "A6-BLB")) == []
-
-
-@pytest.mark.parametrize(
+@all_cases(
     ("row", "blocker"),
     [
         (
@@ -197,15 +188,18 @@ def test_requested_aircraft_is_proposed_with_its_blockers(row: Any, blocker: str
     assert _list_swap_blockers(row) == [blocker]
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "row",
     [
+        # Back by 19:50 at the earliest: 7:40 each way and three turnarounds of 1:15, the last before its
+        # next flight.
+        flight("9", "EY454", "AUH-SYD", at(19, 50), at(33), "A6-BLB"),
         work_order("WO-7", "A6-BLB", WorkOrderStatus.CLOSED),
         work_order("WO-7", "A6-BLB", WorkOrderStatus.DEFERRED),
         flight("9", "EY454", "AUH-SYD", at(12), at(26), "A6-BLB", flight_status=patterns.CANCELLED),
     ],
 )
-def test_closed_or_deferred_work_and_cancelled_flights_are_not_blockers(row: Any) -> None:
+def test_later_flights_and_work_that_is_closed_or_deferred_are_not_blockers(row: Any) -> None:
     assert _list_swap_blockers(row) == []
 
 
@@ -218,12 +212,6 @@ def test_swap_waits_for_the_aircraft_and_its_turnaround() -> None:
     assert get_option(report, "swap-A6-BLB").delay_minutes == 60
     assert get_option(known_late, "swap-A6-BLC").delay_minutes == 65
     assert get_option(delayed, "swap-A6-BLC").delay_minutes == 90
-
-
-def test_freighter_does_not_replace_a_passenger_aircraft() -> None:
-    with open_airline(LONDON_OUT, *PEOPLE) as airline:
-        report = airline.assess("delay", delay_minutes=240)
-    assert "A6-DDA" not in {each.aircraft_registration for each in report.options.proposed}
 
 
 def test_swap_on_time_misses_no_connections_though_the_delay_does() -> None:
@@ -244,7 +232,7 @@ def test_swap_request_offers_no_delay_of_the_original_aircraft() -> None:
 # --- all of them --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["delay", "cancel", "swap"])
+@all_cases("kind", ["delay", "cancel", "swap"])
 def test_options_are_ranked_by_feasibility_then_cost(kind: str, sample_stores: Stores) -> None:
     proposed = Airline(sample_stores).assess(kind, **DISRUPTIONS[kind]).options.proposed
     assert [each.rank for each in proposed] == list(range(1, len(proposed) + 1))

@@ -1,25 +1,22 @@
-"""The story of `holdfast demo skymarshal` on the sample in memory: it prints the document's numbers."""
+"""The story of `holdfast demo skymarshal` on the sample: it prints the document's numbers."""
 
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from holdfast import open_memory_stores
 from holdfast_demo.skymarshal.demo import DEMO
-from holdfast_demo.skymarshal.sample.loader import load_sample
-from skymarshal.system import SYSTEM
+from tests.systems.skymarshal.acceptance.conftest import open_copy
 
 
-@pytest.mark.proves("SM-45")
-@pytest.mark.proves("SM-46")
-async def test_story_prints_the_documented_numbers_and_costs() -> None:
+@pytest.mark.proves("SM-45", "SM-46")
+async def test_story_prints_the_documented_numbers_and_costs(sample_file: Path, tmp_path: Path) -> None:
     written = io.StringIO()
 
-    async with open_memory_stores(SYSTEM) as stores:
-        await load_sample(stores)
+    async with open_copy(sample_file, tmp_path) as stores:
         assert DEMO.story is not None
         await DEMO.story(stores, Console(file=written, width=200))
     text = written.getvalue()

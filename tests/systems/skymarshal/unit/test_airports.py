@@ -18,6 +18,7 @@ from skymarshal.domain.airports import (
     get_utc_offset,
     is_international,
 )
+from tests.cases import all_cases
 
 CODES = st.sampled_from(sorted(get_airports()))
 
@@ -25,17 +26,18 @@ CODES = st.sampled_from(sorted(get_airports()))
 def test_table_lists_each_airport_once_with_valid_coordinates_and_zones() -> None:
     assert len(get_airports()) >= 120
     assert len(get_airports_by_icao()) == len(get_airports())
+    zones = available_timezones()
     for airport in get_airports().values():
         assert len(airport.iata) == 3
         assert len(airport.icao) == 4
         assert abs(airport.latitude) <= 90
         assert abs(airport.longitude) <= 180
         assert airport.zone in ("EU", "UK", "")
-        assert airport.time_zone in available_timezones()
+        assert airport.time_zone in zones
 
 
 # Great-circle distances that airlines and route calculators publish.
-@pytest.mark.parametrize(
+@all_cases(
     ("origin", "destination", "km"),
     [
         ("AUH", "LHR", 5517),
@@ -78,7 +80,7 @@ def test_utc_offset_follows_summer_time_and_needs_a_time_zone() -> None:
         get_utc_offset("LHR", datetime(2026, 7, 1))
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("origin", "destination", "abroad"), [("JFK", "LAX", False), ("AUH", "LHR", True), ("QQQ", "AUH", True)]
 )
 def test_flight_across_a_border_or_from_an_unknown_airport_is_international(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skymarshal.domain.delay_codes import get_delay_codes, parse_delay_code
+from tests.cases import all_cases
 
 
 def test_codes_have_two_digits_and_unique_letters() -> None:
@@ -15,22 +16,19 @@ def test_codes_have_two_digits_and_unique_letters() -> None:
     assert {"11", "41", "71", "81", "93", "97", "98", "99"} <= set(get_delay_codes())
 
 
-@pytest.mark.parametrize("text", ["93", "093", "93A", "ra", " RA "])
+@all_cases("text", ["93", "093", "93A", "ra", " RA "])
 def test_finds_a_code_in_any_spelling(text: str) -> None:
     assert parse_delay_code(text).code == "93"
-
-
-def test_single_digit_code_has_a_leading_zero() -> None:
     assert parse_delay_code("6").letters == "OA"
 
 
-@pytest.mark.parametrize("text", ["", "10", "20", "193", "93AB", "weather"])
+@all_cases("text", ["", "10", "20", "193", "93AB", "weather"])
 def test_refuses_an_unknown_code_with_a_remedy(text: str) -> None:
     with pytest.raises(ValueError, match="Use 99 for"):
         parse_delay_code(text)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("code", "frees"),
     [
         ("71", True),  # weather

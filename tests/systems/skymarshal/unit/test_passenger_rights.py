@@ -19,16 +19,16 @@ from skymarshal.domain.passenger_rights import (
     compute_exposure,
     find_regime,
     get_baggage_limit,
-    get_carrier_zone,
 )
 from skymarshal.domain.statuses import DisruptionKind
+from tests.cases import all_cases
 
 HOUR = timedelta(hours=1)
 TO_ABU_DHABI = DisruptedJourney(origin="FRA", destination="AUH", carrier="EY", arrival_delay=5 * HOUR)
 CANCELLED = replace(TO_ABU_DHABI, kind=DisruptionKind.CANCEL, arrival_delay=0 * HOUR)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("origin", "destination", "hours", "amount"),
     [
         ("CDG", "FRA", 2.99, "0"),
@@ -50,7 +50,7 @@ def test_compensates_a_delay_by_distance_and_hours(
     assert compute_exposure(journey).per_passenger == Money(Decimal(amount), "EUR")
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("destination", "hours", "amount"),
     [("EDI", 3, "220"), ("TUN", 3, "350"), ("AUH", 3.5, "260"), ("AUH", 4, "520")],
 )
@@ -60,7 +60,7 @@ def test_uk_pays_the_same_bands_in_pounds(destination: str, hours: float, amount
     assert compute_exposure(journey).per_passenger == Money(Decimal(amount), "GBP")
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("origin", "destination", "carrier", "regime"),
     [
         ("FRA", "AUH", "EY", "EU261"),
@@ -83,7 +83,7 @@ def test_regime_covers_all_departures_but_arrivals_only_with_some_carriers(
     assert find_regime(origin, destination, carrier) == regime
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("notice_days", "reroute", "amount"),
     [
         (14, None, "0"),
@@ -115,7 +115,7 @@ def test_extraordinary_cause_excuses_compensation_but_not_care() -> None:
     assert defect.total == Money(Decimal(412 * 600), "EUR")
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("destination", "hours", "due"),
     [
         ("CDG", 1.9, False),
@@ -132,7 +132,7 @@ def test_care_is_due_after_two_to_four_hours_by_distance(destination: str, hours
     assert compute_exposure(journey).care_due is due
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("origin", "destination", "kind", "hours", "due"),
     [
         ("FRA", "AUH", "delay", 4.9, False),
@@ -177,10 +177,6 @@ def test_late_departure_that_catches_up_is_refunded_in_the_us() -> None:
 
 def test_lost_baggage_is_capped_by_the_montreal_convention() -> None:
     assert get_baggage_limit(2) == Money(Decimal(3038), "XDR")
-
-
-def test_etihad_belongs_to_no_zone_lufthansa_to_the_eu_british_airways_to_the_uk() -> None:
-    assert [get_carrier_zone(code) for code in ("EY11", "LH", "BA")] == ["", "EU", "UK"]
 
 
 def test_refuses_negative_passengers() -> None:

@@ -10,12 +10,13 @@ import pytest
 from pydantic import ValidationError
 
 from skymarshal.domain.reference_data import Record, Source
+from tests.cases import all_cases
 
 DATA = files("skymarshal") / "data"
 NAMES = sorted(entry.name for entry in DATA.iterdir())
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".json")])
+@all_cases("name", [name for name in NAMES if name.endswith(".json")])
 def test_every_json_file_names_its_source_and_date(name: str) -> None:
     sources = list(_iterate_sources(json.loads((DATA / name).read_text(encoding="utf-8"))))
 
@@ -24,7 +25,7 @@ def test_every_json_file_names_its_source_and_date(name: str) -> None:
         assert Source.model_validate(source).reference
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".csv")])
+@all_cases("name", [name for name in NAMES if name.endswith(".csv")])
 def test_every_csv_file_has_comments_with_its_source_and_date(name: str) -> None:
     comments = [
         line for line in (DATA / name).read_text(encoding="utf-8").splitlines() if line.startswith("#")
