@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import ConditionFailed, HoldfastError
@@ -72,7 +72,6 @@ def outcome_of(act: Any) -> Any:
 
 
 @given(steps=st.lists(STEPS, min_size=1, max_size=6))
-@settings(max_examples=100)
 def test_both_engines_agree_at_every_step(
     pair: tuple[EmbeddedTables, DynamoDBTables], steps: list[Operation[Any]]
 ) -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Component, Rate, Stores, System, open_memory_stores
@@ -383,7 +383,6 @@ async def test_component_needs_both_patterns_to_call() -> None:
             await call_shop(breaker, stores.for_component("watcher"), fail)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from([WINDOW_S, None]),
     st.lists(st.tuples(st.sampled_from(["works", "fails"]), st.integers(0, 40)), max_size=25),

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Component, Rate, Stores, System, open_memory_stores
@@ -97,7 +97,6 @@ async def test_rejected_cost_takes_nothing(stores: Stores) -> None:
 calls = st.lists(st.tuples(st.floats(0, 40), st.integers(1, 3)), min_size=1, max_size=30)
 
 
-@settings(max_examples=60, deadline=None)
 @given(calls, st.integers(3, 5), st.sampled_from([1, 2, PARTS]))
 async def test_no_period_as_long_as_a_sliding_window_exceeds_the_limit(
     calls: list[tuple[float, int]], allowed: int, parts: int
@@ -114,7 +113,6 @@ async def test_no_period_as_long_as_a_sliding_window_exceeds_the_limit(
             assert sum(cost for moment, cost in taken if since <= moment < since + WINDOW_S) <= allowed
 
 
-@settings(max_examples=60, deadline=None)
 @given(calls, st.integers(3, 5))
 async def test_sliding_window_delays_at_most_one_part_longer_than_necessary(
     calls: list[tuple[float, int]], allowed: int
@@ -132,7 +130,6 @@ async def test_sliding_window_delays_at_most_one_part_longer_than_necessary(
                 assert sum(n for moment, n in taken if moment > since) + cost > allowed
 
 
-@settings(max_examples=60, deadline=None)
 @given(calls, st.sampled_from([0, 1, PARTS]))
 async def test_admits_a_caller_at_its_retry_time_and_not_earlier(
     calls: list[tuple[float, int]], parts: int
@@ -153,7 +150,6 @@ async def test_admits_a_caller_at_its_retry_time_and_not_earlier(
             assert await try_take(limit, stores, cost)
 
 
-@settings(max_examples=60, deadline=None)
 @given(calls, st.integers(3, 5))
 async def test_no_fixed_window_exceeds_the_limit(calls: list[tuple[float, int]], allowed: int) -> None:
     clock = ManualClock()

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenticpm.domain.conditions import count_working_days, list_milestones
@@ -380,7 +380,6 @@ def test_reports_the_most_severe_first_and_the_rest_in_the_next_call() -> None:
     assert get_keys(signals) == [f"blocked:MCU-{n}" for n in range(1, 5)]
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.data(), snapshots(), snapshots(), raid_logs(), st.integers(1, 4), st.sampled_from([1, 2, 3, 10]))
 def test_repeated_calls_report_exactly_the_rest_and_then_nothing(
     data: st.DataObject, earlier: Snapshot, later: Snapshot, raid_log: dict[str, Any], most: int, above: int
@@ -419,7 +418,6 @@ def make_sprint_changes(later: Snapshot) -> list[FieldChange]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
 @given(snapshots(), raid_logs())
 def test_signals_have_evidence_and_short_summaries_and_snapshots_round_trip(
     after: Snapshot, raid_log: dict[str, Any]

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import httpx2
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -99,7 +99,6 @@ async def run_steps(steps: list[tuple[str, int]], sandbox: AsanaSandbox) -> Snap
     return snapshot
 
 
-@settings(max_examples=100, deadline=None)
 @given(steps=st.lists(STEP, max_size=25), events_max=st.integers(1, 4))
 async def test_any_edits_and_reads_end_with_the_current_tasks(
     steps: list[tuple[str, int]], events_max: int

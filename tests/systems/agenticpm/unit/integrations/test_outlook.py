@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -100,7 +100,6 @@ async def test_expired_link_causes_a_full_reset() -> None:
     assert len(page.messages) == 3
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     steps=st.lists(
         st.one_of(

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from agenticpm.domain.contents import ArtefactType, check_consistency, validate_content
 from agenticpm.domain.signals import detect_mail_signals
@@ -84,7 +84,6 @@ def make_sprint_of_34() -> list[Ticket]:
 
 
 @pytest.mark.proves("AP-50", "AP-51", "AP-53", "AP-54")
-@settings(max_examples=60, deadline=None)
 @given(snapshots(), snapshots(), raid_logs())
 async def test_every_content_is_valid_and_consistent_for_any_facts(
     earlier: Snapshot, later: Snapshot, raid_log: dict[str, Any]
@@ -103,7 +102,6 @@ async def test_every_content_is_valid_and_consistent_for_any_facts(
         check_consistency(contents)
 
 
-@settings(max_examples=40, deadline=None)
 @given(snapshots(), raid_logs())
 async def test_quiet_cycle_changes_only_the_time(facts: Snapshot, raid_log: dict[str, Any]) -> None:
     seen, signals = detect_first(facts)

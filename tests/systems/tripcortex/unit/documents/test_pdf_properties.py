@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reportlab.platypus import Flowable, ListFlowable, ListItem  # type: ignore[import-untyped]
 
@@ -49,7 +49,6 @@ def make_flowable(kind: str, length: int, vocabulary: Vocabulary) -> Flowable:
 
 
 @pytest.mark.proves("TC-29")
-@settings(max_examples=40)
 @given(parts_of_a_page, st.integers(1, 2))
 def test_every_word_is_read_once_and_in_order(parts: list[tuple[str, int]], columns: int) -> None:
     vocabulary = Vocabulary()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Stores, open_memory_stores
@@ -224,7 +224,6 @@ EVENTS = st.one_of(
 
 
 @pytest.mark.proves("TC-84", "TC-87")
-@settings(max_examples=60, deadline=None)
 @given(st.lists(EVENTS, min_size=5, max_size=40))
 async def test_overlapping_callers_agree_with_the_model(events: list[tuple[str, int]]) -> None:
     model, clock = Model(), HandClock()

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.web import serve_in_thread
@@ -38,7 +38,6 @@ SEARCH: dict[str, Any] = {
 }
 
 
-@settings(max_examples=80, deadline=None)
 @given(PLACES, PLACES, st.integers(0, 300), st.integers(0, 20), st.sampled_from(list(Cabin)))
 def test_plausible_flights_connect_any_two_airports_on_any_day(
     origin: str, destination: str, days: int, stay: int, cabin: Cabin

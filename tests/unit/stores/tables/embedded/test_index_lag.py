@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.cli import main
@@ -471,7 +471,6 @@ ACTS: st.SearchStrategy[tuple[str, tuple[Any, ...]]] = st.one_of(
 
 
 @pytest.mark.proves("SM-X26")
-@settings(max_examples=150)
 @given(
     settled=SETTLED,
     acts=st.lists(ACTS, max_size=10),
