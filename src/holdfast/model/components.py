@@ -123,7 +123,7 @@ class Component:
     process: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "uses", tuple(self.uses))
+        object.__setattr__(self, "uses", _freeze(self.uses))
         if self.read_only and self.writes:
             raise DeclarationError(
                 f"The component {self.name} is read-only, but {', '.join(each.id for each in self.writes)} "
@@ -155,6 +155,13 @@ class Component:
     def writes(self) -> tuple[Pattern[..., Any], ...]:
         """Its patterns that write."""
         return tuple(each for each in self.patterns if each.writes)
+
+
+def _freeze(element: Any) -> Any:
+    """Return an element of `uses` in which every iterable is a tuple: a generator can be read only once."""
+    if isinstance(element, Pattern | str) or hasattr(element, "patterns"):
+        return element
+    return tuple(map(_freeze, element)) if isinstance(element, Iterable) else element
 
 
 def _flatten(element: Any, component: str) -> Iterator[Pattern[..., Any] | HasPatterns]:

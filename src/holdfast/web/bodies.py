@@ -143,7 +143,7 @@ def count_bytes(receive: Receive, max_bytes: int) -> Receive:
 
 def is_declared_larger(length: str, max_bytes: int) -> bool:
     """Return whether a Content-Length header is above the limit."""
-    return length.isdigit() and int(length) > max_bytes
+    return length.isdecimal() and int(length) > max_bytes
 
 
 def build_too_large(max_bytes: int) -> HTTPException:

@@ -533,6 +533,14 @@ def test_read_only_component_rejects_a_pattern_that_writes() -> None:
         Component("agent", uses=(seat, take, new_seat), read_only=True)
 
 
+def test_uses_may_contain_generators() -> None:
+    component = Component("agent", uses=(each for each in [(part for part in (seat, take))]))
+    system = System("cabin", "Seats", tables=[seats], components=[component])
+
+    assert component.parts == ()
+    assert component.patterns == tuple(system.patterns) == (seat, take)
+
+
 @pytest.mark.parametrize("element", ["S1", seat.function, 7])
 def test_rejects_a_use_that_is_not_a_pattern(element: Any) -> None:
     with pytest.raises(DeclarationError, match="Invalid element .* in `uses` of the component agent"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ import uvicorn
 from holdfast.core.errors import SettingsError
 from holdfast.core.http.addresses import is_loopback
 from holdfast.core.limits import MAX_PORT
+
+log = logging.getLogger(__name__)
 
 LOOPBACK: Final = "127.0.0.1"
 # Below 1,024, the usual limit of open file descriptors per process.
@@ -178,20 +181,26 @@ class Server(uvicorn.Server):
         """Accept no more connections, let the open ones finish, and cancel what exceeds the grace time."""
         for listener in (*self.servers, *(sockets or ())):
             listener.close()
-        for connection in list(self.server_state.connections):
-            connection.shutdown()
         try:
             async with asyncio.timeout(self.config.timeout_graceful_shutdown):
                 await self._wait_tasks_to_complete()
         except TimeoutError:
+            log.warning("Cancelled %d requests that exceeded the grace time.", len(self.server_state.tasks))
             for task in self.server_state.tasks:
                 task.cancel(msg="The grace time of the shutdown is over")
 
     async def _wait_tasks_to_complete(self) -> None:
-        """Wait until no connection is open and no request runs, or a second signal arrives."""
-        while (self.server_state.connections or self.server_state.tasks) and not self.force_exit:
+        """Close each connection after its request; wait until none is open, or a second signal arrives."""
+        asked: set[Any] = set()
+        while not self.force_exit:
+            # First: a connection that was just accepted is not among them yet, and its request not read.
             await asyncio.sleep(_CLOSE_POLL_S)
-        for server in self.servers:
+            for connection in self.server_state.connections - asked:
+                asked.add(connection)
+                connection.shutdown()
+            if not self.server_state.connections and not self.server_state.tasks:
+                break
+        for server in self.servers if not self.force_exit else ():
             await server.wait_closed()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

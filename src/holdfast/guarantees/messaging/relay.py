@@ -254,6 +254,8 @@ class Relay:
         self, claim: Claim, sent: Sequence[OutboxMessage], failures: Mapping[OutboxMessage, HoldfastError]
     ) -> None:
         """Mark the sent messages and the failed ones, and add them to the report."""
+        # Before they are marked: if that fails, they are not released to be sent again at once.
+        claim.untried -= {*sent, *failures}
         if sent:
             claim.is_lost |= not await self._storage.mark_sent(claim, sent)
             self._report.sent += len(sent)
@@ -264,7 +266,6 @@ class Relay:
             marked = await self._storage.mark_failed(claim, messages, reason, is_permanent)
             self._report.failed += len(marked)
             self._report.died += sum(marked)
-        claim.untried -= {*sent, *failures}
 
 
 async def _gather_all(work: Iterable[Coroutine[Any, Any, R]]) -> list[R]:

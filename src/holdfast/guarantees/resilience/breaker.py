@@ -362,7 +362,7 @@ class Breaker(Guarantee, Generic[C]):
                 before = seen
             after = change(before, now)
             try:
-                if after != seen:
+                if after != before:
                     await stores.run(self.pattern_set.change(after, seen))
             except ConditionFailed as refused:
                 # From the error, not from a read: a read hides an expired item, which still fails the

@@ -33,6 +33,7 @@ MIN_ITEMS_PER_KEY: Final = 2
 
 RULES: Final[tuple[Rule, ...]] = (
     patterns.find_uncallable_examples,
+    patterns.find_unlisted_tables,
     patterns.find_failing_examples,
     patterns.find_missing_sample,
     patterns.find_queries_without_key,

@@ -27,18 +27,9 @@ from pagw.model import files, patterns
 from pagw.model.entities import RequestRow, pagw
 from pagw.system import SYSTEM
 from tests.postgres import create_database
+from tests.systems.pagw.documented_order import STAGES, STATUSES_AFTER_THE_PAYER, STATUSES_BEFORE_THE_PAYER
 
 TENANT = story.TENANT
-STATUSES_BEFORE_THE_PAYER = (
-    "RECEIVED",
-    "PARSED",
-    "VALIDATED",
-    "ENRICHED",
-    "ATTACHMENTS_PROCESSED",
-    "CONVERTED",
-)
-STATUSES_AFTER_THE_PAYER = ("SUBMITTED", "RESPONSE_BUILT", "CALLBACK_SENT", "COMPLETED")
-STAGES = ("enricher", "attachment-handler", "converter", "connector", "builder", "callback", "subscription")
 
 
 @dataclass

@@ -22,12 +22,13 @@ from holdfast_demo.pagw.sample.bundles import PEOPLE, get_person
 from holdfast_demo.pagw.sandbox.client import ReceivedCall
 from holdfast_demo.pagw.sandbox.payer_state import AUTHORIZATION, CALLBACK, DECISION
 from pagw.model.entities import IdempotencyRecord, audit_events_bucket, requests_bucket
+from tests.systems.pagw.documented_order import AUDITED_BEFORE_THE_PAYER
 
 from .pagw_processes import REPEATED, PagwProcesses
 from .pagw_traffic import ClientRequest
 
 # The status events of a request in its audit: each once, in order.
-PATH_TO_THE_PAYER: Final = "VALIDATED ENRICHED ATTACHMENTS_PROCESSED CONVERTED"
+PATH_TO_THE_PAYER: Final = " ".join(AUDITED_BEFORE_THE_PAYER)
 PATH_AT_THE_PAYER: Final = "( SUBMITTED| PENDED( PENDED)? SUBMITTED)"
 PATH_TO_THE_END: Final = " RESPONSE_BUILT CALLBACK_SENT COMPLETED"
 COMPLETED_PATH: Final = re.compile(f"{PATH_TO_THE_PAYER}{PATH_AT_THE_PAYER}{PATH_TO_THE_END}")

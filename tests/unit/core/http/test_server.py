@@ -104,3 +104,35 @@ def test_server_in_a_thread_raises_the_error_of_its_start() -> None:
         run_in_thread(lambda _: build_server(raise_broken_pipe), sockets),
     ):
         pytest.fail("it cannot start")
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "auto"])
+def test_request_that_arrives_as_the_server_is_asked_to_exit_is_answered(loop: Any) -> None:
+    options = UVICORN_OPTIONS | {"loop": loop}
+    servers: list[Server] = []
+
+    def build(on_started: Callable[[], None]) -> Server:
+        servers.append(Server(uvicorn.Config(answer, **options), on_started=on_started))
+        return servers[0]
+
+    with (
+        listen(LOOPBACK, 0, remote_needs="") as sockets,
+        run_in_thread(build, sockets),
+        socket.create_connection(sockets[0].getsockname(), timeout=10) as client,
+    ):
+        client.sendall(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n")
+        servers[0].request_exit()
+        received, rest = client.recv(1000), client.recv(1000)
+
+    assert received.startswith(b"HTTP/1.1 204")
+    assert rest == b"", "the connection is closed after the answer"
+
+
+def test_server_asked_to_exit_before_it_starts_ends_at_once() -> None:
+    def build(on_started: Callable[[], None]) -> Server:
+        server = build_server(on_started)
+        server.request_exit()
+        return server
+
+    with listen(LOOPBACK, 0, remote_needs="") as sockets, run_in_thread(build, sockets):
+        pass

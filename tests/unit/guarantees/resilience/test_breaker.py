@@ -299,6 +299,13 @@ async def test_call_on_a_closed_circuit_reads_rarely_and_writes_nothing(
     assert [usage.operation for usage in meter.usages] == ["GetItem"]
 
 
+async def test_success_without_failures_writes_nothing_if_consecutive_failures_count(stores: Stores) -> None:
+    breaker = make_breaker(window_s=None)
+    with stores.meter_usage() as meter:
+        assert await call_shop(breaker, stores) == "done"
+    assert {usage.operation for usage in meter.usages} == {"GetItem"}
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -122,6 +122,16 @@ class TestWithoutASample:
         assert "on empty tables, it fails" in finding.message
 
 
+async def test_reports_a_table_of_patterns_that_the_system_does_not_list() -> None:
+    stored = make_pattern(shop.Order.of("o-1").get(), id="R")
+    unlisted = await check_design(make_system([], [stored]))
+
+    (finding,) = [each for each in unlisted if each.severity == "error"]
+    assert finding.subject == shop.orders.name
+    assert finding.message == "R read use this table, which the system does not list."
+    assert apply_rule(patterns.find_unlisted_tables, make_system([shop.orders], [stored])) == []
+
+
 class TestQuantities:
     @pytest.mark.parametrize(
         ("load", "expected"),

@@ -29,6 +29,8 @@ class TableStorage:
         self._pattern_set, self._settings, self._stores = pattern_set, pattern_set.settings, stores
         self._aggregate = aggregate
         self._turns: list[OutboxTurn] = []
+        # Aggregates of whose items the last page was not the last.
+        self._continued: set[str] = set()
 
     # --- claims ---------------------------------------------------------------------------------------------
 
@@ -45,9 +47,9 @@ class TableStorage:
                     raise
                 claim.lanes = [lane for lane in lanes if lane]
                 yield claim
-                # A full batch that was tried to its end may have items behind it.
-                full = [lane for lane in claim.lanes if len(lane) == self._settings.batch_size]
-                aggregates += [lane[0].aggregate for lane in full if lane[-1] not in claim.untried]
+                # A page that was tried to its end may have items behind it.
+                tried = [lane[0].aggregate for lane in claim.lanes if lane[-1] not in claim.untried]
+                aggregates += [aggregate for aggregate in tried if aggregate in self._continued]
 
     async def _find_due(self, report: RelayReport) -> AsyncIterator[list[str]]:
         """Yield the aggregates with items to send, by shard; leave out paused ones and those with a dead
@@ -82,7 +84,11 @@ class TableStorage:
             return []
         self._turns.append(turn)
         lane: list[OutboxMessage] = []
-        for item in await self._stores.run(self._pattern_set.items(aggregate)):
+        page = await self._stores.run(self._pattern_set.items(aggregate))
+        self._continued.discard(aggregate)
+        if page.cursor is not None:
+            self._continued.add(aggregate)
+        for item in page:
             report.blocked += item.status is OutboxStatus.DEAD
             if item.status is OutboxStatus.DEAD or self._is_paused(item.not_before):
                 break

@@ -9,6 +9,7 @@ from typing import Any, Final
 from holdfast.model.entities.reads import BaseQuery, Scan
 from holdfast.model.patterns import Pattern
 from holdfast.reports.design.rules.base import Design, Finding, format_pattern, join_words
+from holdfast.reports.examples import Example
 
 # Patterns named in a finding about several.
 MAX_NAMES_SHOWN: Final = 3
@@ -37,6 +38,20 @@ def find_uncallable_examples(design: Design) -> Iterator[Finding]:
             )
 
 
+def find_unlisted_tables(design: Design) -> Iterator[Finding]:
+    """Find tables that patterns use and the system does not list, so that nothing creates them."""
+    users: dict[str, list[str]] = {}
+    for example in design.examples:
+        for name in _list_unlisted_tables(design, example):
+            users.setdefault(name, []).append(format_pattern(example.pattern))
+    for name, patterns in users.items():
+        yield design.error(
+            name,
+            f"{join_words(patterns[:MAX_NAMES_SHOWN])} use this table, which the system does not list.",
+            "Add it to tables=(…) of the System.",
+        )
+
+
 def find_failing_examples(design: Design) -> Iterator[Finding]:
     """Find patterns whose example builds an operation that the store refuses on the sample data.
 
@@ -45,7 +60,9 @@ def find_failing_examples(design: Design) -> Iterator[Finding]:
     """
     for example in design.examples:
         measure = design.measures.get(example.pattern.id)
-        if example.error is None and measure is not None and measure.has_failed:
+        if example.error is not None or _list_unlisted_tables(design, example):
+            continue
+        if measure is not None and measure.has_failed:
             build_finding, data = (
                 (design.error, "the sample data") if design.has_data else (design.warning, "empty tables")
             )
@@ -208,3 +225,9 @@ def _lacks_example(pattern: Pattern[..., Any]) -> bool:
         return bool(pattern.signature.parameters) and pattern.example_arguments in ((), {})
     except Exception:  # the function that builds the example failed: the caller reports that error
         return False
+
+
+def _list_unlisted_tables(design: Design, example: Example) -> list[str]:
+    """List the tables of an example's operation that the system does not list."""
+    listed = {table.name for table in design.system.tables}
+    return [name for name in example.tables if name not in listed]

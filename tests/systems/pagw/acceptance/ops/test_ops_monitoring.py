@@ -23,6 +23,7 @@ from pagw.ops.annual_report import build_annual_report, format_report
 from pagw.ops.registry import register_payer
 from pagw.workers.intake import build_idempotency_key
 from tests.systems.pagw.contract.pipeline import Pipeline, run_scenario
+from tests.systems.pagw.documented_order import AUDITED_BEFORE_THE_PAYER, STAGES, STATUSES_AFTER_THE_PAYER
 
 ANN = Actor("user", "ann")
 
@@ -67,10 +68,7 @@ async def test_finished_request_is_complete_in_all_stores_and_its_audit_archived
             "%s ORDER BY id",
             pagw_id,
         )
-        assert [each[0] for each in audit] == [
-            "VALIDATED", "ENRICHED", "ATTACHMENTS_PROCESSED", "CONVERTED", "SUBMITTED", "RESPONSE_BUILT",
-            "CALLBACK_SENT", "COMPLETED",
-        ]  # fmt: skip
+        assert tuple(each[0] for each in audit) == AUDITED_BEFORE_THE_PAYER + STATUSES_AFTER_THE_PAYER
         for subtype, service, at, uuid in audit:
             kept = await pipeline.stores.run(
                 audit_event.get(created_at=at, service=service, pagw_id=pagw_id, uuid=uuid)
@@ -83,13 +81,9 @@ async def test_finished_request_is_complete_in_all_stores_and_its_audit_archived
             "ORDER BY id",
             pagw_id,
         )
-        document = (
-            "request-enricher", "attachment-handler", "request-converter", "api-connector",
-            "response-builder", "callback-handler", "subscription-handler",
-        )  # fmt: skip
-        assert [each[0] for each in queues] == [f"pagw-{stage}-queue" for stage in document]
-        assert [queue.name for queue in QUEUES.values()] == [f"pagw-{stage}-queue" for stage in document]
-        assert [each[1] for each in audit[1:]] == [f"pas{stage.replace('-', '')}" for stage in document]
+        assert [each[0] for each in queues] == [f"pagw-{stage}-queue" for stage in STAGES]
+        assert [queue.name for queue in QUEUES.values()] == [f"pagw-{stage}-queue" for stage in STAGES]
+        assert [each[1] for each in audit[1:]] == [f"pas{stage.replace('-', '')}" for stage in STAGES]
 
     await run_scenario(scenario)
 

@@ -32,6 +32,7 @@ from holdfast_demo.pagw.sandbox.payer_rules import DENIED, PENDED_APPROVED
 from holdfast_demo.pagw.sandbox.payer_state import AUTHORIZATION
 from pagw.settings import PagwSettings
 from tests.systems.pagw.acceptance.gateway import FHIR, Gateway, expect_outcome, make_unique
+from tests.systems.pagw.documented_order import STAGES
 
 from .services import CACHE_PASSWORD, DATABASE, DATABASE_PASSWORD, KEY_ALIAS, SECRETS, Services
 
@@ -39,15 +40,6 @@ TABLE = "pagw-idempotency-dev"
 REQUESTS = "crln-pagw-dev-dataz-gbd-phi-useast2"
 AUDIT = "crln-pagw-dev-logz-nogbd-nophi-useast2"
 SEVEN_YEARS_DAYS, EIGHT_YEARS_DAYS = 7 * 365 + 2, 8 * 365 + 3
-STAGES = (
-    "request-enricher",
-    "attachment-handler",
-    "request-converter",
-    "api-connector",
-    "response-builder",
-    "callback-handler",
-    "subscription-handler",
-)
 # The document's attributes of an idempotency record, and ours for claiming, completing and replaying.
 DOCUMENTED = {"idempotencyKey", "pagwId", "responseHash", "statusCode", "expiresAt"}
 OURS = {"payloadSha256", "status", "owner", "revision", "attempts", "result", "createdAt"} | {
