@@ -179,6 +179,9 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept no more connections, let the open ones finish, and cancel what exceeds the grace time."""
+        # asyncio drops a connection that it has accepted if its server is closed before the next step of the
+        # loop.
+        await asyncio.sleep(_CLOSE_POLL_S)
         for listener in (*self.servers, *(sockets or ())):
             listener.close()
         try:
@@ -192,14 +195,11 @@ class Server(uvicorn.Server):
     async def _wait_tasks_to_complete(self) -> None:
         """Close each connection after its request; wait until none is open, or a second signal arrives."""
         asked: set[Any] = set()
-        while not self.force_exit:
-            # First: a connection that was just accepted is not among them yet, and its request not read.
-            await asyncio.sleep(_CLOSE_POLL_S)
+        while (self.server_state.connections or self.server_state.tasks) and not self.force_exit:
             for connection in self.server_state.connections - asked:
                 asked.add(connection)
                 connection.shutdown()
-            if not self.server_state.connections and not self.server_state.tasks:
-                break
+            await asyncio.sleep(_CLOSE_POLL_S)
         for server in self.servers if not self.force_exit else ():
             await server.wait_closed()
 
