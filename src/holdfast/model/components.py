@@ -23,6 +23,7 @@ __all__ = [
     "Component",
     "Consumer",
     "Handler",
+    "HasPatterns",
     "Schedule",
     "Use",
 ]

@@ -56,7 +56,10 @@ def _read_addresses(process: subprocess.Popen[str], wanted: set[str]) -> dict[st
     return found
 
 
-def test_endpoint_and_api_serve_the_same_file_and_stop_on_interrupt(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_endpoint_and_api_serve_the_same_file_and_stop_on_a_signal(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     with run_up(tmp_path) as (addresses, process):
         assert httpx.post(f"{addresses['Harbour']}/ships/S1", params={"berth": "B1"}).status_code == 200
         dynamodb = boto3.client("dynamodb", endpoint_url=addresses["Holdfast"])
@@ -65,7 +68,7 @@ def test_endpoint_and_api_serve_the_same_file_and_stop_on_interrupt(tmp_path: Pa
         dynamodb.close()
         assert process.stdout is not None
         assert process.stdout.readline() == "Ready: 2 processes are up. Press Ctrl-C to stop.\n"
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         assert process.wait(timeout=60) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""

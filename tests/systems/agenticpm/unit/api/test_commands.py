@@ -181,7 +181,7 @@ async def test_reopens_a_refused_action(line: CommandLine) -> None:
     assert waiting == [reopened]
 
 
-@pytest.mark.proves("AP-44")
+@pytest.mark.proves("AP-44", "AP-X20")
 async def test_parses_the_value_of_a_setting_from_the_command_line(line: CommandLine) -> None:
     await agent_settings.seed(line.all)
     await line("config set", "budget_ceiling_daily_usd", "1.5")
