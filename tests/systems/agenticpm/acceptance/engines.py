@@ -62,7 +62,7 @@ def _get_next_evening() -> float:
 def _make_settings(engine: str, clock: Clock) -> Iterator[Settings]:
     # A third-party server is shared: each story has its own names.
     """Yield the settings of the engine; for `serve` and `moto`, start the server."""
-    name = f"a{os.getpid()}-{next(_NUMBERS)}"
+    name = f"e{os.getpid()}-{next(_NUMBERS)}"
     if engine == "memory":
         yield MEMORY_SETTINGS
     elif engine == "serve":
