@@ -7,9 +7,9 @@ UV := build/uv-$(UV_VERSION)/bin/uv
 VENV := .venv
 BIN := $(VENV)/bin
 CHECKED := $(wildcard src systems demo tests benchmarks examples tools docs/conf.py docs/_extensions)
-# Two test processes more than there are cores, because some tests wait for processes that they killed. PYTEST_FLAGS=
-# runs the tests one after the other.
-PYTEST_FLAGS ?= -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2) --dist worksteal
+# Three test processes more than there are cores, because tests wait for the disk, for leases and for processes that they
+# killed. PYTEST_FLAGS= runs the tests one after the other.
+PYTEST_FLAGS ?= -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3) --dist worksteal
 
 # The projects of the workspace: the library, the demo and the systems.
 PROJECTS := . demo $(patsubst %/,%,$(dir $(wildcard systems/*/pyproject.toml)))

@@ -67,10 +67,12 @@ def pytest_collection_finish() -> None:
 
 
 def _get_rank(item: pytest.Item) -> int:
-    """Return 0 for documentation and repository, 1 for faults, 2 for others.
+    """Return 0 for documentation and repository, 1 for faults and whole systems, 2 for others.
 
     With the longest tests first, the processes finish at about the same time. The tests of a page share an
     expensive fixture (a tutorial followed, a site built): at the front of its queue, a process keeps them.
     """
     folders = item.path.relative_to(TESTS).parts
-    return 0 if folders[0] in ("docs", "repo") else 1 if "faults" in folders else 2
+    if folders[0] in ("docs", "repo"):
+        return 0
+    return 1 if "faults" in folders or item.path.stem in ("test_story", "test_up") else 2
