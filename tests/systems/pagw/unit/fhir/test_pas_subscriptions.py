@@ -179,6 +179,7 @@ def test_handshakes_heartbeats_and_status_carry_no_answer() -> None:
     for each in (shaken, beaten):
         assert check_notification(each) == [] and len(each["entry"]) == 1
     assert check_structure(asked_for, "Bundle") == []
+    assert asked_for["total"] == len(asked_for["entry"]) == 1
 
 
 @all_cases("lost", ["focus", "timestamp", "event-number"])
