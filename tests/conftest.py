@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -52,8 +53,10 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start the longest tests first, and skip the tests marked `soak` unless HOLDFAST_SOAK=1."""
-    items.sort(key=_get_rank)
+    """Give each process its share of the long tests first; skip the tests marked `soak` unless
+    HOLDFAST_SOAK=1.
+    """
+    items[:] = _deal(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
     if SOAK:
         return
     for item in items:
@@ -66,13 +69,28 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def _get_rank(item: pytest.Item) -> int:
-    """Return 0 for documentation and repository, 1 for faults and whole systems, 2 for others.
+def _deal(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
+    """Return the tests in an order of which each process gets an equal part, with long tests at its front.
 
-    With the longest tests first, the processes finish at about the same time. The tests of a page share an
-    expensive fixture (a tutorial followed, a site built): at the front of its queue, a process keeps them.
+    The tests of a file stay together, because they may share an expensive fixture (a tutorial followed, a
+    site built).
     """
-    folders = item.path.relative_to(TESTS).parts
-    if folders[0] in ("docs", "repo"):
-        return 0
-    return 1 if "faults" in folders or item.path.stem in ("test_story", "test_up") else 2
+    by_file: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        by_file.setdefault(item.path, []).append(item)
+    long = [tests for path, tests in by_file.items() if _is_long(path)]
+    rest = [item for path, tests in by_file.items() if not _is_long(path) for item in tests]
+    dealt: list[pytest.Item] = []
+    for number in range(processes):
+        part = list(chain.from_iterable(long[number::processes]))
+        size = (len(items) - len(dealt)) // (processes - number)
+        missing = max(0, size - len(part))
+        dealt += part + rest[:missing]
+        rest = rest[missing:]
+    return dealt
+
+
+def _is_long(path: Path) -> bool:
+    """True for documentation, repository, faults and whole systems."""
+    folders = path.relative_to(TESTS).parts
+    return folders[0] in ("docs", "repo") or "faults" in folders or path.stem in ("test_story", "test_up")

@@ -5,9 +5,10 @@ Nothing is mocked. Only the clock is advanced by hand, instead of waiting. Each 
 
 from __future__ import annotations
 
+import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from holdfast.web.demo_env import patch_environ, silence_loggers
 # The receive wait of a worker: after it, the worker sees that the clock was advanced.
 RECEIVE_WAIT_S: Final = 0.2
 TIMEOUT_S: Final = 60.0
+FIRST_PORT, PORTS = 20_000, 12_000
 QUIET: Final = ("holdfast", "uvicorn", "httpx2", "httpcore2", "asyncio", "websockets")
 
 
@@ -99,7 +101,11 @@ def _build_routers(stores: Stores, system: System, *, has_own_authentication: bo
 
 
 def find_free_port() -> int:
-    """Return a free port, known before the API listens: sandboxes and other processes are given its URL."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        found: int = free.getsockname()[1]
-        return found
+    """Return a free port, known before the API listens: sandboxes and other processes are given its URL.
+
+    It is below those that the system gives to other sockets, so that none of them takes it meanwhile.
+    """
+    while True:
+        port = FIRST_PORT + secrets.randbelow(PORTS)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
