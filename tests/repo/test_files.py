@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.cases import all_cases
+from tests.repo.versioned_files import list_versioned_files
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(path for folder in ("src", "systems", "demo") for path in (ROOT / folder).rglob("*.py"))
@@ -140,7 +139,11 @@ def test_bare_name_is_recognised(line: str, is_bare: bool) -> None:
 
 
 def test_no_file_is_empty_except_markers_of_packages() -> None:
-    empty = {format_path(path) for path in _list_versioned_files() if not path.stat().st_size}
+    empty = {
+        format_path(path)
+        for path in (ROOT / name for name in list_versioned_files())
+        if not path.stat().st_size
+    }
 
     assert {
         name for name in empty if not name.endswith(("/py.typed", "/__init__.py", "py.typed.txt"))
@@ -158,25 +161,10 @@ def _find_lines(pattern: re.Pattern[str]) -> list[str]:
     """Return `path:number: line` of each line of the project's files that matches."""
     return [
         f"{format_path(path)}:{number}: {line.strip()}"
-        for path in _list_versioned_files()
+        for path in (ROOT / name for name in list_versioned_files())
         if path.name not in THIRD_PARTY_TEXTS
         for number, line in enumerate(
             path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1
         )
         if pattern.search(line)
     ]
-
-
-def _list_versioned_files() -> list[Path]:
-    """List the files in version control, and new files that are not ignored."""
-    git = shutil.which("git")
-    if git is None or not (ROOT / ".git").exists():
-        pytest.skip("needs a git checkout: git lists the files of the project")
-    listed = subprocess.run(
-        [git, "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]

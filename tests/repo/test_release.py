@@ -23,6 +23,7 @@ from packaging.requirements import Requirement
 
 import holdfast
 from tests.repo.test_dependencies import PROJECT, read_pins
+from tests.repo.versioned_files import list_versioned_files
 from tools.release.build import ReleaseRefused, build_release
 from tools.release.changelog import parse_changelog
 from tools.release.sbom import Package, build_sbom, find_needs, read_lock, read_metadata, read_wheels
@@ -82,7 +83,7 @@ def sbom(first: Path) -> dict[str, Any]:
 
 def _copy_project(folder: Path) -> None:
     """Copy the versioned files, without most tests; empty "Unreleased" in the changelog."""
-    for name in _list_versioned_files():
+    for name in list_versioned_files():
         if name.startswith(("tests/", "benchmarks/")) and not name.startswith("tests/repo/"):
             continue
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -107,19 +108,6 @@ def _leave_traces(folder: Path) -> None:
     stale = folder / "build" / "lib" / "holdfast" / "stale.py"
     stale.parent.mkdir(parents=True)
     stale.touch()
-
-
-def _list_versioned_files() -> list[str]:
-    if shutil.which("git") is None or not (ROOT / ".git").exists():
-        pytest.skip("needs a git checkout: git lists the files of the project")
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
 def _build(project: Path, variables: dict[str, str], umask: int) -> Path:
@@ -180,7 +168,7 @@ def test_every_wheel_has_the_licence(wheels: list[Path]) -> None:
 
 def test_every_wheel_has_exactly_the_versioned_files_of_its_package(wheels: list[Path]) -> None:
     """That is every module, `py.typed` and data file, and no test, bytecode or README."""
-    versioned = _list_versioned_files()
+    versioned = list_versioned_files()
     for wheel in wheels:
         packaged = _list_packaged_files(wheel)
         folders = {f"{root}/{name.partition('/')[0]}/" for name in packaged for root in PACKAGE_ROOTS}

@@ -190,11 +190,11 @@ class FlowPatterns(Generic[I]):
     def _build_parked(self) -> Pattern[[int], Query[Execution]]:
         """Build the query of a shard's parked executions."""
 
-        def parked(shard: int) -> Query[Execution]:
+        def query_parked(shard: int) -> Query[Execution]:
             return Execution.by_due(self._name, Lane.PARKED, shard).query()
 
         return self._build_pattern(
-            9, "parked", "Query the parked executions of a shard", parked, rate=self._rare, example=(0,)
+            9, "parked", "Query the parked executions of a shard", query_parked, rate=self._rare, example=(0,)
         )
 
     def _build_executions(self) -> Pattern[[int], Query[Execution]]:

@@ -90,7 +90,8 @@ class Pattern(Generic[P, O_co]):
     def call_with(self, arguments: Arguments) -> O_co:
         """Return the operation for a tuple of positional or a mapping of named arguments."""
         call: Any = self
-        return call(**arguments) if isinstance(arguments, Mapping) else call(*arguments)  # type: ignore[no-any-return]
+        operation: O_co = call(**arguments) if isinstance(arguments, Mapping) else call(*arguments)
+        return operation
 
     def call_with_json(self, arguments: Mapping[str, Any]) -> O_co:
         """Return the operation for JSON arguments, converted by the declared types; raise `InvalidRequest` if

@@ -75,7 +75,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Design:
-    """What the design assumes: `holdfast check` and `holdfast cost` compare the declared patterns with it."""
+    """The assumptions of the design: `holdfast check` and `holdfast cost` compare the patterns with them."""
 
     load: Load = field(default_factory=Load)
     # Alternative loads for the design check, by name: `10,000 projects`.
@@ -128,7 +128,7 @@ class Privacy:
 
 @dataclass(frozen=True)
 class Deployment:
-    """What the system needs where it runs."""
+    """The needs of the system where it runs: environments, extras, a function at its start."""
 
     # The environments with their AWS regions: generated AWS templates name the buckets of each.
     environments: Mapping[str, str] = field(default_factory=dict)

@@ -498,13 +498,13 @@ class _CatchAll:
             return
         has_begun = False
 
-        async def watched(message: Message) -> None:
+        async def send_and_remember(message: Message) -> None:
             nonlocal has_begun
             has_begun = True
             await send(message)
 
         try:
-            await self._app(scope, receive, watched)
+            await self._app(scope, receive, send_and_remember)
         except Exception as error:
             if has_begun:
                 # A part of the response is sent. The server logs the error and closes the connection, so that

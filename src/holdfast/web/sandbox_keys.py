@@ -163,7 +163,7 @@ class SandboxIssuer:
     def with_faults(self, endpoint: Endpoint) -> Endpoint:
         """Wrap an endpoint so that it fails as the faults say."""
 
-        async def answered(request: Request) -> Response:
+        async def answer_or_fail(request: Request) -> Response:
             return await apply_faults(self.faults, self.clock.now(), True, lambda: endpoint(request))
 
-        return answered
+        return answer_or_fail

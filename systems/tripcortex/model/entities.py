@@ -468,7 +468,7 @@ class Circuit(CircuitRecord, table=circuits):
     def build_closed(cls, service: str, now: datetime, limits: CircuitLimits) -> Self:
         return cls(circuit_id=service, ttl=now)._change(now, limits)
 
-    def refused_until(self) -> datetime | None:
+    def get_refusal_end(self) -> datetime | None:
         if self.state is CircuitState.closed:
             return None
         recovered_at = self.last_failure_time + self.recovery_timeout

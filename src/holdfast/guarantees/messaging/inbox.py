@@ -195,7 +195,7 @@ class InboxPatterns(BuiltPatterns):
         build = PatternBuilder(prefix, f"{schema.name}_{table}", self._table, rate).build
         purpose = "Record a message in the transaction of its effect"
         self.take = build(1, "take", purpose, self._take, ("c", "m-1", None, _TIME))
-        self.stored = build(2, "stored", "Result of a message", self._stored, ("c", "m-1"))
+        self.stored = build(2, "stored", "Result of a message", self._get_stored, ("c", "m-1"))
         self.keep = build(3, "keep", "Store the result of a message", self._keep, ("c", "m-1", "{}"))
         self.sweep = build(4, "sweep", "Remove old messages", self._sweep, (_TIME, SWEEP_BATCH))
 
@@ -211,7 +211,7 @@ ON CONFLICT (consumer, message_id) DO NOTHING"""
         parameters = {"consumer": consumer, "message_id": message_id, "at": at}
         return SqlChange(self._schema, text, {**parameters, "payload_sha256": payload_sha256})
 
-    def _stored(self, consumer: str, message_id: str) -> SqlOne[StoredMessage]:
+    def _get_stored(self, consumer: str, message_id: str) -> SqlOne[StoredMessage]:
         text = f"""
 SELECT {StoredMessage.columns()} FROM {self._table}
 WHERE consumer = %(consumer)s AND message_id = %(message_id)s"""

@@ -17,6 +17,7 @@ A missing or expired item is a closed circuit, so the item of an open one must o
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -80,37 +81,37 @@ class CircuitRecord(Entity):
     probe: Attr[str | None] = attr(default=None)
 
     @classmethod
+    @abstractmethod
     def build_closed(cls, service: str, now: datetime, limits: CircuitLimits) -> Self:
         """Return the circuit of a service that has not failed."""
-        raise NotImplementedError
 
-    def refused_until(self) -> datetime | None:
+    @abstractmethod
+    def get_refusal_end(self) -> datetime | None:
         """Return the end of the probe's lease, or else of the recovery time; None on a closed circuit."""
-        raise NotImplementedError
 
+    @abstractmethod
     def has_expired(self, now: datetime) -> bool:
         """Return True if the store may remove the record at any time: then it counts as missing."""
-        raise NotImplementedError
 
+    @abstractmethod
     def with_probe(self, token: str, now: datetime, limits: CircuitLimits) -> Self:
         """Return the open circuit with this probe, for the time of its lease."""
-        raise NotImplementedError
 
+    @abstractmethod
     def without_probe(self, now: datetime, limits: CircuitLimits) -> Self:
         """Return the circuit without its probe, which ended without an outcome: the next caller may probe."""
-        raise NotImplementedError
 
+    @abstractmethod
     def with_failure(self, now: datetime, limits: CircuitLimits) -> Self:
         """Return the circuit after a failed call on a closed circuit, or after a failed probe."""
-        raise NotImplementedError
 
+    @abstractmethod
     def with_success(self, now: datetime, limits: CircuitLimits) -> Self:
         """Return the circuit closed, without failures."""
-        raise NotImplementedError
 
+    @abstractmethod
     def replace(self, seen: Self | None) -> Put[Any] | Update[Any]:
         """Return the write of this circuit, on condition that the stored one is `seen` (None: missing)."""
-        raise NotImplementedError
 
 
 class Circuit(CircuitRecord, table=BREAKERS):
@@ -135,7 +136,7 @@ class Circuit(CircuitRecord, table=BREAKERS):
     def build_closed(cls, service: str, now: datetime, limits: CircuitLimits) -> Self:
         return cls(breaker=service, expires_at=now + CLOSED_LIFETIME)
 
-    def refused_until(self) -> datetime | None:
+    def get_refusal_end(self) -> datetime | None:
         return self.probe_until or self.retry_at
 
     def has_expired(self, now: datetime) -> bool:
@@ -264,13 +265,13 @@ class Breaker(Guarantee, Generic[C]):
         if self._is_known_closed(stores, service):
             return None
         seen = await stores.run(self.pattern_set.state(service))
-        if seen is None or seen.refused_until() is None:
+        if seen is None or seen.get_refusal_end() is None:
             self._remember_state(stores, service, is_closed=True)
             return None
         token = UlidGenerator(stores.clock).new()
 
         def become_probe(circuit: C, now: datetime) -> C:
-            if circuit.refused_until() is None:
+            if circuit.get_refusal_end() is None:
                 return circuit  # another caller has closed it
             self._refuse_early(service, circuit, now)
             return circuit.with_probe(token, now, self.limits)
@@ -280,7 +281,7 @@ class Breaker(Guarantee, Generic[C]):
 
     def _refuse_early(self, service: str, circuit: C, now: datetime) -> None:
         """Raise `CircuitOpen` while no probe is allowed, or another caller probes."""
-        until = circuit.refused_until()
+        until = circuit.get_refusal_end()
         wait_s = 0.0 if until is None else (until - now).total_seconds()
         # Longer than this, only after the clock was set back, or the recovery time made shorter.
         max_wait_s = self.limits.recovery_s + (
@@ -333,7 +334,7 @@ class Breaker(Guarantee, Generic[C]):
         """
 
         def change_own(circuit: C, now: datetime) -> C:
-            is_own = circuit.probe == probe and (probe is not None or circuit.refused_until() is None)
+            is_own = circuit.probe == probe and (probe is not None or circuit.get_refusal_end() is None)
             return change(circuit, now) if is_own else circuit
 
         try:
@@ -371,7 +372,7 @@ class Breaker(Guarantee, Generic[C]):
             except TransactionConflict:
                 seen = await stores.run(self.pattern_set.state(service))
             else:
-                self._remember_state(stores, service, is_closed=after.refused_until() is None)
+                self._remember_state(stores, service, is_closed=after.get_refusal_end() is None)
                 self._report_change(stores, service, before, after)
                 return after
         raise RetryLater(f"Too many callers change the circuit of {service} at once. Retry.")
@@ -380,7 +381,7 @@ class Breaker(Guarantee, Generic[C]):
         """Log and count an opening or closing: only the caller that wrote it does, so once over all
         processes.
         """
-        was_open, until = before.refused_until() is not None, after.refused_until()
+        was_open, until = before.get_refusal_end() is not None, after.get_refusal_end()
         if not was_open and until is not None:
             stores.count("breaker_opened", breaker=service)
             log.warning(

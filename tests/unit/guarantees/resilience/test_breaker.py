@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Component, Rate, Stores, System, open_memory_stores
+from holdfast import Attr, Component, Key, Rate, Stores, System, Table, attr, open_memory_stores
 from holdfast.core.errors import (
     AccessRefused,
     CircuitOpen,
@@ -21,7 +21,7 @@ from holdfast.core.errors import (
     StoreUnreachable,
     Throttled,
 )
-from holdfast.guarantees import BREAKERS, Breaker, Circuit
+from holdfast.guarantees import BREAKERS, Breaker, Circuit, CircuitRecord
 from holdfast.operations.tables import GetItem, PutItem
 from holdfast.runtime import create_tables
 from holdfast.stores.tables.port import Tables
@@ -297,6 +297,15 @@ async def test_call_on_a_closed_circuit_reads_rarely_and_writes_nothing(
     with stores.meter_usage() as meter:
         await breaker.call(stores, "shop", succeed)
     assert [usage.operation for usage in meter.usages] == ["GetItem"]
+
+
+def test_record_without_one_of_the_methods_cannot_be_made() -> None:
+    class Unfinished(CircuitRecord, table=Table("Unfinished", partition="service")):
+        service: Attr[str] = attr()
+        of = Key(service)
+
+    with pytest.raises(TypeError, match="abstract method"):
+        Unfinished(service="shop")  # type: ignore[abstract]
 
 
 async def test_success_without_failures_writes_nothing_if_consecutive_failures_count(stores: Stores) -> None:
