@@ -5,7 +5,6 @@ The database is a PostgreSQL of the tests; the sandboxes are fresh.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -121,30 +120,26 @@ def data(
     vars(BOOKING_FLOW).pop("_open_secrets", None)
 
 
-def test_employees_cursors_messages_and_tokens_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
-    async def play() -> None:
-        async with open_service(*data) as opened:
-            await _check_cursors(opened)
-            await _check_passages(opened)
-            await _check_messages(opened)
-            await _check_tokens(opened)
-
-    asyncio.run(play())
+async def test_employees_cursors_messages_and_tokens_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
+    async with open_service(*data) as opened:
+        await _check_cursors(opened)
+        await _check_passages(opened)
+        await _check_messages(opened)
+        await _check_tokens(opened)
 
 
-def test_workers_finish_all_open_work_and_sell_no_trip_twice(data: tuple[Path, str, dict[str, Any]]) -> None:
-    async def play() -> None:
-        async with open_service(*data) as opened:
-            await _check_stored_failures(opened)
-            await _close_circuit(opened)
-            await _resume_work(opened)
-            async with opened.stage.run_workers():
-                await settle(opened.stage.clock, lambda: _answer_and_list_open_work(opened))
-            await _check_bookings(opened)
-            await _check_portal(opened)
-            await _check_policies(opened)
-
-    asyncio.run(play())
+async def test_workers_finish_all_open_work_and_sell_no_trip_twice(
+    data: tuple[Path, str, dict[str, Any]],
+) -> None:
+    async with open_service(*data) as opened:
+        await _check_stored_failures(opened)
+        await _close_circuit(opened)
+        await _resume_work(opened)
+        async with opened.stage.run_workers():
+            await settle(opened.stage.clock, lambda: _answer_and_list_open_work(opened))
+        await _check_bookings(opened)
+        await _check_portal(opened)
+        await _check_policies(opened)
 
 
 # --- employees ----------------------------------------------------------------------------------------------

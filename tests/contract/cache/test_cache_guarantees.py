@@ -131,100 +131,88 @@ def test_invalidate_deletes_the_given_value_but_not_a_newer_one(store: Store) ->
 
 
 @pytest.mark.proves("PG-38")
-def test_concurrent_takers_stay_within_the_limit(store: Store) -> None:
-    async def story() -> int:
-        parts = [make_stores(store.open_another(), store.clock) for _ in range(2)]
+async def test_concurrent_takers_stay_within_the_limit(store: Store) -> None:
+    parts = [make_stores(store.open_another(), store.clock) for _ in range(2)]
 
-        async def take(stores: Stores, tenant: str) -> int:
-            with suppress(RateLimited):
-                await limit.take(stores, tenant=tenant)
-                return 1
-            return 0
+    async def take(stores: Stores, tenant: str) -> int:
+        with suppress(RateLimited):
+            await limit.take(stores, tenant=tenant)
+            return 1
+        return 0
 
-        tenant = f"clinic-{next(IDS)}"
-        return sum(await asyncio.gather(*(take(stores, tenant) for stores in parts for _ in range(30))))
-
-    assert asyncio.run(story()) == 20
+    tenant = f"clinic-{next(IDS)}"
+    assert sum(await asyncio.gather(*(take(stores, tenant) for stores in parts for _ in range(30)))) == 20
 
 
 @pytest.mark.proves("PG-42")
 @pytest.mark.proves("PG-55")
-def test_losing_the_cache_only_costs_a_log_in(store: Store) -> None:
+async def test_losing_the_cache_only_costs_a_log_in(store: Store) -> None:
     """Values are loaded again, limits start again, and only sessions are gone."""
     through = entries(lock_s=10, wait_s=1)
 
-    async def story() -> None:
-        stores, kept = make_stores(store.cache, store.clock), Entry(loaded_by="the registry")
+    stores, kept = make_stores(store.cache, store.clock), Entry(loaded_by="the registry")
 
-        async def load() -> Entry:
-            return kept
+    async def load() -> Entry:
+        return kept
 
-        id = await sessions.begin(stores, ADA, tenant="clinic-1")
-        assert await sessions.find(stores, id, tenant="clinic-1") == ADA
-        assert await through.get(stores, load, id="lost") == kept
-        assert await limit.take(stores, tenant="clinic-lost") == 19
-        store.lose_everything()
-        assert await through.get(stores, load, id="lost") == kept
-        assert await limit.take(stores, tenant="clinic-lost") == 19
-        assert await sessions.find(stores, id, tenant="clinic-1") is None
-        again = await sessions.begin(stores, ADA, tenant="clinic-1")
-        assert await sessions.find(stores, again, tenant="clinic-1") == ADA
-
-    asyncio.run(story())
+    id = await sessions.begin(stores, ADA, tenant="clinic-1")
+    assert await sessions.find(stores, id, tenant="clinic-1") == ADA
+    assert await through.get(stores, load, id="lost") == kept
+    assert await limit.take(stores, tenant="clinic-lost") == 19
+    store.lose_everything()
+    assert await through.get(stores, load, id="lost") == kept
+    assert await limit.take(stores, tenant="clinic-lost") == 19
+    assert await sessions.find(stores, id, tenant="clinic-1") is None
+    again = await sessions.begin(stores, ADA, tenant="clinic-1")
+    assert await sessions.find(stores, again, tenant="clinic-1") == ADA
 
 
 @pytest.mark.proves("PG-X22")
-def test_loader_that_lost_its_lock_does_not_release_the_next_ones(
+async def test_loader_that_lost_its_lock_does_not_release_the_next_ones(
     store: Store,
 ) -> None:
     first, second, id = entries(10, 10), entries(10, 10), f"f-{next(IDS)}"
 
-    async def story() -> None:
-        lets = {name: asyncio.Event() for name in ("first", "second")}
-        begun = {name: asyncio.Event() for name in ("first", "second")}
+    lets = {name: asyncio.Event() for name in ("first", "second")}
+    begun = {name: asyncio.Event() for name in ("first", "second")}
 
-        def loads(name: str) -> object:
-            async def load() -> Entry:
-                begun[name].set()
-                await lets[name].wait()
-                return Entry(loaded_by=name)
+    def loads(name: str) -> object:
+        async def load() -> Entry:
+            begun[name].set()
+            await lets[name].wait()
+            return Entry(loaded_by=name)
 
-            return load
+        return load
 
-        one, another = (make_stores(store.open_another(), store.clock) for _ in range(2))
-        earlier = asyncio.create_task(first.get(one, loads("first"), id=id))  # type: ignore[arg-type]
-        await begun["first"].wait()
-        store.lose_everything()  # as after a failover to a replica without the lock
-        later = asyncio.create_task(second.get(another, loads("second"), id=id))  # type: ignore[arg-type]
-        await begun["second"].wait()
-        lets["first"].set()
-        assert await earlier == Entry(loaded_by="first")
-        # The lock belongs to the other loader, and still does.
-        assert await store.cache.run(GetValue(key=f"entry:{id}%lock")) is not None
-        lets["second"].set()
-        assert await later == Entry(loaded_by="second")
-        assert await store.cache.run(GetValue(key=f"entry:{id}%lock")) is None
-
-    asyncio.run(story())
+    one, another = (make_stores(store.open_another(), store.clock) for _ in range(2))
+    earlier = asyncio.create_task(first.get(one, loads("first"), id=id))  # type: ignore[arg-type]
+    await begun["first"].wait()
+    store.lose_everything()  # as after a failover to a replica without the lock
+    later = asyncio.create_task(second.get(another, loads("second"), id=id))  # type: ignore[arg-type]
+    await begun["second"].wait()
+    lets["first"].set()
+    assert await earlier == Entry(loaded_by="first")
+    # The lock belongs to the other loader, and still does.
+    assert await store.cache.run(GetValue(key=f"entry:{id}%lock")) is not None
+    lets["second"].set()
+    assert await later == Entry(loaded_by="second")
+    assert await store.cache.run(GetValue(key=f"entry:{id}%lock")) is None
 
 
-def test_recovers_from_a_dead_lock_holder(store: Store) -> None:
+async def test_recovers_from_a_dead_lock_holder(store: Store) -> None:
     """A load starts when the dead holder's lock expires, or when the caller has waited long enough."""
 
-    async def story() -> None:
-        stores = make_stores(store.cache, store.clock)
+    stores = make_stores(store.cache, store.clock)
 
-        async def load() -> Entry:
-            return Entry(loaded_by="us")
+    async def load() -> Entry:
+        return Entry(loaded_by="us")
 
-        for clock_moves, wait_s in ((10.0, 60.0), (0.0, 0.05)):
-            key = f"d-{next(IDS)}"
-            lock = PutValue(key=f"entry:{key}%lock", value=b"a dead one", lifetime_s=10)
-            await store.cache.run(lock)
-            store.clock.moment += clock_moves
-            assert await entries(10, wait_s).get(stores, load, id=key) == Entry(loaded_by="us")
-
-    asyncio.run(story())
+    for clock_moves, wait_s in ((10.0, 60.0), (0.0, 0.05)):
+        key = f"d-{next(IDS)}"
+        lock = PutValue(key=f"entry:{key}%lock", value=b"a dead one", lifetime_s=10)
+        await store.cache.run(lock)
+        store.clock.moment += clock_moves
+        assert await entries(10, wait_s).get(stores, load, id=key) == Entry(loaded_by="us")
 
 
 # --- several processes --------------------------------------------------------------------------------------
@@ -327,20 +315,17 @@ def test_killed_server_only_costs_a_log_in() -> None:
         asyncio.run(story(server))
 
 
-def test_value_of_another_version_is_a_miss(store: Store) -> None:
+async def test_value_of_another_version_is_a_miss(store: Store) -> None:
     """A value of another version of the system is a miss, not an error."""
 
     class Older(BaseModel):
         holder: str
 
-    async def story() -> None:
-        stores, id = make_stores(store.cache, store.clock), f"v-{next(IDS)}"
-        await stores.run(CachedValue("entry:{id}", Older, lifetime_s=60).put(Older(holder="x"), id=id))
+    stores, id = make_stores(store.cache, store.clock), f"v-{next(IDS)}"
+    await stores.run(CachedValue("entry:{id}", Older, lifetime_s=60).put(Older(holder="x"), id=id))
 
-        async def load() -> Entry:
-            return Entry(loaded_by="us")
+    async def load() -> Entry:
+        return Entry(loaded_by="us")
 
-        through: ReadThrough[Entry] = entries(10, 1)
-        assert await through.get(stores, load, id=id) == Entry(loaded_by="us")
-
-    asyncio.run(story())
+    through: ReadThrough[Entry] = entries(10, 1)
+    assert await through.get(stores, load, id=id) == Entry(loaded_by="us")

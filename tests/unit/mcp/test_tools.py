@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -153,9 +152,6 @@ def test_unknown_tool_is_a_protocol_error() -> None:
     assert run_as_agent(story) == "Unknown tool 'shpi': tools/list names all tools."
 
 
-def test_serves_an_agent_with_the_older_protocol() -> None:
-    async def listed() -> int:
-        async with Client(build_server([open_memory_stores(SYSTEM)]), mode="legacy") as client:
-            return len((await client.list_tools()).tools)
-
-    assert asyncio.run(listed()) == 12
+async def test_serves_an_agent_with_the_older_protocol() -> None:
+    async with Client(build_server([open_memory_stores(SYSTEM)]), mode="legacy") as client:
+        assert len((await client.list_tools()).tools) == 12

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -162,157 +161,125 @@ def make_order(number: int, **more: Any) -> Item:
 # --- backups and restores into a new table ------------------------------------------------------------------
 
 
-def test_restores_a_backup_into_a_new_table(any_engine: EngineStores) -> None:
-    async def story() -> None:
-        await any_engine.create_orders(make_order(1), recovery=False)
-        made = await any_engine.back_up("before")
-        assert (made.name, made.table, made.status) == ("before", "Orders", "AVAILABLE")
-        await any_engine.delete(make_order(1))
+async def test_restores_a_backup_into_a_new_table(any_engine: EngineStores) -> None:
+    await any_engine.create_orders(make_order(1), recovery=False)
+    made = await any_engine.back_up("before")
+    assert (made.name, made.table, made.status) == ("before", "Orders", "AVAILABLE")
+    await any_engine.delete(make_order(1))
 
-        name = BackupName("Orders", made.id)
-        restored = await restore_table(
-            any_engine.stores, "Orders", "Orders-2", name, progress=any_engine.progress
-        )
-        assert restored.status == "ACTIVE"
-        assert [each.name for each in restored.definition.global_indexes] == ["by-state"]
-        assert await any_engine.read_all("Orders-2") == [make_order(1)]
-        assert await any_engine.read_all() == []
-
-    asyncio.run(story())
+    name = BackupName("Orders", made.id)
+    restored = await restore_table(
+        any_engine.stores, "Orders", "Orders-2", name, progress=any_engine.progress
+    )
+    assert restored.status == "ACTIVE"
+    assert [each.name for each in restored.definition.global_indexes] == ["by-state"]
+    assert await any_engine.read_all("Orders-2") == [make_order(1)]
+    assert await any_engine.read_all() == []
 
 
-def test_unnamed_backup_is_named_by_its_table_and_time(embedded_engine: EngineStores) -> None:
-    async def story() -> None:
-        await embedded_engine.create_orders()
-        assert (await embedded_engine.back_up()).name == "Orders-20260204T010015.250Z"
-
-    asyncio.run(story())
+async def test_unnamed_backup_is_named_by_its_table_and_time(embedded_engine: EngineStores) -> None:
+    await embedded_engine.create_orders()
+    assert (await embedded_engine.back_up()).name == "Orders-20260204T010015.250Z"
 
 
-def test_lists_all_backups_by_time_over_every_page(
+async def test_lists_all_backups_by_time_over_every_page(
     any_engine: EngineStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backups, "MAX_LIST_BACKUPS", 2)
 
-    async def story() -> None:
-        await any_engine.create_orders()
-        for number in range(5):
-            any_engine.clock.moment += 1
-            await any_engine.back_up(f"backup-{number}")
-        names = [each.name for each in await list_backups(any_engine.stores)]
-        assert names == [f"backup-{number}" for number in range(5)]
-        assert len(await list_backups(any_engine.stores, "Orders")) == 5
-        assert await list_backups(any_engine.stores, "Lines") == []
-
-    asyncio.run(story())
-
-
-def test_lists_and_restores_backups_of_a_deleted_table(any_engine: EngineStores) -> None:
-    async def story() -> None:
-        await any_engine.create_orders(make_order(1))
-        await any_engine.tables.run(requests.DeleteTable("Orders"))
-        (left,) = await list_backups(any_engine.stores)
-        assert left.type == "SYSTEM"
-
-        name = BackupName("Orders", left.id)
-        await restore_table(any_engine.stores, "Orders", "Orders", name, progress=any_engine.progress)
-        assert await any_engine.read_all() == [make_order(1)]
-
-    asyncio.run(story())
-
-
-def test_restores_a_table_to_the_second(any_engine: EngineStores) -> None:
-    async def story() -> None:
-        await any_engine.create_orders(make_order(1), make_order(2))
-        before = any_engine.clock.moment = START + 10
+    await any_engine.create_orders()
+    for number in range(5):
         any_engine.clock.moment += 1
-        await any_engine.delete(make_order(1))
-        await any_engine.put(make_order(2, state="sent"), make_order(3))
-
-        await restore_table(any_engine.stores, "Orders", "Orders-2", before, progress=any_engine.progress)
-        assert await any_engine.read_all("Orders-2") == [make_order(1), make_order(2)]
-        assert await any_engine.read_all() == [make_order(2, state="sent"), make_order(3)]
-
-    asyncio.run(story())
+        await any_engine.back_up(f"backup-{number}")
+    names = [each.name for each in await list_backups(any_engine.stores)]
+    assert names == [f"backup-{number}" for number in range(5)]
+    assert len(await list_backups(any_engine.stores, "Orders")) == 5
+    assert await list_backups(any_engine.stores, "Lines") == []
 
 
-def test_recovery_window_is_35_days_to_the_second(any_engine: EngineStores) -> None:
-    async def story() -> None:
-        await any_engine.create_orders(make_order(1))
-        any_engine.clock.moment = START + 10
-        await any_engine.put(make_order(1, state="sent"))
-        any_engine.clock.moment = START + 40 * DAY
-        window = await get_recovery_window(any_engine.stores, "Orders")
-        assert (window.earliest, window.latest) == (START + 5 * DAY, START + 40 * DAY)
+async def test_lists_and_restores_backups_of_a_deleted_table(any_engine: EngineStores) -> None:
+    await any_engine.create_orders(make_order(1))
+    await any_engine.tables.run(requests.DeleteTable("Orders"))
+    (left,) = await list_backups(any_engine.stores)
+    assert left.type == "SYSTEM"
 
-        for number, moment in enumerate((window.earliest, window.latest)):
-            await restore_table(
-                any_engine.stores, "Orders", f"Orders-{number}", moment, progress=any_engine.progress
-            )
-            assert await any_engine.read_all(f"Orders-{number}") == [make_order(1, state="sent")]
-        for moment in (window.earliest - 1, window.latest + 1):
-            with pytest.raises(
-                InvalidRestoreTime, match=r"from 2026-02-09T01:00:15\.250Z to 2026-03-16T01:00:15\.250Z"
-            ):
-                await restore_table(any_engine.stores, "Orders", "Orders-9", moment)
-        assert "Orders-9" not in await any_engine.list_table_names()
-
-    asyncio.run(story())
+    name = BackupName("Orders", left.id)
+    await restore_table(any_engine.stores, "Orders", "Orders", name, progress=any_engine.progress)
+    assert await any_engine.read_all() == [make_order(1)]
 
 
-def test_rejects_a_table_without_point_in_time_recovery(any_engine: EngineStores) -> None:
-    async def story() -> None:
-        await any_engine.create_orders(recovery=False)
-        with pytest.raises(RecoveryUnavailable, match="recovery is off for Orders"):
-            await restore_table(any_engine.stores, "Orders", "Orders-2", START)
+async def test_restores_a_table_to_the_second(any_engine: EngineStores) -> None:
+    await any_engine.create_orders(make_order(1), make_order(2))
+    before = any_engine.clock.moment = START + 10
+    any_engine.clock.moment += 1
+    await any_engine.delete(make_order(1))
+    await any_engine.put(make_order(2, state="sent"), make_order(3))
 
-    asyncio.run(story())
-
-
-def test_reports_a_missing_table_or_backup(any_engine: EngineStores) -> None:
-    async def story() -> None:
-        with pytest.raises(TableNotFound, match="Table Orders does not exist"):
-            await create_backup(any_engine.stores, "Orders")
-        with pytest.raises(TableNotFound, match="Table Orders does not exist"):
-            await restore_table(any_engine.stores, "Orders", "Orders-2", START)
-        with pytest.raises(TableNotFound, match="Table Orders does not exist"):
-            await any_engine.restore_in_place(BackupName("Orders", "0177-5d41402a"))
-        await any_engine.create_orders()
-        await any_engine.back_up()
-        with pytest.raises(BackupNotFound):
-            await restore_table(
-                any_engine.stores, "Orders", "Orders-2", BackupName("Orders", "01770166815250-5d41402a")
-            )
-
-    asyncio.run(story())
+    await restore_table(any_engine.stores, "Orders", "Orders-2", before, progress=any_engine.progress)
+    assert await any_engine.read_all("Orders-2") == [make_order(1), make_order(2)]
+    assert await any_engine.read_all() == [make_order(2, state="sent"), make_order(3)]
 
 
-def test_rejects_an_existing_target_without_touching_it(any_engine: EngineStores) -> None:
-    async def story() -> None:
-        await any_engine.create_orders(make_order(1))
-        await restore_table(any_engine.stores, "Orders", "Orders-2", START, progress=any_engine.progress)
-        for target in ("Orders", "Orders-2"):
-            with pytest.raises(TableAlreadyExists, match=f"Table {target} exists already"):
-                await restore_table(any_engine.stores, "Orders", target, START)
-        assert await any_engine.read_all("Orders-2") == [make_order(1)]
+async def test_recovery_window_is_35_days_to_the_second(any_engine: EngineStores) -> None:
+    await any_engine.create_orders(make_order(1))
+    any_engine.clock.moment = START + 10
+    await any_engine.put(make_order(1, state="sent"))
+    any_engine.clock.moment = START + 40 * DAY
+    window = await get_recovery_window(any_engine.stores, "Orders")
+    assert (window.earliest, window.latest) == (START + 5 * DAY, START + 40 * DAY)
 
-    asyncio.run(story())
-
-
-def test_waits_for_a_running_restore(embedded_engine: EngineStores) -> None:
-    async def story() -> None:
-        await embedded_engine.create_orders(make_order(1))
-        begun = await embedded_engine.tables.run(
-            requests.RestoreTableToPointInTime("Orders", "Orders-2", START)
+    for number, moment in enumerate((window.earliest, window.latest)):
+        await restore_table(
+            any_engine.stores, "Orders", f"Orders-{number}", moment, progress=any_engine.progress
         )
-        stores = Stores(SlowTables(embedded_engine.tables, begun), clock=embedded_engine.clock)
-        found = await restore_table(stores, "Orders", "Orders-2", START, progress=embedded_engine.progress)
-        assert found.status == "ACTIVE"
-        assert embedded_engine.progress_calls[0] == ("Orders-2 (items restored)", 0, 1)
-        with pytest.raises(TableAlreadyExists):
-            await restore_table(stores, "Orders", "Orders-2", START)
+        assert await any_engine.read_all(f"Orders-{number}") == [make_order(1, state="sent")]
+    for moment in (window.earliest - 1, window.latest + 1):
+        with pytest.raises(
+            InvalidRestoreTime, match=r"from 2026-02-09T01:00:15\.250Z to 2026-03-16T01:00:15\.250Z"
+        ):
+            await restore_table(any_engine.stores, "Orders", "Orders-9", moment)
+    assert "Orders-9" not in await any_engine.list_table_names()
 
-    asyncio.run(story())
+
+async def test_rejects_a_table_without_point_in_time_recovery(any_engine: EngineStores) -> None:
+    await any_engine.create_orders(recovery=False)
+    with pytest.raises(RecoveryUnavailable, match="recovery is off for Orders"):
+        await restore_table(any_engine.stores, "Orders", "Orders-2", START)
+
+
+async def test_reports_a_missing_table_or_backup(any_engine: EngineStores) -> None:
+    with pytest.raises(TableNotFound, match="Table Orders does not exist"):
+        await create_backup(any_engine.stores, "Orders")
+    with pytest.raises(TableNotFound, match="Table Orders does not exist"):
+        await restore_table(any_engine.stores, "Orders", "Orders-2", START)
+    with pytest.raises(TableNotFound, match="Table Orders does not exist"):
+        await any_engine.restore_in_place(BackupName("Orders", "0177-5d41402a"))
+    await any_engine.create_orders()
+    await any_engine.back_up()
+    with pytest.raises(BackupNotFound):
+        await restore_table(
+            any_engine.stores, "Orders", "Orders-2", BackupName("Orders", "01770166815250-5d41402a")
+        )
+
+
+async def test_rejects_an_existing_target_without_touching_it(any_engine: EngineStores) -> None:
+    await any_engine.create_orders(make_order(1))
+    await restore_table(any_engine.stores, "Orders", "Orders-2", START, progress=any_engine.progress)
+    for target in ("Orders", "Orders-2"):
+        with pytest.raises(TableAlreadyExists, match=f"Table {target} exists already"):
+            await restore_table(any_engine.stores, "Orders", target, START)
+    assert await any_engine.read_all("Orders-2") == [make_order(1)]
+
+
+async def test_waits_for_a_running_restore(embedded_engine: EngineStores) -> None:
+    await embedded_engine.create_orders(make_order(1))
+    begun = await embedded_engine.tables.run(requests.RestoreTableToPointInTime("Orders", "Orders-2", START))
+    stores = Stores(SlowTables(embedded_engine.tables, begun), clock=embedded_engine.clock)
+    found = await restore_table(stores, "Orders", "Orders-2", START, progress=embedded_engine.progress)
+    assert found.status == "ACTIVE"
+    assert embedded_engine.progress_calls[0] == ("Orders-2 (items restored)", 0, 1)
+    with pytest.raises(TableAlreadyExists):
+        await restore_table(stores, "Orders", "Orders-2", START)
 
 
 class SlowTables:
@@ -334,74 +301,62 @@ class SlowTables:
 # --- in place -----------------------------------------------------------------------------------------------
 
 
-def test_restores_in_place_and_writes_only_differences(any_engine: EngineStores) -> None:
-    async def story() -> None:
-        items = [make_order(number) for number in range(230)]
-        await any_engine.create_orders(*items)
-        any_engine.clock.moment += 10
-        await any_engine.delete(*items[:50])
-        await any_engine.put(*[make_order(number, state="sent") for number in range(50, 80)])
-        await any_engine.put(*[make_order(number) for number in range(300, 420)])
-        writes = (await any_engine.tables.run(requests.DescribeTable("Orders"))).item_count
-        assert writes == 300
+async def test_restores_in_place_and_writes_only_differences(any_engine: EngineStores) -> None:
+    items = [make_order(number) for number in range(230)]
+    await any_engine.create_orders(*items)
+    any_engine.clock.moment += 10
+    await any_engine.delete(*items[:50])
+    await any_engine.put(*[make_order(number, state="sent") for number in range(50, 80)])
+    await any_engine.put(*[make_order(number) for number in range(300, 420)])
+    writes = (await any_engine.tables.run(requests.DescribeTable("Orders"))).item_count
+    assert writes == 300
 
-        done = await any_engine.restore_in_place(START)
-        assert (done.missing, done.different, done.deleted, done.unchanged) == (50, 30, 120, 150)
-        assert (done.restored, done.contended, done.is_complete) == (80, 0, True)
-        assert await any_engine.read_all() == items
-        assert await any_engine.list_table_names() == ("Orders",)
-        what, last, total = any_engine.progress_calls[-1]
-        assert what == "Orders (items compared)"
-        assert last == total
-
-    asyncio.run(story())
+    done = await any_engine.restore_in_place(START)
+    assert (done.missing, done.different, done.deleted, done.unchanged) == (50, 30, 120, 150)
+    assert (done.restored, done.contended, done.is_complete) == (80, 0, True)
+    assert await any_engine.read_all() == items
+    assert await any_engine.list_table_names() == ("Orders",)
+    what, last, total = any_engine.progress_calls[-1]
+    assert what == "Orders (items compared)"
+    assert last == total
 
 
-def test_restores_a_backup_in_place(any_engine: EngineStores) -> None:
-    async def story() -> None:
-        await any_engine.create_orders(make_order(1), make_order(2), recovery=False)
-        made = await any_engine.back_up()
-        await any_engine.delete(make_order(1))
-        await any_engine.put(make_order(3))
+async def test_restores_a_backup_in_place(any_engine: EngineStores) -> None:
+    await any_engine.create_orders(make_order(1), make_order(2), recovery=False)
+    made = await any_engine.back_up()
+    await any_engine.delete(make_order(1))
+    await any_engine.put(make_order(3))
 
-        done = await any_engine.restore_in_place(BackupName("Orders", made.id))
-        assert (done.missing, done.deleted, done.unchanged) == (1, 1, 1)
-        assert await any_engine.read_all() == [make_order(1), make_order(2)]
-
-    asyncio.run(story())
+    done = await any_engine.restore_in_place(BackupName("Orders", made.id))
+    assert (done.missing, done.deleted, done.unchanged) == (1, 1, 1)
+    assert await any_engine.read_all() == [make_order(1), make_order(2)]
 
 
-def test_dry_run_reports_differences_and_changes_nothing(any_engine: EngineStores) -> None:
-    async def story() -> None:
-        await any_engine.create_orders(make_order(1), make_order(2), make_order(4))
-        any_engine.clock.moment += 10
-        await any_engine.delete(make_order(1))
-        await any_engine.put(make_order(2, state="sent"), make_order(3))
-        before = await any_engine.read_all()
+async def test_dry_run_reports_differences_and_changes_nothing(any_engine: EngineStores) -> None:
+    await any_engine.create_orders(make_order(1), make_order(2), make_order(4))
+    any_engine.clock.moment += 10
+    await any_engine.delete(make_order(1))
+    await any_engine.put(make_order(2, state="sent"), make_order(3))
+    before = await any_engine.read_all()
 
-        done = await any_engine.restore_in_place(START, dry_run=True)
-        reported = sorted((each.what, each.key["line"]) for each in done.examples)
-        assert reported == [("different", 2), ("extra", 3), ("missing", 1)]
-        assert (done.missing, done.different, done.deleted, done.unchanged) == (1, 1, 1, 1)
-        assert await any_engine.read_all() == before
-        assert await any_engine.list_table_names() == ("Orders",)
-
-    asyncio.run(story())
+    done = await any_engine.restore_in_place(START, dry_run=True)
+    reported = sorted((each.what, each.key["line"]) for each in done.examples)
+    assert reported == [("different", 2), ("extra", 3), ("missing", 1)]
+    assert (done.missing, done.different, done.deleted, done.unchanged) == (1, 1, 1, 1)
+    assert await any_engine.read_all() == before
+    assert await any_engine.list_table_names() == ("Orders",)
 
 
-def test_does_not_rewrite_equal_items(embedded_engine: EngineStores) -> None:
-    async def story() -> None:
-        await embedded_engine.create_orders(make_order(1))
-        embedded_engine.clock.moment += 10
-        await embedded_engine.delete(make_order(1))
-        await embedded_engine.restore_in_place(START)
-        again = await embedded_engine.restore_in_place(START)
-        assert (again.changed, again.unchanged) == (0, 1)
-
-    asyncio.run(story())
+async def test_does_not_rewrite_equal_items(embedded_engine: EngineStores) -> None:
+    await embedded_engine.create_orders(make_order(1))
+    embedded_engine.clock.moment += 10
+    await embedded_engine.delete(make_order(1))
+    await embedded_engine.restore_in_place(START)
+    again = await embedded_engine.restore_in_place(START)
+    assert (again.changed, again.unchanged) == (0, 1)
 
 
-def test_restores_every_kind_of_value_exactly(any_engine: EngineStores) -> None:
+async def test_restores_every_kind_of_value_exactly(any_engine: EngineStores) -> None:
     """Distinguish True from 1 at any depth, and allow more attributes than fit in a condition."""
     deep = {"a": [1, {"b": Decimal("1.5"), "c": None}], "s": frozenset({"x"}), "n": frozenset({1, 2})}
     before: list[Item] = [
@@ -417,48 +372,39 @@ def test_restores_every_kind_of_value_exactly(any_engine: EngineStores) -> None:
         {"id": "bare", "line": 4, "more": 1},
     ]
 
-    async def story() -> None:
-        await any_engine.create_orders(*before)
-        any_engine.clock.moment += 10
-        await any_engine.put(*after)
-        done = await any_engine.restore_in_place(START)
-        assert (done.different, done.unchanged) == (4, 0)
-        found = await any_engine.read_all()
-        assert found == sorted(before, key=lambda item: (str(item["id"]), item["line"]))
-        by_line = {item["line"]: item for item in found}
-        assert by_line[1]["flag"] is True
-        assert by_line[2]["deep"] == [True]
-        assert type(by_line[2]["deep"][0]) is bool  # type: ignore[index]
-
-    asyncio.run(story())
+    await any_engine.create_orders(*before)
+    any_engine.clock.moment += 10
+    await any_engine.put(*after)
+    done = await any_engine.restore_in_place(START)
+    assert (done.different, done.unchanged) == (4, 0)
+    found = await any_engine.read_all()
+    assert found == sorted(before, key=lambda item: (str(item["id"]), item["line"]))
+    by_line = {item["line"]: item for item in found}
+    assert by_line[1]["flag"] is True
+    assert by_line[2]["deep"] == [True]
+    assert type(by_line[2]["deep"][0]) is bool  # type: ignore[index]
 
 
-def test_compares_large_live_items_in_several_reads(embedded_engine: EngineStores) -> None:
-    async def story() -> None:
-        items = [make_order(number) for number in range(60)]
-        await embedded_engine.create_orders(*items)
-        embedded_engine.clock.moment += 10
-        await embedded_engine.put(*[make_order(number, text="x" * 300_000) for number in range(60)])
-        done = await embedded_engine.restore_in_place(START)
-        assert done.different == 60
-        assert await embedded_engine.read_all() == items
-
-    asyncio.run(story())
+async def test_compares_large_live_items_in_several_reads(embedded_engine: EngineStores) -> None:
+    items = [make_order(number) for number in range(60)]
+    await embedded_engine.create_orders(*items)
+    embedded_engine.clock.moment += 10
+    await embedded_engine.put(*[make_order(number, text="x" * 300_000) for number in range(60)])
+    done = await embedded_engine.restore_in_place(START)
+    assert done.different == 60
+    assert await embedded_engine.read_all() == items
 
 
-def test_restores_a_table_with_only_a_binary_partition_key(any_engine: EngineStores) -> None:
-    async def story() -> None:
-        keys = TableDefinition("Keys", (KeyAttribute("raw", "B"),), KeySchema("raw"))
-        await any_engine.tables.run(requests.CreateTable(keys))
-        await any_engine.tables.run(requests.CreateTable(TableDefinition("Old", keys.attributes, keys.keys)))
-        await any_engine.put({"raw": b"\x01"}, {"raw": b"\x02", "n": 1}, table="Old")
-        await any_engine.put({"raw": b"\x02"}, {"raw": b"\x03"}, table="Keys")
-        done = await revert_table(any_engine.stores, "Keys", "Old")
-        assert (done.missing, done.different, done.deleted) == (1, 1, 1)
-        again = await revert_table(any_engine.stores, "Keys", "Old")
-        assert (again.changed, again.unchanged) == (0, 2)
-
-    asyncio.run(story())
+async def test_restores_a_table_with_only_a_binary_partition_key(any_engine: EngineStores) -> None:
+    keys = TableDefinition("Keys", (KeyAttribute("raw", "B"),), KeySchema("raw"))
+    await any_engine.tables.run(requests.CreateTable(keys))
+    await any_engine.tables.run(requests.CreateTable(TableDefinition("Old", keys.attributes, keys.keys)))
+    await any_engine.put({"raw": b"\x01"}, {"raw": b"\x02", "n": 1}, table="Old")
+    await any_engine.put({"raw": b"\x02"}, {"raw": b"\x03"}, table="Keys")
+    done = await revert_table(any_engine.stores, "Keys", "Old")
+    assert (done.missing, done.different, done.deleted) == (1, 1, 1)
+    again = await revert_table(any_engine.stores, "Keys", "Old")
+    assert (again.changed, again.unchanged) == (0, 2)
 
 
 # --- concurrent writers and interruptions -------------------------------------------------------------------
@@ -476,7 +422,7 @@ class MeddledTables:
 
 
 @pytest.mark.parametrize("written", ["missing", "different", "unread", "unknown", "extra", "grown"])
-def test_keeps_and_reports_concurrent_writes(embedded_engine: EngineStores, written: str) -> None:
+async def test_keeps_and_reports_concurrent_writes(embedded_engine: EngineStores, written: str) -> None:
     """`written` is how another writer changes an item just before the restore writes it."""
     theirs = {
         "missing": make_order(1, by="them"),
@@ -498,28 +444,25 @@ def test_keeps_and_reports_concurrent_writes(embedded_engine: EngineStores, writ
             is_done = True
             await embedded_engine.put(theirs)
 
-    async def story() -> None:
-        await embedded_engine.create_orders(make_order(1), make_order(2), make_order(4, note="ours"))
-        embedded_engine.clock.moment += 10
-        await embedded_engine.delete(make_order(1))
-        await embedded_engine.put(make_order(2, state="sent"), make_order(3), make_order(4))
-        stores = Stores(MeddledTables(embedded_engine.tables, meddle), clock=embedded_engine.clock)
-        done = await restore_in_place(stores, "Orders", START, progress=embedded_engine.progress)
-        assert is_done
-        assert (done.contended, done.changed, done.is_complete) == (1, 3, False)
-        (left,) = [item for item in await embedded_engine.read_all() if item["line"] == theirs["line"]]
-        assert left == theirs
-        assert len(await embedded_engine.list_table_names()) == 2
+    await embedded_engine.create_orders(make_order(1), make_order(2), make_order(4, note="ours"))
+    embedded_engine.clock.moment += 10
+    await embedded_engine.delete(make_order(1))
+    await embedded_engine.put(make_order(2, state="sent"), make_order(3), make_order(4))
+    stores = Stores(MeddledTables(embedded_engine.tables, meddle), clock=embedded_engine.clock)
+    done = await restore_in_place(stores, "Orders", START, progress=embedded_engine.progress)
+    assert is_done
+    assert (done.contended, done.changed, done.is_complete) == (1, 3, False)
+    (left,) = [item for item in await embedded_engine.read_all() if item["line"] == theirs["line"]]
+    assert left == theirs
+    assert len(await embedded_engine.list_table_names()) == 2
 
-        again = await embedded_engine.restore_in_place(START)
-        assert (again.changed, again.is_complete) == (1, True)
-        assert await embedded_engine.read_all() == [make_order(1), make_order(2), make_order(4, note="ours")]
-        assert await embedded_engine.list_table_names() == ("Orders",)
-
-    asyncio.run(story())
+    again = await embedded_engine.restore_in_place(START)
+    assert (again.changed, again.is_complete) == (1, True)
+    assert await embedded_engine.read_all() == [make_order(1), make_order(2), make_order(4, note="ours")]
+    assert await embedded_engine.list_table_names() == ("Orders",)
 
 
-def test_keeps_a_concurrent_write_during_the_revert(embedded_engine: EngineStores) -> None:
+async def test_keeps_a_concurrent_write_during_the_revert(embedded_engine: EngineStores) -> None:
     writes = 0
 
     async def meddle(operation: Any) -> None:
@@ -530,19 +473,16 @@ def test_keeps_a_concurrent_write_during_the_revert(embedded_engine: EngineStore
                 make_order(1, state="sent", paid=True) if writes == 1 else make_order(1, state="theirs")
             )
 
-    async def story() -> None:
-        await embedded_engine.create_orders(make_order(1))
-        embedded_engine.clock.moment += 10
-        await embedded_engine.put(make_order(1, state="sent"))
-        stores = Stores(MeddledTables(embedded_engine.tables, meddle), clock=embedded_engine.clock)
-        done = await restore_in_place(stores, "Orders", START, progress=embedded_engine.progress)
-        assert (writes, done.contended, done.changed) == (2, 1, 0)
-        assert await embedded_engine.read_all() == [make_order(1, state="theirs")]
-
-    asyncio.run(story())
+    await embedded_engine.create_orders(make_order(1))
+    embedded_engine.clock.moment += 10
+    await embedded_engine.put(make_order(1, state="sent"))
+    stores = Stores(MeddledTables(embedded_engine.tables, meddle), clock=embedded_engine.clock)
+    done = await restore_in_place(stores, "Orders", START, progress=embedded_engine.progress)
+    assert (writes, done.contended, done.changed) == (2, 1, 0)
+    assert await embedded_engine.read_all() == [make_order(1, state="theirs")]
 
 
-def test_resumes_an_interrupted_restore(embedded_engine: EngineStores) -> None:
+async def test_resumes_an_interrupted_restore(embedded_engine: EngineStores) -> None:
     writes = 0
 
     async def fail(operation: Any) -> None:
@@ -551,55 +491,46 @@ def test_resumes_an_interrupted_restore(embedded_engine: EngineStores) -> None:
         if writes > 70:
             raise RetryLater("Retry later.")
 
-    async def story() -> None:
-        items = [make_order(number) for number in range(150)]
-        await embedded_engine.create_orders(*items)
-        embedded_engine.clock.moment += 10
-        await embedded_engine.delete(*items)
-        stores = Stores(MeddledTables(embedded_engine.tables, fail), clock=embedded_engine.clock)
-        with pytest.raises(RetryLater):
-            await restore_in_place(stores, "Orders", START, progress=embedded_engine.progress)
-        assert await embedded_engine.list_table_names() == ("Orders", "Orders-restoring-20260204T010015.250Z")
+    items = [make_order(number) for number in range(150)]
+    await embedded_engine.create_orders(*items)
+    embedded_engine.clock.moment += 10
+    await embedded_engine.delete(*items)
+    stores = Stores(MeddledTables(embedded_engine.tables, fail), clock=embedded_engine.clock)
+    with pytest.raises(RetryLater):
+        await restore_in_place(stores, "Orders", START, progress=embedded_engine.progress)
+    assert await embedded_engine.list_table_names() == ("Orders", "Orders-restoring-20260204T010015.250Z")
 
-        embedded_engine.clock.moment += 10
-        done = await embedded_engine.restore_in_place(START)
-        assert done.missing + done.unchanged == 150
-        assert done.unchanged >= 64
-        assert await embedded_engine.read_all() == items
-        assert await embedded_engine.list_table_names() == ("Orders",)
-
-    asyncio.run(story())
+    embedded_engine.clock.moment += 10
+    done = await embedded_engine.restore_in_place(START)
+    assert done.missing + done.unchanged == 150
+    assert done.unchanged >= 64
+    assert await embedded_engine.read_all() == items
+    assert await embedded_engine.list_table_names() == ("Orders",)
 
 
-def test_does_not_mistake_a_table_of_the_same_name_for_the_restored_one(
+async def test_does_not_mistake_a_table_of_the_same_name_for_the_restored_one(
     embedded_engine: EngineStores,
 ) -> None:
-    async def story() -> None:
-        await embedded_engine.create_orders(make_order(1))
-        other = TableDefinition("Orders-restoring-20260204T010015.250Z", ORDERS.attributes[:2], ORDERS.keys)
-        await embedded_engine.tables.run(requests.CreateTable(other))
-        with pytest.raises(TableAlreadyExists):
-            await embedded_engine.restore_in_place(START)
-        assert await embedded_engine.read_all() == [make_order(1)]
-
-    asyncio.run(story())
+    await embedded_engine.create_orders(make_order(1))
+    other = TableDefinition("Orders-restoring-20260204T010015.250Z", ORDERS.attributes[:2], ORDERS.keys)
+    await embedded_engine.tables.run(requests.CreateTable(other))
+    with pytest.raises(TableAlreadyExists):
+        await embedded_engine.restore_in_place(START)
+    assert await embedded_engine.read_all() == [make_order(1)]
 
 
-def test_reverts_a_restore_in_place(embedded_engine: EngineStores) -> None:
+async def test_reverts_a_restore_in_place(embedded_engine: EngineStores) -> None:
     """A restore to the time before the restore's first write undoes it."""
 
-    async def story() -> None:
-        await embedded_engine.create_orders(make_order(1))
-        embedded_engine.clock.moment += 10
-        await embedded_engine.put(make_order(1, state="sent"), make_order(2))
-        embedded_engine.clock.moment += 10
-        done = await embedded_engine.restore_in_place(START)
-        assert await embedded_engine.read_all() == [make_order(1)]
-        embedded_engine.clock.moment += 10
-        await embedded_engine.restore_in_place(done.began_at)
-        assert await embedded_engine.read_all() == [make_order(1, state="sent"), make_order(2)]
-
-    asyncio.run(story())
+    await embedded_engine.create_orders(make_order(1))
+    embedded_engine.clock.moment += 10
+    await embedded_engine.put(make_order(1, state="sent"), make_order(2))
+    embedded_engine.clock.moment += 10
+    done = await embedded_engine.restore_in_place(START)
+    assert await embedded_engine.read_all() == [make_order(1)]
+    embedded_engine.clock.moment += 10
+    await embedded_engine.restore_in_place(done.began_at)
+    assert await embedded_engine.read_all() == [make_order(1, state="sent"), make_order(2)]
 
 
 def test_name_of_the_temporary_table_is_cut_to_the_length_limit() -> None:

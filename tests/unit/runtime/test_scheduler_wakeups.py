@@ -166,7 +166,7 @@ def test_run_that_reports_more_work_is_followed_by_another_at_once(tmp_path: Pat
     assert ran.empty()
 
 
-def test_continues_while_the_machines_clock_is_set_back() -> None:
+async def test_continues_while_the_machines_clock_is_set_back() -> None:
     ran, back_s = asyncio.Queue[None](), [0.0]
 
     class SetBack(SystemClock):
@@ -177,11 +177,8 @@ def test_continues_while_the_machines_clock_is_set_back() -> None:
         back_s[0] += FAR_S
         ran.put_nowait(None)
 
-    async def together() -> None:
-        component = Component("publisher", schedules=(Schedule("publish", 0.01, run),))
-        system = System("post", "Sends", tables=[], patterns=[], components=[component])
-        async with open_memory_stores(system, clock=SetBack()) as stores, WorkerGroup(stores, [component]):
-            for _ in range(3):
-                await ran.get()
-
-    asyncio.run(together())
+    component = Component("publisher", schedules=(Schedule("publish", 0.01, run),))
+    system = System("post", "Sends", tables=[], patterns=[], components=[component])
+    async with open_memory_stores(system, clock=SetBack()) as stores, WorkerGroup(stores, [component]):
+        for _ in range(3):
+            await ran.get()

@@ -36,17 +36,14 @@ def test_creates_tables_queues_and_dead_letter_queues_idempotently() -> None:
     assert sorted(asyncio.run(story())) == ["letters-dead.fifo", "letters.fifo", "parcels", "parcels-dead"]
 
 
-def test_updates_a_queue_whose_declaration_changed_and_keeps_its_messages() -> None:
-    async def story() -> tuple[int, int]:
-        slower = Queue("parcels", Letter, visibility_s=90, max_receives=2)
-        async with open_memory_stores(SYSTEM) as stores:
-            await provision(stores, SYSTEM)
-            await stores.run(office.hand_in(Letter(id="p1")))
-            await create_queues(stores, [slower])
-            found = await stores.engines.get("queues").run(DescribeQueue("parcels"))
-            return found.definition.visibility_s, found.visible
-
-    assert asyncio.run(story()) == (90, 1)
+async def test_updates_a_queue_whose_declaration_changed_and_keeps_its_messages() -> None:
+    slower = Queue("parcels", Letter, visibility_s=90, max_receives=2)
+    async with open_memory_stores(SYSTEM) as stores:
+        await provision(stores, SYSTEM)
+        await stores.run(office.hand_in(Letter(id="p1")))
+        await create_queues(stores, [slower])
+        found = await stores.engines.get("queues").run(DescribeQueue("parcels"))
+        assert (found.definition.visibility_s, found.visible) == (90, 1)
 
 
 class NoCreateQueues:
@@ -65,15 +62,12 @@ class NoCreateQueues:
         self._behind.close()
 
 
-def test_uses_and_reports_an_existing_queue_that_it_may_not_create() -> None:
-    async def story() -> list[str]:
-        async with open_memory_stores(SYSTEM) as stores:
-            await provision(stores, SYSTEM)
-            guarded = NoCreateQueues(stores.engines.get("queues"))
-            view = Stores(stores.tables, system=SYSTEM, engines=Engines({"queues": lambda: guarded}))
-            return sorted(await provision(view, SYSTEM))
-
-    assert asyncio.run(story()) == ["queue letters.fifo", "queue parcels"]
+async def test_uses_and_reports_an_existing_queue_that_it_may_not_create() -> None:
+    async with open_memory_stores(SYSTEM) as stores:
+        await provision(stores, SYSTEM)
+        guarded = NoCreateQueues(stores.engines.get("queues"))
+        view = Stores(stores.tables, system=SYSTEM, engines=Engines({"queues": lambda: guarded}))
+        assert sorted(await provision(view, SYSTEM)) == ["queue letters.fifo", "queue parcels"]
 
 
 def test_rejects_a_missing_queue_that_it_may_not_create() -> None:
@@ -86,14 +80,14 @@ def test_rejects_a_missing_queue_that_it_may_not_create() -> None:
         asyncio.run(story())
 
 
-def test_queue_names_contain_the_environment() -> None:
-    async def story() -> list[str]:
-        async with open_memory_stores(SYSTEM) as stores:
-            stores.environment = "test"
-            await provision(stores, SYSTEM)
-            return [each.physical for each in await get_queue_reports(stores, SYSTEM.queues)]
-
-    assert asyncio.run(story()) == ["letters-test.fifo", "parcels-test"]
+async def test_queue_names_contain_the_environment() -> None:
+    async with open_memory_stores(SYSTEM) as stores:
+        stores.environment = "test"
+        await provision(stores, SYSTEM)
+        assert [each.physical for each in await get_queue_reports(stores, SYSTEM.queues)] == [
+            "letters-test.fifo",
+            "parcels-test",
+        ]
 
 
 # --- metrics ------------------------------------------------------------------------------------------------
@@ -124,19 +118,16 @@ def test_metrics_report_the_state_of_each_queue() -> None:
     assert 'SuccessfulRequestLatency_count{Operation="SendMessage",QueueName="letters"} 2.0' in text
 
 
-def test_counts_dead_letters_for_their_source_queue() -> None:
-    async def story() -> float:
-        async with open_memory_stores(SYSTEM) as stores:
-            await provision(stores, SYSTEM)
-            metrics = Metrics(stores)
-            await stores.run(office.hand_in(Letter(id="p1")))
-            for _ in range(3):
-                for received in await stores.run(office.parcels.consumer.receive(1, 0.0)):
-                    await stores.run(office.parcels.consumer.change_visibility(received, 0))
-            await metrics.refresh_queues()
-            return metrics.value("DeadLetters", QueueName="parcels")
-
-    assert asyncio.run(story()) == 1
+async def test_counts_dead_letters_for_their_source_queue() -> None:
+    async with open_memory_stores(SYSTEM) as stores:
+        await provision(stores, SYSTEM)
+        metrics = Metrics(stores)
+        await stores.run(office.hand_in(Letter(id="p1")))
+        for _ in range(3):
+            for received in await stores.run(office.parcels.consumer.receive(1, 0.0)):
+                await stores.run(office.parcels.consumer.change_visibility(received, 0))
+        await metrics.refresh_queues()
+        assert metrics.value("DeadLetters", QueueName="parcels") == 1
 
 
 def test_exports_a_systems_own_metrics_from_every_component() -> None:
@@ -154,15 +145,12 @@ def test_exports_a_systems_own_metrics_from_every_component() -> None:
     assert measured == 1
 
 
-def test_listener_receives_each_count_without_metrics() -> None:
-    async def story() -> list[Measurement]:
-        heard: list[Measurement] = []
-        async with open_memory_stores(SYSTEM) as stores:
-            stores.measurements.subscribe(heard.append)
-            stores.for_component("carrier").count("sweeps", by="hand")
-        return heard
-
-    assert asyncio.run(story()) == [Measurement("sweeps", 1, {"by": "hand"})]
+async def test_listener_receives_each_count_without_metrics() -> None:
+    heard: list[Measurement] = []
+    async with open_memory_stores(SYSTEM) as stores:
+        stores.measurements.subscribe(heard.append)
+        stores.for_component("carrier").count("sweeps", by="hand")
+    assert heard == [Measurement("sweeps", 1, {"by": "hand"})]
 
 
 @pytest.mark.parametrize(("name", "value"), [("Not Prometheus", 1), ("", 1), ("sweeps", -1)])
@@ -175,11 +163,8 @@ def test_rejects_an_invalid_name_and_a_decreasing_counter(name: str, value: floa
         asyncio.run(story())
 
 
-def test_stores_return_the_time_of_their_clock_in_utc(tmp_path: Path) -> None:
-    async def story() -> datetime:
-        async with open_memory_stores(
-            SYSTEM, clock=RunClock(tmp_path / "clock", start=1_800_000_000.5)
-        ) as stores:
-            return stores.now()
-
-    assert asyncio.run(story()) == datetime(2027, 1, 15, 8, 0, 0, 500_000, tzinfo=UTC)
+async def test_stores_return_the_time_of_their_clock_in_utc(tmp_path: Path) -> None:
+    async with open_memory_stores(
+        SYSTEM, clock=RunClock(tmp_path / "clock", start=1_800_000_000.5)
+    ) as stores:
+        assert stores.now() == datetime(2027, 1, 15, 8, 0, 0, 500_000, tzinfo=UTC)

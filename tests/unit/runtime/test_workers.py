@@ -220,26 +220,23 @@ def test_handles_each_group_in_order_one_at_a_time_and_groups_in_parallel() -> N
     assert most_of_a_group == 1
 
 
-def test_limits_concurrent_handlers_to_the_consumers_setting() -> None:
-    async def story() -> int:
-        at_work, most, two = 0, 0, asyncio.Barrier(2)
+async def test_limits_concurrent_handlers_to_the_consumers_setting() -> None:
+    at_work, most, two = 0, 0, asyncio.Barrier(2)
 
-        async def meet(_: ReceivedMessage[Letter]) -> None:
-            nonlocal at_work, most
-            at_work += 1
-            most = max(most, at_work)
-            await two.wait()
-            at_work -= 1
+    async def meet(_: ReceivedMessage[Letter]) -> None:
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        await two.wait()
+        at_work -= 1
 
-        handle = RecordingHandler(6, meet)
-        component = make_carrier(handle, concurrency=2)
-        async with open_worker_stores(component) as stores:
-            await post(stores, "A1", "B1", "C1", "D1", "E1", "F1")
-            async with WorkerGroup(stores, [component], wait_s=WAIT_S):
-                await handle.enough.wait()
-        return most
-
-    assert asyncio.run(story()) == 2
+    handle = RecordingHandler(6, meet)
+    component = make_carrier(handle, concurrency=2)
+    async with open_worker_stores(component) as stores:
+        await post(stores, "A1", "B1", "C1", "D1", "E1", "F1")
+        async with WorkerGroup(stores, [component], wait_s=WAIT_S):
+            await handle.enough.wait()
+    assert most == 2
 
 
 def test_receives_ten_messages_at_once_with_more_free_slots() -> None:
@@ -284,25 +281,22 @@ def test_releases_messages_behind_a_failure_in_the_same_group_unhandled() -> Non
     assert set(counts[1:]) == {1}
 
 
-def test_binds_the_messages_correlation_id_around_its_handler() -> None:
-    async def story() -> list[str | None]:
-        bound: list[str | None] = []
+async def test_binds_the_messages_correlation_id_around_its_handler() -> None:
+    bound: list[str | None] = []
 
-        async def write_down(_: ReceivedMessage[Letter]) -> None:
-            bound.append(get_correlation_id())
+    async def write_down(_: ReceivedMessage[Letter]) -> None:
+        bound.append(get_correlation_id())
 
-        handle = RecordingHandler(2, write_down)
-        component = make_carrier(handle)
-        async with open_worker_stores(component) as stores:
-            with bind_correlation_id("webhook-7"):
-                await post(stores, "A1")
-            with bind_correlation_id("webhook-8"):
-                await post(stores, "A2")
-            async with WorkerGroup(stores, [component], wait_s=WAIT_S):
-                await handle.enough.wait()
-        return bound
-
-    assert asyncio.run(story()) == ["webhook-7", "webhook-8"]
+    handle = RecordingHandler(2, write_down)
+    component = make_carrier(handle)
+    async with open_worker_stores(component) as stores:
+        with bind_correlation_id("webhook-7"):
+            await post(stores, "A1")
+        with bind_correlation_id("webhook-8"):
+            await post(stores, "A2")
+        async with WorkerGroup(stores, [component], wait_s=WAIT_S):
+            await handle.enough.wait()
+    assert bound == ["webhook-7", "webhook-8"]
 
 
 # --- failures -----------------------------------------------------------------------------------------------
@@ -320,29 +314,24 @@ def test_binds_the_messages_correlation_id_around_its_handler() -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_message_with_a_retry_time_waits_exactly_that_long(error: RetryLater) -> None:
-    async def story() -> list[float]:
-        held: list[float] = []
-        has_held = asyncio.Event()
+async def test_message_with_a_retry_time_waits_exactly_that_long(error: RetryLater) -> None:
+    held: list[float] = []
+    has_held = asyncio.Event()
 
-        def observe(seconds: float) -> None:
-            held.append(seconds)
-            has_held.set()
+    def observe(seconds: float) -> None:
+        held.append(seconds)
+        has_held.set()
 
-        async def fail(_: ReceivedMessage[Letter]) -> None:
-            raise error
+    async def fail(_: ReceivedMessage[Letter]) -> None:
+        raise error
 
-        component = make_carrier(
-            fail, pattern_set=observe_holds(observe), retry_delay_s=5, max_retry_delay_s=9
-        )
-        async with open_worker_stores(component) as stores:
-            await post(stores, "A1")
-            async with WorkerGroup(stores, [component], wait_s=WAIT_S):
-                await has_held.wait()
-            assert await read_backlog(stores) == (1, 0)
-        return held
-
-    assert asyncio.run(story()) == [40]
+    component = make_carrier(fail, pattern_set=observe_holds(observe), retry_delay_s=5, max_retry_delay_s=9)
+    async with open_worker_stores(component) as stores:
+        await post(stores, "A1")
+        async with WorkerGroup(stores, [component], wait_s=WAIT_S):
+            await has_held.wait()
+        assert await read_backlog(stores) == (1, 0)
+    assert held == [40]
 
 
 @pytest.mark.proves("RP-40")
@@ -463,30 +452,27 @@ def test_log_lines_name_their_component_in_a_shared_process() -> None:
     assert {each["component"] for each in lines if each["message"] == "swept"} == {"early", "late"}
 
 
-def test_worker_is_ready_once_each_consumer_has_its_handler() -> None:
-    async def story() -> list[bool]:
-        may_begin, is_there = asyncio.Event(), []
+async def test_worker_is_ready_once_each_consumer_has_its_handler() -> None:
+    may_begin, is_there = asyncio.Event(), []
 
-        @asynccontextmanager
-        async def handling(_: Stores) -> AsyncIterator[Handle]:
-            await may_begin.wait()
-            is_there.append(True)
-            yield RecordingHandler()
+    @asynccontextmanager
+    async def handling(_: Stores) -> AsyncIterator[Handle]:
+        await may_begin.wait()
+        is_there.append(True)
+        yield RecordingHandler()
 
-        component = make_carrier(RecordingHandler())
-        consumer = replace(component.consumers[0], open_handler=handling)
-        component = replace(component, consumers=(consumer,))
-        async with (
-            open_worker_stores(component) as stores,
-            WorkerGroup(stores, [component], wait_s=WAIT_S) as working,
-        ):
-            ready = asyncio.create_task(working.wait_until_ready())
-            await asyncio.sleep(0)
-            assert not ready.done()
-            may_begin.set()
-            return [await ready, *is_there]
-
-    assert asyncio.run(story()) == [True, True]
+    component = make_carrier(RecordingHandler())
+    consumer = replace(component.consumers[0], open_handler=handling)
+    component = replace(component, consumers=(consumer,))
+    async with (
+        open_worker_stores(component) as stores,
+        WorkerGroup(stores, [component], wait_s=WAIT_S) as working,
+    ):
+        ready = asyncio.create_task(working.wait_until_ready())
+        await asyncio.sleep(0)
+        assert not ready.done()
+        may_begin.set()
+        assert [await ready, *is_there] == [True, True]
 
 
 def test_handler_that_fails_to_open_raises_with_its_queue_and_is_never_ready() -> None:
@@ -560,23 +546,20 @@ def test_reports_an_unreadable_message_on_each_receive_until_it_is_dead(
     assert not any(record.exc_info for record in caplog.records)
 
 
-def test_handler_that_cancels_itself_has_failed() -> None:
+async def test_handler_that_cancels_itself_has_failed() -> None:
     """Its message is retried, and becomes a dead letter."""
 
-    async def story() -> tuple[int, int | None]:
-        async def give_up(received: ReceivedMessage[Letter]) -> None:
-            if received.message.id == "A1":
-                raise asyncio.CancelledError
+    async def give_up(received: ReceivedMessage[Letter]) -> None:
+        if received.message.id == "A1":
+            raise asyncio.CancelledError
 
-        handle = RecordingHandler(4, give_up)
-        component = make_carrier(handle)
-        async with open_worker_stores(component) as stores:
-            await post(stores, "A1", "A2")
-            async with WorkerGroup(stores, [component], wait_s=WAIT_S):
-                await handle.enough.wait()
-            return await read_backlog(stores)
-
-    assert asyncio.run(story()) == (0, 1)
+    handle = RecordingHandler(4, give_up)
+    component = make_carrier(handle)
+    async with open_worker_stores(component) as stores:
+        await post(stores, "A1", "A2")
+        async with WorkerGroup(stores, [component], wait_s=WAIT_S):
+            await handle.enough.wait()
+        assert await read_backlog(stores) == (0, 1)
 
 
 def test_guide_states_the_duration_of_all_receives() -> None:
@@ -613,61 +596,55 @@ def test_backoff_grows_with_each_attempt_within_its_bounds() -> None:
 # --- visibility timeout -------------------------------------------------------------------------------------
 
 
-def test_message_stays_hidden_while_its_handler_works() -> None:
-    async def story() -> tuple[int, tuple[int, int | None]]:
-        may_end, has_held = asyncio.Event(), asyncio.Event()
-        held = 0
+async def test_message_stays_hidden_while_its_handler_works() -> None:
+    may_end, has_held = asyncio.Event(), asyncio.Event()
+    held = 0
 
-        def observe(_: float) -> None:
-            nonlocal held
-            held += 1
-            if held == 2:
-                has_held.set()
+    def observe(_: float) -> None:
+        nonlocal held
+        held += 1
+        if held == 2:
+            has_held.set()
 
-        async def wait(_: ReceivedMessage[Letter]) -> None:
-            await may_end.wait()
+    async def wait(_: ReceivedMessage[Letter]) -> None:
+        await may_end.wait()
 
-        queue = replace(office.letters, visibility_s=1)
-        component = make_carrier(wait, queue=queue, pattern_set=observe_holds(observe))
-        async with open_worker_stores(component) as stores:
-            await post(stores, "A1")
-            async with WorkerGroup(stores, [component], wait_s=WAIT_S):
-                # Two half visibility timeouts have passed, and so the first timeout has.
-                await has_held.wait()
-                seen = await stores.run(office.take(1, 0.0))
-                may_end.set()
-            return len(seen), await read_backlog(stores)
-
-    assert asyncio.run(story()) == (0, (0, 0))
+    queue = replace(office.letters, visibility_s=1)
+    component = make_carrier(wait, queue=queue, pattern_set=observe_holds(observe))
+    async with open_worker_stores(component) as stores:
+        await post(stores, "A1")
+        async with WorkerGroup(stores, [component], wait_s=WAIT_S):
+            # Two half visibility timeouts have passed, and so the first timeout has.
+            await has_held.wait()
+            seen = await stores.run(office.take(1, 0.0))
+            may_end.set()
+        assert (len(seen), await read_backlog(stores)) == (0, (0, 0))
 
 
-def test_cancels_a_handler_whose_message_went_to_another_worker() -> None:
-    async def story() -> tuple[list[str], int]:
-        began, cancelled = asyncio.Event(), asyncio.Event()
-        clock = ManualClock()
+async def test_cancels_a_handler_whose_message_went_to_another_worker() -> None:
+    began, cancelled = asyncio.Event(), asyncio.Event()
+    clock = ManualClock()
 
-        async def wait(_: ReceivedMessage[Letter]) -> None:
-            began.set()
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                cancelled.set()
-                raise
+    async def wait(_: ReceivedMessage[Letter]) -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
 
-        component = make_carrier(wait, queue=replace(office.letters, visibility_s=1))
-        async with open_worker_stores(component, clock) as stores:
-            await post(stores, "A1")
-            async with WorkerGroup(stores, [component], wait_s=WAIT_S) as working:
-                await began.wait()
-                clock.moment += 1
-                [other] = await stores.run(office.letters.receive(1, visibility_s=600))
-                await cancelled.wait()
-                working.stop()
-            # It still belongs to the other worker.
-            await stores.run(office.done(other))
-            return [other.message.id], other.receive_count
-
-    assert asyncio.run(story()) == (["A1"], 2)
+    component = make_carrier(wait, queue=replace(office.letters, visibility_s=1))
+    async with open_worker_stores(component, clock) as stores:
+        await post(stores, "A1")
+        async with WorkerGroup(stores, [component], wait_s=WAIT_S) as working:
+            await began.wait()
+            clock.moment += 1
+            [other] = await stores.run(office.letters.receive(1, visibility_s=600))
+            await cancelled.wait()
+            working.stop()
+        # It still belongs to the other worker.
+        await stores.run(office.done(other))
+        assert ([other.message.id], other.receive_count) == (["A1"], 2)
 
 
 # --- faults and shutdown ------------------------------------------------------------------------------------
@@ -702,71 +679,62 @@ def test_raises_a_permanent_error_and_stops_the_others() -> None:
     assert asyncio.run(story())
 
 
-def test_finishes_messages_in_progress_after_a_stop_and_starts_no_new_ones() -> None:
-    async def story() -> tuple[list[str], tuple[int, int | None]]:
-        may_end = asyncio.Event()
+async def test_finishes_messages_in_progress_after_a_stop_and_starts_no_new_ones() -> None:
+    may_end = asyncio.Event()
 
-        async def wait(_: ReceivedMessage[Letter]) -> None:
-            await may_end.wait()
+    async def wait(_: ReceivedMessage[Letter]) -> None:
+        await may_end.wait()
 
-        handle = RecordingHandler(1, wait)
-        component = make_carrier(handle, concurrency=1)
-        stop = asyncio.Event()
-        async with open_worker_stores(component) as stores:
-            await post(stores, "A1", "B1")
-            working = asyncio.create_task(run_worker(stores, component, stop=stop, wait_s=WAIT_S))
-            await handle.enough.wait()
-            stop.set()
-            may_end.set()
-            await working
-            return handle.ids, await read_backlog(stores)
-
-    assert asyncio.run(story()) == (["A1"], (1, 0))
+    handle = RecordingHandler(1, wait)
+    component = make_carrier(handle, concurrency=1)
+    stop = asyncio.Event()
+    async with open_worker_stores(component) as stores:
+        await post(stores, "A1", "B1")
+        working = asyncio.create_task(run_worker(stores, component, stop=stop, wait_s=WAIT_S))
+        await handle.enough.wait()
+        stop.set()
+        may_end.set()
+        await working
+        assert (handle.ids, await read_backlog(stores)) == (["A1"], (1, 0))
 
 
-def test_cancels_and_releases_messages_when_the_grace_period_ends() -> None:
-    async def story() -> tuple[bool, int]:
-        cancelled = False
+async def test_cancels_and_releases_messages_when_the_grace_period_ends() -> None:
+    cancelled = False
 
-        async def wait(_: ReceivedMessage[Letter]) -> None:
-            nonlocal cancelled
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                cancelled = True
-                raise
-
-        handle = RecordingHandler(1, wait)
-        component = make_carrier(handle)
-        stop = asyncio.Event()
-        async with open_worker_stores(component) as stores:
-            await post(stores, "A1")
-            working = asyncio.create_task(run_worker(stores, component, stop=stop, grace_s=0, wait_s=WAIT_S))
-            await handle.enough.wait()
-            stop.set()
-            await working
-            [again] = await stores.run(office.take(1, 0.0))
-            return cancelled, again.receive_count
-
-    assert asyncio.run(story()) == (True, 2)
-
-
-def test_second_stop_interrupts_messages_in_progress() -> None:
-    async def story() -> int:
-        async def wait(_: ReceivedMessage[Letter]) -> None:
+    async def wait(_: ReceivedMessage[Letter]) -> None:
+        nonlocal cancelled
+        try:
             await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled = True
+            raise
 
-        handle = RecordingHandler(1, wait)
-        component = make_carrier(handle)
-        async with open_worker_stores(component) as stores:
-            await post(stores, "A1")
-            async with WorkerGroup(stores, [component], wait_s=WAIT_S) as working:
-                await handle.enough.wait()
-                working.stop()
-                working.stop()
-            return len(await stores.run(office.take(1, 0.0)))
+    handle = RecordingHandler(1, wait)
+    component = make_carrier(handle)
+    stop = asyncio.Event()
+    async with open_worker_stores(component) as stores:
+        await post(stores, "A1")
+        working = asyncio.create_task(run_worker(stores, component, stop=stop, grace_s=0, wait_s=WAIT_S))
+        await handle.enough.wait()
+        stop.set()
+        await working
+        [again] = await stores.run(office.take(1, 0.0))
+        assert (cancelled, again.receive_count) == (True, 2)
 
-    assert asyncio.run(story()) == 1
+
+async def test_second_stop_interrupts_messages_in_progress() -> None:
+    async def wait(_: ReceivedMessage[Letter]) -> None:
+        await asyncio.Event().wait()
+
+    handle = RecordingHandler(1, wait)
+    component = make_carrier(handle)
+    async with open_worker_stores(component) as stores:
+        await post(stores, "A1")
+        async with WorkerGroup(stores, [component], wait_s=WAIT_S) as working:
+            await handle.enough.wait()
+            working.stop()
+            working.stop()
+        assert len(await stores.run(office.take(1, 0.0))) == 1
 
 
 # --- declarations -------------------------------------------------------------------------------------------

@@ -66,27 +66,21 @@ def test_too_large_message_closes_only_its_own_connection(
     assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
 
 
-def test_connection_is_closed_with_a_reason_when_the_server_ends() -> None:
-    async def talk() -> None:
-        with serve_in_thread(make_app("Echo", "1", [], self_authenticated=[echo_router()])) as url:
-            socket = await connect(url.replace("http://", "ws://") + "/echo")
-        assert await get_close_code(socket) == 1012
-
-    asyncio.run(talk())
+async def test_connection_is_closed_with_a_reason_when_the_server_ends() -> None:
+    with serve_in_thread(make_app("Echo", "1", [], self_authenticated=[echo_router()])) as url:
+        socket = await connect(url.replace("http://", "ws://") + "/echo")
+    assert await get_close_code(socket) == 1012
 
 
-def test_only_local_host_names_connect_without_a_token() -> None:
-    async def talk() -> None:
-        with serve_in_thread(make_app("Echo", "1", [echo_router()])) as url:
-            place = url.replace("http://", "ws://") + "/echo"
-            async with connect(place):
-                pass
-            port = int(url.rpartition(":")[2])
-            with pytest.raises(InvalidStatus) as refused:
-                await connect("ws://rebound.example.org/echo", host="127.0.0.1", port=port)
-        assert refused.value.response.status_code == 403
-
-    asyncio.run(talk())
+async def test_only_local_host_names_connect_without_a_token() -> None:
+    with serve_in_thread(make_app("Echo", "1", [echo_router()])) as url:
+        place = url.replace("http://", "ws://") + "/echo"
+        async with connect(place):
+            pass
+        port = int(url.rpartition(":")[2])
+        with pytest.raises(InvalidStatus) as refused:
+            await connect("ws://rebound.example.org/echo", host="127.0.0.1", port=port)
+    assert refused.value.response.status_code == 403
 
 
 def test_refused_connection_is_not_logged_as_an_error(caplog: pytest.LogCaptureFixture) -> None:
