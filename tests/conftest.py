@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from itertools import chain
 from pathlib import Path
 
@@ -48,6 +49,9 @@ def pytest_configure() -> None:
     for variable in [name for name in os.environ if name in OURS or name.startswith("AWS_")]:
         del os.environ[variable]
     os.environ.update(AWS | CERTIFICATES)
+    # A shell starts background jobs with SIGINT ignored. The processes of tests would inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # A test that runs the type checker in another folder need not check the library again.
     os.environ.setdefault("MYPY_CACHE_DIR", str(TESTS.parent / ".mypy_cache" / "tests"))
 

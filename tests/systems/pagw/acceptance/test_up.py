@@ -104,7 +104,6 @@ def _run_page_commands(folder: Path, at: dict[str, str]) -> None:
         env=clean | {"PATH": path, "COLUMNS": "200"},
         capture_output=True,
         text=True,
-        timeout=2 * WAIT_S,
         check=False,
     )
 
