@@ -7,6 +7,7 @@ file that is foreign, damaged or too new. Then it migrates an older file and sta
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -17,10 +18,11 @@ from typing import TypeVar
 
 import apsw
 
-from holdfast.core.disk import require_posix
+from holdfast.core.disk import create_private_file, require_posix
 from holdfast.core.errors import SettingsError, StoreBusy, StoreFileError
 from holdfast.stores.sqlite import forks
 from holdfast.stores.sqlite.batch import Batch, Work
+from holdfast.stores.sqlite.checksums import add_checksums, has_checksums
 from holdfast.stores.sqlite.commit_futures import CommitFuture
 from holdfast.stores.sqlite.committer import Committer, GroupCommitter
 from holdfast.stores.sqlite.connections import (
@@ -33,13 +35,16 @@ from holdfast.stores.sqlite.connections import (
 )
 from holdfast.stores.sqlite.errors import map_error
 from holdfast.stores.sqlite.inline_committer import InlineCommitter
-from holdfast.stores.sqlite.log_damage import refuse_damaged_log, refuse_lost_database
+from holdfast.stores.sqlite.log_damage import refuse_damaged_log
 from holdfast.stores.sqlite.readers import Reader, Readers, ThreadReaders
 from holdfast.stores.sqlite.schema import Schema, check_identity, migrate
 from holdfast.stores.sqlite.shared_reader import SharedReader
+from holdfast.stores.sqlite.store_files import StoreFiles, refuse_lost_files
 from holdfast.stores.sqlite.write_lock import WriteLock
 
 DEFAULTS = Tuning()
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -57,12 +62,15 @@ class Database:
         committer: Committer,
         readers: Readers,
         write_lock: WriteLock | None,
+        *,
+        has_checksums: bool = False,
     ) -> None:
-        self.path, self.committer = path, committer
+        self.path, self.committer, self.has_checksums = path, committer, has_checksums
         self._writer, self._readers, self._write_lock = writer, readers, write_lock
         self._process = os.getpid()
         # Reads take microseconds, so callers use the readers directly.
         self.reader: Callable[[], Reader] = readers.reader
+        self.unverified_reader: Callable[[], Reader] = readers.unverified_reader
         self.read_connection: Callable[[], AbstractContextManager[apsw.Connection]] = readers.read_connection
         self.snapshot: Callable[[], AbstractContextManager[apsw.Connection]] = readers.snapshot
         forks.register(self)
@@ -193,7 +201,8 @@ class Database:
         )
         forks.refuse_inherited(path)
         _check_path(Path(path))
-        refuse_lost_database(path)
+        refuse_lost_files(path, wait_s_max=tuning.lock_wait_s_max)
+        create_private_file(path)
         with ExitStack() as undo:
             try:
                 writer = open_writer(path, tuning)
@@ -208,12 +217,19 @@ class Database:
                     refuse_damaged_log(writer, path)
                     check_identity(writer, schema, path)
                     migrate(writer, schema)
-                keep_log_on_close(writer, False)
+                    if tuning.vfs is None and not has_checksums(writer):
+                        log.info("Rewriting %s with checksums: it was written by an older version.", path)
+                        add_checksums(writer)
+                    files = StoreFiles(writer, path, records_commits=tuning.synchronous == "FULL")
+                    undo.callback(files.close)
             except apsw.Error as error:
                 raise map_error(error, path) from error
             undo.pop_all()
-        committer = GroupCommitter(writer, write_lock, path=path, version=schema.version, tuning=tuning)
-        return cls(path, writer, committer, ThreadReaders(path, tuning), write_lock)
+        committer = GroupCommitter(
+            writer, write_lock, files, path=path, version=schema.version, tuning=tuning
+        )
+        readers = ThreadReaders(path, tuning)
+        return cls(path, writer, committer, readers, write_lock, has_checksums=has_checksums(writer))
 
 
 # The interpreter must not exit while a committer is in the middle of a transaction.

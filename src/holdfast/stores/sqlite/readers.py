@@ -1,11 +1,12 @@
 """The reading connections of a SQLite database, separate from the committer's writing connection.
 
 A file has one connection per reading thread, closed when the thread ends. A database in memory has a single
-connection for everything, protected by a lock. Both offer the same three ways to read:
+connection for everything, protected by a lock. Both offer the same ways to read:
 
-    reader()           one statement whose rows are fetched at once: the cheapest
-    read_connection()  any statements; the driver's errors are mapped to Holdfast's
-    snapshot()         the same, and all statements see one state of the database
+    reader()             one statement whose rows are fetched at once: the cheapest
+    unverified_reader()  the same without the checksums of pages: the caller checks each row itself
+    read_connection()    any statements; the driver's errors are mapped to Holdfast's
+    snapshot()           the same, and all statements see one state of the database
 """
 
 from __future__ import annotations
@@ -54,10 +55,14 @@ class Reader(Protocol):
 
 
 class Readers(Protocol):
-    """The readers of a database: three ways to read, described at the top of this module."""
+    """The readers of a database: the ways to read are described at the top of this module."""
 
     def reader(self) -> Reader:
         """Return the connection for single statements whose rows are fetched at once."""
+        ...
+
+    def unverified_reader(self) -> Reader:
+        """Return a connection for single statements that does not compare the checksums of pages."""
         ...
 
     def read_connection(self) -> AbstractContextManager[apsw.Connection]:
@@ -98,6 +103,14 @@ class ThreadReaders:
         except AttributeError:
             return self._connect()
 
+    def unverified_reader(self) -> apsw.Connection:
+        """Return this thread's connection that compares no checksums, opened at its first use."""
+        try:
+            return self._thread_local.unverified  # type: ignore[no-any-return]
+        except AttributeError:
+            self._thread_local.unverified = connection = self._open(verify=False)
+            return connection
+
     def read_connection(self) -> AbstractContextManager[apsw.Connection]:
         """Return this thread's context for any statements, with its connection opened at the first read."""
         try:
@@ -133,16 +146,21 @@ class ThreadReaders:
 
     def _connect(self) -> apsw.Connection:
         """Open a connection and remember it for this thread. Raise `StoreClosed` after `close`."""
+        connection = self._open(verify=True)
+        self._thread_local.connection = connection
+        self._thread_local.read_context = ReadContext(connection, self._path)
+        return connection
+
+    def _open(self, *, verify: bool) -> apsw.Connection:
+        """Open a connection for this thread. Raise `StoreClosed` after `close`."""
         with self._lock:
             if self._refusal:
                 raise StoreClosed(self._refusal)
             try:
-                connection = open_reader(self._path, self._tuning)
+                connection = open_reader(self._path, self._tuning, verify=verify)
             except apsw.Error as error:
                 raise map_error(error, self._path) from error
             self._open_connections.add(connection)
-            self._thread_local.connection = connection
-            self._thread_local.read_context = ReadContext(connection, self._path)
         return connection
 
 

@@ -6,21 +6,26 @@ the write lock, so that a process which has just released the write lock cannot 
 
     queue lock (file-next) ──▶ write lock (file-turn) ──▶ release queue lock ──▶ write ──▶ release write lock
 
-The kernel releases both when a process dies. If the lock files are removed, only fairness suffers.
+The kernel releases both when a process dies. If the lock files are removed, only fairness suffers. The holder
+writes its process id into the lock file, so that an error can name a process that hangs.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
+import struct
 import threading
 from types import TracebackType
 
 import apsw
 
+from holdfast.core.clock import SYSTEM_CLOCK
 from holdfast.core.disk import lock, try_lock, unlock
 from holdfast.core.errors import SettingsError, StoreBusy
 from holdfast.stores.sqlite import forks
 
+_HOLDER = struct.Struct("<qd")
 LOCK_SUFFIX = "-turn"
 QUEUE_SUFFIX = "-next"
 
@@ -32,6 +37,7 @@ class WriteLock:
         self._path, self._wait_s_max = path, wait_s_max
         self._queue_file = _open_lock_file(path + QUEUE_SUFFIX)
         self._lock_file = _open_lock_file(path + LOCK_SUFFIX)
+        self._holder = _map_holder(self._lock_file)
         self._state_lock = threading.Lock()
         self._acquired = threading.Event()
         self._is_queueing = self._is_wanted = self._is_closed = False
@@ -41,9 +47,10 @@ class WriteLock:
         """Acquire the lock. Raise `StoreBusy` after `wait_s_max`."""
         if not (self._try_acquire() or self._wait_to_acquire()):
             raise StoreBusy(
-                f"Another process has held the write lock of {self._path} for more than {self._wait_s_max:g} "
-                "s. Retry; if this persists, look for a process that hangs."
+                f"No write lock of {self._path} within {self._wait_s_max:g} s: "
+                f"{describe_holder(self._path)}. Retry; if this persists, continue or end that process."
             )
+        _HOLDER.pack_into(self._holder, 0, os.getpid(), SYSTEM_CLOCK.now())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -116,9 +123,37 @@ class WriteLock:
         os.close(self._lock_file)
 
 
+def describe_holder(path: str) -> str:
+    """Return which process took the write lock of this file last, and how long ago."""
+    try:
+        with open(path + LOCK_SUFFIX, "rb") as file:
+            process, since = _HOLDER.unpack(file.read(_HOLDER.size))
+    except (OSError, struct.error):
+        return "another process holds it"
+    age_s = max(0.0, SYSTEM_CLOCK.now() - since)
+    state = ", which is stopped," if _is_stopped(process) else ""
+    return f"process {process}{state} has held it for {age_s:.0f} s"
+
+
+def _map_holder(lock_file: int) -> mmap.mmap:
+    """Map the note of the holder, its process id and since when, which is written without a system call."""
+    if os.fstat(lock_file).st_size < _HOLDER.size:
+        os.ftruncate(lock_file, _HOLDER.size)
+    return mmap.mmap(lock_file, _HOLDER.size)
+
+
+def _is_stopped(process: int) -> bool:
+    """Return whether the process is stopped by a signal or a debugger; False where that cannot be seen."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] in "Tt"
+    except (OSError, IndexError):
+        return False
+
+
 def _open_lock_file(path: str) -> int:
     """Open the file, created if it is missing. Raise `SettingsError` if that fails."""
     try:
-        return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise SettingsError(f"Cannot create or open the lock file {path} ({error.strerror}).") from error

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 import apsw
 
 from holdfast.core.limits import MAX_EXPIRED_AGE_S, MAX_STEP_BYTES
+from holdfast.stores.tables.embedded.storage.row_sums import compute_sum
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import KeyBytes
 
@@ -138,7 +139,8 @@ def put_row(writer: Writer, number: int, key_bytes: KeyBytes, blob: bytes | None
         writer.tally(number, 0, -1, -former[1])
     if blob is not None:
         connection.execute(
-            f"INSERT INTO items_{number} (pk, sk, size, item) VALUES (?, ?, ?, ?)", (*key_bytes, size, blob)
+            f"INSERT INTO items_{number} (pk, sk, size, item, sum) VALUES (?, ?, ?, ?, ?)",
+            (*key_bytes, size, blob, compute_sum(size, blob)),
         )
         writer.tally(number, 0, 1, size)
 

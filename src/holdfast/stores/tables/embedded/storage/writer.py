@@ -7,9 +7,12 @@ import msgspec
 
 from holdfast.core.errors import NotFound
 from holdfast.stores.sqlite import Batch
+from holdfast.stores.sqlite.checksums import is_checksum_error
 from holdfast.stores.tables.embedded.plan.change import Change, IndexEdit, StoredItem
 from holdfast.stores.tables.embedded.storage import codec, counts, statements
 from holdfast.stores.tables.embedded.storage.catalog import Catalog, CatalogCache
+from holdfast.stores.tables.embedded.storage.damage import report_damaged_item
+from holdfast.stores.tables.embedded.storage.row_sums import compute_sum
 from holdfast.stores.tables.embedded.storage.transaction_state import Tallies, TransactionState
 from holdfast.stores.tables.embedded.table import KeyBytes, Table
 
@@ -51,8 +54,17 @@ class Writer:
         return table
 
     def read(self, table: Table, key_bytes: KeyBytes) -> StoredItem | None:
-        """Return the item with this key as it is in this transaction, or None."""
-        row = self.connection.execute(statements.get_item_statements(table.number).read, key_bytes).fetchone()
+        """Return the item with this key as it is in this transaction, or None.
+
+        Raise `DataDamaged` if it is on a damaged page.
+        """
+        sql = statements.get_item_statements(table.number).read
+        try:
+            row = self.connection.execute(sql, key_bytes).fetchone()
+        except apsw.IOError as error:
+            if not is_checksum_error(error):
+                raise
+            raise report_damaged_item(table, key_bytes) from error
         return None if row is None else StoredItem(row[0], codec.decode(row[1]), row[2])
 
     def apply(self, change: Change) -> None:
@@ -73,13 +85,15 @@ class Writer:
             self.connection.execute(sql.delete, (old.id,))
             self.tally(table.number, 0, -1, -old.size)
             return old.id
-        expires = table.get_end_of_life(new)
+        assert blob is not None
+        expires, size = table.get_end_of_life(new), change.new_size
+        row_sum = compute_sum(size, blob)
         if old is not None:
-            self.connection.execute(sql.update, (change.new_size, expires, blob, old.id))
-            self.tally(table.number, 0, 0, change.new_size - old.size)
+            self.connection.execute(sql.update, (size, expires, blob, row_sum, old.id))
+            self.tally(table.number, 0, 0, size - old.size)
             return old.id
-        self.connection.execute(sql.insert, (*change.key_bytes, change.new_size, expires, blob))
-        self.tally(table.number, 0, 1, change.new_size)
+        self.connection.execute(sql.insert, (*change.key_bytes, size, expires, blob, row_sum))
+        self.tally(table.number, 0, 1, size)
         return self.connection.last_insert_rowid()
 
     def _apply_edit(self, edit: IndexEdit, change: Change, row: int) -> None:
