@@ -110,20 +110,7 @@ class Checkpoints:
         self._connection.set_busy_timeout(BLOCK_READERS_MS)
         try:
             with self._write_lock:
-                self._files.require_same_files()
-                self._truncate()
-                self._files.record_checkpoint()
+                self._files.truncate_log(self._connection)
             self._log_filled_since = None
         finally:
             self._connection.set_busy_timeout(self._busy_ms)
-
-    def _truncate(self) -> None:
-        """Clear the record of the last commit, whose log is about to go; put it back if the log stays."""
-        record = self._files.record
-        end = record.read()
-        record.clear()
-        try:
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        except BaseException:
-            record.write(end)
-            raise

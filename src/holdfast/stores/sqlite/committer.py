@@ -121,7 +121,6 @@ class GroupCommitter:
         self._wake()
         self._thread.join()
         self._checkpoints.truncate_log()
-        self._files.close()
 
     def after_fork_in_child(self) -> None:
         """Refuse all further work: the thread is in the parent."""

@@ -61,12 +61,11 @@ class Database:
         writer: apsw.Connection,
         committer: Committer,
         readers: Readers,
-        write_lock: WriteLock | None,
-        *,
-        has_checksums: bool = False,
+        write_lock: WriteLock | None = None,
+        files: StoreFiles | None = None,
     ) -> None:
-        self.path, self.committer, self.has_checksums = path, committer, has_checksums
-        self._writer, self._readers, self._write_lock = writer, readers, write_lock
+        self.path, self.committer, self.has_checksums = path, committer, has_checksums(writer)
+        self._writer, self._readers, self._write_lock, self._files = writer, readers, write_lock, files
         self._process = os.getpid()
         # Reads take microseconds, so callers use the readers directly.
         self.reader: Callable[[], Reader] = readers.reader
@@ -129,7 +128,8 @@ class Database:
         page, which `secure_delete` does not reach. Writers wait for the rewrite, which holds the write lock,
         and the disk needs space for a second copy of the file.
         """
-        if self.path == MEMORY:
+        files = self._files
+        if files is None:
             return True
         write_lock = WriteLock(self.path, wait_s_max=DEFAULTS.lock_wait_s_max)
         try:
@@ -138,7 +138,7 @@ class Database:
                 if rewrite:
                     connection.pragma("temp_store", "default")
                     connection.execute("VACUUM")
-                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                files.truncate_log(connection)
         except (apsw.BusyError, StoreBusy):
             return False
         except apsw.Error as error:
@@ -161,6 +161,8 @@ class Database:
         self._writer.close()
         if self._write_lock is not None:
             self._write_lock.close()
+        if self._files is not None:
+            self._files.close()
 
     def __enter__(self) -> Database:
         return self
@@ -190,7 +192,7 @@ class Database:
             raise map_error(error, MEMORY) from error
         lock = threading.RLock()
         committer = InlineCommitter(connection, lock, path=MEMORY)
-        return cls(MEMORY, connection, committer, SharedReader(connection, lock, MEMORY), None)
+        return cls(MEMORY, connection, committer, SharedReader(connection, lock, MEMORY))
 
     @classmethod
     def _open_file(cls, path: str, schema: Schema, tuning: Tuning) -> Database:
@@ -228,8 +230,7 @@ class Database:
         committer = GroupCommitter(
             writer, write_lock, files, path=path, version=schema.version, tuning=tuning
         )
-        readers = ThreadReaders(path, tuning)
-        return cls(path, writer, committer, readers, write_lock, has_checksums=has_checksums(writer))
+        return cls(path, writer, committer, ThreadReaders(path, tuning), write_lock, files)
 
 
 # The interpreter must not exit while a committer is in the middle of a transaction.

@@ -70,8 +70,8 @@ class StoreFiles:
         self.record_checkpoint()
 
     def require_whole_log(self) -> None:
-        """Raise `StoreFileError` if the log was removed or replaced, or is shorter than after the last recorded
-        commit of any process.
+        """Raise `StoreFileError` if the log was removed or replaced, or is shorter than after the last commit
+        of any process.
 
         Call it before a transaction: its commit would write behind the gap and hide it.
         """
@@ -109,6 +109,17 @@ class StoreFiles:
             # Another process may have rewritten it.
             self._refuse_truncated_database()
             self._min_bytes = database.st_size
+
+    def truncate_log(self, connection: apsw.Connection) -> None:
+        """Move the whole log into the database, then truncate it. Raise `apsw.BusyError` if readers block it.
+
+        The record is cleared in between: from then on the log holds nothing that the database does not.
+        """
+        self.require_same_files()
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+        self.record.clear()
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        self.record_checkpoint()
 
     def record_checkpoint(self) -> None:
         """Remember the size of the database after a checkpoint: it only shrinks when it is rewritten."""

@@ -6,17 +6,17 @@ the write lock, so that a process which has just released the write lock cannot 
 
     queue lock (file-next) ──▶ write lock (file-turn) ──▶ release queue lock ──▶ write ──▶ release write lock
 
-The kernel releases both when a process dies. If the lock files are removed, only fairness suffers. The holder
-writes its process id into the lock file, so that an error can name a process that hangs.
+The kernel releases both when a process dies. If the lock files are removed or replaced, the next to acquire
+the lock opens the new ones. The holder writes its process id into the lock file, so that an error and
+`holdfast doctor` can name a process that hangs.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
-import struct
 import threading
 from types import TracebackType
+from typing import Final, NamedTuple
 
 import apsw
 
@@ -25,9 +25,9 @@ from holdfast.core.disk import lock, try_lock, unlock
 from holdfast.core.errors import SettingsError, StoreBusy
 from holdfast.stores.sqlite import forks
 
-_HOLDER = struct.Struct("<qd")
-LOCK_SUFFIX = "-turn"
-QUEUE_SUFFIX = "-next"
+LOCK_SUFFIX: Final = "-turn"
+QUEUE_SUFFIX: Final = "-next"
+_NOTE_BYTES: Final = 40
 
 
 class WriteLock:
@@ -35,9 +35,7 @@ class WriteLock:
 
     def __init__(self, path: str, *, wait_s_max: float) -> None:
         self._path, self._wait_s_max = path, wait_s_max
-        self._queue_file = _open_lock_file(path + QUEUE_SUFFIX)
-        self._lock_file = _open_lock_file(path + LOCK_SUFFIX)
-        self._holder = _map_holder(self._lock_file)
+        self._open_files()
         self._state_lock = threading.Lock()
         self._acquired = threading.Event()
         self._is_queueing = self._is_wanted = self._is_closed = False
@@ -45,12 +43,18 @@ class WriteLock:
 
     def __enter__(self) -> None:
         """Acquire the lock. Raise `StoreBusy` after `wait_s_max`."""
-        if not (self._try_acquire() or self._wait_to_acquire()):
-            raise StoreBusy(
-                f"No write lock of {self._path} within {self._wait_s_max:g} s: "
-                f"{describe_holder(self._path)}. Retry; if this persists, continue or end that process."
-            )
-        _HOLDER.pack_into(self._holder, 0, os.getpid(), SYSTEM_CLOCK.now())
+        while True:
+            if not (self._try_acquire() or self._wait_to_acquire()):
+                raise StoreBusy(
+                    f"No write lock of {self._path} within {self._wait_s_max:g} s: "
+                    f"{describe_holder(self._path)}. Retry; if this persists, continue or end that process."
+                )
+            if self._is_current():
+                break
+            # Others may hold the lock of the new file: this one excludes nobody.
+            self._close_files()
+            self._open_files()
+        os.pwrite(self._lock_file, _format_note(), 0)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -118,37 +122,102 @@ class WriteLock:
             else:
                 unlock(self._lock_file)
 
+    def _is_current(self) -> bool:
+        """Return whether the open lock file is still the one at its path."""
+        try:
+            return os.stat(self._path + LOCK_SUFFIX).st_ino == self._lock_inode
+        except FileNotFoundError:
+            return False
+
+    def _open_files(self) -> None:
+        self._queue_file = _open_lock_file(self._path + QUEUE_SUFFIX)
+        self._lock_file = _open_lock_file(self._path + LOCK_SUFFIX)
+        self._lock_inode = os.fstat(self._lock_file).st_ino
+
     def _close_files(self) -> None:
         os.close(self._queue_file)
         os.close(self._lock_file)
 
 
+class Holder(NamedTuple):
+    """A process that holds the write lock, and for how many seconds, if that is known."""
+
+    process: int
+    age_s: float | None
+
+    def __str__(self) -> str:
+        state = ", which is stopped," if self.is_stopped else ""
+        age = "" if self.age_s is None else f" for {self.age_s:.0f} s"
+        return f"process {self.process}{state} has held it{age}"
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether a signal or a debugger has stopped it; False where that cannot be seen."""
+        try:
+            with open(f"/proc/{self.process}/stat", encoding="ascii", errors="replace") as file:
+                return file.read().rpartition(")")[2].split()[0] in "Tt"
+        except (OSError, IndexError):
+            return False
+
+
+def find_holder(path: str) -> Holder | None:
+    """Return the process that holds the write lock of this file, or keeps others from it; None if the lock is
+    free, or if that process cannot be named.
+    """
+    for suffix in (LOCK_SUFFIX, QUEUE_SUFFIX):
+        try:
+            descriptor = os.open(path + suffix, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            if not try_lock(descriptor):
+                return _identify_holder(descriptor)
+        finally:
+            os.close(descriptor)
+    return None
+
+
 def describe_holder(path: str) -> str:
-    """Return which process took the write lock of this file last, and how long ago."""
+    """Return which process holds the write lock of this file, and for how long."""
+    return str(find_holder(path) or "another process holds it")
+
+
+def _identify_holder(descriptor: int) -> Holder | None:
+    """Return the holder of a lock file: the kernel knows the process, the note in the file since when."""
+    noted, since = _parse_note(os.pread(descriptor, _NOTE_BYTES, 0))
+    process = _find_locking_process(os.fstat(descriptor).st_ino) or noted
+    if not process:
+        return None
+    return Holder(process, max(0.0, SYSTEM_CLOCK.now() - since) if process == noted else None)
+
+
+def _find_locking_process(inode: int) -> int:
+    """Return the process that holds a lock on the file with this inode; 0 where the kernel does not say."""
     try:
-        with open(path + LOCK_SUFFIX, "rb") as file:
-            process, since = _HOLDER.unpack(file.read(_HOLDER.size))
-    except (OSError, struct.error):
-        return "another process holds it"
-    age_s = max(0.0, SYSTEM_CLOCK.now() - since)
-    state = ", which is stopped," if _is_stopped(process) else ""
-    return f"process {process}{state} has held it for {age_s:.0f} s"
+        with open("/proc/locks", encoding="ascii") as file:
+            for line in file:
+                words = line.split()
+                if words[1] == "FLOCK" and words[5].rpartition(":")[2] == str(inode):
+                    return max(0, int(words[4]))
+    except (OSError, ValueError, IndexError):
+        return 0
+    return 0
 
 
-def _map_holder(lock_file: int) -> mmap.mmap:
-    """Map the note of the holder, its process id and since when, which is written without a system call."""
-    if os.fstat(lock_file).st_size < _HOLDER.size:
-        os.ftruncate(lock_file, _HOLDER.size)
-    return mmap.mmap(lock_file, _HOLDER.size)
+def _format_note() -> bytes:
+    """Return the note of the holder: its process id, and since when."""
+    return (b"%d %.3f" % (os.getpid(), SYSTEM_CLOCK.now())).ljust(_NOTE_BYTES - 1) + b"\n"
 
 
-def _is_stopped(process: int) -> bool:
-    """Return whether the process is stopped by a signal or a debugger; False where that cannot be seen."""
+def _parse_note(note: bytes) -> tuple[int, float]:
+    """Return process id and time of a note; zeros if there is none."""
+    words = note.split()
+    if len(words) != 2 or not words[0].isdigit():
+        return 0, 0.0
     try:
-        with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] in "Tt"
-    except (OSError, IndexError):
-        return False
+        return int(words[0]), float(words[1])
+    except ValueError:
+        return 0, 0.0
 
 
 def _open_lock_file(path: str) -> int:
