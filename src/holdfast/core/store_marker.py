@@ -63,8 +63,9 @@ def refuse_lost_store(path: str | os.PathLike[str]) -> None:
     if read_marker(path) is None:
         return
     raise StoreFileError(
-        f"{os.fspath(path)} is missing or empty, but {get_marker_path(path)} says that it held data. Nothing "
-        f"was changed: restore it from a backup, or remove {get_marker_path(path)} to start empty."
+        f"{os.fspath(path)} is missing, empty or older, but {get_marker_path(path)} says that it held data. "
+        f"Nothing was changed: restore it from a backup, or remove {get_marker_path(path)} to start with "
+        "what is there."
     )
 
 

@@ -50,13 +50,18 @@ def ignore_checksums(connection: apsw.Connection) -> None:
 
 
 def add_checksums(connection: apsw.Connection) -> None:
-    """Rewrite a file that was written without checksums.
+    """Rewrite a file in WAL mode that was written without checksums.
 
-    Needs the write lock, and space for a second copy.
+    Needs the write lock, and space for a second copy. Raises `apsw.BusyError` while another connection has
+    the file open: a process of an older version would write pages without checksums.
     """
+    # Only the last connection can leave WAL mode. The file is rewritten in it: after a crash, a rollback
+    # journal would be played back with checksums in pages that had none.
+    connection.pragma("journal_mode", "delete")
+    connection.pragma("journal_mode", "wal")
     connection.reserve_bytes(reserve=CHECKSUM_BYTES)
     connection.execute("VACUUM")
-    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
 
 def is_checksum_error(error: BaseException | None) -> bool:

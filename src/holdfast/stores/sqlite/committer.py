@@ -8,6 +8,7 @@ guarantees for a database in memory.
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from collections import deque
@@ -30,9 +31,13 @@ from holdfast.stores.sqlite.write_lock import WriteLock
 # arriving; it never waits for a single writer.
 GATHER_IDLE_S = 0.0004
 MAX_GATHER_S = 0.005
+# An idle committer looks this often whether its files are still there.
+WATCH_S = 1.0
 NEVER = sys.maxsize
 NESTED_UNIT = "A unit of work must not submit another one: it would wait for itself."
 OUTSIDE_UNIT = "There is no transaction here: only a running unit of work is part of one."
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -143,17 +148,27 @@ class GroupCommitter:
             if self._refusal:
                 return False
             quiet_s = self._checkpoints.quiet_s
-            self._sleep_until_queued(1, -1 if quiet_s is None else quiet_s)
-            if quiet_s is not None and not self._queue and not self._refusal:
-                self._checkpoints.truncate_log()
+            self._sleep_until_queued(1, WATCH_S if quiet_s is None else quiet_s)
+            if not self._queue and not self._refusal:
+                self._checkpoints.truncate_log() if quiet_s is not None else self._watch_files()
         deadline, before = perf_counter() + MAX_GATHER_S, 0
         while before < len(self._queue) < self._expected_units and perf_counter() < deadline:
             before = len(self._queue)
             self._sleep_until_queued(self._expected_units, GATHER_IDLE_S)
         return True
 
+    def _watch_files(self) -> None:
+        """Inspect a database that has changed since the last commit, so that readers learn of a loss."""
+        if self._files.is_lost or self._files.is_database_unchanged():
+            return
+        try:
+            with self._write_lock:
+                self._files.require_same_database(self._connection)
+        except Exception:
+            log.exception("%s was changed by another program.", self._path)
+
     def _sleep_until_queued(self, units: int, timeout_s: float) -> None:
-        """Sleep until this many units are queued, the timeout (-1: none) is over, or the committer closes."""
+        """Sleep until this many units are queued, the timeout is over, or the committer closes."""
         # A submitter appends and then reads `_wake_at_units`; this thread sets `_wake_at_units` and then
         # reads the queue. One of the two always notices, so a submitter wakes only a committer that waits.
         self._wakeup.acquire(blocking=False)
@@ -202,9 +217,10 @@ class GroupCommitter:
         First raise `StoreFileError` if the file was migrated meanwhile; at last, before any submitter is
         notified, if the file or its log was deleted, replaced or truncated.
         """
-        self._files.require_whole_log()
+        last = self._files.begin_commit()
         batch.begin()
-        check_version(self._connection, self._version, self._path)
+        if last.version != self._version:
+            check_version(self._connection, self._version, self._path)
         deadline = perf_counter() + self._lock_hold_s_max
         # Work that is submitted while the units run still joins this transaction.
         while queue and len(batch.futures) < self._units_max:
@@ -216,7 +232,7 @@ class GroupCommitter:
                 break
         self._checkpoints.committed_frames = 0
         batch.commit()
-        self._files.confirm_commit(self._checkpoints.committed_frames)
+        self._files.confirm_commit(self._connection, self._checkpoints.committed_frames)
 
     def _fail_batch(self, batch: Batch, error: BaseException) -> None:
         """Roll back and fail every unit of the batch, or all queued units if none had started."""

@@ -55,7 +55,6 @@ def open_writer(path: str, tuning: Tuning) -> apsw.Connection:
     `use_wal`).
     """
     connection = _connect(path, tuning, apsw.SQLITE_OPEN_CREATE)
-    connection.pragma("page_size", tuning.page_bytes)
     if path != MEMORY and tuning.vfs is None:
         # Of a new file; an older one is rewritten when it is opened.
         connection.reserve_bytes(reserve=CHECKSUM_BYTES)
@@ -116,5 +115,7 @@ def _connect(path: str, tuning: Tuning, flags: int = 0) -> apsw.Connection:
     vfs = tuning.vfs or (None if path == MEMORY else register_checksum_vfs())
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE | flags, vfs=vfs)
     connection.set_busy_timeout(tuning.busy_ms_max)
+    # Of a new file. A reader must know it too: a page read in another size has no valid checksum.
+    connection.pragma("page_size", tuning.page_bytes)
     connection.pragma("mmap_size", tuning.mmap_bytes)
     return connection

@@ -6,9 +6,8 @@ the middle is damaged, however, acknowledged transactions follow it. Every commi
 one is written, so a crash tears at most one transaction. Two transactions after the end that SQLite found,
 the second written on top of the first, mean damage.
 
-Not detected here, because it looks like a crash: a log that was removed or truncated (see
-`commit_record.py`), and damage in its last transaction. Damage is also not detected while another process has
-the file open, because only the first to open it makes SQLite read the log again.
+Not detected here, because it looks like a crash: a log that was removed or truncated, and damage in its last
+transaction. The record of the last commit detects those (`commit_record.py`).
 
 This module opens the log in addition to SQLite. That is safe: SQLite's locks are on the database and the
 `-shm` file.
@@ -34,6 +33,7 @@ WAL_SUFFIX = "-wal"
 _HEADER = struct.Struct(">IIII8sII")
 _FRAME = struct.Struct(">II8sII")
 _HEADER_SUMMED_BYTES, _FRAME_SUMMED_BYTES = 24, 8
+_PAGE_BYTES_AT = 8
 _MAGIC_BIG_ENDIAN = 0x377F0683
 _MAX_WORD = 0xFFFFFFFF
 _MAX_TORN_TRANSACTIONS = 1
@@ -86,13 +86,17 @@ def find_pages(log: str, page_bytes: int, frames: int) -> set[int]:
         return {found.read_frame(number).page_number for number in range(1, frames + 1)}
 
 
-def has_frames_after(log: str, page_bytes: int, frames: int) -> bool:
-    """Return whether a whole transaction follows the first `frames` frames of a log.
-
-    SQLite can read it and does not: the log is about to be restarted, because all of it is in the database.
-    """
-    with open(log, "rb", buffering=0) as file:
-        return _WriteAheadLog(file.fileno(), page_bytes).continues_after(frames)
+def read_log_header(log: str) -> tuple[bytes, int] | None:
+    """Return the salts and the page size of a log; None if it is missing or empty, or its header damaged."""
+    try:
+        with open(log, "rb", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size < _HEADER.size:
+                return None
+            page_bytes = int.from_bytes(os.pread(file.fileno(), 4, _PAGE_BYTES_AT), "big")
+            found = _WriteAheadLog(file.fileno(), page_bytes)
+            return (found.salts, page_bytes) if found.is_header_valid else None
+    except FileNotFoundError:
+        return None
 
 
 class _Frame(NamedTuple):
@@ -111,14 +115,14 @@ class _WriteAheadLog:
         self._descriptor, self._page_bytes = descriptor, page_bytes
         self._frame_count = (os.fstat(descriptor).st_size - _HEADER.size) // (_FRAME.size + page_bytes)
         header = os.pread(descriptor, _HEADER.size, 0)
-        magic, _, _, _, self._salts, *checksum = _HEADER.unpack(header)
+        magic, _, _, _, self.salts, *checksum = _HEADER.unpack(header)
         self._word_pair = struct.Struct(">II" if magic == _MAGIC_BIG_ENDIAN else "<II")
         self._header_checksum = (checksum[0], checksum[1])
-        self._is_header_valid = self._checksum(header[:_HEADER_SUMMED_BYTES], (0, 0)) == self._header_checksum
-        if self._frame_count and not self._is_header_valid:
+        self.is_header_valid = self._checksum(header[:_HEADER_SUMMED_BYTES], (0, 0)) == self._header_checksum
+        if self._frame_count and not self.is_header_valid:
             # SQLite then ignores the whole log. The first frame's salts identify the frames that belong
             # together.
-            self._salts = self.read_frame(1).salts
+            self.salts = self.read_frame(1).salts
 
     def is_damaged_after(self, valid: int) -> bool:
         """Return whether acknowledged transactions follow frame number `valid`, the last one that SQLite
@@ -130,16 +134,16 @@ class _WriteAheadLog:
             return False
         # Frames that SQLite could have read and did not are not damage: the log is about to restart, all of
         # it being in the file, or another process has just written.
-        return not self.continues_after(valid) and self._has_chain_after(valid)
+        return not self._continues_after(valid) and self._has_chain_after(valid)
 
     def _is_commit(self, number: int) -> bool:
         """Return whether the frame with this number ends a transaction of the current log."""
         frame = self.read_frame(number)
-        return frame.salts == self._salts and frame.database_pages > 0
+        return frame.salts == self.salts and frame.database_pages > 0
 
-    def continues_after(self, valid: int) -> bool:
+    def _continues_after(self, valid: int) -> bool:
         """Return whether a whole transaction that SQLite would accept follows the valid frames."""
-        if not (valid or self._is_header_valid):
+        if not (valid or self.is_header_valid):
             return False
         before = self.read_frame(valid).checksum if valid else self._header_checksum
         for number in range(valid + 1, self._frame_count + 1):
@@ -170,7 +174,7 @@ class _WriteAheadLog:
     def _follows(self, number: int, before: tuple[int, int]) -> bool:
         """Return whether the frame's checksum builds on `before`, the checksum of the frame before it."""
         frame = self.read_frame(number)
-        if frame.salts != self._salts:
+        if frame.salts != self.salts:
             return False
         content = os.pread(self._descriptor, _FRAME.size + self._page_bytes, self._offset(number))
         head, page = content[:_FRAME_SUMMED_BYTES], content[_FRAME.size :]

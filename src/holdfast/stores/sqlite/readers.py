@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Protocol
 
 import apsw
 
-from holdfast.core.errors import StoreClosed
+from holdfast.core.errors import HoldfastError, StoreClosed
 from holdfast.stores.sqlite.connections import Tuning, open_reader
 from holdfast.stores.sqlite.errors import map_error
 from holdfast.stores.sqlite.forks import FORKED
@@ -91,10 +91,12 @@ class ThreadReaders:
 
     def __init__(self, path: str, tuning: Tuning) -> None:
         self._path, self._tuning = path, tuning
+        # Raises an error if another file is at the path now; set once the file was opened.
+        self.require_same_file: Callable[[], None] = lambda: None
         self._thread_local = threading.local()
         self._lock = threading.Lock()
         self._open_connections: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
-        self._refusal = ""
+        self._refusal: HoldfastError | None = None
 
     def reader(self) -> apsw.Connection:
         """Return this thread's connection, opened at its first read."""
@@ -125,8 +127,12 @@ class ThreadReaders:
 
     def close(self) -> None:
         """Close all connections. One that a thread is reading from closes when the read ends."""
+        self.refuse(StoreClosed(f"{self._path} was closed."))
+
+    def refuse(self, error: HoldfastError) -> None:
+        """Close all connections and make every further read raise this error."""
         with self._lock:
-            self._refusal = f"{self._path} was closed."
+            self._refusal = error
             self._thread_local = threading.local()
             connections = list(self._open_connections)
         for connection in connections:
@@ -142,25 +148,27 @@ class ThreadReaders:
 
     def after_fork_in_child(self) -> None:
         self._lock, self._thread_local = threading.Lock(), threading.local()
-        self._refusal = FORKED.format(path=self._path)
+        self._refusal = StoreClosed(FORKED.format(path=self._path))
 
     def _connect(self) -> apsw.Connection:
-        """Open a connection and remember it for this thread. Raise `StoreClosed` after `close`."""
+        """Open a connection and remember it for this thread."""
         connection = self._open(verify=True)
         self._thread_local.connection = connection
         self._thread_local.read_context = ReadContext(connection, self._path)
         return connection
 
     def _open(self, *, verify: bool) -> apsw.Connection:
-        """Open a connection for this thread. Raise `StoreClosed` after `close`."""
+        """Open a connection for this thread. Raise `StoreClosed` after `close`, or the error of `refuse`."""
+        self.require_same_file()
         with self._lock:
-            if self._refusal:
-                raise StoreClosed(self._refusal)
+            if self._refusal is not None:
+                raise type(self._refusal)(self._refusal.message)
             try:
                 connection = open_reader(self._path, self._tuning, verify=verify)
             except apsw.Error as error:
                 raise map_error(error, self._path) from error
             self._open_connections.add(connection)
+        self.require_same_file()
         return connection
 
 

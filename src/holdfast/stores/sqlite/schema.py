@@ -20,10 +20,11 @@ _READ_IDENTITY = """
 """
 
 
-# The id of the store, for as long as its data lives: a copy or a backup has the same.
+# The id of the store, for as long as its data lives: a copy or a backup has the same. Its generation is how
+# often its log was truncated, so that an older copy can be recognised.
 _CREATE_STORE_ID = """
-    CREATE TABLE store_identity (id TEXT NOT NULL) STRICT;
-    INSERT INTO store_identity VALUES (lower(hex(randomblob(16))));
+    CREATE TABLE store_identity (id TEXT NOT NULL, generation INTEGER NOT NULL) STRICT;
+    INSERT INTO store_identity VALUES (lower(hex(randomblob(16))), 0);
 """
 _HAS_STORE_ID = "SELECT count(*) FROM sqlite_schema WHERE name = 'store_identity'"
 
@@ -85,7 +86,7 @@ def migrate(connection: apsw.Connection, schema: Schema) -> None:
     A failed one leaves the file at the version before it.
     """
     _, version, _ = _read_identity(connection)
-    if version and not connection.execute(_HAS_STORE_ID).get:
+    if version and not has_store_id(connection):
         with connection:
             connection.execute(_CREATE_STORE_ID)
     for migration in schema.migrations[version:]:
@@ -101,6 +102,16 @@ def migrate(connection: apsw.Connection, schema: Schema) -> None:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+
+
+def is_blank(connection: apsw.Connection) -> bool:
+    """Return whether the file is new, or its process died before its first transaction."""
+    return _read_identity(connection) == (0, 0, 0)
+
+
+def has_store_id(connection: apsw.Connection) -> bool:
+    """Return whether the file has an id, which every version with checksums gives it."""
+    return bool(connection.execute(_HAS_STORE_ID).get)
 
 
 def read_store_id(connection: apsw.Connection) -> str:

@@ -6,14 +6,15 @@ the write lock, so that a process which has just released the write lock cannot 
 
     queue lock (file-next) ──▶ write lock (file-turn) ──▶ release queue lock ──▶ write ──▶ release write lock
 
-The kernel releases both when a process dies. If the lock files are removed or replaced, the next to acquire
-the lock opens the new ones. The holder writes its process id into the lock file, so that an error and
-`holdfast doctor` can name a process that hangs.
+The kernel releases both when a process dies. A lock file that was removed or replaced excludes nobody; the
+next process to open the store notices it (`store_files.py`). The holder writes its process id into the lock
+file, so that an error and `holdfast doctor` can name a process that hangs.
 """
 
 from __future__ import annotations
 
 import os
+import struct
 import threading
 from types import TracebackType
 from typing import Final, NamedTuple
@@ -27,7 +28,7 @@ from holdfast.stores.sqlite import forks
 
 LOCK_SUFFIX: Final = "-turn"
 QUEUE_SUFFIX: Final = "-next"
-_NOTE_BYTES: Final = 40
+_NOTE: Final = struct.Struct("<qd")
 
 
 class WriteLock:
@@ -35,7 +36,9 @@ class WriteLock:
 
     def __init__(self, path: str, *, wait_s_max: float) -> None:
         self._path, self._wait_s_max = path, wait_s_max
-        self._open_files()
+        self._queue_file = _open_lock_file(path + QUEUE_SUFFIX)
+        self._lock_file = _open_lock_file(path + LOCK_SUFFIX)
+        self._process = os.getpid()
         self._state_lock = threading.Lock()
         self._acquired = threading.Event()
         self._is_queueing = self._is_wanted = self._is_closed = False
@@ -43,23 +46,22 @@ class WriteLock:
 
     def __enter__(self) -> None:
         """Acquire the lock. Raise `StoreBusy` after `wait_s_max`."""
-        while True:
-            if not (self._try_acquire() or self._wait_to_acquire()):
-                raise StoreBusy(
-                    f"No write lock of {self._path} within {self._wait_s_max:g} s: "
-                    f"{describe_holder(self._path)}. Retry; if this persists, continue or end that process."
-                )
-            if self._is_current():
-                break
-            # Others may hold the lock of the new file: this one excludes nobody.
-            self._close_files()
-            self._open_files()
-        os.pwrite(self._lock_file, _format_note(), 0)
+        if not (self._try_acquire() or self._wait_to_acquire()):
+            raise StoreBusy(
+                f"No write lock of {self._path} within {self._wait_s_max:g} s: "
+                f"{describe_holder(self._path)}. Retry; if this persists, continue or end that process."
+            )
+        os.pwrite(self._lock_file, _NOTE.pack(self._process, SYSTEM_CLOCK.now()), 0)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         unlock(self._lock_file)
+
+    @property
+    def inode(self) -> int:
+        """Return the inode of the lock file, which all users of a store share."""
+        return os.fstat(self._lock_file).st_ino
 
     def close(self) -> None:
         """Close the lock files; if a helper thread still waits for the lock, it closes them."""
@@ -122,18 +124,6 @@ class WriteLock:
             else:
                 unlock(self._lock_file)
 
-    def _is_current(self) -> bool:
-        """Return whether the open lock file is still the one at its path."""
-        try:
-            return os.stat(self._path + LOCK_SUFFIX).st_ino == self._lock_inode
-        except FileNotFoundError:
-            return False
-
-    def _open_files(self) -> None:
-        self._queue_file = _open_lock_file(self._path + QUEUE_SUFFIX)
-        self._lock_file = _open_lock_file(self._path + LOCK_SUFFIX)
-        self._lock_inode = os.fstat(self._lock_file).st_ino
-
     def _close_files(self) -> None:
         os.close(self._queue_file)
         os.close(self._lock_file)
@@ -184,9 +174,10 @@ def describe_holder(path: str) -> str:
 
 def _identify_holder(descriptor: int) -> Holder | None:
     """Return the holder of a lock file: the kernel knows the process, the note in the file since when."""
-    noted, since = _parse_note(os.pread(descriptor, _NOTE_BYTES, 0))
+    note = os.pread(descriptor, _NOTE.size, 0)
+    noted, since = _NOTE.unpack(note) if len(note) == _NOTE.size else (0, 0.0)
     process = _find_locking_process(os.fstat(descriptor).st_ino) or noted
-    if not process:
+    if process <= 0:
         return None
     return Holder(process, max(0.0, SYSTEM_CLOCK.now() - since) if process == noted else None)
 
@@ -202,22 +193,6 @@ def _find_locking_process(inode: int) -> int:
     except (OSError, ValueError, IndexError):
         return 0
     return 0
-
-
-def _format_note() -> bytes:
-    """Return the note of the holder: its process id, and since when."""
-    return (b"%d %.3f" % (os.getpid(), SYSTEM_CLOCK.now())).ljust(_NOTE_BYTES - 1) + b"\n"
-
-
-def _parse_note(note: bytes) -> tuple[int, float]:
-    """Return process id and time of a note; zeros if there is none."""
-    words = note.split()
-    if len(words) != 2 or not words[0].isdigit():
-        return 0, 0.0
-    try:
-        return int(words[0]), float(words[1])
-    except ValueError:
-        return 0, 0.0
 
 
 def _open_lock_file(path: str) -> int:

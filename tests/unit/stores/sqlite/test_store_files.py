@@ -93,7 +93,7 @@ def test_reader_does_not_recreate_a_removed_file(path: Path) -> None:
     fill(path)
     with open_pairs(path) as database:
         path.unlink()
-        with pytest.raises(Exception, match="Cannot open"):
+        with pytest.raises(StoreFileError, match="deleted"):
             numbers_in(database)
         assert not path.exists()
 
@@ -153,11 +153,11 @@ def test_log_lost_after_a_crash_is_refused_and_can_be_put_back(
 
 
 def test_older_log_after_a_crash_is_refused(crashed: Path) -> None:
-    """A log of another run has other salts."""
-    log = log_of(crashed)
-    content = bytearray(log.read_bytes())
-    content[16:24] = bytes(8)
-    log.write_bytes(content)
+    """A log of another store has other salts."""
+    other = crashed.with_name("other.db")
+    with open_pairs(other, KEEP_LOG) as database:
+        database.write(pair(1))
+        log_of(crashed).write_bytes(log_of(other).read_bytes())
     with pytest.raises(StoreFileError, match="cut or replaced"):
         open_pairs(crashed)
 
@@ -199,12 +199,31 @@ def test_record_is_cleared_on_disk_before_the_log_is_truncated(
         log_sizes.append(log_of(path).stat().st_size)
         sync(descriptor)
 
-    monkeypatch.setattr(commit_record, "sync", sync_record)
     with open_pairs(path, KEEP_LOG) as database:
         database.write(pair(1))
+        monkeypatch.setattr(commit_record, "sync", sync_record)
     assert len(log_sizes) == 1
     assert log_sizes[0] > 0
     assert log_of(path).stat().st_size == 0
+
+
+def test_log_that_is_lost_while_it_is_truncated_is_not_missed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the record is cleared, the database alone has everything."""
+    copy = path.parent / "killed"
+
+    def sync_record(descriptor: int) -> None:
+        copy.mkdir()
+        shutil.copy(path, copy)
+        shutil.copy(get_marker_path(path), copy)
+
+    with open_pairs(path, KEEP_LOG) as database:
+        for number in range(PAIRS):
+            database.write(pair(number, FILLING))
+        monkeypatch.setattr(commit_record, "sync", sync_record)
+    with open_pairs(copy / "pairs.db") as database:
+        assert numbers_in(database) == set(range(PAIRS))
 
 
 def test_torn_record_is_ignored(crashed: Path) -> None:

@@ -119,7 +119,7 @@ class EmbeddedTables:
         self._clock = clock
         self._faults = faults
         self._cache = CatalogCache()
-        self._make_reader: Callable[[Connection, RowReader, CatalogCache, Clock], Reader] = Reader
+        self._make_reader: Callable[[Connection, RowReader, CatalogCache, Clock, bool], Reader] = Reader
         self._make_writer: Callable[[Connection, Batch, CatalogCache, float], Writer] = Writer
         if faults is not None and faults.index_lag_s:
             lag = IndexLag(faults.index_lag_s, clock)
@@ -226,9 +226,7 @@ class EmbeddedTables:
         """Return a reader on this connection; after damage, one that reads each row alone."""
         # Memory has no damaged pages, and its only connection is locked.
         unverified = self.database.unverified_reader() if self.database.has_checksums else connection
-        reader = self._make_reader(connection, unverified, self._cache, self._clock)
-        reader.reads_rows_alone = damage is not None
-        return reader
+        return self._make_reader(connection, unverified, self._cache, self._clock, damage is not None)
 
     def _submit(self, operation: Operation[R]) -> CommitFuture[R]:
         """Check a write and submit it as a unit of work. A catalog change also wakes the worker."""

@@ -44,10 +44,15 @@ class IndexLag:
         self._replaced: Images = {}
 
     def make_reader(
-        self, connection: Connection, unverified: RowReader, cache: CatalogCache, clock: Clock
+        self,
+        connection: Connection,
+        unverified: RowReader,
+        cache: CatalogCache,
+        clock: Clock,
+        reads_rows_alone: bool,
     ) -> Reader:
         """Create a reader that shows global secondary indexes as they were a lag ago."""
-        return LaggedReader(self, connection, unverified, cache, clock)
+        return LaggedReader(self, connection, unverified, cache, clock, reads_rows_alone)
 
     def make_writer(self, connection: Connection, batch: Batch, cache: CatalogCache, now: float) -> Writer:
         """Create a writer that records the items it replaces."""
@@ -126,8 +131,9 @@ class LaggedReader(Reader):
         unverified: RowReader,
         cache: CatalogCache,
         clock: Clock,
+        reads_rows_alone: bool,
     ) -> None:
-        super().__init__(connection, unverified, cache, clock)
+        super().__init__(connection, unverified, cache, clock, reads_rows_alone)
         self._lag = lag
 
     def select_rows(self, span: Span, limit: int | None) -> Iterator[SpanRow]:

@@ -11,6 +11,7 @@ import apsw
 import pytest
 
 from holdfast.core.errors import DataDamaged, HoldfastError, StoreFileError
+from holdfast.core.store_marker import get_marker_path
 from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.operations.tables import (
     BatchGetItem,
@@ -211,8 +212,12 @@ def test_older_file_gets_its_checksums_when_it_is_opened(tmp_path: Path) -> None
         for item in EXPECTED:
             tables.run_blocking(PutItem("Rows", item))
     connection = apsw.Connection(str(path), vfs="unix")
-    connection.execute("ALTER TABLE items_1 DROP COLUMN sum; PRAGMA user_version = 1")
+    connection.execute(
+        "ALTER TABLE items_1 DROP COLUMN sum; ALTER TABLE changes_1 DROP COLUMN sum;"
+        "DROP TABLE store_identity; PRAGMA user_version = 1"
+    )
     connection.close()
+    Path(get_marker_path(path)).unlink()
     with open_tables(path) as tables:
         assert tables.database.has_checksums
         assert query(tables, 0, ITEMS) == EXPECTED

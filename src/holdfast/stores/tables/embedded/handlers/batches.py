@@ -58,8 +58,8 @@ def _read_items(
     """Return the first items that fit into `bytes_left`, the units read, and the bytes that are left."""
     found: list[Item | None] = []
     units = 0.0
-    for key, key_bytes in zip(request.keys, keys, strict=True):
-        _, item, size = read_item(reader, table, key, key_bytes)
+    for key_bytes in keys:
+        _, item, size = read_item(reader, table, key_bytes)
         if size > bytes_left:
             return found, units, 0
         bytes_left -= size

@@ -40,7 +40,7 @@ def get_item(operation: GetItem, reader: Reader) -> GetItemResult:
             if catalog.generation == checked_with.generation:
                 raise
             continue  # The key was checked against an outdated table.
-        generation, item, size = read_item(reader, table, operation.key, key_bytes)
+        generation, item, size = read_item(reader, table, key_bytes)
         if generation == catalog.generation:
             break
         catalog = cache.load(reader.connection)

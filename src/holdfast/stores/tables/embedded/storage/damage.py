@@ -23,6 +23,14 @@ def report_damaged_item(table: Table, key_bytes: KeyBytes) -> DataDamaged:
     )
 
 
+def report_damaged_row(rows: str, row: int) -> DataDamaged:
+    """Return the error for a row that background work or a stream reads; `rows` is the name in the file."""
+    return DataDamaged(
+        f"Row {row} of {rows} is damaged: it does not match its checksum. `holdfast doctor --deep` names "
+        "what is damaged: restore that from a backup."
+    )
+
+
 @contextmanager
 def damage_reported(table: Table, key_bytes: KeyBytes) -> Iterator[None]:
     """Raise `DataDamaged` for this item if a statement of the block finds a damaged page."""

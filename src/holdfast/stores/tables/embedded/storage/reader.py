@@ -8,6 +8,7 @@ compared with the checksum of its row, and an item that it does not find is look
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 from zlib import crc32
 
 import apsw
@@ -20,6 +21,7 @@ from holdfast.stores.tables.embedded.plan.span import Span
 from holdfast.stores.tables.embedded.storage import codec, statements, walk
 from holdfast.stores.tables.embedded.storage.catalog import Catalog, CatalogCache
 from holdfast.stores.tables.embedded.storage.damage import damage_reported, report_damaged_item
+from holdfast.stores.tables.embedded.storage.row_sums import compute_sum
 from holdfast.stores.tables.embedded.table import KeyBytes, Table
 
 
@@ -29,13 +31,18 @@ class Reader:
     __slots__ = ("_clock", "cache", "connection", "reads_rows_alone", "unverified")
 
     def __init__(
-        self, connection: apsw.Connection, unverified: RowReader, cache: CatalogCache, clock: Clock
+        self,
+        connection: apsw.Connection,
+        unverified: RowReader,
+        cache: CatalogCache,
+        clock: Clock,
+        reads_rows_alone: bool = False,
     ) -> None:
+        """`reads_rows_alone` is set after a damaged page was found: then only damaged items fail."""
         self.connection, self.unverified = connection, unverified
         self.cache = cache
         self._clock = clock
-        # After a page was found to be damaged: read each item alone, so that only damaged ones fail.
-        self.reads_rows_alone = False
+        self.reads_rows_alone = reads_rows_alone
 
     @property
     def now(self) -> float:
@@ -65,36 +72,44 @@ def require_readable(catalog: Catalog, name: str) -> Table:
     return table
 
 
-def read_item(reader: Reader, table: Table, key: Item, key_bytes: KeyBytes) -> tuple[int, Item | None, int]:
+def read_item(reader: Reader, table: Table, key_bytes: KeyBytes) -> tuple[int, Item | None, int]:
     """Return the catalog's generation, the item (None if there is none) and its size.
 
     Raise `DataDamaged` if the item is damaged, or if damage hides whether there is one.
     """
-    row = reader.unverified.execute(statements.get_item_statements(table.number).get, key_bytes).fetchone()
-    if row is None:
-        return _confirm_absence(reader, table, key_bytes)
-    generation, stored, size, row_sum = row
-    if crc32(stored, size) == row_sum:
-        item = codec.decode(stored)
-        for name in table.keys.names:
-            if item[name] != key[name]:
-                break
-        else:
-            return generation, item, size
-    raise report_damaged_item(table, key_bytes)
+    try:
+        row = reader.unverified.execute(
+            statements.get_item_statements(table.number).get, key_bytes
+        ).fetchone()
+        if row is None:
+            return _confirm_absence(reader, table, key_bytes)
+        generation, stored, size, row_sum = row
+        is_right = crc32(stored, crc32(key_bytes[0] + key_bytes[1], size)) == row_sum
+    except (apsw.CorruptError, TypeError) as error:
+        raise report_damaged_item(table, key_bytes) from error
+    if not is_right:
+        raise report_damaged_item(table, key_bytes)
+    return generation, codec.decode(stored), size
 
 
 def read_item_in_snapshot(reader: Reader, table: Table, key_bytes: KeyBytes) -> tuple[Item | None, int]:
     """Return the item (None if there is none) and its size, as the reader's verifying connection sees it."""
-    sql = statements.get_item_statements(table.number).get
     with damage_reported(table, key_bytes):
-        row = reader.connection.execute(sql, key_bytes).fetchone()
-    return (None, 0) if row is None else (codec.decode(row[1]), row[2])
+        row = reader.connection.execute(
+            statements.get_item_statements(table.number).get, key_bytes
+        ).fetchone()
+    if row is None:
+        return None, 0
+    _, stored, size, row_sum = row
+    if compute_sum(key_bytes, size, stored) != row_sum:
+        raise report_damaged_item(table, key_bytes)
+    return codec.decode(stored), size
 
 
 def _confirm_absence(reader: Reader, table: Table, key_bytes: KeyBytes) -> tuple[int, Item | None, int]:
     """Look an item up that was not found, with verified pages; it may also have been written meanwhile."""
     sql = statements.get_item_statements(table.number)
     with damage_reported(table, key_bytes):
-        generation, exists = reader.connection.execute(sql.exists, key_bytes).fetchone()
+        found: Any = reader.connection.execute(sql.exists, key_bytes).fetchone()
+    generation, exists = found
     return (generation, *(read_item_in_snapshot(reader, table, key_bytes) if exists else (None, 0)))

@@ -4,8 +4,8 @@ meta       one row; `generation` changes with every change of the catalog, so th
            see whether the definitions cached in this process are still valid
 tables     the catalog: a record per table
 counts     per table (slot 0) and index: items, bytes, and the last sequence number of the change log
-items_N    the items of table N, each with a checksum; index_N_S the rows of its index in slot S; changes_N
-           its change log
+items_N    the items of table N; index_N_S the rows of its index in slot S; changes_N its change log. Each
+           item and each change has a checksum
 streams, backups, tokens, jobs   as named
 """
 
@@ -49,7 +49,7 @@ CREATE UNIQUE INDEX items_{number}_key ON items_{number} (pk, sk);
 CREATE INDEX items_{number}_expiry ON items_{number} (expires) WHERE expires IS NOT NULL;
 CREATE TABLE changes_{number} (seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, event INTEGER NOT NULL,
                                by_service INTEGER NOT NULL, pk BLOB NOT NULL, sk BLOB NOT NULL,
-                               key BLOB, old BLOB, new BLOB);
+                               key BLOB, old BLOB, new BLOB, sum INTEGER NOT NULL);
 INSERT INTO counts (number, slot) VALUES ({number}, 0);
 """
 

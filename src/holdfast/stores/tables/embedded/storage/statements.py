@@ -21,13 +21,13 @@ class ItemStatements:
             f"SELECT (SELECT generation FROM meta), item, size, sum FROM {rows} WHERE pk = ? AND sk = ?"
         )
         self.exists = f"SELECT generation, EXISTS (SELECT 1 FROM {rows} WHERE pk = ? AND sk = ?) FROM meta"
-        self.read = f"SELECT id, item, size FROM {rows} WHERE pk = ? AND sk = ?"
+        self.read = f"SELECT id, item, size, sum FROM {rows} WHERE pk = ? AND sk = ?"
         self.insert = f"INSERT INTO {rows} (pk, sk, size, expires, item, sum) VALUES (?, ?, ?, ?, ?, ?)"
         self.update = f"UPDATE {rows} SET size = ?, expires = ?, item = ?, sum = ? WHERE id = ?"
         self.delete = f"DELETE FROM {rows} WHERE id = ?"
         self.log = (
-            f"INSERT INTO changes_{number} (seq, at_ms, event, by_service, pk, sk, key, old, new)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            f"INSERT INTO changes_{number} (seq, at_ms, event, by_service, pk, sk, key, old, new, sum)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         )
 
 

@@ -13,7 +13,6 @@ import apsw
 from holdfast.stores.sqlite import Reader
 from holdfast.stores.sqlite.checksums import is_checksum_error
 from holdfast.stores.tables.embedded.plan.span import Segment, Span
-from holdfast.stores.tables.embedded.storage import codec
 from holdfast.stores.tables.embedded.storage.damage import report_damaged_item, report_damaged_rows
 from holdfast.stores.tables.embedded.storage.row_sums import compute_sum
 
@@ -64,11 +63,7 @@ def select_rows_alone(connection: apsw.Connection, unverified: Reader, span: Spa
             if segment is not None and not segment.contains(own_partition):
                 continue
             found = unverified.execute(fetch, (row,)).fetchone()
-            if (
-                found is None
-                or compute_sum(found[1], found[0]) != found[2]
-                or span.table.encode_key(codec.decode(found[0])) != (pk, sk)
-            ):
+            if found is None or compute_sum((pk, sk), found[1], found[0]) != found[2]:
                 raise report_damaged_item(span.table, (pk, sk))
             yield found[0], found[1], found[1] if view_size is None else view_size
     except apsw.IOError as error:

@@ -12,7 +12,7 @@ from holdfast.stores.tables.embedded.plan.change import Change, IndexEdit, Store
 from holdfast.stores.tables.embedded.storage import codec, counts, statements
 from holdfast.stores.tables.embedded.storage.catalog import Catalog, CatalogCache
 from holdfast.stores.tables.embedded.storage.damage import report_damaged_item
-from holdfast.stores.tables.embedded.storage.row_sums import compute_sum
+from holdfast.stores.tables.embedded.storage.row_sums import compute_change_sum, compute_sum
 from holdfast.stores.tables.embedded.storage.transaction_state import Tallies, TransactionState
 from holdfast.stores.tables.embedded.table import KeyBytes, Table
 
@@ -56,7 +56,7 @@ class Writer:
     def read(self, table: Table, key_bytes: KeyBytes) -> StoredItem | None:
         """Return the item with this key as it is in this transaction, or None.
 
-        Raise `DataDamaged` if it is on a damaged page.
+        Raise `DataDamaged` if it is damaged, or on a damaged page.
         """
         sql = statements.get_item_statements(table.number).read
         try:
@@ -65,7 +65,12 @@ class Writer:
             if not is_checksum_error(error):
                 raise
             raise report_damaged_item(table, key_bytes) from error
-        return None if row is None else StoredItem(row[0], codec.decode(row[1]), row[2])
+        if row is None:
+            return None
+        row_id, stored, size, row_sum = row
+        if compute_sum(key_bytes, size, stored) != row_sum:
+            raise report_damaged_item(table, key_bytes)
+        return StoredItem(row_id, codec.decode(stored), size)
 
     def apply(self, change: Change) -> None:
         """Write a change: the item, its index rows, the counts and the log."""
@@ -87,7 +92,7 @@ class Writer:
             return old.id
         assert blob is not None
         expires, size = table.get_end_of_life(new), change.new_size
-        row_sum = compute_sum(size, blob)
+        row_sum = compute_sum(change.key_bytes, size, blob)
         if old is not None:
             self.connection.execute(sql.update, (size, expires, blob, row_sum, old.id))
             self.tally(table.number, 0, 0, size - old.size)
@@ -139,6 +144,7 @@ class Writer:
                 key,
                 before,
                 after,
+                compute_change_sum(key, before, after),
             ),
         )
 
