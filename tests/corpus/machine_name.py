@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import apsw
+from tests.sqlite_files import open_file
 
 
 def remove_machine_name(tables: Path) -> None:
     """Overwrite the owner of the background worker's lease in a tables file. The file must not be in use."""
-    with apsw.Connection(str(tables)) as connection:
+    with open_file(tables) as connection:
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("UPDATE lease SET owner = 'corpus:1:00000000'")
     connection.close()

@@ -14,12 +14,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-import apsw
 import pytest
 
 from holdfast.config.settings import SECRET_VARIABLE_PREFIX, Settings
 from holdfast.core.clock import RunClock
 from tests.corpus import database
+from tests.sqlite_files import open_file
 
 CLOCK: Final = "clock"
 # Next to the data: the state of the sandboxes, and the SQL rows.
@@ -72,7 +72,7 @@ def copy_folder(source: Path, target: Path, *, url: str, schema: str) -> None:
 
 def _copy_sqlite(source: Path, target: Path) -> None:
     """Copy a SQLite file with everything that is committed, including its write-ahead log."""
-    read, written = apsw.Connection(str(source)), apsw.Connection(str(target))
+    read, written = open_file(source), open_file(target)
     with written.backup("main", read, "main") as backup:
         backup.step()
     written.close()
@@ -81,6 +81,6 @@ def _copy_sqlite(source: Path, target: Path) -> None:
 
 def _hide_machine(tables: Path) -> None:
     """Keep the name of this machine out of the copy: the lease of the background worker contains it."""
-    with apsw.Connection(str(tables)) as connection:
+    with open_file(tables) as connection:
         connection.execute("UPDATE lease SET owner = 'a process of the corpus'")
     connection.close()

@@ -29,6 +29,7 @@ from holdfast.stores.tables.embedded.storage import schema as tables_schema
 from tests.corpus.archive import SUFFIX, list_releases_with, unpack
 from tests.docs import pages
 from tests.postgres import connect, create_database
+from tests.sqlite_files import open_file
 
 PAGE: Final = pages.DOCS / "guides" / "upgrading_a_data_file.md"
 SECTIONS: Final = pages.split_sections(PAGE, 2)
@@ -45,8 +46,8 @@ def make_tables_file(folder: Path) -> Path:
 
 def set_version(path: Path) -> None:
     """Write the number of a newer version into a SQLite file."""
-    with closing(sqlite3.connect(path)) as file:
-        file.execute("PRAGMA user_version = 2")
+    with closing(open_file(path)) as file:
+        file.execute("PRAGMA user_version = 3")
 
 
 def open_newer_file(folder: Path) -> None:

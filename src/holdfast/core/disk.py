@@ -52,6 +52,17 @@ def sync_path(path: str | os.PathLike[str]) -> None:
         os.close(descriptor)
 
 
+def create_private_file(path: str | os.PathLike[str]) -> None:
+    """Create an empty file that only its owner may read and write, whatever the umask. An existing one stays
+    as it is.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return
+    os.close(descriptor)
+
+
 def lock(descriptor: int, *, shared: bool = False) -> None:
     """Lock the open file; wait until it is free. Closing the file releases the lock."""
     fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)

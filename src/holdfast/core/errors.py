@@ -4,6 +4,7 @@ HoldfastError
 ├── DeclarationError              fix the declaration or the settings
 │   ├── SettingsError               invalid path, address, port or setting
 │   ├── StoreFileError              a database file that is foreign, damaged, too new or locked
+│   │   └── DataDamaged             an item or a page that does not match its checksum
 │   ├── SchemaMismatch              a SQL schema that is newer than this code, or lacks what it needs
 │   ├── ItemUnreadable              an item that does not match its entity's declaration
 │   ├── MessageUnreadable           a message that does not match its queue's declaration
@@ -87,6 +88,7 @@ __all__ = [
     "ConditionFailed",
     "Conflict",
     "CrossStoreTransaction",
+    "DataDamaged",
     "DeadlinePassed",
     "DeclarationError",
     "EmptyKeyValue",
@@ -199,6 +201,19 @@ class SettingsError(DeclarationError, label="SettingsError"):
 
 class StoreFileError(DeclarationError, label="StoreFileError"):
     """A database file is not ours, is damaged, or comes from another version."""
+
+
+class DataDamaged(StoreFileError, label="DataDamaged"):
+    """Stored data does not match its checksum, so it was not returned. Other data is served.
+
+    `table` and `key` name the damaged item, if it is known.
+    """
+
+    def __init__(
+        self, message: str, *, table: str | None = None, key: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.table, self.key = table, key
 
 
 class SchemaMismatch(DeclarationError, label="SchemaMismatch"):

@@ -163,3 +163,15 @@ def encode_sortable(number: int | Decimal) -> bytes:
     if number > 0:
         return bytes((0x81, biased)) + pairs
     return bytes((0x7F, 255 - biased)) + pairs.translate(_INVERTED_PAIRS) + b"\xff"
+
+
+def decode_sortable(encoded: bytes) -> int | Decimal:
+    """Return the number of which `encode_sortable` made these bytes."""
+    if encoded == b"\x80":
+        return 0
+    if encoded[0] == 0x81:
+        sign, biased, pairs = "", encoded[1], encoded[2:]
+    else:
+        sign, biased, pairs = "-", 255 - encoded[1], encoded[2:-1].translate(_INVERTED_PAIRS)
+    digits = pairs.hex()
+    return canonicalize(Decimal(f"{sign}{digits}e{biased + MIN_NUMBER_EXPONENT - len(digits) + 1}"))

@@ -125,7 +125,7 @@ def test_damaged_file_is_reported_on_read_and_write_and_left_unchanged(tmp_path:
         for number in range(200):
             database.submit(pair(number, bytes(500)))
     content = bytearray(path.read_bytes())
-    content[8192 * 3 :] = b"\xa5" * (len(content) - 8192 * 3)
+    content[8192 * 5 :] = b"\xa5" * (len(content) - 8192 * 5)
     path.write_bytes(content)
 
     with open_pairs(path) as database:

@@ -8,7 +8,6 @@ import socket
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 from pydantic import BaseModel
 
@@ -20,6 +19,7 @@ from holdfast.stores.tables.embedded import open_tables
 from holdfast.stores.tables.embedded.storage.schema import APPLICATION_ID, INITIAL
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.http.server import start_server
+from tests.sqlite_files import open_file
 from tests.unit.mcp.harbour import SYSTEM, ships
 
 ORDERS = TableDefinition(
@@ -49,7 +49,7 @@ def file(tmp_path: Path) -> Path:
     """Create a tables file with some content at its configured path."""
     path = tmp_path / "data" / "tables.db"
     path.parent.mkdir()
-    connection = apsw.Connection(str(path))
+    connection = open_file(path)
     connection.execute(INITIAL)
     connection.executemany("INSERT INTO jobs (record) VALUES (zeroblob(?))", [(3000,)] * 50)
     connection.pragma("application_id", APPLICATION_ID)
@@ -120,7 +120,7 @@ def test_reports_an_empty_file_and_does_not_change_it(
 
 
 def test_file_with_only_a_header_has_no_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    connection = apsw.Connection(str(tmp_path / "tables.db"))
+    connection = open_file(tmp_path / "tables.db")
     connection.pragma("journal_mode", "wal")
     connection.close()
 
@@ -164,7 +164,7 @@ def test_file_whose_tables_cannot_be_loaded_is_unhealthy(
 ) -> None:
     with open_tables(tmp_path / "tables.db") as tables:
         tables.run_blocking(CreateTable(ORDERS))
-    connection = apsw.Connection(str(tmp_path / "tables.db"))
+    connection = open_file(tmp_path / "tables.db")
     connection.execute(harm)
     connection.close()
 

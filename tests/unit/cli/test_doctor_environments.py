@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 from pydantic import BaseModel
 
@@ -24,6 +23,7 @@ from holdfast.config.settings import Settings
 from holdfast.model.system import Deployment
 from holdfast.operations.objects import PutObject
 from holdfast.operations.queues import ChangeVisibility, ReceiveMessages, SendMessages
+from tests.sqlite_files import open_file
 
 
 class Letter(BaseModel):
@@ -159,7 +159,7 @@ def test_copied_folder_is_checked_with_its_own_keys(
 
 
 def _run_sql(file: str, statement: str) -> None:
-    connection = apsw.Connection(str(Path("data", file)))
+    connection = open_file(Path("data", file))
     connection.execute(statement)
     assert connection.changes() == 1
     connection.close()

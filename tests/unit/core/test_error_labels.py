@@ -42,6 +42,7 @@ LABELS = {
     "DeclarationError": "HoldfastError",
     "SettingsError": "DeclarationError",
     "StoreFileError": "DeclarationError",
+    "DataDamaged": "StoreFileError",
     "SchemaMismatch": "DeclarationError",
     "ItemUnreadable": "DeclarationError",
     "MessageUnreadable": "DeclarationError",

@@ -65,6 +65,12 @@ def test_canonicalize_leaves_a_canonical_number_unchanged(number: int | Decimal)
     assert numbers.canonicalize(Decimal(number)) == number
 
 
+@given(storable)
+def test_sortable_bytes_decode_to_the_number(number: int | Decimal) -> None:
+    decoded = numbers.decode_sortable(numbers.encode_sortable(number))
+    assert decoded == numbers.canonicalize(number)
+
+
 @given(storable, storable)
 def test_sortable_bytes_have_the_order_of_the_numbers(left: int | Decimal, right: int | Decimal) -> None:
     one, two = numbers.encode_sortable(left), numbers.encode_sortable(right)

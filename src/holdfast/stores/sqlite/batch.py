@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
+from holdfast.core.errors import DataDamaged
+from holdfast.stores.sqlite.checksums import is_checksum_error
 from holdfast.stores.sqlite.commit_futures import CommitFuture
 from holdfast.stores.sqlite.errors import map_error, map_error_for_submitter
 
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
+Unit: TypeAlias = tuple[Work[Any], CommitFuture[Any], bool]
+"""A unit of work, the future of its result, and whether it needs a savepoint."""
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +36,9 @@ class Batch:
         "_before_commit_callbacks",
         "_path",
         "futures",
+        "is_damaged",
         "shared",
+        "units",
     )
 
     def __init__(self, connection: apsw.Connection, path: str) -> None:
@@ -40,6 +46,8 @@ class Batch:
         self._after_commit_callbacks: list[Callable[[], None]] = []
         self._before_commit_callbacks: list[Callable[[], None]] = []
         self.futures: list[CommitFuture[Any]] = []
+        self.units: list[Unit] = []
+        self.is_damaged = False
         self.shared: Any = None
 
     def begin(self) -> None:
@@ -112,6 +120,7 @@ class Batch:
                 self._connection.execute("ROLLBACK")
         except apsw.Error:
             log.exception("Rollback of %s failed.", self._path)
+        self.is_damaged = isinstance(error, DataDamaged) or is_checksum_error(error)
         for future in self.futures:
             future.set_outcome(None, map_error_for_submitter(error, self._path))
 

@@ -18,6 +18,7 @@ import apsw
 
 from holdfast.core.errors import StoreBusy
 from holdfast.stores.sqlite.connections import Tuning
+from holdfast.stores.sqlite.store_files import StoreFiles
 from holdfast.stores.sqlite.write_lock import WriteLock
 
 # Overlapping readers keep the log from restarting. Past this multiple of its usual size, make readers wait.
@@ -31,11 +32,19 @@ class Checkpoints:
     """The checkpoints of one file, run by its committer."""
 
     def __init__(
-        self, connection: apsw.Connection, write_lock: WriteLock, *, path: str, tuning: Tuning
+        self,
+        connection: apsw.Connection,
+        write_lock: WriteLock,
+        files: StoreFiles,
+        *,
+        path: str,
+        tuning: Tuning,
     ) -> None:
-        self._connection, self._write_lock, self._path = connection, write_lock, path
+        self._connection, self._write_lock, self._files, self._path = connection, write_lock, files, path
         self._interval_pages, self._busy_ms = tuning.checkpoint_pages, tuning.busy_ms_max
         self._log_pages, self._due_at_pages = 0, tuning.checkpoint_pages
+        # Set by each commit that writes to the log: the frames in the log after it.
+        self.committed_frames = 0
         self._quiet_s, self._log_s_max = tuning.log_quiet_s, tuning.log_s_max
         # A killed process may have left a log.
         self._log_filled_since: float | None = perf_counter()
@@ -86,20 +95,22 @@ class Checkpoints:
         """Remember the log's length in pages. SQLite calls it after every commit."""
         if pages < self._log_pages:
             self._due_at_pages = self._interval_pages
-        self._log_pages = pages
+        self._log_pages = self.committed_frames = pages
         self._log_filled_since = self._log_filled_since or perf_counter()
         return apsw.SQLITE_OK
 
     def _checkpoint_passively(self) -> None:
         """Move as much of the log as possible without waiting for readers or writers."""
+        self._files.require_same_database(self._connection)
         self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        self._files.note_database()
 
     def _checkpoint_and_truncate(self) -> None:
         """Take the write lock, move all of the log and truncate it; raise if readers block it for 50 ms."""
         self._connection.set_busy_timeout(BLOCK_READERS_MS)
         try:
             with self._write_lock:
-                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                self._files.truncate_log(self._connection)
             self._log_filled_since = None
         finally:
             self._connection.set_busy_timeout(self._busy_ms)

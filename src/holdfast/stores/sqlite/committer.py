@@ -8,7 +8,7 @@ guarantees for a database in memory.
 
 from __future__ import annotations
 
-import os
+import logging
 import sys
 import threading
 from collections import deque
@@ -17,22 +17,27 @@ from typing import Any, Protocol, TypeVar
 
 import apsw
 
-from holdfast.core.errors import InternalError, StoreClosed, StoreFileError
-from holdfast.stores.sqlite.batch import Batch, Work
+from holdfast.core.errors import InternalError, StoreClosed
+from holdfast.stores.sqlite.batch import Batch, Unit, Work
 from holdfast.stores.sqlite.checkpoints import Checkpoints
 from holdfast.stores.sqlite.commit_futures import CommitFuture, complete_all
 from holdfast.stores.sqlite.connections import Tuning
 from holdfast.stores.sqlite.forks import FORKED
 from holdfast.stores.sqlite.schema import check_version
+from holdfast.stores.sqlite.store_files import StoreFiles
 from holdfast.stores.sqlite.write_lock import WriteLock
 
 # After a commit its submitters usually submit their next write. The committer waits while more writes keep
 # arriving; it never waits for a single writer.
 GATHER_IDLE_S = 0.0004
 MAX_GATHER_S = 0.005
+# An idle committer looks this often whether its files are still there.
+WATCH_S = 1.0
 NEVER = sys.maxsize
 NESTED_UNIT = "A unit of work must not submit another one: it would wait for itself."
 OUTSIDE_UNIT = "There is no transaction here: only a running unit of work is part of one."
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -62,27 +67,27 @@ class Committer(Protocol):
         ...
 
 
-def get_file_identity(path: str) -> tuple[int, int]:
-    """Return the device and inode of a file, which change if the file at this path is replaced."""
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
-
-
 class GroupCommitter:
     """The committer of a file: one thread, one writing connection, many units of work per transaction."""
 
     def __init__(
-        self, connection: apsw.Connection, write_lock: WriteLock, *, path: str, version: int, tuning: Tuning
+        self,
+        connection: apsw.Connection,
+        write_lock: WriteLock,
+        files: StoreFiles,
+        *,
+        path: str,
+        version: int,
+        tuning: Tuning,
     ) -> None:
-        self._connection, self._write_lock, self._path = connection, write_lock, path
+        self._connection, self._write_lock, self._files, self._path = connection, write_lock, files, path
         self._version, self._units_max, self._lock_hold_s_max = (
             version,
             tuning.units_max,
             tuning.lock_hold_ms_max / 1000,
         )
-        self._file_identity = get_file_identity(path)
-        self._checkpoints = Checkpoints(connection, write_lock, path=path, tuning=tuning)
-        self._queue: deque[tuple[Work[Any], CommitFuture[Any], bool]] = deque()
+        self._checkpoints = Checkpoints(connection, write_lock, files, path=path, tuning=tuning)
+        self._queue: deque[Unit] = deque()
         self._submit_lock, self._refusal = threading.Lock(), ""
         self._wakeup, self._wake_at_units, self._expected_units = threading.Lock(), NEVER, 1
         self._batch: Batch | None = None
@@ -115,11 +120,12 @@ class GroupCommitter:
         return self._batch
 
     def close(self) -> None:
-        """Refuse new work, finish the queued work and wait for the thread."""
+        """Refuse new work, finish the queued work and move it from the log into the file."""
         with self._submit_lock:
             self._refusal = self._refusal or f"{self._path} was closed."
         self._wake()
         self._thread.join()
+        self._checkpoints.truncate_log()
 
     def after_fork_in_child(self) -> None:
         """Refuse all further work: the thread is in the parent."""
@@ -142,17 +148,27 @@ class GroupCommitter:
             if self._refusal:
                 return False
             quiet_s = self._checkpoints.quiet_s
-            self._sleep_until_queued(1, -1 if quiet_s is None else quiet_s)
-            if quiet_s is not None and not self._queue and not self._refusal:
-                self._checkpoints.truncate_log()
+            self._sleep_until_queued(1, WATCH_S if quiet_s is None else quiet_s)
+            if not self._queue and not self._refusal:
+                self._checkpoints.truncate_log() if quiet_s is not None else self._watch_files()
         deadline, before = perf_counter() + MAX_GATHER_S, 0
         while before < len(self._queue) < self._expected_units and perf_counter() < deadline:
             before = len(self._queue)
             self._sleep_until_queued(self._expected_units, GATHER_IDLE_S)
         return True
 
+    def _watch_files(self) -> None:
+        """Inspect a database that has changed since the last commit, so that readers learn of a loss."""
+        if self._files.is_lost or self._files.is_database_unchanged():
+            return
+        try:
+            with self._write_lock:
+                self._files.require_same_database(self._connection)
+        except Exception:
+            log.exception("%s was changed by another program.", self._path)
+
     def _sleep_until_queued(self, units: int, timeout_s: float) -> None:
-        """Sleep until this many units are queued, the timeout (-1: none) is over, or the committer closes."""
+        """Sleep until this many units are queued, the timeout is over, or the committer closes."""
         # A submitter appends and then reads `_wake_at_units`; this thread sets `_wake_at_units` and then
         # reads the queue. One of the two always notices, so a submitter wakes only a committer that waits.
         self._wakeup.acquire(blocking=False)
@@ -172,48 +188,51 @@ class GroupCommitter:
 
     def _commit_once(self) -> None:
         """Run queued units in one transaction, publish their outcomes, and checkpoint if that is due."""
+        batch = self._run_batch(self._queue)
+        if batch.is_damaged and len(batch.units) > 1:
+            # One unit met a damaged page, for which SQLite rolls everything back: run each unit alone.
+            for unit in batch.units:
+                self._run_batch(deque([unit]))
+        self._expected_units = min(len(batch.futures) + len(self._queue), self._units_max)
+        complete_all(batch.futures)
+        self._checkpoints.run_if_due()
+
+    def _run_batch(self, queue: deque[Unit]) -> Batch:
+        """Run units of the queue in one transaction and set their outcomes."""
         batch = self._batch = Batch(self._connection, self._path)
         try:
             with self._write_lock:
-                self._transact(batch)
+                self._transact(batch, queue)
             self._commits += 1
         except BaseException as error:
             self._fail_batch(batch, error)
         else:
             batch.run_callbacks()
         self._batch = None
-        self._expected_units = min(len(batch.futures) + len(self._queue), self._units_max)
-        complete_all(batch.futures)
-        self._checkpoints.run_if_due()
+        return batch
 
-    def _transact(self, batch: Batch) -> None:
+    def _transact(self, batch: Batch, queue: deque[Unit]) -> None:
         """Run queued units until the queue is empty or a limit on units or time is reached, then commit.
 
-        First raise `StoreFileError` if the file was migrated or replaced meanwhile.
+        First raise `StoreFileError` if the file was migrated meanwhile; at last, before any submitter is
+        notified, if the file or its log was deleted, replaced or truncated.
         """
+        last = self._files.begin_commit()
         batch.begin()
-        check_version(self._connection, self._version, self._path)
-        self._check_same_file()
+        if last.version != self._version:
+            check_version(self._connection, self._version, self._path)
         deadline = perf_counter() + self._lock_hold_s_max
         # Work that is submitted while the units run still joins this transaction.
-        while self._queue and len(batch.futures) < self._units_max:
-            work, future, savepoint = self._queue.popleft()
+        while queue and len(batch.futures) < self._units_max:
+            unit = queue.popleft()
+            batch.units.append(unit)
+            work, future, savepoint = unit
             batch.run(work, future, savepoint=savepoint)
             if perf_counter() > deadline:
                 break
+        self._checkpoints.committed_frames = 0
         batch.commit()
-
-    def _check_same_file(self) -> None:
-        """Raise if the file was deleted or replaced: it would still accept writes, and they would be lost."""
-        try:
-            found = get_file_identity(self._path)
-        except OSError:
-            found = None
-        if found != self._file_identity:
-            raise StoreFileError(
-                f"{self._path} was deleted, moved or replaced while it was open, so it takes no more writes. "
-                "Restore the file and restart, or restart with another path."
-            )
+        self._files.confirm_commit(self._connection, self._checkpoints.committed_frames)
 
     def _fail_batch(self, batch: Batch, error: BaseException) -> None:
         """Roll back and fail every unit of the batch, or all queued units if none had started."""

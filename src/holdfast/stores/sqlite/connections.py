@@ -9,6 +9,7 @@ from typing import Literal
 import apsw
 
 from holdfast.core.errors import SettingsError
+from holdfast.stores.sqlite.checksums import CHECKSUM_BYTES, ignore_checksums, register_checksum_vfs
 
 MEMORY = ":memory:"
 MIN_SQLITE = (3, 51, 3)
@@ -35,6 +36,7 @@ class Tuning:
     lock_wait_s_max: float = 30.0
     units_max: int = 256
     vfs: str | None = None
+    """Another VFS than the one with checksums, for tests."""
 
 
 def require_sqlite(version: str) -> None:
@@ -52,8 +54,10 @@ def open_writer(path: str, tuning: Tuning) -> apsw.Connection:
     """Open the writing connection, not yet in WAL mode: a foreign file must stay unchanged (see
     `use_wal`).
     """
-    connection = _connect(path, tuning)
-    connection.pragma("page_size", tuning.page_bytes)
+    connection = _connect(path, tuning, apsw.SQLITE_OPEN_CREATE)
+    if path != MEMORY and tuning.vfs is None:
+        # Of a new file; an older one is rewritten when it is opened.
+        connection.reserve_bytes(reserve=CHECKSUM_BYTES)
     connection.pragma("cache_size", -tuning.writer_cache_kib)
     connection.pragma("secure_delete", tuning.secure_delete)
     # Savepoints keep the old pages of each unit. Keep them in memory rather than in a temporary file.
@@ -81,9 +85,15 @@ def use_wal(connection: apsw.Connection, tuning: Tuning) -> None:
     connection.wal_autocheckpoint(0)
 
 
-def open_reader(path: str, tuning: Tuning) -> apsw.Connection:
-    """Open a connection that can only read."""
+def open_reader(path: str, tuning: Tuning, *, verify: bool = True) -> apsw.Connection:
+    """Open a connection that can only read. The file must exist: an empty one in its place would hide the
+    loss.
+
+    Without `verify` the connection does not compare the checksums of pages, so its user checks each row.
+    """
     connection = _connect(path, tuning)
+    if not verify:
+        ignore_checksums(connection)
     connection.pragma("cache_size", -tuning.reader_cache_kib)
     connection.pragma("query_only", True)
     connection.wal_autocheckpoint(0)
@@ -100,10 +110,12 @@ def keep_log_on_close(connection: apsw.Connection, keep: bool) -> None:
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(keep))
 
 
-def _connect(path: str, tuning: Tuning) -> apsw.Connection:
-    """Open a connection, creating the file if it is missing, with the tuned busy timeout and mmap size."""
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    connection = apsw.Connection(path, flags=flags, vfs=tuning.vfs)
+def _connect(path: str, tuning: Tuning, flags: int = 0) -> apsw.Connection:
+    """Open a connection with the tuned busy timeout and mmap size."""
+    vfs = tuning.vfs or (None if path == MEMORY else register_checksum_vfs())
+    connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE | flags, vfs=vfs)
     connection.set_busy_timeout(tuning.busy_ms_max)
+    # Of a new file. A reader must know it too: a page read in another size has no valid checksum.
+    connection.pragma("page_size", tuning.page_bytes)
     connection.pragma("mmap_size", tuning.mmap_bytes)
     return connection

@@ -7,6 +7,7 @@ file that is foreign, damaged or too new. Then it migrates an older file and sta
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -17,29 +18,35 @@ from typing import TypeVar
 
 import apsw
 
-from holdfast.core.disk import require_posix
+from holdfast.core.disk import create_private_file, require_posix
 from holdfast.core.errors import SettingsError, StoreBusy, StoreFileError
+from holdfast.core.store_marker import read_marker, refuse_lost_store
 from holdfast.stores.sqlite import forks
 from holdfast.stores.sqlite.batch import Batch, Work
+from holdfast.stores.sqlite.checksums import add_checksums, has_checksums
 from holdfast.stores.sqlite.commit_futures import CommitFuture
 from holdfast.stores.sqlite.committer import Committer, GroupCommitter
 from holdfast.stores.sqlite.connections import (
     MEMORY,
     Tuning,
     keep_log_on_close,
+    open_reader,
     open_writer,
     require_sqlite,
     use_wal,
 )
 from holdfast.stores.sqlite.errors import map_error
 from holdfast.stores.sqlite.inline_committer import InlineCommitter
-from holdfast.stores.sqlite.log_damage import refuse_damaged_log, refuse_lost_database
+from holdfast.stores.sqlite.log_damage import refuse_damaged_log
 from holdfast.stores.sqlite.readers import Reader, Readers, ThreadReaders
-from holdfast.stores.sqlite.schema import Schema, check_identity, migrate
+from holdfast.stores.sqlite.schema import Schema, check_identity, has_store_id, is_blank, migrate
 from holdfast.stores.sqlite.shared_reader import SharedReader
+from holdfast.stores.sqlite.store_files import StoreFiles, refuse_lost_files, refuse_missing_database
 from holdfast.stores.sqlite.write_lock import WriteLock
 
 DEFAULTS = Tuning()
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -56,13 +63,15 @@ class Database:
         writer: apsw.Connection,
         committer: Committer,
         readers: Readers,
-        write_lock: WriteLock | None,
+        write_lock: WriteLock | None = None,
+        files: StoreFiles | None = None,
     ) -> None:
-        self.path, self.committer = path, committer
-        self._writer, self._readers, self._write_lock = writer, readers, write_lock
+        self.path, self.committer, self.has_checksums = path, committer, has_checksums(writer)
+        self._writer, self._readers, self._write_lock, self._files = writer, readers, write_lock, files
         self._process = os.getpid()
         # Reads take microseconds, so callers use the readers directly.
         self.reader: Callable[[], Reader] = readers.reader
+        self.unverified_reader: Callable[[], Reader] = readers.unverified_reader
         self.read_connection: Callable[[], AbstractContextManager[apsw.Connection]] = readers.read_connection
         self.snapshot: Callable[[], AbstractContextManager[apsw.Connection]] = readers.snapshot
         forks.register(self)
@@ -121,16 +130,20 @@ class Database:
         page, which `secure_delete` does not reach. Writers wait for the rewrite, which holds the write lock,
         and the disk needs space for a second copy of the file.
         """
-        if self.path == MEMORY:
+        files, own_lock = self._files, self._write_lock
+        if files is None or own_lock is None:
             return True
         write_lock = WriteLock(self.path, wait_s_max=DEFAULTS.lock_wait_s_max)
         try:
+            if write_lock.inode != own_lock.inode:
+                raise StoreFileError(f"The lock file of {self.path} was removed or replaced: restart.")
             with write_lock, closing(open_writer(self.path, DEFAULTS)) as connection:
                 keep_log_on_close(connection, True)
                 if rewrite:
+                    files.verify(connection)
                     connection.pragma("temp_store", "default")
                     connection.execute("VACUUM")
-                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                files.truncate_log(connection)
         except (apsw.BusyError, StoreBusy):
             return False
         except apsw.Error as error:
@@ -153,6 +166,8 @@ class Database:
         self._writer.close()
         if self._write_lock is not None:
             self._write_lock.close()
+        if self._files is not None:
+            self._files.close()
 
     def __enter__(self) -> Database:
         return self
@@ -171,6 +186,8 @@ class Database:
         forks.inherited.add(self.path)
         self.committer.after_fork_in_child()
         self._readers.after_fork_in_child()
+        if self._files is not None:
+            self._files.close()
 
     @classmethod
     def _open_in_memory(cls, schema: Schema, tuning: Tuning) -> Database:
@@ -182,7 +199,7 @@ class Database:
             raise map_error(error, MEMORY) from error
         lock = threading.RLock()
         committer = InlineCommitter(connection, lock, path=MEMORY)
-        return cls(MEMORY, connection, committer, SharedReader(connection, lock, MEMORY), None)
+        return cls(MEMORY, connection, committer, SharedReader(connection, lock, MEMORY))
 
     @classmethod
     def _open_file(cls, path: str, schema: Schema, tuning: Tuning) -> Database:
@@ -193,27 +210,63 @@ class Database:
         )
         forks.refuse_inherited(path)
         _check_path(Path(path))
-        refuse_lost_database(path)
+        refuse_missing_database(path)
+        create_private_file(path)
+        readers = ThreadReaders(path, tuning)
         with ExitStack() as undo:
             try:
-                writer = open_writer(path, tuning)
-                undo.callback(writer.close)
-                keep_log_on_close(writer, True)
-                # Check before creating any file next to it: a foreign file must stay untouched.
-                check_identity(writer, schema, path)
+                if read_marker(path) is None:
+                    # Before any file is created next to it: a foreign file must stay untouched.
+                    _check_unmarked_file(path, schema, tuning)
                 write_lock = WriteLock(path, wait_s_max=tuning.lock_wait_s_max)
                 undo.callback(write_lock.close)
                 with write_lock:
-                    use_wal(writer, tuning)
-                    refuse_damaged_log(writer, path)
-                    check_identity(writer, schema, path)
-                    migrate(writer, schema)
-                keep_log_on_close(writer, False)
+                    refuse_lost_files(path)
+                    writer = open_writer(path, tuning)
+                    undo.callback(writer.close)
+                    _prepare_file(writer, path, schema, tuning)
+                    files = StoreFiles(
+                        writer,
+                        path,
+                        has_default_vfs=tuning.vfs is None,
+                        records_commits=tuning.synchronous == "FULL",
+                        on_loss=readers.refuse,
+                    )
+                    undo.callback(files.close)
             except apsw.Error as error:
                 raise map_error(error, path) from error
             undo.pop_all()
-        committer = GroupCommitter(writer, write_lock, path=path, version=schema.version, tuning=tuning)
-        return cls(path, writer, committer, ThreadReaders(path, tuning), write_lock)
+        readers.require_same_file = files.require_database_at_path
+        committer = GroupCommitter(
+            writer, write_lock, files, path=path, version=schema.version, tuning=tuning
+        )
+        return cls(path, writer, committer, readers, write_lock, files)
+
+
+def _check_unmarked_file(path: str, schema: Schema, tuning: Tuning) -> None:
+    """Raise `StoreFileError` if the file is foreign or too new; only read it."""
+    with closing(open_reader(path, tuning)) as connection:
+        check_identity(connection, schema, path)
+
+
+def _prepare_file(writer: apsw.Connection, path: str, schema: Schema, tuning: Tuning) -> None:
+    """Check the file and its log, and upgrade a file of an older version. Needs the write lock."""
+    keep_log_on_close(writer, True)
+    check_identity(writer, schema, path)
+    use_wal(writer, tuning)
+    refuse_damaged_log(writer, path)
+    has_id = has_store_id(writer)
+    if not has_id:
+        refuse_lost_store(path)
+    if tuning.vfs is None and not is_blank(writer) and not has_checksums(writer):
+        if has_id:
+            raise StoreFileError(
+                f"The header of {path} is damaged: it says that pages have no checksums. Nothing was "
+                "changed: restore the file from a backup."
+            )
+        log.info("Rewriting %s with checksums: it was written by an older version.", path)
+        add_checksums(writer)
+    migrate(writer, schema)
 
 
 # The interpreter must not exit while a committer is in the middle of a transaction.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import apsw
 
 from holdfast.core.errors import (
+    DataDamaged,
     HoldfastError,
     InternalError,
     RowsDropped,
@@ -19,6 +20,12 @@ from holdfast.core.errors import (
     StoreFileError,
     StoreFull,
     StoreIOError,
+)
+from holdfast.stores.sqlite.checksums import is_checksum_error
+
+PAGE_DAMAGED = (
+    "A page of {path} does not match its checksum, so it was not used. `holdfast doctor --deep` names what "
+    "is damaged: restore that from a backup."
 )
 
 _ERRORS: dict[type[apsw.Error], tuple[type[HoldfastError], str]] = {
@@ -56,6 +63,10 @@ def map_error(error: BaseException, path: str) -> BaseException:
     """Return a new Holdfast error for a driver error, with its cause; return any other error unchanged."""
     if not isinstance(error, apsw.Error):
         return error
+    if is_checksum_error(error):
+        damaged = DataDamaged(PAGE_DAMAGED.format(path=path))
+        damaged.__cause__ = error
+        return damaged
     # SQLite reports a wrong statement, or a schema that changed while it prepared the statement again.
     is_dropped = isinstance(error, apsw.SQLError | apsw.SchemaChangeError) and "no such table" in str(error)
     refused = (
@@ -74,6 +85,8 @@ def map_error_for_submitter(error: BaseException, path: str) -> HoldfastError:
     """
     if isinstance(error, apsw.Error):
         ours = map_error(error, path)
+    elif isinstance(error, DataDamaged):
+        ours = DataDamaged(error.message, table=error.table, key=error.key)
     elif isinstance(error, (StoreBusy, StoreFileError)):
         ours = type(error)(error.message)
     else:

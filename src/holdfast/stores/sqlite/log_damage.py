@@ -6,9 +6,8 @@ the middle is damaged, however, acknowledged transactions follow it. Every commi
 one is written, so a crash tears at most one transaction. Two transactions after the end that SQLite found,
 the second written on top of the first, mean damage.
 
-Not detected, because it looks like a crash: a log that was removed or truncated, and damage in its last
-transaction. Damage is also not detected while another process has the file open, because only the first to
-open it makes SQLite read the log again.
+Not detected here, because it looks like a crash: a log that was removed or truncated, and damage in its last
+transaction. The record of the last commit detects those (`commit_record.py`).
 
 This module opens the log in addition to SQLite. That is safe: SQLite's locks are on the database and the
 `-shm` file.
@@ -34,6 +33,7 @@ WAL_SUFFIX = "-wal"
 _HEADER = struct.Struct(">IIII8sII")
 _FRAME = struct.Struct(">II8sII")
 _HEADER_SUMMED_BYTES, _FRAME_SUMMED_BYTES = 24, 8
+_PAGE_BYTES_AT = 8
 _MAGIC_BIG_ENDIAN = 0x377F0683
 _MAX_WORD = 0xFFFFFFFF
 _MAX_TORN_TRANSACTIONS = 1
@@ -46,7 +46,7 @@ def refuse_lost_database(path: str) -> None:
     file that another process is creating has its first page before it has a log.
     """
     log = path + WAL_SUFFIX
-    if _get_size(log) and not _get_size(path):
+    if get_size(log) and not get_size(path):
         raise StoreFileError(
             f"{path} is empty or missing, but its write-ahead log {log} exists: the file was moved, "
             "truncated "
@@ -62,7 +62,7 @@ def refuse_damaged_log(connection: apsw.Connection, path: str) -> None:
     writing.
     """
     log = path + WAL_SUFFIX
-    if _get_size(log) <= _HEADER.size:
+    if get_size(log) <= _HEADER.size:
         return
     valid, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
     page_bytes: int = connection.pragma("page_size")
@@ -77,6 +77,26 @@ def refuse_damaged_log(connection: apsw.Connection, path: str) -> None:
         "damage. Nothing was changed: restore a backup, or open copies of the file and its log with the "
         "sqlite3 shell to recover the transactions before it."
     )
+
+
+def find_pages(log: str, page_bytes: int, frames: int) -> set[int]:
+    """Return the numbers of the pages that the first `frames` frames of a log hold."""
+    with open(log, "rb", buffering=0) as file:
+        found = _WriteAheadLog(file.fileno(), page_bytes)
+        return {found.read_frame(number).page_number for number in range(1, frames + 1)}
+
+
+def read_log_header(log: str) -> tuple[bytes, int] | None:
+    """Return the salts and the page size of a log; None if it is missing or empty, or its header damaged."""
+    try:
+        with open(log, "rb", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size < _HEADER.size:
+                return None
+            page_bytes = int.from_bytes(os.pread(file.fileno(), 4, _PAGE_BYTES_AT), "big")
+            found = _WriteAheadLog(file.fileno(), page_bytes)
+            return (found.salts, page_bytes) if found.is_header_valid else None
+    except FileNotFoundError:
+        return None
 
 
 class _Frame(NamedTuple):
@@ -95,14 +115,14 @@ class _WriteAheadLog:
         self._descriptor, self._page_bytes = descriptor, page_bytes
         self._frame_count = (os.fstat(descriptor).st_size - _HEADER.size) // (_FRAME.size + page_bytes)
         header = os.pread(descriptor, _HEADER.size, 0)
-        magic, _, _, _, self._salts, *checksum = _HEADER.unpack(header)
+        magic, _, _, _, self.salts, *checksum = _HEADER.unpack(header)
         self._word_pair = struct.Struct(">II" if magic == _MAGIC_BIG_ENDIAN else "<II")
         self._header_checksum = (checksum[0], checksum[1])
-        self._is_header_valid = self._checksum(header[:_HEADER_SUMMED_BYTES], (0, 0)) == self._header_checksum
-        if self._frame_count and not self._is_header_valid:
+        self.is_header_valid = self._checksum(header[:_HEADER_SUMMED_BYTES], (0, 0)) == self._header_checksum
+        if self._frame_count and not self.is_header_valid:
             # SQLite then ignores the whole log. The first frame's salts identify the frames that belong
             # together.
-            self._salts = self._read_frame(1).salts
+            self.salts = self.read_frame(1).salts
 
     def is_damaged_after(self, valid: int) -> bool:
         """Return whether acknowledged transactions follow frame number `valid`, the last one that SQLite
@@ -118,20 +138,20 @@ class _WriteAheadLog:
 
     def _is_commit(self, number: int) -> bool:
         """Return whether the frame with this number ends a transaction of the current log."""
-        frame = self._read_frame(number)
-        return frame.salts == self._salts and frame.database_pages > 0
+        frame = self.read_frame(number)
+        return frame.salts == self.salts and frame.database_pages > 0
 
     def _continues_after(self, valid: int) -> bool:
         """Return whether a whole transaction that SQLite would accept follows the valid frames."""
-        if not (valid or self._is_header_valid):
+        if not (valid or self.is_header_valid):
             return False
-        before = self._read_frame(valid).checksum if valid else self._header_checksum
+        before = self.read_frame(valid).checksum if valid else self._header_checksum
         for number in range(valid + 1, self._frame_count + 1):
             if not self._follows(number, before):
                 return False
             if self._is_commit(number):
                 return True
-            before = self._read_frame(number).checksum
+            before = self.read_frame(number).checksum
         return False
 
     def _has_chain_after(self, valid: int) -> bool:
@@ -148,19 +168,19 @@ class _WriteAheadLog:
             commits += self._is_commit(number)
             if commits > _MAX_TORN_TRANSACTIONS:
                 return True
-            before = self._read_frame(number).checksum
+            before = self.read_frame(number).checksum
         return False
 
     def _follows(self, number: int, before: tuple[int, int]) -> bool:
         """Return whether the frame's checksum builds on `before`, the checksum of the frame before it."""
-        frame = self._read_frame(number)
-        if frame.salts != self._salts:
+        frame = self.read_frame(number)
+        if frame.salts != self.salts:
             return False
         content = os.pread(self._descriptor, _FRAME.size + self._page_bytes, self._offset(number))
         head, page = content[:_FRAME_SUMMED_BYTES], content[_FRAME.size :]
         return self._checksum(page, self._checksum(head, before)) == frame.checksum
 
-    def _read_frame(self, number: int) -> _Frame:
+    def read_frame(self, number: int) -> _Frame:
         """Return the header of the frame with this number."""
         content = os.pread(self._descriptor, _FRAME.size, self._offset(number))
         page_number, database_pages, salts, *checksum = _FRAME.unpack(content)
@@ -179,7 +199,7 @@ class _WriteAheadLog:
         return first, second
 
 
-def _get_size(path: str) -> int:
+def get_size(path: str) -> int:
     """Return the size of the file in bytes, 0 if it does not exist."""
     try:
         return os.stat(path).st_size

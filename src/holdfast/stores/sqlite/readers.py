@@ -1,25 +1,26 @@
 """The reading connections of a SQLite database, separate from the committer's writing connection.
 
 A file has one connection per reading thread, closed when the thread ends. A database in memory has a single
-connection for everything, protected by a lock. Both offer the same three ways to read:
+connection for everything, protected by a lock. Both offer the same ways to read:
 
-    reader()           one statement whose rows are fetched at once: the cheapest
-    read_connection()  any statements; the driver's errors are mapped to Holdfast's
-    snapshot()         the same, and all statements see one state of the database
+    reader()             one statement whose rows are fetched at once: the cheapest
+    unverified_reader()  the same without the checksums of pages: the caller checks each row itself
+    read_connection()    any statements; the driver's errors are mapped to Holdfast's
+    snapshot()           the same, and all statements see one state of the database
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Protocol
 
 import apsw
 
-from holdfast.core.errors import StoreClosed
+from holdfast.core.errors import HoldfastError, StoreClosed
 from holdfast.stores.sqlite.connections import Tuning, open_reader
 from holdfast.stores.sqlite.errors import map_error
 from holdfast.stores.sqlite.forks import FORKED
@@ -54,10 +55,14 @@ class Reader(Protocol):
 
 
 class Readers(Protocol):
-    """The readers of a database: three ways to read, described at the top of this module."""
+    """The readers of a database: the ways to read are described at the top of this module."""
 
     def reader(self) -> Reader:
         """Return the connection for single statements whose rows are fetched at once."""
+        ...
+
+    def unverified_reader(self) -> Reader:
+        """Return a connection for single statements that does not compare the checksums of pages."""
         ...
 
     def read_connection(self) -> AbstractContextManager[apsw.Connection]:
@@ -86,10 +91,12 @@ class ThreadReaders:
 
     def __init__(self, path: str, tuning: Tuning) -> None:
         self._path, self._tuning = path, tuning
+        # Raises an error if another file is at the path now; set once the file was opened.
+        self.require_same_file: Callable[[], None] = lambda: None
         self._thread_local = threading.local()
         self._lock = threading.Lock()
         self._open_connections: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
-        self._refusal = ""
+        self._refusal: HoldfastError | None = None
 
     def reader(self) -> apsw.Connection:
         """Return this thread's connection, opened at its first read."""
@@ -97,6 +104,14 @@ class ThreadReaders:
             return self._thread_local.connection  # type: ignore[no-any-return]
         except AttributeError:
             return self._connect()
+
+    def unverified_reader(self) -> apsw.Connection:
+        """Return this thread's connection that compares no checksums, opened at its first use."""
+        try:
+            return self._thread_local.unverified  # type: ignore[no-any-return]
+        except AttributeError:
+            self._thread_local.unverified = connection = self._open(verify=False)
+            return connection
 
     def read_connection(self) -> AbstractContextManager[apsw.Connection]:
         """Return this thread's context for any statements, with its connection opened at the first read."""
@@ -112,8 +127,12 @@ class ThreadReaders:
 
     def close(self) -> None:
         """Close all connections. One that a thread is reading from closes when the read ends."""
+        self.refuse(StoreClosed(f"{self._path} was closed."))
+
+    def refuse(self, error: HoldfastError) -> None:
+        """Close all connections and make every further read raise this error."""
         with self._lock:
-            self._refusal = f"{self._path} was closed."
+            self._refusal = error
             self._thread_local = threading.local()
             connections = list(self._open_connections)
         for connection in connections:
@@ -129,20 +148,27 @@ class ThreadReaders:
 
     def after_fork_in_child(self) -> None:
         self._lock, self._thread_local = threading.Lock(), threading.local()
-        self._refusal = FORKED.format(path=self._path)
+        self._refusal = StoreClosed(FORKED.format(path=self._path))
 
     def _connect(self) -> apsw.Connection:
-        """Open a connection and remember it for this thread. Raise `StoreClosed` after `close`."""
+        """Open a connection and remember it for this thread."""
+        connection = self._open(verify=True)
+        self._thread_local.connection = connection
+        self._thread_local.read_context = ReadContext(connection, self._path)
+        return connection
+
+    def _open(self, *, verify: bool) -> apsw.Connection:
+        """Open a connection for this thread. Raise `StoreClosed` after `close`, or the error of `refuse`."""
+        self.require_same_file()
         with self._lock:
-            if self._refusal:
-                raise StoreClosed(self._refusal)
+            if self._refusal is not None:
+                raise type(self._refusal)(self._refusal.message)
             try:
-                connection = open_reader(self._path, self._tuning)
+                connection = open_reader(self._path, self._tuning, verify=verify)
             except apsw.Error as error:
                 raise map_error(error, self._path) from error
             self._open_connections.add(connection)
-            self._thread_local.connection = connection
-            self._thread_local.read_context = ReadContext(connection, self._path)
+        self.require_same_file()
         return connection
 
 

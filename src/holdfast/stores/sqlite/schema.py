@@ -20,6 +20,15 @@ _READ_IDENTITY = """
 """
 
 
+# The id of the store, for as long as its data lives: a copy or a backup has the same. Its generation is how
+# often its log was truncated, so that an older copy can be recognised.
+_CREATE_STORE_ID = """
+    CREATE TABLE store_identity (id TEXT NOT NULL, generation INTEGER NOT NULL) STRICT;
+    INSERT INTO store_identity VALUES (lower(hex(randomblob(16))), 0);
+"""
+_HAS_STORE_ID = "SELECT count(*) FROM sqlite_schema WHERE name = 'store_identity'"
+
+
 @dataclass(frozen=True, slots=True)
 class Migration:
     """The migration from the previous version to `version`: SQL statements, or a function that runs them."""
@@ -72,14 +81,19 @@ def check_identity(connection: apsw.Connection, schema: Schema, path: str) -> No
 
 
 def migrate(connection: apsw.Connection, schema: Schema) -> None:
-    """Run the missing migrations, one transaction each.
+    """Run the missing migrations, one transaction each, and give the store its id in the first.
 
     A failed one leaves the file at the version before it.
     """
     _, version, _ = _read_identity(connection)
+    if version and not has_store_id(connection):
+        with connection:
+            connection.execute(_CREATE_STORE_ID)
     for migration in schema.migrations[version:]:
         connection.execute("BEGIN IMMEDIATE")
         try:
+            if migration.version == 1:
+                connection.execute(_CREATE_STORE_ID)
             _apply(connection, migration)
             connection.pragma("application_id", schema.application)
             connection.pragma("user_version", migration.version)
@@ -88,6 +102,22 @@ def migrate(connection: apsw.Connection, schema: Schema) -> None:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+
+
+def is_blank(connection: apsw.Connection) -> bool:
+    """Return whether the file is new, or its process died before its first transaction."""
+    return _read_identity(connection) == (0, 0, 0)
+
+
+def has_store_id(connection: apsw.Connection) -> bool:
+    """Return whether the file has an id, which every version with checksums gives it."""
+    return bool(connection.execute(_HAS_STORE_ID).get)
+
+
+def read_store_id(connection: apsw.Connection) -> str:
+    """Return the id of the store in this file. `migrate` has run."""
+    found: str = connection.execute("SELECT id FROM store_identity").get
+    return found
 
 
 def check_version(connection: apsw.Connection, version: int, path: str) -> None:

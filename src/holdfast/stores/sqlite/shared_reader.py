@@ -29,6 +29,10 @@ class SharedReader:
         self._require_open()
         return self
 
+    def unverified_reader(self) -> Reader:
+        """Return itself: memory has no checksums."""
+        return self.reader()
+
     def read_connection(self) -> AbstractContextManager[apsw.Connection]:
         """Return a context for any statements that holds the lock."""
         self._require_open()

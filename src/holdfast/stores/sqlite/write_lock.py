@@ -6,23 +6,29 @@ the write lock, so that a process which has just released the write lock cannot 
 
     queue lock (file-next) ──▶ write lock (file-turn) ──▶ release queue lock ──▶ write ──▶ release write lock
 
-The kernel releases both when a process dies. If the lock files are removed, only fairness suffers.
+The kernel releases both when a process dies. A lock file that was removed or replaced excludes nobody; the
+next process to open the store notices it (`store_files.py`). The holder writes its process id into the lock
+file, so that an error and `holdfast doctor` can name a process that hangs.
 """
 
 from __future__ import annotations
 
 import os
+import struct
 import threading
 from types import TracebackType
+from typing import Final, NamedTuple
 
 import apsw
 
+from holdfast.core.clock import SYSTEM_CLOCK
 from holdfast.core.disk import lock, try_lock, unlock
 from holdfast.core.errors import SettingsError, StoreBusy
 from holdfast.stores.sqlite import forks
 
-LOCK_SUFFIX = "-turn"
-QUEUE_SUFFIX = "-next"
+LOCK_SUFFIX: Final = "-turn"
+QUEUE_SUFFIX: Final = "-next"
+_NOTE: Final = struct.Struct("<qd")
 
 
 class WriteLock:
@@ -32,6 +38,7 @@ class WriteLock:
         self._path, self._wait_s_max = path, wait_s_max
         self._queue_file = _open_lock_file(path + QUEUE_SUFFIX)
         self._lock_file = _open_lock_file(path + LOCK_SUFFIX)
+        self._process = os.getpid()
         self._state_lock = threading.Lock()
         self._acquired = threading.Event()
         self._is_queueing = self._is_wanted = self._is_closed = False
@@ -41,14 +48,20 @@ class WriteLock:
         """Acquire the lock. Raise `StoreBusy` after `wait_s_max`."""
         if not (self._try_acquire() or self._wait_to_acquire()):
             raise StoreBusy(
-                f"Another process has held the write lock of {self._path} for more than {self._wait_s_max:g} "
-                "s. Retry; if this persists, look for a process that hangs."
+                f"No write lock of {self._path} within {self._wait_s_max:g} s: "
+                f"{describe_holder(self._path)}. Retry; if this persists, continue or end that process."
             )
+        os.pwrite(self._lock_file, _NOTE.pack(self._process, SYSTEM_CLOCK.now()), 0)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         unlock(self._lock_file)
+
+    @property
+    def inode(self) -> int:
+        """Return the inode of the lock file, which all users of a store share."""
+        return os.fstat(self._lock_file).st_ino
 
     def close(self) -> None:
         """Close the lock files; if a helper thread still waits for the lock, it closes them."""
@@ -116,9 +129,75 @@ class WriteLock:
         os.close(self._lock_file)
 
 
+class Holder(NamedTuple):
+    """A process that holds the write lock, and for how many seconds, if that is known."""
+
+    process: int
+    age_s: float | None
+
+    def __str__(self) -> str:
+        state = ", which is stopped," if self.is_stopped else ""
+        age = "" if self.age_s is None else f" for {self.age_s:.0f} s"
+        return f"process {self.process}{state} has held it{age}"
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether a signal or a debugger has stopped it; False where that cannot be seen."""
+        try:
+            with open(f"/proc/{self.process}/stat", encoding="ascii", errors="replace") as file:
+                return file.read().rpartition(")")[2].split()[0] in "Tt"
+        except (OSError, IndexError):
+            return False
+
+
+def find_holder(path: str) -> Holder | None:
+    """Return the process that holds the write lock of this file, or keeps others from it; None if the lock is
+    free, or if that process cannot be named.
+    """
+    for suffix in (LOCK_SUFFIX, QUEUE_SUFFIX):
+        try:
+            descriptor = os.open(path + suffix, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            if not try_lock(descriptor):
+                return _identify_holder(descriptor)
+        finally:
+            os.close(descriptor)
+    return None
+
+
+def describe_holder(path: str) -> str:
+    """Return which process holds the write lock of this file, and for how long."""
+    return str(find_holder(path) or "another process holds it")
+
+
+def _identify_holder(descriptor: int) -> Holder | None:
+    """Return the holder of a lock file: the kernel knows the process, the note in the file since when."""
+    note = os.pread(descriptor, _NOTE.size, 0)
+    noted, since = _NOTE.unpack(note) if len(note) == _NOTE.size else (0, 0.0)
+    process = _find_locking_process(os.fstat(descriptor).st_ino) or noted
+    if process <= 0:
+        return None
+    return Holder(process, max(0.0, SYSTEM_CLOCK.now() - since) if process == noted else None)
+
+
+def _find_locking_process(inode: int) -> int:
+    """Return the process that holds a lock on the file with this inode; 0 where the kernel does not say."""
+    try:
+        with open("/proc/locks", encoding="ascii") as file:
+            for line in file:
+                words = line.split()
+                if words[1] == "FLOCK" and words[5].rpartition(":")[2] == str(inode):
+                    return max(0, int(words[4]))
+    except (OSError, ValueError, IndexError):
+        return 0
+    return 0
+
+
 def _open_lock_file(path: str) -> int:
     """Open the file, created if it is missing. Raise `SettingsError` if that fails."""
     try:
-        return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise SettingsError(f"Cannot create or open the lock file {path} ({error.strerror}).") from error

@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.core.errors import ConditionFailed, InternalError, StoreBusy, StoreClosed, StoreFileError
 from holdfast.stores.sqlite import CommitFuture, Database, Tuning
+from tests.sqlite_files import open_file
 from tests.unit.stores.sqlite.pairs import half_a_pair, numbers_in, open_pairs, pair
 
 
@@ -194,7 +195,7 @@ def test_a_database_in_memory_refuses_writes_once_closed() -> None:
 
 def test_recovers_after_another_program_holds_the_file(tmp_path: Path) -> None:
     with open_pairs(tmp_path / "pairs.db", Tuning(busy_ms_max=5)) as database:
-        other = apsw.Connection(database.path)
+        other = open_file(database.path)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreBusy, match="locked by another program"):
             database.write(pair(1))
@@ -235,5 +236,5 @@ def test_deleted_moved_or_replaced_file_rejects_writes(tmp_path: Path, how: str)
             (tmp_path / "elsewhere.db").unlink()
         if how == "replaced":
             path.write_bytes(b"")
-        with pytest.raises(StoreFileError, match="deleted, moved or replaced"):
+        with pytest.raises(StoreFileError, match="deleted, moved, truncated or replaced"):
             database.write(pair(2))

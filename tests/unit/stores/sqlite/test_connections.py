@@ -9,7 +9,9 @@ from pathlib import Path
 import apsw
 import pytest
 
+from holdfast.stores.sqlite import Tuning
 from holdfast.stores.tables.embedded import open_tables
+from holdfast.stores.tables.embedded.storage import file_copy
 from holdfast.stores.tables.embedded.storage.file_copy import copy_tables
 from tests.unit.stores.sqlite.pairs import open_pairs, pair
 
@@ -21,7 +23,7 @@ class RecordingDisk(apsw.VFS):
     """A VFS that records for each sync whether SQLite asked for a normal or a full one, and of which file."""
 
     def __init__(self) -> None:
-        super().__init__("recording", "unix", makedefault=True)
+        super().__init__("recording", "unix")
         self.syncs: set[tuple[str, int]] = set()
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
@@ -52,7 +54,7 @@ def test_commits_and_checkpoints_sync_as_the_platform_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: RecordingDisk, platform: str, kind: int
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)
-    with open_pairs(tmp_path / "pairs.db") as database:
+    with open_pairs(tmp_path / "pairs.db", Tuning(vfs="recording")) as database:
         database.write(pair(1))
     assert {name: found for name, found in disk.syncs if name != "pairs.db-journal"} == {
         "pairs.db-wal": kind,
@@ -68,5 +70,6 @@ def test_a_copy_syncs_as_the_platform_needs(
     open_tables(tmp_path / "tables.db").close()
     disk.syncs.clear()
     monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(file_copy, "register_checksum_vfs", lambda: "recording")
     assert copy_tables(tmp_path / "tables.db", tmp_path / "copy.db")
     assert ("copy.db", kind) in disk.syncs and {found for _, found in disk.syncs} == {kind}

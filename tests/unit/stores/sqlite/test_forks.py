@@ -45,7 +45,9 @@ def test_child_is_refused_and_parent_continues(tmp_path: Path, path: str, refusa
     where = path if path == ":memory:" else str(tmp_path / path)
     assert _run_script(FORKING, where) == f"{refusals} [1, 4]\n"
     assert sorted(os.listdir(tmp_path)) == (
-        [] if path == ":memory:" else ["pairs.db", "pairs.db-next", "pairs.db-turn"]
+        []
+        if path == ":memory:"
+        else [".pairs.db.identity", *(f"pairs.db{end}" for end in ("", "-next", "-shm", "-turn", "-wal"))]
     )
 
 

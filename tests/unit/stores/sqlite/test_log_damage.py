@@ -14,6 +14,7 @@ import pytest
 
 from holdfast.core.errors import StoreFileError
 from holdfast.stores.sqlite import Database, Schema, Tuning
+from holdfast.stores.sqlite.checksums import CHECKSUM_VFS
 from holdfast.stores.sqlite.connections import open_reader
 from tests.unit.stores.sqlite.pairs import APPLICATION, SCHEMA, numbers_in, open_pairs, pair
 
@@ -135,7 +136,7 @@ def test_log_about_to_be_restarted_is_sound(tmp_path: Path) -> None:
         for number in range(5):
             database.write(pair(number))
         frames = log_of(path).read_bytes()
-        other = apsw.Connection(str(path))
+        other = apsw.Connection(str(path), vfs=CHECKSUM_VFS)
         assert other.execute("SELECT count(*) FROM pair").get == 10
         other.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         # As if it had died before truncating the log: to SQLite the log is empty, although its frames are

@@ -80,8 +80,24 @@ def _collect_failures(action: Callable[[], None], failures: list[BaseException])
 def test_long_wait_for_another_process_is_reported(path: str) -> None:
     with start_holder(path) as holder:
         turn = WriteLock(path, wait_s_max=0.05)
-        with pytest.raises(StoreBusy, match="Another process has held .*pairs.db for more than 0.05 s"), turn:
+        with (
+            pytest.raises(StoreBusy, match=f"pairs.db within 0.05 s: process {holder.pid} has held it"),
+            turn,
+        ):
             pass
+        holder.communicate()
+    turn.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows in /proc that a process is stopped")
+def test_stopped_holder_is_named(path: str) -> None:
+    with start_holder(path) as holder:
+        os.kill(holder.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, holder.pid, os.WSTOPPED)
+        turn = WriteLock(path, wait_s_max=0.05)
+        with pytest.raises(StoreBusy, match=f"process {holder.pid}, which is stopped, has held it"), turn:
+            pass
+        os.kill(holder.pid, signal.SIGCONT)
         holder.communicate()
     turn.close()
 

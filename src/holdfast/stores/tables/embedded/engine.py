@@ -16,11 +16,12 @@ from types import TracebackType
 from typing import Any, Final, TypeVar, cast
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
-from holdfast.core.errors import InvalidRequest, RowsDropped, UnknownOperation
+from holdfast.core.errors import DataDamaged, InvalidRequest, RowsDropped, UnknownOperation
 from holdfast.operations import tables as ops
 from holdfast.operations.tables import Operation
 from holdfast.operations.values import Item
 from holdfast.stores.sqlite import Batch, CommitFuture, Connection, Database, Tuning
+from holdfast.stores.sqlite import Reader as RowReader
 from holdfast.stores.tables.checks import requests
 from holdfast.stores.tables.embedded.faults import EngineFaults
 from holdfast.stores.tables.embedded.handlers import (
@@ -118,7 +119,7 @@ class EmbeddedTables:
         self._clock = clock
         self._faults = faults
         self._cache = CatalogCache()
-        self._make_reader: Callable[[Connection, CatalogCache, Clock], Reader] = Reader
+        self._make_reader: Callable[[Connection, RowReader, CatalogCache, Clock, bool], Reader] = Reader
         self._make_writer: Callable[[Connection, Batch, CatalogCache, float], Writer] = Writer
         if faults is not None and faults.index_lag_s:
             lag = IndexLag(faults.index_lag_s, clock)
@@ -205,19 +206,27 @@ class EmbeddedTables:
         open_connection = (
             self.database.read_connection if handler is items.get_item else self.database.snapshot
         )
+        damage: DataDamaged | None = None
         for _ in range(STALE_RETRIES):
             try:
                 with open_connection() as connection:
-                    return cast(
-                        R, handler(operation, self._make_reader(connection, self._cache, self._clock))
-                    )
+                    return cast(R, handler(operation, self._open_reader(connection, damage)))
             except RowsDropped:
                 # This process or another has just deleted the table or index.
                 self._cache.invalidate()
+            except DataDamaged as error:
+                # The page of another item may be damaged, or an item was changed between two statements.
+                damage = error
             except UNSTORABLE_ERRORS as error:
                 raise _to_invalid_request(error) from error
         with self.database.snapshot() as connection:
-            return cast(R, handler(operation, self._make_reader(connection, self._cache, self._clock)))
+            return cast(R, handler(operation, self._open_reader(connection, damage)))
+
+    def _open_reader(self, connection: Connection, damage: DataDamaged | None) -> Reader:
+        """Return a reader on this connection; after damage, one that reads each row alone."""
+        # Memory has no damaged pages, and its only connection is locked.
+        unverified = self.database.unverified_reader() if self.database.has_checksums else connection
+        return self._make_reader(connection, unverified, self._cache, self._clock, damage is not None)
 
     def _submit(self, operation: Operation[R]) -> CommitFuture[R]:
         """Check a write and submit it as a unit of work. A catalog change also wakes the worker."""

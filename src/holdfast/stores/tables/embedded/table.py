@@ -23,6 +23,11 @@ _ENCODERS: Final[dict[KeyTag, Callable[[Any], bytes]]] = {
     "N": numbers.encode_sortable,
     "B": bytes,
 }
+_DECODERS: Final[dict[KeyTag, Callable[[bytes], Value]]] = {
+    "S": bytes.decode,
+    "N": numbers.decode_sortable,
+    "B": bytes,
+}
 # The Python types of each key type. A bool is an int to Python, but `type(True)` is not `int`.
 _TYPES: Final[dict[KeyTag, tuple[type, ...]]] = {"S": (str,), "N": (int, Decimal), "B": (bytes,)}
 
@@ -30,13 +35,13 @@ _TYPES: Final[dict[KeyTag, tuple[type, ...]]] = {"S": (str,), "N": (int, Decimal
 class KeyPart:
     """One attribute of a key: its type, its size limit and its encoding as bytes."""
 
-    __slots__ = ("bytes_max", "encode", "is_partition", "name", "tag", "types")
+    __slots__ = ("bytes_max", "decode", "encode", "is_partition", "name", "tag", "types")
 
     def __init__(self, name: str, tag: KeyTag, *, is_partition: bool) -> None:
         self.name = name
         self.tag = tag
         self.types = _TYPES[tag]
-        self.encode = _ENCODERS[tag]
+        self.encode, self.decode = _ENCODERS[tag], _DECODERS[tag]
         self.is_partition = is_partition
         self.bytes_max = MAX_PARTITION_KEY_BYTES if is_partition else MAX_SORT_KEY_BYTES
 
@@ -149,6 +154,12 @@ class Table:
             partition.encode(key[partition.name]),
             b"" if sort is None else sort.encode(key[sort.name]),
         )
+
+    def decode_key(self, key_bytes: KeyBytes) -> Item:
+        """Return the key of which `encode_key` made these bytes."""
+        return {
+            part.name: part.decode(encoded) for part, encoded in zip(self.keys.parts, key_bytes, strict=False)
+        }
 
     def extract_key(self, item: Item) -> Item:
         """Return the key attributes of an item."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import apsw
 import pytest
 
 from holdfast.core.clock import RunClock
@@ -26,6 +25,7 @@ from holdfast.operations.tables import (
     UpdateTimeToLive,
 )
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
+from tests.sqlite_files import open_file
 
 NOW = 1_800_000_000.0
 
@@ -41,7 +41,7 @@ def damaged_tables(tmp_path: Path) -> Iterator[EmbeddedTables]:
                 CreateTable(TableDefinition(name, (KeyAttribute("id", "S"),), KeySchema("id")))
             )
             tables.run_blocking(PutItem(name, {"id": "a", "ends": int(NOW) - 1}))
-    connection = apsw.Connection(str(path))
+    connection = open_file(path)
     connection.execute("UPDATE items_1 SET item = x'c1ff'")
     connection.close()
     with open_tables(path, clock=clock) as tables:

@@ -20,7 +20,6 @@ from holdfast.operations.tables import (
 )
 from holdfast.operations.values import Item
 from holdfast.stores.tables.embedded.plan import capacity, writes
-from holdfast.stores.tables.embedded.storage import codec
 from holdfast.stores.tables.embedded.storage.reader import Reader, read_item
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import KeyBytes, Table
@@ -60,12 +59,12 @@ def _read_items(
     found: list[Item | None] = []
     units = 0.0
     for key_bytes in keys:
-        _, stored, size = read_item(reader.connection, table, key_bytes)
+        _, item, size = read_item(reader, table, key_bytes)
         if size > bytes_left:
             return found, units, 0
         bytes_left -= size
         units += capacity.count_read_units(size, consistent=request.consistent)
-        found.append(None if stored is None else codec.decode(stored))
+        found.append(item)
     return found, units, bytes_left
 
 

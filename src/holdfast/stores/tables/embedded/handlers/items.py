@@ -15,7 +15,6 @@ from holdfast.operations.tables import (
     WriteResult,
 )
 from holdfast.stores.tables.embedded.plan import capacity, writes
-from holdfast.stores.tables.embedded.storage import codec
 from holdfast.stores.tables.embedded.storage.reader import Reader, read_item, require_readable
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.validate.keys import validate_item_key, validate_key
@@ -41,13 +40,12 @@ def get_item(operation: GetItem, reader: Reader) -> GetItemResult:
             if catalog.generation == checked_with.generation:
                 raise
             continue  # The key was checked against an outdated table.
-        generation, stored, size = read_item(reader.connection, table, key_bytes)
+        generation, item, size = read_item(reader, table, key_bytes)
         if generation == catalog.generation:
             break
         catalog = cache.load(reader.connection)
     if operation.projection is not None:
         check_nested_paths(table, operation.projection)
-    item = None if stored is None else codec.decode(stored)
     if item is not None and operation.hide_expired and table.is_expired(item, reader.now):
         item = None
     consumed = None

@@ -38,8 +38,8 @@ from holdfast.operations.tables import (
 from holdfast.operations.values import Item
 from holdfast.stores.tables.embedded.plan import capacity, writes
 from holdfast.stores.tables.embedded.plan.change import Change, StoredItem
-from holdfast.stores.tables.embedded.storage import codec, tokens
-from holdfast.stores.tables.embedded.storage.reader import Reader, read_item
+from holdfast.stores.tables.embedded.storage import tokens
+from holdfast.stores.tables.embedded.storage.reader import Reader, read_item_in_snapshot
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import KeyBytes, Table
 from holdfast.stores.tables.embedded.validate.keys import validate_item_key, validate_key
@@ -222,10 +222,9 @@ def transact_get_items(operation: TransactGetItems, reader: Reader) -> TransactG
     consumed: list[ConsumedCapacity] = []
     size_bytes = 0
     for get, (table, key_bytes) in zip(operation.gets, planned, strict=True):
-        _, stored, size = read_item(reader.connection, table, key_bytes)
-        item = None if stored is None else codec.decode(stored)
-        size_bytes += size or 0
-        units = capacity.count_read_units(size or 0, consistent=True) * TRANSACTION_FACTOR
+        item, size = read_item_in_snapshot(reader, table, key_bytes)
+        size_bytes += size
+        units = capacity.count_read_units(size, consistent=True) * TRANSACTION_FACTOR
         consumed.append(ConsumedCapacity(table.name, Units(read=units)))
         items.append(item if item is None or get.projection is None else project(get.projection, item))
     if size_bytes > MAX_TRANSACTION_BYTES:

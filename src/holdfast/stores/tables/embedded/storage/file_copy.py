@@ -10,6 +10,7 @@ import sys
 
 import apsw
 
+from holdfast.stores.sqlite.checksums import register_checksum_vfs
 from holdfast.stores.sqlite.connections import Tuning, open_reader, sync_to_disk
 from holdfast.stores.sqlite.errors import map_error
 from holdfast.stores.sqlite.log_damage import refuse_lost_database
@@ -37,7 +38,7 @@ def copy_tables(source: str | os.PathLike[str], target: str | os.PathLike[str]) 
 
 def _copy_at_once(reader: apsw.Connection, target: str) -> None:
     """Copy in one step: a copy in several steps restarts whenever another process writes in between."""
-    writer = apsw.Connection(target)
+    writer = apsw.Connection(target, vfs=register_checksum_vfs())
     try:
         sync_to_disk(writer, sys.platform)
         with writer.backup("main", reader, "main") as backup:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import apsw
 
-from holdfast.stores.tables.embedded.storage.rows import limit_to_step
+from holdfast.stores.tables.embedded.storage.row_sums import compute_change_sum
+from holdfast.stores.tables.embedded.storage.rows import limit_to_step, verify_changes
 
 
 class LogRecord(NamedTuple):
@@ -28,11 +29,12 @@ def read_after(connection: apsw.Connection, number: int, seq: int, limit: int) -
     bytes are used.
     """
     found = connection.execute(
-        f"SELECT seq, pk, sk, key, old, new FROM changes_{number} WHERE seq > ? ORDER BY seq LIMIT ?",
+        f"SELECT seq, pk, sk, key, old, new, sum FROM changes_{number} WHERE seq > ? ORDER BY seq LIMIT ?",
         (seq, limit),
     )
     return limit_to_step(
-        (LogRecord(*one) for one in found), lambda one: len(one.old or b"") + len(one.new or b"")
+        (LogRecord(*one) for one in verify_changes(number, found)),
+        lambda one: len(one.old or b"") + len(one.new or b""),
     )
 
 
@@ -44,5 +46,6 @@ def remove(connection: apsw.Connection, number: int, seq: int) -> None:
 def erase_images(connection: apsw.Connection, number: int, seq: int, key: bytes) -> None:
     """Remove the record's images. The record still names the item that changed."""
     connection.execute(
-        f"UPDATE changes_{number} SET old = NULL, new = NULL, key = ? WHERE seq = ?", (key, seq)
+        f"UPDATE changes_{number} SET old = NULL, new = NULL, key = ?, sum = ? WHERE seq = ?",
+        (key, compute_change_sum(key, None, None), seq),
     )

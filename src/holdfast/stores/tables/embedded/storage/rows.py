@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
 from holdfast.core.limits import MAX_EXPIRED_AGE_S, MAX_STEP_BYTES
+from holdfast.stores.tables.embedded.storage.damage import report_damaged_row
+from holdfast.stores.tables.embedded.storage.row_sums import compute_change_sum, compute_sum
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import KeyBytes
 
@@ -59,10 +61,11 @@ def read_after(
     Stop after `limit` items, or when a step's bytes are used.
     """
     found = connection.execute(
-        f"SELECT id, pk, sk, size, item FROM items_{number} WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
+        f"SELECT id, pk, sk, size, item, sum FROM items_{number}"
+        " WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
         (after_id, until, limit),
     )
-    return limit_to_step((ItemRow(*one) for one in found), lambda one: one.size)
+    return limit_to_step(_verify_items(number, found), lambda one: one.size)
 
 
 def read_last_id(connection: apsw.Connection, number: int) -> int:
@@ -77,11 +80,19 @@ def find_expired(connection: apsw.Connection, number: int, now: int, limit: int)
     bytes are used.
     """
     found = connection.execute(
-        f"SELECT id, pk, sk, size, item FROM items_{number}"
+        f"SELECT id, pk, sk, size, item, sum FROM items_{number}"
         " WHERE expires > ? AND expires <= ? ORDER BY expires LIMIT ?",
         (now - MAX_EXPIRED_AGE_S, now, limit),
     )
-    return limit_to_step((ItemRow(*one) for one in found), lambda one: one.size)
+    return limit_to_step(_verify_items(number, found), lambda one: one.size)
+
+
+def _verify_items(number: int, found: Iterable[Any]) -> Iterator[ItemRow]:
+    """Yield the rows without their checksums. Raise `DataDamaged` at the first that does not match."""
+    for id, pk, sk, size, item, row_sum in found:
+        if compute_sum((pk, sk), size, item) != row_sum:
+            raise report_damaged_row(f"items_{number}", id)
+        yield ItemRow(id, pk, sk, size, item)
 
 
 def add_index_row(
@@ -117,11 +128,24 @@ def read_changes_back(
     Stop after `limit` changes, or when a step's bytes are used; at least one if there is any.
     """
     found = connection.execute(
-        f"SELECT seq, pk, sk, old FROM changes_{number} WHERE seq <= ? AND seq >= ? ORDER BY seq DESC LIMIT "
-        "?",
+        f"SELECT seq, pk, sk, key, old, new, sum FROM changes_{number}"
+        " WHERE seq <= ? AND seq >= ? ORDER BY seq DESC LIMIT ?",
         (newest, oldest, limit),
     )
-    return limit_to_step((ChangeRow(*one) for one in found), lambda one: len(one.old or b""))
+    changes = (ChangeRow(seq, pk, sk, old) for seq, pk, sk, _, old, _ in verify_changes(number, found))
+    return limit_to_step(changes, lambda one: len(one.old or b""))
+
+
+def verify_changes(number: int, found: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield rows that end with key, old and new image, without the checksum behind these.
+
+    Raise `DataDamaged` at the first that does not match it.
+    """
+    for row in found:
+        *_, key, old, new, row_sum = row
+        if compute_change_sum(key, old, new) != row_sum:
+            raise report_damaged_row(f"changes_{number}", row[0])
+        yield row[:-1]
 
 
 def put_row(writer: Writer, number: int, key_bytes: KeyBytes, blob: bytes | None, size: int) -> None:
@@ -138,7 +162,8 @@ def put_row(writer: Writer, number: int, key_bytes: KeyBytes, blob: bytes | None
         writer.tally(number, 0, -1, -former[1])
     if blob is not None:
         connection.execute(
-            f"INSERT INTO items_{number} (pk, sk, size, item) VALUES (?, ?, ?, ?)", (*key_bytes, size, blob)
+            f"INSERT INTO items_{number} (pk, sk, size, item, sum) VALUES (?, ?, ?, ?, ?)",
+            (*key_bytes, size, blob, compute_sum(key_bytes, size, blob)),
         )
         writer.tally(number, 0, 1, size)
 

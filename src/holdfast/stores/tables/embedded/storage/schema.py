@@ -4,7 +4,8 @@ meta       one row; `generation` changes with every change of the catalog, so th
            see whether the definitions cached in this process are still valid
 tables     the catalog: a record per table
 counts     per table (slot 0) and index: items, bytes, and the last sequence number of the change log
-items_N    the items of table N; index_N_S the rows of its index in slot S; changes_N its change log
+items_N    the items of table N; index_N_S the rows of its index in slot S; changes_N its change log. Each
+           item and each change has a checksum
 streams, backups, tokens, jobs   as named
 """
 
@@ -14,6 +15,7 @@ from typing import Final
 
 from holdfast.stores.sqlite import Migration, Schema
 from holdfast.stores.sqlite.leases import CREATE_LEASES
+from holdfast.stores.tables.embedded.storage.row_sums import add_sums
 
 APPLICATION_ID: Final = 0x48464454  # "HFDT"
 
@@ -34,19 +36,20 @@ CREATE INDEX tokens_by_age ON tokens (at);
 CREATE TABLE jobs (id INTEGER PRIMARY KEY, record BLOB NOT NULL);
 """
 
-SCHEMA: Final = Schema(APPLICATION_ID, (Migration(1, INITIAL + CREATE_LEASES),))
+SCHEMA: Final = Schema(APPLICATION_ID, (Migration(1, INITIAL + CREATE_LEASES), Migration(2, add_sums)))
 
 
 def build_items_ddl(number: int) -> str:
     """Return the SQL that creates the rows, the change log and the counts of a table or backup."""
     return f"""
 CREATE TABLE items_{number} (id INTEGER PRIMARY KEY, pk BLOB NOT NULL, sk BLOB NOT NULL,
-                             size INTEGER NOT NULL, expires INTEGER, item BLOB NOT NULL);
+                             size INTEGER NOT NULL, expires INTEGER, item BLOB NOT NULL,
+                             sum INTEGER NOT NULL);
 CREATE UNIQUE INDEX items_{number}_key ON items_{number} (pk, sk);
 CREATE INDEX items_{number}_expiry ON items_{number} (expires) WHERE expires IS NOT NULL;
 CREATE TABLE changes_{number} (seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, event INTEGER NOT NULL,
                                by_service INTEGER NOT NULL, pk BLOB NOT NULL, sk BLOB NOT NULL,
-                               key BLOB, old BLOB, new BLOB);
+                               key BLOB, old BLOB, new BLOB, sum INTEGER NOT NULL);
 INSERT INTO counts (number, slot) VALUES ({number}, 0);
 """
 

@@ -11,20 +11,23 @@ from functools import lru_cache
 class ItemStatements:
     """SQL for the rows of one table."""
 
-    __slots__ = ("delete", "get", "insert", "log", "read", "update")
+    __slots__ = ("delete", "exists", "get", "insert", "log", "read", "update")
 
     def __init__(self, number: int) -> None:
         rows = f"items_{number}"
         # The generation is read with the item, so that a keyed read is one statement and still detects that
         # the catalog has changed. (As a join it would take twice as long.)
-        self.get = f"SELECT (SELECT generation FROM meta), item, size FROM {rows} WHERE pk = ? AND sk = ?"
-        self.read = f"SELECT id, item, size FROM {rows} WHERE pk = ? AND sk = ?"
-        self.insert = f"INSERT INTO {rows} (pk, sk, size, expires, item) VALUES (?, ?, ?, ?, ?)"
-        self.update = f"UPDATE {rows} SET size = ?, expires = ?, item = ? WHERE id = ?"
+        self.get = (
+            f"SELECT (SELECT generation FROM meta), item, size, sum FROM {rows} WHERE pk = ? AND sk = ?"
+        )
+        self.exists = f"SELECT generation, EXISTS (SELECT 1 FROM {rows} WHERE pk = ? AND sk = ?) FROM meta"
+        self.read = f"SELECT id, item, size, sum FROM {rows} WHERE pk = ? AND sk = ?"
+        self.insert = f"INSERT INTO {rows} (pk, sk, size, expires, item, sum) VALUES (?, ?, ?, ?, ?, ?)"
+        self.update = f"UPDATE {rows} SET size = ?, expires = ?, item = ?, sum = ? WHERE id = ?"
         self.delete = f"DELETE FROM {rows} WHERE id = ?"
         self.log = (
-            f"INSERT INTO changes_{number} (seq, at_ms, event, by_service, pk, sk, key, old, new)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            f"INSERT INTO changes_{number} (seq, at_ms, event, by_service, pk, sk, key, old, new, sum)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         )
 
 

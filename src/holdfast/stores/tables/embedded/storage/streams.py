@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import apsw
 import msgspec
 
 from holdfast.stores.tables.embedded.records import StreamRecord
+from holdfast.stores.tables.embedded.storage import rows
 
 LogRow = tuple[int, int, int, int, bytes | None, bytes | None, bytes | None]
 """A change: seq, at_ms, event, by_service, key (None if an image contains it), old, new."""
@@ -69,13 +70,14 @@ def read_changes(
     connection: apsw.Connection, number: int, first: int, last: int | None, since_ms: int, limit: int
 ) -> Iterator[LogRow]:
     """Iterate over up to `limit` changes with sequence numbers from `first` to `last` (None: no end), logged
-    after `since_ms`.
+    after `since_ms`. Raise `DataDamaged` at a damaged one.
     """
-    return connection.execute(
-        f"SELECT seq, at_ms, event, by_service, key, old, new FROM changes_{number}"
+    found = connection.execute(
+        f"SELECT seq, at_ms, event, by_service, key, old, new, sum FROM changes_{number}"
         " WHERE seq >= ? AND seq <= ? AND at_ms > ? ORDER BY seq LIMIT ?",
         (first, 2**62 if last is None else last, since_ms, limit),
     )
+    return cast(Iterator[LogRow], rows.verify_changes(number, found))
 
 
 def trim(connection: apsw.Connection, number: int, before_ms: int, limit: int) -> None:

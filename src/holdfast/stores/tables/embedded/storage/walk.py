@@ -10,7 +10,11 @@ from collections.abc import Iterator
 
 import apsw
 
+from holdfast.stores.sqlite import Reader
+from holdfast.stores.sqlite.checksums import is_checksum_error
 from holdfast.stores.tables.embedded.plan.span import Segment, Span
+from holdfast.stores.tables.embedded.storage.damage import report_damaged_item, report_damaged_rows
+from holdfast.stores.tables.embedded.storage.row_sums import compute_sum
 
 SpanRow = tuple[bytes, int, int]
 """A row of a page: the item, its size, and the size of the index's copy of it."""
@@ -37,6 +41,35 @@ def select_rows(connection: apsw.Connection, span: Span, limit: int | None) -> I
         sql += " LIMIT ?"
         bindings.append(limit)
     return connection.execute(sql, bindings)
+
+
+def select_rows_alone(connection: apsw.Connection, unverified: Reader, span: Span) -> Iterator[SpanRow]:
+    """Iterate over the rows of a span in a file with damaged pages, and raise `DataDamaged` at the first that
+    is not right.
+
+    The keys come from verified pages, so that none is missing. Each item is read by its row, without its page
+    being verified, and compared with its own checksum.
+    """
+    number, index, segment = span.table.number, span.index, span.segment
+    rows = (
+        f"items_{number} INDEXED BY items_{number}_key" if index is None else f"index_{number}_{index.slot} x"
+    )
+    view = "NULL" if index is None else "x.size"
+    partition = "pk" if index is None else "ipk"
+    sql, bindings = _build_select(span, f"SELECT {partition}, pk, sk, id, {view} FROM {rows}")
+    fetch = f"SELECT item, size, sum FROM items_{number} WHERE id = ?"
+    try:
+        for own_partition, pk, sk, row, view_size in connection.execute(sql, bindings):
+            if segment is not None and not segment.contains(own_partition):
+                continue
+            found = unverified.execute(fetch, (row,)).fetchone()
+            if found is None or compute_sum((pk, sk), found[1], found[0]) != found[2]:
+                raise report_damaged_item(span.table, (pk, sk))
+            yield found[0], found[1], found[1] if view_size is None else view_size
+    except apsw.IOError as error:
+        if not is_checksum_error(error):
+            raise
+        raise report_damaged_rows(span.table, None if index is None else index.name) from error
 
 
 def _select_segment_rows(connection: apsw.Connection, span: Span, segment: Segment) -> Iterator[SpanRow]:

@@ -7,9 +7,12 @@ import msgspec
 
 from holdfast.core.errors import NotFound
 from holdfast.stores.sqlite import Batch
+from holdfast.stores.sqlite.checksums import is_checksum_error
 from holdfast.stores.tables.embedded.plan.change import Change, IndexEdit, StoredItem
 from holdfast.stores.tables.embedded.storage import codec, counts, statements
 from holdfast.stores.tables.embedded.storage.catalog import Catalog, CatalogCache
+from holdfast.stores.tables.embedded.storage.damage import report_damaged_item
+from holdfast.stores.tables.embedded.storage.row_sums import compute_change_sum, compute_sum
 from holdfast.stores.tables.embedded.storage.transaction_state import Tallies, TransactionState
 from holdfast.stores.tables.embedded.table import KeyBytes, Table
 
@@ -51,9 +54,23 @@ class Writer:
         return table
 
     def read(self, table: Table, key_bytes: KeyBytes) -> StoredItem | None:
-        """Return the item with this key as it is in this transaction, or None."""
-        row = self.connection.execute(statements.get_item_statements(table.number).read, key_bytes).fetchone()
-        return None if row is None else StoredItem(row[0], codec.decode(row[1]), row[2])
+        """Return the item with this key as it is in this transaction, or None.
+
+        Raise `DataDamaged` if it is damaged, or on a damaged page.
+        """
+        sql = statements.get_item_statements(table.number).read
+        try:
+            row = self.connection.execute(sql, key_bytes).fetchone()
+        except apsw.IOError as error:
+            if not is_checksum_error(error):
+                raise
+            raise report_damaged_item(table, key_bytes) from error
+        if row is None:
+            return None
+        row_id, stored, size, row_sum = row
+        if compute_sum(key_bytes, size, stored) != row_sum:
+            raise report_damaged_item(table, key_bytes)
+        return StoredItem(row_id, codec.decode(stored), size)
 
     def apply(self, change: Change) -> None:
         """Write a change: the item, its index rows, the counts and the log."""
@@ -73,13 +90,15 @@ class Writer:
             self.connection.execute(sql.delete, (old.id,))
             self.tally(table.number, 0, -1, -old.size)
             return old.id
-        expires = table.get_end_of_life(new)
+        assert blob is not None
+        expires, size = table.get_end_of_life(new), change.new_size
+        row_sum = compute_sum(change.key_bytes, size, blob)
         if old is not None:
-            self.connection.execute(sql.update, (change.new_size, expires, blob, old.id))
-            self.tally(table.number, 0, 0, change.new_size - old.size)
+            self.connection.execute(sql.update, (size, expires, blob, row_sum, old.id))
+            self.tally(table.number, 0, 0, size - old.size)
             return old.id
-        self.connection.execute(sql.insert, (*change.key_bytes, change.new_size, expires, blob))
-        self.tally(table.number, 0, 1, change.new_size)
+        self.connection.execute(sql.insert, (*change.key_bytes, size, expires, blob, row_sum))
+        self.tally(table.number, 0, 1, size)
         return self.connection.last_insert_rowid()
 
     def _apply_edit(self, edit: IndexEdit, change: Change, row: int) -> None:
@@ -125,6 +144,7 @@ class Writer:
                 key,
                 before,
                 after,
+                compute_change_sum(key, before, after),
             ),
         )
 

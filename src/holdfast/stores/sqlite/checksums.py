@@ -1,0 +1,69 @@
+"""Checksums of pages: SQLite's checksum VFS, which the driver's wheel brings as an extension.
+
+Each page of a database ends with a checksum of eight bytes. The VFS computes it when a checkpoint writes the
+page, and compares it when the page is read. A page that anything else has changed is an error, never data.
+Pages in the log have the log's own checksums, which SQLite compares after a crash. Decision 0020 has the
+measurement.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+import apsw
+import apsw.sqlite_extra
+
+from holdfast.core.errors import SettingsError
+
+CHECKSUM_VFS: Final = "cksmvfs"
+CHECKSUM_BYTES: Final = 8
+_EXTENSION: Final = "cksumvfs"
+
+
+@cache
+def register_checksum_vfs() -> str:
+    """Register the VFS with SQLite, once, and return its name. The default VFS stays the default."""
+    default = apsw.vfs_names()[0]
+    connection = apsw.Connection(":memory:")
+    try:
+        apsw.sqlite_extra.load(connection, _EXTENSION)
+    except (apsw.Error, apsw.sqlite_extra.NotAvailable, LookupError) as error:
+        raise SettingsError(
+            f"The installed apsw {apsw.apsw_version()} lacks SQLite's checksum extension. Install the wheel "
+            "of apsw from the package index."
+        ) from error
+    finally:
+        connection.close()
+    apsw.set_default_vfs(default)
+    return CHECKSUM_VFS
+
+
+def has_checksums(connection: apsw.Connection) -> bool:
+    """Return whether the pages of the connection's file have checksums that its VFS verifies."""
+    return bool(connection.pragma("checksum_verification"))
+
+
+def ignore_checksums(connection: apsw.Connection) -> None:
+    """Make the connection read pages without comparing their checksums."""
+    connection.pragma("checksum_verification", False)
+
+
+def add_checksums(connection: apsw.Connection) -> None:
+    """Rewrite a file in WAL mode that was written without checksums.
+
+    Needs the write lock, and space for a second copy. Raises `apsw.BusyError` while another connection has
+    the file open: a process of an older version would write pages without checksums.
+    """
+    # Only the last connection can leave WAL mode. The file is rewritten in it: after a crash, a rollback
+    # journal would be played back with checksums in pages that had none.
+    connection.pragma("journal_mode", "delete")
+    connection.pragma("journal_mode", "wal")
+    connection.reserve_bytes(reserve=CHECKSUM_BYTES)
+    connection.execute("VACUUM")
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+
+def is_checksum_error(error: BaseException | None) -> bool:
+    """Return whether the driver found a page whose checksum does not match."""
+    return getattr(error, "extendedresult", None) == apsw.SQLITE_IOERR_DATA

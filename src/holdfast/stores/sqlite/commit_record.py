@@ -1,0 +1,139 @@
+"""The record of the last acknowledged commit: how far the database and its log must reach at the next start.
+
+After a crash SQLite takes a log that was removed or cut for a log that was never written, and an older copy
+of the database for the database. The record is kept in the store's marker, outside of both files:
+
+    first line      the id of the store (`core/store_marker.py`)
+    commit record   the log's salts and length after the last commit; the database's generation and version
+    open files      the inodes of the database, its log, its index and its lock, while a process uses them
+
+It is written after each commit has been synced, so it never names more than what is on disk. It is not synced
+itself: after a power failure it may name less. Before the log is truncated it is cleared and synced.
+
+Each process that uses the store holds a shared lock on the marker: the next to open it learns whether it is
+alone, and otherwise must find the files that the others have open.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from holdfast.core.disk import lock, sync, try_lock
+from holdfast.core.errors import StoreFileError
+from holdfast.core.store_marker import IDENTITY_BYTES, get_marker_path
+
+_COMMIT: Final = struct.Struct("<8sIQI")
+_INODES: Final = struct.Struct("<4Q")
+_SUM: Final = struct.Struct("<I")
+_COMMIT_AT: Final = IDENTITY_BYTES
+_COMMIT_BYTES: Final = _COMMIT.size + _SUM.size
+_INODES_AT: Final = 128
+_INODES_BYTES: Final = _INODES.size + _SUM.size
+_MARKER_BYTES: Final = 256
+# Of the log between two records. One would do: a process may die between its commit and its record.
+_MAX_RESTARTS: Final = 8
+
+
+class LastCommit(NamedTuple):
+    """The state of a store after a commit.
+
+    `salts` identify the log and `frames` is its length; 0 if everything is in the database. `generation`
+    counts how often the log was truncated: the database alone has at least that one. `version` is its
+    schema's.
+    """
+
+    salts: bytes = bytes(8)
+    frames: int = 0
+    generation: int = 0
+    version: int = 0
+
+
+NOTHING: Final = LastCommit()
+
+
+class CommitRecord:
+    """The record of one store, whose marker must exist. Only the holder of the write lock writes it."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(get_marker_path(path), os.O_RDWR | os.O_CLOEXEC)
+        if os.fstat(self._descriptor).st_size < _MARKER_BYTES:
+            # All of it now, so that a commit needs no space on the disk.
+            os.pwrite(self._descriptor, bytes(_MARKER_BYTES - IDENTITY_BYTES), IDENTITY_BYTES)
+        self._known, self._known_last = b"", NOTHING
+
+    def read(self) -> LastCommit:
+        """Return the recorded state; `NOTHING` if none was recorded, or if the record is damaged."""
+        found = os.pread(self._descriptor, _COMMIT_BYTES, _COMMIT_AT)
+        if found != self._known:
+            content = _verify(found, _COMMIT)
+            self._known = found
+            self._known_last = NOTHING if content is None else LastCommit._make(_COMMIT.unpack(content))
+        return self._known_last
+
+    def write(self, last: LastCommit) -> None:
+        """Record the state after a synced commit."""
+        content = _COMMIT.pack(*last)
+        self._known, self._known_last = content + _SUM.pack(crc32(content)), last
+        os.pwrite(self._descriptor, self._known, _COMMIT_AT)
+
+    def sync(self) -> None:
+        """Return when the record is on disk."""
+        sync(self._descriptor)
+
+    def enter(self) -> bool:
+        """Take part in the use of the store, until `close`. Return whether no other process does."""
+        is_alone = try_lock(self._descriptor)
+        lock(self._descriptor, shared=True)
+        return is_alone
+
+    def write_inodes(self, inodes: tuple[int, ...]) -> None:
+        """Record the files that this process, the first, has opened."""
+        content = _INODES.pack(*inodes)
+        os.pwrite(self._descriptor, content + _SUM.pack(crc32(content)), _INODES_AT)
+
+    def read_inodes(self) -> tuple[int, ...] | None:
+        """Return the files that the processes which use the store have open; None if that is unknown."""
+        content = _verify(os.pread(self._descriptor, _INODES_BYTES, _INODES_AT), _INODES)
+        return None if content is None else _INODES.unpack(content)
+
+    def is_at_path(self, path: str) -> bool:
+        """Return whether the marker is still the one at its path."""
+        try:
+            return os.stat(get_marker_path(path)).st_ino == os.fstat(self._descriptor).st_ino
+        except FileNotFoundError:
+            return False
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def _verify(found: bytes, kind: struct.Struct) -> bytes | None:
+    """Return the content of a part of the marker without its checksum; None if that does not match."""
+    content = found[: kind.size]
+    return content if found[kind.size :] == _SUM.pack(crc32(content)) else None
+
+
+def refuse_lost_log(path: str, recorded: LastCommit, found: LastCommit | None) -> None:
+    """Raise `StoreFileError` if the log that was found lacks commits of the recorded one."""
+    if not recorded.frames or (found is not None and _continues(recorded, found)):
+        return
+    state = "is missing, empty or damaged" if found is None else "was cut or replaced"
+    raise StoreFileError(
+        f"The write-ahead log {path}-wal {state}: acknowledged transactions are lost, unless another SQLite "
+        "program has moved them into the file. Nothing was changed: put the log back, or restore a backup. "
+        f"To accept the file as it is, remove {get_marker_path(path)}."
+    )
+
+
+def _continues(recorded: LastCommit, found: LastCommit) -> bool:
+    """Return whether the log is the recorded one with all of its frames, or a later one.
+
+    SQLite adds one to the first salt each time it starts the log again, after all of it is in the database.
+    """
+    if found.salts == recorded.salts:
+        return found.frames >= recorded.frames
+    restarts = int.from_bytes(found.salts[:4], "big") - int.from_bytes(recorded.salts[:4], "big")
+    return 0 < restarts % 2**32 <= _MAX_RESTARTS

@@ -1,0 +1,335 @@
+"""The files of an open store, checked before a commit is acknowledged, once a second, and at the start.
+
+SQLite keeps writing to a file that was deleted, replaced or truncated, and takes what is missing for new.
+Three things prevent that: the store's id, kept in the database and in a marker next to it; the record of the
+last acknowledged commit (`commit_record.py`); and a look at both files around each commit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import quote
+
+import apsw
+
+from holdfast.core.errors import StoreFileError, StoreIOError
+from holdfast.core.store_marker import (
+    get_marker_path,
+    refuse_lost_store,
+    require_same_store,
+)
+from holdfast.stores.sqlite.checksums import register_checksum_vfs
+from holdfast.stores.sqlite.commit_record import CommitRecord, LastCommit, refuse_lost_log
+from holdfast.stores.sqlite.log_check import count_valid_frames
+from holdfast.stores.sqlite.log_damage import (
+    WAL_SUFFIX,
+    find_pages,
+    get_size,
+    read_log_header,
+    refuse_lost_database,
+)
+from holdfast.stores.sqlite.schema import read_store_id
+from holdfast.stores.sqlite.write_lock import LOCK_SUFFIX
+
+SHM_SUFFIX: Final = "-shm"
+_HEADER_BYTES: Final = 32
+_FRAME_HEADER_BYTES: Final = 24
+_SALTS_AT, _SALTS_BYTES = 16, 8
+# Another process may be writing the page that is read.
+_INSPECTIONS: Final = 3
+
+
+def refuse_lost_files(path: str) -> None:
+    """Raise `StoreFileError` if data was at this path, and the database or its log is missing, cut or older.
+
+    Call it with the write lock, before SQLite looks at the files: it would create what is missing.
+    """
+    refuse_missing_database(path)
+    try:
+        record = CommitRecord(path)
+    except FileNotFoundError:
+        return
+    try:
+        if not record.enter():
+            _refuse_other_files(path, record)
+        last = record.read()
+        if last.frames:
+            refuse_lost_log(path, last, _read_log(path + WAL_SUFFIX))
+        _refuse_older_database(path, last.generation, must_read=False)
+    finally:
+        record.close()
+
+
+def refuse_missing_database(path: str) -> None:
+    """Raise `StoreFileError` if the database is missing or empty, and a log or the marker says that it was
+    not.
+    """
+    refuse_lost_database(path)
+    if not get_size(path):
+        refuse_lost_store(path)
+
+
+class StoreFiles:
+    """The database file and the log of an open store. Only the holder of the write lock uses it."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        path: str,
+        *,
+        has_default_vfs: bool = True,
+        records_commits: bool = True,
+        on_loss: Callable[[StoreFileError], None] = lambda loss: None,
+    ) -> None:
+        """Take note of the files, after the log was recovered and the schema migrated.
+
+        `on_loss` is called once a check finds that they are no longer the files of the store.
+        """
+        self._path, self._log_path = path, path + WAL_SUFFIX
+        self._has_default_vfs, self._records_commits = has_default_vfs, records_commits
+        self._on_loss, self.is_lost = on_loss, False
+        self._page_bytes: int = connection.pragma("page_size")
+        self._frame_bytes = _FRAME_HEADER_BYTES + self._page_bytes
+        self._refuse_truncated_database(connection)
+        self._id = read_store_id(connection)
+        require_same_store(path, self._id)
+        self._log_descriptor = os.open(self._log_path, os.O_RDONLY | os.O_CLOEXEC)
+        self._inode = os.stat(path).st_ino
+        self._enter(connection)
+        self.note_database()
+
+    def begin_commit(self) -> LastCommit:
+        """Return the record of the last commit of any process.
+
+        Raise `StoreFileError` if the log was removed or replaced, or is shorter than after that commit: the
+        next one would write behind the gap and hide it.
+        """
+        self._last = last = self._record.read()
+        log = os.fstat(self._log_descriptor)
+        if not log.st_nlink or (
+            last.frames and log.st_size < _HEADER_BYTES + last.frames * self._frame_bytes
+        ):
+            raise self._report(self._describe_loss())
+        return last
+
+    def confirm_commit(self, connection: apsw.Connection, frames: int) -> None:
+        """Raise `StoreFileError` if the commit that was just synced would be lost; otherwise record it.
+
+        `frames` is the number of frames in the log after the commit, 0 if it wrote nothing.
+        """
+        self.require_same_database(connection)
+        if not (self._records_commits and frames):
+            return
+        salts, before, generation, version = self._last
+        if not 0 < before < frames:
+            # SQLite may have started the log again. With more frames than before, it has most likely not.
+            salts = os.pread(self._log_descriptor, _SALTS_BYTES, _SALTS_AT)
+        try:
+            self._record.write(LastCommit(salts, frames, generation, version))
+        except OSError as error:
+            raise StoreIOError(
+                f"The marker of {self._path} cannot be written ({error.strerror}): the transaction is "
+                "stored, but not acknowledged. Free some space on the disk, and read before you retry."
+            ) from error
+
+    def require_same_database(self, connection: apsw.Connection) -> None:
+        """Raise `StoreFileError` if the database was deleted, replaced, truncated or overwritten."""
+        if not self.is_database_unchanged():
+            self._inspect_database(connection)
+
+    def is_database_unchanged(self) -> bool:
+        """Return whether the database is as it was when this process last wrote or inspected it."""
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return False
+        return (
+            found.st_mtime_ns == self._seen_ns
+            and found.st_size == self._seen_bytes
+            and found.st_ino == self._inode
+        )
+
+    def require_database_at_path(self) -> None:
+        """Raise `StoreFileError` if another file is at the database's path, or none."""
+        try:
+            is_same = os.stat(self._path).st_ino == self._inode
+        except OSError as error:
+            raise self._report(self._describe_loss()) from error
+        if not is_same:
+            raise self._report(self._describe_loss())
+
+    def verify(self, connection: apsw.Connection) -> None:
+        """Raise `StoreFileError` if the database was replaced, or acknowledged frames of the log are damaged.
+
+        Call it before pages of the log are copied: as pages of the database they get valid checksums.
+        """
+        self.require_same_database(connection)
+        last = self._record.read()
+        if not last.frames:
+            return
+        try:
+            refuse_lost_log(self._path, last, _read_log(self._log_path))
+        except StoreFileError as error:
+            raise self._report(error) from error.__cause__
+
+    def truncate_log(self, connection: apsw.Connection) -> None:
+        """Move the whole log into the database, then truncate it. Raise `apsw.BusyError` if readers block it.
+
+        The record is cleared in between: from then on the log holds nothing that the database does not.
+        """
+        self.verify(connection)
+        if not get_size(self._log_path):
+            return
+        generation = self._next_generation(connection)
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+        self._restore_marker(connection)
+        self._record.write(self._record.read()._replace(frames=0, generation=generation))
+        self._record.sync()
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        self.note_database()
+
+    def note_database(self) -> None:
+        """Remember the database as it is after a checkpoint of this process."""
+        found = os.stat(self._path)
+        self._seen_ns, self._seen_bytes = found.st_mtime_ns, found.st_size
+
+    def close(self) -> None:
+        self._record.close()
+        os.close(self._log_descriptor)
+
+    def _enter(self, connection: apsw.Connection) -> None:
+        """Record what is open, for the processes that open the store next, and what was recovered."""
+        self._record = CommitRecord(self._path)
+        if self._record.enter():
+            self._record.write_inodes(_read_inodes(self._path))
+        frames, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        last = self._record.read()._replace(version=connection.pragma("user_version"))
+        if self._records_commits and frames > 0:
+            salts = os.pread(self._log_descriptor, _SALTS_BYTES, _SALTS_AT)
+            last = last._replace(salts=salts, frames=frames)
+        self._record.write(last)
+
+    def _inspect_database(self, connection: apsw.Connection) -> None:
+        """Look closer at a database that has changed: another process may have written a checkpoint."""
+        self.require_database_at_path()
+        found = os.stat(self._path)
+        try:
+            self._refuse_truncated_database(connection)
+            if self._has_default_vfs:
+                generation = self._record.read().generation
+                _refuse_older_database(self._path, generation, must_read=True)
+        except StoreFileError as error:
+            raise self._report(error) from error.__cause__
+        self._seen_ns, self._seen_bytes = found.st_mtime_ns, found.st_size
+
+    def _next_generation(self, connection: apsw.Connection) -> int:
+        """Give the database its next generation, in a transaction, and return it."""
+        with connection:
+            connection.execute("UPDATE store_identity SET generation = generation + 1")
+        generation: int = connection.execute("SELECT generation FROM store_identity").get
+        return generation
+
+    def _restore_marker(self, connection: apsw.Connection) -> None:
+        """Write the marker again if it was removed."""
+        if not self._record.is_at_path(self._path):
+            require_same_store(self._path, self._id)
+            self._record.close()
+            self._enter(connection)
+
+    def _refuse_truncated_database(self, connection: apsw.Connection) -> None:
+        """Raise `StoreFileError` if the file ends before pages that are not in the log either."""
+        pages: int = connection.pragma("page_count")
+        present = os.stat(self._path).st_size // self._page_bytes
+        if present >= pages:
+            return
+        frames, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        logged = find_pages(self._log_path, self._page_bytes, frames)
+        if not set(range(present + 1, pages + 1)) <= logged:
+            raise StoreFileError(
+                f"{self._path} was truncated: it has {present:,} of {pages:,} pages. It takes no more "
+                "writes: restore it from a backup."
+            )
+
+    def _report(self, loss: StoreFileError) -> StoreFileError:
+        """Return the error after the readers have learned of it."""
+        self.is_lost = True
+        self._on_loss(loss)
+        return loss
+
+    def _describe_loss(self) -> StoreFileError:
+        return StoreFileError(
+            f"{self._path} or its write-ahead log was deleted, moved, truncated or replaced while it was "
+            "open, so it is no longer used. Restore the files and restart, or restart with another path."
+        )
+
+
+def _read_log(log: str) -> LastCommit | None:
+    """Return the salts and the valid frames of a log; None if it is missing, or its header is damaged."""
+    header = read_log_header(log)
+    if header is None:
+        return None
+    salts, page_bytes = header
+    return LastCommit(salts, count_valid_frames(log, page_bytes))
+
+
+def _refuse_older_database(path: str, generation: int, *, must_read: bool) -> None:
+    """Raise `StoreFileError` if the database, without its log, is another store or an older copy of it.
+
+    With `must_read`, raise it too if the database cannot be read like that. Otherwise a crash may have cut a
+    checkpoint short, or the damage is reported when the file is opened.
+    """
+    found = None
+    for _ in range(_INSPECTIONS if generation else 0):
+        found = found or _read_database_alone(path)
+    if found is None:
+        if must_read and generation:
+            raise StoreFileError(f"{path} was overwritten while it was open. Restore it from a backup.")
+        return
+    require_same_store(path, found[0])
+    if found[1] < generation:
+        raise StoreFileError(
+            f"{path} is an older copy of this store, without the last acknowledged writes: its generation is "
+            f"{found[1]}, but {get_marker_path(path)} names {generation}. Put the newer file back, or remove "
+            f"{get_marker_path(path)} to accept this one."
+        )
+
+
+def _read_database_alone(path: str) -> tuple[str, int] | None:
+    """Return the store's id and generation in the database file, as if it had no log; None if that fails."""
+    address = f"file:{quote(path)}?immutable=1"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    try:
+        connection = apsw.Connection(address, flags=flags, vfs=register_checksum_vfs())
+        try:
+            found: tuple[str, int] | None = connection.execute(
+                "SELECT id, generation FROM store_identity"
+            ).get
+            return found
+        finally:
+            connection.close()
+    except apsw.Error:
+        return None
+
+
+def _refuse_other_files(path: str, record: CommitRecord) -> None:
+    """Raise `StoreFileError` if other processes use files that are no longer at their paths."""
+    recorded = record.read_inodes()
+    if recorded is not None and recorded != _read_inodes(path):
+        raise StoreFileError(
+            f"Another process has {path} open, and its files were deleted or replaced since. Nothing was "
+            "changed: stop every process that uses it, then restart."
+        )
+
+
+def _read_inodes(path: str) -> tuple[int, ...]:
+    """Return the inodes of the database, its log, its index and its lock file; 0 for one that is missing."""
+    return tuple(_read_inode(path + suffix) for suffix in ("", WAL_SUFFIX, SHM_SUFFIX, LOCK_SUFFIX))
+
+
+def _read_inode(path: str) -> int:
+    try:
+        return os.stat(path).st_ino
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,52 @@
+"""Errors about damaged items and indexes: they name what is damaged and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import apsw
+
+from holdfast.core.errors import DataDamaged
+from holdfast.stores.sqlite.checksums import is_checksum_error
+from holdfast.stores.tables.embedded.table import KeyBytes, Table
+
+
+def report_damaged_item(table: Table, key_bytes: KeyBytes) -> DataDamaged:
+    """Return the error for an item that does not match its checksum."""
+    key = table.decode_key(key_bytes)
+    return DataDamaged(
+        f"The item {key} of {table.name} is damaged: it does not match its checksum. Restore the table from "
+        "a backup; other items are served.",
+        table=table.name,
+        key=key,
+    )
+
+
+def report_damaged_row(rows: str, row: int) -> DataDamaged:
+    """Return the error for a row that background work or a stream reads; `rows` is the name in the file."""
+    return DataDamaged(
+        f"Row {row} of {rows} is damaged: it does not match its checksum. `holdfast doctor --deep` names "
+        "what is damaged: restore that from a backup."
+    )
+
+
+@contextmanager
+def damage_reported(table: Table, key_bytes: KeyBytes) -> Iterator[None]:
+    """Raise `DataDamaged` for this item if a statement of the block finds a damaged page."""
+    try:
+        yield
+    except apsw.IOError as error:
+        if not is_checksum_error(error):
+            raise
+        raise report_damaged_item(table, key_bytes) from error
+
+
+def report_damaged_rows(table: Table, index: str | None) -> DataDamaged:
+    """Return the error for keys of a table or index on a damaged page: items may be missing between them."""
+    subject = table.name if index is None else f"{table.name}.{index}"
+    return DataDamaged(
+        f"Keys of {subject} are on a damaged page, so that items between them may be missing. Restore the "
+        "table from a backup; items are still served by their keys.",
+        table=table.name,
+    )

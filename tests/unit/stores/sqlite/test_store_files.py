@@ -1,0 +1,255 @@
+"""Lost, cut and replaced files: nothing is acknowledged into them, and no store starts empty over data."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.errors import StoreFileError
+from holdfast.core.store_marker import get_marker_path
+from holdfast.stores.sqlite import Tuning, commit_record
+from tests.unit.stores.sqlite.pairs import numbers_in, open_pairs, pair
+
+ROOT = Path(__file__).parents[4]
+FILLING = bytes(3000)
+PAIRS = 40
+# The log is neither truncated nor checkpointed while the test looks at it.
+KEEP_LOG = Tuning(log_quiet_s=1000, log_s_max=1000, checkpoint_pages=100_000)
+WRITE_AND_DIE = """
+import os, sys
+from tests.unit.stores.sqlite.pairs import open_pairs, pair
+database = open_pairs(sys.argv[1])
+for number in range(int(sys.argv[2])):
+    database.write(pair(number, bytes(3000)))
+os._exit(9)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "pairs.db"
+
+
+@pytest.fixture(scope="module")
+def crashed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the files of a process that died with its commits in the log."""
+    folder = tmp_path_factory.mktemp("crashed")
+    command = [sys.executable, "-c", WRITE_AND_DIE, str(folder / "pairs.db"), str(PAIRS)]
+    subprocess.run(command, cwd=ROOT, timeout=60, check=False)
+    return folder
+
+
+@pytest.fixture
+def crashed(crashed_folder: Path, tmp_path: Path) -> Path:
+    """Return the path of a copy of the crashed store, with its log and its marker."""
+    folder = tmp_path / "copy"
+    shutil.copytree(crashed_folder, folder)
+    return folder / "pairs.db"
+
+
+def log_of(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def fill(path: Path) -> None:
+    """Write pairs to a store and close it."""
+    with open_pairs(path) as database:
+        for number in range(PAIRS):
+            database.write(pair(number, FILLING))
+
+
+def cut(path: Path, part: float) -> None:
+    os.truncate(path, int(path.stat().st_size * part))
+
+
+@pytest.mark.parametrize("part", [0, 0.5])
+def test_file_truncated_while_open_acknowledges_nothing(path: Path, part: float) -> None:
+    fill(path)
+    with open_pairs(path, KEEP_LOG) as database:
+        cut(path, part)
+        with pytest.raises(StoreFileError, match="truncated"):
+            database.write(pair(1000))
+
+
+@pytest.mark.parametrize(
+    "damage", [os.unlink, lambda log: cut(Path(log), 0.5), lambda log: cut(Path(log), 0)]
+)
+def test_log_lost_while_open_acknowledges_nothing(path: Path, damage: Callable[[Path], None]) -> None:
+    with open_pairs(path, KEEP_LOG) as database:
+        for number in range(PAIRS):
+            database.write(pair(number, FILLING))
+        damage(log_of(path))
+        with pytest.raises(StoreFileError):
+            database.write(pair(1000))
+
+
+def test_reader_does_not_recreate_a_removed_file(path: Path) -> None:
+    fill(path)
+    with open_pairs(path) as database:
+        path.unlink()
+        with pytest.raises(StoreFileError, match="deleted"):
+            numbers_in(database)
+        assert not path.exists()
+
+
+@pytest.mark.parametrize("loss", [Path.unlink, lambda path: cut(path, 0)])
+def test_store_does_not_start_empty_where_data_was(path: Path, loss: Callable[[Path], None]) -> None:
+    fill(path)
+    loss(path)
+    for name in ("pairs.db-wal", "pairs.db-shm"):
+        path.with_name(name).unlink()
+    with pytest.raises(StoreFileError, match="says that it held data"):
+        open_pairs(path)
+    os.unlink(get_marker_path(path))
+    with open_pairs(path) as database:
+        assert numbers_in(database) == set()
+
+
+def test_file_truncated_before_the_start_is_refused(path: Path) -> None:
+    fill(path)
+    cut(path, 0.5)
+    with pytest.raises(StoreFileError):
+        open_pairs(path)
+
+
+def test_another_store_at_the_path_is_refused(path: Path, tmp_path: Path) -> None:
+    fill(path)
+    other = tmp_path / "other.db"
+    fill(other)
+    shutil.copy(other, path)
+    with pytest.raises(StoreFileError, match="replaced by another store"):
+        open_pairs(path)
+
+
+def test_copy_of_a_store_opens_without_its_marker(path: Path, tmp_path: Path) -> None:
+    fill(path)
+    copy = tmp_path / "copy" / "pairs.db"
+    copy.parent.mkdir()
+    shutil.copy(path, copy)
+    with open_pairs(copy) as database:
+        assert len(numbers_in(database)) == PAIRS
+
+
+@pytest.mark.parametrize(
+    "damage", [Path.unlink, lambda log: cut(log, 0), lambda log: cut(log, 0.5), lambda log: cut(log, 0.97)]
+)
+def test_log_lost_after_a_crash_is_refused_and_can_be_put_back(
+    crashed: Path, damage: Callable[[Path], None]
+) -> None:
+    log = log_of(crashed)
+    saved = log.read_bytes()
+    damage(log)
+    with pytest.raises(StoreFileError, match="acknowledged transactions are lost"):
+        open_pairs(crashed)
+    log.write_bytes(saved)
+    with open_pairs(crashed) as database:
+        assert numbers_in(database) == set(range(PAIRS))
+
+
+def test_older_log_after_a_crash_is_refused(crashed: Path) -> None:
+    """A log of another store has other salts."""
+    other = crashed.with_name("other.db")
+    with open_pairs(other, KEEP_LOG) as database:
+        database.write(pair(1))
+        log_of(crashed).write_bytes(log_of(other).read_bytes())
+    with pytest.raises(StoreFileError, match="cut or replaced"):
+        open_pairs(crashed)
+
+
+def test_loss_of_the_log_can_be_accepted(crashed: Path) -> None:
+    log_of(crashed).unlink()
+    os.unlink(get_marker_path(crashed))
+    with open_pairs(crashed) as database:
+        assert numbers_in(database) < set(range(PAIRS))
+
+
+def test_log_that_was_restarted_after_the_record_is_accepted(path: Path) -> None:
+    """A process may die after its commit and before it records it."""
+    marker = Path(get_marker_path(path))
+    with open_pairs(path, Tuning(log_quiet_s=1000, log_s_max=1000, checkpoint_pages=1)) as database:
+        database.write(pair(1, FILLING))
+        before = marker.read_bytes()
+        # The checkpoint after the commit above lets this commit start the log again.
+        database.write(pair(2))
+        after = marker.read_bytes()
+        assert before[:60] != after[:60], "the log was not restarted"
+        folder = path.parent / "killed"
+        folder.mkdir()
+        for name in ("pairs.db", "pairs.db-wal"):
+            shutil.copy(path.parent / name, folder / name)
+    (folder / marker.name).write_bytes(before)
+    with open_pairs(folder / "pairs.db") as database:
+        assert numbers_in(database) == {1, 2}
+
+
+def test_record_is_cleared_on_disk_before_the_log_is_truncated(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a power failure could leave the record of a log that is rightly gone."""
+    log_sizes: list[int] = []
+    sync = commit_record.sync
+
+    def sync_record(descriptor: int) -> None:
+        log_sizes.append(log_of(path).stat().st_size)
+        sync(descriptor)
+
+    with open_pairs(path, KEEP_LOG) as database:
+        database.write(pair(1))
+        monkeypatch.setattr(commit_record, "sync", sync_record)
+    assert len(log_sizes) == 1
+    assert log_sizes[0] > 0
+    assert log_of(path).stat().st_size == 0
+
+
+def test_log_that_is_lost_while_it_is_truncated_is_not_missed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the record is cleared, the database alone has everything."""
+    copy = path.parent / "killed"
+
+    def sync_record(descriptor: int) -> None:
+        copy.mkdir()
+        shutil.copy(path, copy)
+        shutil.copy(get_marker_path(path), copy)
+
+    with open_pairs(path, KEEP_LOG) as database:
+        for number in range(PAIRS):
+            database.write(pair(number, FILLING))
+        monkeypatch.setattr(commit_record, "sync", sync_record)
+    with open_pairs(copy / "pairs.db") as database:
+        assert numbers_in(database) == set(range(PAIRS))
+
+
+def test_torn_record_is_ignored(crashed: Path) -> None:
+    marker = Path(get_marker_path(crashed))
+    content = bytearray(marker.read_bytes())
+    content[60] ^= 1
+    marker.write_bytes(content)
+    with open_pairs(crashed) as database:
+        assert numbers_in(database) == set(range(PAIRS))
+
+
+def test_damaged_marker_says_what_to_do(path: Path) -> None:
+    fill(path)
+    marker = Path(get_marker_path(path))
+    marker.write_bytes(b"something else")
+    with pytest.raises(StoreFileError, match="Check that the store is whole, then remove"):
+        open_pairs(path)
+
+
+def test_files_are_private_whatever_the_umask(path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with open_pairs(path) as database:
+            database.write(pair(1))
+            modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+    finally:
+        os.umask(before)
+    assert set(modes.values()) == {0o600}
+    assert len(modes) == 6

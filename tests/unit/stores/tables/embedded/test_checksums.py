@@ -1,0 +1,238 @@
+"""Bit rot in a tables file: it is detected on read, named, and the rest is served."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from random import Random
+
+import apsw
+import pytest
+
+from holdfast.core.errors import DataDamaged, HoldfastError, StoreFileError
+from holdfast.core.store_marker import get_marker_path
+from holdfast.operations.expressions.key_conditions import KeyTest
+from holdfast.operations.tables import (
+    BatchGetItem,
+    CreateTable,
+    GetItem,
+    IndexDefinition,
+    IndexProjection,
+    KeyAttribute,
+    KeysAndAttributes,
+    KeySchema,
+    PutItem,
+    Query,
+    Scan,
+    TableDefinition,
+    TransactGet,
+    TransactGetItems,
+)
+from holdfast.operations.values import Item
+from holdfast.stores.sqlite import Tuning
+from holdfast.stores.sqlite.checksums import has_checksums, register_checksum_vfs
+from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
+from holdfast.stores.tables.embedded.storage.file_copy import copy_tables
+
+ITEMS = 200
+FLIPS = 2_000 if os.environ.get("HOLDFAST_SOAK") == "1" else 100
+VICTIM = 120
+DEFINITION = TableDefinition(
+    "Rows",
+    (KeyAttribute("pk", "S"), KeyAttribute("sk", "N"), KeyAttribute("colour", "S")),
+    KeySchema("pk", "sk"),
+    global_indexes=(IndexDefinition("by-colour", KeySchema("colour", "sk"), IndexProjection()),),
+)
+
+
+def build_item(number: int) -> Item:
+    return {"pk": "one", "sk": number, "colour": "red", "text": f"<{number:05d}>" * 40}
+
+
+EXPECTED = [build_item(number) for number in range(ITEMS)]
+
+
+@pytest.fixture(scope="module")
+def sound_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the path of a closed file with a table and an index."""
+    path = tmp_path_factory.mktemp("sound") / "tables.db"
+    with open_tables(path) as tables:
+        tables.run_blocking(CreateTable(DEFINITION))
+        for item in EXPECTED:
+            tables.run_blocking(PutItem("Rows", item))
+    return path
+
+
+@pytest.fixture
+def path(sound_file: Path, tmp_path: Path) -> Path:
+    """Return the path of a copy of the file, to damage."""
+    shutil.copy(sound_file, tmp_path / "tables.db")
+    return tmp_path / "tables.db"
+
+
+def flip(path: Path, offset: int, bit: int = 0) -> None:
+    """Change one bit of the closed file."""
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 1 << bit
+    path.write_bytes(content)
+
+
+def damage_item(path: Path, number: int) -> None:
+    """Change one bit in the text of a stored item."""
+    flip(path, path.read_bytes().index(f"<{number:05d}>".encode()) + 3)
+
+
+def get(tables: EmbeddedTables, number: int) -> Item | None:
+    return tables.run_blocking(GetItem("Rows", {"pk": "one", "sk": number})).item
+
+
+def query(tables: EmbeddedTables, low: int, high: int, index: str | None = None) -> list[Item] | None:
+    partition = KeyTest("pk", "=", ("one",)) if index is None else KeyTest("colour", "=", ("red",))
+    condition = (partition, KeyTest("sk", "between", (low, high)))
+    return tables.run_blocking(Query("Rows", condition, index)).items
+
+
+def test_damaged_item_is_named_and_all_others_are_served(path: Path) -> None:
+    damage_item(path, VICTIM)
+    with open_tables(path) as tables:
+        with pytest.raises(DataDamaged, match="'sk': 120.* of Rows is damaged") as raised:
+            get(tables, VICTIM)
+        assert (raised.value.table, raised.value.key) == ("Rows", {"pk": "one", "sk": VICTIM})
+        assert [get(tables, number) for number in range(ITEMS) if number != VICTIM] == [
+            item for item in EXPECTED if item["sk"] != VICTIM
+        ]
+
+
+@pytest.mark.parametrize("index", [None, "by-colour"])
+def test_query_next_to_a_damaged_item_is_served_and_one_over_it_names_it(
+    path: Path, index: str | None
+) -> None:
+    damage_item(path, VICTIM)
+    with open_tables(path) as tables:
+        assert query(tables, 0, VICTIM - 1, index) == EXPECTED[:VICTIM]
+        assert query(tables, VICTIM + 1, ITEMS, index) == EXPECTED[VICTIM + 1 :]
+        with pytest.raises(DataDamaged) as raised:
+            query(tables, 0, ITEMS, index)
+        assert raised.value.key == {"pk": "one", "sk": VICTIM}
+
+
+def test_every_kind_of_read_refuses_a_damaged_item(path: Path) -> None:
+    damage_item(path, VICTIM)
+    key: Item = {"pk": "one", "sk": VICTIM}
+    with open_tables(path) as tables:
+        for operation in (
+            Scan("Rows"),
+            Scan("Rows", "by-colour", segment=0, segments=1),
+            BatchGetItem((KeysAndAttributes("Rows", (key,)),)),
+            TransactGetItems((TransactGet("Rows", key),)),
+            PutItem("Rows", build_item(VICTIM)),
+        ):
+            with pytest.raises(DataDamaged) as raised:
+                tables.run_blocking(operation)
+            assert raised.value.key == key
+
+
+def test_writers_of_sound_items_are_not_failed_by_one_of_a_damaged_item(path: Path) -> None:
+    damage_item(path, VICTIM)
+    with open_tables(path) as tables:
+        futures = [
+            tables._submit(PutItem("Rows", build_item(number))) for number in (ITEMS, VICTIM, ITEMS + 1)
+        ]
+        outcomes = []
+        for future in futures:
+            try:
+                future.result()
+                outcomes.append("written")
+            except DataDamaged:
+                outcomes.append("damaged")
+        assert outcomes == ["written", "damaged", "written"]
+        assert get(tables, ITEMS + 1) == build_item(ITEMS + 1)
+
+
+def test_damaged_key_does_not_make_an_item_absent(path: Path) -> None:
+    """The key of the last item stands in the index of keys, behind all whole items."""
+    with open_tables(path) as tables:
+        tables.run_blocking(PutItem("Rows", {"pk": "findable-key", "sk": 1, "colour": "blue"}))
+    content = path.read_bytes()
+    places = [place for place in range(len(content)) if content.startswith(b"findable-key", place)]
+    assert len(places) >= 3, "the item, the index of keys and the index by colour"
+    for place in places:
+        damaged = path.with_name(f"at-{place}.db")
+        damaged.write_bytes(content)
+        flip(damaged, place)
+        with open_tables(damaged) as tables:
+            try:
+                item = tables.run_blocking(GetItem("Rows", {"pk": "findable-key", "sk": 1})).item
+            except DataDamaged:
+                continue
+            assert item == {"pk": "findable-key", "sk": 1, "colour": "blue"}
+
+
+def test_no_flipped_bit_is_served_as_truth(sound_file: Path, tmp_path: Path) -> None:
+    """Wherever it is, each read returns what was written or an error."""
+    seed = int.from_bytes(os.urandom(4), "big")
+    random = Random(seed)
+    original = sound_file.read_bytes()
+    for number in range(FLIPS):
+        offset, bit = random.randrange(len(original)), random.randrange(8)
+        damaged = tmp_path / f"{number}.db"
+        damaged.write_bytes(original)
+        flip(damaged, offset, bit)
+        assert _find_wrong_answers(damaged) == [], f"seed {seed}, bit {bit} at {offset}"
+
+
+def _find_wrong_answers(path: Path) -> list[object]:
+    """Return what the file serves other than what was written."""
+    wrong: list[object] = []
+    try:
+        with open_tables(path) as tables:
+            for number in range(0, ITEMS, 7):
+                try:
+                    found = get(tables, number)
+                except HoldfastError:
+                    continue
+                wrong += [] if found == EXPECTED[number] else [found]
+            for index in (None, "by-colour"):
+                try:
+                    items = query(tables, 0, ITEMS, index)
+                except HoldfastError:
+                    continue
+                wrong += [] if items == EXPECTED else [items]
+    except StoreFileError:
+        pass
+    return wrong
+
+
+def test_older_file_gets_its_checksums_when_it_is_opened(tmp_path: Path) -> None:
+    """Made older: without the checksums of pages and rows."""
+    path = tmp_path / "tables.db"
+    with open_tables(path, tuning=Tuning(vfs="unix")) as tables:
+        tables.run_blocking(CreateTable(DEFINITION))
+        for item in EXPECTED:
+            tables.run_blocking(PutItem("Rows", item))
+    connection = apsw.Connection(str(path), vfs="unix")
+    connection.execute(
+        "ALTER TABLE items_1 DROP COLUMN sum; ALTER TABLE changes_1 DROP COLUMN sum;"
+        "DROP TABLE store_identity; PRAGMA user_version = 1"
+    )
+    connection.close()
+    Path(get_marker_path(path)).unlink()
+    with open_tables(path) as tables:
+        assert tables.database.has_checksums
+        assert query(tables, 0, ITEMS) == EXPECTED
+    damage_item(path, VICTIM)
+    with open_tables(path) as tables:
+        with pytest.raises(DataDamaged):
+            get(tables, VICTIM)
+        assert get(tables, VICTIM + 1) == EXPECTED[VICTIM + 1]
+
+
+def test_copy_of_a_live_file_has_valid_checksums(path: Path, tmp_path: Path) -> None:
+    with open_tables(path) as tables:
+        tables.run_blocking(PutItem("Rows", build_item(ITEMS)))
+        assert copy_tables(path, tmp_path / "copy.db")
+    connection = apsw.Connection(str(tmp_path / "copy.db"), vfs=register_checksum_vfs())
+    assert connection.pragma("integrity_check") == "ok"
+    assert has_checksums(connection)
+    connection.close()
