@@ -18,7 +18,7 @@ from holdfast.core.disk import sync_path, try_lock
 from holdfast.core.errors import HoldfastError, SettingsError, StoreBusy, StoreFull, StoreIOError
 
 DISK_FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-ACCESS_ERRORS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR})
+ACCESS_ERRORS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST})
 
 
 class StagedFolder:
@@ -104,7 +104,7 @@ def _to_holdfast_error(target: Path, error: OSError) -> HoldfastError:
         return StoreFull(f"No space left for {target}, and nothing was kept. Free some space and retry.")
     if error.errno in ACCESS_ERRORS:
         return SettingsError(f"No access to {where} ({error.strerror}). Change it, or name another folder.")
-    if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+    if error.errno == errno.ENOTEMPTY:
         return SettingsError(f"{target} was filled by another process meanwhile. Name a new folder.")
     return StoreIOError(f"The disk failed for {where} ({error.strerror}), and nothing was kept.")
 

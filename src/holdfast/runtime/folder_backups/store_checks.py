@@ -55,11 +55,8 @@ def check_objects_folder(
     found = check_objects(folder, cipher, lambda done, total: progress("objects (read)", done, total))
     if found.damages:
         raise DataDamaged(f"{subject} is damaged: {format_damages(tuple(found.damages))}")
-    if found.missing_keys:
-        raise KeyUnavailable(
-            f"Objects in {subject} are encrypted with {', '.join(sorted(found.missing_keys))}, which the key "
-            "file lacks. Restore the key file that has it."
-        )
+    for id, reason in found.missing_keys.items():
+        raise KeyUnavailable(f"{found.keys[id]:,} objects in {subject} cannot be decrypted: {reason}")
     return found
 
 

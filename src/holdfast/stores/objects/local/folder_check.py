@@ -22,8 +22,8 @@ class FolderContents(msgspec.Struct, kw_only=True):
     counts: dict[str, int] = {}
     keys: dict[str, int] = {}
     damages: list[str] = []
-    missing_keys: set[str] = set()
-    """Keys that the cipher does not have: the objects that need them were not decrypted."""
+    missing_keys: dict[str, str] = {}
+    """Why a key is unavailable. The objects that need it were not decrypted."""
 
 
 def check_objects(
@@ -62,7 +62,7 @@ def _check_object(
         if cipher is not None and id not in found.missing_keys:
             try:
                 object_file.decrypt_body(file, bucket, cipher)
-            except KeyUnavailable:
-                found.missing_keys.add(id)
+            except KeyUnavailable as error:
+                found.missing_keys[id] = error.message
     except ObjectDamaged as error:
         found.damages.append(f"the object {key} in {bucket} ({error.reason})")
