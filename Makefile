@@ -66,7 +66,7 @@ check-tests: setup-dev
 
 soak: setup-dev ## run the fault tests at full size: hundreds of kills instead of twenty
 	@HOLDFAST_SOAK=1 $(BIN)/pytest -q --timeout=7200 tests/faults tests/stateful tests/systems/*/faults && \
-	HOLDFAST_SOAK=1 $(BIN)/pytest -q --timeout=7200 -m "soak or hypothesis" tests/unit tests/contract tests/systems
+	HOLDFAST_SOAK=1 $(BIN)/pytest -q --timeout=7200 -m "soak or hypothesis" tests/unit tests/contract tests/corpus tests/systems
 
 # One lock for every platform and Python below: a package that one of them lacks has a marker. Versions stay as they are
 # unless a requirement changed; LOCK_FLAGS=--upgrade takes the newest.

@@ -4,7 +4,7 @@ Each version has a folder (`v0_1`). Each archive in it is a data folder with wor
 next to it contains what a client of that version kept: cursors, tokens, ids, and the time at which the folder
 was written.
 
-Never rewrite the files of a released version. For a new version, run every generator once into a new folder:
-`python -m tests.corpus.write_library tests/corpus/v0_2`. Then freeze the folder:
+Never rewrite the files of a released version. With a new version, run every generator once into a new folder:
+`python -m tests.corpus.write_library tests/corpus/v0_3`. Then freeze the folder:
 `sha256sum *.* > SHA256SUMS`.
 """

@@ -8,14 +8,20 @@ from __future__ import annotations
 import json
 import stat
 import tarfile
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import apsw
 
+from holdfast.stores.sqlite.checksums import register_checksum_vfs
+from holdfast.stores.sqlite.commit_record import CommitRecord
+
 CORPUS: Final = Path(__file__).parent
 SUFFIX: Final = ".tar.xz"
 SQLITE_HEADER: Final = b"SQLite format 3\x00"
+# Where the header has `user_version`, four bytes.
+SCHEMA_VERSION_AT: Final = 60
 
 
 def pack(folder: Path, archive: Path, *, checkpoint: bool = True) -> None:
@@ -26,7 +32,7 @@ def pack(folder: Path, archive: Path, *, checkpoint: bool = True) -> None:
     """
     if checkpoint:
         for path in _list_files(folder):
-            if _is_sqlite(path):
+            if path.exists() and _is_sqlite(path):
                 _checkpoint(path)
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(archive, "w:xz", preset=9, format=tarfile.PAX_FORMAT) as tar:
@@ -73,6 +79,14 @@ def save_notes(folder: Path, name: str, notes: Any) -> None:
     )
 
 
+def read_schema_version(archive: Path, file: str) -> int | None:
+    """Return the schema version of a SQLite file in an archive, or None if the archive has no such file."""
+    with tarfile.open(archive, "r:xz") as tar:
+        found = next((each for each in tar if each.name == file), None)
+        content = None if found is None else tar.extractfile(found)
+        return None if content is None else int.from_bytes(content.read(64)[SCHEMA_VERSION_AT:], "big")
+
+
 RELEASES: Final = tuple(folder.name for folder in list_release_folders())
 
 
@@ -87,10 +101,12 @@ def _is_sqlite(path: Path) -> bool:
 
 
 def _checkpoint(path: Path) -> None:
-    # Closing the last connection removes the log, once everything in it is in the file.
     """Move the write-ahead log into the file. Raise `RuntimeError` if the file is in use."""
-    with apsw.Connection(str(path)) as connection:
+    with suppress(FileNotFoundError), closing(CommitRecord(str(path))) as record:
+        record.clear()
+    with apsw.Connection(str(path), vfs=register_checksum_vfs()) as connection:
         busy, _, _ = next(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
+    # Closing the last connection removes the log, once everything in it is in the file.
     connection.close()
     if busy or path.with_name(f"{path.name}-wal").exists():
         raise RuntimeError(f"{path} is in use: stop every process that has it open, then pack again")

@@ -212,7 +212,7 @@ async def _check_stored_failures(opened: Service) -> None:
         policy = await opened.get_policy(name)
         assert (policy.status, policy.error_message) == (status, failure)
     failed = await opened.get_policy("failed")
-    assert failed.error_message is not None and "fell over it (ValueError)" in failed.error_message
+    assert failed.error_message is not None and "(ValueError)" in failed.error_message
     support = opened.stores.for_component("support")
     for employee in (*SOLD, "confirmed", "retried-0"):
         await explain.explain_booking(support, opened.id(employee))

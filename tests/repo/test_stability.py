@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpus.archive import list_release_folders
+from holdfast.stores.queues.embedded.storage.schema import SCHEMA as QUEUES_SCHEMA
+from holdfast.stores.sqlite import Schema
+from holdfast.stores.tables.embedded.storage.schema import SCHEMA as TABLES_SCHEMA
+from tests.corpus.archive import SUFFIX, list_release_folders, read_schema_version
 from tests.docs import pages
 from tests.repo.python_lists import PAGE, list_names, list_public_modules
 from tests.repo.surface import GOLDEN, LISTS
@@ -81,14 +84,22 @@ def test_the_page_names_the_python_versions_of_the_metadata() -> None:
     assert PROJECT["project"]["requires-python"] == f">={classifiers[0]}"
 
 
-def test_every_earlier_version_has_a_corpus() -> None:
-    """The newest version writes its archives when the next one is prepared: its data can still change."""
+def test_every_released_version_has_a_corpus() -> None:
     changelog = parse_changelog((pages.ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
     minors = {tuple(release.version.split(".")[:2]) for release in changelog.releases}
-    newest = tuple(changelog.releases[0].version.split(".")[:2])
 
     folders = {path.name for path in list_release_folders()}
-    assert {f"v{'_'.join(minor)}" for minor in minors - {newest}} <= folders
+    assert {f"v{'_'.join(minor)}" for minor in minors} <= folders
+
+
+@pytest.mark.parametrize(("file", "schema"), [("tables.db", TABLES_SCHEMA), ("queues.db", QUEUES_SCHEMA)])
+def test_every_earlier_schema_version_of_a_file_has_an_archive(file: str, schema: Schema) -> None:
+    """The newest version gets its archive with the release that brings it."""
+    archives = [path for folder in list_release_folders() for path in folder.glob(f"*{SUFFIX}")]
+
+    found = {read_schema_version(path, file) for path in archives}
+    missing = set(range(1, schema.version)) - found
+    assert not missing, f"No archive in tests/corpus has a {file} of schema {missing}."
 
 
 @pytest.mark.parametrize("release", list_release_folders(), ids=lambda path: str(path.name))

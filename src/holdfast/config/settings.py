@@ -12,7 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,8 @@ DEFAULT_QUEUES = SQLITE_SCHEME + "data/" + QUEUES_FILE_NAME
 SQS_SCHEMES = ("sqs://", "sqs+http://", "sqs+https://")
 FILE_SCHEME = "file:"
 MEMORY_OBJECTS = "memory:"
-DEFAULT_OBJECTS = FILE_SCHEME + "data/objects"
+OBJECTS_FOLDER_NAME = "objects"
+DEFAULT_OBJECTS = FILE_SCHEME + "data/" + OBJECTS_FOLDER_NAME
 S3_SCHEMES = ("s3://", "s3+http://", "s3+https://")
 # The cache: this process's own, or Redis, in the clear or over TLS.
 MEMORY_CACHE = "memory:"
@@ -54,7 +55,8 @@ REDIS_ADDRESS = re.compile(
 # SQL: an embedded PostgreSQL in a folder, a temporary one, or a server by its URL.
 EMBEDDED_SQL_SCHEME = "postgres:"
 TEMPORARY_SQL = "postgres::temporary:"
-DEFAULT_SQL = EMBEDDED_SQL_SCHEME + "data/postgres"
+SQL_FOLDER_NAME = "postgres"
+DEFAULT_SQL = EMBEDDED_SQL_SCHEME + "data/" + SQL_FOLDER_NAME
 SQL_SCHEMES = ("postgresql://", "postgres://")
 SQL_DATABASE_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,62}")
 # Secrets: variables of the environment, a file, or Secrets Manager. Keys: a file, or KMS.
@@ -123,6 +125,23 @@ class Settings:
         settings = cls(**values, base=Path() if found is None else found.parent)
         settings._check()
         return settings
+
+    def in_folder(self, data: Path) -> Settings:
+        """Return settings whose stores are all embedded ones in this folder, under their default names."""
+        keys = (
+            f"{FILE_SCHEME}{data / self.keys_file.name}" if self.keys.startswith(FILE_SCHEME) else self.keys
+        )
+        return replace(
+            self,
+            base=Path(),
+            tables=f"{SQLITE_SCHEME}{data / TABLES_FILE_NAME}",
+            queues=f"{SQLITE_SCHEME}{data / QUEUES_FILE_NAME}",
+            objects=f"{FILE_SCHEME}{data / OBJECTS_FOLDER_NAME}",
+            sql=f"{EMBEDDED_SQL_SCHEME}{data / SQL_FOLDER_NAME}",
+            sql_reader="",
+            keys=keys,
+            run_clock=str(self.base / self.run_clock) if self.run_clock else "",
+        )
 
     @property
     def has_memory_tables(self) -> bool:

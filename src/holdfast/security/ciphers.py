@@ -154,6 +154,10 @@ class FileCipher:
     def current_key_id(self) -> str:
         return self._load_keys().current
 
+    def has_key(self, id: str) -> bool:
+        """Return whether the file has this key."""
+        return id in self._load_keys().keys
+
     def encrypt(self, plaintext: bytes, context: Context) -> bytes:
         """Encrypt with a new random data key, wrapped with the current key."""
         data_key = secrets.token_bytes(DATA_KEY_BYTES)

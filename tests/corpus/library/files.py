@@ -64,5 +64,5 @@ async def _import_and_die(stores: Stores, folder: Path) -> None:
             raise Killed
 
     importer = Importer(Row, put_rows, check=kill_in_the_second_stretch)
-    with patch.object(importer, "CHECKPOINT_ROWS", STRETCH), suppress(Killed):
+    with patch("holdfast.runtime.csv_io.importer.CHECKPOINT_ROWS", STRETCH), suppress(Killed):
         await import_csv(stores, importer, folder / CSV)

@@ -269,7 +269,7 @@ def _step_each_job(stores: Stores) -> list[str]:
         pending = [id for id, _ in jobs.list_pending(connection)]
     with patch.multiple(steps, BACKFILL_BATCH_ITEMS=STEP, TRIM_BATCH_RECORDS=STEP):
         for id in pending:
-            tables._unit_of_work(partial(_step, id))
+            tables._run_unit(partial(_step, id))
     with tables.database.snapshot() as connection:
         return [type(job).__name__ for _, job in jobs.list_pending(connection)]
 

@@ -133,7 +133,7 @@ async def test_errors_are_still_formatted_as_the_archive_stored_them(library: Li
 
     for name, error in trips.FATES.items():
         noted = places[f"t-1#{name}"]
-        assert format_error(error()) == (noted["error"] or noted["parked"].partition(" (at the first try")[0])
+        assert format_error(error()) == (noted["error"] or noted["parked"].partition(" (at the first ")[0])
 
 
 async def _assert_all_offered(library: Library, *names: str) -> None:

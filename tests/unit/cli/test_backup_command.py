@@ -72,7 +72,7 @@ def test_says_when_there_are_no_backups(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("arguments", "code", "reason"),
     [
-        ((), 2, "Give a SYSTEM or a TABLE"),
+        ((), 2, "Give --to DIR, or a SYSTEM or a TABLE"),
         (("Notes", "--list", "--name", "before"), 2, "--name and --list exclude each other"),
         (("Nowhere",), 1, "Table Nowhere does not exist"),
         (("Notes", "--name", "?"), 1, "letters, digits"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
 
 import typer
 
+from holdfast.cli.arguments.data_folders import require_data_folder
 from holdfast.cli.arguments.system_names import try_load_system
 from holdfast.cli.extras import require_extras
 from holdfast.cli.health.environments import (
@@ -22,22 +23,13 @@ from holdfast.cli.health.environments import (
 )
 from holdfast.cli.health.sql import check_sql
 from holdfast.cli.health.stores import StoreHealth, check_cache, check_objects, check_queues
-from holdfast.config.settings import (
-    EMBEDDED_SQL_SCHEME,
-    FILE_SCHEME,
-    QUEUES_FILE_NAME,
-    SQLITE_SCHEME,
-    TABLES_FILE_NAME,
-    Settings,
-)
-from holdfast.core.errors import DeclarationError, HoldfastError, NotFound, SettingsError, StoreFileError
+from holdfast.config.settings import TABLES_FILE_NAME, Settings
+from holdfast.core.errors import DeclarationError, HoldfastError, NotFound, StoreFileError
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
     from holdfast.operations.tables import TableDescription
 
-OBJECTS_FOLDER_NAME: Final = "objects"
-SQL_FOLDER_NAME: Final = "postgres"
 # Statuses of a DynamoDB table that answers, or will soon.
 HEALTHY_STATUSES: Final = frozenset({"ACTIVE", "CREATING", "UPDATING"})
 
@@ -77,7 +69,7 @@ def _check_tables(settings: Settings, data: Path | None, installed: InstalledSys
         return _check_dynamodb(settings, installed)
     if data is None and settings.has_memory_tables:
         return StoreHealth("tables", "memory", True, "in memory: each process has its own data")
-    file = settings.tables_file if data is None else _require_folder(data) / TABLES_FILE_NAME
+    file = settings.tables_file if data is None else require_data_folder(data) / TABLES_FILE_NAME
     try:
         health = _check_tables_file(file, settings.environment, installed)
     except HoldfastError as error:
@@ -91,11 +83,7 @@ def _check_other_stores(
     """Check the queues, objects, SQL and cache, each only if an installed system uses it."""
     systems = installed.systems
     if data is not None:
-        settings = replace(settings, queues=f"{SQLITE_SCHEME}{data / QUEUES_FILE_NAME}", base=Path())
-        settings = replace(settings, objects=f"{FILE_SCHEME}{data / OBJECTS_FOLDER_NAME}")
-        if settings.keys.startswith(FILE_SCHEME):
-            settings = replace(settings, keys=f"{FILE_SCHEME}{data / settings.keys_file.name}")
-        settings = replace(settings, sql=f"{EMBEDDED_SQL_SCHEME}{data / SQL_FOLDER_NAME}", sql_reader="")
+        settings = settings.in_folder(data)
     healths = [check_queues(settings, systems)] if any(system.queues for system in systems) else []
     healths += [check_objects(settings, systems)] if any(system.buckets for system in systems) else []
     healths += [check_sql(settings, systems)] if any(system.schemas for system in systems) else []
@@ -112,14 +100,6 @@ def _has_pattern_on(system: System, store: str) -> bool:
             if pattern.build_example().store == store:
                 return True
     return False
-
-
-def _require_folder(data: Path) -> Path:
-    """Return the folder. Raise `SettingsError` if it is not an existing folder."""
-    if not data.is_dir():
-        problem = "is not a folder" if data.exists() else "does not exist"
-        raise SettingsError(f"The data folder {data} {problem}: give an existing folder with --data.")
-    return data
 
 
 # --- the embedded engine ------------------------------------------------------------------------------------

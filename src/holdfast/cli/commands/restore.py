@@ -1,4 +1,7 @@
-"""`holdfast restore`: restore a table to a point in time or from a backup, to a new table or in place."""
+"""`holdfast restore`: restore a data folder from a backup, or a table to a point in time or from a backup.
+
+A table is restored to a new table or in place.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
+from holdfast.cli.output.manifests import build_manifest_json, format_unreadable, print_manifest_stores
 from holdfast.cli.usage_error import UsageError
 from holdfast.config.settings import Settings
 from holdfast.core.errors import BackupNotFound, RecoveryUnavailable, SettingsError
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.cli.arguments.table_names import TableSelection
     from holdfast.operations.tables import BackupName
     from holdfast.runtime import RestoreReport, Stores
+    from holdfast.runtime.folder_backups import FolderRestore
 
 EXIT_CONTENDED = 1
 DELAYED_ACTIONS_WARNING: Final = (
@@ -31,8 +37,10 @@ BACKUP_FORMAT: Final = re.compile(
 )
 
 
-def restore(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table to restore.")],
+def restore(  # noqa: PLR0913, PLR0917 - the command has this many options
+    table: Annotated[
+        str | None, typer.Argument(metavar="TABLE", help="The table to restore.", show_default=False)
+    ] = None,
     at: Annotated[
         str | None,
         typer.Option(
@@ -53,34 +61,148 @@ def restore(
     in_place: Annotated[
         bool, typer.Option("--in-place", help="Restore the table itself, item by item.")
     ] = False,
+    from_folder: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="DIR", help="Restore every store of a backup that --to has written."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="DIR", help="With --from, restore into this new data folder."),
+    ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option("--keys", metavar="FILE", help="With --from, the key file, if the backup has none."),
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="With --from, read and count everything that was restored.")
+    ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Report what would be done; change no item.")
+        bool, typer.Option("--dry-run", help="Report what would be done; change nothing.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a restore in place.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Restore a table to a point in time or from a backup.
+    """Restore a data folder from a backup, or a table to a point in time.
 
-    The items go into a new table, or with --in-place into the table itself.
+    With --from, every store of a backup goes into a new data folder. Otherwise the items of a table go into a
+    new table, or with --in-place into the table itself.
     """
+    of_table: dict[str, object] = {"TABLE": table, "--at": at, "--from-backup": from_backup, "--into": into}
+    of_table |= {"--in-place": in_place or None, "--yes": yes or None}
+    if from_folder is not None:
+        _refuse_options("--from DIR excludes", of_table)
+        _restore_folder(from_folder, data, keys, _Checks(verify, dry_run), as_json)
+        return
+    _refuse_options(
+        "Without --from DIR there is no", {"--data": data, "--keys": keys, "--verify": verify or None}
+    )
+    if table is None:
+        raise UsageError("Give --from DIR, or a TABLE with --at TIME or --from-backup BACKUP.")
+    _restore_table(table, (at, from_backup), into, _InPlace(in_place, yes), dry_run, as_json)
+
+
+def _refuse_options(problem: str, given: Mapping[str, object]) -> None:
+    """Raise `UsageError` if one of these options is given."""
+    if named := [name for name, value in given.items() if value is not None]:
+        raise UsageError(f"{problem} {', '.join(named)}.")
+
+
+# --- a data folder ------------------------------------------------------------------------------------------
+
+
+class _Checks(NamedTuple):
+    """How a data folder is restored: whether it is verified, and whether nothing is kept."""
+
+    verify: bool
+    dry_run: bool
+
+
+def _restore_folder(
+    backup: Path, data: Path | None, keys: Path | None, checks: _Checks, as_json: bool
+) -> None:
+    """Restore a backup into the folder `data`, or that of the settings, and print what was restored."""
+    from holdfast.cli.output.console import print_json, progress_bar
+    from holdfast.runtime.folder_backups import find_data_folder, restore_folder
+
+    settings = Settings.load()
+    target = find_data_folder(settings) if data is None else data
+    with progress_bar(enabled=not as_json) as progress:
+        restored = restore_folder(
+            backup,
+            target,
+            settings=settings,
+            key_file=keys,
+            verify=checks.verify,
+            dry_run=checks.dry_run,
+            progress=progress,
+        )
+    if as_json:
+        done = {"data": str(target), "verified": restored.is_verified, "dry_run": restored.is_dry_run}
+        readable = {"is_readable": restored.has_keys}
+        print_json({"backup": str(backup), **done, **readable, **build_manifest_json(restored.manifest)})
+    else:
+        _print_folder_restore(backup, restored)
+
+
+def _print_folder_restore(backup: Path, restored: FolderRestore) -> None:
+    """Print the restored stores, and what cannot be read without the keys."""
+    from holdfast.cli.output.console import get_console
+
+    out, manifest = get_console(), restored.manifest
+    print_manifest_stores(out, manifest)
+    for each in manifest.skipped:
+        out.print(
+            f"Not in the backup: {each.store} ({each.engine}) {each.reason}.", markup=False, soft_wrap=True
+        )
+    verified = ", and everything in it was read and counted" if restored.is_verified else ""
+    if restored.is_dry_run:
+        text = f"The backup of {manifest.created_at} in {backup} can be restored{verified}."
+    else:
+        text = f"The backup of {manifest.created_at} is restored into {restored.folder}{verified}."
+    out.print(text, markup=False, soft_wrap=True)
+    if not restored.has_keys:
+        remedy = "Restore with --keys FILE, or put the key file into the folder before you use it."
+        out.print(f"{format_unreadable(manifest)} {remedy}", markup=False, soft_wrap=True)
+
+
+# --- a table ------------------------------------------------------------------------------------------------
+
+
+class _InPlace(NamedTuple):
+    """Whether a table itself is restored, and whether the user has agreed to that."""
+
+    is_wanted: bool
+    is_agreed: bool
+
+
+def _restore_table(
+    table: str,
+    state: tuple[str | None, str | None],
+    into: str | None,
+    in_place: _InPlace,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Restore a table to a time or from a backup: one of the two texts in `state`."""
     from holdfast.cli.arguments.table_names import resolve_table
 
+    at, from_backup = state
     if (at is None) == (from_backup is None):
         raise UsageError("Give either --at TIME or --from-backup BACKUP.")
-    if into is not None and in_place:
+    if into is not None and in_place.is_wanted:
         raise UsageError("--into and --in-place exclude each other: give one of them.")
     settings = Settings.load()
     if settings.has_memory_tables:
         raise SettingsError("The setting `tables` keeps the tables in memory: there is nothing to restore.")
     selection = resolve_table(table, settings)
-    state = (
+    parsed = (
         _parse_at(at, settings) if at is not None else _parse_backup(from_backup or "", selection.names[0])
     )
     target = None if into is None else resolve_table(into, settings).names[0]
-    request = _RestoreRequest(selection, state, target, dry_run, as_json, settings)
-    if in_place and not dry_run:
-        _require_consent(request, yes)
-    asyncio.run(request.restore_in_place() if in_place else request.restore_to_new_table())
+    request = _RestoreRequest(selection, parsed, target, dry_run, as_json, settings)
+    if in_place.is_wanted and not dry_run:
+        _require_consent(request, in_place.is_agreed)
+    asyncio.run(request.restore_in_place() if in_place.is_wanted else request.restore_to_new_table())
 
 
 def _parse_at(text: str, settings: Settings) -> float:

@@ -12,6 +12,7 @@ transactions. This layer does not know what the rows mean.
     commit_futures.py  the result that a submitter waits for, in a thread or in an event loop
     write_lock.py      fair access to the write lock between processes
     checkpoints.py     moves the write-ahead log into the file
+    file_copy.py       copies a live file at one moment
     log_damage.py      detects a damaged write-ahead log
     leases.py          background work in one process at a time
     errors.py          maps the driver's errors to Holdfast's

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import quote
 
 import apsw
 
@@ -99,6 +100,13 @@ def open_reader(path: str, tuning: Tuning, *, verify: bool = True) -> apsw.Conne
     connection.wal_autocheckpoint(0)
     keep_log_on_close(connection, True)
     return connection
+
+
+def open_unused(path: str) -> apsw.Connection:
+    """Open a file that no process uses, to read it. Nothing is created next to it."""
+    address = f"file:{quote(path)}?immutable=1"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return apsw.Connection(address, flags=flags, vfs=register_checksum_vfs())
 
 
 def keep_log_on_close(connection: apsw.Connection, keep: bool) -> None:

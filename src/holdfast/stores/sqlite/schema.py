@@ -120,9 +120,20 @@ def read_store_id(connection: apsw.Connection) -> str:
     return found
 
 
+def find_store_id(connection: apsw.Connection) -> str | None:
+    """Return the id of the store in this file, or None if no version that gives one has migrated it."""
+    return read_store_id(connection) if connection.execute(_HAS_STORE_ID).get else None
+
+
+def read_version(connection: apsw.Connection) -> int:
+    """Return the schema version of the file."""
+    version: int = connection.execute("PRAGMA user_version").get
+    return version
+
+
 def check_version(connection: apsw.Connection, version: int, path: str) -> None:
     """Raise `StoreFileError` if another program has migrated the file while it was open."""
-    found = connection.execute("PRAGMA user_version").get
+    found = read_version(connection)
     if found != version:
         raise StoreFileError(
             f"Another Holdfast migrated {path} to schema {found} while this one (schema {version}) had it "

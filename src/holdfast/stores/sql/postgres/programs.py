@@ -65,6 +65,11 @@ def find_programs() -> Path:
     )
 
 
+def find_client_programs() -> Path:
+    """Return the folder of `pg_dump`, `pg_restore` and `psql`, which run as this process's own user."""
+    return _get_bin_folder(find_install_folder())
+
+
 def find_install_folder() -> Path:
     """Return the folder into which the wheel was installed."""
     found = importlib.util.find_spec(PACKAGE)

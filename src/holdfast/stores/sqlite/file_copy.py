@@ -1,0 +1,115 @@
+"""Copy of a live SQLite file at one moment, while other processes keep writing to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from types import TracebackType
+from typing import Final
+
+import apsw
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.store_marker import read_marker, require_same_store
+from holdfast.stores.sqlite.checksums import register_checksum_vfs
+from holdfast.stores.sqlite.connections import Tuning, open_reader
+from holdfast.stores.sqlite.errors import map_error
+from holdfast.stores.sqlite.file_check import FileContents
+from holdfast.stores.sqlite.log_damage import get_size, refuse_damaged_log
+from holdfast.stores.sqlite.schema import Schema, check_identity, find_store_id, read_version
+from holdfast.stores.sqlite.store_files import refuse_lost_files
+from holdfast.stores.sqlite.write_lock import WriteLock
+
+# Small enough that progress is visible, and large enough that a step costs little.
+PAGES_PER_STEP: Final = 1024
+DEFAULTS: Final = Tuning()
+
+PageProgress = Callable[[int, int], None]
+"""Called with the number of copied pages and of all pages."""
+
+
+def has_data(path: str | os.PathLike[str]) -> bool:
+    """Return whether there is a file with data. Raise `StoreFileError` if there was one and it was lost."""
+    found = os.path.realpath(path)
+    refuse_lost_files(found, wait_s_max=DEFAULTS.lock_wait_s_max)
+    return get_size(found) > 0
+
+
+class LiveFile:
+    """A file that has data, to be copied as it is when `freeze` is called. Close it at the end.
+
+    No process writes while its `write_lock` is held. Raises `StoreFileError` for a file that is foreign,
+    damaged, replaced or too new.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], schema: Schema) -> None:
+        self.path = os.path.realpath(path)
+        with ExitStack() as undo:
+            try:
+                self._reader = open_reader(self.path, DEFAULTS)
+                undo.callback(self._reader.close)
+                check_identity(self._reader, schema, self.path)
+                refuse_damaged_log(self._reader, self.path)
+                self.version, self.store_id = read_version(self._reader), find_store_id(self._reader)
+            except apsw.Error as error:
+                raise map_error(error, self.path) from error
+            if self.store_id is not None and read_marker(self.path) is not None:
+                require_same_store(self.path, self.store_id)
+            # Only now: a foreign file must stay untouched, and get no lock files.
+            self.write_lock = WriteLock(self.path, wait_s_max=DEFAULTS.lock_wait_s_max)
+            undo.pop_all()
+
+    def freeze(self) -> None:
+        """Fix the moment that `copy_to` copies. Later writes go to the log, and are not seen."""
+        try:
+            self._reader.execute("BEGIN")
+            # A transaction begins with its first read.
+            self._reader.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+        except apsw.Error as error:
+            raise map_error(error, self.path) from error
+
+    def copy_to(
+        self, target: str | os.PathLike[str], progress: PageProgress = lambda done, total: None
+    ) -> None:
+        """Copy the frozen state to a new file. It is not synced."""
+        try:
+            self._copy_pages(os.fspath(target), progress)
+        except apsw.Error as error:
+            is_full = isinstance(error, (apsw.FullError, apsw.CantOpenError))
+            raise map_error(error, os.fspath(target) if is_full else self.path) from error
+
+    def find_damages(self, check_rows: Callable[[apsw.Connection], FileContents]) -> tuple[str, ...]:
+        """Return what is damaged on pages that do not match their checksums, as far as it can be read."""
+        try:
+            with closing(open_reader(self.path, DEFAULTS, verify=False)) as connection:
+                return check_rows(connection).damages
+        except (apsw.Error, HoldfastError):
+            return ()
+
+    def close(self) -> None:
+        """End the frozen state and close the files."""
+        self._reader.close()
+        self.write_lock.close()
+
+    def __enter__(self) -> LiveFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _copy_pages(self, target: str, progress: PageProgress) -> None:
+        writer = apsw.Connection(target, vfs=register_checksum_vfs())
+        try:
+            # Whoever wants the copy to last syncs it; half a copy is thrown away.
+            writer.pragma("journal_mode", "off")
+            writer.pragma("synchronous", "off")
+            # The open transaction keeps SQLite from starting again when another process writes.
+            with writer.backup("main", self._reader, "main") as backup:
+                while not backup.done:
+                    backup.step(PAGES_PER_STEP)
+                    progress(backup.page_count - backup.remaining, backup.page_count)
+        finally:
+            writer.close()
