@@ -11,7 +11,7 @@ from typing import Final
 from holdfast.core.correlation import bind_correlation_id
 from holdfast.core.distribution import explain_missing
 from holdfast.security.hosts import is_local_host
-from holdfast.web.bodies import build_too_large, count_bytes, is_declared_larger
+from holdfast.web.bodies import build_too_large, count_bytes, decode_bodies, is_declared_larger
 from holdfast.web.problems import build_error_response
 
 with explain_missing(__name__, "api"):
@@ -79,7 +79,9 @@ class LocalHostOnly:
 
 
 class BodyLimit:
-    """Refuse a body whose declared length is too large, and stop reading one that turns out to be (413)."""
+    """Decode bodies by their Content-Encoding (415, 400), and refuse a body that is too large (413), by its
+    declared length or once it turns out to be. The limit holds before and after decoding.
+    """
 
     def __init__(self, app: ASGIApp, max_bytes: int) -> None:
         self._app, self._max_bytes = app, max_bytes
@@ -87,11 +89,15 @@ class BodyLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif is_declared_larger(_get_header(scope, b"content-length").decode("latin-1"), self._max_bytes):
-            refusal = build_too_large(self._max_bytes)
+            return
+        try:
+            if is_declared_larger(_get_header(scope, b"content-length").decode("latin-1"), self._max_bytes):
+                raise build_too_large(self._max_bytes)
+            call = decode_bodies(scope, count_bytes(receive, self._max_bytes), self._max_bytes)
+        except HTTPException as refusal:
             await build_error_response(HTTPConnection(scope), refusal)(scope, receive, send)
         else:
-            await self._app(scope, count_bytes(receive, self._max_bytes), send)
+            await self._app(*call, send)
 
 
 def _get_header(scope: Scope, name: bytes) -> bytes:
