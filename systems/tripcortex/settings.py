@@ -114,6 +114,11 @@ class TripCortexSettings:
         return settings
 
     @property
+    def trusted_origins(self) -> tuple[str, ...]:
+        """The web origins of `authorized_parties`: their tokens are accepted, so their pages may call."""
+        return tuple(each.strip() for each in self.authorized_parties.split(",") if each.strip())
+
+    @property
     def approvers_by_role(self) -> dict[str, str]:
         """Return the employee id of each approver role.
 

@@ -52,6 +52,10 @@ def _configure_app(app: Any) -> None:
     configure_errors(app)
 
 
+def _list_trusted_origins() -> tuple[str, ...]:
+    return TripCortexSettings.load().trusted_origins
+
+
 def _open_dependencies(stores: Stores) -> AbstractAsyncContextManager[Any]:
     """Open the dependencies of the steps.
 
@@ -166,7 +170,9 @@ SYSTEM: Final = System(
     schemas=(tripcortex,),
     components=(API, WORKFLOW, SENDER, INGESTER, SUPPORT, AGENT),
     design=Design(load=LOAD, what_if=WHAT_IF),
-    http=Http(configure_app=_configure_app, max_body_bytes=MAX_BODY_BYTES),
+    http=Http(
+        configure_app=_configure_app, max_body_bytes=MAX_BODY_BYTES, allowed_origins=_list_trusted_origins
+    ),
     admin=Admin(commands=COMMANDS, tools=TOOLS, why=explain.explain_booking),
     privacy=Privacy(
         redact_logs=redact, retention={tripcortex.name: Period(None, "until the policy is removed")}

@@ -95,6 +95,9 @@ class Http:
     configure_app: Callable[..., None] | None = None
     # The largest request body in bytes; None for the host's default.
     max_body_bytes: int | None = None
+    # Returns the origins of web pages that may call the API, such as `https://app.example.com`, in addition
+    # to those in the settings.
+    allowed_origins: Callable[[], Sequence[str]] | None = None
 
 
 @dataclass(frozen=True)

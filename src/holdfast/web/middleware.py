@@ -1,4 +1,4 @@
-"""ASGI middleware in front of every route: correlation id and cache, host name, size of the body.
+"""ASGI middleware in front of every route: correlation id and cache, encoding and size of the body.
 
 A refusal has the app's error format like any other.
 """
@@ -10,7 +10,6 @@ from typing import Final
 
 from holdfast.core.correlation import bind_correlation_id
 from holdfast.core.distribution import explain_missing
-from holdfast.security.hosts import is_local_host
 from holdfast.web.bodies import build_too_large, count_bytes, decode_bodies, is_declared_larger
 from holdfast.web.problems import build_error_response
 
@@ -24,8 +23,6 @@ CORRELATION_HEADER: Final = "x-correlation-id"
 CORRELATION_ID: Final = re.compile(
     r"[0-9A-Fa-f]{8}(?:-?[0-9A-Fa-f]{4}){3}-?[0-9A-Fa-f]{12}|[0-9A-HJKMNP-TV-Z]{26}|[0-9a-f]{16}"
 )
-
-_FORBIDDEN: Final = 403
 
 
 class CorrelationId:
@@ -54,28 +51,6 @@ class CorrelationId:
                 await send(message)
 
             await self._app(scope, receive, send_with_headers)
-
-
-class LocalHostOnly:
-    """Refuse foreign host names on an API without a token.
-
-    A page in a local browser must not reach the API under a name of its own (DNS rebinding).
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_call = scope["type"] in ("http", "websocket")
-        if is_call and not is_local_host(_get_header(scope, b"host")):
-            refusal = HTTPException(
-                _FORBIDDEN,
-                "Without a token, this API accepts only requests to its own machine, such as localhost or "
-                "127.0.0.1. Use such an address, or set a token in the settings.",
-            )
-            await build_error_response(HTTPConnection(scope), refusal)(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
 
 
 class BodyLimit:

@@ -143,7 +143,7 @@ def test_routes_see_encoded_bodies_decoded(encoding: str, body: bytes) -> None:
         (gzip.compress(b"1A") + b"1A", 400),
         (gzip.compress(b"") * 60_000, 413),
         (gzip.compress(b"") * 50_000, 400),
-        (gzip.compress(bytes(10_000_000)), 413),
+        (gzip.compress(bytes(2_000_000)), 413),
         (gzip.compress(b"x" * 9), 413),
     ],
 )

@@ -128,7 +128,14 @@ def _serve(
         on_ready=ready,
         may_be_remote=bool(settings.api_token)
         or all(each.has_own_authentication for each in workload.routes),
+        allowed_hosts=settings.host_names,
+        allowed_origins=(*settings.origins, *_list_origins(system)),
     )
+
+
+def _list_origins(system: System) -> Sequence[str]:
+    """Return the origins of web pages that may call the system's API, as the system itself declares."""
+    return () if system.http.allowed_origins is None else system.http.allowed_origins()
 
 
 def build_system_app(
@@ -387,15 +394,20 @@ def _serve_sandbox(system: System, name: str, settings: Settings, port: int) -> 
             f"The sandbox {name} of {system.title or system.name} answers at {url}; it is not the real "
             "service"
         ),
+        allowed_hosts=settings.host_names,
+        allowed_origins=settings.origins,
     )
 
 
 def build_sandbox_app(system: System, name: str, settings: Settings) -> Any:
     """Build the app of a sandbox.
 
-    Its factory may have parameters `clock`, and `folder` to keep its ledger in; the folder is created.
+    Its factory may have parameters `clock`, and `folder` to keep its ledger in; the folder is created. Bodies
+    have the limits of an API, with room for what the system adds to them.
     """
     from holdfast.model.demo import find_demo
+    from holdfast.web.app import MAX_BODY_BYTES
+    from holdfast.web.middleware import BodyLimit
 
     make = find_demo(system).sandboxes[name]
     parameters = inspect.signature(make).parameters
@@ -405,4 +417,6 @@ def build_sandbox_app(system: System, name: str, settings: Settings) -> Any:
     if "folder" in parameters:
         arguments["folder"] = settings.queues_file.parent / "sandboxes" / system.name
         arguments["folder"].mkdir(parents=True, exist_ok=True)
-    return make(**arguments)
+    app = make(**arguments)
+    app.add_middleware(BodyLimit, max_bytes=2 * (system.http.max_body_bytes or MAX_BODY_BYTES))
+    return app

@@ -96,6 +96,8 @@ def serve(
             data=folder,
             memory=in_memory,
             credentials=callers,
+            allowed_hosts=settings.host_names,
+            allowed_origins=settings.origins,
             faults=EngineFaults(throttled=throttle, conflicts=conflicts, index_lag_s=index_lag, seed=seed)
             if throttle or conflicts or index_lag
             else None,

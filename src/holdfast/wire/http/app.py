@@ -31,7 +31,6 @@ from holdfast.core.http.content_coding import (
     estimate_decoded_bytes,
     parse_codings,
 )
-from holdfast.security.hosts import is_local_host
 from holdfast.security.sigv4 import SignedRequest, Verifier, read_claim
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.arns import DEFAULT_LOCATION, AwsLocation
@@ -69,9 +68,9 @@ class HttpResponse(NamedTuple):
 class App:
     """The ASGI app. With `credentials` (access key id → secret) it verifies signatures.
 
-    Without them it accepts any well-formed signature and only takes the caller's region from it, and the Host
-    header must name this machine. `max_body_bytes` bounds one body; `max_total_body_bytes` bounds all bodies
-    that arrived in pieces and are not answered yet.
+    Without them it accepts any well-formed signature and only takes the caller's region from it; its server
+    checks the Host and Origin headers (`core/http/hosts.py`). `max_body_bytes` bounds one body;
+    `max_total_body_bytes` bounds all bodies that arrived in pieces, or are decoded, and are not answered yet.
     """
 
     def __init__(
@@ -88,8 +87,6 @@ class App:
         self._verifier = Verifier(credentials, clock=clock) if credentials else None
         self._default_location = location
         self._location_cache: dict[bytes, AwsLocation] = {}
-        # Browsers always send a Host header, so a request without one is not from a browser.
-        self._allowed_hosts: set[bytes] = {b""}
         self._max_body_bytes = max_body_bytes
         self._body_budget = _BodyBudget(max_total_body_bytes)
 
@@ -141,11 +138,7 @@ class App:
     async def _respond(
         self, scope: Scope, headers: HeaderMap, body: bytes, request_id: bytes
     ) -> HttpResponse:
-        """Return the response to a complete request: check the Host header, method, path and content type
-        first.
-        """
-        if self._verifier is None and not self._is_host_allowed(headers.get(b"host", b"")):
-            return _HOST_REFUSED
+        """Return the response to a complete request: check the method, path and content type first."""
         content_type = headers.get(b"content-type", b"")
         if content_type != AMZ_JSON:
             content_type = content_type.partition(b";")[0].strip()
@@ -213,17 +206,6 @@ class App:
         return HttpResponse(200, encode(codec, operation, result, location), content_type)
 
     # --- authentication -------------------------------------------------------------------------------------
-
-    def _is_host_allowed(self, host: bytes) -> bool:
-        """Return whether the Host header names this machine or is absent. Allowed hosts are cached."""
-        if host in self._allowed_hosts:
-            return True
-        if not is_local_host(host):
-            return False
-        if len(self._allowed_hosts) >= _MAX_CACHED_HOSTS:
-            self._allowed_hosts = {b""}
-        self._allowed_hosts.add(host)
-        return True
 
     def _authenticate(self, scope: Scope, headers: HeaderMap, body: bytes, target: str) -> AwsLocation:
         """Check the signature and return the caller's region and account. Raise `AccessRefused` if it is
@@ -481,7 +463,6 @@ def _build_response_start(response: HttpResponse, request_id: bytes) -> MutableM
 _PROCESS_ID: Final = "".join(secrets.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") for _ in range(39)).encode()
 _request_count: Final = itertools.count()
 _MAX_CACHED_LOCATIONS: Final = 256
-_MAX_CACHED_HOSTS: Final = 64
 _SERVER_ERROR_STATUS: Final = 500
 _PLAIN_STATUSES: Final = frozenset({200, 400})
 _JSON_TYPES: Final = (AMZ_JSON, PLAIN_JSON)
@@ -499,13 +480,6 @@ _OVERLOADED: Final = HttpResponse(
     b'"message":"Too many large requests are being read at once. Retry in a moment."}',
     AMZ_JSON,
     ((b"connection", b"close"),),
-)
-_HOST_REFUSED: Final = HttpResponse(
-    403,
-    b'{"__type":"com.amazon.coral.service#AccessDeniedException",'
-    b'"message":"Without credentials, this server accepts only requests whose Host header names this '
-    b"machine, such as localhost or 127.0.0.1. Use such a name, or configure credentials "
-    b'(HOLDFAST_ACCESS_KEY_ID and HOLDFAST_SECRET_ACCESS_KEY, or a credentials file)."}',
 )
 # Allow other origins only if signatures are verified: otherwise any page in a browser on this machine could
 # read the tables.
