@@ -28,7 +28,7 @@ from tripcortex.model.notices import NOTICES
 from tripcortex.model.policies import files
 from tripcortex.model.policies import patterns as policies
 from tripcortex.model.policies.schema import tripcortex
-from tripcortex.settings import TripCortexSettings
+from tripcortex.settings import PRODUCTION, TripCortexSettings
 from tripcortex.workers.flow import BOOKING_FLOW
 from tripcortex.workers.message_sender import CONSUMER, SCHEDULES
 
@@ -178,6 +178,8 @@ SYSTEM: Final = System(
         redact_logs=redact, retention={tripcortex.name: Period(None, "until the policy is removed")}
     ),
     deployment=Deployment(
-        needs_environment=True, extras=("objects", "sql", "redaction", "ai", "http", "tokens")
+        needs_environment=True,
+        extras=("objects", "sql", "redaction", "ai", "http", "tokens"),
+        production=PRODUCTION,
     ),
 )

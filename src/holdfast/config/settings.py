@@ -70,6 +70,8 @@ RULES = "rules"
 CLAUDE = "claude"
 SAFE_URL = re.compile(r"https://[^/\s]+|http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/|$)")
 ENVIRONMENT_NAME = re.compile(r"[a-zA-Z0-9_.-]{0,32}")
+# `prod`, `production` and `live`, alone or in front of more, such as `prod-eu`.
+PRODUCTION_NAME = re.compile(r"(prod|production|live)([_.-].*)?", re.IGNORECASE)
 
 # A variable at least this similar to a setting's is taken for a misspelling of it.
 MIN_MISSPELLING_RATIO = 0.85
@@ -196,6 +198,11 @@ class Settings:
     @property
     def credentials_file(self) -> Path | None:
         return self.base / self.credentials if self.credentials else None
+
+    @property
+    def is_production(self) -> bool:
+        """True if the name of the environment says so: hosts then start only with complete settings."""
+        return PRODUCTION_NAME.fullmatch(self.environment) is not None
 
     @property
     def host_names(self) -> tuple[str, ...]:

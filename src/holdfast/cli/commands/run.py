@@ -60,6 +60,11 @@ def run(
 ) -> None:
     """Run a system: its HTTP API, consumers and schedules. It creates missing tables, queues and buckets."""
     from holdfast.cli.arguments.system_names import select_systems
+    from holdfast.cli.processes.production import (
+        list_demo_problems,
+        list_system_problems,
+        require_production_settings,
+    )
     from holdfast.cli.processes.workload import build_workload
 
     settings = Settings.load()
@@ -75,11 +80,20 @@ def run(
         clock=settings.clock,
     )
     if sandbox is not None:
+        require_production_settings(settings, list_demo_problems("--sandbox"))
         _serve_sandbox(found, sandbox, settings, settings.api_port if port is None else port)
         return
     workload = build_workload(found, *named)
     # Without routes, --port serves health and metrics.
     serves = bool(workload.routes) or port is not None
+    listens_on = (settings.api_host if host is None else host) if serves else None
+    require_production_settings(
+        settings,
+        [
+            *list_system_problems(settings, found, workload, host=listens_on),
+            *(list_demo_problems("--sample") if sample else ()),
+        ],
+    )
     if serves:
         require_extras("run", "api")
     from holdfast.runtime import open_stores
@@ -126,8 +140,9 @@ def _serve(
         host=settings.api_host if host is None else host,
         port=port,
         on_ready=ready,
+        # Health and metrics of workers need the token too.
         may_be_remote=bool(settings.api_token)
-        or all(each.has_own_authentication for each in workload.routes),
+        or (bool(workload.routes) and all(each.has_own_authentication for each in workload.routes)),
         allowed_hosts=settings.host_names,
         allowed_origins=(*settings.origins, *_list_origins(system)),
     )
