@@ -14,13 +14,14 @@ from agenticpm.api.commands import COMMANDS
 from agenticpm.api.explain import explain
 from agenticpm.api.mcp_tools import TOOLS
 from agenticpm.model import patterns
-from agenticpm.model.entities import contents, table
+from agenticpm.model.entities import Integration, contents, table
+from agenticpm.model.integration_settings import get_sandbox_variable
 from agenticpm.model.load import LOAD, STATED_COSTS, WHAT_IF
 from agenticpm.model.patterns import ACTION_QUEUE, LEASE
 from agenticpm.workers import schedules
 from holdfast import Component, Pattern, Schedule, Stores, System
 from holdfast.guarantees import Period, redact
-from holdfast.model.system import Admin, Deployment, Design, Http, Privacy
+from holdfast.model.system import Admin, Deployment, Design, Http, Privacy, RequiredSetting
 
 COMMON_READS: Final[tuple[Pattern[..., Any], ...]] = (
     patterns.project,
@@ -45,6 +46,19 @@ COMMON_READS: Final[tuple[Pattern[..., Any], ...]] = (
 )
 EVENT_WRITES: Final = (patterns.record_event, patterns.record_reference)
 ARTEFACT_WRITES: Final = (patterns.create_artefact, patterns.put_artefact, patterns.keep_content)
+
+# Integrations keep their credentials encrypted in the table; the addresses are those of sandboxes.
+PRODUCTION: Final = (
+    RequiredSetting(
+        "HOLDFAST_KEYS",
+        "the encryption keys of credentials: a KMS key, or a file outside the data folder",
+        components=("loop", "executor", "api"),
+    ),
+    *(
+        RequiredSetting(get_sandbox_variable(each), "it sends real actions to a sandbox", kind="unset")
+        for each in Integration
+    ),
+)
 
 
 def _build_routes(stores: Stores) -> Any:
@@ -159,5 +173,5 @@ SYSTEM = System(
         redact_logs=redact,
         retention={contents.name: Period(None, "artefact contents are kept forever; snapshots expire")},
     ),
-    deployment=Deployment(extras=("objects", "redaction", "http")),
+    deployment=Deployment(extras=("objects", "redaction", "http"), production=PRODUCTION),
 )

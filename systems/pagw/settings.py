@@ -9,6 +9,7 @@ from typing import Final
 
 from holdfast.config.env import read_env
 from holdfast.core.errors import SettingsError
+from holdfast.model.system import RequiredSetting
 
 PREFIX: Final = "PAGW_"
 
@@ -39,6 +40,27 @@ TEXTS: Final[Mapping[str, str]] = {
     "public_url": "http://127.0.0.1:8080",
     "tenant_limits": "",
 }
+# Without these, clients cannot authenticate, or data leaves for addresses that are not checked.
+PRODUCTION: Final = (
+    RequiredSetting("PAGW_JWKS_URL", "the address of the issuer's keys", kind="address", components=("api",)),
+    RequiredSetting(
+        "PAGW_TOKEN_ISSUER", "the `iss` claim of clients' tokens", kind="address", components=("api",)
+    ),
+    RequiredSetting(
+        "PAGW_PUBLIC_URL",
+        "the gateway's public address, for payers and clients",
+        kind="address",
+        components=("api", "payer-callbacks", "pasrequestconverter", "passubscriptionhandler", "pasnotifier"),
+    ),
+    RequiredSetting("PAGW_PRIVATE_TARGETS", "webhooks could reach private addresses", kind="unset"),
+    RequiredSetting("PAGW_PAYER_URL", "it registers the sandbox of a payer", kind="unset"),
+    RequiredSetting(
+        "pagw/lookup-key",
+        "the key of the hashes that find members and claims",
+        kind="secret",
+        components=("api", "pasresponsebuilder"),
+    ),
+)
 
 
 @dataclass(frozen=True)

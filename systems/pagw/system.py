@@ -30,7 +30,7 @@ from pagw.model.rate_limits import TENANT_LIMIT
 from pagw.model.registries import REGISTRIES
 from pagw.model.sessions import SESSIONS
 from pagw.ops import erasure, legal_holds, monitoring, registry, request_replay, retention
-from pagw.settings import RANGES
+from pagw.settings import PRODUCTION, RANGES
 from pagw.workers import sweeper
 from pagw.workers.components import AUDIT_WRITES, INBOX_SWEEP, SWEEPER, WORKERS
 
@@ -163,5 +163,6 @@ SYSTEM = System(
         environments={each.name: each.region for each in ENVIRONMENTS.values()},
         needs_environment=True,
         extras=("objects", "sql", "cache", "http", "tokens"),
+        production=PRODUCTION,
     ),
 )

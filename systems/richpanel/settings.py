@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.config.env import read_env
+from holdfast.model.system import RequiredSetting
 
 PREFIX: Final = "RP_MW_"
 DAY_S: Final = 86400
@@ -36,6 +37,18 @@ RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
 SWITCHES: Final[Mapping[str, bool]] = {"audit": True, "archive": False}
 # `holdfast up` sets this variable to the sandbox if the operator has not set it.
 HELPDESK_VARIABLE: Final = "RICHPANEL_HELPDESK_URL"
+WEBHOOK_SECRET: Final = "richpanel_webhook"
+API_KEY_SECRET: Final = "richpanel_api_key"
+# Without these, the help desk cannot be called, or its webhooks cannot be verified.
+PRODUCTION: Final = (
+    RequiredSetting(
+        HELPDESK_VARIABLE, "the address of the help desk", kind="address", components=("worker",)
+    ),
+    RequiredSetting(API_KEY_SECRET, "the API key of the help desk", kind="secret", components=("worker",)),
+    RequiredSetting(
+        WEBHOOK_SECRET, "the key that signs the help desk's webhooks", kind="secret", components=("ingress",)
+    ),
+)
 
 
 @dataclass(frozen=True)

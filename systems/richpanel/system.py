@@ -20,7 +20,7 @@ from richpanel.domain.feature_flags import LIFETIME
 from richpanel.model import patterns, replay_archive
 from richpanel.model.entities import TABLES, events
 from richpanel.model.patterns import ACTIONS, AUDIT, CALLS, EVENTS
-from richpanel.settings import DAY_S, RichpanelSettings
+from richpanel.settings import DAY_S, PRODUCTION, RichpanelSettings
 from richpanel.workers import erasure
 from richpanel.workers.worker import open_handler
 
@@ -152,5 +152,7 @@ SYSTEM = System(
         },
         subjects={"conversation": erasure.collect_conversation, "customer": erasure.collect_customer},
     ),
-    deployment=Deployment(needs_environment=True, extras=("objects", "redaction", "ai", "http")),
+    deployment=Deployment(
+        needs_environment=True, extras=("objects", "redaction", "ai", "http"), production=PRODUCTION
+    ),
 )

@@ -9,6 +9,7 @@ from typing import Final
 
 from holdfast.config.env import read_env
 from holdfast.core.errors import SettingsError
+from holdfast.model.system import RequiredSetting
 from holdfast.web.external_addresses import validate_address
 from tripcortex.model.entities import AUDIT_YEARS, MAX_OPTIONS, OPTIONS_CAP
 
@@ -56,6 +57,44 @@ TEXTS: Final[Mapping[str, str]] = {
     # Bedrock, if the planner or the embedding uses it: a region, or `bedrock+https://…` with an endpoint.
     "bedrock": "bedrock://us-east-1",
 }
+# Without these, employees cannot log in, or nothing can be booked.
+PRODUCTION: Final = (
+    RequiredSetting(
+        "TRIPCORTEX_JWKS_URL", "the address of the issuer's keys", kind="address", components=("api",)
+    ),
+    RequiredSetting(
+        "TRIPCORTEX_TOKEN_ISSUER", "the `iss` claim of employees' tokens", kind="address", components=("api",)
+    ),
+    RequiredSetting(
+        "TRIPCORTEX_ORGANISATION",
+        "the organisation whose admins are trusted; without it there are none",
+        components=("api",),
+    ),
+    RequiredSetting(
+        "TRIPCORTEX_PORTAL_URL", "the address of the portal's API", kind="address", components=("workflow",)
+    ),
+    RequiredSetting(
+        "TRIPCORTEX_PORTAL_WEB_URL",
+        "the portal's website, for employees when its API is not available",
+        kind="address",
+        components=("workflow",),
+    ),
+    RequiredSetting(
+        "tripcortex/flow-token",
+        "the key that signs the tokens of waits",
+        kind="secret",
+        components=("api", "workflow"),
+    ),
+    RequiredSetting(
+        "tripcortex/connections",
+        "the key that signs messages between processes",
+        kind="secret",
+        components=("api", "sender"),
+    ),
+    RequiredSetting(
+        "tripcortex/portal-key", "the API key of the portal", kind="secret", components=("workflow",)
+    ),
+)
 ADDRESSES: Final = ("portal_url", "portal_web_url", "node_url")
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "planner": ("sentences", BEDROCK),
@@ -112,6 +151,11 @@ class TripCortexSettings:
         settings = cls(**values)
         _ = settings.approvers_by_role
         return settings
+
+    @property
+    def trusted_origins(self) -> tuple[str, ...]:
+        """The web origins of `authorized_parties`: their tokens are accepted, so their pages may call."""
+        return tuple(each.strip() for each in self.authorized_parties.split(",") if each.strip())
 
     @property
     def approvers_by_role(self) -> dict[str, str]:

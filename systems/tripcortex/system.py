@@ -28,7 +28,7 @@ from tripcortex.model.notices import NOTICES
 from tripcortex.model.policies import files
 from tripcortex.model.policies import patterns as policies
 from tripcortex.model.policies.schema import tripcortex
-from tripcortex.settings import TripCortexSettings
+from tripcortex.settings import PRODUCTION, TripCortexSettings
 from tripcortex.workers.flow import BOOKING_FLOW
 from tripcortex.workers.message_sender import CONSUMER, SCHEDULES
 
@@ -50,6 +50,10 @@ def _configure_app(app: Any) -> None:
     from tripcortex.api.routes import configure_errors
 
     configure_errors(app)
+
+
+def _list_trusted_origins() -> tuple[str, ...]:
+    return TripCortexSettings.load().trusted_origins
 
 
 def _open_dependencies(stores: Stores) -> AbstractAsyncContextManager[Any]:
@@ -166,12 +170,16 @@ SYSTEM: Final = System(
     schemas=(tripcortex,),
     components=(API, WORKFLOW, SENDER, INGESTER, SUPPORT, AGENT),
     design=Design(load=LOAD, what_if=WHAT_IF),
-    http=Http(configure_app=_configure_app, max_body_bytes=MAX_BODY_BYTES),
+    http=Http(
+        configure_app=_configure_app, max_body_bytes=MAX_BODY_BYTES, allowed_origins=_list_trusted_origins
+    ),
     admin=Admin(commands=COMMANDS, tools=TOOLS, why=explain.explain_booking),
     privacy=Privacy(
         redact_logs=redact, retention={tripcortex.name: Period(None, "until the policy is removed")}
     ),
     deployment=Deployment(
-        needs_environment=True, extras=("objects", "sql", "redaction", "ai", "http", "tokens")
+        needs_environment=True,
+        extras=("objects", "sql", "redaction", "ai", "http", "tokens"),
+        production=PRODUCTION,
     ),
 )

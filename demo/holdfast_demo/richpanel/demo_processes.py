@@ -18,9 +18,9 @@ from holdfast.runtime import WorkerGroup, get_queue_reports
 from holdfast_demo.richpanel.sandbox import Faults, LedgerEntry, Sandbox, build_sandbox_app
 from holdfast_demo.richpanel.sandbox.help_desk import Message
 from holdfast_demo.running_system import RunningSystem, run_system
-from richpanel.api.ingress import SIGNATURE_HEADER, WEBHOOK_SECRET
+from richpanel.api.ingress import SIGNATURE_HEADER
 from richpanel.domain.intents import get_intent_classifier
-from richpanel.settings import HELPDESK_VARIABLE, PREFIX
+from richpanel.settings import HELPDESK_VARIABLE, PREFIX, WEBHOOK_SECRET
 
 DESK: Final = "helpdesk"
 SECRET: Final = "a secret for one story"

@@ -18,6 +18,7 @@ from typing import Any
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock, RunClock
 from holdfast.core.errors import SettingsError
+from holdfast.core.http.hosts import ANY_HOST, parse_authority, parse_origin
 from holdfast.core.limits import MAX_PORT
 
 __all__ = [
@@ -71,6 +72,8 @@ RULES = "rules"
 CLAUDE = "claude"
 SAFE_URL = re.compile(r"https://[^/\s]+|http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/|$)")
 ENVIRONMENT_NAME = re.compile(r"[a-zA-Z0-9_.-]{0,32}")
+# `prod`, `production` and `live`, alone or in front of more, such as `prod-eu`.
+PRODUCTION_NAME = re.compile(r"(prod|production|live)([_.-].*)?", re.IGNORECASE)
 
 # A variable at least this similar to a setting's is taken for a misspelling of it.
 MIN_MISSPELLING_RATIO = 0.85
@@ -102,6 +105,8 @@ class Settings:
     api_host: str = "127.0.0.1"
     api_port: int = 8080
     api_token: str = ""
+    allowed_hosts: str = ""
+    allowed_origins: str = ""
     reasoner: str = RULES
     reasoner_model: str = "claude-haiku-5-5"
     reasoner_url: str = "https://api.anthropic.com"
@@ -213,6 +218,21 @@ class Settings:
     def credentials_file(self) -> Path | None:
         return self.base / self.credentials if self.credentials else None
 
+    @property
+    def is_production(self) -> bool:
+        """True if the name of the environment says so: hosts then start only with complete settings."""
+        return PRODUCTION_NAME.fullmatch(self.environment) is not None
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """The names in `allowed_hosts`, in lower case."""
+        return tuple(each.lower() for each in _split_list(self.allowed_hosts))
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """The origins in `allowed_origins`."""
+        return _split_list(self.allowed_origins)
+
     def _check(self) -> None:
         """Raise `SettingsError` for the first setting with an invalid value."""
         schemes = (SQLITE_SCHEME, DYNAMODB_SCHEME, *DYNAMODB_ENDPOINT_SCHEMES)
@@ -226,6 +246,7 @@ class Settings:
         self._check_sql()
         self._check_cache()
         self._check_reasoner()
+        self._check_hosts()
         if not ENVIRONMENT_NAME.fullmatch(self.environment):
             raise SettingsError(
                 f"Invalid environment={self.environment!r}: it becomes part of table names. Use up to 32 "
@@ -286,6 +307,23 @@ class Settings:
                 "cache names a user without a password: set cache_secret to the secret that has it."
             )
 
+    def _check_hosts(self) -> None:
+        """Check that the allowed hosts are names, and the allowed origins schemes with names."""
+        for name in self.host_names:
+            authority = parse_authority(name)
+            if name != ANY_HOST and (authority is None or authority != (name, None)):
+                raise SettingsError(
+                    f"Invalid allowed_hosts={self.allowed_hosts!r}: {name!r} is not a host name. Separate "
+                    "names such as api.example.com with commas, without scheme and port; "
+                    f"{ANY_HOST!r} allows all."
+                )
+        for origin in self.origins:
+            if parse_origin(origin) is None:
+                raise SettingsError(
+                    f"Invalid allowed_origins={self.allowed_origins!r}: {origin!r} is not an origin. "
+                    "Separate origins such as https://app.example.com with commas."
+                )
+
     def _check_reasoner(self) -> None:
         """Check that the reasoner is known and its address keeps the key encrypted, or is on this machine."""
         if self.reasoner not in (RULES, CLAUDE):
@@ -336,6 +374,11 @@ def list_setting_names() -> tuple[str, ...]:
 def get_variable_name(name: str) -> str:
     """Return the environment variable that overrides a setting."""
     return VARIABLE_PREFIX + name.upper()
+
+
+def _split_list(text: str) -> tuple[str, ...]:
+    """Return the parts of a text with commas, without empty ones."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _refuse_misspelt_variables(environ: Mapping[str, str]) -> None:

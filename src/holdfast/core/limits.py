@@ -76,6 +76,11 @@ MAX_REQUEST_BODY_BYTES: Final = 16 * MIB
 # at the maximum number of connections they take 50 MiB, and they get through while others fill the budget.
 MAX_REQUEST_BODIES_BYTES: Final = 256 * MIB
 REQUEST_BODY_BYTES_FREE: Final = 64 * KIB
+# A cursor in a query has up to 10,000 characters; a presigned request with a session token has headers of a
+# few KiB.
+MAX_REQUEST_TARGET_BYTES: Final = 16 * KIB
+MAX_REQUEST_HEAD_BYTES: Final = 64 * KIB
+MAX_REQUEST_HEADERS: Final = 200
 MAX_PORT: Final = 65535
 REQUEST_HEAD_TIMEOUT_S: Final = 15.0
 REQUEST_BODY_TIMEOUT_S: Final = 30.0

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from importlib.metadata import Distribution, EntryPoint
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from holdfast.core import installed_systems
 from holdfast.core.errors import DeclarationError, NotFound
@@ -34,6 +34,7 @@ __all__ = [
     "Http",
     "Listing",
     "Privacy",
+    "RequiredSetting",
     "System",
     "collect_patterns",
     "load_system",
@@ -95,6 +96,9 @@ class Http:
     configure_app: Callable[..., None] | None = None
     # The largest request body in bytes; None for the host's default.
     max_body_bytes: int | None = None
+    # Returns the origins of web pages that may call the API, such as `https://app.example.com`, in addition
+    # to those in the settings.
+    allowed_origins: Callable[[], Sequence[str]] | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,21 @@ class Privacy:
 
 
 @dataclass(frozen=True)
+class RequiredSetting:
+    """A setting without which the system does not start in production, and what to set it to.
+
+    `kind` says what its value is: a text, an https `address` of another machine, or a `secret` by its name.
+    A variable that is for demos must be `unset`; its `purpose` says why.
+    """
+
+    name: str
+    purpose: str
+    kind: Literal["text", "address", "secret", "unset"] = "text"
+    # The components that need it; all of them if there are none.
+    components: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Deployment:
     """The needs of the system where it runs: environments, extras, a function at its start."""
 
@@ -138,6 +157,8 @@ class Deployment:
     extras: tuple[str, ...] = ()
     # Runs first in each process, on provisioned stores. Must be idempotent and safe to run concurrently.
     on_startup: Callable[..., Awaitable[None]] | None = None
+    # What the system needs in production, in addition to what every system needs there.
+    production: Sequence[RequiredSetting] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 from holdfast.core.clock import Clock
 from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import SettingsError, TokenKeysUnreachable, TokenRefused
-from holdfast.security.hosts import is_local_host
+from holdfast.core.http.addresses import is_loopback
 
 with explain_missing(__name__, "tokens"):
     import httpx2
@@ -335,7 +335,7 @@ def _require_secure_address(url: str) -> None:
     """
     try:
         parts = urlsplit(url)
-        is_local = is_local_host(parts.netloc.encode())
+        is_local = is_loopback(parts.hostname or "") and parts.username is None
     except ValueError:
         raise SettingsError(
             "Invalid address of the issuer's keys: it is not a URL. Give an https address."

@@ -1,8 +1,8 @@
 """Build the app of one API: a system's routers with shared middleware, authentication and error handling.
 
-A request passes the middleware (correlation id, host name, body size), then the token check, then its route;
-`problems.py` answers what fails on the way. The description is at /openapi.json. There is no page for it: the
-framework's pages load scripts from elsewhere.
+A request passes the server, which checks its head (`core/http`), the middleware (correlation id, body), then
+the token check, then its route; `problems.py` answers what fails on the way. The description is at
+/openapi.json. There is no page for it: the framework's pages load scripts from elsewhere.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.core import limits
 from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import DeclarationError
 from holdfast.web.direct_route import DirectRoute
-from holdfast.web.middleware import BodyLimit, CorrelationId, LocalHostOnly
+from holdfast.web.middleware import BodyLimit, CorrelationId
 from holdfast.web.openapi import describe_app
 from holdfast.web.problems import install_errors
 from holdfast.web.tokens import require_token
@@ -52,8 +52,8 @@ def make_app(
 ) -> FastAPI:
     """Build the app. `check` raises when the service is unhealthy; `metrics` returns Prometheus text.
 
-    `token` guards the routes; without one, only requests to this machine's own name are accepted. The routes
-    of `self_authenticated` routers authenticate their callers themselves and need no token. An app with such
+    `token` guards the routes; without one, `serve` accepts this machine's own requests only. The routes of
+    `self_authenticated` routers authenticate their callers themselves and need no token. An app with such
     routers only may be called from anywhere, so it shows its metrics only under a token.
     """
     is_open = bool(self_authenticated) and not routers
@@ -70,8 +70,6 @@ def make_app(
     describe_app(app, [*routers, *self_authenticated])
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, max_bytes=max_body_bytes or MAX_BODY_BYTES)
-    if token is None and not is_open:
-        app.add_middleware(LocalHostOnly)
     install_errors(app)
     app.add_middleware(CorrelationId)
     return app

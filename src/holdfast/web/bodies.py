@@ -6,7 +6,10 @@
 
 A body parameter of FastAPI is read before the dependencies run, also for a caller without a token. These are
 read in the order of the parameters, so put them after the caller. They refuse a body that is too large (413),
-too slow (408), encoded, or of another media type (415). OpenAPI describes them like the framework's own.
+too slow (408) or of another media type (415). OpenAPI describes them like the framework's own.
+
+The middleware in front of every route (`middleware.py`) decodes bodies with a Content-Encoding
+(`decode_bodies`): a route sees them as if they had been sent without.
 """
 
 from __future__ import annotations
@@ -18,11 +21,19 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 from pydantic import BaseModel
 
 from holdfast.core.distribution import explain_missing
+from holdfast.core.http.content_coding import (
+    BodyDecoder,
+    CodingUnsupported,
+    DecodedTooLarge,
+    EncodingInvalid,
+    parse_codings,
+    run_decoding,
+)
 
 with explain_missing(__name__, "api"):
     from starlette.exceptions import HTTPException
     from starlette.requests import Request
-    from starlette.types import Message, Receive
+    from starlette.types import Message, Receive, Scope
 
 __all__ = [
     "BytesBody",
@@ -31,6 +42,7 @@ __all__ = [
     "RequestBody",
     "build_too_large",
     "count_bytes",
+    "decode_bodies",
     "is_declared_larger",
     "limit_body",
     "read_body",
@@ -41,9 +53,11 @@ MAX_JSON_BYTES: Final = 64 * 1024
 # For the whole body, so that a client that sends single bytes does not hold a connection longer.
 MAX_BODY_S: Final = 30.0
 
+_INVALID: Final = 400
 _TIMED_OUT: Final = 408
 _TOO_LARGE: Final = 413
 _UNSUPPORTED: Final = 415
+_ENCODED_HEADERS: Final = frozenset({b"content-encoding", b"content-length"})
 
 Content: TypeAlias = Mapping[str, type[BaseModel] | Mapping[str, Any]]
 """Of each media type, the model or the JSON schema of its bodies."""
@@ -64,7 +78,7 @@ class RequestBody:
 class BytesBody(RequestBody):
     """A dependency that returns the body as bytes, of at most `max_bytes`.
 
-    With `media_types`, the body must have one of them and no Content-Encoding. `model` describes it.
+    With `media_types`, the body must have one of them. `model` describes it.
     """
 
     def __init__(
@@ -77,7 +91,6 @@ class BytesBody(RequestBody):
         """Return the body. Raise `HTTPException` 408, 413 or 415."""
         if self._media_types:
             self.check_media_type(request.headers.get("content-type", ""))
-            _refuse_encoding(request)
         return await read_body(request, self._max_bytes)
 
     def check_media_type(self, header: str) -> None:
@@ -110,10 +123,20 @@ async def read_body(request: Request, max_bytes: int, max_s: float | None = None
     limited, max_s = limit_body(request, max_bytes), MAX_BODY_S if max_s is None else max_s
     try:
         async with asyncio.timeout(max_s):
-            return await limited.body()
+            return await _join(limited)
     except TimeoutError:
         wrong = f"The body was incomplete after {max_s:g} seconds. Send it without pauses."
         raise HTTPException(_TIMED_OUT, wrong, headers={"connection": "close"}) from None
+
+
+async def _join(request: Request) -> bytes:
+    """Return the whole body. In one buffer: a list of its parts would take forty times as much memory for a
+    client that sends single bytes.
+    """
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+    return bytes(body)
 
 
 def limit_body(request: Request, max_bytes: int) -> Request:
@@ -153,7 +176,46 @@ def build_too_large(max_bytes: int) -> HTTPException:
     )
 
 
-def _refuse_encoding(request: Request) -> None:
-    """Raise `HTTPException` 415 for a compressed body."""
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise HTTPException(_UNSUPPORTED, "The body has a Content-Encoding. Send it without one.")
+def decode_bodies(scope: Scope, receive: Receive, max_bytes: int) -> tuple[Scope, Receive]:
+    """Return the call with its body decoded by its Content-Encoding, as it is read, up to `max_bytes`.
+
+    Raise `HTTPException` 415 for an unsupported encoding. Reading raises 400 for damaged data and 413 for a
+    body that is too large.
+    """
+    encodings = [value for name, value in scope["headers"] if name == b"content-encoding"]
+    if not encodings:
+        return scope, receive
+    try:
+        codings = parse_codings(encodings)
+    except CodingUnsupported as error:
+        raise HTTPException(_UNSUPPORTED, f"The body cannot be decoded: {error}.") from None
+    # The headers describe the encoded body.
+    headers = [header for header in scope["headers"] if header[0] not in _ENCODED_HEADERS]
+    decoder = BodyDecoder(codings, max_bytes)
+
+    async def receive_decoded() -> Message:
+        message = await receive()
+        return await _decode_message(decoder, message, max_bytes)
+
+    return {**scope, "headers": headers}, receive_decoded if codings else receive
+
+
+async def _decode_message(decoder: BodyDecoder, message: Message, max_bytes: int) -> Message:
+    """Return a part of the body decoded. Raise `HTTPException` 400 or 413."""
+    if message["type"] != "http.request":
+        return message
+    encoded: bytes = message.get("body", b"")
+    is_last = not message.get("more_body", False)
+
+    def decode() -> bytes:
+        decoded = decoder.decode(encoded)
+        if is_last:
+            decoder.finish()
+        return decoded
+
+    try:
+        return {**message, "body": await run_decoding(decode, len(encoded))}
+    except DecodedTooLarge:
+        raise build_too_large(max_bytes) from None
+    except EncodingInvalid as error:
+        raise HTTPException(_INVALID, f"The body cannot be decoded: {error}.") from None

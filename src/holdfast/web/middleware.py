@@ -1,4 +1,4 @@
-"""ASGI middleware in front of every route: correlation id and cache, host name, size of the body.
+"""ASGI middleware in front of every route: correlation id and cache, encoding and size of the body.
 
 A refusal has the app's error format like any other.
 """
@@ -10,8 +10,7 @@ from typing import Final
 
 from holdfast.core.correlation import bind_correlation_id
 from holdfast.core.distribution import explain_missing
-from holdfast.security.hosts import is_local_host
-from holdfast.web.bodies import build_too_large, count_bytes, is_declared_larger
+from holdfast.web.bodies import build_too_large, count_bytes, decode_bodies, is_declared_larger
 from holdfast.web.problems import build_error_response
 
 with explain_missing(__name__, "api"):
@@ -24,8 +23,6 @@ CORRELATION_HEADER: Final = "x-correlation-id"
 CORRELATION_ID: Final = re.compile(
     r"[0-9A-Fa-f]{8}(?:-?[0-9A-Fa-f]{4}){3}-?[0-9A-Fa-f]{12}|[0-9A-HJKMNP-TV-Z]{26}|[0-9a-f]{16}"
 )
-
-_FORBIDDEN: Final = 403
 
 
 class CorrelationId:
@@ -56,30 +53,10 @@ class CorrelationId:
             await self._app(scope, receive, send_with_headers)
 
 
-class LocalHostOnly:
-    """Refuse foreign host names on an API without a token.
-
-    A page in a local browser must not reach the API under a name of its own (DNS rebinding).
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_call = scope["type"] in ("http", "websocket")
-        if is_call and not is_local_host(_get_header(scope, b"host")):
-            refusal = HTTPException(
-                _FORBIDDEN,
-                "Without a token, this API accepts only requests to its own machine, such as localhost or "
-                "127.0.0.1. Use such an address, or set a token in the settings.",
-            )
-            await build_error_response(HTTPConnection(scope), refusal)(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
-
-
 class BodyLimit:
-    """Refuse a body whose declared length is too large, and stop reading one that turns out to be (413)."""
+    """Decode bodies by their Content-Encoding (415, 400), and refuse a body that is too large (413), by its
+    declared length or once it turns out to be. The limit holds before and after decoding.
+    """
 
     def __init__(self, app: ASGIApp, max_bytes: int) -> None:
         self._app, self._max_bytes = app, max_bytes
@@ -87,11 +64,15 @@ class BodyLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif is_declared_larger(_get_header(scope, b"content-length").decode("latin-1"), self._max_bytes):
-            refusal = build_too_large(self._max_bytes)
+            return
+        try:
+            if is_declared_larger(_get_header(scope, b"content-length").decode("latin-1"), self._max_bytes):
+                raise build_too_large(self._max_bytes)
+            call = decode_bodies(scope, count_bytes(receive, self._max_bytes), self._max_bytes)
+        except HTTPException as refusal:
             await build_error_response(HTTPConnection(scope), refusal)(scope, receive, send)
         else:
-            await self._app(scope, count_bytes(receive, self._max_bytes), send)
+            await self._app(*call, send)
 
 
 def _get_header(scope: Scope, name: bytes) -> bytes:

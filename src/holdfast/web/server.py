@@ -1,6 +1,7 @@
 """The HTTP server of an app. `serve` runs until a signal; `serve_in_thread` in a thread of this process.
 
-Both run the app's lifespan around the server, so that an error there is raised and not only logged.
+Both run the app's lifespan around the server, so that an error there is raised and not only logged. The
+connections are those of `core/http/connection.py`; here they refuse in the app's error format.
 """
 
 from __future__ import annotations
@@ -9,22 +10,29 @@ import contextlib
 import importlib.util
 import logging
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
-from holdfast.core import limits
 from holdfast.core.distribution import explain_missing
 from holdfast.core.gc_freeze import freeze_gc
+from holdfast.core.http.hosts import HostPolicy, Refusal, parse_authority
+from holdfast.web.problems import build_error_response
 
 with explain_missing(__name__, "api"):
-    import uvicorn
     from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.requests import HTTPConnection
 
+    from holdfast.core.http.connection import (
+        Connection,
+        ConnectionBounds,
+        ConnectionConfig,
+        RenderedRefusal,
+    )
     from holdfast.core.http.server import (
         LOOPBACK,
-        MAX_CONNECTIONS,
-        UVICORN_OPTIONS,
         Server,
+        are_local,
         format_url,
         listen,
         run_in_thread,
@@ -32,6 +40,8 @@ with explain_missing(__name__, "api"):
 
 # The limit of Amazon API Gateway; a larger message closes its connection with 1009.
 MAX_WEBSOCKET_BYTES: Final = 128 * 1024
+# Bodies have the limits of their routes; uploads of files may take minutes.
+BOUNDS: Final = ConnectionBounds(body_timeout_s=600.0)
 _REMOTE_NEEDS: Final = "Configure a token"
 # uvicorn logs this for every WebSocket that is refused with a response, although that is no error.
 _HANDSHAKE_MESSAGE: Final = "ASGI callable returned without completing handshake."
@@ -52,10 +62,14 @@ def serve(
     port: int,
     on_ready: Callable[[str], None],
     may_be_remote: bool = False,
+    allowed_hosts: Collection[str] = (),
+    allowed_origins: Collection[str] = (),
 ) -> None:
     """Serve until a signal. `on_ready` gets the URL, with the real port if `port` is 0.
 
-    Other machines may connect only if `may_be_remote` says that a token guards the app.
+    Other machines may connect only if `may_be_remote` says that a token guards the app. The server answers
+    only for names that are its own (`core/http/hosts.py`), and for `allowed_hosts`; pages of other origins
+    than its own and `allowed_origins` may not change anything or open a WebSocket.
     """
     with listen(host, port, remote_needs="" if may_be_remote else _REMOTE_NEEDS) as sockets:
 
@@ -63,24 +77,48 @@ def serve(
             freeze_gc()
             on_ready(format_url(sockets, host))
 
-        _Server(app, on_started=report_start).run(sockets)
+        hosts = _build_host_policy(sockets, host, allowed_hosts, allowed_origins)
+        _Server(app, hosts, on_started=report_start).run(sockets)
 
 
 @contextlib.contextmanager
-def serve_in_thread(app: Starlette, *, host: str = LOOPBACK, port: int = 0) -> Iterator[str]:
+def serve_in_thread(
+    app: Starlette,
+    *,
+    host: str = LOOPBACK,
+    port: int = 0,
+    allowed_hosts: Collection[str] = (),
+    allowed_origins: Collection[str] = (),
+    bounds: ConnectionBounds = BOUNDS,
+) -> Iterator[str]:
     """Serve the app in a thread of this process and yield its URL once it accepts requests."""
-    with (
-        listen(host, port, remote_needs=_REMOTE_NEEDS) as sockets,
-        run_in_thread(lambda on_started: _Server(app, on_started=on_started), sockets),
-    ):
-        yield format_url(sockets, host)
+    with listen(host, port, remote_needs=_REMOTE_NEEDS) as sockets:
+        hosts = _build_host_policy(sockets, host, allowed_hosts, allowed_origins)
+        with run_in_thread(lambda on_started: _Server(app, hosts, bounds, on_started=on_started), sockets):
+            yield format_url(sockets, host)
+
+
+def _build_host_policy(
+    sockets: list[socket.socket], host: str, allowed_hosts: Collection[str], allowed_origins: Collection[str]
+) -> HostPolicy:
+    """Return for whom the server answers; also for the name that it listens on."""
+    own = parse_authority(host)
+    names = [*allowed_hosts, *([] if own is None else [own.name])]
+    return HostPolicy(is_local=are_local(sockets), allowed_hosts=names, allowed_origins=allowed_origins)
 
 
 class _Server(Server):
     """The server with the app's lifespan around it."""
 
-    def __init__(self, app: Starlette, *, on_started: Callable[[], None]) -> None:
-        super().__init__(_build_config(app), on_started=on_started)
+    def __init__(
+        self,
+        app: Starlette,
+        hosts: HostPolicy,
+        bounds: ConnectionBounds = BOUNDS,
+        *,
+        on_started: Callable[[], None],
+    ) -> None:
+        super().__init__(_build_config(app, hosts, bounds), on_started=on_started)
         self._app = app
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
@@ -95,20 +133,28 @@ class _Server(Server):
         await super().startup(sockets)
 
 
-def _build_config(app: Starlette) -> uvicorn.Config:
-    """Return uvicorn's configuration: HTTP/1.1, WebSockets if installed, no access log, bounded connections
-    and timeouts.
-    """
-    return uvicorn.Config(
+class _Connection(Connection):
+    """A connection of an API."""
+
+    def render_refusal(self, refusal: Refusal) -> RenderedRefusal:
+        """Return the error in the app's format."""
+        call = HTTPConnection({"type": "http", "path": "", "headers": [], "app": self.config.app})
+        answer = build_error_response(call, HTTPException(refusal.status, refusal.message))
+        return RenderedRefusal(
+            [header for header in answer.raw_headers if header[0] != b"content-length"], bytes(answer.body)
+        )
+
+
+def _build_config(app: Starlette, hosts: HostPolicy, bounds: ConnectionBounds) -> ConnectionConfig:
+    """Return uvicorn's configuration: HTTP/1.1, and WebSockets if installed."""
+    return ConnectionConfig(
         app,
-        http="httptools",
+        _Connection,
+        bounds,
+        hosts,
         # Without the package there are no WebSockets: a request for one is answered as any other.
         ws="websockets-sansio" if importlib.util.find_spec("websockets") else "none",
         ws_max_size=MAX_WEBSOCKET_BYTES,
         # A compressed message may expand to any size, and ours are small.
         ws_per_message_deflate=False,
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_keep_alive=int(limits.KEEP_ALIVE_TIMEOUT_S),
-        timeout_graceful_shutdown=int(limits.SHUTDOWN_GRACE_S),
-        **UVICORN_OPTIONS,
     )

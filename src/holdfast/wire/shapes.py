@@ -23,6 +23,7 @@ earlier and with another text ("The parameter 'TableName' is required but …"):
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from abc import ABC, abstractmethod
@@ -344,7 +345,8 @@ class Timestamp(Shape):
 
     def read(self, value: Any, is_element: bool = False) -> float:
         if type(value) is int or type(value) is float:
-            return float(value)
+            with contextlib.suppress(OverflowError):
+                return float(value)
         raise build_scalar_error(value, "Date")
 
 

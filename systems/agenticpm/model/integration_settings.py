@@ -161,7 +161,12 @@ async def get_state(stores: Stores, integration: Integration | str) -> Integrati
 
 def get_sandbox_address(integration: Integration) -> str | None:
     """Return the address of the integration's sandbox from this process's environment, or None."""
-    return os.environ.get(f"AGENTICPM_{integration.upper()}_URL") or None
+    return os.environ.get(get_sandbox_variable(integration)) or None
+
+
+def get_sandbox_variable(integration: Integration) -> str:
+    """Return the variable with the address of an integration's sandbox."""
+    return f"AGENTICPM_{integration.upper()}_URL"
 
 
 async def load_sandbox_addresses(stores: Stores) -> dict[str, str]:

@@ -23,9 +23,8 @@ from holdfast.runtime import Secrets, open_secrets
 from holdfast.web import verify, verify_shared_secret
 from richpanel.domain.inbound_events import EventMessage, build_event_message, parse_webhook
 from richpanel.model import patterns
-from richpanel.settings import RichpanelSettings
+from richpanel.settings import WEBHOOK_SECRET, RichpanelSettings
 
-WEBHOOK_SECRET: Final = "richpanel_webhook"
 SIGNATURE_HEADER: Final = "x-richpanel-signature"
 # Richpanel's HTTP Target can send a fixed header and cannot sign.
 SECRET_HEADER: Final = "x-richpanel-secret"

@@ -39,14 +39,13 @@ from richpanel.integrations.rate_limits import CallPacer
 from richpanel.model import patterns
 from richpanel.model.entities import MAX_RECEIVES, ConversationState, IdempotencyRecord, Mode, RecordKind
 from richpanel.model.replay_archive import archive_event
-from richpanel.settings import HELPDESK_VARIABLE, RichpanelSettings
+from richpanel.settings import API_KEY_SECRET, HELPDESK_VARIABLE, RichpanelSettings
 from richpanel.workers.actions import ActionRunner
 from richpanel.workers.context import ContextLoader, ResolvedEvent
 from richpanel.workers.feature_flags import FeatureFlagReader
 from richpanel.workers.state_updates import build_customer_link, build_next_state
 
 MAX_STATE_ATTEMPTS: Final = 5
-API_KEY_SECRET: Final = "richpanel_api_key"
 
 log = logging.getLogger(__name__)
 

@@ -34,6 +34,7 @@ from skymarshal.model.entities import (
 
 NOT_FOUND: dict[int | str, dict[str, Any]] = {404: describe_problem("The resource does not exist.")}
 MAX_PASSENGERS = 500
+MAX_STAFF = 10_000
 
 
 class DisruptionPosted(DisruptionRequest):
@@ -210,7 +211,7 @@ def _build_ground_routes(stores: Stores) -> APIRouter:
     async def staff(
         workorder_id: WorkOrderId,
         at: Moment | None = None,
-        required: Annotated[int | None, Query(ge=0)] = None,
+        required: Annotated[int | None, Query(ge=0, le=MAX_STAFF)] = None,
     ) -> queries.Staffing:
         """Return the shifts and the peak; with `at`, also compare the staff present then with `required`."""
         return await queries.get_staffing(stores, workorder_id, at, required)

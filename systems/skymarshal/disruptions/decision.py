@@ -42,6 +42,7 @@ from skymarshal.model.entities import (
 BATCH_ROWS: Final = 100
 MAX_ATTEMPTS: Final = 5
 MAX_PAUSE_S: Final = 0.05
+MAX_VERSION: Final = 999_999_999
 # A flight with one of these statuses leaves nothing to decide.
 FINAL_STATUSES: Final = (patterns.CANCELLED, "DEPARTED", "ARRIVED")
 
@@ -59,7 +60,7 @@ class Choice(BaseModel):
     option: str = Field(examples=["delay", "cancel", "swap-A6-BLB"])
     decided_by: str = Field(min_length=1, max_length=256)
     disruption_id: str | None = Field(default=None, min_length=1, max_length=64)
-    version: int | None = None
+    version: int | None = Field(default=None, ge=0, le=MAX_VERSION)
     despite_blockers: bool = False
 
 

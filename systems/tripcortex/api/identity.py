@@ -75,8 +75,7 @@ class Authenticator:
 
     def __init__(self, settings: TripCortexSettings, clock: Clock) -> None:
         self._organisation = settings.organisation.strip()
-        listed = settings.authorized_parties.split(",")
-        self._authorized_parties = frozenset(each.strip() for each in listed if each.strip())
+        self._authorized_parties = frozenset(settings.trusted_origins)
         audience = settings.token_audience.strip() or None
         if audience is None and not self._authorized_parties:
             raise SettingsError(

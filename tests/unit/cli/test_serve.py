@@ -46,8 +46,21 @@ def test_server_gets_the_defaults_without_options(server_arguments: dict[str, An
         "data": Path("data"),
         "memory": False,
         "credentials": None,
+        "allowed_hosts": (),
+        "allowed_origins": (),
         "faults": None,
     }
+
+
+def test_server_gets_the_allowed_hosts_and_origins(
+    server_arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_ALLOWED_HOSTS", "tables.example.com")
+    monkeypatch.setenv("HOLDFAST_ALLOWED_ORIGINS", "https://app.example.com")
+
+    assert run_serve("serve") == 0
+    assert server_arguments["allowed_hosts"] == ("tables.example.com",)
+    assert server_arguments["allowed_origins"] == ("https://app.example.com",)
 
 
 def test_options_override_settings(server_arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

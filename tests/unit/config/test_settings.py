@@ -56,6 +56,17 @@ def test_tables_can_live_in_memory(tmp_path: Path) -> None:
     assert load_settings(tmp_path, 'tables = "sqlite::memory:"').has_memory_tables
 
 
+def test_hosts_and_origins_are_lists_with_commas(tmp_path: Path) -> None:
+    settings = load_settings(
+        tmp_path,
+        'allowed_hosts = "API.example.com, *,"',
+        HOLDFAST_ALLOWED_ORIGINS="https://a.example , http://localhost:3000",
+    )
+    assert settings.host_names == ("api.example.com", "*")
+    assert settings.origins == ("https://a.example", "http://localhost:3000")
+    assert Settings().host_names == Settings().origins == ()
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -70,6 +81,11 @@ def test_tables_can_live_in_memory(tmp_path: Path) -> None:
         ("tables = 'sqlite:'", "Invalid tables="),
         ("tables = 'sqlite:shop.db'", "that ends in 'tables.db'"),
         ("tables = ", "is not TOML"),
+        ("allowed_hosts = 'https://api.example.com'", "Invalid allowed_hosts=.* is not a host name"),
+        ("allowed_hosts = 'api.example.com:443'", "Invalid allowed_hosts=.* is not a host name"),
+        ("allowed_hosts = 'api.example.com, a b'", "Invalid allowed_hosts=.*'a b' is not a host name"),
+        ("allowed_origins = 'app.example.com'", "Invalid allowed_origins=.* is not an origin"),
+        ("allowed_origins = 'https://app.example.com/path'", "Invalid allowed_origins=.* is not an origin"),
     ],
 )
 def test_invalid_setting_is_refused_with_the_allowed_values(tmp_path: Path, text: str, reason: str) -> None:

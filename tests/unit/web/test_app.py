@@ -200,18 +200,6 @@ def test_rejects_a_json_body_without_its_content_type(headers: dict[str, str]) -
     assert get_problem(answer)["status"] == 422
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost", "[::1]:9"])
-def test_accepts_a_local_host_name(host: str) -> None:
-    assert call(build_app(), "GET", "/health", host=host).status_code == 200
-
-
-def test_rejects_a_foreign_host_name_without_a_token() -> None:
-    answer = call(build_app(), "GET", "/health", host="rebound.example")
-
-    assert get_problem(answer)["status"] == 403
-    assert call(build_app(token="t0ken"), "GET", "/health", host="api.example").status_code == 200
-
-
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 

@@ -1,6 +1,8 @@
 """Bodies as dependencies: read after the caller, within limits of size and time, described in OpenAPI."""
 
 import asyncio
+import gzip
+import zlib
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -11,6 +13,7 @@ from starlette.requests import Request
 
 from holdfast.core.errors import TokenRefused
 from holdfast.web import BytesBody, JsonBody, bodies
+from tests.cases import all_cases
 from tests.unit.web.app_client import build_app, call, get_problem
 
 
@@ -100,13 +103,69 @@ def test_slow_body_is_408_and_ends_the_connection(monkeypatch: pytest.MonkeyPatc
     assert (get_problem(answer)["status"], answer.headers["connection"]) == (408, "close")
 
 
+CSV = {"Content-Type": "text/csv; charset=utf-8"}
+
+
 def test_other_media_types_and_encodings_are_415() -> None:
     app = build_body_app()
-    csv = {"Content-Type": "text/csv; charset=utf-8"}
 
-    assert call(app, "PUT", "/seats", content=b"1A", headers=csv).json() == 2
-    for headers in ({}, {"Content-Type": "application/json"}, {**csv, "Content-Encoding": "gzip"}):
+    assert call(app, "PUT", "/seats", content=b"1A", headers=CSV).json() == 2
+    for headers in ({}, {"Content-Type": "application/json"}, {**CSV, "Content-Encoding": "br"}):
         assert get_problem(call(app, "PUT", "/seats", content=b"1A", headers=headers))["status"] == 415
+
+
+@all_cases(
+    ("encoding", "body"),
+    [
+        ("gzip", gzip.compress(b"1A")),
+        ("deflate", zlib.compress(b"1A")),
+        ("deflate", zlib.compress(b"1A")[2:-4]),
+        ("deflate, gzip", gzip.compress(zlib.compress(b"1A"))),
+        ("identity", b"1A"),
+    ],
+)
+def test_routes_see_encoded_bodies_decoded(encoding: str, body: bytes) -> None:
+    async def stream() -> AsyncIterator[bytes]:
+        for byte in body:
+            yield bytes([byte])
+
+    headers = {**CSV, "Content-Encoding": encoding}
+    for content in (body, stream()):
+        assert call(build_body_app(), "PUT", "/seats", content=content, headers=headers).json() == 2
+
+
+@all_cases(
+    ("body", "status"),
+    [
+        (b"1A", 400),
+        (b"", 400),
+        (gzip.compress(b"1A")[:-1], 400),
+        (gzip.compress(b"1A") + b"1A", 400),
+        (gzip.compress(b"") * 60_000, 413),
+        (gzip.compress(b"") * 50_000, 400),
+        (gzip.compress(bytes(2_000_000)), 413),
+        (gzip.compress(b"x" * 9), 413),
+    ],
+)
+def test_damaged_encoded_bodies_are_400_and_bombs_413(body: bytes, status: int) -> None:
+    headers = {**CSV, "Content-Encoding": "gzip"}
+    assert (
+        get_problem(call(build_body_app(), "PUT", "/seats", content=body, headers=headers))["status"]
+        == status
+    )
+
+
+def test_encoded_body_is_decoded_after_the_caller_is_known() -> None:
+    read: list[bytes] = []
+
+    async def stream() -> AsyncIterator[bytes]:
+        read.append(b"")
+        yield b""
+
+    answer = call(build_body_app(), "POST", "/seats", content=stream(), headers={"Content-Encoding": "gzip"})
+    assert (answer.status_code, read) == (401, [])
+    headers = {**TOKEN, "Content-Encoding": "gzip"}
+    assert call(build_body_app(), "POST", "/seats", content=gzip.compress(b"{}"), headers=headers).json() == 1
 
 
 def test_description_has_the_bodies_and_their_models() -> None:

@@ -6,6 +6,7 @@ import json
 import logging
 from typing import Annotated, Any
 
+import httpx
 import pytest
 from fastapi import APIRouter, FastAPI, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
@@ -14,6 +15,7 @@ from starlette.requests import ClientDisconnect
 
 from holdfast.core import errors
 from holdfast.core.errors import HoldfastError
+from holdfast.web import serve_in_thread
 from holdfast.web.problems import _MAPPINGS, ErrorFormat, set_error_format
 from tests.unit.web.app_client import build_app, call, get_problem
 
@@ -457,9 +459,11 @@ def test_middleware_and_routing_use_the_apps_format() -> None:
         call(app, "GET", "/nowhere"),
         call(app, "POST", "/health"),
         call(app, "POST", "/health", content=b"x" * 9),
-        call(app, "GET", "/health", host="rebound.example"),
     ]
-    assert [each.status_code for each in answers] == [404, 405, 413, 403]
+    with serve_in_thread(app) as url:
+        answers.append(httpx.get(f"{url}/health", headers={"Host": "rebound.example"}))
+        answers.append(httpx.get(f"{url}/{'long' * 5000}"))
+    assert [each.status_code for each in answers] == [404, 405, 413, 403, 414]
     assert {each.headers["content-type"] for each in answers} == {PLAIN.media_type}
 
 

@@ -26,8 +26,8 @@ def test_disconnect_during_the_body_is_not_an_error_of_the_sandbox(
     with caplog.at_level(logging.ERROR), serve_in_thread(app) as url:
         place = urlsplit(url)
         with socket.create_connection((place.hostname, place.port)) as half:
-            half.sendall(b"POST / HTTP/1.1\r\nhost: sandbox\r\ncontent-length: 10\r\n\r\nhalf")
+            half.sendall(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\nhalf")
         with socket.create_connection((place.hostname, place.port)) as whole:
-            whole.sendall(b"POST / HTTP/1.1\r\nhost: sandbox\r\ncontent-length: 4\r\n\r\nfour")
+            whole.sendall(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\n\r\nfour")
             assert whole.recv(1000).startswith(b"HTTP/1.1 200")
     assert not caplog.records

@@ -13,8 +13,10 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.typing import Origin
 
 from holdfast.core.errors import TokenRefused
+from holdfast.core.http.connection import ConnectionBounds
 from holdfast.web import make_app, serve_in_thread
 from holdfast.web.server import MAX_WEBSOCKET_BYTES
 from holdfast.web.tokens import get_bearer_token
@@ -72,15 +74,35 @@ async def test_connection_is_closed_with_a_reason_when_the_server_ends() -> None
     assert await get_close_code(socket) == 1012
 
 
-async def test_only_local_host_names_connect_without_a_token() -> None:
-    with serve_in_thread(make_app("Echo", "1", [echo_router()])) as url:
+async def test_foreign_host_names_and_pages_of_other_origins_cannot_connect() -> None:
+    app = make_app("Echo", "1", [], self_authenticated=[echo_router()])
+    with serve_in_thread(app, allowed_origins=["https://app.example.com"]) as url:
         place = url.replace("http://", "ws://") + "/echo"
-        async with connect(place):
-            pass
-        port = int(url.rpartition(":")[2])
+        for origin in (None, url, "https://app.example.com"):
+            async with connect(place, origin=None if origin is None else Origin(origin)):
+                pass
+        for origin in ("https://evil.example", "null"):
+            with pytest.raises(InvalidStatus) as refused:
+                await connect(place, origin=Origin(origin))
+            assert refused.value.response.status_code == 403
         with pytest.raises(InvalidStatus) as refused:
-            await connect("ws://rebound.example.org/echo", host="127.0.0.1", port=port)
-    assert refused.value.response.status_code == 403
+            await connect("ws://rebound.example.org/echo", host="127.0.0.1", port=get_port(url))
+        assert refused.value.response.status_code == 403
+        assert b"allowed_hosts" in refused.value.response.body
+
+
+async def test_open_websocket_outlives_the_timeouts_of_requests() -> None:
+    app = make_app("Echo", "1", [], self_authenticated=[echo_router()])
+    bounds = ConnectionBounds(head_timeout_s=0.05, body_timeout_s=0.05, keep_alive_s=0.05)
+    with serve_in_thread(app, bounds=bounds) as url:
+        async with connect(url.replace("http://", "ws://") + "/echo") as socket:
+            await asyncio.sleep(0.2)
+            await socket.send("still here")
+            assert await socket.recv() == "still here"
+
+
+def get_port(url: str) -> int:
+    return int(url.rpartition(":")[2])
 
 
 def test_refused_connection_is_not_logged_as_an_error(caplog: pytest.LogCaptureFixture) -> None:

@@ -34,7 +34,17 @@ def mcp(
     # Standard output carries the protocol.
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
     systems = select_systems(system) if system else _select_agent_systems()
+    _require_production_settings(systems, settings)
     asyncio.run(_serve(systems, settings))
+
+
+def _require_production_settings(systems: list[System], settings: Settings) -> None:
+    """Raise `SettingsError` if the environment is production and a setting of the component is missing."""
+    from holdfast.cli.processes.production import list_component_problems, require_production_settings
+    from holdfast.mcp import AGENT
+
+    problems = (problem for each in systems for problem in list_component_problems(settings, each, AGENT))
+    require_production_settings(settings, problems)
 
 
 def _select_agent_systems() -> list[System]:

@@ -60,6 +60,11 @@ def run(
 ) -> None:
     """Run a system: its HTTP API, consumers and schedules. It creates missing tables, queues and buckets."""
     from holdfast.cli.arguments.system_names import select_systems
+    from holdfast.cli.processes.production import (
+        list_demo_problems,
+        list_system_problems,
+        require_production_settings,
+    )
     from holdfast.cli.processes.workload import build_workload
 
     settings = Settings.load()
@@ -75,11 +80,20 @@ def run(
         clock=settings.clock,
     )
     if sandbox is not None:
+        require_production_settings(settings, list_demo_problems("--sandbox"))
         _serve_sandbox(found, sandbox, settings, settings.api_port if port is None else port)
         return
     workload = build_workload(found, *named)
     # Without routes, --port serves health and metrics.
     serves = bool(workload.routes) or port is not None
+    listens_on = (settings.api_host if host is None else host) if serves else None
+    require_production_settings(
+        settings,
+        [
+            *list_system_problems(settings, found, workload, host=listens_on),
+            *(list_demo_problems("--sample") if sample else ()),
+        ],
+    )
     if serves:
         require_extras("run", "api")
     from holdfast.runtime import open_stores
@@ -126,9 +140,17 @@ def _serve(
         host=settings.api_host if host is None else host,
         port=port,
         on_ready=ready,
+        # Health and metrics of workers need the token too.
         may_be_remote=bool(settings.api_token)
-        or all(each.has_own_authentication for each in workload.routes),
+        or (bool(workload.routes) and all(each.has_own_authentication for each in workload.routes)),
+        allowed_hosts=settings.host_names,
+        allowed_origins=(*settings.origins, *_list_origins(system)),
     )
+
+
+def _list_origins(system: System) -> Sequence[str]:
+    """Return the origins of web pages that may call the system's API, as the system itself declares."""
+    return () if system.http.allowed_origins is None else system.http.allowed_origins()
 
 
 def build_system_app(
@@ -387,15 +409,20 @@ def _serve_sandbox(system: System, name: str, settings: Settings, port: int) -> 
             f"The sandbox {name} of {system.title or system.name} answers at {url}; it is not the real "
             "service"
         ),
+        allowed_hosts=settings.host_names,
+        allowed_origins=settings.origins,
     )
 
 
 def build_sandbox_app(system: System, name: str, settings: Settings) -> Any:
     """Build the app of a sandbox.
 
-    Its factory may have parameters `clock`, and `folder` to keep its ledger in; the folder is created.
+    Its factory may have parameters `clock`, and `folder` to keep its ledger in; the folder is created. Bodies
+    have the limits of an API, with room for what the system adds to them.
     """
     from holdfast.model.demo import find_demo
+    from holdfast.web.app import MAX_BODY_BYTES
+    from holdfast.web.middleware import BodyLimit
 
     make = find_demo(system).sandboxes[name]
     parameters = inspect.signature(make).parameters
@@ -405,4 +432,6 @@ def build_sandbox_app(system: System, name: str, settings: Settings) -> Any:
     if "folder" in parameters:
         arguments["folder"] = settings.queues_file.parent / "sandboxes" / system.name
         arguments["folder"].mkdir(parents=True, exist_ok=True)
-    return make(**arguments)
+    app = make(**arguments)
+    app.add_middleware(BodyLimit, max_bytes=2 * (system.http.max_body_bytes or MAX_BODY_BYTES))
+    return app

@@ -12,6 +12,7 @@ import typer
 
 from holdfast.cli.arguments.credentials import read_credentials
 from holdfast.cli.extras import require_extras
+from holdfast.cli.processes.production import list_endpoint_problems, require_production_settings
 from holdfast.cli.usage_error import UsageError
 from holdfast.config.settings import TABLES_FILE_NAME, Settings
 from holdfast.core.errors import SettingsError, StoreFileError
@@ -89,6 +90,9 @@ def serve(
     settings = Settings.load()
     in_memory = memory or (data is None and settings.has_memory_tables)
     callers = read_credentials(credentials or settings.credentials_file)
+    require_production_settings(
+        settings, list_endpoint_problems(settings, has_credentials=bool(callers), in_memory=in_memory)
+    )
     with nullcontext() if in_memory else _create_folder(data or settings.tables_directory) as folder:
         serve_wire(
             host=settings.serve_host if host is None else host,
@@ -96,6 +100,8 @@ def serve(
             data=folder,
             memory=in_memory,
             credentials=callers,
+            allowed_hosts=settings.host_names,
+            allowed_origins=settings.origins,
             faults=EngineFaults(throttled=throttle, conflicts=conflicts, index_lag_s=index_lag, seed=seed)
             if throttle or conflicts or index_lag
             else None,

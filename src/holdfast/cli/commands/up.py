@@ -13,18 +13,26 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.arguments.credentials import read_credentials
 from holdfast.cli.arguments.system_names import select_systems
 from holdfast.cli.extras import get_all_extras, require_extras
+from holdfast.cli.processes.production import (
+    list_demo_problems,
+    list_endpoint_problems,
+    list_system_problems,
+    require_production_settings,
+)
 from holdfast.cli.processes.supervisor import ChildProcess, supervise
 from holdfast.cli.processes.workload import (
     API_COMPONENT,
     ProcessSpec,
+    Workload,
     build_workload,
     get_address_variable,
     list_needed_sandboxes,
@@ -54,6 +62,7 @@ def up(
     require_extras("up", "serve", "api")
     settings = Settings.load()
     selected = _select_systems(systems or [], settings)
+    require_production_settings(settings, _list_problems(settings, selected, sample))
     children = _build_children(settings, selected, sample)
     if not children:
         raise SettingsError(
@@ -82,6 +91,20 @@ def up(
     )
     if ended is not None:
         raise HoldfastError(f"{ended} The other processes were stopped too.")
+
+
+def _list_problems(settings: Settings, systems: Sequence[System], sample: bool) -> Iterator[str]:
+    """Yield what the processes lack for production: the endpoint, and every part of every system."""
+    if settings.has_embedded_tables:
+        has_credentials = read_credentials(settings.credentials_file) is not None
+        yield from list_endpoint_problems(
+            settings, has_credentials=has_credentials, in_memory=settings.has_memory_tables
+        )
+    for system in systems:
+        workload = build_workload(system) if plan_processes(system) else Workload()
+        yield from list_system_problems(settings, system, workload, host=settings.api_host)
+    if sample:
+        yield from list_demo_problems("--sample")
 
 
 def _suggest_sample(settings: Settings, systems: Sequence[System]) -> None:
@@ -129,6 +152,7 @@ def _build_children(
         (system, name, ports.next_fixed(system))
         for system in systems
         for name in list_needed_sandboxes(system)
+        if not settings.is_production
     ]
     children = (
         [ChildProcess("The DynamoDB endpoint", (*COMMAND, "serve"))] if settings.has_embedded_tables else []

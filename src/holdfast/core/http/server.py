@@ -76,6 +76,11 @@ def listen(host: str, port: int, *, remote_needs: str) -> Iterator[list[socket.s
         yield sockets
 
 
+def are_local(sockets: list[socket.socket]) -> bool:
+    """Return whether only this machine can reach the listening sockets."""
+    return all(is_loopback(each.getsockname()[0]) for each in sockets)
+
+
 def format_url(sockets: list[socket.socket], host: str) -> str:
     """Return the URL of the listening sockets under this host name."""
     port = sockets[0].getsockname()[1]

@@ -23,7 +23,14 @@ import msgspec
 from holdfast.core import limits
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import AccessRefused, HoldfastError, MalformedRequest, StoreClosed, UnknownOperation
-from holdfast.security.hosts import is_local_host
+from holdfast.core.http.content_coding import (
+    CodingUnsupported,
+    DecodedTooLarge,
+    EncodingInvalid,
+    decode_body,
+    estimate_decoded_bytes,
+    parse_codings,
+)
 from holdfast.security.sigv4 import SignedRequest, Verifier, read_claim
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.arns import DEFAULT_LOCATION, AwsLocation
@@ -61,9 +68,9 @@ class HttpResponse(NamedTuple):
 class App:
     """The ASGI app. With `credentials` (access key id → secret) it verifies signatures.
 
-    Without them it accepts any well-formed signature and only takes the caller's region from it, and the Host
-    header must name this machine. `max_body_bytes` bounds one body; `max_total_body_bytes` bounds all bodies
-    that arrived in pieces and are not answered yet.
+    Without them it accepts any well-formed signature and only takes the caller's region from it; its server
+    checks the Host and Origin headers (`core/http/hosts.py`). `max_body_bytes` bounds one body;
+    `max_total_body_bytes` bounds all bodies that arrived in pieces, or are decoded, and are not answered yet.
     """
 
     def __init__(
@@ -80,8 +87,6 @@ class App:
         self._verifier = Verifier(credentials, clock=clock) if credentials else None
         self._default_location = location
         self._location_cache: dict[bytes, AwsLocation] = {}
-        # Browsers always send a Host header, so a request without one is not from a browser.
-        self._allowed_hosts: set[bytes] = {b""}
         self._max_body_bytes = max_body_bytes
         self._body_budget = _BodyBudget(max_total_body_bytes)
 
@@ -126,18 +131,14 @@ class App:
         """Read the rest of a body that arrived in pieces, within the memory budget, and return the
         response.
         """
-        with self._body_budget.reserve() as grow:
-            body = await _read_rest(receive, bytearray(first), self._max_body_bytes, grow)
+        with self._body_budget.reserve() as resize:
+            body = await _read_rest(receive, bytearray(first), self._max_body_bytes, resize)
             return await self._respond(scope, headers, body, request_id)
 
     async def _respond(
         self, scope: Scope, headers: HeaderMap, body: bytes, request_id: bytes
     ) -> HttpResponse:
-        """Return the response to a complete request: check the Host header, method, path and content type
-        first.
-        """
-        if self._verifier is None and not self._is_host_allowed(headers.get(b"host", b"")):
-            return _HOST_REFUSED
+        """Return the response to a complete request: check the method, path and content type first."""
         content_type = headers.get(b"content-type", b"")
         if content_type != AMZ_JSON:
             content_type = content_type.partition(b";")[0].strip()
@@ -160,12 +161,12 @@ class App:
         try:
             location = self._authenticate(scope, headers, body, target)
             if b"content-encoding" in headers:
-                body = _decompress(headers[b"content-encoding"], body, self._max_body_bytes)
-            codec, operation = decode(target, body)
-            result = await self._tables.run(operation)
-            return HttpResponse(200, encode(codec, operation, result, location), content_type)
+                return await self._run_encoded(scope, target, body, location, content_type)
+            return await self._run_decoded(target, body, location, content_type)
         except _BodyTooLarge:
             return _TOO_LARGE
+        except _TooManyBodies:
+            return _OVERLOADED
         except UnknownOperation as unknown:
             # No store can answer this operation: only the request says which host name the client used.
             if target == DESCRIBE_ENDPOINTS and body:
@@ -174,18 +175,37 @@ class App:
         except Exception as error:
             return _build_error_response(error, content_type, request_id)
 
-    # --- authentication -------------------------------------------------------------------------------------
+    async def _run_encoded(
+        self, scope: Scope, target: str, body: bytes, location: AwsLocation, content_type: bytes
+    ) -> HttpResponse:
+        """Decode the body by its Content-Encoding, within the memory budget, and run the operation in it.
 
-    def _is_host_allowed(self, host: bytes) -> bool:
-        """Return whether the Host header names this machine or is absent. Allowed hosts are cached."""
-        if host in self._allowed_hosts:
-            return True
-        if not is_local_host(host):
-            return False
-        if len(self._allowed_hosts) >= _MAX_CACHED_HOSTS:
-            self._allowed_hosts = {b""}
-        self._allowed_hosts.add(host)
-        return True
+        Raise `MalformedRequest` for damaged data and for an encoding other than gzip, deflate and identity.
+        """
+        with self._body_budget.reserve() as resize:
+            try:
+                codings = parse_codings(
+                    value for name, value in scope["headers"] if name == b"content-encoding"
+                )
+                resize(estimate_decoded_bytes(codings, len(body), self._max_body_bytes))
+                body = await decode_body(codings, body, self._max_body_bytes)
+            except DecodedTooLarge:
+                raise _BodyTooLarge from None
+            except (CodingUnsupported, EncodingInvalid) as error:
+                # DynamoDB answers 500 here. The client sent an unreadable body, so this server answers 400.
+                raise MalformedRequest(f"The request body cannot be decompressed: {error}") from None
+            resize(len(body))
+            return await self._run_decoded(target, body, location, content_type)
+
+    async def _run_decoded(
+        self, target: str, body: bytes, location: AwsLocation, content_type: bytes
+    ) -> HttpResponse:
+        """Run the operation that the body describes, and return its result."""
+        codec, operation = decode(target, body)
+        result = await self._tables.run(operation)
+        return HttpResponse(200, encode(codec, operation, result, location), content_type)
+
+    # --- authentication -------------------------------------------------------------------------------------
 
     def _authenticate(self, scope: Scope, headers: HeaderMap, body: bytes, target: str) -> AwsLocation:
         """Check the signature and return the caller's region and account. Raise `AccessRefused` if it is
@@ -288,24 +308,22 @@ class _BodyBudget:
 
     @contextlib.contextmanager
     def reserve(self) -> Iterator[Callable[[int], None]]:
-        """Yield a function that grows one body's share of the budget; the share is released at the end.
+        """Yield a function that sets the size of one body; its share of the budget is released at the end.
 
         The function raises `_TooManyBodies` if the budget is exhausted.
         """
         held = 0
 
-        def grow(body_bytes: int) -> None:
+        def resize(body_bytes: int) -> None:
             nonlocal held
-            more = body_bytes - held
-            if body_bytes <= limits.REQUEST_BODY_BYTES_FREE:
-                return
-            if more > self._bytes_left:
+            wanted = body_bytes if body_bytes > limits.REQUEST_BODY_BYTES_FREE else 0
+            if wanted - held > self._bytes_left:
                 raise _TooManyBodies
-            self._bytes_left -= more
-            held = body_bytes
+            self._bytes_left -= wanted - held
+            held = wanted
 
         try:
-            yield grow
+            yield resize
         finally:
             self._bytes_left += held
 
@@ -327,9 +345,11 @@ async def _read_first(receive: Receive, headers: HeaderMap, max_bytes: int) -> t
     return body, not message["more_body"]
 
 
-async def _read_rest(receive: Receive, body: bytearray, max_bytes: int, grow: Callable[[int], None]) -> bytes:
-    """Read the body to its end and return it. Call `grow` with its size after each part."""
-    grow(len(body))
+async def _read_rest(
+    receive: Receive, body: bytearray, max_bytes: int, resize: Callable[[int], None]
+) -> bytes:
+    """Read the body to its end and return it. Call `resize` with its size after each part."""
+    resize(len(body))
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -337,42 +357,9 @@ async def _read_rest(receive: Receive, body: bytearray, max_bytes: int, grow: Ca
         body += message["body"]
         if len(body) > max_bytes:
             raise _BodyTooLarge
-        grow(len(body))
+        resize(len(body))
         if not message["more_body"]:
             return bytes(body)
-
-
-def _decompress(encoding: bytes, body: bytes, max_bytes: int) -> bytes:
-    """Decode the body by its Content-Encoding: gzip or identity, as in DynamoDB. Raise `MalformedRequest` for
-    any other encoding and for damaged data.
-    """
-    encoding = encoding.strip().lower()
-    if encoding == b"identity":
-        return body
-    if encoding != b"gzip":
-        raise _build_body_error(
-            f"unsupported Content-Encoding {encoding.decode('latin-1')}, expected gzip or identity"
-        )
-    decompressed = bytearray()
-    try:
-        while True:
-            member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-            decompressed += member.decompress(body, max_bytes + 1 - len(decompressed))
-            if len(decompressed) > max_bytes:
-                raise _BodyTooLarge
-            if not member.eof:
-                raise _build_body_error("truncated gzip data")
-            body = member.unused_data
-            if not body:
-                return bytes(decompressed)
-    except zlib.error as error:
-        raise _build_body_error(f"invalid gzip data ({error})") from None
-
-
-def _build_body_error(reason: str) -> MalformedRequest:
-    # DynamoDB answers 500 here. The client sent an unreadable body, so this server answers 400.
-    """Return the error for a body that cannot be decompressed."""
-    return MalformedRequest(f"The request body cannot be decompressed: {reason}")
 
 
 # --- errors -------------------------------------------------------------------------------------------------
@@ -476,7 +463,6 @@ def _build_response_start(response: HttpResponse, request_id: bytes) -> MutableM
 _PROCESS_ID: Final = "".join(secrets.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") for _ in range(39)).encode()
 _request_count: Final = itertools.count()
 _MAX_CACHED_LOCATIONS: Final = 256
-_MAX_CACHED_HOSTS: Final = 64
 _SERVER_ERROR_STATUS: Final = 500
 _PLAIN_STATUSES: Final = frozenset({200, 400})
 _JSON_TYPES: Final = (AMZ_JSON, PLAIN_JSON)
@@ -494,13 +480,6 @@ _OVERLOADED: Final = HttpResponse(
     b'"message":"Too many large requests are being read at once. Retry in a moment."}',
     AMZ_JSON,
     ((b"connection", b"close"),),
-)
-_HOST_REFUSED: Final = HttpResponse(
-    403,
-    b'{"__type":"com.amazon.coral.service#AccessDeniedException",'
-    b'"message":"Without credentials, this server accepts only requests whose Host header names this '
-    b"machine, such as localhost or 127.0.0.1. Use such a name, or configure credentials "
-    b'(HOLDFAST_ACCESS_KEY_ID and HOLDFAST_SECRET_ACCESS_KEY, or a credentials file)."}',
 )
 # Allow other origins only if signatures are verified: otherwise any page in a browser on this machine could
 # read the tables.

@@ -22,6 +22,7 @@ PRECONDITIONS: Final[dict[int | str, dict[str, Any]]] = {
     412: describe_problem("The version in If-Match is not the current one. Read it again."),
     428: describe_problem("The expected version is missing. Send If-Match or `version`."),
 }
+MAX_VERSION: Final = 999_999_999
 _ETAG: Final = re.compile(r'"(\d{1,9})"')
 
 
@@ -50,7 +51,8 @@ class ExpectedVersion:
         self,
         if_match: Annotated[str | None, Header(description='The expected ETag, such as "3".')] = None,
         version: Annotated[
-            int | None, Query(ge=0, description="The expected version as a number; 0 if none exists.")
+            int | None,
+            Query(ge=0, le=MAX_VERSION, description="The expected version as a number; 0 if none exists."),
         ] = None,
     ) -> None:
         if if_match is None and version is None:

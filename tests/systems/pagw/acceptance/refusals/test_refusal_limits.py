@@ -191,7 +191,7 @@ def test_answers_408_to_a_body_that_never_arrives(
         ("/payer-callbacks/ACME-HEALTH", ""),
     ):
         with connect(idle_gateway) as connection:
-            head = f"POST {path} HTTP/1.1\r\nhost: x\r\n{headers}content-length: 1000\r\n\r\n{{"
+            head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\n{headers}content-length: 1000\r\n\r\n{{"
             connection.sendall(head.encode())
             received = b""
             while chunk := connection.recv(65536):
@@ -205,7 +205,7 @@ def test_limits_payer_callbacks_before_reading_their_bodies(
     def request_with_length(path: str, length: int) -> bytes:
         with connect(idle_gateway) as connection:
             connection.sendall(
-                f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n".encode()
+                f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n".encode()
             )
             return connection.recv(65536)
 

@@ -200,8 +200,9 @@ def test_refuses_unsupported_types_paths_and_methods_with_an_outcome(idle_gatewa
             415,
             "not-supported",
         )
-    zipped = {"content-encoding": "gzip"}
-    expect_outcome(idle_gateway.post("/fhir/Claim/$submit", body, headers=zipped), 415, "not-supported")
+    for encoding, status, code in (("br", 415, "not-supported"), ("gzip", 400, "invalid")):
+        encoded = {"content-encoding": encoding}
+        expect_outcome(idle_gateway.post("/fhir/Claim/$submit", body, headers=encoded), status, code)
     for accept in ("application/fhir+xml", "text/html", "application/json;q=0"):
         expect_outcome(idle_gateway.get("/pas/requests", accept=accept), 406, "not-supported")
     expect_outcome(idle_gateway.get("/pas/requests?_format=xml"), 406, "not-supported")
@@ -221,7 +222,8 @@ def test_refuses_a_50_mb_bundle_without_reading_it_all(idle_gateway: Gateway) ->
     before = idle_gateway.count_stored()
     token = idle_gateway.headers()["authorization"]
     head = (
-        f"POST /fhir/Claim/$submit HTTP/1.1\r\nhost: x\r\nauthorization: {token}\r\ncontent-type: {FHIR}\r\n"
+        "POST /fhir/Claim/$submit HTTP/1.1\r\nhost: localhost\r\n"
+        f"authorization: {token}\r\ncontent-type: {FHIR}\r\n"
     )
     # With a content length: refused before a byte of the body is sent.
     assert b" 413 " in _request(idle_gateway, f"{head}content-length: 50000000\r\n\r\n".encode())[:20]
