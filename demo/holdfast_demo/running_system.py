@@ -5,7 +5,6 @@ Nothing is mocked. Only the clock is advanced by hand, instead of waiting. Each 
 
 from __future__ import annotations
 
-import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
@@ -16,6 +15,7 @@ import httpx2
 
 from holdfast import Stores, System, web
 from holdfast.core.clock import RunClock
+from holdfast.core.rng import RNG
 from holdfast.runtime import WorkerGroup
 from holdfast.web.demo_env import patch_environ, silence_loggers
 
@@ -106,6 +106,6 @@ def find_free_port() -> int:
     It is below those that the system gives to other sockets, so that none of them takes it meanwhile.
     """
     while True:
-        port = FIRST_PORT + secrets.randbelow(PORTS)
+        port = FIRST_PORT + RNG.randrange(PORTS)
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port

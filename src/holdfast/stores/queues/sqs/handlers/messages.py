@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from typing import Any, Final
-from uuid import uuid4
 
 from msgspec.structs import replace
 
 from holdfast.core.errors import HoldfastError, ReceiptLost, RequestRefused, SendIncomplete, StoreFailed
 from holdfast.core.limits import MAX_QUEUE_BATCH
+from holdfast.core.rng import make_uuid
 from holdfast.operations.queues import (
     Browse,
     ChangeVisibility,
@@ -72,7 +72,7 @@ async def receive_messages(operation: ReceiveMessages, service: Service) -> tupl
     if operation.queue.endswith(FIFO_SUFFIX):
         # A retry after a lost response gets the same messages, instead of waiting for their visibility
         # timeout.
-        request["ReceiveRequestAttemptId"] = str(uuid4())
+        request["ReceiveRequestAttemptId"] = str(make_uuid())
     response = await service.send(RECEIVE_ACTION, **request)
     return tuple(map(parse_incoming, response.get("Messages", ())))
 
