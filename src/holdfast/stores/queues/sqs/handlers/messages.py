@@ -158,7 +158,7 @@ def _build_send_error(operation: SendMessages, failed: Sequence[dict[str, Any]])
         f"SQS did not accept {len(failed)} of {len(operation.messages)} messages for {operation.queue}: "
         f"{reasons[0].message} The others were sent. Send the messages in `unsent` again.",
         sorted(int(each["Id"]) for each in failed),
-    )
+    ).with_code(reasons[0].code)
 
 
 def _map_entry_error(entry: dict[str, Any]) -> HoldfastError:
@@ -167,7 +167,7 @@ def _map_entry_error(entry: dict[str, Any]) -> HoldfastError:
     error = map_error_code(code, text)
     if entry.get("SenderFault", True) or not isinstance(error, RequestRefused):
         return error
-    return StoreFailed(f"SQS failed: {code} {text}")
+    return StoreFailed(f"SQS failed: {code} {text}").with_code(code)
 
 
 def _to_sent(entry: dict[str, Any], *, fifo: bool) -> SentMessage:
