@@ -28,8 +28,7 @@ from holdfast import Stores, System, open_stores
 from holdfast.config.settings import Settings
 from holdfast.core.clock import RunClock
 from holdfast.stores.sql.postgres.embedded import find_running_server
-from holdfast.web import serve_in_thread
-from holdfast_demo.running_system import find_free_port
+from holdfast.web import find_free_port, serve_in_thread
 from tests.postgres import new_folder
 from tests.processes import PATIENCE_S, Process, preload
 

@@ -5,10 +5,8 @@ Nothing is mocked. Only the clock is advanced by hand, instead of waiting. Each 
 
 from __future__ import annotations
 
-import secrets
-import socket
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,7 +20,6 @@ from holdfast.web.demo_env import patch_environ, silence_loggers
 # The receive wait of a worker: after it, the worker sees that the clock was advanced.
 RECEIVE_WAIT_S: Final = 0.2
 TIMEOUT_S: Final = 60.0
-FIRST_PORT, PORTS = 20_000, 12_000
 QUIET: Final = ("holdfast", "uvicorn", "httpx2", "httpcore2", "asyncio", "websockets")
 
 
@@ -70,7 +67,7 @@ async def run_system(
     `build_variables` gets the sandboxes' addresses and that of the API, and returns the environment variables
     of the system. All other variables with `own_prefixes` are removed meanwhile.
     """
-    port = find_free_port()
+    port = web.find_free_port()
     with silence_loggers(*QUIET, system.name), ExitStack() as stack:
         urls = {name: stack.enter_context(web.serve_in_thread(app)) for name, app in sandboxes.items()}
         variables = build_variables(urls, f"http://127.0.0.1:{port}")
@@ -98,14 +95,3 @@ def _build_routers(stores: Stores, system: System, *, has_own_authentication: bo
             built = build(stores.for_component(component.name))
             routers += built if isinstance(built, list | tuple) else [built]
     return routers
-
-
-def find_free_port() -> int:
-    """Return a free port, known before the API listens: sandboxes and other processes are given its URL.
-
-    It is below those that the system gives to other sockets, so that none of them takes it meanwhile.
-    """
-    while True:
-        port = FIRST_PORT + secrets.randbelow(PORTS)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port

@@ -8,9 +8,9 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -179,7 +179,7 @@ MEMBERS = (
 ).split()
 
 
-def make_nonsense(chance: random.Random, levels: int) -> Any:
+def make_nonsense(chance: Random, levels: int) -> Any:
     """Make a JSON value of names that the protocol knows, with values that it does not expect there."""
     if levels == 0 or chance.random() < 0.3:
         return chance.choice(
@@ -190,6 +190,6 @@ def make_nonsense(chance: random.Random, levels: int) -> Any:
     return {chance.choice(MEMBERS): make_nonsense(chance, levels - 1) for _ in range(chance.randrange(6))}
 
 
-def make_random() -> random.Random:
+def make_random() -> Random:
     print(f"seed {SEED}; HOLDFAST_SEED sets another")  # noqa: T201
-    return random.Random(SEED)
+    return Random(SEED)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from holdfast.core.rng import RNG
+from holdfast.core.rng import draw_bits
 
 __all__ = [
     "bind_correlation_id",
@@ -29,8 +29,7 @@ def bind_correlation_id(id: str | None = None) -> Iterator[str]:
     """Bind `id`, or a new random one if None, for the block and yield it; tasks that are started inside
     inherit it.
     """
-    # Not a secret, so the operating system's generator is not needed.
-    bound = id or f"{RNG.getrandbits(128):032x}"
+    bound = id or f"{draw_bits(128):032x}"
     token = _CURRENT.set(bound)
     try:
         yield bound

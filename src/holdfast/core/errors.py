@@ -72,7 +72,7 @@ in stored records, responses, metrics and logs: it stays when a class is renamed
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 __all__ = [
     "AccessRefused",
@@ -158,10 +158,14 @@ MAX_NAMES_SHOWN: Final = 5  # in a message
 
 
 class HoldfastError(Exception):
-    """Base of all errors. `code` is DynamoDB's name for the failure, `label` the name we store and send."""
+    """Base of all errors. `code` is the service's name for the failure, `label` the name we store and send.
+
+    `code` is the one that the service gave: S3's `NoSuchBucket`, PostgreSQL's SQLSTATE, Redis' `OOM`. Without
+    such an answer it is DynamoDB's name for the class of failure.
+    """
 
     label: ClassVar[str] = "HoldfastError"
-    code: ClassVar[str] = "InternalServerError"
+    code: str = "InternalServerError"
     http_status: ClassVar[int] = 400
     # True if only the operator can fix it, although its class is one that a client can fix.
     is_for_operator: bool = False
@@ -174,6 +178,12 @@ class HoldfastError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+    def with_code(self, code: str) -> Self:
+        """Return this error with the code that the service gave; an empty one changes nothing."""
+        if code:
+            self.code = code
+        return self
 
 
 def error_label(error: BaseException | type[BaseException]) -> str:
@@ -301,7 +311,7 @@ class AccessRefused(RequestError, label="AccessRefused"):
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
-        self.code = code  # type: ignore[misc]
+        self.code = code
 
 
 class CallerRefused(AccessRefused, label="CallerRefused"):
@@ -370,7 +380,7 @@ class RequestRefused(RequestError, label="RequestRefused"):
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
-        self.code = code  # type: ignore[misc]
+        self.code = code
 
 
 class ExternalServiceRefused(RequestRefused, label="PartyRefused"):

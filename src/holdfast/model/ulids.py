@@ -14,7 +14,7 @@ from pydantic import StringConstraints
 
 from holdfast.core.clock import Clock, SystemClock
 from holdfast.core.errors import InvalidRequest
-from holdfast.core.rng import RNG
+from holdfast.core.rng import call_after_fork, draw_bits
 
 __all__ = [
     "Ulid",
@@ -30,6 +30,17 @@ _PAIRS: Final = tuple(first + second for first in ALPHABET for second in ALPHABE
 _SHIFTS: Final = tuple(range(5 * (LENGTH - 2), -1, -10))
 PATTERN: Final = re.compile(rf"[0-7][{ALPHABET}]{{{LENGTH - 1}}}")
 
+# Another object in each forked child.
+_fork = object()
+
+
+def _note_fork() -> None:
+    global _fork  # noqa: PLW0603
+    _fork = object()
+
+
+call_after_fork(_note_fork)
+
 Ulid = NewType("Ulid", str)
 """A ULID as text."""
 # Pydantic validates a NewType by its supertype: here, text of the right form.
@@ -43,7 +54,7 @@ class UlidGenerator:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
-        self._last = 0
+        self._last, self._fork = 0, _fork
 
     def new(self) -> Ulid:
         """Return a ULID that sorts after all earlier ones of this generator, even if the clock was set
@@ -51,10 +62,14 @@ class UlidGenerator:
         """
         milliseconds = int(self._clock.now() * 1000)
         with self._lock:
-            fresh = (milliseconds << RANDOM_BITS) | RNG.getrandbits(RANDOM_BITS)
             # If the clock stopped or went back, the id must still sort after the last one.
-            same_tick = milliseconds <= self._last >> RANDOM_BITS
-            self._last = self._last + 1 if same_tick else fresh
+            is_same_tick = milliseconds <= self._last >> RANDOM_BITS
+            if is_same_tick and self._fork is _fork:
+                self._last += 1
+            else:
+                # A forked child must not count on where its parent does.
+                tick = (self._last >> RANDOM_BITS) + 1 if is_same_tick else milliseconds
+                self._last, self._fork = (tick << RANDOM_BITS) | draw_bits(RANDOM_BITS), _fork
             number = self._last
         return Ulid("".join([_PAIRS[(number >> shift) & 1023] for shift in _SHIFTS]))
 

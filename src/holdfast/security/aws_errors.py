@@ -42,6 +42,12 @@ def get_error_code(cause: Exception) -> str:
     )
 
 
+def get_error_text(cause: Exception) -> str:
+    """Return the service's own sentence about its error; empty if it gave none."""
+    response = getattr(cause, "response", None)
+    return str(response["Error"].get("Message") or "") if isinstance(response, dict) else ""
+
+
 def to_holdfast_error(cause: Exception, action: str, where: str) -> HoldfastError:
     """Return the Holdfast error for a failure that the adapter does not handle itself. `action` and `where`
     describe the call in its message.
@@ -56,14 +62,14 @@ def to_holdfast_error(cause: Exception, action: str, where: str) -> HoldfastErro
 
 def _to_service_error(cause: Any, code: str, action: str, where: str) -> HoldfastError:
     """Map an error that the service returned: access refused, throttled, failed (5xx), or refused."""
-    text = f"{action} at {where}: {cause.response['Error'].get('Message', code)}"
+    text = f"{action} at {where}: {get_error_text(cause) or code}"
     status = int(cause.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))
     if code in ACCESS_CODES:
         return AccessRefused(code, text)
     if code in THROTTLE_CODES:
-        return Throttled(text)
+        return Throttled(text).with_code(code)
     if status >= SERVER_ERROR_STATUS:
-        return StoreFailed(text)
+        return StoreFailed(text).with_code(code)
     return RequestRefused(code, text)
 
 

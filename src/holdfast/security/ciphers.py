@@ -13,7 +13,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import secrets
 import struct
 import threading
 from base64 import b64decode, b64encode
@@ -27,6 +26,7 @@ import msgspec
 from holdfast.core.disk import lock, require_posix, sync, sync_path
 from holdfast.core.distribution import format_install_command
 from holdfast.core.errors import InvalidRequest, KeyUnavailable, SettingsError
+from holdfast.core.rng import draw_bytes, make_hex_token
 
 __all__ = [
     "Cipher",
@@ -160,7 +160,7 @@ class FileCipher:
 
     def encrypt(self, plaintext: bytes, context: Context) -> bytes:
         """Encrypt with a new random data key, wrapped with the current key."""
-        data_key = secrets.token_bytes(DATA_KEY_BYTES)
+        data_key = draw_bytes(DATA_KEY_BYTES)
         return bytes(self._wrap(data_key, seal(data_key, plaintext, context)))
 
     def decrypt(self, ciphertext: bytes, context: Context) -> bytes:
@@ -256,14 +256,14 @@ def _create_key_file(path: Path) -> None:
 
 def _generate_key() -> tuple[str, str]:
     """Return a new key's id and its 32 random bytes in base64."""
-    return f"key-{secrets.token_hex(8)}", b64encode(secrets.token_bytes(DATA_KEY_BYTES)).decode()
+    return f"key-{make_hex_token(8)}", b64encode(draw_bytes(DATA_KEY_BYTES)).decode()
 
 
 def _write_key_file(path: Path, keys: KeyFile, *, replace: bool) -> None:
     """Write the file atomically. If two processes create it at once, the first wins and the other uses its
     file.
     """
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    fresh = path.with_name(f".{path.name}.{make_hex_token(8)}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY_MODE)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -314,7 +314,7 @@ def _gcm_encrypt(key: bytes, plaintext: bytes, associated_data: bytes) -> bytes:
     """Encrypt with AES-256-GCM and return nonce, body and tag."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    nonce = secrets.token_bytes(NONCE_BYTES)
+    nonce = draw_bytes(NONCE_BYTES)
     return nonce + AESGCM(key).encrypt(nonce, plaintext, associated_data)
 
 

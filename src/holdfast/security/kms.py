@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from holdfast.config.aws_clients import ServiceAddress, Timeouts, make_clients, require_sdk
 from holdfast.core.errors import HoldfastError, InvalidRequest, KeyUnavailable, SettingsError
-from holdfast.security.aws_errors import get_error_code, to_holdfast_error
+from holdfast.security.aws_errors import get_error_code, get_error_text, to_holdfast_error
 from holdfast.security.ciphers import Context, Envelope, require_cryptography, seal, unseal
 
 CONNECTIONS: Final = 16
@@ -106,12 +106,13 @@ class KmsCipher:
         code = get_error_code(cause)
         if code in UNAVAILABLE_CODES:
             return KeyUnavailable(
-                f"KMS at {self._where} refused the key for {action} ({code}): {cause}. Check that it is "
-                "enabled, not deleted, and in this region."
-            )
+                f"KMS at {self._where} refused the key for {action}: {cause}. Check that it is enabled, not "
+                "deleted, and in this region."
+            ).with_code(code)
         if code in DAMAGED_CODES:
+            sentence = f", {text}" if (text := get_error_text(cause)) else ""
             return InvalidRequest(
                 "The message is damaged, or was encrypted for another context or with another key: KMS "
-                "refused its data key."
-            )
+                f"refused its data key ({code}{sentence})."
+            ).with_code(code)
         return to_holdfast_error(cause, action, self._where)

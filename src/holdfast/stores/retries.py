@@ -8,12 +8,12 @@ bound ("full jitter"), so that callers refused together do not return together.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from holdfast.core.errors import SettingsError
+from holdfast.core.rng import RNG
 
 
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class RetryTiming(msgspec.Struct, frozen=True, kw_only=True):
     Tests replace them, so that they do not wait.
     """
 
-    draw_random: Callable[[], float] = random.random
+    draw_random: Callable[[], float] = RNG.random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     now: Callable[[], float] = _get_loop_time
 

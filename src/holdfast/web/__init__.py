@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from holdfast.core.http.addresses import find_free_port
     from holdfast.security.webhooks import sign, verify, verify_shared_secret
     from holdfast.web.app import make_app
     from holdfast.web.bodies import BytesBody, JsonBody
@@ -41,6 +42,7 @@ __all__ = [
     "build_page_request",
     "build_signature_header",
     "describe_problem",
+    "find_free_port",
     "make_app",
     "require_token",
     "serve",
@@ -51,6 +53,7 @@ __all__ = [
 ]
 
 _EXPORTING_MODULES: Final = {
+    "holdfast.core.http.addresses": ("find_free_port",),
     "holdfast.security.webhooks": ("sign", "verify", "verify_shared_secret"),
     "holdfast.web.app": ("make_app",),
     "holdfast.web.bodies": ("BytesBody", "JsonBody"),

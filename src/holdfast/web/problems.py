@@ -17,7 +17,6 @@ import logging
 import math
 import re
 import traceback
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from pydantic.json_schema import models_json_schema
 from holdfast.core import errors
 from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import HoldfastError, error_label, format_message
+from holdfast.core.rng import make_uuid
 
 with explain_missing(__name__, "api"):
     from fastapi import FastAPI
@@ -246,7 +246,7 @@ def _build_problem(
     type: str, title: str, status: int, detail: str, faults: list[Fault] | None = None
 ) -> Problem:
     """Return a problem detail under a new instance."""
-    instance = uuid.uuid4().urn
+    instance = make_uuid().urn
     return Problem(type=type, title=title, status=status, detail=detail, instance=instance, errors=faults)
 
 

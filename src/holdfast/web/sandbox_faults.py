@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields
+from random import Random
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -65,11 +65,11 @@ class Faults:
     calls_max: int = 0
     window_s: float = 30.0
     seed: int = 0
-    _random: random.Random = field(init=False, repr=False)
+    _random: Random = field(init=False, repr=False)
     _calls: list[float] = field(init=False, repr=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        self._random = random.Random(self.seed)
+        self._random = Random(self.seed)
 
     def draw(self, now: float, *, changes: bool) -> FaultKind:
         """Return the fault of this call. `changes`: the call has an effect."""

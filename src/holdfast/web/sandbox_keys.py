@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from uuid import uuid4
 
 from holdfast.core.clock import Clock
 from holdfast.core.distribution import explain_missing
+from holdfast.core.rng import make_uuid
 from holdfast.web.sandbox_faults import Faults, apply_faults
 
 with explain_missing(__name__, "api"):
@@ -43,7 +43,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def _make_kid() -> str:
-    return f"sandbox-{uuid4()}"
+    return f"sandbox-{make_uuid()}"
 
 
 @dataclass
@@ -128,7 +128,7 @@ class SandboxKeys:
 
 def _write_new_file(path: Path, keys: list[Jwk]) -> Path:
     """Write a complete file that only its owner may read, under a temporary name."""
-    fresh = path.with_name(f"{path.name}.{uuid4()}")
+    fresh = path.with_name(f"{path.name}.{make_uuid()}")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "w") as file:
         json.dump({"keys": keys}, file)
     return fresh

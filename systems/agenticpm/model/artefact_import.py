@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from uuid import uuid4
 
 from agenticpm.domain.contents import ArtefactType, normalize_import, to_stored, validate_content
 from agenticpm.model import patterns, projects
@@ -17,6 +16,7 @@ from agenticpm.model.events import build_event_writes, get_now
 from agenticpm.model.transactions import CONFLICTS, commit
 from holdfast import Stores
 from holdfast.core.errors import Conflict, InvalidRequest
+from holdfast.core.rng import make_uuid
 
 
 async def import_artefact(stores: Stores, project_id: str, item: Mapping[str, Any]) -> Artefact:
@@ -26,7 +26,7 @@ async def import_artefact(stores: Stores, project_id: str, item: Mapping[str, An
     """
     project = await projects.get(stores, project_id)
     fields, now = _validate(item), get_now(stores.clock)
-    artefact = Artefact(id=str(uuid4()), project_id=project.id, created_at=now, updated_at=now, **fields)
+    artefact = Artefact(id=str(make_uuid()), project_id=project.id, created_at=now, updated_at=now, **fields)
     detail = {"type": str(artefact.type), "version": artefact.version}
     event = build_event_writes(
         stores, project.id, EventType.artefact_updated, f"The {artefact.type} was imported", detail, at=now

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
-from uuid import uuid4
 
 import msgspec
 
@@ -35,6 +34,7 @@ from holdfast.core.errors import (
     TransactionCancelled,
     TransactionConflict,
 )
+from holdfast.core.rng import make_uuid
 from holdfast.model.entities import ConditionCheck
 
 # An item may have 400 KiB: the rest is for other attributes and for the difference to the JSON size.
@@ -202,7 +202,7 @@ async def _build_writes(stores: Stores, step: _VersionChange) -> list[Write[Any]
     content, previous = await _fit_into_item(stores, step)
     seen = step.seen
     wanted = Artefact(
-        id=str(uuid4()) if seen is None else seen.id,
+        id=str(make_uuid()) if seen is None else seen.id,
         project_id=step.project_id,
         type=step.type,
         content=content,

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict
 
@@ -45,6 +44,7 @@ from holdfast.core.errors import (
     TransactionCancelled,
     error_label,
 )
+from holdfast.core.rng import make_uuid
 
 MIN_STEP: Final = timedelta(milliseconds=1)
 # The site of every sandbox, independent of its current address.
@@ -382,7 +382,7 @@ async def _put_config(
     now = get_now(stores.clock)
     if seen is None:
         wanted = IntegrationConfig(
-            id=str(uuid4()), integration=integration, created_at=now, updated_at=now, **changes
+            id=str(make_uuid()), integration=integration, created_at=now, updated_at=now, **changes
         )
     else:
         at = max(now, seen.updated_at + MIN_STEP)

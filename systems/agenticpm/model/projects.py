@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, TypeVar
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from agenticpm.domain.project_config import validate_config
 from agenticpm.model import patterns
@@ -18,6 +18,7 @@ from agenticpm.model.entities import Autonomy, EventType, Project, ProjectId, Pr
 from agenticpm.model.events import build_event_writes, get_now
 from holdfast import Page, Stores, Write
 from holdfast.core.errors import ConditionFailed, Conflict, InvalidRequest, NotFound, TransactionCancelled
+from holdfast.core.rng import make_uuid
 
 MAX_NAME_CHARS: Final = 200
 MAX_DESCRIPTION_CHARS: Final = 10_000
@@ -46,7 +47,7 @@ async def create(
     """
     now = get_now(stores.clock)
     new = Project(
-        id=ProjectId(str(uuid4())),
+        id=ProjectId(str(make_uuid())),
         name=_check_text(name, "name", MAX_NAME_CHARS),
         description=None
         if description is None

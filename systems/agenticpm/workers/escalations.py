@@ -7,11 +7,10 @@ cannot be decided, even before the sweep (`expire_due`) has run.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from pydantic import ValidationError
 
@@ -26,6 +25,7 @@ from agenticpm.model.transactions import CONFLICTS, commit
 from agenticpm.workers.actions import build_approved_hold
 from holdfast import Stores, Write
 from holdfast.core.errors import Conflict, InvalidRequest, NotFound, RetryLater
+from holdfast.core.rng import RNG, make_uuid
 
 # Key in an escalation's context: the ids of the RAID items that the decision is about.
 RELATED_KEY: Final = "related_raid_items"
@@ -60,7 +60,7 @@ async def build_escalation(  # noqa: PLR0913 - an escalation has this many field
     _check_question(title, expires_at, at)
     try:
         escalation = Escalation(
-            id=str(uuid4()),
+            id=str(make_uuid()),
             project_id=project_id,
             title=title,
             context=dict(context),
@@ -166,7 +166,7 @@ async def decide(
             return ended
         except CONFLICTS:
             # The next attempt reads the escalation again and sees whether it was decided meanwhile.
-            await asyncio.sleep(random.uniform(0, MAX_PAUSE_S) * attempt)
+            await asyncio.sleep(RNG.uniform(0, MAX_PAUSE_S) * attempt)
     raise RetryLater(
         f"Other writers keep changing the decision log of {project_id}; nothing was decided. Retry in a "
         "moment."

@@ -6,14 +6,13 @@ bucket, sent through the outbox.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from random import getrandbits
 from typing import Any, Final
 
 from holdfast import Stores
+from holdfast.core.rng import make_uuid
 from holdfast.model.sql import SqlWrite
 from pagw.model import patterns
 from pagw.model.entities import AuditEntry, AuditMessage, audit_events
@@ -78,8 +77,7 @@ async def record_event(stores: Stores, event: AuditEvent) -> None:
 def _build_entry(event: AuditEvent, at: datetime) -> AuditEntry:
     """Build the row of an event, with a new random id."""
     return AuditEntry(
-        # uuid4 asks the operating system for randomness, which costs more than the rest of the entry.
-        event_uuid=str(uuid.UUID(int=getrandbits(128), version=4)),
+        event_uuid=str(make_uuid()),
         tenant=event.tenant,
         pagw_id=event.pagw_id,
         event_type=event.type,

@@ -13,7 +13,6 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from random import getrandbits
 from typing import Final
 
 from holdfast import Stores
@@ -30,7 +29,6 @@ SIGNATURE_HEADER: Final = "x-richpanel-signature"
 SECRET_HEADER: Final = "x-richpanel-secret"
 CORRELATION_HEADER: Final = "x-correlation-id"
 CORRELATION_ID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
-CORRELATION_BITS: Final = 128
 
 
 @dataclass
@@ -51,7 +49,7 @@ class Ingress:
         event = parse_webhook(body, sender)
         received_at = self.stores.now()
         message = build_event_message(event, received_at, bucket_s=self.settings.bucket_s)
-        with bind_correlation_id(_read_correlation_id(headers) or f"{getrandbits(CORRELATION_BITS):032x}"):
+        with bind_correlation_id(_read_correlation_id(headers)):
             await self.stores.run(patterns.enqueue(message))
         return message
 

@@ -9,11 +9,11 @@ shared budget is a rate limit in the store, for accounts with a known limit (RP_
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from holdfast.core.errors import ExternalServiceFailed, RateLimited
+from holdfast.core.rng import RNG
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class CallPacer:
         while True:
             loop = asyncio.get_running_loop()
             while self._should_wait and (wait_s := self._paused_until - loop.time()) > 0:
-                await asyncio.sleep(wait_s + random.uniform(0, SPREAD_S))
+                await asyncio.sleep(wait_s + RNG.uniform(0, SPREAD_S))
             try:
                 await self._take_call()
                 return

@@ -9,7 +9,6 @@ was cut short with the same id.
 from __future__ import annotations
 
 import asyncio
-import random
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -24,6 +23,7 @@ from holdfast.core.errors import (
     TransactionCancelled,
     TransactionConflict,
 )
+from holdfast.core.rng import RNG
 from holdfast.model.ulids import UlidGenerator
 from skymarshal.disruptions.assessment import assess
 from skymarshal.disruptions.report import DisruptionRequest, OptionProposed, PassengerHit, Report
@@ -174,7 +174,7 @@ async def _write_record(stores: Stores, record: Disruption, report: Report) -> t
             if not _is_transaction_conflict(error):
                 raise _build_changed_error(report) from error
         # Another transaction is writing the flight; the next attempt checks the version that it leaves.
-        await asyncio.sleep(random.uniform(0, MAX_PAUSE_S) * (attempt + 1))
+        await asyncio.sleep(RNG.uniform(0, MAX_PAUSE_S) * (attempt + 1))
     raise RetryLater(
         f"Others are changing flight {record.flight_number}; nothing was decided. Retry in a second."
     )

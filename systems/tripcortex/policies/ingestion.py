@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -37,6 +36,7 @@ from holdfast.core.errors import (
     SettingsError,
     error_label,
 )
+from holdfast.core.rng import make_uuid
 from tripcortex.domain.policy_search.query_words import to_postgres_text
 from tripcortex.model.policies import files, patterns
 from tripcortex.model.policies.schema import NewChunk, Policy, PolicyStatus
@@ -212,7 +212,7 @@ class IngestionRun:
                 build_object_uri(self._stores, kept.key),
             ]
         return NewChunk(
-            id=uuid.uuid4(),
+            id=make_uuid(),
             content_type=entity.content_type,
             content_text=to_postgres_text(entity.text),
             source_page=entity.page,

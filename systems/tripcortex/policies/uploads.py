@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePath
@@ -11,6 +10,7 @@ from uuid import UUID
 
 from holdfast import Stores
 from holdfast.core.errors import InvalidRequest, NotFound
+from holdfast.core.rng import make_uuid
 from tripcortex.model.entities import policy_files
 from tripcortex.model.policies import files, patterns
 from tripcortex.model.policies.schema import MAX_FILE_NAME_CHARS, NewPolicy, Policy
@@ -64,7 +64,7 @@ async def _store_file(stores: Stores, file: Upload, max_bytes: int) -> NewPolicy
     The file comes before its row: a row without its file could never be ingested.
     """
     _check_upload(file, max_bytes)
-    policy_id = uuid.uuid4()
+    policy_id = make_uuid()
     info = await stores.run(files.keep_source(str(policy_id), file.body))
     return NewPolicy(
         id=policy_id,

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -126,6 +126,31 @@ def test_maps_every_client_error() -> None:
     assert isinstance(map_error(OSError("gone"), "redis://here"), CacheUnavailable)
     assert isinstance(map_error(KeyError("x"), "redis://here"), InternalError)
     assert map_error(refusal := InvalidRequest("no"), "redis://here") is refusal
+
+
+async def test_keeps_the_code_of_redis_and_a_sentence_that_names_no_key() -> None:
+    with run_redis() as server, closing(open_redis(server.address)) as cache:
+        server.execute("LPUSH", "session-of-ada", "a list")
+        wrong_type = await refusal_of(cache, GetValue(key="session-of-ada"))
+        server.execute("CONFIG", "SET", "maxmemory", "1")
+        full = await refusal_of(cache, PutValue(key="session-of-ada", value=b"x", lifetime_s=60))
+        server.execute("CONFIG", "SET", "maxmemory", "0")
+        server.execute("REPLICAOF", "127.0.0.1", "1")
+        replica = await refusal_of(cache, VALUE)
+
+    assert [each.code for each in (wrong_type, full, replica)] == ["WRONGTYPE", "OOM", "READONLY"]
+    assert "Redis says: OOM command not allowed when used memory > 'maxmemory'." in full.message
+    assert "Redis says: READONLY You can't write against a read only replica." in replica.message
+    assert "failed (ResponseError WRONGTYPE)" in wrong_type.message
+    assert "ada" not in "".join(each.message for each in (wrong_type, full, replica))
+    assert full.__cause__ is not None
+
+
+async def refusal_of(cache: Cache, operation: Operation[Any]) -> CacheUnavailable:
+    """Run the operation and return the error, which it must raise."""
+    with pytest.raises(CacheUnavailable) as raised:
+        await run(cache, operation)
+    return raised.value
 
 
 @pytest.mark.proves("PG-42")

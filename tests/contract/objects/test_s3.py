@@ -230,6 +230,56 @@ async def test_maps_every_error_answer(
             assert isinstance(error, kinds), error
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "operation"),
+    [
+        (status, code, operation)
+        for operation in (
+            PutObject("bucket", "a", b"x", create_only=True),
+            GetObject("bucket", "a"),
+            ListObjects("bucket"),
+            SetLegalHold("bucket", "a", True),
+            CreateBucket(BucketDefinition(name="bucket")),
+        )
+        for status, code in (
+            (400, "InvalidRequest"),
+            (400, "EntityTooLarge"),
+            (403, "SignatureDoesNotMatch"),
+            (404, "NoSuchBucket"),
+            (500, "InternalError"),
+        )
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Operation) else str(value),
+)
+async def test_keeps_the_code_and_sentence_of_s3(status: int, code: str, operation: Operation[Any]) -> None:
+    with run_fixed_answer_server(status, error_xml(code)) as address:
+        (error,) = await collect_errors(address, operation)
+
+    assert (error.code, "told so" in error.message) == (code, True), error
+    assert error.__cause__ is not None
+
+
+async def test_a_conflict_of_a_read_is_not_an_object_that_exists() -> None:
+    with run_fixed_answer_server(409, error_xml("OperationAborted")) as address:
+        (error,) = await collect_errors(address, GetObject("bucket", "a"))
+
+    assert (type(error), error.code) == (RequestRefused, "OperationAborted")
+
+
+async def test_moto_keeps_the_code_of_a_missing_bucket_and_of_a_taken_key(s3: S3Objects) -> None:
+    """An independent server writes the answers."""
+    await run(s3, CreateBucket(BucketDefinition(name="codes")))
+    await run(s3, PutObject("codes", "a", b"x", create_only=True))
+    for operation, code in (
+        (GetObject("codes", "missing"), "NoSuchKey"),
+        (GetObject("nowhere", "a"), "NoSuchBucket"),
+        (PutObject("codes", "a", b"y", create_only=True), "PreconditionFailed"),
+    ):
+        with pytest.raises(HoldfastError) as raised:
+            await run(s3, operation)
+        assert raised.value.code == code, raised.value
+
+
 async def test_a_put_without_an_answer_may_be_repeated() -> None:
     with run_fixed_answer_server(500, error_xml("InternalError")) as address:
         (error,) = await collect_errors(address, PutObject("bucket", "a", b"x", create_only=True))

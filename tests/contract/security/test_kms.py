@@ -45,15 +45,18 @@ def test_maps_each_kms_error_code_to_its_error_class(code: str, kind: type[Holdf
             with pytest.raises(kind) as raised:
                 act(MESSAGE, {})
             assert type(raised.value) is kind
+            assert (raised.value.code, "told so" in raised.value.message) == (code, True)
+            assert raised.value.__cause__ is not None
 
 
 def test_distinguishes_a_failing_kms_from_an_unreachable_one() -> None:
     """HTTP 500 raises `StoreFailed`, no connection `StoreUnreachable`."""
     with (
         run_fixed_answer_server(500, json.dumps({"__type": "KMSInternalException"})) as address,
-        pytest.raises(StoreFailed),
+        pytest.raises(StoreFailed) as raised,
     ):
         open_kms_cipher(f"kms+http://{address}/alias/x").encrypt(b"", {})
+    assert raised.value.code == "KMSInternalException"
     with pytest.raises(StoreUnreachable):
         open_kms_cipher("kms+http://127.0.0.1:1/alias/x").encrypt(b"", {})
 

@@ -10,6 +10,8 @@ from holdfast.core.errors import (
     AccessRefused,
     HoldfastError,
     KeyUnavailable,
+    RequestRefused,
+    SecretMissing,
     SettingsError,
     StoreUnreachable,
     Throttled,
@@ -23,15 +25,19 @@ from tests.contract.objects.endpoint import run_fixed_answer_server
     [
         ("AccessDeniedException", AccessRefused),
         ("DecryptionFailure", KeyUnavailable),
+        ("InvalidRequestException", RequestRefused),
+        ("ResourceNotFoundException", SecretMissing),
         ("ThrottlingException", Throttled),
     ],
 )
-def test_maps_each_error_code_to_its_error_class(code: str, kind: type[HoldfastError]) -> None:
+def test_maps_each_error_code_to_its_error_class_and_keeps_it(code: str, kind: type[HoldfastError]) -> None:
     with (
         run_fixed_answer_server(400, json.dumps({"__type": code, "message": "told so"})) as address,
-        pytest.raises(kind),
+        pytest.raises(kind) as raised,
     ):
         open_secrets_manager(f"secretsmanager+http://{address}").fetch("webhook")
+    assert (raised.value.code, "told so" in raised.value.message) == (code, True)
+    assert raised.value.__cause__ is not None
 
 
 def test_rejects_a_binary_secret() -> None:

@@ -21,6 +21,7 @@ from holdfast.core.errors import (
     InvalidRequest,
     ItemUnreadable,
     NotFound,
+    RequestRefused,
     RowAlreadyExists,
     StatementTimedOut,
     StoreClosed,
@@ -170,38 +171,56 @@ async def _transact(engine: PostgresSql, *statements: Statement) -> None:
             await transaction.run(statement)
 
 
-REFUSED: list[tuple[Statement, type[HoldfastError], str]] = [
-    (add(1, "Jane Doe"), RowAlreadyExists, "patient_pkey"),
-    (add(2, "Jane Roe"), RowAlreadyExists, "one_name"),
-    (add(3, ""), InvalidRequest, "patient_name_check"),
-    (write("INSERT INTO patient (id) VALUES (4)"), InvalidRequest, "name"),
+REFUSED: list[tuple[Statement, type[HoldfastError], str, str]] = [
+    (
+        add(1, "Jane Doe"),
+        RowAlreadyExists,
+        "23505",
+        'duplicate key value violates unique constraint "patient_pkey"',
+    ),
+    (add(2, "Jane Roe"), RowAlreadyExists, "23505", "one_name"),
+    (add(3, ""), InvalidRequest, "23514", 'violates check constraint "patient_name_check"'),
+    (
+        write("INSERT INTO patient (id) VALUES (4)"),
+        InvalidRequest,
+        "23502",
+        'null value in column "name" of relation "patient" violates not-null constraint',
+    ),
     (
         write("INSERT INTO patient (id, name, of) VALUES (5, 'Jane Poe', 4711)"),
         InvalidRequest,
+        "23503",
         "patient_of_fkey",
     ),
     (
-        write("UPDATE patient SET born = %(text)s::text::date", text="Jane Doe"),
+        write("UPDATE patient SET born = %(text)s::text::date", text='Jane "Q" Doe'),
         InvalidRequest,
-        "invalid datetime format",
+        "22007",
+        "invalid input syntax for type date: … (SQLSTATE 22007)",
     ),
-    (write("UPDATE patient SET id = %(n)s", n=2**40), InvalidRequest, "numeric value out of range"),
-    (write("SELECT 1 / 0"), InvalidRequest, "division by zero"),
-    (write("SELECT * FROM stranger"), NotFound, "holdfast migrate"),
-    (write("SELECT * FROM nowhere.stranger"), NotFound, "holdfast migrate"),
-    (write("SELECT stranger FROM patient"), DeclarationError, "stranger"),
-    (write("SELEKT 1"), DeclarationError, "SELEKT"),
+    (write("UPDATE patient SET id = %(n)s", n=2**40), InvalidRequest, "22003", "integer out of range"),
+    (write("SELECT 1 / 0"), InvalidRequest, "22012", "division by zero (SQLSTATE 22012)"),
+    (
+        write("DO $$BEGIN RAISE EXCEPTION 'Jane Doe is refused'; END$$"),
+        RequestRefused,
+        "P0001",
+        "raise exception (SQLSTATE P0001)",
+    ),
+    (write("SELECT * FROM stranger"), NotFound, "42P01", 'relation "stranger" does not exist'),
+    (write("SELECT * FROM nowhere.stranger"), NotFound, "42P01", "holdfast migrate"),
+    (write("SELECT stranger FROM patient"), DeclarationError, "42703", "stranger"),
+    (write("SELEKT 1"), DeclarationError, "42601", 'syntax error at or near "SELEKT"'),
 ]
 
 
-async def test_maps_each_refusal_without_showing_row_values(engine: PostgresSql) -> None:
+async def test_keeps_sqlstate_and_sentence_of_each_refusal_without_row_values(engine: PostgresSql) -> None:
     await engine.run(write(MADE))
     await engine.run_all([add(1, "Jane Roe")])
-    for statement, kind, message in REFUSED:
+    for statement, kind, state, message in REFUSED:
         alone = await failure(engine, statement)
         among = await failure(engine, read("SELECT 1"), statement, read("SELECT 2"))
         for refused in (alone, among):
-            assert type(refused) is kind, (statement.text, refused)
+            assert (type(refused), refused.code) == (kind, state), (statement.text, refused)
             assert message in refused.message
             assert "S9" in refused.message
             assert "Jane" not in _format_error(refused)

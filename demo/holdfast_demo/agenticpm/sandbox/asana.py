@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from secrets import token_hex
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -21,6 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.rng import make_hex_token
 from holdfast.web.sandbox_faults import Faults, apply_faults
 from holdfast_demo.agenticpm.sandbox.asana_data import ME, SEED, AsanaData, Json, select_fields
 from holdfast_demo.agenticpm.sandbox.controls import SandboxControls
@@ -62,7 +62,7 @@ class AsanaSandbox(SandboxControls):
 
     def expire(self) -> None:
         """Invalidate every token and offset. Those of an earlier process are invalid from the start."""
-        self._generation = token_hex(4)
+        self._generation = make_hex_token(4)
 
     def _restore(self) -> None:
         """Apply the effects of earlier processes again."""

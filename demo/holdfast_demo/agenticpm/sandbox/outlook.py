@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
-from secrets import token_hex
 from typing import Any, Final
 from urllib.parse import parse_qs, quote
 
@@ -21,6 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.rng import make_hex_token
 from holdfast.web.sandbox_faults import Faults, apply_faults
 from holdfast_demo.agenticpm.sandbox.controls import SandboxControls
 from holdfast_demo.agenticpm.sandbox.ledger import Entry
@@ -106,7 +106,7 @@ class OutlookSandbox(SandboxControls):
 
     def expire(self) -> None:
         """Invalidate every link. Links of an earlier process are invalid from the start."""
-        self._generation = token_hex(4)
+        self._generation = make_hex_token(4)
 
     # --- Graph's API ----------------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import parse_qs
-from uuid import uuid4
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -27,6 +26,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.rng import make_uuid
 from holdfast.web.sandbox_faults import DISCONNECT_HANDLERS, Faults
 from holdfast.web.sandbox_keys import SandboxIssuer, SandboxKeys
 
@@ -86,7 +86,7 @@ class IssuerSandbox(SandboxIssuer):
             "scope": scope,
             "iat": int(now),
             "exp": int(now + (self.lifetime_s if lifetime_s is None else lifetime_s)),
-            "jti": str(uuid4()),
+            "jti": str(make_uuid()),
             "sandbox": True,
             **claims,
         }

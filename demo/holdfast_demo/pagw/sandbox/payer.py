@@ -24,7 +24,6 @@ import asyncio
 import base64
 import hmac
 import json
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -39,6 +38,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.rng import make_url_token
 from holdfast.web.sandbox_faults import DISCONNECT_HANDLERS, ControlBody, Faults, FaultsBody, apply_faults
 from holdfast_demo.pagw.sandbox.payer_callbacks import PayerCallbacks
 from holdfast_demo.pagw.sandbox.payer_ledger import Entry
@@ -152,7 +152,7 @@ class PayerSandbox:
             return _build_refusal(400, "unsupported_grant_type")
         if not self._is_client(request.headers.get("authorization", "")):
             return _build_refusal(401, "invalid_client")
-        now, token = self.clock.now(), secrets.token_urlsafe(32)
+        now, token = self.clock.now(), make_url_token()
         self._tokens = {each: ends for each, ends in self._tokens.items() if ends > now}
         self._tokens[token] = now + self.token_life_s
         body = {"access_token": token, "token_type": "Bearer", "expires_in": self.token_life_s}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any, Final
 
 import httpx2
@@ -50,12 +50,12 @@ class WebhookDeliveries:
     refused: int = 0
     _tasks: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
     _client: httpx2.AsyncClient | None = field(default=None, repr=False)
-    _random: random.Random = field(default_factory=lambda: random.Random(0), repr=False)
+    _random: Random = field(default_factory=lambda: Random(0), repr=False)
 
     def configure(self, url: str, secret: str, faults: DeliveryFaults) -> None:
         """Set the address, the secret and the faults."""
         self.url, self.secret, self.faults = url, secret, faults
-        self._random = random.Random(faults.seed)
+        self._random = Random(faults.seed)
 
     @property
     def pending(self) -> int:

@@ -17,7 +17,6 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
-from uuid import uuid4
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -25,6 +24,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.rng import make_uuid
 from holdfast.web.sandbox_faults import DISCONNECT_HANDLERS, Faults
 from holdfast.web.sandbox_keys import SandboxIssuer, SandboxKeys
 
@@ -70,7 +70,7 @@ class IssuerSandbox(SandboxIssuer):
     faults: Faults = field(default_factory=Faults)
 
     def __post_init__(self) -> None:
-        self._keys = SandboxKeys(self.folder, KEYS_FILE, lambda: f"ins_sandbox{uuid4().hex}")
+        self._keys = SandboxKeys(self.folder, KEYS_FILE, lambda: f"ins_sandbox{make_uuid().hex}")
 
     def mint_token(
         self,
@@ -95,7 +95,7 @@ class IssuerSandbox(SandboxIssuer):
             "iss": self.issuer,
             "azp": AUTHORIZED_PARTY,
             "sub": user,
-            "sid": f"sess_{uuid4().hex[:27]}",
+            "sid": f"sess_{make_uuid().hex[:27]}",
             "email": f"{employee_id}@employees.invalid",
             "employee_id": employee_id,
             **self._build_membership(ADMIN_ROLE if is_admin else MEMBER_ROLE, version),
@@ -103,7 +103,7 @@ class IssuerSandbox(SandboxIssuer):
             "iat": int(now),
             "nbf": int(now) - 10,
             "exp": int(now + (self.lifetime_s if lifetime_s is None else lifetime_s)),
-            "jti": str(uuid4()),
+            "jti": str(make_uuid()),
             "sandbox": True,
             **claims,
         }

@@ -10,7 +10,6 @@ import importlib.util
 import json
 import keyword
 import re
-import secrets
 import shlex
 import shutil
 import sys
@@ -25,6 +24,7 @@ import typer
 from holdfast import __version__
 from holdfast.cli.usage_error import UsageError
 from holdfast.core.errors import SettingsError
+from holdfast.core.rng import make_hex_token
 
 TEMPLATE: Final = Path(__file__).parents[1] / "templates" / "system"
 # With it, the files are neither packages nor modules of Holdfast, and the wheel contains them.
@@ -152,7 +152,7 @@ def _check_is_free(name: str, commands: Collection[str]) -> None:
 
 def _write_folder(target: Path, files: Mapping[str, str]) -> None:
     """Write the files into a temporary folder and rename it, so that a failure leaves nothing behind."""
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    temporary = target.with_name(f".{target.name}.{make_hex_token(4)}")
     try:
         for path, text in files.items():
             file = temporary / path

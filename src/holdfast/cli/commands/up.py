@@ -3,7 +3,7 @@
 For every system (or the named ones) it starts the API and each further component with routes or work, one
 process for all components that name the same; and a sandbox for each external service whose address is not
 set. All are children of this process: `holdfast serve` and `holdfast run SYSTEM`. Each prints its address.
-They run and stop together; a worker that dies is restarted. A line says when all are ready. A system with a
+They run and stop together; one that dies is restarted. A line says when all are ready. A system with a
 missing extra is skipped before anything starts.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -40,6 +39,7 @@ from holdfast.cli.processes.workload import (
 )
 from holdfast.config.settings import Settings, get_variable_name
 from holdfast.core.errors import HoldfastError, SettingsError
+from holdfast.core.http.addresses import find_free_port
 from holdfast.core.limits import MAX_PORT
 
 if TYPE_CHECKING:
@@ -147,16 +147,14 @@ def _build_children(
         ),
         key=lambda run: min(run[0], 1),
     )
-    numbers = [_assign_port(ports, system, position) for position, system, _ in runs]
+    numbers = [ports.next(system) for _, system, _ in runs]
     sandboxes = [
-        (system, name, ports.next_fixed(system))
+        (system, name, ports.next(system))
         for system in systems
         for name in list_needed_sandboxes(system)
         if not settings.is_production
     ]
-    children = (
-        [ChildProcess("The DynamoDB endpoint", (*COMMAND, "serve"))] if settings.has_embedded_tables else []
-    )
+    children = [_build_endpoint(settings, ports)] if settings.has_embedded_tables else []
     children += [_build_sandbox(system, name, port) for system, name, port in sandboxes]
     own_urls = {
         system.name: _format_url(port)
@@ -168,16 +166,17 @@ def _build_children(
         variables = _build_sandbox_variables(system, sandbox_urls, own_urls[system.name])
         if _should_set_environment(system, settings):
             variables[get_variable_name("environment")] = DEFAULT_ENVIRONMENT
-        children.append(_build_process(system, spec, port, variables, sample and position == 0))
+        options = ("--sample",) if sample and position == 0 else ()
+        # A restart keeps what the first start has written, unless that ended with the process.
+        always, first = (options, ()) if settings.has_memory_tables else ((), options)
+        children.append(_build_process(system, spec, port, variables, always, first))
     return children
 
 
-def _assign_port(ports: _PortAllocator, system: System, position: int) -> int:
-    """Return the next port. The first process gets a fixed one if sandboxes need to know its address."""
-    from holdfast.model.demo import find_working_demo
-
-    is_fixed = position == 0 and find_working_demo(system).sandbox_variables is not None
-    return ports.next_fixed(system) if is_fixed else ports.next(system)
+def _build_endpoint(settings: Settings, ports: _PortAllocator) -> ChildProcess:
+    """Return the process of the DynamoDB endpoint, which keeps its port over a restart."""
+    port = () if settings.serve_port else ("--port", str(ports.find_free()))
+    return ChildProcess("The DynamoDB endpoint", (*COMMAND, "serve", *port))
 
 
 def _build_sandbox_variables(system: System, sandbox_urls: Mapping[str, str], own_url: str) -> dict[str, str]:
@@ -202,20 +201,25 @@ def _should_set_environment(system: System, settings: Settings) -> bool:
 
 
 def _build_process(
-    system: System, spec: ProcessSpec, port: int, variables: dict[str, str], sample: bool
+    system: System,
+    spec: ProcessSpec,
+    port: int,
+    variables: dict[str, str],
+    options: tuple[str, ...],
+    first_options: tuple[str, ...],
 ) -> ChildProcess:
-    """Return the `holdfast run` process of some components. It is restarted when it dies unless it has
-    routes.
+    """Return the `holdfast run` process of some components, with these options on every or the first
+    start.
     """
     has_routes = bool(build_workload(system, *spec.components).routes)
-    options = [word for each in spec.components for word in ("--component", each)]
+    components = [word for each in spec.components for word in ("--component", each)]
     name = _name_process(system, spec, has_routes)
     return ChildProcess(
         name,
-        (*COMMAND, "run", system.name, *options, "--port", str(port), *(["--sample"] if sample else [])),
+        (*COMMAND, "run", system.name, *components, "--port", str(port), *options),
         variables,
-        restarts=not has_routes,
-        url=_format_url(port) if port and name.startswith(API_NAME_PREFIX) else "",
+        first_options=first_options,
+        url=_format_url(port) if name.startswith(API_NAME_PREFIX) else "",
     )
 
 
@@ -241,15 +245,21 @@ def _format_url(port: int) -> str:
 
 
 class _PortAllocator:
-    """Ports in order from the setting `api_port`, or free ones if that is 0."""
+    """Ports in order from the setting `api_port`, or free ones if that is 0.
+
+    Each is known before its process starts: others are given it, and a restart takes it again.
+    """
 
     def __init__(self, first: int) -> None:
         self._first, self._count = first, 0
+        self._found: set[int] = set()
 
     def next(self, system: System) -> int:
-        """Return the next port; 0 lets the process choose a free one."""
-        port = self._first + self._count if self._first else 0
+        """Return the port of the next process. Raise `SettingsError` if there is none left."""
         self._count += 1
+        if not self._first:
+            return self.find_free()
+        port = self._first + self._count - 1
         if port > MAX_PORT:
             raise SettingsError(
                 f"Invalid api_port={self._first}: there is no port left for process {self._count}, of "
@@ -257,11 +267,9 @@ class _PortAllocator:
             )
         return port
 
-    def next_fixed(self, system: System) -> int:
-        """Return a port that is known before the process starts, so that other processes can be given it."""
-        port = self.next(system)
-        if port:
-            return port
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            found: int = free.getsockname()[1]
-        return found
+    def find_free(self) -> int:
+        """Return a free port that it has not returned before."""
+        while (port := find_free_port()) in self._found:
+            pass
+        self._found.add(port)
+        return port

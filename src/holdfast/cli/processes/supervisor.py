@@ -1,9 +1,8 @@
 """The supervisor of `holdfast up`: it starts several processes that run and stop together.
 
-The supervisor passes a signal on to each process and exits when all have. If one exits on its own, the others
-are stopped too, because half a system is worse than none. A worker is the exception: no caller waits for it,
-and its messages are delivered again. A worker that dies is restarted after a pause that doubles each time. If
-it keeps dying, or exits on its own (is not killed) soon after its start, the others are stopped.
+The supervisor passes a signal on to each process and exits when all have. A process that was ready and ends,
+or is killed, is restarted after a pause that doubles each time. If it keeps ending, or exits before it is
+ready, a restart does not help: the others are stopped too, because half a system is worse than none.
 
 Standard output of each process is passed on. A process prints its first line when it is ready, so the
 supervisor knows when all are.
@@ -30,8 +29,7 @@ STOP_TIMEOUT_S: Final = SHUTDOWN_GRACE_S + RECEIVE_WAIT_S + WORKER_GRACE_S + 5
 MAX_RESTARTS: Final = 5
 RESTART_PAUSE_S: Final = 0.5
 MAX_RESTART_PAUSE_S: Final = 30.0
-# After running this long, a process starts again with a restart count of 0. One that exits earlier without
-# being killed refuses to run, for a reason that a restart does not fix.
+# After running this long, a process starts again with a restart count of 0.
 STABLE_AFTER_S: Final = 60.0
 OUTPUT_CHUNK_BYTES: Final = 65_536
 MAX_OUTPUT_DRAIN_S: Final = 1.0
@@ -44,8 +42,8 @@ class ChildProcess:
     name: str
     command: tuple[str, ...]
     variables: Mapping[str, str] = field(default_factory=dict)
-    # Whether to restart it when it dies.
-    restarts: bool = False
+    # Words after the command until it was ready once: what a restart must not do again.
+    first_options: tuple[str, ...] = ()
     # The address to show to people, if it has one that is known before the start.
     url: str = ""
 
@@ -84,8 +82,10 @@ class _ProcessGroup:
         self._report, self._pause_s = report, pause_s
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._is_stopping = asyncio.Event()
-        self._output_tasks: set[asyncio.Task[None]] = set()
+        self._output_tasks: dict[str, asyncio.Task[None]] = {}
+        # Processes that were never ready, and those that are not ready since their last start.
         self._not_ready: set[str] = set()
+        self._silent: set[str] = set()
         self._on_all_ready: Callable[[], None] = lambda: None
 
     def call_when_ready(self, children: Sequence[ChildProcess], callback: Callable[[], None]) -> None:
@@ -99,6 +99,7 @@ class _ProcessGroup:
         # In its own process group, so that Ctrl-C in a terminal reaches it once, through the supervisor.
         process = await asyncio.create_subprocess_exec(
             *child.command,
+            *(child.first_options if child.name in self._not_ready else ()),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             process_group=0,
@@ -106,7 +107,8 @@ class _ProcessGroup:
         )
         self._processes[child.name] = process
         assert process.stdout is not None
-        self._output_tasks.add(asyncio.create_task(self._forward_output(child.name, process.stdout)))
+        self._silent.add(child.name)
+        self._output_tasks[child.name] = asyncio.create_task(self._forward_output(child.name, process.stdout))
         if self._is_stopping.is_set():
             _terminate(process)
 
@@ -117,6 +119,7 @@ class _ProcessGroup:
             with suppress(OSError, ValueError):
                 sys.stdout.buffer.write(chunk)
                 sys.stdout.buffer.flush()
+            self._silent.discard(name)
             if name in self._not_ready:
                 self._not_ready.discard(name)
                 if not self._not_ready:
@@ -139,36 +142,47 @@ class _ProcessGroup:
             while watches:
                 done, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
-                    name = watches.pop(task)
-                    if not self._is_stopping.is_set() or task.result() > 0:
-                        return _describe_exit(name, task.result())
+                    name, (code, restarts) = watches.pop(task), task.result()
+                    if not self._is_stopping.is_set() or code > 0:
+                        return _describe_exit(name, code) + _describe_restarts(restarts)
             return None
         finally:
             for task in watches:
                 task.cancel()
 
-    async def _watch(self, child: ChildProcess) -> int:
-        """Wait for the process and restart it as allowed. Return the exit code with which it ended."""
+    async def _watch(self, child: ChildProcess) -> tuple[int, int]:
+        """Wait for the process and restart it as allowed. Return the exit code with which it ended for good,
+        and the restarts that did not help.
+        """
         restarts, now = 0, asyncio.get_running_loop().time
         while True:
             started_at = now()
-            code = await self._processes[child.name].wait()
-            lived_s = now() - started_at
-            restarts = 0 if lived_s > STABLE_AFTER_S else restarts
-            refused = code >= 0 and lived_s < STABLE_AFTER_S
-            if self._is_stopping.is_set() or not child.restarts or refused or restarts == MAX_RESTARTS:
-                return code
+            code = await self._wait_for_exit(child.name)
+            restarts = 0 if now() - started_at > STABLE_AFTER_S else restarts
+            refused = code >= 0 and child.name in self._silent
+            if self._is_stopping.is_set() or refused or restarts == MAX_RESTARTS:
+                return code, restarts
+            pause_s = min(self._pause_s * 2**restarts, MAX_RESTART_PAUSE_S)
             restarts += 1
             self._report(
-                f"{_describe_exit(child.name, code)} It is restarted ({restarts} of {MAX_RESTARTS})."
+                f"{_describe_exit(child.name, code)} It is restarted in {pause_s:g} s "
+                f"({restarts} of {MAX_RESTARTS})."
             )
-            if await self._wait_before_restart(restarts):
-                return 0
+            if await self._wait_before_restart(pause_s):
+                return 0, restarts
             await self.start(child)
 
-    async def _wait_before_restart(self, restarts: int) -> bool:
+    async def _wait_for_exit(self, name: str) -> int:
+        """Return the exit code of a process, once its output is read: the last of it may say that it was
+        ready.
+        """
+        code = await self._processes[name].wait()
+        # A grandchild that outlives the process may keep the pipe open.
+        await asyncio.wait([self._output_tasks[name]], timeout=MAX_OUTPUT_DRAIN_S)
+        return code
+
+    async def _wait_before_restart(self, pause_s: float) -> bool:
         """Wait before a restart. Return True if all processes are stopping meanwhile."""
-        pause_s = min(self._pause_s * 2 ** (restarts - 1), MAX_RESTART_PAUSE_S)
         try:
             await asyncio.wait_for(self._is_stopping.wait(), pause_s)
         except TimeoutError:
@@ -188,8 +202,7 @@ class _ProcessGroup:
                 process.kill()
                 await process.wait()
         if self._output_tasks:
-            # Read the remaining output; a grandchild that outlives them may keep the pipe open.
-            await asyncio.wait(self._output_tasks, timeout=MAX_OUTPUT_DRAIN_S)
+            await asyncio.wait(self._output_tasks.values(), timeout=MAX_OUTPUT_DRAIN_S)
 
 
 def _terminate(process: asyncio.subprocess.Process) -> None:
@@ -207,3 +220,9 @@ def _describe_exit(name: str, code: int) -> str:
     if code < 0:
         return f"{name} was killed by {signal.Signals(-code).name}."
     return f"{name} exited with code {code}; its output is above."
+
+
+def _describe_restarts(restarts: int) -> str:
+    """Return a sentence about restarts that did not help, if there were any."""
+    times = "once" if restarts == 1 else f"{restarts} times"
+    return f" It was restarted {times} and ended each time within {STABLE_AFTER_S:g} s." if restarts else ""

@@ -17,7 +17,6 @@ protects no write, so it may be lost with the cache and needs neither renewal no
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -26,6 +25,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 from pydantic import BaseModel
 
 from holdfast.core.errors import CacheUnavailable, DeclarationError, InvalidRequest, RetryLater
+from holdfast.core.rng import make_hex_token
 from holdfast.guarantees.cache.outage_log import OutageLog
 from holdfast.guarantees.pattern_sets import Guarantee, PatternSet, build_pattern
 from holdfast.model.cache import CachedValue, CacheHit, CacheOperation, DeleteCached, PutCached
@@ -152,7 +152,7 @@ class ReadThrough(Guarantee, Generic[V]):
         it. If the cache is unavailable, it loads at once.
         """
         loop = asyncio.get_running_loop()
-        token, pause_s, ends = secrets.token_hex(16), POLL_S, loop.time() + self.wait_s
+        token, pause_s, ends = make_hex_token(16), POLL_S, loop.time() + self.wait_s
         while True:
             is_ours = await self._try_cache(stores.run(self.pattern_set.lock(fields, token)))
             if is_ours is None:

@@ -15,7 +15,6 @@ still logged in.
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar
@@ -23,6 +22,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 from pydantic import BaseModel
 
 from holdfast.core.errors import DeclarationError
+from holdfast.core.rng import make_url_token
 from holdfast.guarantees.pattern_sets import Guarantee, PatternSet, build_pattern
 from holdfast.model.cache import CachedValue, DeleteCached, ExtendCached, GetCached, PutCached
 from holdfast.model.patterns import Pattern, Rate
@@ -92,7 +92,7 @@ class Sessions(Guarantee, Generic[V]):
 
     async def begin(self, stores: Stores, value: V, /, **fields: str | int) -> str:
         """Begin a session and return its id, a secret for the client that logged in."""
-        id = secrets.token_urlsafe(ID_BYTES)
+        id = make_url_token(ID_BYTES)
         record = SessionRecord(begun_at=stores.clock.now(), value=value)
         await stores.run(self.pattern_set.begin({**fields, ID: id}, record))
         return id

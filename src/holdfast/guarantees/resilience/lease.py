@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from holdfast.core.errors import (
     TransactionConflict,
     error_label,
 )
+from holdfast.core.rng import RNG
 from holdfast.guarantees.lifetimes import declare_retention
 from holdfast.guarantees.pattern_sets import Guarantee, Patterns, PatternSet, build_pattern
 from holdfast.model.entities import (
@@ -349,7 +349,7 @@ async def _try_put(stores: Stores, put: Put[L]) -> bool:
         except ConditionFailed as refused:
             return dict(refused.item or {}) == put.build_item()
         except (TransactionConflict, OutcomeUnknown):
-            await asyncio.sleep(random.uniform(0, MAX_PAUSE_S))
+            await asyncio.sleep(RNG.uniform(0, MAX_PAUSE_S))
     raise _build_busy_error(put.entity.name)
 
 

@@ -18,7 +18,6 @@ correctly.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,6 +31,7 @@ from holdfast.core.errors import (
     RetryLater,
     TransactionConflict,
 )
+from holdfast.core.rng import RNG
 from holdfast.guarantees.lifetimes import declare_retention
 from holdfast.guarantees.pattern_sets import Guarantee, PatternSet, build_pattern
 from holdfast.model.entities import Attr, Entity, EpochSeconds, Get, Key, Put, attr
@@ -138,7 +138,7 @@ class RateLimit(Guarantee):
             if changed is None:
                 return left
             seen = changed
-            await asyncio.sleep(random.uniform(0, MAX_PAUSE_S))
+            await asyncio.sleep(RNG.uniform(0, MAX_PAUSE_S))
         raise RetryLater(f"Too many callers count {key} at once. Retry.", retry_after_s=MAX_PAUSE_S)
 
     async def _try_put(self, stores: Stores, counts: WindowCounts, seen: int) -> WindowCounts | None:

@@ -8,12 +8,12 @@ deleted under its former keys.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
 from holdfast.core.errors import Conflict
 from holdfast.core.limits import MAX_TRANSACTION_BYTES
+from holdfast.core.rng import RNG
 from holdfast.guarantees.table_migration.change_stream import ChangedRows
 from holdfast.guarantees.table_migration.declaration import Migration
 from holdfast.guarantees.table_migration.lease import CONDITION_FAILED, MigrationLease
@@ -107,7 +107,7 @@ class Copier(Generic[S, T]):
             }
             stale -= theirs
             if not theirs:
-                await asyncio.sleep(random.uniform(0, MAX_PAUSE_S))
+                await asyncio.sleep(RNG.uniform(0, MAX_PAUSE_S))
         raise Conflict(
             f"The row {format_row_key(key)} keeps changing while it is copied. Run the migration again at a "
             "quieter time."

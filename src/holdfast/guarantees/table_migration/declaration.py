@@ -8,7 +8,6 @@ authoritative, not even from a process that read the state before the switch and
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
@@ -21,6 +20,7 @@ from holdfast.core.errors import (
     TransactionCancelled,
     TransactionConflict,
 )
+from holdfast.core.rng import RNG
 from holdfast.guarantees.pattern_sets import Guarantee, PatternSet
 from holdfast.guarantees.table_migration.state import SOURCE_PHASES, TARGET_PHASES, MigrationState, Phase
 from holdfast.model.entities import ConditionCheck, Entity, Get, Put, Ref, Transact
@@ -167,5 +167,5 @@ async def _try_write(stores: Stores, write: Operation[Any], *, has_fence: bool =
         is_fenced_off = has_fence and codes[0] == "ConditionalCheckFailed"
         if not is_fenced_off and "TransactionConflict" not in codes:
             raise
-    await asyncio.sleep(random.uniform(0, MIN_PAUSE_S))
+    await asyncio.sleep(RNG.uniform(0, MIN_PAUSE_S))
     return False

@@ -6,11 +6,11 @@ The record of the lease is the `MigrationWork`: each renewal saves the positions
 from __future__ import annotations
 
 import asyncio
-import random
 from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.core.errors import InProgress, LeaseLost, RetryLater, TransactionCancelled
+from holdfast.core.rng import RNG
 from holdfast.guarantees.resilience.lease import HeldLease, Lease
 from holdfast.guarantees.table_migration.state import MigrationWork
 from holdfast.model.operations import Write
@@ -52,7 +52,7 @@ class MigrationLease(HeldLease[MigrationWork]):
                     if CONDITION_FAILED not in codes:
                         raise
                     return codes
-            await asyncio.sleep(random.uniform(0, MAX_PAUSE_S))
+            await asyncio.sleep(RNG.uniform(0, MAX_PAUSE_S))
         raise RetryLater(
             f"The store is too busy for the migration {self.record.name}. Run it again at a quieter time."
         )

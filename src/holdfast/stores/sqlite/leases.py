@@ -11,13 +11,13 @@ because otherwise its work would wait until the clock caught up.
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import apsw
 
 from holdfast.core.errors import LeaseLost
+from holdfast.core.rng import make_hex_token
 from holdfast.stores.sqlite.database import Database
 
 # A store that uses leases runs this in its first migration.
@@ -60,7 +60,7 @@ class Leases:
 
     def __init__(self, database: Database, now: Callable[[], float], *, seconds: float = 30.0) -> None:
         self._database, self._now, self._seconds = database, now, seconds
-        self.owner = f"{os.uname().nodename}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self.owner = f"{os.uname().nodename}:{os.getpid()}:{make_hex_token(4)}"
 
     def take(self, name: str) -> Lease | None:
         """Take the lease, or return None while another process holds it.

@@ -10,10 +10,10 @@ microseconds to a read, and must stay that fast.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import itertools
 import logging
-import secrets
 import zlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -31,6 +31,7 @@ from holdfast.core.http.content_coding import (
     estimate_decoded_bytes,
     parse_codings,
 )
+from holdfast.core.rng import call_after_fork, draw_bytes
 from holdfast.security.sigv4 import SignedRequest, Verifier, read_claim
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.arns import DEFAULT_LOCATION, AwsLocation
@@ -273,7 +274,7 @@ def _encode_endpoints(host: bytes) -> bytes:
 
 def create_request_id() -> bytes:
     """Return an id of 52 upper-case letters and digits: a random id of this process, and a counter."""
-    return b"%s%013d" % (_PROCESS_ID, next(_request_count))
+    return b"%s%013d" % (_process_id, next(_request_count))
 
 
 def build_response_headers(body: bytes, request_id: bytes) -> list[tuple[bytes, bytes]]:
@@ -460,8 +461,18 @@ def _build_response_start(response: HttpResponse, request_id: bytes) -> MutableM
     return {"type": "http.response.start", "status": response.status, "headers": headers}
 
 
-_PROCESS_ID: Final = "".join(secrets.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") for _ in range(39)).encode()
 _request_count: Final = itertools.count()
+_process_id: bytes
+
+
+def _renew_process_id() -> None:
+    """Draw 39 letters and digits: forked servers must not give two requests one id."""
+    global _process_id  # noqa: PLW0603
+    _process_id = base64.b32encode(draw_bytes(25))[:39]
+
+
+_renew_process_id()
+call_after_fork(_renew_process_id)
 _MAX_CACHED_LOCATIONS: Final = 256
 _SERVER_ERROR_STATUS: Final = 500
 _PLAIN_STATUSES: Final = frozenset({200, 400})

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from holdfast import Stores
 from holdfast.core.clock import SystemClock
 from holdfast.core.correlation import bind_correlation_id
 from holdfast.core.errors import HoldfastError, InvalidRequest, RetryLater
+from holdfast.core.rng import make_url_token
 from tripcortex.api.identity import Employee
 from tripcortex.api.websocket.actions import ActionHandler, Client, parse_action
 from tripcortex.api.websocket.frames import build_answer_frame, build_message_frame, build_problem_frame
@@ -79,7 +79,7 @@ class ConnectionServer:
         `node` is this process's URL. An error raised before the handshake is accepted refuses the connection.
         """
         connection = Connection(
-            connection_id=secrets.token_urlsafe(16),
+            connection_id=make_url_token(16),
             employee_id=employee.employee_id,
             connected_at=datetime.fromtimestamp(int(self.stores.clock.now()), UTC),
             node=node,

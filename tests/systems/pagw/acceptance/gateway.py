@@ -21,13 +21,12 @@ from holdfast import Stores, open_stores
 from holdfast.cli.commands.run import build_app
 from holdfast.cli.processes.workload import build_workload
 from holdfast.runtime.factory import MEMORY_SETTINGS
-from holdfast.web import serve_in_thread
+from holdfast.web import find_free_port, serve_in_thread
 from holdfast.web.demo_env import patch_environ
 from holdfast_demo.pagw.sample.bundles import DEFAULT_PAYER, PROVIDER_NPIS, build_request_bundle
 from holdfast_demo.pagw.sandbox.client import SECRET, ClientSandbox, build_client_app
 from holdfast_demo.pagw.sandbox.issuer import AUDIENCE, ISSUER, IssuerSandbox, build_issuer_app
 from holdfast_demo.pagw.sandbox.payer import CALLBACK_SECRET, PayerSandbox, build_payer_app
-from holdfast_demo.running_system import find_free_port
 from pagw.model import patterns
 from pagw.model.entities import IdempotencyRecord, PayerRow, Provider, original_bundle, pagw
 from pagw.system import SYSTEM

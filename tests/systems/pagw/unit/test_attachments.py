@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import random
+from random import Random
 from typing import Any
 
 import pytest
@@ -253,7 +253,7 @@ def test_attachment_limit_fits_a_three_digit_key() -> None:
 
 
 def test_random_bytes_never_cause_an_internal_error() -> None:
-    drawn = random.Random(6)
+    drawn = Random(6)
     openings = [b"", b"<", b"<?xml", PDF, b"{\\rtf1", b"PK", b"\xff\xfe<\x00", b"\xef\xbb\xbf<a>"]
     for _ in range(2_000):
         body = drawn.choice(openings) + drawn.randbytes(drawn.randrange(1, 60))

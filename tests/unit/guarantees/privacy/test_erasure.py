@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -145,7 +145,7 @@ async def test_reports_a_message_that_is_still_in_the_queue(tmp_path: Path) -> N
 @pytest.mark.parametrize("seed", range(2))
 async def test_leaves_no_copy_where_rows_moved_between_pages(tmp_path: Path, seed: int) -> None:
     # SQLite leaves copies in the unused part of pages, out of reach of secure_delete.
-    chance = random.Random(seed)
+    chance = Random(seed)
     people = [f"conversation-{number}-{chance.randrange(10**6)}" for number in range(30)]
 
     async with open_desk(tmp_path) as stores:

@@ -6,11 +6,11 @@ import base64
 import fcntl
 import json
 import os
-import random
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from urllib.parse import quote
 
 import pytest
@@ -113,7 +113,7 @@ def test_finds_nothing_in_times_ids_digests_and_noise(tmp_path: Path) -> None:
         "***@*** ***-***-1234 ***1234 10.0.0.1 v1.2.3",
     ]
     (tmp_path / "log").write_text("\n".join(lines), encoding="utf-8")
-    (tmp_path / "cipher").write_bytes(random.Random(7).randbytes(4_000_000))
+    (tmp_path / "cipher").write_bytes(Random(7).randbytes(4_000_000))
 
     assert scan_files([tmp_path]) == []
 

@@ -258,10 +258,34 @@ async def test_dead_letter_names_its_source_queue() -> None:
 
 
 @all_cases("code", [*CODES, "AWS.SimpleQueueService.NonExistentQueue"])
-def test_maps_every_service_code(code: str) -> None:
+def test_maps_every_service_code_and_keeps_it(code: str) -> None:
     error = map_error_code(code, "text")
 
     assert type(error) not in (HoldfastError, errors.RequestRefused)
+    assert (error.code, error.message) == (code.removeprefix("AWS.SimpleQueueService."), "text")
+
+
+@all_cases(
+    ("code", "status", "kind"),
+    [
+        ("Surprise", 400, errors.RequestRefused),
+        ("Surprise", 503, StoreFailed),
+        ("KmsAccessDenied", 400, AccessRefused),
+    ],
+)
+def test_keeps_the_code_and_sentence_of_any_other_refusal(
+    code: str, status: int, kind: type[HoldfastError]
+) -> None:
+    error = map_error(client_error(code, status), "SendMessage", URL).error
+
+    assert (type(error), error.code, "told so" in error.message) == (kind, code, True)
+
+
+async def test_unknown_outcome_keeps_the_code_and_sentence_of_the_failure() -> None:
+    with pytest.raises(OutcomeUnknown, match="told so") as raised:
+        await run(FakeClient(FAILED), SendMessages("q", (OutgoingMessage(body="x"),)))
+
+    assert raised.value.code == "InternalFailure"
 
 
 @all_cases(

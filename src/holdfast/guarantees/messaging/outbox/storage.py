@@ -5,13 +5,13 @@ Only the holder of an aggregate's turn sends its items. A sent item is deleted.
 
 from __future__ import annotations
 
-import random
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from holdfast.core.concurrency import gather_or_cancel
 from holdfast.core.errors import Conflict
+from holdfast.core.rng import RNG
 from holdfast.guarantees.messaging.messages import OutboxMessage, OutboxStatus
 from holdfast.guarantees.messaging.outbox.items import OutboxItem, OutboxTurn
 from holdfast.guarantees.messaging.outbox.patterns import OutboxPatterns
@@ -61,7 +61,7 @@ class TableStorage:
         if self._aggregate is not None:
             yield [self._aggregate]
             return
-        for shard in random.sample(range(self._pattern_set.shards), self._pattern_set.shards):
+        for shard in RNG.sample(range(self._pattern_set.shards), self._pattern_set.shards):
             rows = await self._stores.all(self._pattern_set.waiting(OutboxStatus.PENDING, shard))
             if not rows:
                 continue

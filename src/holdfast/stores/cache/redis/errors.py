@@ -1,10 +1,14 @@
 """Error mapping of the Redis client: every error becomes a `HoldfastError`.
 
-A cache may always be lost, so nearly all become `CacheUnavailable`: continue without the cache. The server's
-messages may name a key, and a key may be a session id: errors show only the kind of failure.
+A cache may always be lost, so nearly all become `CacheUnavailable`: continue without the cache. An error has
+Redis' code, and Redis' sentence where that is a fixed one: others may name a key, and a key may be a session
+id.
 """
 
 from __future__ import annotations
+
+import re
+from typing import Final
 
 from redis.exceptions import (
     AuthenticationError,
@@ -13,11 +17,21 @@ from redis.exceptions import (
     OutOfMemoryError,
     ReadOnlyError,
     RedisError,
+    ResponseError,
     TimeoutError,
 )
 from redis.exceptions import ConnectionError as NoConnection
 
 from holdfast.core.errors import CacheUnavailable, HoldfastError, InternalError
+
+CODE: Final = re.compile(r"[A-Z]{2,24}")
+# Replies whose sentence is part of Redis and quotes no argument of the command.
+FIXED_SENTENCES: Final = frozenset(
+    {
+        "CLUSTERDOWN", "LOADING", "MASTERDOWN", "NOAUTH", "NOPERM", "NOREPLICAS", "OOM", "READONLY",
+        "TRYAGAIN", "WRONGPASS",
+    }
+)  # fmt: skip
 
 
 def map_error(error: Exception, where: str) -> HoldfastError:
@@ -28,7 +42,18 @@ def map_error(error: Exception, where: str) -> HoldfastError:
         return error
     if not isinstance(error, (RedisError, OSError)):
         return InternalError(f"The cache at {where} failed with an unexpected error: {type(error).__name__}.")
-    return CacheUnavailable(f"The cache at {where} {_describe_failure(error)}")
+    code = get_code(error)
+    said = f" Redis says: {code} {error}" if code in FIXED_SENTENCES else ""
+    return CacheUnavailable(f"The cache at {where} {_describe_failure(error)}{said}").with_code(code)
+
+
+def get_code(error: Exception) -> str:
+    """Return the code of Redis' error reply, such as `OOM`; empty if the error is not a reply."""
+    code = getattr(error, "status_code", None)
+    if code is None and isinstance(error, ResponseError):
+        # The client takes the code off the text only where it knows the code.
+        code = str(error).partition(" ")[0]
+    return code if code is not None and CODE.fullmatch(code) else ""
 
 
 def is_unavailable(error: Exception) -> bool:
@@ -55,4 +80,4 @@ def _describe_failure(error: Exception) -> str:
         return "is full: set an eviction policy such as allkeys-lru, or add memory."
     if isinstance(error, (TimeoutError, NoConnection, OSError)):
         return f"does not respond ({type(error).__name__}): check that it runs and that the address is right."
-    return f"failed ({type(error).__name__})."
+    return f"failed ({' '.join(filter(None, (type(error).__name__, get_code(error))))})."

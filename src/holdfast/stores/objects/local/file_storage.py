@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import Final, Protocol
 
 import obstore
@@ -30,6 +29,7 @@ from holdfast.core.errors import (
     StoreFull,
     StoreIOError,
 )
+from holdfast.core.rng import make_hex_token
 from holdfast.stores.objects.local.paths import LOCK_FILE, STAGING_FOLDER
 
 # How many synced folders to remember; a forgotten one is synced again.
@@ -130,7 +130,7 @@ class FolderFileStorage:
     def put(self, path: str, file: bytes, *, create_only: bool) -> None:
         """Write the file durably: write and sync a temporary file, move it to its path, sync the folders."""
         # A random name: engines, threads and processes that share the folder do not coordinate.
-        name = f"{self._clock.now():.3f}-{token_hex(TEMPORARY_NAME_BYTES)}"
+        name = f"{self._clock.now():.3f}-{make_hex_token(TEMPORARY_NAME_BYTES)}"
         staged = f"{self._folder}/{path.partition('/')[0]}/{STAGING_FOLDER}/{name}"
         target = f"{self._folder}/{path}"
         with map_errors(path):

@@ -7,7 +7,6 @@ the state of a hold, and pages of keys (obstore's prefixes end at a '/'). Both s
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -17,6 +16,7 @@ from obstore.store import S3Store
 from holdfast.config.aws_clients import ServiceAddress, Timeouts, make_clients, require_sdk
 from holdfast.core.clock import SYSTEM_CLOCK
 from holdfast.core.errors import OutcomeUnknown, RetryLater
+from holdfast.core.rng import RNG
 from holdfast.operations.objects import Encryption
 from holdfast.security.aws_errors import to_holdfast_error
 from holdfast.stores.objects.s3.errors import map_error
@@ -56,7 +56,7 @@ class Service:
                 failure = map_error(error, action, self.where, writes=writes)
                 if not isinstance(failure, RetryLater) or attempt == MAX_ATTEMPTS:
                     raise failure from error
-            await asyncio.sleep(PAUSE_S * 2**attempt * random.random())
+            await asyncio.sleep(PAUSE_S * 2**attempt * RNG.random())
         raise OutcomeUnknown(f"{action} was not attempted.", safe_to_repeat=True)
 
     def get_store(

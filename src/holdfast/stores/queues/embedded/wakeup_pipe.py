@@ -15,8 +15,9 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from secrets import token_hex
 from typing import Final
+
+from holdfast.core.rng import make_hex_token
 
 FOLDER_SUFFIX: Final = "-waiting"
 # A name that other processes ignore: between its creation and its opening, a pipe looks abandoned.
@@ -35,7 +36,7 @@ class WakeupPipe:
     def __init__(self, path: str, on_wakeup: Callable[[], None]) -> None:
         self._folder, self._on_wakeup = path + FOLDER_SUFFIX, on_wakeup
         self._process = os.getpid()
-        self._name = f"{self._process}-{token_hex(8)}"
+        self._name = f"{self._process}-{make_hex_token(8)}"
         self._lock = threading.Lock()
         self._pipe: int | None = None
         self._thread: threading.Thread | None = None

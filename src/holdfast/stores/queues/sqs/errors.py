@@ -88,6 +88,11 @@ def map_error(cause: Exception, action: str, where: str) -> Failure:
 def map_error_code(code: str, text: str, status: int = 400) -> HoldfastError:
     """Return the error for the service's `code`, of a request or of one entry of a batch."""
     code = code.removeprefix(CODE_PREFIX)
+    return _choose_error(code, text, status).with_code(code)
+
+
+def _choose_error(code: str, text: str, status: int) -> HoldfastError:
+    """Return the error by the code, or by the HTTP status if the code is unknown."""
     if code == "InvalidParameterValue" and "receipt handle" in text.lower():
         # For a FIFO queue whose visibility timeout has expired.
         return errors.ReceiptLost(text)
@@ -96,7 +101,7 @@ def map_error_code(code: str, text: str, status: int = 400) -> HoldfastError:
     if code in ACCESS_CODES:
         return errors.AccessRefused(code, text)
     if status >= SERVER_ERROR_STATUS or code in ("InternalError", "InternalFailure", "ServiceUnavailable"):
-        return errors.StoreFailed(f"SQS failed with HTTP {status}: {text}")
+        return errors.StoreFailed(f"SQS failed with HTTP {status} ({code}): {text}")
     return errors.RequestRefused(code, text or f"SQS refused with HTTP {status}")
 
 

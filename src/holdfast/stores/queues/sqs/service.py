@@ -71,7 +71,7 @@ class Service:
                         f"The outcome of this {action} is unknown. {error.message} Repeating it might send "
                         "the message twice, which a receiver of a standard queue must tolerate.",
                         safe_to_repeat=False,
-                    ) from cause
+                    ).with_code(error.code) from cause
                 raise error from cause
 
     async def _send_once(self, action: str, parameters: dict[str, Any]) -> Response:

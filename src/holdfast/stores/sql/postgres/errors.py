@@ -1,8 +1,8 @@
 """Error mapping of PostgreSQL: each failure becomes a `HoldfastError` by its SQLSTATE or its text.
 
-An error never contains a row's values: PostgreSQL's DETAIL has them, and so have the messages of class 22.
-Errors show names (constraint, table, column), and such an error does not keep the original one, so that no
-traceback shows it.
+An error has the SQLSTATE as its `code` and PostgreSQL's sentence in its message, with the names of
+constraint, table and column. It never contains a row's values: PostgreSQL's DETAIL has them, and the
+sentences of class 22 quote them. Such an error does not keep the original one, so that no traceback shows it.
 """
 
 from __future__ import annotations
@@ -47,6 +47,10 @@ _NO_DATABASE: Final = re.compile(r'database ".*" does not exist')
 _TOO_MANY_CONNECTIONS: Final = ("too many clients", "too many connections", "remaining connection slots")
 _INVALID_VALUE: Final = re.compile(r"invalid \S+ value")
 _WORD_BOUNDARY: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+# Class 22 (data exception) quotes the value, or shows its bytes.
+_QUOTED_VALUE: Final = re.compile(r'".*"|\b0x[0-9a-fA-F]+', re.DOTALL)
+# Sentences that a function of the schema wrote: nothing is known about them.
+_FOREIGN_SENTENCES: Final = "P0"
 
 
 class ConnectionLost(Exception):
@@ -85,10 +89,10 @@ def map_error(error: psycopg.Error, statement: Statement | None = None) -> Holdf
     state = error.sqlstate or ""
     map_state = _BY_STATE.get(state) or _BY_CLASS.get(state[:2])
     if map_state is not None:
-        return map_state(error, subject)
+        return map_state(error, subject).with_code(state)
     if not state:
         return _map_driver_error(error, subject)
-    return RequestRefused(state, f"PostgreSQL refuses {subject}: {_format_condition(error)} ({state}).")
+    return RequestRefused(state, f"PostgreSQL refuses {subject}: {format_reason(error)}.")
 
 
 def map_connection_error(error: psycopg.Error) -> HoldfastError:
@@ -126,63 +130,67 @@ def _map_driver_error(error: psycopg.Error, subject: str) -> HoldfastError:
 
 
 def format_reason(error: BaseException) -> str:
-    """Return the first line of a driver's own message, which holds no values; for a server's error, only the
-    condition.
+    """Return PostgreSQL's sentence without values, with the SQLSTATE and the declared names that it gives.
+
+    Of the driver's own error it is the first line, which holds no values.
     """
     if isinstance(error, psycopg.Error) and error.sqlstate is not None:
-        return f"{_format_condition(error)} ({error.sqlstate})"
+        return f"{format_sentence(error)} ({', '.join((f'SQLSTATE {error.sqlstate}', *_list_names(error)))})"
     return str(error).partition("\n")[0].rstrip(". ") or type(error).__name__
 
 
-def _format_condition(error: psycopg.Error) -> str:
-    """Return the name of the condition: `not null violation` for `NotNullViolation`."""
-    return _WORD_BOUNDARY.sub(" ", type(error).__name__).lower()
+def format_sentence(error: psycopg.Error) -> str:
+    """Return PostgreSQL's sentence without values, or the name of the condition if there is none: `not null
+    violation` for `NotNullViolation`.
+    """
+    state, sentence = error.sqlstate or "", error.diag.message_primary
+    if not sentence or state.startswith(_FOREIGN_SENTENCES):
+        return _WORD_BOUNDARY.sub(" ", type(error).__name__).lower()
+    return _QUOTED_VALUE.sub("…", sentence) if state.startswith("22") else sentence
 
 
-def _format_declared_names(error: psycopg.Error) -> str:
-    """Return ` (constraint …, table …, column …)`: the declared names, as far as the server gives them."""
+def _list_names(error: psycopg.Error) -> list[str]:
+    """Return `constraint …`, `table …` and `column …`: the declared names, as far as the server gives
+    them.
+    """
     diagnosis = error.diag
     table = ".".join(filter(None, (diagnosis.schema_name, diagnosis.table_name)))
     named = (("constraint", diagnosis.constraint_name), ("table", table), ("column", diagnosis.column_name))
-    text = ", ".join(f"{kind} {name}" for kind, name in named if name)
-    return f" ({text})" if text else ""
+    return [f"{kind} {name}" for kind, name in named if name]
 
 
 def _map_unique_violation(error: psycopg.Error, subject: str) -> HoldfastError:
     """Return `RowAlreadyExists` with the name of the constraint."""
     return RowAlreadyExists(
-        f"{subject} would insert a row that already exists{_format_declared_names(error)}: read it, or add "
-        "ON CONFLICT to the statement.",
+        f"{subject} would insert a row that already exists: {format_reason(error)}. Read it, or add ON "
+        "CONFLICT to the statement.",
         constraint=error.diag.constraint_name or "",
     )
 
 
 def _map_invalid_value(error: psycopg.Error, subject: str) -> HoldfastError:
     """Return `InvalidRequest` for values that a type or a constraint refuses."""
-    return InvalidRequest(
-        f"PostgreSQL refuses the values of {subject}: "
-        f"{_format_condition(error)}{_format_declared_names(error)}."
-    )
+    return InvalidRequest(f"PostgreSQL refuses the values of {subject}: {format_reason(error)}.")
 
 
 def _map_missing_table(error: psycopg.Error, subject: str) -> HoldfastError:
     """Return `NotFound` for a table or schema that does not exist."""
     return NotFound(
-        f"{subject} uses a table or a schema that does not exist: {error.diag.message_primary}. Create it "
-        "with `holdfast migrate SYSTEM`."
+        f"{subject} uses a table or a schema that does not exist: {format_reason(error)}. Create it with "
+        "`holdfast migrate SYSTEM`."
     )
 
 
 def _map_invalid_statement(error: psycopg.Error, subject: str) -> HoldfastError:
     """Return `DeclarationError` for SQL that PostgreSQL cannot parse or resolve."""
-    return DeclarationError(f"Invalid SQL in {subject}: {error.diag.message_primary}.")
+    return DeclarationError(f"Invalid SQL in {subject}: {format_reason(error)}.")
 
 
 def _map_missing_permission(error: psycopg.Error, subject: str) -> HoldfastError:
     """Return `AccessRefused` for a statement that the user may not run."""
     return AccessRefused(
         "AccessDeniedException",
-        f"The user of the setting `sql` may not run {subject}: {error.diag.message_primary}. Grant the "
+        f"The user of the setting `sql` may not run {subject}: {format_reason(error)}. Grant the "
         "permission, or use another user.",
     )
 
@@ -191,22 +199,23 @@ def _map_refused_login(error: psycopg.Error, subject: str) -> HoldfastError:
     """Return `AccessRefused` for a login that PostgreSQL refuses."""
     return AccessRefused(
         "AccessDeniedException",
-        "PostgreSQL refuses the login: check the user in the setting `sql` and the secret that `sql_secret` "
-        "names.",
+        f"PostgreSQL refuses the login: {format_reason(error)}. Check the user in the setting `sql` and the "
+        "secret that `sql_secret` names.",
     )
 
 
 def _map_missing_database(error: psycopg.Error, subject: str) -> HoldfastError:
     """Return `SettingsError` for a database that does not exist."""
     return SettingsError(
-        "The database that the setting `sql` names does not exist: create it, or name another."
+        f"The database that the setting `sql` names does not exist: {format_reason(error)}. Create it, or "
+        "name another."
     )
 
 
 def _map_conflict(error: psycopg.Error, subject: str) -> HoldfastError:
     """Return `TransactionConflict`, which the caller may retry after it reads again."""
     return TransactionConflict(
-        f"Another transaction used the same rows ({_format_condition(error)}): {subject} and its whole "
+        f"Another transaction used the same rows: {format_reason(error)}. {subject} and its whole "
         "transaction were rolled back. Read again, decide again, retry."
     )
 
@@ -214,41 +223,37 @@ def _map_conflict(error: psycopg.Error, subject: str) -> HoldfastError:
 def _map_timeout(error: psycopg.Error, subject: str) -> HoldfastError:
     """Return `StatementTimedOut` for a statement or a lock that took too long."""
     return StatementTimedOut(
-        f"{subject} did not finish within `sql_statement_timeout_ms` and was rolled back: retry, or look for "
-        "the transaction that locks its rows."
+        f"{subject} did not finish within `sql_statement_timeout_ms` and was rolled back: "
+        f"{format_reason(error)}. Retry, or look for the transaction that locks its rows."
     )
 
 
 def _map_busy_server(error: psycopg.Error, subject: str) -> HoldfastError:
     """Return `StoreBusy` for a server without free resources."""
-    return StoreBusy(f"PostgreSQL is too busy to run {subject} ({_format_condition(error)}): retry later.")
+    return StoreBusy(f"PostgreSQL is too busy to run {subject}: {format_reason(error)}. Retry later.")
 
 
 def _map_full_disk(error: psycopg.Error, subject: str) -> HoldfastError:
     """Return `StoreFull`."""
     return StoreFull(
-        f"The disk of PostgreSQL is full: {subject} was rolled back. Free some space, then retry."
+        f"The disk of PostgreSQL is full: {format_reason(error)}. {subject} was rolled back. Free some "
+        "space, then retry."
     )
 
 
 def _map_disk_error(error: psycopg.Error, subject: str) -> HoldfastError:
     """Return `StoreIOError` for a failure of the server's machine."""
-    return StoreIOError(
-        f"The machine of PostgreSQL failed while it ran {subject}: {_format_condition(error)}."
-    )
+    return StoreIOError(f"The machine of PostgreSQL failed while it ran {subject}: {format_reason(error)}.")
 
 
 def _map_server_failure(error: psycopg.Error, subject: str) -> HoldfastError:
     """Return `StoreFailed` for an internal error of PostgreSQL."""
-    return StoreFailed(
-        f"PostgreSQL failed while it ran {subject} ({_format_condition(error)}, {error.sqlstate}): read its "
-        "log."
-    )
+    return StoreFailed(f"PostgreSQL failed while it ran {subject}: {format_reason(error)}. Read its log.")
 
 
 def _map_lost_connection(error: psycopg.Error, subject: str) -> HoldfastError:
     """Return `StoreUnreachable`, which the caller may retry."""
-    return StoreUnreachable(f"The connection to PostgreSQL was lost ({_format_condition(error)}): retry.")
+    return StoreUnreachable(f"The connection to PostgreSQL was lost: {format_reason(error)}. Retry.")
 
 
 _ErrorMapper = Callable[[psycopg.Error, str], HoldfastError]

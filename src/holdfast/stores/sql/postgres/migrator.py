@@ -42,7 +42,6 @@ TABLE_LOCK_S: Final = 10.0
 LOCK_POLL_S: Final = 0.1
 CLIENT_CHECK_MS: Final = 1000
 
-ACCESS_DENIED: Final = "AccessDeniedException"
 
 # Alembic's `op` is global to the process: two threads would write into each other's schema.
 _ALEMBIC_LOCK: Final = threading.Lock()
@@ -252,9 +251,9 @@ def _map_errors(schema: str) -> Iterator[None]:
         yield
     except InsufficientPrivilege as error:
         raise AccessRefused(
-            ACCESS_DENIED,
+            str(error.sqlstate),
             f"The user of the setting `sql` may not read the revision of the schema {schema}, or may not "
-            f"create the schema ({error.diag.message_primary}): grant it USAGE on the schema and SELECT on "
+            f"create the schema: {format_reason(error)}. Grant it USAGE on the schema and SELECT on "
             f"{VERSION_TABLE}, or let the schema's owner run `holdfast migrate`.",
         ) from None
     except psycopg.Error as error:
@@ -269,30 +268,28 @@ def _map_revision_error(schema: str, revision: str, error: BaseException) -> Hol
         case LockNotAvailable():
             return StoreBusy(
                 f"{subject} waited too long for a table that another transaction locks, and was rolled back: "
-                "end the long transaction, or retry when it has ended.",
-            )
+                f"{format_reason(error)}. End the long transaction, or retry when it has ended.",
+            ).with_code(str(error.sqlstate))
         case InsufficientPrivilege():
             return AccessRefused(
-                ACCESS_DENIED,
-                f"The user of the setting `sql` may not run the revision {revision} of the schema {schema} "
-                f"({error.diag.message_primary}): let the schema's owner run `holdfast migrate`.",
+                str(error.sqlstate),
+                f"The user of the setting `sql` may not run the revision {revision} of the schema {schema}: "
+                f"{format_reason(error)}. Let the schema's owner run `holdfast migrate`.",
             )
         case psycopg.Error() if is_lost(error):
             return StoreUnreachable(
                 f"{subject} was rolled back because the connection was lost ({format_reason(error)}): run it "
                 "again."
-            )
+            ).with_code(error.sqlstate or "")
+    code = (error.sqlstate or "") if isinstance(error, psycopg.Error) else ""
     return SchemaMismatch(
         schema, None, f"{subject} failed and was rolled back: {_format_error(error)}. Correct its file."
-    )
+    ).with_code(code)
 
 
 def _format_error(error: BaseException) -> str:
-    """Return a text that names the mistake, without a server's text that could hold the values of a row."""
-    if isinstance(error, psycopg.Error):
-        is_about_text = (error.sqlstate or "").startswith("42")
-        return (error.diag.message_primary if is_about_text else None) or format_reason(error)
-    return f"{type(error).__name__}: {error}"
+    """Return a text that names the mistake, without the values of a row."""
+    return format_reason(error) if isinstance(error, psycopg.Error) else f"{type(error).__name__}: {error}"
 
 
 def _ignore_progress(_what: str, _done: int, _total: int) -> None:

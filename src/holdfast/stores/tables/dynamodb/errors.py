@@ -136,7 +136,7 @@ def _map_service_error(response: dict[str, Any], action: str) -> Failure:
     if code == "TransactionCanceledException":
         return _map_cancellation(response.get("CancellationReasons", ()))
     if code in CODES:
-        error = CODES[code](text)
+        error = CODES[code](text).with_code(code)
         # For a stream: too many readers, which passes. For tables: too many changes, which takes minutes.
         is_crowded_stream = isinstance(error, errors.LimitExceeded) and action in STREAM_ACTIONS
         return Failure(
@@ -145,8 +145,9 @@ def _map_service_error(response: dict[str, Any], action: str) -> Failure:
     if code in ACCESS_CODES:
         return Failure(errors.AccessRefused(code, text), "final")
     if status >= SERVER_ERROR_STATUS or code == "InternalServerError":
-        message = f"The service failed with HTTP {status}: {text}"
-        return Failure(errors.StoreFailed(" ".join(message.split())[:MAX_MESSAGE_CHARACTERS]), "doubtful")
+        message = " ".join(f"The service failed with HTTP {status} ({code}): {text}".split())
+        failed = errors.StoreFailed(message[:MAX_MESSAGE_CHARACTERS]).with_code(code)
+        return Failure(failed, "doubtful")
     return Failure(errors.RequestRefused(code, text or f"The service refused with HTTP {status}."), "final")
 
 

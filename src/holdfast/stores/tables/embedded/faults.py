@@ -8,7 +8,7 @@ secondary indexes also lag behind their table: the lag is configured here and im
 from __future__ import annotations
 
 import math
-import random
+from random import Random
 from typing import Any
 
 from holdfast.core.errors import (
@@ -53,7 +53,7 @@ class EngineFaults:
         self.index_lag_s = index_lag_s
         self._throttled = throttled
         self._conflicts = conflicts
-        self._random = random.Random(seed)
+        self._random = Random(seed)
 
     def raise_for(self, operation: Operation[Any]) -> None:
         """Raise a fault for the share of item operations that is configured."""

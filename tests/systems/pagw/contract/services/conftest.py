@@ -14,8 +14,8 @@ import pytest
 
 from holdfast import open_stores
 from holdfast.runtime.factory import MEMORY_SETTINGS
+from holdfast.web import find_free_port
 from holdfast_demo.pagw.sandbox.issuer import AUDIENCE, ISSUER
-from holdfast_demo.running_system import find_free_port
 from pagw.system import SYSTEM
 from tests.processes import Process
 from tests.systems.pagw.acceptance.gateway import ExternalServices, Gateway, register, start_external_services

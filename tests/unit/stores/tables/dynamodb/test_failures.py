@@ -157,8 +157,10 @@ def test_every_code_of_the_service_has_its_class(code: str) -> None:
 
 
 @all_cases("code", sorted(CODES))
-def test_keeps_the_exact_message_of_the_service(code: str) -> None:
-    assert map_client_error(code, message="to the letter").error.message == "to the letter"
+def test_keeps_the_exact_message_and_the_code_of_the_service(code: str) -> None:
+    error = map_client_error(code, message="to the letter").error
+
+    assert (error.message, error.code) == ("to the letter", code)
 
 
 @all_cases("code", sorted(ACCESS_CODES))
@@ -177,6 +179,7 @@ def test_unknown_code_is_classified_by_status(status: int, ours: type[Exception]
     failure = map_client_error("Surprise", status=status)
 
     assert (type(failure.error), failure.kind) == (ours, kind)
+    assert (failure.error.code, "said" in failure.error.message) == ("Surprise", True)
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ in the same transaction.
 
 from __future__ import annotations
 
-from secrets import token_hex
 from typing import Final, NamedTuple
 
 from holdfast.core.limits import MAX_QUEUE_BATCH, QUEUE_STEP_MESSAGES
+from holdfast.core.rng import make_hex_token
 from holdfast.operations.queues import ChangeVisibility, DeleteMessages, IncomingMessage, ReceiveMessages
 from holdfast.stores.queues.embedded.handlers.moves import move
 from holdfast.stores.queues.embedded.handlers.write_context import WriteContext
@@ -129,7 +129,7 @@ def _find_untaken(
 
 def _hold_message(row: MessageRow, until: float, context: WriteContext) -> IncomingMessage:
     """Hide the message until `until` and return it with a new receipt."""
-    token = token_hex(RECEIPT_TOKEN_BYTES)
+    token = make_hex_token(RECEIPT_TOKEN_BYTES)
     messages.hold(context.connection, row, until, token)
     return messages.to_incoming(row, f"{row.place}-{token}", row.receives + 1)
 

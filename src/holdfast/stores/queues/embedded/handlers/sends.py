@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from uuid import UUID
 
-from holdfast.core.rng import RNG
+from holdfast.core.rng import make_uuid
 from holdfast.operations.queues import OutgoingMessage, SendMessages, SentMessage
 from holdfast.stores.queues.checks import check_messages
 from holdfast.stores.queues.embedded.handlers.write_context import WriteContext
@@ -59,8 +58,7 @@ def _insert_message(
     """Insert the message and return its id and place."""
     delay_s = queue.definition.delay_s if message.delay_s is None else message.delay_s
     new = messages.NewMessage(
-        # Unlike uuid4, this makes no system call, which would release the GIL for each message.
-        id=str(UUID(int=RNG.getrandbits(128), version=4)),
+        id=str(make_uuid()),
         group=message.group,
         deduplication=deduplication,
         sent_at=sent_at,

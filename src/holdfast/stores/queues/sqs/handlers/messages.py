@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from typing import Any, Final
-from uuid import uuid4
 
 from msgspec.structs import replace
 
 from holdfast.core.errors import HoldfastError, ReceiptLost, RequestRefused, SendIncomplete, StoreFailed
 from holdfast.core.limits import MAX_QUEUE_BATCH
+from holdfast.core.rng import make_uuid
 from holdfast.operations.queues import (
     Browse,
     ChangeVisibility,
@@ -72,7 +72,7 @@ async def receive_messages(operation: ReceiveMessages, service: Service) -> tupl
     if operation.queue.endswith(FIFO_SUFFIX):
         # A retry after a lost response gets the same messages, instead of waiting for their visibility
         # timeout.
-        request["ReceiveRequestAttemptId"] = str(uuid4())
+        request["ReceiveRequestAttemptId"] = str(make_uuid())
     response = await service.send(RECEIVE_ACTION, **request)
     return tuple(map(parse_incoming, response.get("Messages", ())))
 
@@ -158,7 +158,7 @@ def _build_send_error(operation: SendMessages, failed: Sequence[dict[str, Any]])
         f"SQS did not accept {len(failed)} of {len(operation.messages)} messages for {operation.queue}: "
         f"{reasons[0].message} The others were sent. Send the messages in `unsent` again.",
         sorted(int(each["Id"]) for each in failed),
-    )
+    ).with_code(reasons[0].code)
 
 
 def _map_entry_error(entry: dict[str, Any]) -> HoldfastError:
@@ -167,7 +167,7 @@ def _map_entry_error(entry: dict[str, Any]) -> HoldfastError:
     error = map_error_code(code, text)
     if entry.get("SenderFault", True) or not isinstance(error, RequestRefused):
         return error
-    return StoreFailed(f"SQS failed: {code} {text}")
+    return StoreFailed(f"SQS failed: {code} {text}").with_code(code)
 
 
 def _to_sent(entry: dict[str, Any], *, fifo: bool) -> SentMessage:

@@ -7,9 +7,9 @@ themselves.
 
 from __future__ import annotations
 
-import uuid
 from typing import Final
 
+from holdfast.core.rng import make_uuid
 from holdfast.operations.tables import (
     ConditionCheck,
     ConsumedCapacity,
@@ -42,7 +42,7 @@ async def transact_write_items(operation: TransactWriteItems, service: Service) 
         "TransactItems": [
             {_MEMBER_NAMES[type(action)]: _encode_action(action)} for action in operation.actions
         ],
-        "ClientRequestToken": operation.token or str(uuid.uuid4()),
+        "ClientRequestToken": operation.token or str(make_uuid()),
         **capacity.encode_detail(operation.capacity),
     }
     response = await service.send("TransactWriteItems", request, repeat="token")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
-
 import msgspec
 
 from holdfast.core.limits import MAX_RECOVERY_DAYS
+from holdfast.core.rng import make_hex_token
 from holdfast.operations.tables import BackupSummary
 from holdfast.operations.tables.recovery import BackupType
 from holdfast.stores.tables.embedded.records import BackupRecord, CopyJob, DropJob, TableRecord
@@ -19,7 +18,7 @@ replace = msgspec.structs.replace
 
 def generate_backup_id(now: float) -> str:
     """Return a backup id in the form of a backup ARN: the time in milliseconds and eight hex digits."""
-    return f"{int(now * 1000):014d}-{secrets.token_hex(4)}"
+    return f"{int(now * 1000):014d}-{make_hex_token(4)}"
 
 
 def build_summary(table: Table, name: str, kind: BackupType, writer: Writer) -> BackupSummary:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
-
 import msgspec
 
 from holdfast.core.errors import AlreadyExists, InvalidRequest, LimitExceeded, NotFound
 from holdfast.core.limits import MAX_ACCOUNT_UNITS, MAX_TABLE_UNITS, MAX_TABLES
+from holdfast.core.rng import make_uuid
 from holdfast.operations.tables import (
     CreateTable,
     DeleteTable,
@@ -53,7 +52,7 @@ def build_record(number: int, definition: TableDefinition, now: float) -> TableR
     names = [index.name for index in definition.global_indexes + definition.local_indexes]
     return TableRecord(
         number,
-        str(uuid.uuid4()),
+        str(make_uuid()),
         definition,
         now,
         indexes={name: IndexRecord(slot) for slot, name in enumerate(names, 1)},

@@ -5,7 +5,6 @@ Each transaction checks the cache against the generation in the file.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from typing import Final, Protocol
 
@@ -13,6 +12,7 @@ import apsw
 import msgspec
 
 from holdfast.core.errors import StoreFileError
+from holdfast.core.rng import draw_bits
 from holdfast.stores.tables.embedded.records import TableRecord
 from holdfast.stores.tables.embedded.storage import schema
 from holdfast.stores.tables.embedded.table import Table
@@ -155,5 +155,5 @@ def create_index(connection: apsw.Connection, number: int, slot: int) -> None:
 
 def _change_generation(writer: CatalogWriter) -> None:
     """Give the catalog a new random generation, so that every process reloads it."""
-    writer.connection.execute("UPDATE meta SET generation = ?", (secrets.randbits(62),))
+    writer.connection.execute("UPDATE meta SET generation = ?", (draw_bits(62),))
     writer.invalidate_catalog()
