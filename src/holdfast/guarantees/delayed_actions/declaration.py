@@ -1,6 +1,7 @@
 """`DelayedActions`: the declaration of actions that run later, and the calls to delay, review and run them.
 
 delay     a put that delays an action
+find_due  the actions that are due
 approve   make it due at once
 edit      change its content; the delay continues
 cancel    never run it
@@ -15,14 +16,20 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, Generic, TypeVar
 
 from holdfast.core.errors import DeclarationError, InvalidRequest
 from holdfast.guarantees.delayed_actions.claim import OFF_QUEUE, OUTCOME_UNKNOWN
-from holdfast.guarantees.delayed_actions.execution import DelayedAct, DelayedLookUp, Effect, execute
-from holdfast.guarantees.delayed_actions.patterns import DelayedActionPatterns, build_patterns
+from holdfast.guarantees.delayed_actions.execution import (
+    DelayedAct,
+    DelayedLookUp,
+    Effect,
+    compute_delay_s,
+    execute,
+)
+from holdfast.guarantees.delayed_actions.patterns import PAGE_SIZE, DelayedActionPatterns, build_patterns
 from holdfast.guarantees.delayed_actions.record import DELAYED_ACTIONS, DelayedAction, truncate_to_millisecond
 from holdfast.guarantees.delayed_actions.reviews import (
     apply_review,
@@ -60,7 +67,7 @@ class DelayedActions(Guarantee, Generic[H]):
 
     `payload` names the attributes in `payload_sha256`; by default all that are neither in the key nor the
     guarantee's own. `lease_s` and `retention_s` are those of `Once`; `read_rate` is how often due actions are
-    queried.
+    queried. `max_delay_s` is the longest delay: an action that waits longer was delayed by a wrong clock.
     """
 
     def __init__(
@@ -74,6 +81,7 @@ class DelayedActions(Guarantee, Generic[H]):
         payload: Sequence[str] | None = None,
         lease_s: float = LEASE_S,
         retention_s: float = RETENTION_S,
+        max_delay_s: float | None = None,
     ) -> None:
         made: Any = example if callable(example) else lambda: example
 
@@ -91,10 +99,11 @@ class DelayedActions(Guarantee, Generic[H]):
             retention_s=retention_s,
         )
         self.pattern_set: DelayedActionPatterns[H] = build_patterns(
-            entity, prefix, rate, read_rate or rate, made, self._once.pattern_set
+            entity, prefix, rate, read_rate or rate, made, self._once.pattern_set, lease_s
         )
         self._once.pattern_set = replace(self._once.pattern_set, retake=self.pattern_set.take)
         self.payload = _choose_payload(entity, payload)
+        self.max_delay_s = max_delay_s
 
     @property
     def author(self) -> Patterns:
@@ -115,10 +124,16 @@ class DelayedActions(Guarantee, Generic[H]):
     def delay(self, stores: Stores, record: H, *, for_s: float) -> Put[H]:
         """Return a put that delays the action for `for_s` seconds, for the transaction of its cause.
 
-        Its key must be new. Raises `InvalidRequest` if the record would expire before the action is due.
+        Its key must be new. Raises `InvalidRequest` if the delay is longer than `max_delay_s`, or if the
+        record would expire before the action is due.
         """
         now = stores.clock.now()
         until = _compute_time_in(now, for_s)
+        if self.max_delay_s is not None and for_s > self.max_delay_s:
+            raise InvalidRequest(
+                f"Invalid delay of {record.describe()} for {for_s:g} s: expected at most "
+                f"{self.max_delay_s:g} s. Shorten it, or declare a longer max_delay_s."
+            )
         lasting = _compute_time_in(now, for_s + self._once.retention_s)
         ends = record.expires_at or lasting.replace(microsecond=0)
         if ends <= until:
@@ -203,6 +218,19 @@ class DelayedActions(Guarantee, Generic[H]):
 
     # --- when it is due -----------------------------------------------------------------------------------
 
+    async def find_due(self, stores: Stores, page_size: int = PAGE_SIZE) -> list[H]:
+        """Return all actions that are due, oldest first.
+
+        With `max_delay_s`, also those that a clock ahead of this one delayed for longer, when this process
+        has seen them for that long.
+        """
+        due = list(await stores.all(self.pattern_set.due(stores.now(), page_size)))
+        if self.max_delay_s is not None:
+            beyond = stores.now() + timedelta(seconds=self.max_delay_s)
+            far = await stores.all(self.pattern_set.due(stores.now(), page_size, beyond=beyond))
+            due += [each for each in far if compute_delay_s(stores, each, self.max_delay_s) <= 0]
+        return due
+
     async def execute(
         self,
         stores: Stores,
@@ -228,7 +256,7 @@ class DelayedActions(Guarantee, Generic[H]):
         is gone, and `ExternalServiceRefused` if it was refused permanently.
         """
         effect = Effect(act, look_up, takes_key, key_kept_s, act_s, writes, refused)
-        return await execute(self._once, self.pattern_set, stores, record, effect)
+        return await execute(self._once, self.pattern_set, stores, record, effect, self.max_delay_s)
 
     # --- its content --------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from holdfast.guarantees.idempotency.external_call import (
     call_and_record,
     check_external_call,
 )
-from holdfast.guarantees.idempotency.record import compute_time_after, truncate_to_second
+from holdfast.guarantees.idempotency.record import compute_time_after, format_key, truncate_to_second
 from holdfast.model.operations import Write
 from holdfast.runtime import Stores
 
@@ -78,7 +78,12 @@ class Effect(Generic[H, T]):
 
 
 async def execute(
-    once: Once[H], patterns: DelayedActionPatterns[H], stores: Stores, record: H, effect: Effect[H, T]
+    once: Once[H],
+    patterns: DelayedActionPatterns[H],
+    stores: Stores,
+    record: H,
+    effect: Effect[H, T],
+    max_delay_s: float | None,
 ) -> Completion[H]:
     """Run the due action once and return its completion, or the stored one if it was executed before.
 
@@ -91,7 +96,7 @@ async def execute(
             raise build_gone(record)
         if seen.status is OnceStatus.PROCESSED:
             return Completion(seen, replayed=True)
-        _check_due(seen, stores.clock.now())
+        _check_due(once, stores, seen, max_delay_s)
         began = asyncio.get_running_loop().time()
         claim = await _try_take(once, stores, seen, effect)
         if claim is not None:
@@ -99,7 +104,19 @@ async def execute(
     raise build_busy_error()
 
 
-def _check_due(seen: DelayedAction, now: float) -> None:
+def compute_delay_s(stores: Stores, seen: DelayedAction, max_delay_s: float | None) -> float:
+    """Return the seconds until a waiting action is due; 0 or less if it is.
+
+    With `max_delay_s`, an action that waits longer by the clock of these stores is due when they have seen it
+    unchanged for that long.
+    """
+    if max_delay_s is None or seen.held_until is None:
+        return seen.get_seconds_until_due(stores.clock.now())
+    ends_at, key = seen.held_until.timestamp(), (type(seen).__name__, "delay", format_key(seen))
+    return stores.deadlines.compute_left_s(key, ends_at, ends_at, max_delay_s)
+
+
+def _check_due(once: Once[H], stores: Stores, seen: H, max_delay_s: float | None) -> None:
     """Raise if the action was cancelled or refused, another worker has it, it is not due yet, or it has
     expired.
     """
@@ -113,19 +130,17 @@ def _check_due(seen: DelayedAction, now: float) -> None:
             f"again.{MAY_BE_DONE_NOTE if seen.asked_since is not None else ''} Call reopen once the reason "
             "is gone.",
         )
-    if seen.can_be_replaced(now):
+    if seen.can_be_replaced(stores.clock.now()):
         raise build_gone(seen)
-    live_s = seen.get_live_until() - now
-    if live_s > 0:
+    if (live_s := once.compute_wait_s(stores, seen)) > 0:
         raise InProgress(
             f"{seen.describe()} is being executed, or may be for another {live_s:.1f} s. Retry then.",
             retry_after_s=live_s,
         )
-    if seen.status is OnceStatus.HELD and seen.get_seconds_until_due(now) > 0:
+    if seen.status is OnceStatus.HELD and (left_s := compute_delay_s(stores, seen, max_delay_s)) > 0:
         raise InProgress(
-            f"{seen.describe()} is delayed for another {seen.get_seconds_until_due(now):.1f} s. Retry then, "
-            "or have it approved.",
-            retry_after_s=seen.get_seconds_until_due(now),
+            f"{seen.describe()} is delayed for another {left_s:.1f} s. Retry then, or have it approved.",
+            retry_after_s=left_s,
         )
 
 

@@ -59,7 +59,13 @@ class DelayedActionPatterns(PatternSet, Generic[H]):
 
 
 def build_patterns(
-    entity: type[H], prefix: str, rate: Rate, read_rate: Rate, example: Callable[[], H], once: OncePatterns[H]
+    entity: type[H],
+    prefix: str,
+    rate: Rate,
+    read_rate: Rate,
+    example: Callable[[], H],
+    once: OncePatterns[H],
+    lease_s: float,
 ) -> DelayedActionPatterns[H]:
     """Build the seven patterns, `{prefix}1` to `{prefix}7`; two of them are those of `Once`, unchanged."""
     _check_time_precision(entity)
@@ -76,14 +82,18 @@ def build_patterns(
         as_seen = (entity.owner == seen.owner, entity.revision == seen.revision)
         return entity.put(record).when(*as_seen, entity.status == seen.status)
 
-    def due(now: datetime, limit: int = PAGE_SIZE, after: str | None = None) -> Query[H]:
+    def due(
+        now: datetime, limit: int = PAGE_SIZE, after: str | None = None, *, beyond: datetime | None = None
+    ) -> Query[H]:
         moment = truncate_to_millisecond(now.timestamp())
-        return (
-            index(DELAYED_ACTIONS)
-            .until(moment)
-            .where(*_build_free_conditions(entity, moment))
-            .page(limit, after)
+        queued = index(DELAYED_ACTIONS)
+        # After `beyond`: the actions that wait longer than any may, because of a clock that was ahead.
+        found = (
+            queued.until(moment)
+            if beyond is None
+            else queued.since(truncate_to_millisecond(beyond.timestamp()))
         )
+        return found.where(*_build_free_conditions(entity, moment, lease_s)).page(limit, after)
 
     def one(record: H) -> Get[H]:
         return Get[H](get_declaration(entity), tuple(get_key(record).items())).consistent()
@@ -130,14 +140,19 @@ def build_patterns(
     )
 
 
-def _build_free_conditions(entity: type[H], now: datetime) -> tuple[Condition[H], ...]:
+def _build_free_conditions(entity: type[H], now: datetime, lease_s: float) -> tuple[Condition[H], ...]:
     """Return the conditions that no worker has the action, no intent is open, and the record has not
     expired.
+
+    An action whose lease or intent ends later than a lease lasts is found too: `execute` decides when it is
+    over.
     """
     moment = now.timestamp()
+    latest = moment + lease_s
+    leased, asked = entity.in_progress_expires_at, entity.act_until
     return (
-        entity.in_progress_expires_at.not_exists() | (entity.in_progress_expires_at <= moment),
-        entity.act_until.not_exists() | (entity.act_until <= moment),
+        leased.not_exists() | (leased <= moment) | (leased > latest),
+        asked.not_exists() | (asked <= moment) | (asked > latest),
         entity.expires_at >= now,
     )
 

@@ -32,6 +32,7 @@ LEASE_S = 60.0
 RETENTION_S = 24 * 3600.0
 ACT_S = 10.0
 HOLD_S = 1800.0
+MAX_DELAY_S = 6 * 3600.0
 KEY_KEPT_S = 6 * 3600.0
 
 
@@ -61,6 +62,7 @@ queue = DelayedActions(
     payload=("text",),
     lease_s=LEASE_S,
     retention_s=RETENTION_S,
+    max_delay_s=MAX_DELAY_S,
     read_rate=Rate("turn"),
 )
 
@@ -167,6 +169,11 @@ async def read_letter(stores: Stores, record: Letter | None = None) -> Letter:
     found = await stores.run(queue.pattern_set.one(record or make_letter()))
     assert found is not None
     return found
+
+
+async def find_due(stores: Stores) -> list[str]:
+    """List the ids of all records that a worker finds due now."""
+    return [each.id for each in await queue.find_due(stores, 2)]
 
 
 async def list_due(stores: Stores) -> list[str]:
