@@ -33,6 +33,7 @@ class DeadlineWatch:
         self._lock = threading.Lock()
         # By key: the version of the record, and the elapsed time at which it was first seen.
         self._watched: OrderedDict[Hashable, tuple[Hashable, float]] = OrderedDict()
+        self._looked: dict[Hashable, float] = {}
 
     def compute_left_s(self, key: Hashable, version: Hashable, deadline: float, max_s: float) -> float:
         """Return the seconds until the deadline passes for this process; 0 or less if it has.
@@ -45,6 +46,16 @@ class DeadlineWatch:
         if left_s > max_s or key in self._watched:
             left_s = min(left_s, max_s - self._measure_seen_s(key, version, is_beyond=left_s > max_s))
         return 0.0 if 0.0 < left_s < ROUNDING_S else left_s
+
+    def should_look(self, key: Hashable, every_s: float) -> bool:
+        """Return True once per `every_s` seconds: to look for deadlines that no other read finds."""
+        elapsed = read_elapsed(self._clock)
+        with self._lock:
+            last = self._looked.get(key)
+            if last is not None and 0 <= elapsed - last < every_s:
+                return False
+            self._looked[key] = elapsed
+            return True
 
     def _measure_seen_s(self, key: Hashable, version: Hashable, *, is_beyond: bool) -> float:
         """Return for how many seconds this process has watched this version, and watch it if it is beyond the

@@ -90,6 +90,18 @@ def test_less_than_an_error_of_rounding_is_nothing() -> None:
     assert watch.compute_left_s("a", 1, clock.moment + 0.000_001, MAX_S) == 0
 
 
+def test_allows_one_look_per_period() -> None:
+    clock = ManualClock()
+    watch = DeadlineWatch(clock)
+    assert [watch.should_look("a", 30), watch.should_look("a", 30), watch.should_look("b", 30)] == [
+        *(True, False, True)
+    ]
+    clock.moment += 30
+    assert watch.should_look("a", 30)
+    clock.moment -= DAY_S
+    assert watch.should_look("a", 30)
+
+
 def test_forgets_the_oldest_beyond_its_size() -> None:
     clock = ManualClock()
     watch = DeadlineWatch(clock, max_watched=2)

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, Generic, TypeVar
 
@@ -26,7 +26,7 @@ from holdfast.guarantees.delayed_actions.execution import (
     DelayedAct,
     DelayedLookUp,
     Effect,
-    compute_delay_s,
+    compute_wait_s,
     execute,
 )
 from holdfast.guarantees.delayed_actions.patterns import PAGE_SIZE, DelayedActionPatterns, build_patterns
@@ -41,7 +41,7 @@ from holdfast.guarantees.idempotency import Completion, Once, OnceStatus, finger
 from holdfast.guarantees.idempotency.declaration import LEASE_S, RETENTION_S
 from holdfast.guarantees.idempotency.external_call import RefusalWrites
 from holdfast.guarantees.idempotency.patterns import EXAMPLE_TIME
-from holdfast.guarantees.idempotency.record import truncate_to_second
+from holdfast.guarantees.idempotency.record import compute_time_after, truncate_to_second
 from holdfast.guarantees.pattern_sets import Guarantee, Patterns
 from holdfast.model.entities import Put, get_declaration
 from holdfast.model.operations import Write
@@ -67,7 +67,7 @@ class DelayedActions(Guarantee, Generic[H]):
 
     `payload` names the attributes in `payload_sha256`; by default all that are neither in the key nor the
     guarantee's own. `lease_s` and `retention_s` are those of `Once`; `read_rate` is how often due actions are
-    queried. `max_delay_s` is the longest delay: an action that waits longer was delayed by a wrong clock.
+    queried.
     """
 
     def __init__(
@@ -81,7 +81,6 @@ class DelayedActions(Guarantee, Generic[H]):
         payload: Sequence[str] | None = None,
         lease_s: float = LEASE_S,
         retention_s: float = RETENTION_S,
-        max_delay_s: float | None = None,
     ) -> None:
         made: Any = example if callable(example) else lambda: example
 
@@ -103,7 +102,6 @@ class DelayedActions(Guarantee, Generic[H]):
         )
         self._once.pattern_set = replace(self._once.pattern_set, retake=self.pattern_set.take)
         self.payload = _choose_payload(entity, payload)
-        self.max_delay_s = max_delay_s
 
     @property
     def author(self) -> Patterns:
@@ -124,16 +122,10 @@ class DelayedActions(Guarantee, Generic[H]):
     def delay(self, stores: Stores, record: H, *, for_s: float) -> Put[H]:
         """Return a put that delays the action for `for_s` seconds, for the transaction of its cause.
 
-        Its key must be new. Raises `InvalidRequest` if the delay is longer than `max_delay_s`, or if the
-        record would expire before the action is due.
+        Its key must be new. Raises `InvalidRequest` if the record would expire before the action is due.
         """
         now = stores.clock.now()
         until = _compute_time_in(now, for_s)
-        if self.max_delay_s is not None and for_s > self.max_delay_s:
-            raise InvalidRequest(
-                f"Invalid delay of {record.describe()} for {for_s:g} s: expected at most "
-                f"{self.max_delay_s:g} s. Shorten it, or declare a longer max_delay_s."
-            )
         lasting = _compute_time_in(now, for_s + self._once.retention_s)
         ends = record.expires_at or lasting.replace(microsecond=0)
         if ends <= until:
@@ -149,6 +141,7 @@ class DelayedActions(Guarantee, Generic[H]):
             "expires_at": ends,
             "queue": DELAYED_ACTIONS,
             "held_until": until,
+            "held_since": compute_time_after(now, 0),
             "payload_sha256": self._fingerprint(record),
         }
         return self.pattern_set.hold(record.model_copy(update=changes))
@@ -163,7 +156,9 @@ class DelayedActions(Guarantee, Generic[H]):
         """
         check_reviewable(seen, stores.clock.now())
         now = truncate_to_millisecond(stores.clock.now())
-        changes = {"held_until": min(seen.held_until or now, now), "reviewed_by": by, "review": "approved"}
+        due_at = min(seen.held_until or now, now)
+        changes = {"held_until": due_at, "held_since": due_at.timestamp(), "reviewed_by": by}
+        changes |= {"review": "approved"}
         return await apply_review(self.pattern_set, stores, seen, writes, changes)
 
     async def edit(self, stores: Stores, seen: H, *writes: Write[Any], by: str, **changes: Any) -> H:
@@ -208,6 +203,7 @@ class DelayedActions(Guarantee, Generic[H]):
             "status": OnceStatus.FAILED if is_open else OnceStatus.HELD,
             "queue": DELAYED_ACTIONS,
             "held_until": truncate_to_millisecond(stores.clock.now()),
+            "held_since": compute_time_after(stores.clock.now(), 0),
             "refused": None,
             "error": None,
             "asked_since": seen.asked_since if is_open else None,
@@ -221,14 +217,13 @@ class DelayedActions(Guarantee, Generic[H]):
     async def find_due(self, stores: Stores, page_size: int = PAGE_SIZE) -> list[H]:
         """Return all actions that are due, oldest first.
 
-        With `max_delay_s`, also those that a clock ahead of this one delayed for longer, when this process
-        has seen them for that long.
+        Once per `lease_s`, also look for those that a clock ahead of this one delayed or took: they are due
+        when this process has seen them for as long as they can wait.
         """
         due = list(await stores.all(self.pattern_set.due(stores.now(), page_size)))
-        if self.max_delay_s is not None:
-            beyond = stores.now() + timedelta(seconds=self.max_delay_s)
-            far = await stores.all(self.pattern_set.due(stores.now(), page_size, beyond=beyond))
-            due += [each for each in far if compute_delay_s(stores, each, self.max_delay_s) <= 0]
+        if stores.deadlines.should_look(self.name, self._once.lease_s):
+            ahead = await stores.all(self.pattern_set.due(stores.now(), page_size, is_ahead=True))
+            due += [each for each in ahead if compute_wait_s(self._once, stores, each) <= 0]
         return due
 
     async def execute(
@@ -256,7 +251,7 @@ class DelayedActions(Guarantee, Generic[H]):
         is gone, and `ExternalServiceRefused` if it was refused permanently.
         """
         effect = Effect(act, look_up, takes_key, key_kept_s, act_s, writes, refused)
-        return await execute(self._once, self.pattern_set, stores, record, effect, self.max_delay_s)
+        return await execute(self._once, self.pattern_set, stores, record, effect)
 
     # --- its content --------------------------------------------------------------------------------------
 

@@ -73,17 +73,14 @@ class Effect(Generic[H, T]):
         """
         if self.look_up is not None or self.key_kept_s is None:
             return True
-        since = seen.get_undone_at() if seen.asked_since is None else seen.asked_since
-        return now + self.act_s <= since + self.key_kept_s
+        if seen.asked_since is None:
+            return now + self.act_s <= seen.get_undone_at() + self.key_kept_s
+        # A call in the future was made by a clock that was ahead: how long ago is unknown.
+        return seen.asked_since <= now and now + self.act_s <= seen.asked_since + self.key_kept_s
 
 
 async def execute(
-    once: Once[H],
-    patterns: DelayedActionPatterns[H],
-    stores: Stores,
-    record: H,
-    effect: Effect[H, T],
-    max_delay_s: float | None,
+    once: Once[H], patterns: DelayedActionPatterns[H], stores: Stores, record: H, effect: Effect[H, T]
 ) -> Completion[H]:
     """Run the due action once and return its completion, or the stored one if it was executed before.
 
@@ -96,7 +93,7 @@ async def execute(
             raise build_gone(record)
         if seen.status is OnceStatus.PROCESSED:
             return Completion(seen, replayed=True)
-        _check_due(once, stores, seen, max_delay_s)
+        _check_due(once, stores, seen)
         began = asyncio.get_running_loop().time()
         claim = await _try_take(once, stores, seen, effect)
         if claim is not None:
@@ -104,19 +101,25 @@ async def execute(
     raise build_busy_error()
 
 
-def compute_delay_s(stores: Stores, seen: DelayedAction, max_delay_s: float | None) -> float:
+def compute_wait_s(once: Once[H], stores: Stores, seen: H) -> float:
+    """Return the seconds until a worker may take the action: it is due, and no other worker has it."""
+    wait_s = once.compute_wait_s(stores, seen)
+    return max(wait_s, _compute_delay_s(stores, seen)) if seen.status is OnceStatus.HELD else wait_s
+
+
+def _compute_delay_s(stores: Stores, seen: DelayedAction) -> float:
     """Return the seconds until a waiting action is due; 0 or less if it is.
 
-    With `max_delay_s`, an action that waits longer by the clock of these stores is due when they have seen it
-    unchanged for that long.
+    An action that waits longer than it was delayed for, by the clock of these stores, is due when they have
+    seen it unchanged for as long.
     """
-    if max_delay_s is None or seen.held_until is None:
+    if seen.held_since is None or seen.held_until is None:
         return seen.get_seconds_until_due(stores.clock.now())
-    ends_at, key = seen.held_until.timestamp(), (type(seen).__name__, "delay", format_key(seen))
-    return stores.deadlines.compute_left_s(key, ends_at, ends_at, max_delay_s)
+    due_at, key = seen.held_until.timestamp(), (type(seen).__name__, "delay", format_key(seen))
+    return stores.deadlines.compute_left_s(key, due_at, due_at, max(0.0, due_at - seen.held_since))
 
 
-def _check_due(once: Once[H], stores: Stores, seen: H, max_delay_s: float | None) -> None:
+def _check_due(once: Once[H], stores: Stores, seen: H) -> None:
     """Raise if the action was cancelled or refused, another worker has it, it is not due yet, or it has
     expired.
     """
@@ -137,7 +140,7 @@ def _check_due(once: Once[H], stores: Stores, seen: H, max_delay_s: float | None
             f"{seen.describe()} is being executed, or may be for another {live_s:.1f} s. Retry then.",
             retry_after_s=live_s,
         )
-    if seen.status is OnceStatus.HELD and (left_s := compute_delay_s(stores, seen, max_delay_s)) > 0:
+    if seen.status is OnceStatus.HELD and (left_s := _compute_delay_s(stores, seen)) > 0:
         raise InProgress(
             f"{seen.describe()} is delayed for another {left_s:.1f} s. Retry then, or have it approved.",
             retry_after_s=left_s,
@@ -158,7 +161,7 @@ async def _try_take(
         stores, seen, now, compute_time_after(now, effect.act_s) if asks else seen.act_until
     )
     # Not the current time: a restored action may have been done as soon as it was due.
-    begun["asked_since"] = compute_time_after(seen.get_undone_at(), 0) if asks else seen.asked_since
+    begun["asked_since"] = compute_time_after(min(seen.get_undone_at(), now), 0) if asks else seen.asked_since
     begun["ends_at"] = seen.ends_at or seen.expires_at or truncate_to_second(now + once.retention_s)
     put = once.build_takeover(seen, begun)
     if await try_put(stores, put) is not None:

@@ -83,17 +83,13 @@ def build_patterns(
         return entity.put(record).when(*as_seen, entity.status == seen.status)
 
     def due(
-        now: datetime, limit: int = PAGE_SIZE, after: str | None = None, *, beyond: datetime | None = None
+        now: datetime, limit: int = PAGE_SIZE, after: str | None = None, *, is_ahead: bool = False
     ) -> Query[H]:
         moment = truncate_to_millisecond(now.timestamp())
         queued = index(DELAYED_ACTIONS)
-        # After `beyond`: the actions that wait longer than any may, because of a clock that was ahead.
-        found = (
-            queued.until(moment)
-            if beyond is None
-            else queued.since(truncate_to_millisecond(beyond.timestamp()))
-        )
-        return found.where(*_build_free_conditions(entity, moment, lease_s)).page(limit, after)
+        if is_ahead:  # those that only a clock ahead of this one can have written
+            return queued.query().where(_build_ahead_condition(entity, moment, lease_s)).page(limit, after)
+        return queued.until(moment).where(*_build_free_conditions(entity, moment)).page(limit, after)
 
     def one(record: H) -> Get[H]:
         return Get[H](get_declaration(entity), tuple(get_key(record).items())).consistent()
@@ -140,21 +136,24 @@ def build_patterns(
     )
 
 
-def _build_free_conditions(entity: type[H], now: datetime, lease_s: float) -> tuple[Condition[H], ...]:
+def _build_free_conditions(entity: type[H], now: datetime) -> tuple[Condition[H], ...]:
     """Return the conditions that no worker has the action, no intent is open, and the record has not
     expired.
-
-    An action whose lease or intent ends later than a lease lasts is found too: `execute` decides when it is
-    over.
     """
     moment = now.timestamp()
-    latest = moment + lease_s
-    leased, asked = entity.in_progress_expires_at, entity.act_until
     return (
-        leased.not_exists() | (leased <= moment) | (leased > latest),
-        asked.not_exists() | (asked <= moment) | (asked > latest),
+        entity.in_progress_expires_at.not_exists() | (entity.in_progress_expires_at <= moment),
+        entity.act_until.not_exists() | (entity.act_until <= moment),
         entity.expires_at >= now,
     )
+
+
+def _build_ahead_condition(entity: type[H], now: datetime, lease_s: float) -> Condition[H]:
+    """Return the condition that a clock ahead of this one wrote the delay, the lease or the intent."""
+    moment = now.timestamp()
+    is_leased = (entity.in_progress_expires_at > moment + lease_s) | (entity.act_until > moment + lease_s)
+    condition: Condition[H] = is_leased | (entity.held_since > moment)
+    return condition
 
 
 def find_due_key(entity: type[DelayedAction]) -> KeyDeclaration:

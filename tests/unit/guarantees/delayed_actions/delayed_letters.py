@@ -32,7 +32,6 @@ LEASE_S = 60.0
 RETENTION_S = 24 * 3600.0
 ACT_S = 10.0
 HOLD_S = 1800.0
-MAX_DELAY_S = 6 * 3600.0
 KEY_KEPT_S = 6 * 3600.0
 
 
@@ -62,7 +61,6 @@ queue = DelayedActions(
     payload=("text",),
     lease_s=LEASE_S,
     retention_s=RETENTION_S,
-    max_delay_s=MAX_DELAY_S,
     read_rate=Rate("turn"),
 )
 
