@@ -16,6 +16,7 @@ __all__ = [
     "Clock",
     "RunClock",
     "SystemClock",
+    "read_elapsed",
 ]
 
 
@@ -65,3 +66,10 @@ class RunClock:
 
 SYSTEM_CLOCK: Clock = SystemClock()
 """The machine's clock."""
+
+
+def read_elapsed(clock: Clock) -> float:
+    """Return seconds to measure elapsed time with: monotonic for the machine's clock, which may be set, and
+    the clock's own time for any other.
+    """
+    return time.monotonic() if isinstance(clock, SystemClock) else clock.now()

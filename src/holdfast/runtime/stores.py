@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast, overload
 
 from holdfast.core.clock import Clock, SystemClock
+from holdfast.core.deadlines import DeadlineWatch
 from holdfast.core.errors import (
     ComponentRefused,
     CrossStoreTransaction,
@@ -63,6 +64,8 @@ class Stores:
     ) -> None:
         self.tables, self.system, self.environment = tables, system, environment
         self.clock = clock or SystemClock()
+        # Bounds the deadlines that processes with another clock wrote.
+        self.deadlines = DeadlineWatch(self.clock)
         # The engines of the other stores, opened on first use.
         self.engines = engines or Engines()
         self._close = close
@@ -90,6 +93,7 @@ class Stores:
         view._declared = frozenset(pattern.id for pattern in component.patterns)
         view._writes = frozenset(pattern.id for pattern in component.writes)
         view._observers, view.measurements = self._observers, self.measurements
+        view.deadlines = self.deadlines
         return view
 
     @property

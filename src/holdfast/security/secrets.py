@@ -95,7 +95,8 @@ class Secrets:
         _check_name(name)
         with self._lock:
             fetched_at, secret = self._cache.get(name, (0.0, None))
-        if secret is not None and self._clock.now() - fetched_at < self._cache_s:
+        # A value fetched in the future was fetched while the clock was ahead: its age is unknown.
+        if secret is not None and 0 <= self._clock.now() - fetched_at < self._cache_s:
             return secret
         return self.refresh(name)
 

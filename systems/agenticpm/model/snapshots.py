@@ -11,7 +11,7 @@ import gzip
 import hashlib
 import zlib
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from pydantic import ValidationError
@@ -49,6 +49,16 @@ class SeenCheckpoint:
     def with_value(self, value: str | None) -> SeenCheckpoint:
         """Return the checkpoint with the new value; with None, unchanged."""
         return self if value is None else replace(self, value=value)
+
+    def has_passed(self, interval: timedelta, now: datetime) -> bool:
+        """Return whether the interval has passed since the time that is the value, or there is none.
+
+        A clock that was ahead leaves a time in the future, which is not waited for.
+        """
+        if self.value is None:
+            return True
+        passed = now - parse_time(self.value)
+        return passed >= interval or passed < timedelta(0)
 
     def build_write(self, stores: Stores, value: str) -> Put[Checkpoint]:
         """Build the write that sets the value, on condition that the stored one is still the one read."""

@@ -214,7 +214,7 @@ async def execute_due(stores: Stores, clients: IntegrationClients) -> ExecutionR
     outcome = ExecutionReport()
     by_service: dict[str, list[Action]] = {}
     # Read all pages: actions that must wait would otherwise hide the actions behind them.
-    for action in await stores.all(ACTION_QUEUE.pattern_set.due(get_now(stores.clock), DUE_PAGE)):
+    for action in await ACTION_QUEUE.find_due(stores, DUE_PAGE):
         is_mail = (action.detail or {}).get("kind") == MAIL
         by_service.setdefault(MAIL if is_mail else action.action_type, []).append(action)
     async with asyncio.TaskGroup() as at_once:

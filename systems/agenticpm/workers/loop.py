@@ -132,12 +132,8 @@ class Loop:
     async def _is_due(self, project: Project, settings: AgentSettings) -> bool:
         """Return whether the polling interval has passed since the project's last cycle."""
         last = await snapshots.read_checkpoint(self.stores, project.id, snapshots.AGENT, snapshots.LAST_CYCLE)
-        if last.value is None:
-            return True
         interval = timedelta(minutes=settings.polling_interval_minutes)
-        passed = get_now(self.stores.clock) - snapshots.parse_time(last.value)
-        # A clock that was set back leaves a checkpoint in the future: do not wait for it.
-        return passed >= interval or passed < timedelta(0)
+        return last.has_passed(interval, get_now(self.stores.clock))
 
 
 # --- parts of a cycle ---------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ async def repeat_expired_questions(context: CycleContext, current_signals: Seque
     """Ask expired questions again, at most once a day, if their signal still holds."""
     last = await context.read_checkpoint(snapshots.AGENT, snapshots.LAST_ASKED)
     now = get_now(context.stores.clock)
-    if last.value is not None and now - snapshots.parse_time(last.value) < REPEAT_INTERVAL:
+    if not last.has_passed(REPEAT_INTERVAL, now):
         return
     known = await escalations.list_of_project(context.stores, context.project.id)
     newest = {each.subject: each for each in known if each.subject is not None}

@@ -83,9 +83,7 @@ async def _get_due_full_sync(context: CycleContext) -> SeenCheckpoint | None:
     if context.project.source is not Source.jira:
         return None
     last = await context.read_checkpoint(context.project.source, snapshots.LAST_WHOLE)
-    now = get_now(context.stores.clock)
-    is_due = last.value is None or now - snapshots.parse_time(last.value) >= FULL_SYNC_INTERVAL
-    return last if is_due else None
+    return last if last.has_passed(FULL_SYNC_INTERVAL, get_now(context.stores.clock)) else None
 
 
 async def _read_pages(

@@ -85,6 +85,17 @@ def test_caches_a_value_for_a_while_and_then_reads_it_again(secret_store: Secret
     assert secrets.get("webhook").current == "value-two"
 
 
+def test_reads_a_value_again_that_was_read_while_the_clock_was_ahead(secret_store: SecretStore) -> None:
+    clock = ManualClock()
+    secrets = Secrets(secret_store.source, clock=clock, cache_s=LATER_S)
+    secret_store.rotate("webhook", "value-one")
+    clock.moment += 86_400
+    assert secrets.get("webhook").current == "value-one"
+    clock.moment -= 86_400
+    secret_store.rotate("webhook", "value-two")
+    assert secrets.get("webhook").current == "value-two"
+
+
 def test_refresh_reads_the_value_at_once(secret_store: SecretStore) -> None:
     secrets = Secrets(secret_store.source, clock=ManualClock())
     secret_store.rotate("webhook", "value-one")

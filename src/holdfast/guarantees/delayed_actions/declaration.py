@@ -1,6 +1,7 @@
 """`DelayedActions`: the declaration of actions that run later, and the calls to delay, review and run them.
 
 delay     a put that delays an action
+find_due  the actions that are due
 approve   make it due at once
 edit      change its content; the delay continues
 cancel    never run it
@@ -21,8 +22,14 @@ from typing import Any, Final, Generic, TypeVar
 
 from holdfast.core.errors import DeclarationError, InvalidRequest
 from holdfast.guarantees.delayed_actions.claim import OFF_QUEUE, OUTCOME_UNKNOWN
-from holdfast.guarantees.delayed_actions.execution import DelayedAct, DelayedLookUp, Effect, execute
-from holdfast.guarantees.delayed_actions.patterns import DelayedActionPatterns, build_patterns
+from holdfast.guarantees.delayed_actions.execution import (
+    DelayedAct,
+    DelayedLookUp,
+    Effect,
+    compute_wait_s,
+    execute,
+)
+from holdfast.guarantees.delayed_actions.patterns import PAGE_SIZE, DelayedActionPatterns, build_patterns
 from holdfast.guarantees.delayed_actions.record import DELAYED_ACTIONS, DelayedAction, truncate_to_millisecond
 from holdfast.guarantees.delayed_actions.reviews import (
     apply_review,
@@ -34,7 +41,7 @@ from holdfast.guarantees.idempotency import Completion, Once, OnceStatus, finger
 from holdfast.guarantees.idempotency.declaration import LEASE_S, RETENTION_S
 from holdfast.guarantees.idempotency.external_call import RefusalWrites
 from holdfast.guarantees.idempotency.patterns import EXAMPLE_TIME
-from holdfast.guarantees.idempotency.record import truncate_to_second
+from holdfast.guarantees.idempotency.record import compute_time_after, truncate_to_second
 from holdfast.guarantees.pattern_sets import Guarantee, Patterns
 from holdfast.model.entities import Put, get_declaration
 from holdfast.model.operations import Write
@@ -91,7 +98,7 @@ class DelayedActions(Guarantee, Generic[H]):
             retention_s=retention_s,
         )
         self.pattern_set: DelayedActionPatterns[H] = build_patterns(
-            entity, prefix, rate, read_rate or rate, made, self._once.pattern_set
+            entity, prefix, rate, read_rate or rate, made, self._once.pattern_set, lease_s
         )
         self._once.pattern_set = replace(self._once.pattern_set, retake=self.pattern_set.take)
         self.payload = _choose_payload(entity, payload)
@@ -134,6 +141,7 @@ class DelayedActions(Guarantee, Generic[H]):
             "expires_at": ends,
             "queue": DELAYED_ACTIONS,
             "held_until": until,
+            "held_since": compute_time_after(now, 0),
             "payload_sha256": self._fingerprint(record),
         }
         return self.pattern_set.hold(record.model_copy(update=changes))
@@ -148,7 +156,9 @@ class DelayedActions(Guarantee, Generic[H]):
         """
         check_reviewable(seen, stores.clock.now())
         now = truncate_to_millisecond(stores.clock.now())
-        changes = {"held_until": min(seen.held_until or now, now), "reviewed_by": by, "review": "approved"}
+        due_at = min(seen.held_until or now, now)
+        changes = {"held_until": due_at, "held_since": due_at.timestamp(), "reviewed_by": by}
+        changes |= {"review": "approved"}
         return await apply_review(self.pattern_set, stores, seen, writes, changes)
 
     async def edit(self, stores: Stores, seen: H, *writes: Write[Any], by: str, **changes: Any) -> H:
@@ -193,6 +203,7 @@ class DelayedActions(Guarantee, Generic[H]):
             "status": OnceStatus.FAILED if is_open else OnceStatus.HELD,
             "queue": DELAYED_ACTIONS,
             "held_until": truncate_to_millisecond(stores.clock.now()),
+            "held_since": compute_time_after(stores.clock.now(), 0),
             "refused": None,
             "error": None,
             "asked_since": seen.asked_since if is_open else None,
@@ -202,6 +213,18 @@ class DelayedActions(Guarantee, Generic[H]):
         return await apply_review(self.pattern_set, stores, seen, writes, changes)
 
     # --- when it is due -----------------------------------------------------------------------------------
+
+    async def find_due(self, stores: Stores, page_size: int = PAGE_SIZE) -> list[H]:
+        """Return all actions that are due, oldest first.
+
+        Once per `lease_s`, also look for those that a clock ahead of this one delayed or took: they are due
+        when this process has seen them for as long as they can wait.
+        """
+        due = list(await stores.all(self.pattern_set.due(stores.now(), page_size)))
+        if stores.deadlines.should_look(self.name, self._once.lease_s):
+            ahead = await stores.all(self.pattern_set.due(stores.now(), page_size, is_ahead=True))
+            due += [each for each in ahead if compute_wait_s(self._once, stores, each) <= 0]
+        return due
 
     async def execute(
         self,

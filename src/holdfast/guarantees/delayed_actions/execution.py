@@ -27,7 +27,7 @@ from holdfast.guarantees.idempotency.external_call import (
     call_and_record,
     check_external_call,
 )
-from holdfast.guarantees.idempotency.record import compute_time_after, truncate_to_second
+from holdfast.guarantees.idempotency.record import compute_time_after, format_key, truncate_to_second
 from holdfast.model.operations import Write
 from holdfast.runtime import Stores
 
@@ -73,8 +73,10 @@ class Effect(Generic[H, T]):
         """
         if self.look_up is not None or self.key_kept_s is None:
             return True
-        since = seen.get_undone_at() if seen.asked_since is None else seen.asked_since
-        return now + self.act_s <= since + self.key_kept_s
+        if seen.asked_since is None:
+            return now + self.act_s <= seen.get_undone_at() + self.key_kept_s
+        # A call in the future was made by a clock that was ahead: how long ago is unknown.
+        return seen.asked_since <= now and now + self.act_s <= seen.asked_since + self.key_kept_s
 
 
 async def execute(
@@ -91,7 +93,7 @@ async def execute(
             raise build_gone(record)
         if seen.status is OnceStatus.PROCESSED:
             return Completion(seen, replayed=True)
-        _check_due(seen, stores.clock.now())
+        _check_due(once, stores, seen)
         began = asyncio.get_running_loop().time()
         claim = await _try_take(once, stores, seen, effect)
         if claim is not None:
@@ -99,7 +101,25 @@ async def execute(
     raise build_busy_error()
 
 
-def _check_due(seen: DelayedAction, now: float) -> None:
+def compute_wait_s(once: Once[H], stores: Stores, seen: H) -> float:
+    """Return the seconds until a worker may take the action: it is due, and no other worker has it."""
+    wait_s = once.compute_wait_s(stores, seen)
+    return max(wait_s, _compute_delay_s(stores, seen)) if seen.status is OnceStatus.HELD else wait_s
+
+
+def _compute_delay_s(stores: Stores, seen: DelayedAction) -> float:
+    """Return the seconds until a waiting action is due; 0 or less if it is.
+
+    An action that waits longer than it was delayed for, by the clock of these stores, is due when they have
+    seen it unchanged for as long.
+    """
+    if seen.held_since is None or seen.held_until is None:
+        return seen.get_seconds_until_due(stores.clock.now())
+    due_at, key = seen.held_until.timestamp(), (type(seen).__name__, "delay", format_key(seen))
+    return stores.deadlines.compute_left_s(key, due_at, due_at, max(0.0, due_at - seen.held_since))
+
+
+def _check_due(once: Once[H], stores: Stores, seen: H) -> None:
     """Raise if the action was cancelled or refused, another worker has it, it is not due yet, or it has
     expired.
     """
@@ -113,19 +133,17 @@ def _check_due(seen: DelayedAction, now: float) -> None:
             f"again.{MAY_BE_DONE_NOTE if seen.asked_since is not None else ''} Call reopen once the reason "
             "is gone.",
         )
-    if seen.can_be_replaced(now):
+    if seen.can_be_replaced(stores.clock.now()):
         raise build_gone(seen)
-    live_s = seen.get_live_until() - now
-    if live_s > 0:
+    if (live_s := once.compute_wait_s(stores, seen)) > 0:
         raise InProgress(
             f"{seen.describe()} is being executed, or may be for another {live_s:.1f} s. Retry then.",
             retry_after_s=live_s,
         )
-    if seen.status is OnceStatus.HELD and seen.get_seconds_until_due(now) > 0:
+    if seen.status is OnceStatus.HELD and (left_s := _compute_delay_s(stores, seen)) > 0:
         raise InProgress(
-            f"{seen.describe()} is delayed for another {seen.get_seconds_until_due(now):.1f} s. Retry then, "
-            "or have it approved.",
-            retry_after_s=seen.get_seconds_until_due(now),
+            f"{seen.describe()} is delayed for another {left_s:.1f} s. Retry then, or have it approved.",
+            retry_after_s=left_s,
         )
 
 
@@ -143,7 +161,7 @@ async def _try_take(
         stores, seen, now, compute_time_after(now, effect.act_s) if asks else seen.act_until
     )
     # Not the current time: a restored action may have been done as soon as it was due.
-    begun["asked_since"] = compute_time_after(seen.get_undone_at(), 0) if asks else seen.asked_since
+    begun["asked_since"] = compute_time_after(min(seen.get_undone_at(), now), 0) if asks else seen.asked_since
     begun["ends_at"] = seen.ends_at or seen.expires_at or truncate_to_second(now + once.retention_s)
     put = once.build_takeover(seen, begun)
     if await try_put(stores, put) is not None:

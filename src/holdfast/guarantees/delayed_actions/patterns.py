@@ -59,7 +59,13 @@ class DelayedActionPatterns(PatternSet, Generic[H]):
 
 
 def build_patterns(
-    entity: type[H], prefix: str, rate: Rate, read_rate: Rate, example: Callable[[], H], once: OncePatterns[H]
+    entity: type[H],
+    prefix: str,
+    rate: Rate,
+    read_rate: Rate,
+    example: Callable[[], H],
+    once: OncePatterns[H],
+    lease_s: float,
 ) -> DelayedActionPatterns[H]:
     """Build the seven patterns, `{prefix}1` to `{prefix}7`; two of them are those of `Once`, unchanged."""
     _check_time_precision(entity)
@@ -76,14 +82,14 @@ def build_patterns(
         as_seen = (entity.owner == seen.owner, entity.revision == seen.revision)
         return entity.put(record).when(*as_seen, entity.status == seen.status)
 
-    def due(now: datetime, limit: int = PAGE_SIZE, after: str | None = None) -> Query[H]:
+    def due(
+        now: datetime, limit: int = PAGE_SIZE, after: str | None = None, *, is_ahead: bool = False
+    ) -> Query[H]:
         moment = truncate_to_millisecond(now.timestamp())
-        return (
-            index(DELAYED_ACTIONS)
-            .until(moment)
-            .where(*_build_free_conditions(entity, moment))
-            .page(limit, after)
-        )
+        queued = index(DELAYED_ACTIONS)
+        if is_ahead:  # those that only a clock ahead of this one can have written
+            return queued.query().where(_build_ahead_condition(entity, moment, lease_s)).page(limit, after)
+        return queued.until(moment).where(*_build_free_conditions(entity, moment)).page(limit, after)
 
     def one(record: H) -> Get[H]:
         return Get[H](get_declaration(entity), tuple(get_key(record).items())).consistent()
@@ -140,6 +146,14 @@ def _build_free_conditions(entity: type[H], now: datetime) -> tuple[Condition[H]
         entity.act_until.not_exists() | (entity.act_until <= moment),
         entity.expires_at >= now,
     )
+
+
+def _build_ahead_condition(entity: type[H], now: datetime, lease_s: float) -> Condition[H]:
+    """Return the condition that a clock ahead of this one wrote the delay, the lease or the intent."""
+    moment = now.timestamp()
+    is_leased = (entity.in_progress_expires_at > moment + lease_s) | (entity.act_until > moment + lease_s)
+    condition: Condition[H] = is_leased | (entity.held_since > moment)
+    return condition
 
 
 def find_due_key(entity: type[DelayedAction]) -> KeyDeclaration:

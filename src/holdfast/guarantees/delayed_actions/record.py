@@ -29,6 +29,8 @@ class DelayedAction(OnceRecord):
     payload_sha256: Attr[str] = attr(default="")
     queue: Attr[str | None] = attr(default=None)
     held_until: Attr[datetime | None] = attr(default=None)
+    # When `held_until` was set, by the same clock; absent in records of version 0.2 and before.
+    held_since: Attr[float | None] = attr(default=None)
     # Since when the service may have been called, while the outcome is unknown.
     asked_since: Attr[float | None] = attr(default=None)
     # When an attempt last certainly did nothing.

@@ -37,6 +37,7 @@ from holdfast.guarantees.idempotency.record import (
     OnceStatus,
     compute_end,
     compute_time_after,
+    format_key,
     truncate_to_second,
 )
 from holdfast.guarantees.lifetimes import declare_retention
@@ -193,7 +194,7 @@ class Once(Guarantee, Generic[R]):
             seen = self.entity.from_item(found) if found else None
             if seen is None or seen.can_be_replaced(stores.clock.now()):
                 seen = None
-            elif self._check_is_done(seen, record, stores.clock.now(), is_reopening=is_reopening):
+            elif self._check_is_done(stores, seen, record, is_reopening=is_reopening):
                 return Completion(seen, replayed=True)
         raise build_busy_error()
 
@@ -235,6 +236,7 @@ class Once(Guarantee, Generic[R]):
             "status": OnceStatus.PROCESSING,
             "owner": UlidGenerator(stores.clock).new(),
             "in_progress_expires_at": until,
+            "lease_s": self.lease_s,
             "act_until": act_until,
             "refused": None,
             "expires_at": compute_end(self._get_requested_end(record, now), until, kept_until),
@@ -244,7 +246,17 @@ class Once(Guarantee, Generic[R]):
         """Return the end that the caller set, otherwise now plus the declared lifetime."""
         return record.expires_at or truncate_to_second(now + self.retention_s)
 
-    def _check_is_done(self, seen: R, record: R, now: float, *, is_reopening: bool) -> bool:
+    def compute_wait_s(self, stores: Stores, seen: R) -> float:
+        """Return the seconds until another worker may take the record over; 0 or less if it may now.
+
+        A lease or an intent is not longer than the lease that the record names. One that ends later by the
+        clock of these stores is over when they have seen the record unchanged for as long.
+        """
+        max_s = self.lease_s if seen.lease_s is None else seen.lease_s
+        key, version = (self.name, format_key(seen)), (seen.owner, seen.revision)
+        return stores.deadlines.compute_left_s(key, version, seen.get_live_until(), max_s)
+
+    def _check_is_done(self, stores: Stores, seen: R, record: R, *, is_reopening: bool) -> bool:
         """Return True if the effect is done, False if this worker may take over.
 
         Raise if another worker has it, if it was refused, if the payload differs, or if it is a delayed
@@ -268,8 +280,7 @@ class Once(Guarantee, Generic[R]):
                 f"{record.describe()} was refused permanently ({seen.refused}); the external service was not "
                 "called again. Stop requesting it, or call reopen once the reason is gone.",
             )
-        if seen.get_live_until() > now:
-            wait_s = seen.get_live_until() - now
+        if (wait_s := self.compute_wait_s(stores, seen)) > 0:
             raise InProgress(
                 f"{record.describe()} is in progress, or may be for another {wait_s:.1f} s. Retry then, and "
                 "do not acknowledge the message before.",

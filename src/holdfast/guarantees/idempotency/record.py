@@ -56,6 +56,8 @@ class OnceRecord(Entity):
     revision: Attr[int] = attr(default=0)
     attempts: Attr[int] = attr(default=0)
     in_progress_expires_at: Attr[float | None] = attr(default=None)
+    # How long the claim's lease lasts from each renewal; absent in records of version 0.2 and before.
+    lease_s: Attr[float | None] = attr(default=None)
     # The intent of an external call: the service may act until then.
     act_until: Attr[float | None] = attr(default=None)
     result: Attr[str | None] = attr(default=None)

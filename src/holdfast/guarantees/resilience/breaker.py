@@ -150,7 +150,8 @@ class Circuit(CircuitRecord, table=BREAKERS):
 
     def with_failure(self, now: datetime, limits: CircuitLimits) -> Self:
         window = None if limits.window_s is None else timedelta(seconds=limits.window_s)
-        recent = [*(each for each in self.failed_at if window is None or each > now - window), now]
+        # A clock that is ahead counts failures in the future: they count as of now.
+        recent = [*(min(each, now) for each in self.failed_at if window is None or each > now - window), now]
         if self.retry_at is not None or len(recent) >= limits.failures:
             retry_at = now + timedelta(seconds=limits.recovery_s)
             return self._with(failed_at=[], retry_at=retry_at, probe=None, probe_until=None, expires_at=None)
@@ -273,21 +274,24 @@ class Breaker(Guarantee, Generic[C]):
         def become_probe(circuit: C, now: datetime) -> C:
             if circuit.get_refusal_end() is None:
                 return circuit  # another caller has closed it
-            self._refuse_early(service, circuit, now)
+            self._refuse_early(stores, service, circuit)
             return circuit.with_probe(token, now, self.limits)
 
         after = await self._apply_change(stores, service, seen, become_probe)
         return token if after.probe == token else None
 
-    def _refuse_early(self, service: str, circuit: C, now: datetime) -> None:
-        """Raise `CircuitOpen` while no probe is allowed, or another caller probes."""
+    def _refuse_early(self, stores: Stores, service: str, circuit: C) -> None:
+        """Raise `CircuitOpen` while no probe is allowed, or another caller probes.
+
+        Longer than the recovery time, or the lease of a probe, only a clock that is ahead refuses.
+        """
         until = circuit.get_refusal_end()
-        wait_s = 0.0 if until is None else (until - now).total_seconds()
-        # Longer than this, only after the clock was set back, or the recovery time made shorter.
-        max_wait_s = self.limits.recovery_s + (
-            self.limits.lease_s if circuit.probe else self.limits.recovery_s
-        )
-        if 0 < wait_s <= max_wait_s:
+        if until is None:
+            return
+        max_s = self.limits.lease_s if circuit.probe else self.limits.recovery_s
+        key, version = (self.name, service), (circuit.probe, until)
+        wait_s = stores.deadlines.compute_left_s(key, version, until.timestamp(), max_s)
+        if wait_s > 0:
             why = "is being probed by another caller" if circuit.probe else "failed too often"
             raise CircuitOpen(
                 f"{service} {why} and is not called now. Retry in {wait_s:.1f} s.", retry_after_s=wait_s

@@ -8,6 +8,9 @@
 Time only decides when another process may take over. The right itself is the record: a transaction that
 checks its holder, or an external service that remembers the highest token, refuses a holder that slept past
 its loss. Records have no lifetime, because the token would then start again at 1.
+
+The record says how long its lease lasts. A lease that ends later than that by the reader's clock was written
+by a clock that is ahead: it is free once the reader has seen it unchanged for as long (`core/deadlines.py`).
 """
 
 from __future__ import annotations
@@ -67,13 +70,15 @@ class LeaseRecord(Entity):
 
     Derive from it with a table and a key that contains `name`, to store leases with other items. The next
     holder gets the further attributes of the record, which `renew` saves. `until` is epoch seconds with
-    milliseconds; 0 after a release.
+    milliseconds; 0 after a release. `lease_s` is how long the lease lasts from each renewal.
     """
 
     name: Attr[str] = attr()
     holder: Attr[str] = attr()
     token: Attr[int] = attr()
     until: Attr[float] = attr()
+    # Absent in records of version 0.2 and before.
+    lease_s: Attr[float | None] = attr(default=None)
 
 
 class LeaseItem(LeaseRecord, table=LEASES):
@@ -131,20 +136,27 @@ class Lease(Guarantee, Generic[L]):
         for _ in range(MAX_ATTEMPTS):
             seen = await stores.run(self.pattern_set.read(name))
             now = stores.clock.now()
-            if seen is not None and seen.until > now:
+            if seen is not None and (left_s := self._compute_left_s(stores, seen, lease_s)) > 0:
                 raise InProgress(
-                    f"The lease {name} is held for at least another {seen.until - now:.1f} s. Retry then.",
-                    retry_after_s=seen.until - now,
+                    f"The lease {name} is held for at least another {left_s:.1f} s. Retry then.",
+                    retry_after_s=left_s,
                 )
             changes: dict[str, Any] = {
                 "holder": UlidGenerator(stores.clock).new(),
                 "token": 1 if seen is None else seen.token + 1,
                 "until": _truncate_to_millisecond(now + lease_s),
+                "lease_s": lease_s,
             }
             record = self.entity(name=name, **changes) if seen is None else seen.model_copy(update=changes)
             if await _try_put(stores, self.pattern_set.take(record, seen)):
                 return HeldLease(self, stores, record, lease_s)
         raise _build_busy_error(name)
+
+    def _compute_left_s(self, stores: Stores, seen: L, lease_s: float) -> float:
+        """Return the seconds until the lease is free; `lease_s` is for a record without its own."""
+        max_s = lease_s if seen.lease_s is None else seen.lease_s
+        key, version = (self.name, seen.name), (seen.holder, seen.until)
+        return stores.deadlines.compute_left_s(key, version, seen.until, max_s)
 
     @asynccontextmanager
     async def hold(self, stores: Stores, name: str) -> AsyncIterator[HeldLease[L]]:

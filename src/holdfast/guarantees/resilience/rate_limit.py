@@ -11,8 +11,8 @@ before it have capacity. So no period as long as a window contains more than the
 forgotten up to one part late.
 
 Both hold exactly under concurrency: the check and the count are one conditional write. A take counts at the
-time at which it reads the clock; a process whose clock is behind by more than a window is not limited
-correctly.
+time at which it reads the clock. Takes that a clock ahead of the reader's counted in the future are forgotten
+when the reader has seen them for as long as a take counts.
 """
 
 from __future__ import annotations
@@ -123,17 +123,18 @@ class RateLimit(Guarantee):
             )
         now = stores.clock.now()
         window = int(now // self._counter_length_s)
-        key, oldest = f"{self.name}{SEPARATOR}{subject}", window - self.parts
+        key = f"{self.name}{SEPARATOR}{subject}"
         # expires_at is stored in whole seconds: one more, so that the item never expires early.
         ends_at = datetime.fromtimestamp((window + 1 + self._extra_windows) * self._counter_length_s + 1, UTC)
         seen = await stores.run(self.pattern_set.counts(key)) or WindowCounts(counted=key, expires_at=ends_at)
         for _ in range(MAX_ATTEMPTS):
             counts = {int(each): count for each, count in seen.counts.items()}
-            relevant = {each: count for each, count in counts.items() if each >= oldest}
+            left_s = {each: self._compute_left_s(stores, key, each, count) for each, count in counts.items()}
+            relevant = {each: count for each, count in counts.items() if left_s[each] > 0}
             left = self.limit - sum(relevant.values()) - cost
             if left < 0:
-                raise self._build_rate_limited(subject, now, relevant, cost)
-            kept = _add_cost(counts, window, oldest, cost)
+                raise self._build_rate_limited(subject, relevant, left_s, cost)
+            kept = _add_cost(counts, window, window - self.parts, cost)
             changed = await self._try_put(stores, _replace_counts(seen, kept, ends_at), seen.version)
             if changed is None:
                 return left
@@ -164,35 +165,39 @@ class RateLimit(Guarantee):
         """Seconds of one counter: the window, or a part of it."""
         return self.window_s / max(1, self.parts)
 
+    def _compute_left_s(self, stores: Stores, key: str, window: int, count: int) -> float:
+        """Return the seconds until the count of a window is forgotten; 0 or less if it is."""
+        ends_at = (window + self.parts + 1) * self._counter_length_s
+        max_s = (self.parts + 1) * self._counter_length_s
+        return stores.deadlines.compute_left_s((key, window), count, ends_at, max_s)
+
     @property
     def _extra_windows(self) -> int:
         """Number of further windows for which a count matters, with a margin for processes that are late."""
         return 2 * self.parts + 1
 
     def _build_rate_limited(
-        self, subject: str, now: float, counts: Mapping[int, int], cost: int
+        self, subject: str, counts: Mapping[int, int], left_s: Mapping[int, float], cost: int
     ) -> RateLimited:
         """Return the error with the seconds until the cost fits.
 
-        `now` is epoch seconds, `counts` are by window.
+        `counts`, and the seconds until each is forgotten, are by window.
         """
-        wait_s = max(0.0, self._compute_free_at(counts, cost) - now)
+        wait_s = self._compute_wait_s(counts, left_s, cost)
         return RateLimited(
             f"{subject} exceeded {self.name}: {self.limit} in {self.window_s:g} s. Retry in {wait_s:.1f} s.",
             retry_after_s=wait_s,
         )
 
-    def _compute_free_at(self, counts: Mapping[int, int], cost: int) -> float:
-        """Return the time, in epoch seconds, when enough counts are forgotten for the cost, if no other
-        caller takes any.
-        """
-        held, free_at = sum(counts.values()), 0.0
-        for window in sorted(counts):
+    def _compute_wait_s(self, counts: Mapping[int, int], left_s: Mapping[int, float], cost: int) -> float:
+        """Return the seconds until enough counts are forgotten for the cost, if no other caller takes any."""
+        held, wait_s = sum(counts.values()), 0.0
+        for window in sorted(counts, key=lambda each: left_s[each]):
             if held + cost <= self.limit:
                 break
             held -= counts[window]
-            free_at = (window + self.parts + 1) * self._counter_length_s
-        return free_at
+            wait_s = left_s[window]
+        return wait_s
 
 
 def _replace_counts(seen: WindowCounts, counts: Mapping[int, int], ends_at: datetime) -> WindowCounts:

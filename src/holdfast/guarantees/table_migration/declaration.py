@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
 from holdfast.core.errors import (
@@ -143,14 +144,18 @@ class Migration(Guarantee, Generic[S, T]):
 
     async def _wait_for_switch(self, stores: Stores, state: MigrationState, pause: float) -> None:
         """Sleep for `pause` seconds, or lift the hold if it has ended."""
-        now = stores.now()
-        if state.hold_until is not None and state.hold_until < now:
+        if state.hold_until is not None and self._compute_left_s(stores, state, state.hold_until) < 0:
             try:
                 await stores.run(self.pattern_set.lift_hold(state))
             except Conflict:
                 pass  # the switch completed, or another writer has lifted the hold
         else:
             await asyncio.sleep(pause)
+
+    def _compute_left_s(self, stores: Stores, state: MigrationState, until: datetime) -> float:
+        """Return the seconds until the hold ends. The process that began it wrote both times of the state."""
+        hold_s = (until - state.changed_at).total_seconds()
+        return stores.deadlines.compute_left_s((self.name, "hold"), state.hold, until.timestamp(), hold_s)
 
 
 async def _try_write(stores: Stores, write: Operation[Any], *, has_fence: bool = False) -> bool:

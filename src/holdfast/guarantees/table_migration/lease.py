@@ -58,8 +58,9 @@ class MigrationLease(HeldLease[MigrationWork]):
         )
 
     async def pulse(self) -> None:
-        """Renew the lease if a third of it has passed."""
-        if self.record.until - self.stores.clock.now() < self.lease_s * 2 / 3:
+        """Renew the lease if a third of it has passed, or if the clock was set back."""
+        left_s = self.record.until - self.stores.clock.now()
+        if not self.lease_s * 2 / 3 <= left_s <= self.lease_s:
             await self.renew()
 
     def build_lost_error(self) -> LeaseLost:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from typing import Final
 
-from holdfast.core.clock import Clock, SystemClock
+from holdfast.core.clock import Clock, SystemClock, read_elapsed
 from holdfast.core.correlation import bind_correlation_id
 from holdfast.model.components import Schedule
 from holdfast.runtime.stores import Stores
@@ -37,7 +36,7 @@ async def run_schedule(stores: Stores, schedule: Schedule, stop: asyncio.Event, 
     listening = asyncio.create_task(_forward_wakeups(stores, schedule, woken))
     try:
         while not stop.is_set():
-            began = _read_time(stores.clock)
+            began = read_elapsed(stores.clock)
             woken.clear()  # this run may miss signals from here on
             if not await _run_with_grace(stores, schedule, stop, grace_s):
                 await _wait_until(stores.clock, began + schedule.every_s, stop, woken)
@@ -95,13 +94,6 @@ async def _forward_wakeups(stores: Stores, schedule: Schedule, woken: asyncio.Ev
         await asyncio.sleep(LISTEN_RETRY_S)
 
 
-def _read_time(clock: Clock) -> float:
-    """Return the time in seconds: monotonic for the machine's clock, which may be set back, else the run
-    clock's.
-    """
-    return time.monotonic() if isinstance(clock, SystemClock) else clock.now()
-
-
 async def _wait_until(clock: Clock, moment: float, stop: asyncio.Event, woken: asyncio.Event) -> None:
     """Wait until a time, a wake-up or the stop.
 
@@ -110,7 +102,7 @@ async def _wait_until(clock: Clock, moment: float, stop: asyncio.Event, woken: a
     look_s = MAX_SLEEP_S if isinstance(clock, SystemClock) else CLOCK_POLL_S
     events = [asyncio.create_task(each.wait()) for each in (stop, woken)]
     try:
-        while (left := moment - _read_time(clock)) > 0:
+        while (left := moment - read_elapsed(clock)) > 0:
             done, _ = await asyncio.wait(
                 events, timeout=min(left, look_s), return_when=asyncio.FIRST_COMPLETED
             )

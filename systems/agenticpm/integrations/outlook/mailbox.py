@@ -101,19 +101,21 @@ class GraphTokens:
         secrets = () if secret is None else (secret.get_secret_value(),)
         self._client = ExternalClient(http, SIGN_IN_NAME, clock, secrets)
         self._credentials, self._clock = credentials, clock
-        self._cached_token: tuple[str, float] | None = None
+        # The token, when it was fetched, and until when it is used.
+        self._cached_token: tuple[str, float, float] | None = None
 
     async def get_bearer(self) -> str:
         """Return a valid token, fetched if the cached one is about to expire."""
         if self._credentials.access_token is not None:
             return self._credentials.access_token.get_secret_value()
-        if self._cached_token is None or self._clock.now() >= self._cached_token[1]:
-            asked_at = self._clock.now()
+        now, cached = self._clock.now(), self._cached_token
+        # A token fetched in the future was fetched while the clock was ahead: its age is unknown.
+        if cached is None or not cached[1] <= now < cached[2]:
             token = await self._fetch_token()
             # A token that lives hardly longer than the margin is used for half its lifetime.
             lifetime = max(token.expires_in - RENEWAL_MARGIN_S, token.expires_in / 2)
-            self._cached_token = (token.access_token, asked_at + lifetime)
-        return self._cached_token[0]
+            cached = self._cached_token = (token.access_token, now, now + lifetime)
+        return cached[0]
 
     def forget(self) -> None:
         """Drop the cached token, so that the next call fetches a new one."""

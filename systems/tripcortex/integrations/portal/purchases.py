@@ -139,8 +139,9 @@ async def settle(stores: Stores, portal: Portal, bought: PurchasedOrder) -> Purc
     """
     if bought.asked_again_at is None:
         return bought
-    settles_at = bought.asked_again_at.timestamp() + max(SETTLED_S, portal.act_s)
-    if (wait_s := settles_at - stores.clock.now()) > 0:
+    settled_s, asked_at = max(SETTLED_S, portal.act_s), bought.asked_again_at.timestamp()
+    key, version = ("settled", bought.reference), asked_at
+    if (wait_s := stores.deadlines.compute_left_s(key, version, asked_at + settled_s, settled_s)) > 0:
         raise OutcomeOpen(
             f"{bought.reference} is bought, but an earlier attempt may still succeed. Retry in {wait_s:.1f} "
             "s.",

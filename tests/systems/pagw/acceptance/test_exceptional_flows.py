@@ -306,6 +306,20 @@ async def test_polls_back_off_and_repeat_before_the_decision_is_due() -> None:
     await run_scenario(scenario)
 
 
+async def test_inquiry_that_a_process_a_day_ahead_scheduled_is_not_waited_for() -> None:
+    async def scenario(pipeline: Pipeline) -> None:
+        pagw_id = await submit_pended(pipeline)
+        pipeline.payer.state.decide(pagw_id)
+        pipeline.clock.advance(days=2)
+        assert await payer_polling.announce_inquiries(pipeline.sweeper) == 1
+        pipeline.clock.advance(days=-2)
+        await pipeline.lose_messages(Stage.api_connector)
+        assert await payer_polling.announce_inquiries(pipeline.sweeper) == 1
+        assert await settle_and_get_end(pipeline, pagw_id) == (Status.COMPLETED, "approved")
+
+    await run_scenario(scenario)
+
+
 async def test_unreachable_payer_leaves_the_request_pended() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await submit_pended(pipeline)

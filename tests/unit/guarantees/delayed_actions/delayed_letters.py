@@ -169,6 +169,11 @@ async def read_letter(stores: Stores, record: Letter | None = None) -> Letter:
     return found
 
 
+async def find_due(stores: Stores) -> list[str]:
+    """List the ids of all records that a worker finds due now."""
+    return [each.id for each in await queue.find_due(stores, 2)]
+
+
 async def list_due(stores: Stores) -> list[str]:
     """List the ids of all records that are due now, page by page."""
     now, found, after = stores.now(), list[str](), None

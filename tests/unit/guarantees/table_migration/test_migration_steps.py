@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from copy import copy
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random, SystemRandom
 from typing import Any
@@ -306,6 +306,16 @@ async def test_writers_wait_for_a_dead_switch_no_longer_than_its_hold(stores: St
 
     assert (await migrate(MOORINGS, stores, pace=PACE)).phase is Phase.SWITCHED
     assert (await read_moorings(stores))["b0"] == build_mooring(CHANGED)
+
+
+async def test_hold_of_a_process_a_day_ahead_lasts_as_long_as_it_declared(stores: Stores) -> None:
+    held = await _hold_for_a_switch(stores, 0)
+    began = held.changed_at + timedelta(days=1)
+    ahead = {"changed_at": began, "hold_until": began + timedelta(seconds=0.05)}
+    await stores.run(MigrationState.put(held.model_copy(update=ahead)))
+    await moor(stores, CHANGED)
+    assert await stores.run(Berth.of("b0").get()) == CHANGED
+    assert (await get_status(MOORINGS, stores)).phase is Phase.VERIFIED
 
 
 async def test_resumes_a_switch_left_by_a_dead_process(stores: Stores) -> None:

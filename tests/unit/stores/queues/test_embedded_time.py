@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from holdfast.core.errors import ReceiptLost
 from holdfast.core.limits import QUEUE_SWEEP_EVERY, QUEUE_SWEEP_ROWS
 from holdfast.operations.queues import (
     Browse,
@@ -29,6 +31,7 @@ from holdfast.stores.queues.embedded.storage import sweeper
 from .fake_clock import FakeClock
 
 FIFO, PLAIN, DEAD = "orders.fifo", "orders", "dead"
+DAY_S = 86_400.0
 
 
 @pytest.fixture
@@ -290,6 +293,114 @@ def test_a_clock_that_was_set_back_does_not_change_the_order(
     _send(queues, "2")
 
     assert _bodies(queues.run_blocking(Browse(FIFO))) == ["1", "2"]
+
+
+# --- wrong clocks -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [FIFO, PLAIN])
+def test_message_received_a_day_ahead_is_visible_after_its_visibility_timeout(
+    name: str, queues: EmbeddedQueues, clock: FakeClock
+) -> None:
+    queues.run_blocking(UpdateQueue(QueueDefinition(name=name, fifo=name == FIFO, visibility_s=30)))
+    _send(queues, "m") if name == FIFO else _send_plain(queues, "m")
+    clock.advance(DAY_S)
+    (held,) = _receive(queues, name)
+    clock.advance(-DAY_S)
+    assert _receive(queues, name) == ()
+    clock.advance(29)
+    assert _receive(queues, name) == ()
+    clock.advance(1)
+    assert [(each.body, each.receives) for each in _receive(queues, name)] == [("m", 2)]
+    with pytest.raises(ReceiptLost):
+        queues.run_blocking(DeleteMessages(name, (held.receipt,)))
+
+
+def test_visibility_timeout_extended_a_day_ahead_lasts_as_long_as_it_was_extended(
+    queues: EmbeddedQueues, clock: FakeClock
+) -> None:
+    queues.run_blocking(UpdateQueue(QueueDefinition(name=PLAIN)))
+    _send_plain(queues, "m")
+    (held,) = _receive(queues, PLAIN)
+    clock.advance(DAY_S)
+    (held,) = _receive(queues, PLAIN)
+    queues.run_blocking(ChangeVisibility(PLAIN, (held.receipt,), 600))
+    clock.advance(-DAY_S)
+    for _ in range(2):
+        assert _receive(queues, PLAIN) == ()
+        clock.advance(300)
+    assert _bodies(_receive(queues, PLAIN)) == ["m"]
+
+
+def test_messages_sent_a_day_ahead_are_received_in_order(queues: EmbeddedQueues, clock: FakeClock) -> None:
+    clock.advance(DAY_S)
+    for body in "123":
+        _send(queues, body)
+    clock.advance(-DAY_S)
+    for body in "123":
+        (found,) = _receive(queues, FIFO)
+        assert found.body == body
+        queues.run_blocking(DeleteMessages(FIFO, (found.receipt,)))
+
+
+def test_message_delayed_a_day_ahead_is_due_after_its_delay(queues: EmbeddedQueues, clock: FakeClock) -> None:
+    clock.advance(DAY_S)
+    _send_plain(queues, "m", delay_s=60)
+    clock.advance(-DAY_S)
+    assert _receive(queues, PLAIN) == ()
+    clock.advance(59)
+    assert _receive(queues, PLAIN) == ()
+    clock.advance(1)
+    assert _bodies(_receive(queues, PLAIN)) == ["m"]
+
+
+def test_messages_hidden_a_day_ahead_are_found_while_others_are_due(
+    queues: EmbeddedQueues, clock: FakeClock
+) -> None:
+    queues.run_blocking(UpdateQueue(QueueDefinition(name=PLAIN, visibility_s=30)))
+    _send_plain(queues, "lost")
+    clock.advance(DAY_S)
+    _receive(queues, PLAIN)
+    clock.advance(-DAY_S)
+    seen: list[str] = []
+    for number in range(6 * QUEUE_SWEEP_EVERY):
+        _send_plain(queues, str(number))
+        (found,) = queues.run_blocking(ReceiveMessages(PLAIN, 1))
+        queues.run_blocking(DeleteMessages(PLAIN, (found.receipt,)))
+        seen.append(found.body)
+        clock.advance(1)
+    assert "lost" in seen
+
+
+def test_deduplication_id_of_a_day_ahead_is_remembered_for_the_window(
+    queues: EmbeddedQueues, clock: FakeClock
+) -> None:
+    clock.advance(DAY_S)
+    first = _send(queues, "1", deduplication="d")
+    clock.advance(-DAY_S)
+    assert _send(queues, "2", deduplication="d").id == first.id
+    clock.advance(299)
+    assert _send(queues, "3", deduplication="d").id == first.id
+    clock.advance(1)
+    assert _send(queues, "4", deduplication="d").id != first.id
+
+
+def test_process_a_day_behind_does_not_receive_a_message_whose_receiver_is_alive(tmp_path: Path) -> None:
+    clock, late = FakeClock(), FakeClock()
+    late.advance(-DAY_S)
+    with (
+        open_queues(tmp_path / "q.db", clock=clock) as queues,
+        open_queues(tmp_path / "q.db", clock=late) as behind,
+    ):
+        queues.run_blocking(CreateQueue(QueueDefinition(name=PLAIN, visibility_s=30)))
+        _send_plain(queues, "m")
+        (held,) = _receive(queues, PLAIN)
+        for _ in range(6):
+            assert _receive(behind, PLAIN) == ()
+            clock.advance(20)
+            late.advance(20)
+            queues.run_blocking(ChangeVisibility(PLAIN, (held.receipt,), 30))
+        queues.run_blocking(DeleteMessages(PLAIN, (held.receipt,)))
 
 
 def test_without_its_dead_letter_queue_a_message_is_not_lost(

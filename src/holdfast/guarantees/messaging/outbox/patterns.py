@@ -85,10 +85,13 @@ class OutboxPatterns(RelayPatterns):
         """Query an aggregate's first items consistently, in order."""
         return OutboxItem.of(self.name, aggregate).query().page(self.settings.batch_size).consistent()
 
-    def _take_turn(self, turn: OutboxTurn, now: datetime) -> Put[OutboxTurn]:
-        """Put a turn that is free, has ended, or has the same owner."""
+    def _take_turn(self, turn: OutboxTurn, now: datetime, seen: OutboxTurn | None = None) -> Put[OutboxTurn]:
+        """Put a turn that is free, has ended, has the same owner, or is still `seen`."""
         is_free = OutboxTurn.owner.not_exists() | (OutboxTurn.until <= now)
-        return OutboxTurn.put(turn).when(is_free | (OutboxTurn.owner == turn.owner))
+        is_free = is_free | (OutboxTurn.owner == turn.owner)
+        if seen is not None:
+            is_free = is_free | ((OutboxTurn.owner == seen.owner) & (OutboxTurn.until == seen.until))
+        return OutboxTurn.put(turn).when(is_free)
 
     def _give_turn(self, turn: OutboxTurn) -> Delete[OutboxTurn]:
         """Delete a turn of the same owner."""

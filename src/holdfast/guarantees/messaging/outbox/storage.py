@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from holdfast.core.concurrency import gather_or_cancel
-from holdfast.core.errors import Conflict
+from holdfast.core.errors import ConditionFailed, Conflict
 from holdfast.core.rng import RNG
 from holdfast.guarantees.messaging.messages import OutboxMessage, OutboxStatus
 from holdfast.guarantees.messaging.outbox.items import OutboxItem, OutboxTurn
@@ -68,7 +68,9 @@ class TableStorage:
             dead = await self._stores.all(self._pattern_set.waiting(OutboxStatus.DEAD, shard))
             blocked = {row[OutboxItem.aggregate] for row in dead}
             paused = {
-                row[OutboxItem.aggregate] for row in rows if self._is_paused(row[OutboxItem.not_before])
+                row[OutboxItem.aggregate]
+                for row in rows
+                if self._is_paused(row[OutboxItem.id], row[OutboxItem.not_before])
             }
             found = dict.fromkeys(row[OutboxItem.aggregate] for row in rows)
             report.blocked += len(found.keys() & blocked)
@@ -79,7 +81,7 @@ class TableStorage:
         turn = OutboxTurn(
             outbox=self._pattern_set.name, aggregate=aggregate, owner=claim.owner, until=claim.until
         )
-        if not await self._try(self._pattern_set.take_turn(turn, claim.started_at)):
+        if not await self._take_turn(turn, claim.started_at):
             report.busy += 1
             return []
         self._turns.append(turn)
@@ -90,10 +92,32 @@ class TableStorage:
             self._continued.add(aggregate)
         for item in page:
             report.blocked += item.status is OutboxStatus.DEAD
-            if item.status is OutboxStatus.DEAD or self._is_paused(item.not_before):
+            if item.status is OutboxStatus.DEAD or self._is_paused(item.id, item.not_before):
                 break
             lane.append(self._pattern_set.to_claimed(item))
         return lane
+
+    async def _take_turn(self, turn: OutboxTurn, now: datetime) -> bool:
+        """Take the turn if it is free; return False if another relay has it.
+
+        A turn that ends later than a turn lasts is free once this process has seen it unchanged for as long.
+        """
+        try:
+            await self._stores.run(self._pattern_set.take_turn(turn, now))
+            return True
+        except ConditionFailed as refused:
+            seen = OutboxTurn.from_item(dict(refused.item)) if refused.item else None
+        except Conflict:
+            return False
+        if seen is None or self._compute_left_s(seen) > 0:
+            return False
+        return await self._try(self._pattern_set.take_turn(turn, now, seen))
+
+    def _compute_left_s(self, seen: OutboxTurn) -> float:
+        """Return the seconds until another relay's turn ends."""
+        key, version = (seen.outbox, seen.aggregate), (seen.owner, seen.until)
+        max_s, ends_at = self._settings.lease_s, seen.until.timestamp()
+        return self._stores.deadlines.compute_left_s(key, version, ends_at, max_s)
 
     async def release(self, claim: Claim) -> None:
         """Release the turns, unless another relay has taken them meanwhile."""
@@ -127,9 +151,12 @@ class TableStorage:
 
     # --- helpers --------------------------------------------------------------------------------------------
 
-    def _is_paused(self, not_before: datetime | None) -> bool:
-        """Return True until the time of the next attempt."""
-        return not_before is not None and not_before > self._stores.now()
+    def _is_paused(self, id: str, not_before: datetime | None) -> bool:
+        """Return True until the time of the next attempt on the item with this id."""
+        if not_before is None:
+            return False
+        max_s, moment = self._settings.max_retry_delay_s, not_before.timestamp()
+        return self._stores.deadlines.compute_left_s(id, moment, moment, max_s) > 0
 
     async def _try(self, write: Operation[Any]) -> bool:
         """Run a conditional write; return False if another relay or operator was faster."""

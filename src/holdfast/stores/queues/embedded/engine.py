@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.deadlines import DeadlineWatch
 from holdfast.core.errors import ReceiptLost, StoreClosed, UnknownOperation
 from holdfast.core.limits import QUEUE_LOOK_AGAIN_S, QUEUE_SWEEP_EVERY
 from holdfast.operations import queues as ops
@@ -26,6 +27,7 @@ from holdfast.stores.queues import checks
 from holdfast.stores.queues.embedded.handlers import moves, queues, receives, sends
 from holdfast.stores.queues.embedded.handlers.write_context import TransactionCache, WriteContext
 from holdfast.stores.queues.embedded.storage import sweeper
+from holdfast.stores.queues.embedded.storage.messages import HiddenMessage
 from holdfast.stores.queues.embedded.storage.schema import SCHEMA
 from holdfast.stores.queues.embedded.waiters import Waiter, Waiters
 from holdfast.stores.queues.embedded.wakeup_pipe import WakeupPipe
@@ -83,8 +85,8 @@ class EmbeddedQueues:
 
     def __init__(self, database: Database, clock: Clock = SYSTEM_CLOCK) -> None:
         self.database = database
-        self._clock = clock
-        self._unit_numbers = itertools.count()
+        self._clock, self._deadlines = clock, DeadlineWatch(clock)
+        self._unit_numbers, self._receive_numbers = itertools.count(), itertools.count()
         self._waiters = Waiters()
         self._nothing_to_sweep_at = float("-inf")
         self._wakeup_pipe = (
@@ -187,6 +189,9 @@ class EmbeddedQueues:
             while True:
                 waiter.clear()
                 due, now = self._read(operation, receives.find_next_due), self._clock.now()
+                if due is not None and (overdue := self._find_overdue(operation, is_idle=due > now)):
+                    yield self._submit(operation, partial(_show_overdue, found=overdue))
+                    continue
                 if due is not None and due <= now:
                     received = yield from self._receive_once(operation)
                     if received.messages:
@@ -222,6 +227,16 @@ class EmbeddedQueues:
                 self._submit(operation, lambda _, context: receives.undo_receive(operation, results, context))
             raise
         return received
+
+    def _find_overdue(self, operation: ops.ReceiveMessages, *, is_idle: bool) -> list[HiddenMessage]:
+        """Return messages that a clock ahead of this one hid for too long.
+
+        Looks if the queue `is_idle`, with nothing due, and otherwise at each eighth receive.
+        """
+        if not is_idle and (next(self._receive_numbers) + 1) % QUEUE_SWEEP_EVERY:
+            return []
+        find = partial(receives.find_overdue, deadlines=self._deadlines, is_idle=is_idle)
+        return self._read(operation, find)
 
     def _is_sweep_due(self, operation: ops.ReceiveMessages) -> bool:
         """Return whether expired rows wait to be removed.
@@ -298,7 +313,7 @@ class EmbeddedQueues:
             batch = self.database.batch()
             batch.shared = cache = batch.shared or TransactionCache()
             should_sweep = next(self._unit_numbers) % QUEUE_SWEEP_EVERY == 0
-            context = WriteContext(connection, self._clock.now(), should_sweep, cache)
+            context = WriteContext(connection, self._clock.now(), self._deadlines, should_sweep, cache)
             try:
                 result = handler(operation, context)
             finally:
@@ -324,6 +339,13 @@ class EmbeddedQueues:
             woken.update(to_wake)
 
         batch.after_commit(wake)
+
+
+def _show_overdue(
+    operation: ops.ReceiveMessages, context: WriteContext, *, found: list[HiddenMessage]
+) -> None:
+    """Call `receives.show_overdue` with the arguments in a handler's order."""
+    receives.show_overdue(operation, found, context)
 
 
 def _redrive_batch(

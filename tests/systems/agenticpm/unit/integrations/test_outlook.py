@@ -24,6 +24,7 @@ from holdfast.core.errors import ExternalServiceFailed, NotFound
 from holdfast.web import external_client, serve_in_thread
 from holdfast.web.sandbox_faults import Faults
 from holdfast_demo.agenticpm.sandbox.outlook import MAILBOX, TOKEN_S, OutlookSandbox, build_outlook_app
+from tests.systems.agenticpm.unit.samples import ManualClock
 
 SECRET = "app-secret-of-the-test"
 TOKEN = "token-of-the-test"
@@ -165,6 +166,16 @@ async def test_app_signs_in_once_and_again_shortly_before_its_token_expires(tmp_
             await box.fetch_messages(None)
             counted.append(sandbox.sign_in_count)
         assert counted == [1, 1, 1, 2]
+
+
+async def test_app_signs_in_again_if_it_did_while_the_clock_was_ahead() -> None:
+    clock = ManualClock()
+    sandbox = OutlookSandbox(clock=clock, secret=SECRET)
+    async with open_mailbox(sandbox, clock=clock, **APP) as box:
+        for move in (86_400.0, -86_400.0):
+            clock.advance(move)
+            await box.fetch_messages(None)
+        assert sandbox.sign_in_count == 2
 
 
 async def test_replaces_a_revoked_token_on_the_next_request() -> None:

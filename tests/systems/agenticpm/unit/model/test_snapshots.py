@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from agenticpm.domain.tickets import Snapshot
 from agenticpm.model import patterns, snapshots
-from agenticpm.model.entities import EventType, Project, Severity
+from agenticpm.model.entities import EventType, Project, ProjectId, Severity
 from agenticpm.model.events import build_event_writes, get_now
 from agenticpm.model.snapshots import SeenCheckpoint
 from holdfast.core.errors import ConditionFailed
@@ -19,6 +21,16 @@ async def load_snapshot(harness: Harness, project: Project, sha256: str | None) 
     return await snapshots.load_snapshot(
         harness.stores, project, SeenCheckpoint(project.id, "jira", "snapshot", sha256)
     )
+
+
+def test_interval_passes_after_its_time_and_not_because_of_a_clock_that_was_ahead() -> None:
+    now, hour = datetime(2026, 2, 4, 12, tzinfo=UTC), timedelta(hours=1)
+    for last, is_passed in ((-hour, True), (-hour / 2, False), (timedelta(0), False), (24 * hour, True)):
+        value = snapshots.format_time(now + last)
+        assert (
+            SeenCheckpoint(ProjectId("p-1"), "jira", "last_cycle", value).has_passed(hour, now) is is_passed
+        )
+    assert SeenCheckpoint(ProjectId("p-1"), "jira", "last_cycle", None).has_passed(hour, now)
 
 
 async def test_finds_a_stored_snapshot_by_its_hash(harness: Harness) -> None:

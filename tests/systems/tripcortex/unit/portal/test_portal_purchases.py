@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,18 @@ async def test_cancels_the_surplus_of_a_late_purchase(knows_keys: bool) -> None:
         # A worker that died before writing the outcome finds it again.
         assert (await settle(stores, portal, await book(stores, portal, offer))).surplus == bought.surplus
     assert list_sold(sandbox) == [REFERENCE] * (1 if knows_keys else 2)
+
+
+async def test_purchase_repeated_a_day_ahead_settles_after_the_same_wait() -> None:
+    sandbox = make_sandbox(price_step_s=0.0)
+    async with open_bench(sandbox) as (stores, portal, clock):
+        order = await book(stores, portal, await find_cheapest(portal))
+        bought = order.model_copy(update={"asked_again_at": stores.now() + timedelta(days=1)})
+        with pytest.raises(OutcomeOpen) as early:
+            await settle(stores, portal, bought)
+        assert early.value.retry_after_s == SETTLED_S
+        clock.wait(SETTLED_S)
+        assert await settle(stores, portal, bought) == bought
 
 
 async def test_look_up_of_two_orders_reports_the_one_it_could_not_cancel() -> None:

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from holdfast.core.limits import MAX_QUEUE_BATCH, QUEUE_STEP_MESSAGES
+from holdfast.core.deadlines import DeadlineWatch
+from holdfast.core.limits import MAX_QUEUE_BATCH, QUEUE_LOOK_AGAIN_S, QUEUE_STEP_MESSAGES
 from holdfast.core.rng import make_hex_token
 from holdfast.operations.queues import ChangeVisibility, DeleteMessages, IncomingMessage, ReceiveMessages
 from holdfast.stores.queues.embedded.handlers.moves import move
 from holdfast.stores.queues.embedded.handlers.write_context import WriteContext
 from holdfast.stores.queues.embedded.storage import catalog, messages, sweeper
 from holdfast.stores.queues.embedded.storage.catalog import QueueRow
-from holdfast.stores.queues.embedded.storage.messages import MessageRow
+from holdfast.stores.queues.embedded.storage.messages import HiddenMessage, MessageRow
 from holdfast.stores.sqlite import Connection
 
 RECEIPT_TOKEN_BYTES: Final = 8
 # In batches of up to ten messages: the most that one unit of work may move or remove before others can write.
 MAX_ROUNDS: Final = QUEUE_STEP_MESSAGES // MAX_QUEUE_BATCH
+# How many of the messages with the latest `due` a look for wrong clocks reads.
+MAX_LATEST: Final = 100
 
 
 class ReceiveResult(NamedTuple):
@@ -38,6 +41,35 @@ def find_next_due(operation: ReceiveMessages, connection: Connection, now: float
     return messages.find_next_due(connection, catalog.get_queue(connection, operation.queue).lot)
 
 
+def find_overdue(
+    operation: ReceiveMessages, connection: Connection, now: float, *, deadlines: DeadlineWatch, is_idle: bool
+) -> list[HiddenMessage]:
+    """Return messages that a clock ahead of this one hid, and that were hidden for long enough.
+
+    This process has seen each unchanged for as long as it was hidden for, so its receiver has not extended
+    the visibility timeout. Writes nothing. Unless the queue `is_idle`, the message with the latest `due`
+    alone decides whether to look at more.
+    """
+    lot = catalog.get_queue(connection, operation.queue).lot
+    # A message that is due within this time is not worth a write.
+    now += QUEUE_LOOK_AGAIN_S
+    if not is_idle and not messages.find_latest(connection, lot, now, 1):
+        return []
+    latest = messages.find_latest(connection, lot, now, MAX_LATEST)
+    return [
+        each
+        for each in latest
+        if deadlines.compute_left_s((lot, each.place), (each.due, each.token), each.due, each.max_s) <= 0
+    ]
+
+
+def show_overdue(operation: ReceiveMessages, found: list[HiddenMessage], context: WriteContext) -> None:
+    """Make the messages that `find_overdue` returned due now, unless they were changed meanwhile."""
+    lot = context.get_queue(operation.queue).lot
+    for each in found:
+        messages.show(context.connection, lot, each, context.now)
+
+
 def receive_messages(operation: ReceiveMessages, context: WriteContext) -> ReceiveResult:
     """Hold up to `count` due messages for the caller and return them.
 
@@ -47,7 +79,7 @@ def receive_messages(operation: ReceiveMessages, context: WriteContext) -> Recei
     queue = context.get_queue(operation.queue)
     dead = _find_dead_letter_queue(queue, context)
     visibility_s = operation.visibility_s
-    until = context.now + (queue.definition.visibility_s if visibility_s is None else visibility_s)
+    visibility_s = queue.definition.visibility_s if visibility_s is None else visibility_s
     taken: dict[int, IncomingMessage] = {}
     for _ in range(MAX_ROUNDS):
         fresh = _find_untaken(queue, taken, operation.count, context)
@@ -57,7 +89,7 @@ def receive_messages(operation: ReceiveMessages, context: WriteContext) -> Recei
             elif dead is not None and row.receives >= queue.definition.max_receives:
                 move(row, queue, dead, context, died_in=queue.name)
             else:
-                taken[row.place] = _hold_message(row, until, context)
+                taken[row.place] = _hold_message(row, visibility_s, context)
         if not fresh or len(taken) == operation.count:
             if context.should_sweep:
                 sweeper.sweep(context.connection, context.now)
@@ -102,7 +134,7 @@ def change_visibility(operation: ChangeVisibility, context: WriteContext) -> int
         if row is None or row.due is None or row.due <= context.now:
             lost += 1
         else:
-            messages.set_due(context.connection, row, context.now + operation.seconds)
+            messages.hide(context.connection, row, context.now, operation.seconds)
     context.queues_to_wake.add(queue.name)
     return lost
 
@@ -127,10 +159,10 @@ def _find_untaken(
     return [row for row in rows if row.place not in taken][: count - len(taken)]
 
 
-def _hold_message(row: MessageRow, until: float, context: WriteContext) -> IncomingMessage:
-    """Hide the message until `until` and return it with a new receipt."""
+def _hold_message(row: MessageRow, visibility_s: float, context: WriteContext) -> IncomingMessage:
+    """Hide the message for `visibility_s` seconds and return it with a new receipt."""
     token = make_hex_token(RECEIPT_TOKEN_BYTES)
-    messages.hold(context.connection, row, until, token)
+    messages.hold(context.connection, row, context.now, visibility_s, token)
     return messages.to_incoming(row, f"{row.place}-{token}", row.receives + 1)
 
 

@@ -40,7 +40,7 @@ def _send_message(
         id, _ = _insert_message(message, attributes, None, queue, context, sent_at)
         return SentMessage(id=id)
     deduplication = message.deduplication or sha256(message.body.encode()).hexdigest()
-    first = deduplications.find_first(context.connection, queue.number, deduplication, context.now)
+    first = deduplications.find_first(context.connection, queue.number, deduplication, context.deadlines)
     if first is None:
         first = _insert_message(message, attributes, deduplication, queue, context, sent_at)
         deduplications.record(context.connection, queue.number, deduplication, context.now, first)
@@ -66,5 +66,6 @@ def _insert_message(
         died_in=None,
         attributes=attributes,
         body=message.body,
+        hidden_s=delay_s,
     )
     return new.id, messages.insert(context.connection, queue.lot, new)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from holdfast.core.deadlines import DeadlineWatch
 from holdfast.core.errors import NotFound
 from holdfast.stores.queues.embedded.storage import catalog, messages
 from holdfast.stores.queues.embedded.storage.catalog import QueueRow
@@ -40,6 +41,7 @@ class WriteContext:
 
     connection: Connection
     now: float
+    deadlines: DeadlineWatch
     should_sweep: bool = False
     cache: TransactionCache = field(default_factory=TransactionCache)
     queues_to_wake: set[str] = field(default_factory=set)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import apsw
 import msgspec
 
+from holdfast.core.limits import MAX_MESSAGE_DELAY_S, MAX_VISIBILITY_S
 from holdfast.operations.queues import IncomingMessage
 
 # With this condition and the order (due, place), the index `messages_due` needs no sort.
@@ -24,17 +25,22 @@ OLDEST: Final = f"""SELECT {_COLUMNS} FROM messages WHERE lot = ?1 AND (sent_at,
 LAST_PLACE: Final = 2**63 - 1
 NEXT_DUE: Final = "SELECT min(due) FROM messages WHERE lot = ? AND due IS NOT NULL"
 HEAD: Final = 'SELECT place, due FROM messages WHERE lot = ? AND "group" = ? ORDER BY place LIMIT 1'
+# The messages with the latest `due`, of which a clock that was ahead may have hidden some for too long.
+LATEST: Final = """
+SELECT place, due, hidden_s, token FROM messages WHERE lot = ? AND due > ? ORDER BY due DESC LIMIT ?"""
 _INSERT: Final = """
 INSERT INTO messages
-    (lot, id, "group", deduplication, sent_at, available_at, due, died_in, attributes, body, receives)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+    (lot, id, "group", deduplication, sent_at, available_at, due, died_in, attributes, body, receives,
+     hidden_s)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 # A message behind the head of its group is not due, however long it has waited.
 _INSERT_IN_GROUP: Final = """
 INSERT INTO messages
-    (lot, id, "group", deduplication, sent_at, available_at, due, died_in, attributes, body, receives)
+    (lot, id, "group", deduplication, sent_at, available_at, due, died_in, attributes, body, receives,
+     hidden_s)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6,
         CASE WHEN EXISTS (SELECT 1 FROM messages WHERE lot = ?1 AND "group" = ?3) THEN NULL ELSE ?6 END,
-        ?7, ?8, ?9, ?10)"""
+        ?7, ?8, ?9, ?10, ?11)"""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, str]).decode
@@ -63,8 +69,24 @@ class MessageRow(NamedTuple):
     body: str
 
 
+class HiddenMessage(NamedTuple):
+    """A message that is due later than it was hidden for, by the reader's clock."""
+
+    place: int
+    due: float
+    hidden_s: float | None
+    token: str | None
+
+    @property
+    def max_s(self) -> float:
+        """For how many seconds it can have been hidden; for a row without the number, the longest."""
+        if self.hidden_s is not None:
+            return self.hidden_s
+        return MAX_MESSAGE_DELAY_S if self.token is None else MAX_VISIBILITY_S
+
+
 class NewMessage(NamedTuple):
-    """A message to insert."""
+    """A message to insert. `hidden_s` is its delay."""
 
     id: str
     group: str | None
@@ -75,6 +97,7 @@ class NewMessage(NamedTuple):
     attributes: bytes
     body: str
     receives: int = 0
+    hidden_s: float = 0.0
 
 
 class Counts(NamedTuple):
@@ -105,24 +128,41 @@ def remove(connection: apsw.Connection, row: MessageRow) -> None:
         connection.execute("UPDATE messages SET due = available_at WHERE place = ?", (head[0],))
 
 
-def hold(connection: apsw.Connection, row: MessageRow, until: float, token: str) -> None:
-    """Hold a message for a receiver: hide it until `until`, count the receive and set its receipt's token."""
+def hold(connection: apsw.Connection, row: MessageRow, now: float, seconds: float, token: str) -> None:
+    """Hold a message for a receiver: hide it for `seconds`, count the receive and set its receipt's token."""
     connection.execute(
-        "UPDATE messages SET due = ?, token = ?, receives = receives + 1 WHERE place = ?",
-        (until, token, row.place),
+        "UPDATE messages SET due = ?, hidden_s = ?, token = ?, receives = receives + 1 WHERE place = ?",
+        (now + seconds, seconds, token, row.place),
     )
 
 
 def undo_hold(connection: apsw.Connection, row: MessageRow, now: float) -> None:
     """Undo a hold: make the message visible and its receipt invalid, and do not count the receive."""
     connection.execute(
-        "UPDATE messages SET due = ?, token = NULL, receives = receives - 1 WHERE place = ?", (now, row.place)
+        "UPDATE messages SET due = ?, hidden_s = 0, token = NULL, receives = receives - 1 WHERE place = ?",
+        (now, row.place),
     )
 
 
-def set_due(connection: apsw.Connection, row: MessageRow, until: float) -> None:
-    """Set the moment from which the message may be received."""
-    connection.execute("UPDATE messages SET due = ? WHERE place = ?", (until, row.place))
+def hide(connection: apsw.Connection, row: MessageRow, now: float, seconds: float) -> None:
+    """Hide the message for `seconds` from now."""
+    connection.execute(
+        "UPDATE messages SET due = ?, hidden_s = ? WHERE place = ?", (now + seconds, seconds, row.place)
+    )
+
+
+def find_latest(connection: apsw.Connection, lot: int, now: float, limit: int) -> list[HiddenMessage]:
+    """Return those of the messages with the latest `due` that are due later than they were hidden for."""
+    latest = [HiddenMessage(*row) for row in connection.execute(LATEST, (lot, now, limit))]
+    return [each for each in latest if each.due > now + each.max_s]
+
+
+def show(connection: apsw.Connection, lot: int, message: HiddenMessage, now: float) -> None:
+    """Make a hidden message due now, unless it was changed since it was read."""
+    connection.execute(
+        "UPDATE messages SET due = ?, hidden_s = 0 WHERE lot = ? AND place = ? AND due = ? AND token IS ?",
+        (now, lot, message.place, message.due, message.token),
+    )
 
 
 def find_due(connection: apsw.Connection, lot: int, now: float, limit: int) -> list[MessageRow]:

@@ -10,6 +10,9 @@ The column `due` keeps a receive cheap. It is the moment from which a message ma
 message that is not the first of its FIFO group. A group has one message with a `due`, its head; deleting the
 head sets the `due` of the next one. So "the oldest visible message whose group is free" is the first entry of
 one index, however many messages and locked groups there are.
+
+The column `hidden_s` is for how many seconds a message was last hidden: its delay, or its visibility timeout.
+A `due` farther away than that was written by a clock that was ahead.
 """
 
 from __future__ import annotations
@@ -44,4 +47,7 @@ CREATE TABLE deduplications (queue INTEGER NOT NULL, deduplication TEXT NOT NULL
 CREATE INDEX deduplications_age ON deduplications (at);
 """  # noqa: E501
 
-SCHEMA: Final = Schema(APPLICATION_ID, (Migration(1, INITIAL),))
+# NULL in rows of version 0.2 and before.
+ADD_HIDDEN_S: Final = "ALTER TABLE messages ADD COLUMN hidden_s REAL"
+
+SCHEMA: Final = Schema(APPLICATION_ID, (Migration(1, INITIAL), Migration(2, ADD_HIDDEN_S)))
