@@ -56,25 +56,18 @@ async def _serve(systems: list[System], settings: Settings) -> None:
 
     Raise `SettingsError` if the tables are in memory.
     """
-    from holdfast.core.clock import SystemClock
     from holdfast.mcp import serve_stdio
-    from holdfast.runtime import Stores, open_tables_engine
+    from holdfast.runtime import open_systems
 
     if settings.has_memory_tables:
         raise SettingsError(
             "The setting `tables` keeps the tables in memory, where this process cannot see those of others: "
             "set a file or an endpoint."
         )
-    clock = SystemClock()
-    tables = open_tables_engine(settings, clock)
-    close = getattr(tables, "close", lambda: None)
-    for each in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(each, _exit_now, close)
-    several = [Stores(tables, system=each, environment=settings.environment, clock=clock) for each in systems]
-    try:
+    async with open_systems(systems, settings) as several:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(each, _exit_now, several[0].engines.close)
         await serve_stdio(several)
-    finally:
-        close()
 
 
 def _exit_now(close: Callable[[], object]) -> None:
