@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from holdfast.model.system import System
 
-Extra = Literal["serve", "aws", "api", "mcp", "objects", "sql", "cache"]
+Extra = Literal["serve", "aws", "api", "mcp", "tokens", "objects", "sql", "cache"]
 
 # A server without uvloop uses the event loop of Python. There is none for Windows.
 _SERVER_MODULES: Final = ("uvicorn", "httptools", *(() if sys.platform == "win32" else ("uvloop",)))

@@ -71,6 +71,8 @@ KMS_SCHEMES = ("kms://", "kms+http://", "kms+https://")
 RULES = "rules"
 CLAUDE = "claude"
 SAFE_URL = re.compile(r"https://[^/\s]+|http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/|$)")
+# The address of the MCP server: clients name it to their issuer as the resource of a token.
+MCP_URL = re.compile(r"(https://[^/?#\s@]+|http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?)(/[^?#\s]*)?")
 ENVIRONMENT_NAME = re.compile(r"[a-zA-Z0-9_.-]{0,32}")
 # `prod`, `production` and `live`, alone or in front of more, such as `prod-eu`.
 PRODUCTION_NAME = re.compile(r"(prod|production|live)([_.-].*)?", re.IGNORECASE)
@@ -107,6 +109,10 @@ class Settings:
     api_token: str = ""
     allowed_hosts: str = ""
     allowed_origins: str = ""
+    mcp_port: int = 8200
+    mcp_url: str = ""
+    mcp_token_issuer: str = ""
+    mcp_token_keys: str = ""
     reasoner: str = RULES
     reasoner_model: str = "claude-haiku-5-5"
     reasoner_url: str = "https://api.anthropic.com"
@@ -211,6 +217,11 @@ class Settings:
         return RunClock(self.base / self.run_clock) if self.run_clock else SYSTEM_CLOCK
 
     @property
+    def mcp_keys_source(self) -> str | Path:
+        """The address or file of the keys that sign agents' tokens."""
+        return self.mcp_token_keys if "://" in self.mcp_token_keys else self.base / self.mcp_token_keys
+
+    @property
     def reasoner_prices_file(self) -> Path | None:
         return self.base / self.reasoner_prices if self.reasoner_prices else None
 
@@ -247,6 +258,7 @@ class Settings:
         self._check_cache()
         self._check_reasoner()
         self._check_hosts()
+        self._check_mcp()
         if not ENVIRONMENT_NAME.fullmatch(self.environment):
             raise SettingsError(
                 f"Invalid environment={self.environment!r}: it becomes part of table names. Use up to 32 "
@@ -261,7 +273,7 @@ class Settings:
                 f"Invalid tables={self.tables!r}: expected a path that ends in {TABLES_FILE_NAME!r}. "
                 f"The engine keeps that file, and those next to it, in the folder you name."
             )
-        for name in ("serve_port", "api_port"):
+        for name in ("serve_port", "api_port", "mcp_port"):
             if not 0 <= getattr(self, name) <= MAX_PORT:
                 raise SettingsError(
                     f"Invalid {name}={getattr(self, name)}: expected a port from 0 to {MAX_PORT}."
@@ -336,6 +348,23 @@ class Settings:
                 f"Invalid reasoner_url={self.reasoner_url!r}: it would send the key unencrypted. Use an "
                 "https address, or an http one of this machine."
             )
+
+    def _check_mcp(self) -> None:
+        """Check that agents' tokens have an issuer, keys and an audience, or none of them."""
+        if self.mcp_url and not MCP_URL.fullmatch(self.mcp_url):
+            raise SettingsError(
+                f"Invalid mcp_url={self.mcp_url!r}: expected the https address of the MCP server, such as "
+                "'https://agents.example.org/mcp', or an http one of this machine."
+            )
+        needed = {"mcp_url": self.mcp_url, "mcp_token_keys": self.mcp_token_keys}
+        missing = [name for name, value in needed.items() if not value]
+        if self.mcp_token_issuer and missing:
+            raise SettingsError(
+                f"mcp_token_issuer needs {' and '.join(missing)}: the address of the MCP server is the "
+                "audience of its tokens, and the keys verify them."
+            )
+        if self.mcp_token_keys and not self.mcp_token_issuer:
+            raise SettingsError("mcp_token_keys needs mcp_token_issuer: set the issuer of the tokens.")
 
     def _check_schemes(self) -> None:
         """Check that each store is named by the scheme of a known engine."""

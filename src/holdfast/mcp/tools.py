@@ -7,22 +7,31 @@ so that nothing here extends the component's permissions.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from holdfast.core.errors import DeclarationError, NotFound
+from pydantic import BaseModel
+
+from holdfast.core.errors import ConditionFailed, DeclarationError, InvalidRequest, NotFound, error_label
 from holdfast.mcp.arguments import (
+    CURSOR,
+    ArgumentReader,
+    Continuation,
     Paging,
+    WholeResult,
+    build_example,
     build_function_model,
-    build_paged_schema,
-    require_time_zones,
-    split_paging,
-    validate_arguments,
+    build_schema,
+    find_cursor_name,
+    require_tool_signature,
 )
-from holdfast.mcp.results import RESULT_SCHEMA, run_operation, to_bounded_json
+from holdfast.mcp.output_schemas import build_output_schema
+from holdfast.mcp.results import RESULT_SCHEMA, is_paged, run_paged, run_unpaged, to_json
+from holdfast.mcp.truncation import cut_result, hash_call
+from holdfast.model.agents import Tool
 from holdfast.model.cache import DeleteCached, PutCached
-from holdfast.model.entities.reads import PagedRead
+from holdfast.model.entities.reads import CountQuery, Get
 from holdfast.model.entities.writes import BatchPut, Delete, Put, Transact, Update
 from holdfast.model.objects import GetOrPutObject, PutObject
 from holdfast.model.operations import EngineOperation, Operation
@@ -36,6 +45,7 @@ from holdfast.runtime.stores import Stores
 
 AGENT: Final = "agent"
 """The name of the component whose patterns are the tools of agents."""
+_WRITE_ERRORS: Final = (error_label(InvalidRequest), error_label(ConditionFailed))
 
 Call = Callable[[Mapping[str, Any]], Coroutine[Any, Any, dict[str, Any]]]
 
@@ -53,6 +63,8 @@ class Effects:
 class AgentTool:
     """One tool: its name, title and description, the schemas of its arguments and result, its effects, and
     the call.
+
+    `example` are the arguments of a valid call, and `errors` the labels of the errors that one may get.
     """
 
     name: str
@@ -62,6 +74,20 @@ class AgentTool:
     output_schema: dict[str, Any] | None
     effects: Effects
     call: Call
+    system: str = ""
+    example: Mapping[str, Any] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+    # Set if the tool reads one item by its key.
+    item_key: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """What all tools of a system share: its agent's stores, and the prefix of their names."""
+
+    system: System
+    agent: Stores
+    prefix: str
 
 
 def build_agent_tools(stores: Stores, *, prefix: str = "") -> list[AgentTool]:
@@ -73,14 +99,17 @@ def build_agent_tools(stores: Stores, *, prefix: str = "") -> list[AgentTool]:
     if stores.system is None:
         raise DeclarationError("These stores have no system, and so no tools. Pass a system to Stores.")
     system = stores.system
-    agent = _get_agent_stores(stores, system)
+    offer = _Offer(system, _get_agent_stores(stores, system), prefix)
     component = system.get_component(AGENT)
-    offered = component.reads if component.exposed_tools is None else component.exposed_tools
-    reads = [_build_pattern_tool(each, agent, prefix, may_write=False) for each in offered]
-    writes = [_build_pattern_tool(each, agent, prefix, may_write=True) for each in component.writes]
+    exposed = component.reads if component.exposed_tools is None else component.exposed_tools
+    reads = [_build_pattern_tool(each, offer, may_write=False) for each in exposed]
+    writes = [_build_pattern_tool(each, offer, may_write=True) for each in component.writes]
     # A function has the component's permissions: without writes it only reads.
     effects = Effects() if not component.writes else Effects(False, True, False)
-    functions = [_build_function_tool(each, agent, prefix, effects) for each in system.admin.tools]
+    functions = [
+        _build_function_tool(each if isinstance(each, Tool) else Tool(each), offer, effects)
+        for each in system.admin.tools
+    ]
     tools = [*reads, *writes, *functions]
     _check_unique_names(system, [tool.name for tool in tools])
     return tools
@@ -108,33 +137,51 @@ def _check_unique_names(system: System, names: list[str]) -> None:
 # --- patterns -----------------------------------------------------------------------------------------------
 
 
-def _build_pattern_tool(
-    pattern: Pattern[..., Any], agent: Stores, prefix: str, *, may_write: bool
-) -> AgentTool:
+def _build_pattern_tool(pattern: Pattern[..., Any], offer: _Offer, *, may_write: bool) -> AgentTool:
     """Build the tool of one pattern. Raise `DeclarationError` if it writes although `may_write` is False."""
     arguments = pattern.example_arguments
-    example: Operation[Any] = pattern.call_with(arguments)
-    if example.writes and not may_write:
+    operation: Operation[Any] = pattern.call_with(arguments)
+    if operation.writes and not may_write:
         raise DeclarationError(
             f"The component {AGENT} exposes {pattern.id} ({pattern.name}) as a read, but it writes. "
             "Remove it from `exposed_tools`: the writes in `uses` are always tools."
         )
-    model, is_paged = pattern.arguments_model, isinstance(example, PagedRead)
-
-    async def call(given: Mapping[str, Any]) -> dict[str, Any]:
-        paging, own = split_paging(model, given) if is_paged else (Paging(), given)
-        require_time_zones(model, own)
-        return await run_operation(agent, pattern.call_with_json(own), paging)
-
+    added = _choose_added(operation)
+    example, model, hidden = build_example(pattern), pattern.arguments_model, find_cursor_name(pattern)
+    reader = ArgumentReader(model, added, example=example, hidden=hidden)
+    schema = build_schema(model, added, offer.system.admin.arguments, example)
+    schema["properties"].pop(hidden, None)
     return AgentTool(
-        name=prefix + pattern.name,
+        name=offer.prefix + pattern.name,
         title=pattern.purpose,
-        description=_describe_pattern(pattern, example),
-        input_schema=build_paged_schema(pattern) if is_paged else model.model_json_schema(),
+        description=_describe_pattern(pattern, operation),
+        input_schema=schema,
         output_schema=RESULT_SCHEMA,
-        effects=_get_effects(example, is_deterministic=example == pattern.call_with(arguments)),
-        call=call,
+        effects=_get_effects(operation, is_deterministic=operation == pattern.call_with(arguments)),
+        call=_build_pattern_call(pattern, offer.agent, reader),
+        system=offer.system.name,
+        example=example,
+        errors=(error_label(InvalidRequest),) if not operation.writes else _WRITE_ERRORS,
+        item_key=tuple(model.model_fields) if isinstance(operation, Get) else None,
     )
+
+
+def _choose_added(operation: Operation[Any]) -> type[BaseModel]:
+    """Return the arguments that say which part of the result to return: a page, or the rest of a cut one."""
+    if is_paged(operation):
+        return Paging
+    return WholeResult if operation.writes or isinstance(operation, Get | CountQuery) else Continuation
+
+
+def _build_pattern_call(pattern: Pattern[..., Any], agent: Stores, reader: ArgumentReader) -> Call:
+    async def call(given: Mapping[str, Any]) -> dict[str, Any]:
+        own, added = reader.read(given)
+        operation = pattern.call_with(own)
+        if is_paged(operation):
+            return await run_paged(agent, operation, **added)
+        return await run_unpaged(agent, operation, hash_call(pattern.name, given), added.get(CURSOR))
+
+    return call
 
 
 def _describe_pattern(pattern: Pattern[..., Any], example: Operation[Any]) -> str:
@@ -143,7 +190,7 @@ def _describe_pattern(pattern: Pattern[..., Any], example: Operation[Any]) -> st
         f"{pattern.purpose.rstrip('.')}.",
         f"Access pattern {pattern.id}: {example.kind} {_describe_key(example)}; expected {pattern.rate}.",
     ]
-    if isinstance(example, PagedRead):
+    if is_paged(example):
         sentences.append(
             "Returns pages: while `cursor` is not null there are more items, even if a page has few or none."
         )
@@ -223,31 +270,41 @@ def _is_cumulative(action: nodes.UpdateAction) -> bool:
 # --- functions ----------------------------------------------------------------------------------------------
 
 
-def _build_function_tool(
-    function: Callable[..., Awaitable[Any]], agent: Stores, prefix: str, effects: Effects
-) -> AgentTool:
+def _build_function_tool(tool: Tool, offer: _Offer, effects: Effects) -> AgentTool:
     """Build the tool of a system's function. Raise `DeclarationError` if it has no docstring."""
-    model = build_function_model(function)
-    text = " ".join((function.__doc__ or "").split())
+    require_tool_signature(tool.function)
+    model = build_function_model(tool.function)
+    reader = ArgumentReader(model, Continuation, example=tool.example)
+    return AgentTool(
+        name=offer.prefix + tool.name,
+        title=tool.name.replace("_", " ").capitalize(),
+        description=_describe_function(tool),
+        input_schema=build_schema(model, Continuation, offer.system.admin.arguments, tool.example),
+        output_schema=build_output_schema(tool.function),
+        effects=effects,
+        call=_build_function_call(tool, offer.agent, reader),
+        system=offer.system.name,
+        example=tool.example,
+        errors=(error_label(InvalidRequest), *map(error_label, tool.errors)),
+    )
+
+
+def _describe_function(tool: Tool) -> str:
+    """Return the docstring and the declared errors, as an agent reads them."""
+    text = " ".join((tool.function.__doc__ or "").split())
     if not text:
         raise DeclarationError(
-            f"The tool {function.__name__} has no docstring. Add one: agents read it to choose a tool."
+            f"The tool {tool.name} has no docstring. Add one: agents read it to choose a tool."
         )
+    return " ".join([text, *(f"Fails if {when.rstrip('.')}." for when in tool.errors.values())])
 
+
+def _build_function_call(tool: Tool, agent: Stores, reader: ArgumentReader) -> Call:
     async def call(given: Mapping[str, Any]) -> dict[str, Any]:
-        require_time_zones(model, given)
-        own = validate_arguments(model, given)
-        result = to_bounded_json(
-            await function(agent, **{name: getattr(own, name) for name in model.model_fields})
-        )
-        return result if isinstance(result, dict) else {"result": result}
+        own, added = reader.read(given)
+        result = to_json(await tool.function(agent, **own))
+        whole = result if isinstance(result, dict) else {"result": result}
+        # A function that pages its results itself has a cursor of its own.
+        return cut_result(whole, hash_call(tool.name, given), added.get(CURSOR), lambda _: CURSOR in added)
 
-    return AgentTool(
-        name=prefix + function.__name__,
-        title=function.__name__.replace("_", " ").capitalize(),
-        description=text,
-        input_schema=model.model_json_schema(),
-        output_schema=None,
-        effects=effects,
-        call=call,
-    )
+    return call

@@ -9,7 +9,7 @@ from holdfast.runtime.factory import (
     open_memory_stores,
     open_secrets,
     open_stores,
-    open_tables_engine,
+    open_systems,
 )
 from holdfast.runtime.recovery.backups import (
     RecoveryWindow,
@@ -32,6 +32,7 @@ from holdfast.runtime.system_provisioner import (
     provision,
     sweep_buckets,
 )
+from holdfast.runtime.system_startup import start_system
 from holdfast.runtime.table_provisioner import (
     IndexReport,
     add_indexes,
@@ -82,12 +83,13 @@ __all__ = [
     "open_memory_stores",
     "open_secrets",
     "open_stores",
-    "open_tables_engine",
+    "open_systems",
     "provision",
     "provision_tables",
     "restore_in_place",
     "restore_table",
     "revert_table",
     "run_worker",
+    "start_system",
     "sweep_buckets",
 ]

@@ -1,4 +1,4 @@
-"""The engines of the stores other than tables: opened on first use, closed with the stores."""
+"""The engines of the stores: opened on first use, closed with the stores."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Engines:
             if store not in self._open:
                 if store not in self._openers:
                     raise SettingsError(
-                        f"No engine for the {store} store: open the stores with open_stores(…), or pass one "
-                        "in Stores(engines=…)."
+                        f"No engine for the store {store}: open the stores with open_stores(…), or pass one "
+                        "to Stores(…)."
                     )
                 self._open[store] = self._openers[store]()
             return self._open[store]

@@ -1,8 +1,13 @@
-"""Factory of stores: opens the engine that the settings name for each store, the cipher and the secrets."""
+"""Factory of stores: opens the engine that the settings name for each store, the cipher and the secrets.
+
+Every host opens its stores here: `open_stores` for one system, `open_systems` for several over the same
+engines. A host that runs a system then calls `start_system` (`system_startup.py`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +25,6 @@ from holdfast.core.errors import RetryLater, SettingsError
 from holdfast.model.system import System
 from holdfast.runtime.engines import Engine, Engines
 from holdfast.runtime.stores import Stores
-from holdfast.stores.tables.port import Tables
 
 if TYPE_CHECKING:
     from holdfast.security.ciphers import Cipher
@@ -37,28 +41,32 @@ def open_stores(
 ) -> Stores:
     """Open the stores that the settings name (`holdfast.toml`, `HOLDFAST_…`), for a system.
 
-    Close them when done. Engines other than the tables' are opened on first use. Raises `SettingsError` if
-    the system needs an environment and none is set.
+    Close them when done. Each engine is opened on first use, so that only those of the declared stores are.
+    Raises `SettingsError` if the system needs an environment and none is set.
     """
     settings = settings or Settings.load()
-    _check_environment(system, settings)
+    if system is not None:
+        _check_environment(system, settings)
     clock = clock or settings.clock
-    tables = open_tables_engine(settings, clock)
-    return Stores(
-        tables,
-        system=system,
-        environment=settings.environment,
-        clock=clock,
-        engines=Engines(
-            {
-                "queues": lambda: open_queues_engine(settings, clock),
-                "objects": lambda: open_objects_engine(settings, clock),
-                "sql": lambda: open_sql_engine(settings),
-                "cache": lambda: open_cache_engine(settings, clock),
-            },
-        ),
-        close=getattr(tables, "close", None),
+    engines = Engines(
+        {
+            "tables": lambda: open_tables_engine(settings, clock),
+            "queues": lambda: open_queues_engine(settings, clock),
+            "objects": lambda: open_objects_engine(settings, clock),
+            "sql": lambda: open_sql_engine(settings),
+            "cache": lambda: open_cache_engine(settings, clock),
+        }
     )
+    return Stores(system=system, environment=settings.environment, clock=clock, engines=engines)
+
+
+@asynccontextmanager
+async def open_systems(systems: Sequence[System], settings: Settings) -> AsyncIterator[list[Stores]]:
+    """Open the stores of several systems, over the same engines, for the length of the context."""
+    for system in systems:
+        _check_environment(system, settings)
+    async with open_stores(settings=settings) as stores:
+        yield [stores.for_system(system) for system in systems]
 
 
 def open_memory_stores(system: System | None = None, *, clock: Clock | None = None) -> Stores:
@@ -66,7 +74,7 @@ def open_memory_stores(system: System | None = None, *, clock: Clock | None = No
     return open_stores(system, MEMORY_SETTINGS, clock=clock or SystemClock())
 
 
-def open_tables_engine(settings: Settings, clock: Clock) -> Tables:
+def open_tables_engine(settings: Settings, clock: Clock) -> Engine:
     """Open the tables engine that the settings name: in memory, an SQLite file, or DynamoDB."""
     if not settings.has_embedded_tables:
         from holdfast.stores.tables.dynamodb import open_dynamodb
@@ -190,17 +198,12 @@ def open_secrets(settings: Settings | None = None) -> Secrets:
     return open_secret_source(settings.secrets, settings.secrets_file, clock=settings.clock)
 
 
-def _check_environment(system: System | None, settings: Settings) -> None:
+def _check_environment(system: System, settings: Settings) -> None:
     """Raise `SettingsError` if the system needs an environment, none is set, and the tables are not in
     memory.
     """
-    in_memory = settings.has_memory_tables
-    if (
-        system is not None
-        and system.deployment.needs_environment
-        and not settings.environment
-        and not in_memory
-    ):
+    has_place = bool(settings.environment) or settings.has_memory_tables
+    if system.deployment.needs_environment and not has_place:
         raise SettingsError(
             f"Missing environment: {system.name} requires one in its table names. Set environment (or "
             "HOLDFAST_ENVIRONMENT) to dev, staging or prod."

@@ -7,7 +7,6 @@ pages, a large batch, parallel queries) sends them through `request_tables`.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
@@ -54,26 +53,37 @@ class Stores:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: Tables | None = None,
         *,
         system: System | None = None,
         environment: str = "",
         clock: Clock | None = None,
         engines: Engines | None = None,
-        close: Callable[[], Any] | None = None,
     ) -> None:
-        self.tables, self.system, self.environment = tables, system, environment
+        self.system, self.environment = system, environment
         self.clock = clock or SystemClock()
         # Bounds the deadlines that processes with another clock wrote.
         self.deadlines = DeadlineWatch(self.clock)
-        # The engines of the other stores, opened on first use.
+        # Opened on first use, and closed with these stores. An engine given as `tables` stays open.
         self.engines = engines or Engines()
-        self._close = close
+        self._tables = tables
+        self._is_view = False
         self._component: Component | None = None
         # The ids of all the component's patterns, and of its writes.
         self._declared, self._writes = frozenset[str](), frozenset[str]()
         self._observers: list[Observer] = []
         self.measurements = Measurements()
+
+    @property
+    def tables(self) -> Tables:
+        """The engine of the tables, opened on first use."""
+        if self._tables is None:
+            self._tables = cast(Tables, self.engines.get("tables"))
+        return self._tables
+
+    @tables.setter
+    def tables(self, engine: Tables) -> None:
+        self._tables = engine
 
     def for_component(self, name: str) -> Stores:
         """Return a view of these stores that may run only the patterns which the component declares.
@@ -82,17 +92,24 @@ class Stores:
         """
         if self.system is None:
             raise InvalidRequest("These stores have no system, and so no components: pass Stores(system=…).")
+        component = self.system.get_component(name)
+        view = self.for_system(self.system)
+        view._component = component
+        view._declared = frozenset(pattern.id for pattern in component.patterns)
+        view._writes = frozenset(pattern.id for pattern in component.writes)
+        view._observers, view.measurements = self._observers, self.measurements
+        return view
+
+    def for_system(self, system: System) -> Stores:
+        """Return a view of these stores for a system: it has the same engines, and no observers yet."""
         view = Stores(
-            self.tables,
-            system=self.system,
+            self._tables,
+            system=system,
             environment=self.environment,
             clock=self.clock,
             engines=self.engines,
         )
-        component = view._component = self.system.get_component(name)
-        view._declared = frozenset(pattern.id for pattern in component.patterns)
-        view._writes = frozenset(pattern.id for pattern in component.writes)
-        view._observers, view.measurements = self._observers, self.measurements
+        view._is_view = True
         view.deadlines = self.deadlines
         return view
 
@@ -174,14 +191,9 @@ class Stores:
         return table.physical_name(self.environment)
 
     async def close(self) -> None:
-        """Close the engines. A component's view leaves that to the stores it was made from."""
-        if self._component is not None:
-            return
-        self.engines.close()
-        if self._close is not None:
-            closing = self._close()
-            if asyncio.iscoroutine(closing):
-                await closing
+        """Close the engines. A view leaves that to the stores it was made from."""
+        if not self._is_view:
+            self.engines.close()
 
     async def __aenter__(self) -> Stores:
         return self

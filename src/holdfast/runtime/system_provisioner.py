@@ -35,6 +35,14 @@ async def provision(stores: Stores, system: System) -> dict[str, AccessRefused]:
     """
     refused = await provision_tables(stores, system.tables)
     unseen = {f"table {name}": refusal for name, refusal in refused.items()}
+    return unseen | await provision_other_stores(stores, system)
+
+
+async def provision_other_stores(stores: Stores, system: System) -> dict[str, AccessRefused]:
+    """Create what is missing of the system's queues, buckets and schemas; return the refusals, by
+    resource.
+    """
+    unseen: dict[str, AccessRefused] = {}
     for queue in system.queues:
         name = queue.physical_name(stores.environment)
         check: tuple[RunRequest, Any] = (stores.engines.get("queues").run, queue_requests.DescribeQueue(name))

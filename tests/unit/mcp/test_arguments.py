@@ -116,7 +116,9 @@ def test_error_ends_with_one_full_stop() -> None:
     async def story(client: Client, _: Stores) -> str:
         return await get_refusal(client, "even", number=3)
 
-    assert run_as_agent(story, harbour_with(even)).endswith("only even numbers are berthed.")
+    assert run_as_agent(story, harbour_with(even)) == (
+        'Invalid arguments: number: only even numbers are berthed. A valid call: {"number": 2}.'
+    )
 
 
 def test_instructions_describe_the_results_of_functions_separately() -> None:

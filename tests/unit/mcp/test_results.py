@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from decimal import Decimal
 from typing import Any
 
@@ -12,9 +11,9 @@ import pytest
 from mcp import Client
 
 from holdfast import Component, Stores
-from holdfast.mcp.results import MAX_PAGE_BYTES, MAX_RESULT_BYTES
+from holdfast.mcp.truncation import MAX_PAGE_BYTES, MAX_RESULT_BYTES
 from tests.unit.mcp import harbour
-from tests.unit.mcp.harbour import SYSTEM, Ship, moor, with_agent
+from tests.unit.mcp.harbour import Ship, moor, with_agent
 from tests.unit.mcp.mcp_client import call_tool, get_refusal, run_as_agent
 
 
@@ -146,14 +145,16 @@ def test_several_queries_report_the_number_of_items_of_each() -> None:
 
 
 def test_rejects_a_result_too_large_for_an_agent_with_a_remedy() -> None:
+    most = MAX_RESULT_BYTES - len('{"result": [""]}')
+
     async def story(client: Client, _: Stores) -> tuple[str, dict[str, Any]]:
-        much = await get_refusal(client, "flood", bytes_wanted=MAX_RESULT_BYTES)
-        return much, await call_tool(client, "flood", bytes_wanted=MAX_RESULT_BYTES - 4)
+        much = await get_refusal(client, "flood", bytes_wanted=most + 1)
+        return much, await call_tool(client, "flood", bytes_wanted=most)
 
     much, enough = run_as_agent(story)
 
-    assert much == ("The result has 262,148 bytes, more than the limit of 262,144. Request less.")
-    assert len(enough["result"][0]) == MAX_RESULT_BYTES - 4
+    assert much == ("The result has 262,145 bytes, more than the limit of 262,144. Request less.")
+    assert len(enough["result"][0]) == most
 
 
 def test_function_runs_the_agents_patterns() -> None:
@@ -172,7 +173,10 @@ def test_function_cannot_exceed_the_agents_rights() -> None:
 
     message, left = run_as_agent(story)
 
-    assert message.startswith("The component agent may not run the pattern H11: it declares H1, H2")
+    assert message.startswith(
+        "sink is not set up correctly. Report it to the operator: the log has the reason"
+    )
+    assert "The reason: The component agent may not run the pattern H11: it declares H1, H2" in message
     assert left is not None
 
 
@@ -195,30 +199,32 @@ def test_agent_runs_declared_writes() -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("ship", {}, "Invalid arguments of ship (H1): ship_id: Field required."),
-        ("ship", {"ship_id": 7}, "Invalid arguments of ship (H1): ship_id: Input should be a valid string."),
+        ("ship", {}, 'ship_id is missing. A valid call: {"ship_id": "S1"}.'),
+        ("ship", {"ship_id": 7}, 'ship_id: Input should be a valid string. A valid call: {"ship_id": "S1"}.'),
         (
             "ships_at",
             {"berth": "B1", "lmit": 3},
-            "Invalid arguments of ships_at (H2): lmit: Extra inputs are not permitted.",
+            '"lmit" is unknown (did you mean limit?). A valid call: {"berth": "B1"}.',
+        ),
+        (
+            "every_ship",
+            {"flag": "x"},
+            '"flag" is unknown (the arguments are limit, cursor).',
         ),
         (
             "ships_at",
-            {"berth": "B1", "limit": 201},
-            "Invalid arguments: limit: Input should be less than or equal to 200.",
+            {"berth": "", "limit": 201},
+            "berth: String should have at least 1 character; limit: Input should be less than or equal to "
+            '200. A valid call: {"berth": "B1"}.',
         ),
-        (
-            "tonnage",
-            {"berth": ""},
-            "Invalid arguments: berth: String should have at least 1 character.",
-        ),
+        ("tonnage", {"berth": ""}, "berth: String should have at least 1 character."),
     ],
 )
-def test_wrong_call_gets_one_sentence(name: str, arguments: dict[str, Any], message: str) -> None:
+def test_wrong_call_learns_what_to_write_instead(name: str, arguments: dict[str, Any], message: str) -> None:
     async def story(client: Client, _: Stores) -> str:
         return await get_refusal(client, name, **arguments)
 
-    assert run_as_agent(story) == message
+    assert run_as_agent(story) == f"Invalid arguments: {message}"
 
 
 def test_rejects_a_cursor_of_another_query() -> None:
@@ -248,14 +254,3 @@ def test_concurrent_failures_are_one_sentence() -> None:
         return await get_refusal(client, "at_berths", berths=["B1", "B2"])
 
     assert run_as_agent(story).count("`holdfast indexes status harbour`") == 1
-
-
-def test_unexpected_error_is_logged_and_not_returned(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(client: Client, _: Stores) -> str:
-        return await get_refusal(client, "stumble")
-
-    with caplog.at_level(logging.ERROR, logger="holdfast.mcp.server"):
-        message = run_as_agent(story, SYSTEM)
-
-    assert message == "stumble failed unexpectedly. The server's log has the reason: report it."
-    assert "a secret of the code" in caplog.text

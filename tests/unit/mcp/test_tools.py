@@ -55,7 +55,7 @@ def test_description_states_purpose_key_and_rate() -> None:
 def test_arguments_have_the_schema_declared_by_the_pattern() -> None:
     schema = list_tools()["ship"].input_schema
 
-    assert schema["properties"] == {"ship_id": {"title": "Ship Id", "type": "string"}}
+    assert schema["properties"] == {"ship_id": {"type": "string", "examples": ["S1"]}}
     assert (schema["required"], schema["additionalProperties"]) == (["ship_id"], False)
 
 
@@ -73,7 +73,7 @@ def test_schema_of_a_function_leaves_out_the_stores() -> None:
     tonnage = list_tools()["tonnage"]
 
     assert tonnage.description == "All tons at a berth. Ships with less than `at_least` are left out."
-    assert list(tonnage.input_schema["properties"]) == ["berth", "at_least"]
+    assert list(tonnage.input_schema["properties"]) == ["berth", "at_least", "cursor"]
     assert tonnage.input_schema["required"] == ["berth"]
 
 

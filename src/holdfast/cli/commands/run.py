@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-import logging
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from holdfast.model.system import System
     from holdfast.model.tables import Table
     from holdfast.runtime.stores import Stores
-
-log = logging.getLogger(__name__)
 
 
 def run(
@@ -178,6 +175,7 @@ def build_app(
 
     `on_workers_ended` is called if the workers end before the app does.
     """
+    from holdfast.runtime import start_system
     from holdfast.runtime.telemetry.metrics import open_metrics
     from holdfast.web import make_app
 
@@ -185,7 +183,7 @@ def build_app(
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
-        await _provision(system, stores)
+        await start_system(system, stores)
         metrics.attach_loop(asyncio.get_running_loop())
         async with _run_workers(stores, workload, on_workers_ended):
             yield
@@ -233,41 +231,6 @@ def _log_requests_as(component: str, router: APIRouter) -> None:
 async def _handle_as(component: str, handle: Callable[..., Awaitable[None]], *call: Any) -> None:
     set_component(component)
     await handle(*call)
-
-
-async def _provision(system: System, stores: Stores) -> None:
-    """Create missing resources, log a warning for each that could not be changed and for each missing index,
-    and run the `on_startup` of the system and of its demo.
-    """
-    from holdfast.model.demo import find_working_demo
-    from holdfast.runtime import provision
-
-    for name, refused in (await provision(stores, system)).items():
-        log.warning("The %s is used unchanged: %s", name, refused)
-    await _warn_of_missing_indexes(system, stores)
-    for on_startup in (system.deployment.on_startup, find_working_demo(system).on_startup):
-        if on_startup is not None:
-            await on_startup(stores)
-
-
-async def _warn_of_missing_indexes(system: System, stores: Stores) -> None:
-    """Log a warning for each declared index that an older table lacks, unless it is optional."""
-    from holdfast.runtime import get_index_reports
-
-    for table in system.tables:
-        try:
-            reports = await get_index_reports(stores, [table])
-        except AccessRefused:
-            continue  # `provision` has reported it
-        wanted = {index.name for index in table.global_indexes if index.default}
-        for report in reports:
-            if report.status == "ABSENT" and report.index in wanted:
-                log.warning(
-                    "The table %s lacks the index %s: `holdfast indexes add %s` adds it.",
-                    stores.physical_name(table),
-                    report.index,
-                    system.name,
-                )
 
 
 @asynccontextmanager
@@ -353,14 +316,14 @@ async def _work_until_signal(system: System, stores: Stores, workload: Workload)
     """Run the workers until a signal, then finish the current messages. A second signal aborts them."""
     from holdfast.cli.processes.workload import describe_worker
     from holdfast.core.gc_freeze import freeze_gc
-    from holdfast.runtime import WorkerGroup
+    from holdfast.runtime import WorkerGroup, start_system
 
     work, loop = WorkerGroup(stores, workload.workers), asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM)
     for each in signals:
         loop.add_signal_handler(each, work.stop)
     try:
-        await _provision(system, stores)
+        await start_system(system, stores)
         async with work:
             is_ready = await work.wait_until_ready()
             freeze_gc()

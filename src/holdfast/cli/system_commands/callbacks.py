@@ -63,8 +63,8 @@ def _select_component(system: System, declared: Function) -> str | None:
 async def _call_function(
     system: System, function: Function, component: str | None, arguments: dict[str, Any], progress: Progress
 ) -> Any:
-    """Call the function on the configured stores, after creating what is missing, as `holdfast run` does."""
-    from holdfast.runtime import open_stores, provision
+    """Call the function on the configured stores of a started system, as `holdfast run` does."""
+    from holdfast.runtime import open_stores, start_system
 
     settings = Settings.load()
     if missing := describe_missing_extras(system, get_all_extras(settings, system)):
@@ -72,7 +72,7 @@ async def _call_function(
     if has_progress_parameter(function):
         arguments = {**arguments, PROGRESS: progress}
     async with open_stores(system, settings) as stores:
-        await provision(stores, system)
+        await start_system(system, stores)
         view = stores if component is None else stores.for_component(component)
         try:
             return await function(view, **arguments)

@@ -30,10 +30,10 @@ from holdfast.config.settings import (
 from holdfast.core.progress import Progress, ignore_progress
 from holdfast.model.demo import find_working_demo
 from holdfast.model.system import System
-from holdfast.runtime import Stores, create_buckets, create_queues, create_tables, describe_table, open_stores
+from holdfast.runtime import Stores, describe_table, open_stores, provision
 from holdfast.runtime.engines import Engine
 from holdfast.runtime.factory import open_objects_engine
-from holdfast.runtime.system_provisioner import migrate_schemas
+from holdfast.runtime.system_provisioner import provision_other_stores
 
 SCRATCH_ENVIRONMENT: Final = "scratch"
 SCRATCH_SETTINGS: Final[Mapping[str, Any]] = {
@@ -72,7 +72,7 @@ async def open_data_source(
     """
     if not settings.has_embedded_tables:
         async with open_stores(system, replace(settings, **SCRATCH_SETTINGS)) as stores:
-            await _create_other_resources(stores, system)
+            await provision_other_stores(stores, system)
             with _open_configured_objects(settings) as objects:
                 yield DataSource(stores, settings.tables, is_scratch=False, objects=objects)
         return
@@ -83,7 +83,7 @@ async def open_data_source(
         is_copy = not settings.has_memory_tables and copy_tables(settings.tables_file, file)
         async with _open_scratch_stores(system, file, settings.environment) as stores:
             if is_copy and await _has_items(stores, system):
-                await _create_all(stores, system)
+                await provision(stores, system)
                 description = f"a copy of {settings.tables_file}"
                 with _open_configured_objects(settings) as objects:
                     yield DataSource(stores, description, is_scratch=True, objects=objects)
@@ -134,25 +134,9 @@ async def _has_items(stores: Stores, system: System) -> bool:
 
 async def _fill_with_sample(stores: Stores, system: System, progress: Progress) -> DataSource:
     """Create everything, write the sample if the system has one, and return the data source."""
-    await _create_all(stores, system)
+    await provision(stores, system)
     sample = find_working_demo(system).sample
     if sample is None:
         return DataSource(stores, "empty tables", is_scratch=True, has_data=False)
     await sample(stores, scale=1, progress=progress)
     return DataSource(stores, "sample data", is_scratch=True, is_sample=True)
-
-
-async def _create_all(stores: Stores, system: System) -> None:
-    """Create the system's tables, queues, buckets and SQL schemas."""
-    await create_tables(stores, system.tables)
-    await _create_other_resources(stores, system)
-
-
-async def _create_other_resources(stores: Stores, system: System) -> None:
-    """Create the system's queues, buckets and SQL schemas."""
-    if system.queues:
-        await create_queues(stores, system.queues)
-    if system.buckets:
-        await create_buckets(stores, system.buckets)
-    if system.schemas:
-        await migrate_schemas(stores, system.schemas)
