@@ -14,17 +14,21 @@ import pytest
 
 from holdfast import Bucket, Component, Consumer, Queue, Schedule, System, guarantees
 from holdfast.config.settings import Settings, get_variable_name, list_setting_names
-from holdfast.core import errors
+from holdfast.core import errors, limits
+from holdfast.core.http import content_coding
 from holdfast.guarantees.table_migration import Pace
 from holdfast.model.demo import Demo
 from holdfast.model.objects import ObjectKind
-from holdfast.model.system import Explanation, list_system_names
+from holdfast.model.system import Explanation, RequiredSetting, list_system_names, load_systems
+from holdfast.web import bodies, server
+from holdfast.wire.http.server import Bounds
 from tests.cases import all_cases
 from tests.docs import pages
 from tests.docs.commands import list_command_names, list_options
 
 COMMANDS = pages.DOCS / "reference" / "commands.md"
 SETTINGS = pages.DOCS / "reference" / "settings.md"
+HTTP = pages.DOCS / "reference" / "http.md"
 ERRORS = pages.DOCS / "reference" / "errors.md"
 MODEL = pages.DOCS / "reference" / "model.md"
 GUARANTEE_PAGES = pages.DOCS / "reference" / "guarantees"
@@ -79,6 +83,43 @@ def test_every_variable_the_code_reads_is_documented() -> None:
     assert named == read
 
 
+def test_the_settings_of_each_system_in_production_are_documented() -> None:
+    section = pages.split_sections(SETTINGS, 2)["Production"]
+    named = set(pages.find_code_spans(section))
+    declared = {each.name for system in load_systems().values() for each in system.deployment.production} - {
+        "HOLDFAST_KEYS"
+    }
+    prefixes = tuple(name.upper() + "_" for name in load_systems())
+    assert declared <= named
+    assert {each for each in named if each.startswith(prefixes)} <= declared
+
+
+def test_the_limits_of_requests_are_those_of_the_code() -> None:
+    rows = {row[0]: row[1] for row in pages.parse_rows(pages.split_sections(HTTP, 2)["Limits"])}
+    kib, endpoint = limits.KIB, Bounds()
+    assert rows["request target (path and query)"] == f"{endpoint.max_target_bytes // kib} KiB"
+    assert rows["headers, also trailers: together"] == f"{endpoint.max_head_bytes // kib} KiB"
+    assert rows["headers, also trailers: number"] == str(endpoint.max_headers)
+    assert rows["time until a head is complete"] == f"{endpoint.head_timeout_s:g} s"
+    body = rows["time until a body is complete"]
+    assert body.startswith(f"{endpoint.body_timeout_s:g} s at the endpoint") and bodies.MAX_BODY_S == 30
+    assert f"{server.BOUNDS.body_timeout_s / 60:g} minutes for uploads" in body
+    assert (
+        rows["body at the endpoint, before and after decoding"]
+        == f"{endpoint.max_body_bytes // limits.MIB} MiB"
+    )
+    assert (
+        rows["all large bodies at the endpoint together"]
+        == f"{endpoint.max_total_body_bytes // limits.MIB} MiB"
+    )
+    assert rows["a response that the client does not read"] == f"{endpoint.write_timeout_s:g} s"
+    assert rows["an idle connection"] == f"{endpoint.keep_alive_s:g} s"
+    assert rows["connections"] == str(endpoint.max_connections)
+    assert rows["a message over a WebSocket"] == f"{server.MAX_WEBSOCKET_BYTES // kib} KiB"
+    assert f"at most {content_coding.MAX_MEMBERS:,} members" in HTTP.read_text(encoding="utf-8")
+    assert content_coding.MAX_CODINGS == 2
+
+
 def test_every_error_is_documented_with_its_code() -> None:
     documented = {row[0].strip("`"): row[1].strip("`") for row in pages.parse_rows(pages.read_prose(ERRORS))}
 
@@ -99,7 +140,18 @@ def _read_code(found: type[errors.HoldfastError]) -> str:
 
 # --- declarations -------------------------------------------------------------------------------------------
 
-DECLARATIONS = (Demo, Queue, Bucket, ObjectKind, Component, Consumer, Schedule, Explanation, System)
+DECLARATIONS = (
+    Demo,
+    Queue,
+    Bucket,
+    ObjectKind,
+    Component,
+    Consumer,
+    Schedule,
+    Explanation,
+    RequiredSetting,
+    System,
+)
 
 
 @all_cases("declaration", DECLARATIONS)

@@ -132,6 +132,17 @@ def test_worker_announces_its_queues_processes_them_and_stops_cleanly(tmp_path: 
         assert process.stderr.read() == ""
 
 
+def test_metrics_of_workers_need_a_token_on_a_public_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    install_in_process(monkeypatch, postoffice=OFFICE)
+    words = ("run", "postoffice", "--component", "carrier", "--host", "0.0.0.0", "--port", "0")
+    code, _, errors = run_in_process(capsys, *words)
+    assert code == 1
+    assert "Configure a token" in errors
+
+
 def test_worker_with_a_port_serves_health_and_metrics(tmp_path: Path) -> None:
     post(tmp_path, "l-1")
 

@@ -301,6 +301,8 @@ async def test_rejects_insecure_algorithms(tmp_path: Path, algorithms: tuple[str
     "url",
     [
         "http://issuer.test/jwks",
+        "http://dynamodb.us-east-1.amazonaws.com/jwks",
+        "http://127.0.0.1@issuer.test/jwks",
         "ftp://issuer.test/jwks",
         "jwks.json",
         "",

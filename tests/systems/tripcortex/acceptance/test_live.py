@@ -13,12 +13,19 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.typing import Origin
 
+from holdfast import web
+from holdfast.cli.commands.run import _serve
+from holdfast.cli.processes.workload import build_workload
+from holdfast.config.settings import Settings
 from holdfast.model.entities import get_declaration
+from tests.repo.code import open_in_memory
 from tests.systems.tripcortex.acceptance.live_service import APPROVER, Client, Service, start_service
 from tripcortex.model import patterns
 from tripcortex.model.entities import Connection, EmployeeId
 from tripcortex.model.notices import build_message, build_notice_writes, dispatch_now
+from tripcortex.system import SYSTEM
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +86,26 @@ async def test_accepts_a_token_in_the_header_but_not_in_the_url(live: Service) -
             await connect(without)
         assert refused.value.response.status_code == 401
         assert token not in str(refused.value.response.body)
+
+
+async def test_pages_of_other_origins_cannot_connect(live: Service) -> None:
+    """A page that got hold of a token may still not use it from elsewhere."""
+    place, headers = live.url.replace("http://", "ws://") + "/ws", live.headers("emp-page")
+    async with connect(place, additional_headers=headers, origin=Origin(live.url)):
+        pass
+    for origin in ("https://evil.example", "null"):
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(place, additional_headers=headers, origin=Origin(origin))
+        assert refused.value.response.status_code == 403
+
+
+def test_pages_whose_tokens_are_accepted_may_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIPCORTEX_AUTHORIZED_PARTIES", "https://trips.example.com, https://m.example.com")
+    served: dict[str, Any] = {}
+    monkeypatch.setattr(web, "serve", lambda app, **options: served.update(options))
+    with open_in_memory(SYSTEM) as stores:
+        _serve(SYSTEM, stores, build_workload(SYSTEM, "sender"), Settings(), None, 0)
+    assert served["allowed_origins"] == ("https://trips.example.com", "https://m.example.com")
 
 
 async def test_limits_an_employee_to_ten_connections(live: Service) -> None:

@@ -68,6 +68,7 @@ class Services:
             "HOLDFAST_SQL_SECRET": DATABASE_SECRET,
             "HOLDFAST_CACHE": self.redis.address,
             "HOLDFAST_CACHE_SECRET": CACHE_SECRET,
+            "HOLDFAST_ALLOWED_HOSTS": "pagw.example.com",
         }
 
     @property
