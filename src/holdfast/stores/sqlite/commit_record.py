@@ -6,6 +6,7 @@ of the database for the database. The record is kept in the store's marker, outs
     first line      the id of the store (`core/store_marker.py`)
     commit record   the log's salts and length after the last commit; the database's generation and version
     open files      the inodes of the database, its log, its index and its lock, while a process uses them
+    holder          the process that holds the write lock, and since when
 
 It is written after each commit has been synced, so it never names more than what is on disk. It is not synced
 itself: after a power failure it may name less. Before the log is truncated it is cleared and synced.
@@ -16,22 +17,26 @@ alone, and otherwise must find the files that the others have open.
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from holdfast.core.clock import SYSTEM_CLOCK
 from holdfast.core.disk import lock, sync, try_lock
 from holdfast.core.errors import StoreFileError
 from holdfast.core.store_marker import IDENTITY_BYTES, get_marker_path
 
 _COMMIT: Final = struct.Struct("<8sIQI")
 _INODES: Final = struct.Struct("<4Q")
+_HOLDER: Final = struct.Struct("<qd")
 _SUM: Final = struct.Struct("<I")
 _COMMIT_AT: Final = IDENTITY_BYTES
-_COMMIT_BYTES: Final = _COMMIT.size + _SUM.size
+_COMMIT_END: Final = _COMMIT_AT + _COMMIT.size + _SUM.size
 _INODES_AT: Final = 128
-_INODES_BYTES: Final = _INODES.size + _SUM.size
+_INODES_END: Final = _INODES_AT + _INODES.size + _SUM.size
+_HOLDER_AT: Final = 192
 _MARKER_BYTES: Final = 256
 # Of the log between two records. One would do: a process may die between its commit and its record.
 _MAX_RESTARTS: Final = 8
@@ -55,18 +60,36 @@ NOTHING: Final = LastCommit()
 
 
 class CommitRecord:
-    """The record of one store, whose marker must exist. Only the holder of the write lock writes it."""
+    """The record of one store, whose marker must exist. Only the holder of the write lock writes it.
+
+    The marker is mapped into memory: a write to a file with every commit would cost as much as the commit.
+    """
 
     def __init__(self, path: str) -> None:
+        self._path, self._process = path, os.getpid()
         self._descriptor = os.open(get_marker_path(path), os.O_RDWR | os.O_CLOEXEC)
-        if os.fstat(self._descriptor).st_size < _MARKER_BYTES:
-            # All of it now, so that a commit needs no space on the disk.
-            os.pwrite(self._descriptor, bytes(_MARKER_BYTES - IDENTITY_BYTES), IDENTITY_BYTES)
+        try:
+            if os.fstat(self._descriptor).st_size < _MARKER_BYTES:
+                # All of it now, so that a commit needs no space on the disk.
+                os.pwrite(self._descriptor, bytes(_MARKER_BYTES - IDENTITY_BYTES), IDENTITY_BYTES)
+            self._mapping = mmap.mmap(self._descriptor, _MARKER_BYTES)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+        self._line = self._mapping[:IDENTITY_BYTES]
         self._known, self._known_last = b"", NOTHING
+
+    def hold(self) -> LastCommit:
+        """Note that this process has acquired the write lock, and return the recorded state."""
+        last = self.read()
+        _HOLDER.pack_into(self._mapping, _HOLDER_AT, self._process, SYSTEM_CLOCK.now())
+        return last
 
     def read(self) -> LastCommit:
         """Return the recorded state; `NOTHING` if none was recorded, or if the record is damaged."""
-        found = os.pread(self._descriptor, _COMMIT_BYTES, _COMMIT_AT)
+        if os.lseek(self._descriptor, 0, os.SEEK_END) < _MARKER_BYTES:
+            self._restore()
+        found = self._mapping[_COMMIT_AT:_COMMIT_END]
         if found != self._known:
             content = _verify(found, _COMMIT)
             self._known = found
@@ -75,12 +98,15 @@ class CommitRecord:
 
     def write(self, last: LastCommit) -> None:
         """Record the state after a synced commit."""
+        if os.lseek(self._descriptor, 0, os.SEEK_END) < _MARKER_BYTES:
+            self._restore()
         content = _COMMIT.pack(*last)
         self._known, self._known_last = content + _SUM.pack(crc32(content)), last
-        os.pwrite(self._descriptor, self._known, _COMMIT_AT)
+        self._mapping[_COMMIT_AT:_COMMIT_END] = self._known
 
     def sync(self) -> None:
         """Return when the record is on disk."""
+        self._mapping.flush()
         sync(self._descriptor)
 
     def enter(self) -> bool:
@@ -92,22 +118,39 @@ class CommitRecord:
     def write_inodes(self, inodes: tuple[int, ...]) -> None:
         """Record the files that this process, the first, has opened."""
         content = _INODES.pack(*inodes)
-        os.pwrite(self._descriptor, content + _SUM.pack(crc32(content)), _INODES_AT)
+        self._mapping[_INODES_AT:_INODES_END] = content + _SUM.pack(crc32(content))
 
     def read_inodes(self) -> tuple[int, ...] | None:
         """Return the files that the processes which use the store have open; None if that is unknown."""
-        content = _verify(os.pread(self._descriptor, _INODES_BYTES, _INODES_AT), _INODES)
+        content = _verify(self._mapping[_INODES_AT:_INODES_END], _INODES)
         return None if content is None else _INODES.unpack(content)
 
-    def is_at_path(self, path: str) -> bool:
+    def is_at_path(self) -> bool:
         """Return whether the marker is still the one at its path."""
         try:
-            return os.stat(get_marker_path(path)).st_ino == os.fstat(self._descriptor).st_ino
+            return os.stat(get_marker_path(self._path)).st_ino == os.fstat(self._descriptor).st_ino
         except FileNotFoundError:
             return False
 
     def close(self) -> None:
+        self._mapping.close()
         os.close(self._descriptor)
+
+    def _restore(self) -> None:
+        """Write a truncated marker again: a process that touches a mapped file behind its end is killed."""
+        os.ftruncate(self._descriptor, _MARKER_BYTES)
+        os.pwrite(self._descriptor, self._line, 0)
+        os.pwrite(self._descriptor, self._known, _COMMIT_AT)
+
+
+def read_holder(path: str) -> tuple[int, float]:
+    """Return the process that acquired the write lock last and when; zeros if no marker says so."""
+    try:
+        with open(get_marker_path(path), "rb") as file:
+            file.seek(_HOLDER_AT)
+            return _HOLDER.unpack(file.read(_HOLDER.size))
+    except (OSError, struct.error):
+        return 0, 0.0
 
 
 def _verify(found: bytes, kind: struct.Struct) -> bytes | None:

@@ -158,12 +158,12 @@ class GroupCommitter:
         return True
 
     def _watch_files(self) -> None:
-        """Inspect a database that has changed since the last commit, so that readers learn of a loss."""
-        if self._files.is_lost or self._files.is_database_unchanged():
+        """Inspect files that have changed since the last commit, so that readers learn of a loss."""
+        if self._files.is_lost or self._files.is_unchanged():
             return
         try:
             with self._write_lock:
-                self._files.require_same_database(self._connection)
+                self._files.require_same(self._connection)
         except Exception:
             log.exception("%s was changed by another program.", self._path)
 

@@ -71,8 +71,8 @@ class Database:
         self._process = os.getpid()
         # Reads take microseconds, so callers use the readers directly.
         self.reader: Callable[[], Reader] = readers.reader
-        self.unverified_reader: Callable[[], Reader] = readers.unverified_reader
         self.read_connection: Callable[[], AbstractContextManager[apsw.Connection]] = readers.read_connection
+        self.read_unverified: Callable[[], AbstractContextManager[apsw.Connection]] = readers.read_unverified
         self.snapshot: Callable[[], AbstractContextManager[apsw.Connection]] = readers.snapshot
         forks.register(self)
         _open_databases.add(self)

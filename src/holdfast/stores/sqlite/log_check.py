@@ -18,8 +18,10 @@ _HEADER: Final = b"SQLite format 3\0"
 _WAL_FORMAT: Final = bytes([2, 2, 0, 64, 32, 32])
 
 
-def count_valid_frames(log: str, page_bytes: int) -> int:
-    """Return how many frames of a log SQLite would accept after a crash, up to its last whole transaction."""
+def count_valid_frames(log: int, page_bytes: int) -> int:
+    """Return how many frames of an open log SQLite would accept after a crash, up to the last whole
+    transaction. `log` is its descriptor.
+    """
     _register()
     connection = apsw.Connection(f"{page_bytes}:{log}", vfs=_VFS_NAME)
     try:
@@ -33,7 +35,7 @@ def count_valid_frames(log: str, page_bytes: int) -> int:
 
 
 class _LogVfs(apsw.VFS):
-    """Opens a log for reading, and a page in memory as its database. The name of the database says which."""
+    """Opens a log for reading, and a page in memory as its database. The name of the database has both."""
 
     def __init__(self) -> None:
         super().__init__(_VFS_NAME, "")
@@ -49,7 +51,7 @@ class _LogVfs(apsw.VFS):
         path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
         page_bytes, _, log = path.partition(":")
         if flags[0] & apsw.SQLITE_OPEN_WAL:
-            return _Log(log.removesuffix("-wal"))
+            return _Log(int(log.removesuffix("-wal")))
         return _Page(int(page_bytes))
 
 
@@ -89,17 +91,14 @@ class _Page(apsw.VFSFile):
 class _Log(_Page):
     """A log that is only read."""
 
-    def __init__(self, path: str) -> None:
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
 
     def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
         return os.pread(self._descriptor, amount, offset)
 
     def xFileSize(self) -> int:  # noqa: N802
         return os.fstat(self._descriptor).st_size
-
-    def xClose(self) -> None:  # noqa: N802
-        os.close(self._descriptor)
 
 
 @cache

@@ -86,17 +86,13 @@ def find_pages(log: str, page_bytes: int, frames: int) -> set[int]:
         return {found.read_frame(number).page_number for number in range(1, frames + 1)}
 
 
-def read_log_header(log: str) -> tuple[bytes, int] | None:
-    """Return the salts and the page size of a log; None if it is missing or empty, or its header damaged."""
-    try:
-        with open(log, "rb", buffering=0) as file:
-            if os.fstat(file.fileno()).st_size < _HEADER.size:
-                return None
-            page_bytes = int.from_bytes(os.pread(file.fileno(), 4, _PAGE_BYTES_AT), "big")
-            found = _WriteAheadLog(file.fileno(), page_bytes)
-            return (found.salts, page_bytes) if found.is_header_valid else None
-    except FileNotFoundError:
+def read_log_header(log: int) -> tuple[bytes, int] | None:
+    """Return the salts and the page size of an open log; None if it is empty, or its header is damaged."""
+    if os.fstat(log).st_size < _HEADER.size:
         return None
+    page_bytes = int.from_bytes(os.pread(log, 4, _PAGE_BYTES_AT), "big")
+    found = _WriteAheadLog(log, page_bytes)
+    return (found.salts, page_bytes) if found.is_header_valid else None
 
 
 class _Frame(NamedTuple):

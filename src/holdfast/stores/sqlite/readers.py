@@ -3,10 +3,10 @@
 A file has one connection per reading thread, closed when the thread ends. A database in memory has a single
 connection for everything, protected by a lock. Both offer the same ways to read:
 
-    reader()             one statement whose rows are fetched at once: the cheapest
-    unverified_reader()  the same without the checksums of pages: the caller checks each row itself
-    read_connection()    any statements; the driver's errors are mapped to Holdfast's
-    snapshot()           the same, and all statements see one state of the database
+    reader()            one statement whose rows are fetched at once: the cheapest
+    read_connection()   any statements; the driver's errors are mapped to Holdfast's
+    read_unverified()   the same without the checksums of pages: the caller checks each row itself
+    snapshot()          any statements, and all see one state of the database
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class Readers(Protocol):
         """Return the connection for single statements whose rows are fetched at once."""
         ...
 
-    def unverified_reader(self) -> Reader:
-        """Return a connection for single statements that does not compare the checksums of pages."""
-        ...
-
     def read_connection(self) -> AbstractContextManager[apsw.Connection]:
         """Return a context for any statements that maps the driver's errors."""
+        ...
+
+    def read_unverified(self) -> AbstractContextManager[apsw.Connection]:
+        """Return such a context whose connection does not compare the checksums of pages."""
         ...
 
     def snapshot(self) -> AbstractContextManager[apsw.Connection]:
@@ -105,14 +105,6 @@ class ThreadReaders:
         except AttributeError:
             return self._connect()
 
-    def unverified_reader(self) -> apsw.Connection:
-        """Return this thread's connection that compares no checksums, opened at its first use."""
-        try:
-            return self._thread_local.unverified  # type: ignore[no-any-return]
-        except AttributeError:
-            self._thread_local.unverified = connection = self._open(verify=False)
-            return connection
-
     def read_connection(self) -> AbstractContextManager[apsw.Connection]:
         """Return this thread's context for any statements, with its connection opened at the first read."""
         try:
@@ -120,6 +112,15 @@ class ThreadReaders:
         except AttributeError:
             self._connect()
             return self._thread_local.read_context  # type: ignore[no-any-return]
+
+    def read_unverified(self) -> AbstractContextManager[apsw.Connection]:
+        """Return this thread's context without checksums, with its connection opened at the first read."""
+        try:
+            return self._thread_local.unverified_context  # type: ignore[no-any-return]
+        except AttributeError:
+            context = ReadContext(self._open(verify=False), self._path)
+            self._thread_local.unverified_context = context
+            return context
 
     def snapshot(self) -> AbstractContextManager[apsw.Connection]:
         """Return a context in which all statements see the state of the first one."""

@@ -29,14 +29,14 @@ class SharedReader:
         self._require_open()
         return self
 
-    def unverified_reader(self) -> Reader:
-        """Return itself: memory has no checksums."""
-        return self.reader()
-
     def read_connection(self) -> AbstractContextManager[apsw.Connection]:
         """Return a context for any statements that holds the lock."""
         self._require_open()
         return _LockedContext(ReadContext(self._connection, self._path), self._lock)
+
+    def read_unverified(self) -> AbstractContextManager[apsw.Connection]:
+        """Return the same context: memory has no checksums."""
+        return self.read_connection()
 
     def snapshot(self) -> AbstractContextManager[apsw.Connection]:
         """Return a read transaction that holds the lock."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from time import perf_counter
 from typing import Final
 from urllib.parse import quote
 
@@ -37,6 +38,7 @@ SHM_SUFFIX: Final = "-shm"
 _HEADER_BYTES: Final = 32
 _FRAME_HEADER_BYTES: Final = 24
 _SALTS_AT, _SALTS_BYTES = 16, 8
+_LOOK_S: Final = 0.1
 # Another process may be writing the page that is read.
 _INSPECTIONS: Final = 3
 
@@ -56,7 +58,7 @@ def refuse_lost_files(path: str) -> None:
             _refuse_other_files(path, record)
         last = record.read()
         if last.frames:
-            refuse_lost_log(path, last, _read_log(path + WAL_SUFFIX))
+            refuse_lost_log(path, last, _find_log(path + WAL_SUFFIX))
         _refuse_older_database(path, last.generation, must_read=False)
     finally:
         record.close()
@@ -96,21 +98,23 @@ class StoreFiles:
         self._id = read_store_id(connection)
         require_same_store(path, self._id)
         self._log_descriptor = os.open(self._log_path, os.O_RDONLY | os.O_CLOEXEC)
-        self._inode = os.stat(path).st_ino
+        self._inodes, self._look_at = _read_inodes(path), 0.0
+        self._inode = self._inodes[0]
         self._enter(connection)
         self.note_database()
 
     def begin_commit(self) -> LastCommit:
         """Return the record of the last commit of any process.
 
-        Raise `StoreFileError` if the log was removed or replaced, or is shorter than after that commit: the
-        next one would write behind the gap and hide it.
+        Raise `StoreFileError` if the log is shorter than after that commit: the next one would write behind
+        the gap and hide it. Look at the paths of all files ten times a second: a log that was removed can
+        still be read by this process, and is missed at the next start.
         """
-        self._last = last = self._record.read()
-        log = os.fstat(self._log_descriptor)
-        if not log.st_nlink or (
-            last.frames and log.st_size < _HEADER_BYTES + last.frames * self._frame_bytes
-        ):
+        if perf_counter() > self._look_at:
+            self._look_at_paths()
+        self._last = last = self._record.hold()
+        size = os.lseek(self._log_descriptor, 0, os.SEEK_END)
+        if last.frames and size < _HEADER_BYTES + last.frames * self._frame_bytes:
             raise self._report(self._describe_loss())
         return last
 
@@ -119,7 +123,8 @@ class StoreFiles:
 
         `frames` is the number of frames in the log after the commit, 0 if it wrote nothing.
         """
-        self.require_same_database(connection)
+        if not self.is_database_unchanged():
+            self._inspect_database(connection)
         if not (self._records_commits and frames):
             return
         salts, before, generation, version = self._last
@@ -151,6 +156,21 @@ class StoreFiles:
             and found.st_ino == self._inode
         )
 
+    def is_unchanged(self) -> bool:
+        """Return whether all files are those that were opened, and the database is as it was last seen."""
+        return self.is_database_unchanged() and _read_inodes(self._path) == self._inodes
+
+    def require_same(self, connection: apsw.Connection) -> None:
+        """Raise `StoreFileError` if one of the files is not the one that was opened."""
+        self._look_at_paths()
+        self.require_same_database(connection)
+
+    def _look_at_paths(self) -> None:
+        """Raise `StoreFileError` if the log, its index or the lock file was removed or replaced."""
+        self._look_at = perf_counter() + _LOOK_S
+        if _read_inodes(self._path) != self._inodes:
+            raise self._report(self._describe_loss())
+
     def require_database_at_path(self) -> None:
         """Raise `StoreFileError` if another file is at the database's path, or none."""
         try:
@@ -170,7 +190,7 @@ class StoreFiles:
         if not last.frames:
             return
         try:
-            refuse_lost_log(self._path, last, _read_log(self._log_path))
+            refuse_lost_log(self._path, last, _read_log(self._log_descriptor))
         except StoreFileError as error:
             raise self._report(error) from error.__cause__
 
@@ -180,7 +200,7 @@ class StoreFiles:
         The record is cleared in between: from then on the log holds nothing that the database does not.
         """
         self.verify(connection)
-        if not get_size(self._log_path):
+        if not os.fstat(self._log_descriptor).st_size:
             return
         generation = self._next_generation(connection)
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
@@ -203,7 +223,7 @@ class StoreFiles:
         """Record what is open, for the processes that open the store next, and what was recovered."""
         self._record = CommitRecord(self._path)
         if self._record.enter():
-            self._record.write_inodes(_read_inodes(self._path))
+            self._record.write_inodes(self._inodes)
         frames, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
         last = self._record.read()._replace(version=connection.pragma("user_version"))
         if self._records_commits and frames > 0:
@@ -233,7 +253,7 @@ class StoreFiles:
 
     def _restore_marker(self, connection: apsw.Connection) -> None:
         """Write the marker again if it was removed."""
-        if not self._record.is_at_path(self._path):
+        if not self._record.is_at_path():
             require_same_store(self._path, self._id)
             self._record.close()
             self._enter(connection)
@@ -265,13 +285,25 @@ class StoreFiles:
         )
 
 
-def _read_log(log: str) -> LastCommit | None:
-    """Return the salts and the valid frames of a log; None if it is missing, or its header is damaged."""
+def _read_log(log: int) -> LastCommit | None:
+    """Return the salts and the valid frames of an open log; None if it is empty, or its header is damaged."""
     header = read_log_header(log)
     if header is None:
         return None
     salts, page_bytes = header
     return LastCommit(salts, count_valid_frames(log, page_bytes))
+
+
+def _find_log(path: str) -> LastCommit | None:
+    """Return what `_read_log` does for a log that is not open; None if it is missing."""
+    try:
+        log = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return _read_log(log)
+    finally:
+        os.close(log)
 
 
 def _refuse_older_database(path: str, generation: int, *, must_read: bool) -> None:

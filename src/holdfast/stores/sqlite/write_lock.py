@@ -7,14 +7,13 @@ the write lock, so that a process which has just released the write lock cannot 
     queue lock (file-next) ──▶ write lock (file-turn) ──▶ release queue lock ──▶ write ──▶ release write lock
 
 The kernel releases both when a process dies. A lock file that was removed or replaced excludes nobody; the
-next process to open the store notices it (`store_files.py`). The holder writes its process id into the lock
-file, so that an error and `holdfast doctor` can name a process that hangs.
+next process to open the store notices it (`store_files.py`). The holder writes its process id into the
+store's marker, so that an error and `holdfast doctor` can name a process that hangs.
 """
 
 from __future__ import annotations
 
 import os
-import struct
 import threading
 from types import TracebackType
 from typing import Final, NamedTuple
@@ -25,10 +24,10 @@ from holdfast.core.clock import SYSTEM_CLOCK
 from holdfast.core.disk import lock, try_lock, unlock
 from holdfast.core.errors import SettingsError, StoreBusy
 from holdfast.stores.sqlite import forks
+from holdfast.stores.sqlite.commit_record import read_holder
 
 LOCK_SUFFIX: Final = "-turn"
 QUEUE_SUFFIX: Final = "-next"
-_NOTE: Final = struct.Struct("<qd")
 
 
 class WriteLock:
@@ -38,7 +37,6 @@ class WriteLock:
         self._path, self._wait_s_max = path, wait_s_max
         self._queue_file = _open_lock_file(path + QUEUE_SUFFIX)
         self._lock_file = _open_lock_file(path + LOCK_SUFFIX)
-        self._process = os.getpid()
         self._state_lock = threading.Lock()
         self._acquired = threading.Event()
         self._is_queueing = self._is_wanted = self._is_closed = False
@@ -51,7 +49,6 @@ class WriteLock:
                 f"No write lock of {self._path} within {self._wait_s_max:g} s: "
                 f"{describe_holder(self._path)}. Retry; if this persists, continue or end that process."
             )
-        os.pwrite(self._lock_file, _NOTE.pack(self._process, SYSTEM_CLOCK.now()), 0)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -161,7 +158,7 @@ def find_holder(path: str) -> Holder | None:
             continue
         try:
             if not try_lock(descriptor):
-                return _identify_holder(descriptor)
+                return _identify_holder(path, os.fstat(descriptor).st_ino)
         finally:
             os.close(descriptor)
     return None
@@ -172,11 +169,10 @@ def describe_holder(path: str) -> str:
     return str(find_holder(path) or "another process holds it")
 
 
-def _identify_holder(descriptor: int) -> Holder | None:
-    """Return the holder of a lock file: the kernel knows the process, the note in the file since when."""
-    note = os.pread(descriptor, _NOTE.size, 0)
-    noted, since = _NOTE.unpack(note) if len(note) == _NOTE.size else (0, 0.0)
-    process = _find_locking_process(os.fstat(descriptor).st_ino) or noted
+def _identify_holder(path: str, inode: int) -> Holder | None:
+    """Return the holder of a lock file: the kernel knows the process, the note in the marker since when."""
+    noted, since = read_holder(path)
+    process = _find_locking_process(inode) or noted
     if process <= 0:
         return None
     return Holder(process, max(0.0, SYSTEM_CLOCK.now() - since) if process == noted else None)

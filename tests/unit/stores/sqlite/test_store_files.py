@@ -77,16 +77,29 @@ def test_file_truncated_while_open_acknowledges_nothing(path: Path, part: float)
             database.write(pair(1000))
 
 
-@pytest.mark.parametrize(
-    "damage", [os.unlink, lambda log: cut(Path(log), 0.5), lambda log: cut(Path(log), 0)]
-)
-def test_log_lost_while_open_acknowledges_nothing(path: Path, damage: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("part", [0, 0.5])
+def test_log_truncated_while_open_acknowledges_nothing(path: Path, part: float) -> None:
     with open_pairs(path, KEEP_LOG) as database:
         for number in range(PAIRS):
             database.write(pair(number, FILLING))
-        damage(log_of(path))
+        cut(log_of(path), part)
         with pytest.raises(StoreFileError):
             database.write(pair(1000))
+    with pytest.raises(StoreFileError, match="acknowledged transactions are lost"):
+        open_pairs(path)
+
+
+def test_log_removed_while_open_is_noticed_and_still_moved_into_the_file(path: Path) -> None:
+    with open_pairs(path, KEEP_LOG) as database:
+        for number in range(PAIRS):
+            database.write(pair(number, FILLING))
+        log_of(path).unlink()
+        assert database._files is not None
+        database._files._look_at = 0
+        with pytest.raises(StoreFileError, match="deleted"):
+            database.write(pair(1000))
+    with open_pairs(path) as database:
+        assert numbers_in(database) == set(range(PAIRS))
 
 
 def test_reader_does_not_recreate_a_removed_file(path: Path) -> None:

@@ -21,7 +21,6 @@ from holdfast.operations import tables as ops
 from holdfast.operations.tables import Operation
 from holdfast.operations.values import Item
 from holdfast.stores.sqlite import Batch, CommitFuture, Connection, Database, Tuning
-from holdfast.stores.sqlite import Reader as RowReader
 from holdfast.stores.tables.checks import requests
 from holdfast.stores.tables.embedded.faults import EngineFaults
 from holdfast.stores.tables.embedded.handlers import (
@@ -39,12 +38,12 @@ from holdfast.stores.tables.embedded.index_lag import IndexLag
 from holdfast.stores.tables.embedded.jobs.erasure import ErasureReport, erase_traces
 from holdfast.stores.tables.embedded.jobs.worker import Worker
 from holdfast.stores.tables.embedded.storage.catalog import CatalogCache
-from holdfast.stores.tables.embedded.storage.reader import Reader
+from holdfast.stores.tables.embedded.storage.reader import KeyedReader, Reader, SalvageReader
 from holdfast.stores.tables.embedded.storage.schema import SCHEMA
 from holdfast.stores.tables.embedded.storage.writer import Writer
 
 R = TypeVar("R")
-ReadHandler = Callable[[Any, Reader], Any]
+ReadHandler = Callable[[Any, Any], Any]
 WriteHandler = Callable[[Any, Writer], Any]
 
 READ_HANDLERS: Final[dict[type[Operation[Any]], ReadHandler]] = {
@@ -65,6 +64,9 @@ READ_HANDLERS: Final[dict[type[Operation[Any]], ReadHandler]] = {
     ops.DescribeBackup: recovery.describe_backup,
     ops.ListBackups: recovery.list_backups,
 }
+
+# These get a `KeyedReader`, all others a `Reader`.
+KEYED_HANDLERS: Final = frozenset({items.get_item, batches.batch_get_item})
 
 WRITE_HANDLERS: Final[dict[type[Operation[Any]], WriteHandler]] = {
     ops.PutItem: items.put_item,
@@ -119,7 +121,7 @@ class EmbeddedTables:
         self._clock = clock
         self._faults = faults
         self._cache = CatalogCache()
-        self._make_reader: Callable[[Connection, RowReader, CatalogCache, Clock, bool], Reader] = Reader
+        self._make_reader: Callable[[Connection, CatalogCache, Clock], Reader] = Reader
         self._make_writer: Callable[[Connection, Batch, CatalogCache, float], Writer] = Writer
         if faults is not None and faults.index_lag_s:
             lag = IndexLag(faults.index_lag_s, clock)
@@ -202,31 +204,34 @@ class EmbeddedTables:
         requests.check(operation)
         if self._faults is not None:
             self._faults.raise_for(operation)
-        # GetItem is a single statement, which is already a snapshot.
-        open_connection = (
-            self.database.read_connection if handler is items.get_item else self.database.snapshot
-        )
-        damage: DataDamaged | None = None
+        run = self._read_keys if handler in KEYED_HANDLERS else self._read_snapshot
         for _ in range(STALE_RETRIES):
             try:
-                with open_connection() as connection:
-                    return cast(R, handler(operation, self._open_reader(connection, damage)))
+                return cast(R, run(operation, handler))
             except RowsDropped:
                 # This process or another has just deleted the table or index.
                 self._cache.invalidate()
-            except DataDamaged as error:
-                # The page of another item may be damaged, or an item was changed between two statements.
-                damage = error
+            except DataDamaged:
+                # An item may have been changed between two statements. The page of another may be damaged.
+                run = run if handler in KEYED_HANDLERS else self._salvage
             except UNSTORABLE_ERRORS as error:
                 raise _to_invalid_request(error) from error
-        with self.database.snapshot() as connection:
-            return cast(R, handler(operation, self._open_reader(connection, damage)))
+        return cast(R, run(operation, handler))
 
-    def _open_reader(self, connection: Connection, damage: DataDamaged | None) -> Reader:
-        """Return a reader on this connection; after damage, one that reads each row alone."""
-        # Memory has no damaged pages, and its only connection is locked.
-        unverified = self.database.unverified_reader() if self.database.has_checksums else connection
-        return self._make_reader(connection, unverified, self._cache, self._clock, damage is not None)
+    def _read_keys(self, operation: Operation[Any], handler: ReadHandler) -> Any:
+        """Run a read of items by their keys. Each is read by one statement, which is already a snapshot."""
+        with self.database.read_unverified() as connection:
+            return handler(operation, KeyedReader(connection, self._cache, self._clock, self.database))
+
+    def _read_snapshot(self, operation: Operation[Any], handler: ReadHandler) -> Any:
+        """Run a read whose statements all see one state of the database."""
+        with self.database.snapshot() as connection:
+            return handler(operation, self._make_reader(connection, self._cache, self._clock))
+
+    def _salvage(self, operation: Operation[Any], handler: ReadHandler) -> Any:
+        """Run a read that has met a damaged page, so that it fails only if one of its own rows is damaged."""
+        with self.database.snapshot() as connection, self.database.read_unverified() as unverified:
+            return handler(operation, SalvageReader(connection, unverified, self._cache, self._clock))
 
     def _submit(self, operation: Operation[R]) -> CommitFuture[R]:
         """Check a write and submit it as a unit of work. A catalog change also wakes the worker."""

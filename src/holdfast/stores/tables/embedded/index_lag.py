@@ -17,7 +17,6 @@ from operator import itemgetter
 from holdfast.core.clock import Clock
 from holdfast.operations.values import item_size
 from holdfast.stores.sqlite import Batch, Connection
-from holdfast.stores.sqlite import Reader as RowReader
 from holdfast.stores.tables.embedded.plan.change import Change
 from holdfast.stores.tables.embedded.plan.span import Position, Span
 from holdfast.stores.tables.embedded.storage import codec
@@ -43,16 +42,9 @@ class IndexLag:
         self._batch: Batch | None = None
         self._replaced: Images = {}
 
-    def make_reader(
-        self,
-        connection: Connection,
-        unverified: RowReader,
-        cache: CatalogCache,
-        clock: Clock,
-        reads_rows_alone: bool,
-    ) -> Reader:
+    def make_reader(self, connection: Connection, cache: CatalogCache, clock: Clock) -> Reader:
         """Create a reader that shows global secondary indexes as they were a lag ago."""
-        return LaggedReader(self, connection, unverified, cache, clock, reads_rows_alone)
+        return LaggedReader(self, connection, cache, clock)
 
     def make_writer(self, connection: Connection, batch: Batch, cache: CatalogCache, now: float) -> Writer:
         """Create a writer that records the items it replaces."""
@@ -124,16 +116,8 @@ class LaggedReader(Reader):
 
     __slots__ = ("_lag",)
 
-    def __init__(
-        self,
-        lag: IndexLag,
-        connection: Connection,
-        unverified: RowReader,
-        cache: CatalogCache,
-        clock: Clock,
-        reads_rows_alone: bool,
-    ) -> None:
-        super().__init__(connection, unverified, cache, clock, reads_rows_alone)
+    def __init__(self, lag: IndexLag, connection: Connection, cache: CatalogCache, clock: Clock) -> None:
+        super().__init__(connection, cache, clock)
         self._lag = lag
 
     def select_rows(self, span: Span, limit: int | None) -> Iterator[SpanRow]:

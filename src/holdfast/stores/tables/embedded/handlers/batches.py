@@ -20,7 +20,7 @@ from holdfast.operations.tables import (
 )
 from holdfast.operations.values import Item
 from holdfast.stores.tables.embedded.plan import capacity, writes
-from holdfast.stores.tables.embedded.storage.reader import Reader, read_item
+from holdfast.stores.tables.embedded.storage.reader import KeyedReader
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import KeyBytes, Table
 from holdfast.stores.tables.embedded.validate.keys import SCHEMA_MISMATCH, validate_item_key, validate_key
@@ -29,7 +29,7 @@ from holdfast.stores.tables.embedded.validate.updates import check_nested_paths
 DUPLICATES = "Provided list of item keys contains duplicates"
 
 
-def batch_get_item(operation: BatchGetItem, reader: Reader) -> BatchGetItemResult:
+def batch_get_item(operation: BatchGetItem, reader: KeyedReader) -> BatchGetItemResult:
     """Read several items, after checking all keys. Keys past 16 MB of items are returned as unprocessed."""
     planned = [(request, *_validate_keys(request, reader)) for request in operation.requests]
     bytes_left = MAX_BATCH_READ_BYTES
@@ -53,13 +53,13 @@ def batch_get_item(operation: BatchGetItem, reader: Reader) -> BatchGetItemResul
 
 
 def _read_items(
-    request: KeysAndAttributes, table: Table, keys: list[KeyBytes], bytes_left: int, reader: Reader
+    request: KeysAndAttributes, table: Table, keys: list[KeyBytes], bytes_left: int, reader: KeyedReader
 ) -> tuple[list[Item | None], float, int]:
     """Return the first items that fit into `bytes_left`, the units read, and the bytes that are left."""
     found: list[Item | None] = []
     units = 0.0
     for key_bytes in keys:
-        _, item, size = read_item(reader, table, key_bytes)
+        _, item, size = reader.read_item(table, key_bytes)
         if size > bytes_left:
             return found, units, 0
         bytes_left -= size
@@ -68,7 +68,7 @@ def _read_items(
     return found, units, bytes_left
 
 
-def _validate_keys(request: KeysAndAttributes, reader: Reader) -> tuple[Table, list[KeyBytes]]:
+def _validate_keys(request: KeysAndAttributes, reader: KeyedReader) -> tuple[Table, list[KeyBytes]]:
     """Return the request's table and its keys as bytes.
 
     Raise `InvalidRequest` if a key is invalid or occurs twice.

@@ -15,13 +15,13 @@ from holdfast.operations.tables import (
     WriteResult,
 )
 from holdfast.stores.tables.embedded.plan import capacity, writes
-from holdfast.stores.tables.embedded.storage.reader import Reader, read_item, require_readable
+from holdfast.stores.tables.embedded.storage.reader import KeyedReader, require_readable
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.validate.keys import validate_item_key, validate_key
 from holdfast.stores.tables.embedded.validate.updates import check_nested_paths, check_update
 
 
-def get_item(operation: GetItem, reader: Reader) -> GetItemResult:
+def get_item(operation: GetItem, reader: KeyedReader) -> GetItemResult:
     """Read one item; None if it is absent, or expired and hidden.
 
     One statement reads the item and the catalog's generation; a changed catalog costs a second statement.
@@ -40,7 +40,7 @@ def get_item(operation: GetItem, reader: Reader) -> GetItemResult:
             if catalog.generation == checked_with.generation:
                 raise
             continue  # The key was checked against an outdated table.
-        generation, item, size = read_item(reader, table, key_bytes)
+        generation, item, size = reader.read_item(table, key_bytes)
         if generation == catalog.generation:
             break
         catalog = cache.load(reader.connection)

@@ -1,4 +1,4 @@
-"""The reader of one read operation: its connections, the catalog as they see it, and the time.
+"""The reader of one read operation: its connection, the catalog as it sees it, and the time.
 
 A verifying connection compares the checksums of pages: what it returns is right, and what it does not find is
 not there. An unverified one does not, which saves a tenth of a keyed read: each item that it returns is
@@ -8,7 +8,7 @@ compared with the checksum of its row, and an item that it does not find is look
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 from zlib import crc32
 
 import apsw
@@ -16,7 +16,7 @@ import apsw
 from holdfast.core.clock import Clock
 from holdfast.core.errors import NotFound
 from holdfast.operations.values import Item
-from holdfast.stores.sqlite import Reader as RowReader
+from holdfast.stores.sqlite import Database
 from holdfast.stores.tables.embedded.plan.span import Span
 from holdfast.stores.tables.embedded.storage import codec, statements, walk
 from holdfast.stores.tables.embedded.storage.catalog import Catalog, CatalogCache
@@ -28,21 +28,12 @@ from holdfast.stores.tables.embedded.table import KeyBytes, Table
 class Reader:
     """The access of one read operation to the storage."""
 
-    __slots__ = ("_clock", "cache", "connection", "reads_rows_alone", "unverified")
+    __slots__ = ("_clock", "cache", "connection")
 
-    def __init__(
-        self,
-        connection: apsw.Connection,
-        unverified: RowReader,
-        cache: CatalogCache,
-        clock: Clock,
-        reads_rows_alone: bool = False,
-    ) -> None:
-        """`reads_rows_alone` is set after a damaged page was found: then only damaged items fail."""
-        self.connection, self.unverified = connection, unverified
+    def __init__(self, connection: apsw.Connection, cache: CatalogCache, clock: Clock) -> None:
+        self.connection = connection
         self.cache = cache
         self._clock = clock
-        self.reads_rows_alone = reads_rows_alone
 
     @property
     def now(self) -> float:
@@ -59,9 +50,69 @@ class Reader:
 
     def select_rows(self, span: Span, limit: int | None) -> Iterator[walk.SpanRow]:
         """Iterate over the rows of a span, in its order."""
-        if self.reads_rows_alone:
-            return walk.select_rows_alone(self.connection, self.unverified, span)
         return walk.select_rows(self.connection, span, limit)
+
+
+class KeyedReader(Reader):
+    """A reader of single items by their keys. It reads unverified pages, and compares the sum of each row."""
+
+    __slots__ = ("_database", "unverified")
+
+    def __init__(
+        self, unverified: apsw.Connection, cache: CatalogCache, clock: Clock, database: Database
+    ) -> None:
+        self.unverified, self._database = unverified, database
+        self.cache = cache
+        self._clock = clock
+
+    @property
+    def connection(self) -> apsw.Connection:  # type: ignore[override]
+        """Return the connection with verified pages, for the catalog, and for items that were not found."""
+        # Without checksums there is no such difference, and memory has a single connection, which is locked.
+        if not self._database.has_checksums:
+            return self.unverified
+        return cast(apsw.Connection, self._database.reader())
+
+    def read_item(self, table: Table, key_bytes: KeyBytes) -> tuple[int, Item | None, int]:
+        """Return the catalog's generation, the item (None if there is none) and its size.
+
+        Raise `DataDamaged` if the item is damaged, or if damage hides whether there is one.
+        """
+        sql = statements.get_item_statements(table.number)
+        try:
+            row = self.unverified.execute(sql.get, key_bytes).fetchone()
+            if row is None:
+                return self._confirm_absence(table, key_bytes)
+            generation, stored, size, row_sum = row
+            is_right = crc32(stored, crc32(key_bytes[0] + key_bytes[1], size)) == row_sum
+        except (apsw.CorruptError, TypeError) as error:
+            raise report_damaged_item(table, key_bytes) from error
+        if not is_right:
+            raise report_damaged_item(table, key_bytes)
+        return generation, codec.decode(stored), size
+
+    def _confirm_absence(self, table: Table, key_bytes: KeyBytes) -> tuple[int, Item | None, int]:
+        """Look an item up again that was not found, with verified pages; it may be there now."""
+        sql = statements.get_item_statements(table.number)
+        with damage_reported(table, key_bytes):
+            found: Any = self.connection.execute(sql.exists, key_bytes).fetchone()
+        generation, exists = found
+        return (generation, *(read_item_in_snapshot(self, table, key_bytes) if exists else (None, 0)))
+
+
+class SalvageReader(Reader):
+    """A reader of a file with damaged pages: it reads each row of a span alone, and fails only at its own."""
+
+    __slots__ = ("_unverified",)
+
+    def __init__(
+        self, connection: apsw.Connection, unverified: apsw.Connection, cache: CatalogCache, clock: Clock
+    ) -> None:
+        super().__init__(connection, cache, clock)
+        self._unverified = unverified
+
+    def select_rows(self, span: Span, limit: int | None) -> Iterator[walk.SpanRow]:
+        return walk.select_rows_alone(self.connection, self._unverified, span)
 
 
 def require_readable(catalog: Catalog, name: str) -> Table:
@@ -70,26 +121,6 @@ def require_readable(catalog: Catalog, name: str) -> Table:
     if table is None or table.record.status == "CREATING":
         raise NotFound("Requested resource not found")
     return table
-
-
-def read_item(reader: Reader, table: Table, key_bytes: KeyBytes) -> tuple[int, Item | None, int]:
-    """Return the catalog's generation, the item (None if there is none) and its size.
-
-    Raise `DataDamaged` if the item is damaged, or if damage hides whether there is one.
-    """
-    try:
-        row = reader.unverified.execute(
-            statements.get_item_statements(table.number).get, key_bytes
-        ).fetchone()
-        if row is None:
-            return _confirm_absence(reader, table, key_bytes)
-        generation, stored, size, row_sum = row
-        is_right = crc32(stored, crc32(key_bytes[0] + key_bytes[1], size)) == row_sum
-    except (apsw.CorruptError, TypeError) as error:
-        raise report_damaged_item(table, key_bytes) from error
-    if not is_right:
-        raise report_damaged_item(table, key_bytes)
-    return generation, codec.decode(stored), size
 
 
 def read_item_in_snapshot(reader: Reader, table: Table, key_bytes: KeyBytes) -> tuple[Item | None, int]:
@@ -104,12 +135,3 @@ def read_item_in_snapshot(reader: Reader, table: Table, key_bytes: KeyBytes) -> 
     if compute_sum(key_bytes, size, stored) != row_sum:
         raise report_damaged_item(table, key_bytes)
     return codec.decode(stored), size
-
-
-def _confirm_absence(reader: Reader, table: Table, key_bytes: KeyBytes) -> tuple[int, Item | None, int]:
-    """Look an item up that was not found, with verified pages; it may also have been written meanwhile."""
-    sql = statements.get_item_statements(table.number)
-    with damage_reported(table, key_bytes):
-        found: Any = reader.connection.execute(sql.exists, key_bytes).fetchone()
-    generation, exists = found
-    return (generation, *(read_item_in_snapshot(reader, table, key_bytes) if exists else (None, 0)))

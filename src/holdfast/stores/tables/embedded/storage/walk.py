@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import apsw
 
-from holdfast.stores.sqlite import Reader
 from holdfast.stores.sqlite.checksums import is_checksum_error
 from holdfast.stores.tables.embedded.plan.span import Segment, Span
 from holdfast.stores.tables.embedded.storage.damage import report_damaged_item, report_damaged_rows
@@ -43,7 +42,9 @@ def select_rows(connection: apsw.Connection, span: Span, limit: int | None) -> I
     return connection.execute(sql, bindings)
 
 
-def select_rows_alone(connection: apsw.Connection, unverified: Reader, span: Span) -> Iterator[SpanRow]:
+def select_rows_alone(
+    connection: apsw.Connection, unverified: apsw.Connection, span: Span
+) -> Iterator[SpanRow]:
     """Iterate over the rows of a span in a file with damaged pages, and raise `DataDamaged` at the first that
     is not right.
 
