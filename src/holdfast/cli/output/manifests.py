@@ -25,7 +25,7 @@ def build_manifest_json(manifest: Manifest) -> dict[str, Any]:
                 "engine": entry.engine,
                 "id": entry.id,
                 "bytes": _sum_bytes(manifest, store),
-                "counts": entry.counts,
+                "counts": [{"name": name, "count": count} for name, count in entry.counts.items()],
             }
             for store, entry in manifest.stores.items()
         ],

@@ -164,9 +164,10 @@ def _write_file(path: Path, content: Iterable[bytes]) -> None:
     """Write a new private file and sync it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb", buffering=0) as file:
+    with os.fdopen(descriptor, "wb") as file:
         for block in content:
             file.write(block)
+        file.flush()
         sync(file.fileno())
 
 

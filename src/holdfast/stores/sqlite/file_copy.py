@@ -24,6 +24,7 @@ from holdfast.stores.sqlite.write_lock import WriteLock
 # Small enough that progress is visible, and large enough that a step costs little.
 PAGES_PER_STEP: Final = 1024
 DEFAULTS: Final = Tuning()
+WRITE_ERRORS: Final = (apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_TRUNCATE)
 
 PageProgress = Callable[[int, int], None]
 """Called with the number of copied pages and of all pages."""
@@ -76,8 +77,7 @@ class LiveFile:
         try:
             self._copy_pages(os.fspath(target), progress)
         except apsw.Error as error:
-            is_full = isinstance(error, (apsw.FullError, apsw.CantOpenError))
-            raise map_error(error, os.fspath(target) if is_full else self.path) from error
+            raise map_error(error, os.fspath(target) if _is_write_error(error) else self.path) from error
 
     def find_damages(self, check_rows: Callable[[apsw.Connection], FileContents]) -> tuple[str, ...]:
         """Return what is damaged on pages that do not match their checksums, as far as it can be read."""
@@ -113,3 +113,9 @@ class LiveFile:
                     progress(backup.page_count - backup.remaining, backup.page_count)
         finally:
             writer.close()
+
+
+def _is_write_error(error: apsw.Error) -> bool:
+    """Return whether the new file failed, and not the one that is copied."""
+    code = getattr(error, "extendedresult", None)
+    return isinstance(error, (apsw.FullError, apsw.CantOpenError)) or code in WRITE_ERRORS
