@@ -42,7 +42,7 @@ async def record(flow: Flow[Any], stores: Stores, seen: Execution, **changes: An
     """Write changes of the execution and return it; None if another worker changed it since `seen` was
     read.
     """
-    execution = _apply_changes(seen, changes)
+    execution = _apply_changes(stores, seen, changes)
     try:
         await stores.run(flow.pattern_set.record(execution, seen))
     except Conflict:
@@ -77,7 +77,7 @@ async def resend(flow: Flow[Any], stores: Stores, seen: Execution, **changes: An
     pause_s = min(limit * 2.0 ** min(seen.sends, 30), max(limit, MAX_PAUSE_S))
     due = stores.now() + timedelta(seconds=pause_s)
     changes = {"due": due, "sends": seen.sends + 1} | changes
-    execution = _apply_changes(seen, changes)
+    execution = _apply_changes(stores, seen, changes)
     with bind_correlation_id(seen.correlation):
         try:
             await stores.transact(
@@ -89,6 +89,8 @@ async def resend(flow: Flow[Any], stores: Stores, seen: Execution, **changes: An
     return True
 
 
-def _apply_changes(seen: Execution, changes: dict[str, Any]) -> Execution:
-    """Return the execution with the changes and the next revision."""
+def _apply_changes(stores: Stores, seen: Execution, changes: dict[str, Any]) -> Execution:
+    """Return the execution with the changes, the next revision, and the time at which a new `due` was set."""
+    if "due" in changes:
+        changes = {"due_set_at": stores.now()} | changes
     return seen.model_copy(update=changes | {"revision": seen.revision + 1})

@@ -51,9 +51,9 @@ class ParkedFor(StrEnum):
 class Execution(Entity, table=FLOWS):
     """One running flow. `version` is the item's when it entered this state; it identifies late messages.
 
-    `due` is when the sweeper looks at it, or since when it is parked. `attempts` counts failed attempts in
-    this state, `delays` those that do not count, `sends` messages that the sweeper sent, `takes` redeliveries
-    of a message whose worker was lost.
+    `due` is when the sweeper looks at it, or since when it is parked; `due_set_at` is when that was set, by
+    the same clock. `attempts` counts failed attempts in this state, `delays` those that do not count, `sends`
+    messages that the sweeper sent, `takes` redeliveries of a message whose worker was lost.
     """
 
     flow: Attr[str] = attr()
@@ -66,6 +66,8 @@ class Execution(Entity, table=FLOWS):
     revision: Attr[int] = attr(default=0)
     lane: Attr[Lane] = attr(default=Lane.DUE)
     due: Attr[datetime | None] = attr(default=None)
+    # Absent in executions of version 0.2 and before.
+    due_set_at: Attr[datetime | None] = attr(default=None)
     attempts: Attr[int] = attr(default=0)
     delays: Attr[int] = attr(default=0)
     sends: Attr[int] = attr(default=0)

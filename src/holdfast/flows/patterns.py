@@ -177,11 +177,17 @@ class FlowPatterns(Generic[I]):
         purpose = "Record a failed attempt, a resent message or the parking of an execution"
         return self._build_pattern(7, "note", purpose, record, rate=self._rare, example=build_example)
 
-    def _build_due(self) -> Pattern[[int, datetime], Query[Execution]]:
-        """Build the query of a shard's executions that are due at a time, oldest first."""
+    def _build_due(self) -> Pattern[..., Query[Execution]]:
+        """Build the query of a shard's executions that are due at a time, oldest first.
 
-        def due(shard: int, now: datetime) -> Query[Execution]:
-            return Execution.by_due(self._name, Lane.DUE, shard).until(now).page(PAGE_SIZE)
+        With `is_ahead`, of those that a clock ahead of that time made due.
+        """
+
+        def due(shard: int, now: datetime, *, is_ahead: bool = False) -> Query[Execution]:
+            lane = Execution.by_due(self._name, Lane.DUE, shard)
+            if is_ahead:
+                return lane.query().where(Execution.due_set_at > now).page(PAGE_SIZE)
+            return lane.until(now).page(PAGE_SIZE)
 
         return self._build_pattern(
             8, "due", "Query the executions of a shard that are due", due, example=(0, _TIME)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from holdfast.flows.flow import Flow
 
 CONCURRENCY: Final = 8
+# How often a process looks for executions that a clock ahead of its own made due: it reads all that wait.
+LOOK_AHEAD_S: Final = 600.0
 
 log = logging.getLogger(__name__)
 
@@ -57,11 +59,32 @@ async def sweep(flow: Flow[Any], stores: Stores) -> SweepReport:
             log.warning("Could not send %s of the flow %s: %s", execution.key, flow.name, error)
 
     # In random order, so that several sweepers do not work on the same shard at the same time.
+    looks_ahead = stores.deadlines.should_look(("flow", flow.name), LOOK_AHEAD_S)
     for shard in RNG.sample(range(flow.shards), flow.shards):
         due = list(await stores.all(flow.pattern_set.due(shard, stores.now())))
+        if looks_ahead:
+            due += await _find_ahead(flow, stores, shard)
         for start in range(0, len(due), CONCURRENCY):
             await gather_or_cancel(map(one, due[start : start + CONCURRENCY]))
     return report
+
+
+async def _find_ahead(flow: Flow[Any], stores: Stores, shard: int) -> list[Execution]:
+    """Return the executions of a shard that a clock ahead of this one made due, when this process has seen
+    them for as long as they had to wait.
+    """
+    found = await stores.all(flow.pattern_set.due(shard, stores.now(), is_ahead=True))
+    return [each for each in found if _compute_left_s(flow, stores, each) <= 0]
+
+
+def _compute_left_s(flow: Flow[Any], stores: Stores, execution: Execution) -> float:
+    """Return the seconds until the execution is due; 0 or less if it is."""
+    assert execution.due is not None
+    assert execution.due_set_at is not None
+    due_at, max_s = execution.due.timestamp(), (execution.due - execution.due_set_at).total_seconds()
+    # The worker of a wait uses the same key.
+    key, version = (flow.name, execution.key), (execution.version, execution.due)
+    return stores.deadlines.compute_left_s(key, version, due_at, max_s)
 
 
 async def retry_unknown_states(flow: Flow[Any], stores: Stores) -> SweepReport:

@@ -156,7 +156,8 @@ def build_execution(flow: Flow[I], item: I, now: datetime) -> Execution:
     A step becomes due after its timeout, a wait at its deadline.
     """
     state, key = flow.get_state(item.flow_state), flow.key_text(item)
-    due = item.flow_due if isinstance(state.action, Wait) else now + timedelta(seconds=get_timeout_s(state))
+    is_wait = isinstance(state.action, Wait)
+    due = item.flow_due if is_wait else now + timedelta(seconds=get_timeout_s(state))
     return Execution(
         flow=flow.name,
         shard=flow.pattern_set.compute_shard(key),
@@ -166,6 +167,7 @@ def build_execution(flow: Flow[I], item: I, now: datetime) -> Execution:
         since=now,
         version=item.version,
         due=due,
+        due_set_at=item.flow_since if is_wait else now,
         correlation=get_correlation_id(),
     )
 

@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from holdfast.core.errors import (
@@ -207,7 +207,8 @@ class StepWorker(Generic[I]):
         self._stores.count(
             "flow_put_off", flow=execution.flow, state=execution.state, error=error_label(error)
         )
-        since = execution.delayed_since or self._stores.now()
+        now = self._stores.now()
+        since = min(execution.delayed_since or now, now)
         await self._record_pause(execution, pause_s, error, delays=execution.delays + 1, delayed_since=since)
 
     async def _record_pause(
@@ -255,10 +256,20 @@ class StepWorker(Generic[I]):
         lacks_deadline = wait.deadline_s is not None and item.flow_due is None
         if lacks_token or lacks_deadline:
             await self._run_step(Step(state.name, _reenter(state.name), to=(state.name,)), execution, item)
-        elif item.flow_due is not None and item.flow_due <= self._stores.now():
+        elif item.flow_due is not None and self._compute_left_s(execution, item, item.flow_due) <= 0:
             await self._run_step(build_deadline_step(state, wait), execution, item)
         else:
-            await record(self._flow, self._stores, execution, **RESET | {"due": item.flow_due})
+            due = {"due": item.flow_due, "due_set_at": item.flow_since}
+            await record(self._flow, self._stores, execution, **RESET | due)
+
+    def _compute_left_s(self, execution: Execution, item: I, due: datetime) -> float:
+        """Return the seconds until the item's wait ends.
+
+        One that ends later than it lasts, by this clock, ends when it was seen for as long.
+        """
+        lasts = due - (item.flow_since or self._stores.now())
+        key, version = (self._flow.name, execution.key), (item.version, due)
+        return self._stores.deadlines.compute_left_s(key, version, due.timestamp(), lasts.total_seconds())
 
     # --- inconsistencies ------------------------------------------------------------------------------------
 

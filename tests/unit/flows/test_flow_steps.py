@@ -14,6 +14,7 @@ import pytest
 from holdfast import Stores
 from holdfast.core.errors import ComponentRefused, ConditionFailed, InvalidRequest, LeaseLost
 from holdfast.flows import Next, ParkedFor, Retry, State, Step, StepContext, StepMessage
+from holdfast.flows.sweeper import LOOK_AHEAD_S
 from holdfast.flows.worker import MAX_TAKES, StepWorker
 from tests.unit.flows.errands import (
     ERRANDS,
@@ -22,6 +23,7 @@ from tests.unit.flows.errands import (
     SYSTEM,
     Bench,
     Errand,
+    HandClock,
     Shown,
     create_errand,
     get_step,
@@ -32,6 +34,8 @@ from tests.unit.flows.errands import (
     open_bench,
     steps,
 )
+
+DAY_S = 86_400.0
 
 
 def run_story(story: Callable[[Bench], Awaitable[None]]) -> None:
@@ -140,6 +144,36 @@ def test_retry_waits_as_long_as_the_service_asks() -> None:
         await at.work()
         assert await at.pass_time(299) == 0
         assert await at.pass_time(1) == 2
+
+    run_story(story)
+
+
+def test_pause_that_a_process_a_day_ahead_recorded_ends_after_its_length() -> None:
+    async def story(at: Bench) -> None:
+        at.tools.errors["Plan"] = [make_failure()]
+        at.clock.advance(DAY_S)
+        await at.begin()
+        await at.work()
+        at.clock.advance(-DAY_S)
+        assert await at.pass_time(0) == 0
+        assert await at.pass_time(LOOK_AHEAD_S) == 2
+
+    run_story(story)
+
+
+def test_process_a_day_behind_does_not_shorten_a_pause() -> None:
+    async def story(at: Bench) -> None:
+        error = make_failure()
+        error.retry_after_s = 2 * LOOK_AHEAD_S
+        at.tools.errors["Plan"] = [error]
+        await at.begin()
+        await at.work()
+        late = HandClock(NOON - DAY_S)
+        behind = Stores(at.stores.tables, clock=late, engines=at.stores.engines)
+        for _ in range(2):
+            assert (await at.flow.sweep(behind)).sent == 0
+            late.advance(LOOK_AHEAD_S)
+        assert (await at.flow.sweep(behind)).sent == 1
 
     run_story(story)
 

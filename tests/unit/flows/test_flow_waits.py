@@ -161,6 +161,18 @@ def test_deadline_ends_the_wait_on_time() -> None:
     run_story(story)
 
 
+def test_wait_entered_by_a_process_a_day_ahead_ends_after_its_length() -> None:
+    async def story(at: Bench) -> None:
+        at.clock.advance(86_400)
+        await at.begin_and_reach_offer()
+        at.clock.advance(-86_400)
+        assert await at.pass_time(DEADLINE_S - 1) == 0
+        assert await at.pass_time(DEADLINE_S) == 1
+        assert (await at.get_errand()).reason == "expired"
+
+    run_story(story)
+
+
 def test_late_answer_applies_the_deadline_and_is_refused() -> None:
     async def story(at: Bench) -> None:
         errand = await at.begin_and_reach_offer()
