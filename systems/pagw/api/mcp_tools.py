@@ -43,7 +43,7 @@ class Trail(BaseModel):
 
 
 async def why(stores: Stores, pagw_id: str) -> Trail:
-    """Return a request's trail across the stores: idempotency keys, audit events in order, files by name and
+    """Return a request's trail: idempotency keys, audit events in order, files by name and
     size, deliveries to clients, unsent outbox messages. File contents are left out.
     """
     found = await explain.explain_request(stores, pagw_id, hashes=False)

@@ -42,7 +42,7 @@ SCALE = 0.01
 
 @dataclass
 class FilledSystem:
-    """A system with its sample on embedded engines, which live until the end of the module."""
+    """A system with its sample on embedded engines, which live as long as its tests run."""
 
     system: System
     settings: Settings
@@ -72,7 +72,7 @@ class FilledSystem:
             return asyncio.run(record_transcript(self.system, Client(f"{url}/mcp"), self.known))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def service_settings() -> Iterator[Settings]:
     """Run the services, and yield settings that name them."""
     with moto_endpoint() as aws, run_redis() as redis:
@@ -84,7 +84,8 @@ def service_settings() -> Iterator[Settings]:
         )
 
 
-@pytest.fixture(scope="module", params=SYSTEMS)
+# Of the session, so that the tests of one system follow each other.
+@pytest.fixture(scope="session", params=SYSTEMS)
 def filled(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FilledSystem]:
@@ -117,7 +118,7 @@ async def _fill(filled: FilledSystem) -> None:
         filled.known["pagw_id"] = newest.pagw_id
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def embedded_transcript(filled: FilledSystem) -> Transcript:
     return filled.record()
 

@@ -70,6 +70,11 @@ def test_tables_can_live_in_memory(tmp_path: Path) -> None:
         ("tables = 'sqlite:'", "Invalid tables="),
         ("tables = 'sqlite:shop.db'", "that ends in 'tables.db'"),
         ("tables = ", "is not TOML"),
+        ("mcp_port = 70000", "Invalid mcp_port=70000"),
+        ("mcp_url = 'http://agents.test/mcp'", "Invalid mcp_url="),
+        ("mcp_url = 'https://agents.test/mcp?x=1'", "Invalid mcp_url="),
+        ("mcp_token_issuer = 'https://i.test'", "needs mcp_url and mcp_token_keys"),
+        ("mcp_token_keys = 'jwks.json'", "needs mcp_token_issuer"),
     ],
 )
 def test_invalid_setting_is_refused_with_the_allowed_values(tmp_path: Path, text: str, reason: str) -> None:
