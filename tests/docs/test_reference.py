@@ -16,9 +16,10 @@ from holdfast import Bucket, Component, Consumer, Queue, Schedule, System, guara
 from holdfast.config.settings import Settings, get_variable_name, list_setting_names
 from holdfast.core import errors
 from holdfast.guarantees.table_migration import Pace
+from holdfast.model.agents import Prompt, Tool
 from holdfast.model.demo import Demo
 from holdfast.model.objects import ObjectKind
-from holdfast.model.system import Explanation, list_system_names
+from holdfast.model.system import Admin, Explanation, list_system_names
 from tests.cases import all_cases
 from tests.docs import pages
 from tests.docs.commands import list_command_names, list_options
@@ -99,7 +100,10 @@ def _read_code(found: type[errors.HoldfastError]) -> str:
 
 # --- declarations -------------------------------------------------------------------------------------------
 
-DECLARATIONS = (Demo, Queue, Bucket, ObjectKind, Component, Consumer, Schedule, Explanation, System)
+DECLARATIONS = (
+    *(Demo, Queue, Bucket, ObjectKind, Component, Consumer, Schedule, Explanation, System),
+    *(Admin, Tool, Prompt),
+)
 
 
 @all_cases("declaration", DECLARATIONS)
