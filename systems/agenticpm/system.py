@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from agenticpm.api.commands import COMMANDS
 from agenticpm.api.explain import explain
-from agenticpm.api.mcp_tools import TOOLS
+from agenticpm.api.mcp_tools import ARGUMENTS, TOOLS
+from agenticpm.api.prompts import PROMPTS
 from agenticpm.model import patterns
 from agenticpm.model.entities import Integration, contents, table
 from agenticpm.model.integration_settings import get_sandbox_variable
@@ -168,7 +169,7 @@ SYSTEM = System(
     ),
     design=Design(load=LOAD, what_if=WHAT_IF, stated_costs=STATED_COSTS),
     http=Http(routes=_build_routes),
-    admin=Admin(commands=COMMANDS, tools=TOOLS, why=explain),
+    admin=Admin(commands=COMMANDS, tools=TOOLS, prompts=PROMPTS, arguments=ARGUMENTS, why=explain),
     privacy=Privacy(
         redact_logs=redact,
         retention={contents.name: Period(None, "artefact contents are kept forever; snapshots expire")},

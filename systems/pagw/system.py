@@ -14,7 +14,8 @@ from holdfast import Component, Pattern, Stores, System
 from holdfast.model.system import Admin, Deployment, Design, Http, Privacy
 from pagw.api import explain
 from pagw.api.commands import COMMANDS
-from pagw.api.mcp_tools import TOOLS
+from pagw.api.mcp_tools import ARGUMENTS, TOOLS
+from pagw.api.prompts import PROMPTS
 from pagw.domain.redaction import redact
 from pagw.model import delivery_patterns, files, patterns
 from pagw.model.entities import (
@@ -153,7 +154,7 @@ SYSTEM = System(
     components=(API, PAYER_CALLBACKS, *WORKERS, OPERATOR, SWEEPER, AGENT),
     design=Design(load=LOAD, what_if=WHAT_IF),
     http=Http(configure_app=_configure_app, max_body_bytes=RANGES["bundle_bytes_max"][2]),
-    admin=Admin(commands=COMMANDS, tools=TOOLS, why=explain.why),
+    admin=Admin(commands=COMMANDS, tools=TOOLS, prompts=PROMPTS, arguments=ARGUMENTS, why=explain.why),
     privacy=Privacy(
         redact_logs=redact,
         retention={pagw.name: retention.RETENTION_PERIOD},

@@ -13,7 +13,8 @@ from holdfast import Component, Load, Pattern, Stores, System, Volume
 from holdfast.guarantees import MIGRATIONS
 from holdfast.model.system import Admin, Design, Http, collect_patterns
 from skymarshal.api.csv_imports import IMPORTS
-from skymarshal.api.mcp_tools import TOOLS
+from skymarshal.api.mcp_tools import ARGUMENTS, TOOLS
+from skymarshal.api.prompts import PROMPTS
 from skymarshal.model import patterns, roster
 from skymarshal.model.entities import TABLES
 
@@ -102,5 +103,11 @@ SYSTEM = System(
         )
     ),
     http=Http(routes=_build_routes),
-    admin=Admin(tools=TOOLS, imports=IMPORTS, migrations={roster.MIGRATION_NAME: roster.CREW_ROSTER_V2}),
+    admin=Admin(
+        tools=TOOLS,
+        prompts=PROMPTS,
+        arguments=ARGUMENTS,
+        imports=IMPORTS,
+        migrations={roster.MIGRATION_NAME: roster.CREW_ROSTER_V2},
+    ),
 )

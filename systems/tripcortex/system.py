@@ -18,7 +18,8 @@ from holdfast.guarantees import OUTBOX, Period, redact
 from holdfast.model.system import Admin, Deployment, Design, Http, Privacy
 from tripcortex.api import explain
 from tripcortex.api.commands import COMMANDS
-from tripcortex.api.mcp_tools import TOOLS
+from tripcortex.api.mcp_tools import ARGUMENTS, TOOLS
+from tripcortex.api.prompts import PROMPTS
 from tripcortex.integrations.portal.circuit import BREAKER
 from tripcortex.integrations.portal.purchases import PORTAL_CALLS
 from tripcortex.model import pattern_sets, patterns
@@ -173,7 +174,13 @@ SYSTEM: Final = System(
     http=Http(
         configure_app=_configure_app, max_body_bytes=MAX_BODY_BYTES, allowed_origins=_list_trusted_origins
     ),
-    admin=Admin(commands=COMMANDS, tools=TOOLS, why=explain.explain_booking),
+    admin=Admin(
+        commands=COMMANDS,
+        tools=TOOLS,
+        prompts=PROMPTS,
+        arguments=ARGUMENTS,
+        why=explain.explain_booking,
+    ),
     privacy=Privacy(
         redact_logs=redact, retention={tripcortex.name: Period(None, "until the policy is removed")}
     ),

@@ -17,9 +17,10 @@ from holdfast.config.settings import Settings, get_variable_name, list_setting_n
 from holdfast.core import errors, limits
 from holdfast.core.http import content_coding
 from holdfast.guarantees.table_migration import Pace
+from holdfast.model.agents import Prompt, Tool
 from holdfast.model.demo import Demo
 from holdfast.model.objects import ObjectKind
-from holdfast.model.system import Explanation, RequiredSetting, list_system_names, load_systems
+from holdfast.model.system import Admin, Explanation, RequiredSetting, list_system_names, load_systems
 from holdfast.web import bodies, server
 from holdfast.wire.http.server import Bounds
 from tests.cases import all_cases
@@ -141,16 +142,8 @@ def _read_code(found: type[errors.HoldfastError]) -> str:
 # --- declarations -------------------------------------------------------------------------------------------
 
 DECLARATIONS = (
-    Demo,
-    Queue,
-    Bucket,
-    ObjectKind,
-    Component,
-    Consumer,
-    Schedule,
-    Explanation,
-    RequiredSetting,
-    System,
+    *(Demo, Queue, Bucket, ObjectKind, Component, Consumer, Schedule, Explanation, RequiredSetting, System),
+    *(Admin, Tool, Prompt),
 )
 
 

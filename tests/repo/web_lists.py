@@ -17,6 +17,9 @@ from holdfast.cli.commands.run import build_system_app
 from holdfast.core.errors import HoldfastError
 from holdfast.flows.transition import format_error
 from holdfast.guarantees.idempotency.execution import get_reason
+from holdfast.mcp.prompts import build_agent_prompts
+from holdfast.mcp.resources import build_agent_resources
+from holdfast.mcp.results import RESULT_SCHEMA
 from holdfast.mcp.tools import AgentTool, build_agent_tools
 from holdfast.model.system import System
 from holdfast.runtime import Stores
@@ -221,17 +224,28 @@ def list_wire_operations() -> Iterator[str]:
 
 
 def list_mcp_tools() -> Iterator[str]:
-    """List the tools of each system with their arguments and their hints about effects."""
+    """List what agents get from each system: tools with their arguments, results, errors and hints about
+    effects; resources; prompts with their arguments.
+    """
     for name, system in load_systems().items():
         with open_in_memory(system) as stores:
-            for tool in build_agent_tools(stores):
-                yield from (f"{name} {tool.name}: {line}" for line in _describe_tool(tool))
+            tools = build_agent_tools(stores)
+        for tool in tools:
+            yield from (f"{name} {tool.name}: {line}" for line in _describe_tool(tool))
+        yield from (f"{name} resource {each.uri}" for each in build_agent_resources(system, tools))
+        for prompt in build_agent_prompts(system):
+            arguments = (f"{each}{'*' * required}" for each, (_, required) in prompt.arguments.items())
+            yield f"{name} prompt {prompt.name}: takes {', '.join(arguments) or 'nothing'}"
 
 
 def _describe_tool(tool: AgentTool) -> Iterator[str]:
     effects = tool.effects
     yield (
         f"reads only {effects.read_only}, destroys {effects.destructive}, repeatable {effects.idempotent}, "
-        f"{'has the common output schema' if tool.output_schema else 'has no output schema'}"
+        f"fails with {', '.join(tool.errors)}"
     )
     yield from (f"takes {line}" for line in describe_schema(tool.input_schema))
+    if tool.output_schema is RESULT_SCHEMA:
+        yield "has the common output schema"
+    elif tool.output_schema is not None:
+        yield from (f"returns {line}" for line in describe_schema(tool.output_schema))

@@ -132,8 +132,9 @@ def _describe_property(
     name.
     """
     described = {key: value for key, value in schema.items() if key != "title"}
-    if name in descriptions and "description" not in described:
-        described["description"] = descriptions[name]
+    common = Paging.model_fields[name].description if name in Paging.model_fields else None
+    if "description" not in described and (text := descriptions.get(name, common)):
+        described["description"] = text
     if name in example and not isinstance(example[name], dict | list):
         described["examples"] = [example[name]]
     return described

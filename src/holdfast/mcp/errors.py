@@ -28,11 +28,8 @@ RETRY_AFTER_S: Final = 1
 _QUOTES_DATA: Final = (errors.ItemUnreadable, errors.MessageUnreadable, errors.ObjectDamaged)
 
 
-class CallTimedOut(errors.RetryLater):
+class CallTimedOut(Exception):
     """A call took too long and was cancelled."""
-
-    def __init__(self, max_s: float) -> None:
-        super().__init__(f"The call took longer than {max_s:g} seconds.")
 
 
 class Failure(NamedTuple):
@@ -47,6 +44,9 @@ def describe_failure(tool: str, error: Exception, *, is_local: bool) -> Failure:
 
     `is_local`: the agent's user is the operator.
     """
+    if isinstance(error, CallTimedOut):
+        log.warning("The tool %s was stopped: it took too long", tool)
+        return Failure(f"{tool} took too long and was stopped. Ask for less, or retry later.", "CallTimedOut")
     found = _list_errors(error)
     ours = [each for each in found if isinstance(each, HoldfastError)]
     if len(ours) < len(found):
@@ -69,7 +69,7 @@ def _describe(tool: str, error: HoldfastError, *, is_local: bool) -> str:
         return (
             f"The outcome of {tool} is unknown: it may be done. Read the data before you repeat it.{reason}"
         )
-    if isinstance(error, CallTimedOut | errors.StatementTimedOut):
+    if isinstance(error, errors.StatementTimedOut):
         return f"{tool} took too long and was stopped. Ask for less, or retry later.{reason}"
     if isinstance(error, errors.RetryLater):
         return f"{tool} cannot reach what it needs now. Retry in {_get_pause(error)}.{reason}"

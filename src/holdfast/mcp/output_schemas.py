@@ -11,10 +11,12 @@ from typing import Any, Final, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter
 
+# Members of a result that was cut.
 _CUT_MEMBERS: Final[dict[str, Any]] = {
     "cursor": {"type": ["string", "null"]},
     "truncated": {"type": "object"},
 }
+_SCALARS: Final = frozenset({"boolean", "integer", "null", "number", "string"})
 
 
 def build_output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
@@ -35,9 +37,24 @@ def build_output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
     return _build_object(members, schema.get("required", []))
 
 
+def may_have_lists(schema: Mapping[str, Any] | None) -> bool:
+    """Return whether a result with this output schema may have lists, which can be cut."""
+    return schema is None or "truncated" in schema["properties"]
+
+
 def _build_object(members: dict[str, Any], required: list[str]) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "object", "properties": _CUT_MEMBERS | members}
+    has_scalars_only = members and all(_SCALARS.issuperset(_get_types(each)) for each in members.values())
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": members if has_scalars_only else _CUT_MEMBERS | members,
+    }
     return schema | {"required": required} if required else schema
+
+
+def _get_types(shallow: Mapping[str, Any]) -> list[str]:
+    """Return the JSON types of a member, or `any`."""
+    types = shallow.get("type", "any")
+    return [types] if isinstance(types, str) else list(types)
 
 
 def _make_shallow(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:

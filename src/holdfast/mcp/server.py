@@ -134,7 +134,7 @@ class _Host:
         except TimeoutError:
             if not task.cancelled():
                 raise
-            raise CallTimedOut(self._max_call_s) from None
+            raise CallTimedOut from None
 
     # --- resources ------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from holdfast.mcp.arguments import (
     find_cursor_name,
     require_tool_signature,
 )
-from holdfast.mcp.output_schemas import build_output_schema
+from holdfast.mcp.output_schemas import build_output_schema, may_have_lists
 from holdfast.mcp.results import RESULT_SCHEMA, is_paged, run_paged, run_unpaged, to_json
 from holdfast.mcp.truncation import cut_result, hash_call
 from holdfast.model.agents import Tool
@@ -273,14 +273,15 @@ def _is_cumulative(action: nodes.UpdateAction) -> bool:
 def _build_function_tool(tool: Tool, offer: _Offer, effects: Effects) -> AgentTool:
     """Build the tool of a system's function. Raise `DeclarationError` if it has no docstring."""
     require_tool_signature(tool.function)
-    model = build_function_model(tool.function)
-    reader = ArgumentReader(model, Continuation, example=tool.example)
+    model, output_schema = build_function_model(tool.function), build_output_schema(tool.function)
+    added = Continuation if may_have_lists(output_schema) else WholeResult
+    reader = ArgumentReader(model, added, example=tool.example)
     return AgentTool(
         name=offer.prefix + tool.name,
         title=tool.name.replace("_", " ").capitalize(),
         description=_describe_function(tool),
-        input_schema=build_schema(model, Continuation, offer.system.admin.arguments, tool.example),
-        output_schema=build_output_schema(tool.function),
+        input_schema=build_schema(model, added, offer.system.admin.arguments, tool.example),
+        output_schema=output_schema,
         effects=effects,
         call=_build_function_call(tool, offer.agent, reader),
         system=offer.system.name,

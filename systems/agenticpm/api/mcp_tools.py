@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pydantic import BaseModel
+
 from agenticpm.api import action_reviews, explain
 from agenticpm.api.agent_state import load_agent_state as state_of_agent
 from agenticpm.api.serializers import to_json
@@ -12,6 +14,8 @@ from agenticpm.model import artefacts, patterns, projects
 from agenticpm.model.entities import EscalationStatus, EventType
 from agenticpm.workers import escalations
 from holdfast import Stores
+from holdfast.core.errors import NotFound
+from holdfast.model.agents import Tool
 
 MAX_SHOWN: Final = 20
 RISKS: Final = ("critical", "high")
@@ -46,7 +50,15 @@ async def project_state(stores: Stores, project_id: str) -> dict[str, Any]:
     }
 
 
-async def what_waits(stores: Stores) -> dict[str, Any]:
+class Waiting(BaseModel):
+    """What waits for a person, in all projects."""
+
+    questions: list[dict[str, Any]]
+    held: list[dict[str, Any]]
+    there_is_more: bool
+
+
+async def what_waits(stores: Stores) -> Waiting:
     """Return the questions and held actions of all projects that wait for a person.
 
     Actions are executed unless a person cancels them. Questions come oldest first with their options, actions
@@ -55,8 +67,8 @@ async def what_waits(stores: Stores) -> dict[str, Any]:
     """
     questions = await stores.run(patterns.escalations_in(EscalationStatus.pending, MAX_SHOWN))
     held = await action_reviews.list_held(stores, MAX_SHOWN)
-    return {
-        "questions": [
+    return Waiting(
+        questions=[
             {
                 "id": each.id,
                 "project_id": each.project_id,
@@ -67,7 +79,7 @@ async def what_waits(stores: Stores) -> dict[str, Any]:
             }
             for each in questions
         ],
-        "held": [
+        held=[
             {
                 "id": each.id,
                 "project_id": each.project_id,
@@ -76,17 +88,22 @@ async def what_waits(stores: Stores) -> dict[str, Any]:
             }
             for each in held
         ],
-        "there_is_more": questions.cursor is not None or held.cursor is not None,
-    }
+        there_is_more=questions.cursor is not None or held.cursor is not None,
+    )
 
 
-async def why(stores: Stores, id: str) -> dict[str, Any]:
-    """Explain an action, an escalation or an event: its signal and evidence, confidence, and who decided.
+class Reasons(BaseModel):
+    """Why something was done, in lines and as data."""
 
-    id is that of the action, escalation or event, or PROJECT/ID with the id of its project before it.
-    """
+    id: str
+    lines: list[str]
+    data: Any
+
+
+async def why(stores: Stores, id: str) -> Reasons:
+    """Explain an action, an escalation or an event: its signal and evidence, confidence, and who decided."""
     found = await explain.explain(stores, id)
-    return {"id": id, "lines": list(found.lines), "data": found.data}
+    return Reasons(id=id, lines=list(found.lines), data=found.data)
 
 
 async def agent_state(stores: Stores) -> dict[str, Any]:
@@ -95,7 +112,29 @@ async def agent_state(stores: Stores) -> dict[str, Any]:
     return state
 
 
-TOOLS = (project_state, what_waits, why, agent_state)
+ARGUMENTS: Final = {
+    "project_id": "The id of a project: a UUID, which projects_in lists",
+    "id": "The id of an action, an escalation or an event, or PROJECT/ID with the id of its project",
+    "type": "The kind of artefact",
+    "day": "A day in UTC, as YYYY-MM-DD",
+    "status": "The status that the projects or escalations have",
+}
+
+TOOLS: Final = (
+    Tool(
+        project_state,
+        example={"project_id": patterns.EXAMPLE_PROJECT},
+        errors={NotFound: "no project has this id"},
+    ),
+    Tool(what_waits),
+    Tool(
+        why,
+        # The first escalation of the sample's first project.
+        example={"id": "2dca3a66-9efc-5ce2-8dae-a7d209da6232"},
+        errors={NotFound: "nothing has this id"},
+    ),
+    Tool(agent_state),
+)
 
 
 def _build_delivery(content: dict[str, Any] | None) -> dict[str, Any]:

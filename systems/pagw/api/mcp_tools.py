@@ -8,21 +8,25 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from pydantic import BaseModel
+
 from holdfast import Stores
+from holdfast.core.errors import HoldfastError, NotFound
+from holdfast.model.agents import Tool
 from pagw.api import explain
 from pagw.model.entities import RequestRow
 from pagw.ops import monitoring
-from pagw.ops.annual_report import build_annual_report
+from pagw.ops.annual_report import AnnualReport, build_annual_report
 from pagw.settings import PagwSettings
 
 MAX_SHOWN: Final = 20
 
 
-async def standing(stores: Stores) -> dict[str, Any]:
+async def standing(stores: Stores) -> monitoring.GatewayStatus:
     """Return the gateway's status: requests by status, outbox backlog, durations, numbers of stuck and
     overdue requests.
     """
-    return (await monitoring.get_status(stores, PagwSettings.load().stuck_minutes)).model_dump(mode="json")
+    return await monitoring.get_status(stores, PagwSettings.load().stuck_minutes)
 
 
 async def request_status(stores: Stores, pagw_id: str) -> dict[str, Any]:
@@ -30,41 +34,85 @@ async def request_status(stores: Stores, pagw_id: str) -> dict[str, Any]:
     return explain.to_pointers(await explain.get_request(stores, pagw_id))
 
 
-async def why(stores: Stores, pagw_id: str) -> dict[str, Any]:
-    """Return a request's trail across the stores: idempotency keys, audit events in order, files by name and
+class Trail(BaseModel):
+    """A request's trail across the stores, in lines and as data."""
+
+    pagw_id: str
+    lines: list[str]
+    data: dict[str, Any]
+
+
+async def why(stores: Stores, pagw_id: str) -> Trail:
+    """Return a request's trail: idempotency keys, audit events in order, files by name and
     size, deliveries to clients, unsent outbox messages. File contents are left out.
     """
     found = await explain.explain_request(stores, pagw_id, hashes=False)
-    return {"pagw_id": pagw_id, "lines": list(found.lines), "data": found.data}
+    return Trail(pagw_id=pagw_id, lines=list(found.lines), data=found.data)
 
 
-async def stuck(stores: Stores, minutes: int | None = None) -> dict[str, Any]:
+class StuckRequests(BaseModel):
+    """Requests without progress for this many minutes."""
+
+    minutes: int
+    requests: list[dict[str, Any]]
+
+
+async def stuck(stores: Stores, minutes: int | None = None) -> StuckRequests:
     """Return up to twenty requests without progress, longest first, with their stage and the minutes since
     their last change.
     """
     threshold = PagwSettings.load().stuck_minutes if minutes is None else minutes
     now = stores.now()
     found = await stores.run(monitoring.stuck_since(now - timedelta(minutes=threshold), MAX_SHOWN))
-    return {"minutes": threshold, "requests": [describe_stuck(each, now) for each in found]}
+    return StuckRequests(minutes=threshold, requests=[describe_stuck(each, now) for each in found])
 
 
-async def overdue(stores: Stores, hours: int = 0) -> dict[str, Any]:
+class OverdueRequests(BaseModel):
+    """Undecided requests that are due within this many hours."""
+
+    hours: int
+    requests: list[dict[str, Any]]
+
+
+async def overdue(stores: Stores, hours: int = 0) -> OverdueRequests:
     """Return up to twenty undecided requests that are past their due time (72 hours expedited, 7 days
     standard), or will be within `hours`.
     """
     now = stores.now()
     found = await stores.run(monitoring.due_before(now + timedelta(hours=hours), MAX_SHOWN))
-    return {"hours": hours, "requests": [describe_due(each, now) for each in found]}
+    return OverdueRequests(hours=hours, requests=[describe_due(each, now) for each in found])
 
 
-async def yearly_metrics(stores: Stores, year: int, payer_id: str | None = None) -> dict[str, Any]:
+async def yearly_metrics(stores: Stores, year: int, payer_id: str | None = None) -> AnnualReport:
     """Return the annual figures of CMS-0057-F: approvals, denials and durations, for standard and expedited
     requests.
     """
-    return (await build_annual_report(stores, year, payer_id)).model_dump(mode="json")
+    return await build_annual_report(stores, year, payer_id)
 
 
-TOOLS: Final = (standing, request_status, why, stuck, overdue, yearly_metrics)
+ARGUMENTS: Final = {
+    "pagw_id": "The id of a request: PAGW- and 26 letters and digits",
+    "minutes": "How long a request has made no progress, in minutes; the gateway's own limit if omitted",
+    "hours": "Also the requests that are due within this many hours",
+    "year": "A calendar year in UTC",
+    "payer_id": "The id of a payer; all payers if omitted",
+    "since": "The start of the period, with a time zone",
+    "until": "The end of the period, with a time zone",
+}
+
+_REQUEST: Final = {"pagw_id": "PAGW-01JBEXAMPLE000000000000000"}
+_NO_REQUEST: Final[dict[type[HoldfastError], str]] = {
+    NotFound: "no request has this id, or its retention is over"
+}
+
+TOOLS: Final = (
+    Tool(standing),
+    Tool(request_status, example=_REQUEST, errors=_NO_REQUEST),
+    Tool(why, example=_REQUEST, errors=_NO_REQUEST),
+    Tool(stuck, example={"minutes": 30}),
+    Tool(overdue, example={"hours": 24}),
+    Tool(yearly_metrics, example={"year": 2026}),
+)
 
 
 def describe_stuck(request: RequestRow, now: datetime) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class ProblemCounts(SqlRow):
     overdue: int
 
 
-@pattern("M1", "Requests by status (the document's query)", rate=PER_OPERATOR_QUERY)
+@pattern("M1", "Requests by status", rate=PER_OPERATOR_QUERY)
 def requests_by_status() -> SqlRows[StatusCount]:
     return pagw.rows(
         StatusCount,
@@ -70,12 +70,12 @@ def active_by_status() -> SqlRows[StatusCount]:
     ).on_reader()
 
 
-@pattern("M3", "Outbox backlog (the document's query)", rate=PER_OPERATOR_QUERY)
+@pattern("M3", "Outbox backlog", rate=PER_OPERATOR_QUERY)
 def outbox_pending() -> SqlOne[Total]:
     return pagw.one(Total, "SELECT COUNT(*) AS count FROM pagw.outbox WHERE processed = false")
 
 
-@pattern("M4", "Average duration of a request in seconds (the document's query)", rate=PER_OPERATOR_QUERY)
+@pattern("M4", "Average duration of a request in seconds", rate=PER_OPERATOR_QUERY)
 def average_seconds() -> SqlOne[Seconds]:
     return pagw.one(
         Seconds,

@@ -9,10 +9,11 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Any, Final, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from holdfast import Stores
-from holdfast.core.errors import InvalidRequest
+from holdfast.core.errors import Conflict, HoldfastError, InvalidRequest, NotFound
+from holdfast.model.agents import Tool
 from skymarshal.disruptions.assessment import assess
 from skymarshal.disruptions.report import DisruptionRequest, Report
 from skymarshal.domain.identifiers import AirportCode, FlightNumber, TailNumber
@@ -24,6 +25,28 @@ MAX_PASSENGERS_SHOWN: Final = 20
 DEFAULT_LINES_SHOWN: Final = 50
 
 
+class Assessment(BaseModel):
+    """The report on a disruption, shortened for an agent's context."""
+
+    kind: str
+    delay_minutes: int
+    delay_code: str | None
+    known_at: str
+    problems: list[str]
+    flight: dict[str, Any]
+    passengers: dict[str, Any]
+    bags: dict[str, Any]
+    crew: dict[str, Any]
+    cargo: dict[str, Any]
+    maintenance: dict[str, Any]
+    rotation: dict[str, Any]
+    compensation: dict[str, Any]
+    options: dict[str, Any]
+    requests: int
+    items_read: int
+    read_units: float
+
+
 async def who_is_hit(
     stores: Stores,
     flight_number: FlightNumber,
@@ -33,13 +56,11 @@ async def who_is_hit(
     delay_code: str | None = None,
     swap_to: TailNumber | None = None,
     known_at: datetime | None = None,
-) -> dict[str, Any]:
+) -> Assessment:
     """Assess a flight disruption: who and what it affects, possible claims and recovery options.
 
-    kind is delay, cancel or swap. day is the day of departure, UTC. A delay needs delay_minutes, a swap needs
-    swap_to. known_at is when the disruption became known, with a time zone; default: now; give it for a past
-    flight. Passengers are ranked and the first twenty are listed; counts cover all. problems lists the gaps
-    in the figures. Nothing is written.
+    A delay needs `delay_minutes`, a swap needs `swap_to`. Passengers are ranked and the first twenty are
+    listed; counts cover all. `problems` lists the gaps in the figures. Nothing is written.
     """
     try:
         request = DisruptionRequest(
@@ -57,43 +78,49 @@ async def who_is_hit(
     return _shorten_report(await assess(stores, request))
 
 
-async def flight_manifest(
-    stores: Stores, flight_id: str, lines_max: int = DEFAULT_LINES_SHOWN
-) -> dict[str, Any]:
+class Manifest(BaseModel):
+    """The passengers of a flight with their bags."""
+
+    passengers: int
+    bags: int
+    bookings_with_bags_missing: list[str]
+    lines: list[dict[str, Any]]
+
+
+async def flight_manifest(stores: Stores, flight_id: str, lines_max: int = DEFAULT_LINES_SHOWN) -> Manifest:
     """Return the confirmed passengers of a flight with their bags, compared with the number of bags paid for.
 
-    Counts cover all passengers; the first lines_max lines are listed.
+    Counts cover all passengers; the first `lines_max` lines are listed.
     """
     await queries.get_flight(stores, FlightId(flight_id))
     lines = await queries.get_flight_manifest(stores, FlightId(flight_id))
-    return {
-        "passengers": len(lines),
-        "bags": sum(line.baggage_count for line in lines),
-        "bookings_with_bags_missing": [line.booking_id for line in lines if line.bags_missing],
-        "lines": [line.model_dump(mode="json", exclude={"baggage"}) for line in lines[: max(0, lines_max)]],
-    }
+    return Manifest(
+        passengers=len(lines),
+        bags=sum(line.baggage_count for line in lines),
+        bookings_with_bags_missing=[line.booking_id for line in lines if line.bags_missing],
+        lines=[line.model_dump(mode="json", exclude={"baggage"}) for line in lines[: max(0, lines_max)]],
+    )
 
 
-async def seats(stores: Stores, flight_id: str) -> dict[str, Any]:
+async def seats(stores: Stores, flight_id: str) -> queries.Seats:
     """Return the seats taken and left on a flight, and the number of waitlisted passengers."""
-    return (await queries.get_seats(stores, FlightId(flight_id))).model_dump(mode="json")
+    return await queries.get_seats(stores, FlightId(flight_id))
 
 
-async def flight_crew(stores: Stores, flight_id: str) -> dict[str, Any]:
+async def flight_crew(stores: Stores, flight_id: str) -> queries.CrewOfFlight:
     """Return the crew of a flight by position, compared with the minimum for its seats."""
-    return (await queries.get_crew(stores, FlightId(flight_id))).model_dump(mode="json")
+    return await queries.get_crew(stores, FlightId(flight_id))
 
 
-async def cargo_load(stores: Stores, flight_id: str) -> dict[str, Any]:
+async def cargo_load(stores: Stores, flight_id: str) -> queries.CargoLoad:
     """Return the cargo of a flight: weights and loading progress."""
     await queries.get_flight(stores, FlightId(flight_id))
-    return (await queries.get_cargo_load(stores, FlightId(flight_id))).model_dump(mode="json")
+    return await queries.get_cargo_load(stores, FlightId(flight_id))
 
 
-async def duplicate_bookings(stores: Stores, passenger_id: str) -> dict[str, Any]:
+async def duplicate_bookings(stores: Stores, passenger_id: str) -> queries.Duplicates:
     """Return the flights that a passenger is booked on twice."""
-    found = await queries.get_duplicate_bookings(stores, PassengerId(passenger_id))
-    return found.model_dump(mode="json")
+    return await queries.get_duplicate_bookings(stores, PassengerId(passenger_id))
 
 
 async def airport_baggage(stores: Stores, airport: AirportCode) -> dict[str, int]:
@@ -101,33 +128,73 @@ async def airport_baggage(stores: Stores, airport: AirportCode) -> dict[str, int
     return await queries.get_airport_baggage_summary(stores, airport)
 
 
-async def shipment_status(stores: Stores, shipment_id: str) -> dict[str, Any]:
+async def shipment_status(stores: Stores, shipment_id: str) -> queries.Shipment:
     """Return a shipment's route over its flights and its delivery status."""
-    return (await queries.get_shipment(stores, ShipmentId(shipment_id))).model_dump(mode="json")
+    return await queries.get_shipment(stores, ShipmentId(shipment_id))
 
 
-async def staffing(stores: Stores, workorder_id: str, at: datetime | None = None) -> dict[str, Any]:
+async def staffing(stores: Stores, workorder_id: str, at: datetime | None = None) -> queries.Staffing:
     """Return the staff of a work order by shift, and the peak number present.
 
-    With at (UTC), also return the number present at that moment.
+    With `at`, also return the number present at that moment.
     """
-    return (await queries.get_staffing(stores, WorkOrderId(workorder_id), at)).model_dump(mode="json")
+    return await queries.get_staffing(stores, WorkOrderId(workorder_id), at)
 
 
-TOOLS = (
-    who_is_hit,
-    flight_manifest,
-    seats,
-    flight_crew,
-    cargo_load,
-    duplicate_bookings,
-    airport_baggage,
-    shipment_status,
-    staffing,
+ARGUMENTS: Final = {
+    "flight_number": "The airline's two letters and the number of the flight",
+    "day": "The day of departure in UTC, as YYYY-MM-DD",
+    "kind": "What happens to the flight: it is delayed, cancelled, or flown by another aircraft",
+    "delay_minutes": "How late the flight departs, in minutes; for a delay",
+    "delay_code": "The IATA delay code, if it is known; it decides about compensation",
+    "swap_to": "The registration of the other aircraft; for a swap",
+    "what_happened": "What happened to the flight, in your words",
+    "known_at": "When the disruption became known, with a time zone; now if omitted",
+    "flight_id": "The id of a flight; flights_numbered finds it by number and day",
+    "lines_max": "The maximum number of passengers to list",
+    "passenger_id": "The id of a passenger, as bookings have it",
+    "booking_id": "The id of a booking",
+    "baggage_tag": "The ten digits on the tag of a bag",
+    "airport": "The IATA code of three letters, or the ICAO code of four",
+    "location": "The IATA code of the airport where the bags are",
+    "status": "The status that the bookings or bags have",
+    "registration": "The registration of an aircraft",
+    "since": "The start of the time range, with a time zone",
+    "until": "The end of the time range, with a time zone",
+    "shipment_id": "The number of a shipment",
+    "workorder_id": "The number of a work order",
+    "at": "A moment, with a time zone",
+    "disruption_id": "The id of a decision on a disruption",
+}
+
+_FLIGHT: Final = {"flight_id": "1"}
+_NO_FLIGHT: Final[dict[type[HoldfastError], str]] = {NotFound: "no flight has this id"}
+
+TOOLS: Final = (
+    Tool(
+        who_is_hit,
+        example={"flight_number": "EY11", "day": "2026-01-30"},
+        errors={
+            NotFound: "no such flight departs on that day",
+            Conflict: "several such flights depart on that day",
+        },
+    ),
+    Tool(flight_manifest, example=_FLIGHT, errors=_NO_FLIGHT),
+    Tool(seats, example=_FLIGHT, errors=_NO_FLIGHT),
+    Tool(flight_crew, example=_FLIGHT, errors=_NO_FLIGHT),
+    Tool(cargo_load, example={"flight_id": "5"}, errors=_NO_FLIGHT),
+    Tool(duplicate_bookings, example={"passenger_id": "OZ69826352P"}),
+    Tool(airport_baggage, example={"airport": "AUH"}, errors={NotFound: "the airport is unknown"}),
+    Tool(shipment_status, example={"shipment_id": "42"}, errors={NotFound: "no flight carries the shipment"}),
+    Tool(
+        staffing,
+        example={"workorder_id": "WO-10193", "at": "2026-01-29T22:00:00Z"},
+        errors={NotFound: "no staff is rostered on the work order"},
+    ),
 )
 
 
-def _shorten_report(report: Report) -> dict[str, Any]:
+def _shorten_report(report: Report) -> Assessment:
     """Return the report as JSON, shortened for an agent's context.
 
     At most twenty passengers and twenty cargo assignments are listed, and the bags to re-route are only
@@ -137,4 +204,4 @@ def _shorten_report(report: Report) -> dict[str, Any]:
     result["passengers"]["ranked"] = result["passengers"]["ranked"][:MAX_PASSENGERS_SHOWN]
     result["bags"]["to_reroute"] = len(result["bags"]["to_reroute"])
     result["cargo"]["assignments"] = result["cargo"]["assignments"][:MAX_PASSENGERS_SHOWN]
-    return result
+    return Assessment.model_validate(result)

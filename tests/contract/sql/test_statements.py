@@ -221,6 +221,8 @@ async def test_keeps_sqlstate_and_sentence_of_each_refusal_without_row_values(en
         among = await failure(engine, read("SELECT 1"), statement, read("SELECT 2"))
         for refused in (alone, among):
             assert (type(refused), refused.code) == (kind, state), (statement.text, refused)
+            # A missing table is not the caller's to fix.
+            assert refused.is_for_operator is (kind is NotFound)
             assert message in refused.message
             assert "S9" in refused.message
             assert "Jane" not in _format_error(refused)

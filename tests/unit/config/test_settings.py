@@ -86,6 +86,11 @@ def test_hosts_and_origins_are_lists_with_commas(tmp_path: Path) -> None:
         ("allowed_hosts = 'api.example.com, a b'", "Invalid allowed_hosts=.*'a b' is not a host name"),
         ("allowed_origins = 'app.example.com'", "Invalid allowed_origins=.* is not an origin"),
         ("allowed_origins = 'https://app.example.com/path'", "Invalid allowed_origins=.* is not an origin"),
+        ("mcp_port = 70000", "Invalid mcp_port=70000"),
+        ("mcp_url = 'http://agents.test/mcp'", "Invalid mcp_url="),
+        ("mcp_url = 'https://agents.test/mcp?x=1'", "Invalid mcp_url="),
+        ("mcp_token_issuer = 'https://i.test'", "needs mcp_url and mcp_token_keys"),
+        ("mcp_token_keys = 'jwks.json'", "needs mcp_token_issuer"),
     ],
 )
 def test_invalid_setting_is_refused_with_the_allowed_values(tmp_path: Path, text: str, reason: str) -> None:

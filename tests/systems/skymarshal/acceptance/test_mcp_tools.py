@@ -42,7 +42,7 @@ async def test_agent_is_offered_every_tool_but_no_write_roster_or_optional_index
         page = await agent.list_tools()
     assert page.next_cursor is None
     offered = {tool.name for tool in page.tools}
-    assert {tool.__name__ for tool in TOOLS} <= offered
+    assert {tool.name for tool in TOOLS} <= offered
     assert len(offered) <= 25
     assert offered.isdisjoint(pattern.name for pattern in WRITES)
     assert not {name for name in offered if "roster" in name or "v2" in name or "duties" in name}
@@ -69,7 +69,7 @@ async def test_every_tool_answers_an_agent(sample_stores: Stores) -> None:
         "shipment_status": {"shipment_id": "42"},
         "staffing": {"workorder_id": "WO-10193", "at": "2026-01-29T22:00:00Z"},
     }
-    assert requests.keys() == {tool.__name__ for tool in TOOLS}
+    assert requests.keys() == {tool.name for tool in TOOLS}
     async with Client(build_server([sample_stores])) as agent:
         answers = {name: await call_tool(agent, name, **arguments) for name, arguments in requests.items()}
     assert answers["who_is_hit"]["kind"] == "delay"

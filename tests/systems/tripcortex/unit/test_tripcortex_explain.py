@@ -69,10 +69,11 @@ async def test_agent_can_read_explanations_and_policies_only(trip: Bench) -> Non
     found = await mcp_tools.why(agent, booking.booking_id)
     assert found["booking"]["status"] == "options_presented" and len(found["lines"]) == 5
     says = await mcp_tools.policy_says(agent, QUESTION)
-    assert says["confidence"] == "high"
-    best = says["passages"][0]
+    assert says.confidence == "high"
+    best = says.passages[0]
     assert (best["file_name"], best["source_page"], best["section_title"]) == (POLICY_FILE, 5, "Airlines")
-    assert (await mcp_tools.policy_says(agent, "zzzz qqqq")) == {"confidence": "none", "passages": []}
+    nothing = await mcp_tools.policy_says(agent, "zzzz qqqq")
+    assert (nothing.confidence, nothing.passages) == ("none", [])
     with pytest.raises(ComponentRefused):
         await agent.run(patterns.leave_place(EMPLOYEE, booking.booking_id))
 

@@ -175,10 +175,12 @@ def _map_invalid_value(error: psycopg.Error, subject: str) -> HoldfastError:
 
 def _map_missing_table(error: psycopg.Error, subject: str) -> HoldfastError:
     """Return `NotFound` for a table or schema that does not exist."""
-    return NotFound(
+    missing = NotFound(
         f"{subject} uses a table or a schema that does not exist: {format_reason(error)}. Create it with "
         "`holdfast migrate SYSTEM`."
     )
+    missing.is_for_operator = True
+    return missing
 
 
 def _map_invalid_statement(error: psycopg.Error, subject: str) -> HoldfastError:
