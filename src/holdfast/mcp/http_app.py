@@ -4,7 +4,7 @@ Each request is complete in itself, so that any process may answer it: there are
 from the server to its clients. A client cancels a call by closing its connection. Callers authenticate with a
 bearer token (`AgentGuard`); without a configured one, only this machine is answered.
 
-    request → middleware (correlation id, host, size) → guard → body (size, time) → the SDK → server.py
+    connection (host, origin) → middleware (correlation id, size) → guard → body (size, time) → the SDK
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from holdfast.runtime.stores import Stores
 from holdfast.web import make_app
 from holdfast.web.bodies import read_body
 from holdfast.web.direct_route import DirectRoute
-from holdfast.web.middleware import LocalHostOnly
 from holdfast.web.tokens import Verifier, get_bearer_token, require_token
 
 with explain_missing(__name__, "api"):
@@ -46,7 +45,6 @@ with explain_missing(__name__, "mcp"):
 PATH: Final = "/mcp"
 # Arguments of a tool: an item of a table has 400 KB at most.
 MAX_REQUEST_BYTES: Final = MIB
-_LOCAL_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
 _NOT_A_MESSAGE: Final = {
     "jsonrpc": "2.0",
@@ -141,32 +139,21 @@ def build_http_app(
             manager = StreamableHTTPSessionManager(
                 server,
                 stateless=True,
-                security_settings=_build_security(guard),
+                # The server has checked the Host and Origin headers (`core/http/hosts.py`).
+                security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
                 max_request_body_size=MAX_REQUEST_BYTES,
             )
             async with manager.run():
                 endpoint.handle = manager.handle_request
                 yield
 
-    app = make_app(
+    return make_app(
         title,
         __version__,
         (),
         self_authenticated=[endpoint.build_router(), guard.build_metadata_router()],
         lifespan=lifespan,
         max_body_bytes=MAX_REQUEST_BYTES,
-    )
-    if guard.is_open:
-        app.add_middleware(LocalHostOnly)
-    return app
-
-
-def _build_security(guard: AgentGuard) -> TransportSecuritySettings:
-    """Return the SDK's check of Host and Origin: without a token, only pages of this machine may call."""
-    return TransportSecuritySettings(
-        enable_dns_rebinding_protection=guard.is_open,
-        allowed_hosts=[*_LOCAL_NAMES, *(f"{name}:*" for name in _LOCAL_NAMES)],
-        allowed_origins=[f"http://{name}{port}" for name in _LOCAL_NAMES for port in ("", ":*")],
     )
 
 

@@ -141,6 +141,8 @@ def _serve_http(systems: Sequence[System], settings: Settings, host: str, port: 
         port=port,
         on_ready=lambda url: typer.echo(f"{titles} answers agents at {url}{PATH} as the component agent"),
         may_be_remote=not guard.is_open,
+        allowed_hosts=settings.host_names,
+        allowed_origins=settings.origins,
     )
 
 

@@ -51,7 +51,7 @@ def _read_items(connection: apsw.Connection, table: Table, number: int) -> Itera
         f"SELECT pk, sk, size, item, {'sum' if has_sums else 'NULL'} FROM items_{number}"
     )
     for pk, sk, size, item, expected in rows:
-        is_right = not has_sums or compute_sum(size, item) == expected
+        is_right = not has_sums or compute_sum((pk, sk), size, item) == expected
         yield (
             None if is_right and _has_key(table, item, (pk, sk)) else f"the item {table.decode_key((pk, sk))}"
         )
