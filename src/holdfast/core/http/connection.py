@@ -34,6 +34,7 @@ _HEAD: Final = "head"
 _BODY: Final = "body"
 # Of each header, what separates it from its value and from the next one.
 _SEPARATORS_BYTES: Final = 4
+_CHECKED_HEADERS: Final = frozenset({b"host", b"origin"})
 
 
 class ConnectionBounds(msgspec.Struct, frozen=True):
@@ -93,8 +94,9 @@ class Connection(HttpToolsProtocol):
     _is_upgraded = False
     # Whether a head or a part of a body was complete in this read.
     _has_progressed = False
-    # The bytes of the incomplete head, or of the trailers, that have arrived so far.
+    # The bytes of the incomplete head, or of the trailers, before this read; and the bytes of this read.
     _head_bytes = 0
+    _read_bytes = 0
     _timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None
 
@@ -105,7 +107,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timer for the first request, or refuse the connection if there are too many."""
         super().connection_made(transport)
-        self.headers = []
+        self.url, self.headers = b"", []
         if len(self.connections) > self.config.bounds.max_connections:
             self._refuse(_TOO_MANY_CONNECTIONS)
         else:
@@ -119,7 +121,7 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass bytes to the parser; refuse a head that is too large, and time what is still incomplete."""
-        self._has_progressed = False
+        self._has_progressed, self._read_bytes = False, len(data)
         super().data_received(data)
         if self._is_upgraded or self.transport.is_closing():
             return
@@ -131,7 +133,9 @@ class Connection(HttpToolsProtocol):
         # A read that completed something else says little about how much of the head has arrived.
         self._head_bytes = 1 if self._has_progressed else self._head_bytes + len(data)
         bounds = self.config.bounds
-        if self._head_bytes > bounds.max_head_bytes or len(self.headers) > bounds.max_headers:
+        if len(self.url) > bounds.max_target_bytes:
+            self._refuse(_TARGET_TOO_LONG)
+        elif self._head_bytes > bounds.max_head_bytes or len(self.headers) > bounds.max_headers:
             self._refuse(_HEAD_TOO_LARGE)
         else:
             self._start_timer()
@@ -143,18 +147,13 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
         self._expected_part = _HEAD
 
-    def on_url(self, url: bytes) -> None:
-        """Refuse a request target that is too long."""
-        super().on_url(url)
-        if len(self.url) > self.config.bounds.max_target_bytes:
-            self._abort(_TARGET_TOO_LONG)
-
     def on_headers_complete(self) -> None:
         """Start a request: with the app, or with a refusal if the server does not answer this head."""
         self._stop_timer()
-        head = self._read_head()
-        refusal = self.config.hosts.check(head)
-        if refusal is not None and head.is_websocket:
+        self._check_size()
+        is_websocket = self.parser.should_upgrade() and self._should_upgrade()
+        refusal = self._check_host(is_websocket)
+        if refusal is not None and is_websocket:
             self._abort(refusal)
         app = self.app
         if refusal is not None:
@@ -164,7 +163,7 @@ class Connection(HttpToolsProtocol):
         finally:
             self.app = app
         self._has_progressed = True
-        if not head.is_websocket:
+        if not is_websocket:
             # Trailers must not become headers of the request: they come after every check.
             self.headers = []
             self._has_request = True
@@ -208,25 +207,40 @@ class Connection(HttpToolsProtocol):
 
     # --- heads ----------------------------------------------------------------------------------------------
 
-    def _read_head(self) -> RequestHead:
-        """Return what is checked of a complete head. Refuse one that is too large: it may have arrived in one
-        read, and then nothing else has counted it.
+    def _check_size(self) -> None:
+        """Refuse a complete head that is too large: it may have arrived in one read, and then nothing else
+        has counted it.
         """
-        hosts: list[bytes] = []
-        origins: list[bytes] = []
-        head_bytes = len(self.url) + _SEPARATORS_BYTES * len(self.headers)
-        for name, value in self.headers:
-            head_bytes += len(name) + len(value)
-            if name == b"host":
-                hosts.append(value)
-            elif name == b"origin":
-                origins.append(value)
         bounds = self.config.bounds
-        if head_bytes > bounds.max_head_bytes or len(self.headers) > bounds.max_headers:
+        if len(self.url) > bounds.max_target_bytes:
+            self._abort(_TARGET_TOO_LONG)
+        if len(self.headers) > bounds.max_headers:
             self._abort(_HEAD_TOO_LARGE)
-        is_websocket = self.parser.should_upgrade() and self._should_upgrade()
-        method, version = self.parser.get_method().decode("latin-1"), self.parser.get_http_version()
-        return RequestHead(method, self.url, version, hosts, origins, is_websocket)
+        # The usual head is smaller than what was read, so it need not be counted.
+        if self._head_bytes + self._read_bytes > bounds.max_head_bytes:
+            sizes = (len(name) + len(value) + _SEPARATORS_BYTES for name, value in self.headers)
+            if len(self.url) + sum(sizes) > bounds.max_head_bytes:
+                self._abort(_HEAD_TOO_LARGE)
+
+    def _check_host(self, is_websocket: bool) -> Refusal | None:
+        """Return why the server does not answer this head, or None."""
+        checked = [header for header in self.headers if header[0] in _CHECKED_HEADERS]
+        if (
+            len(checked) == 1
+            and checked[0][0] == b"host"
+            and self.url.startswith(b"/")
+            and self.config.hosts.is_known(checked[0][1])
+        ):
+            return None
+        head = RequestHead(
+            self.parser.get_method().decode("latin-1"),
+            self.url,
+            self.parser.get_http_version(),
+            [value for name, value in checked if name == b"host"],
+            [value for name, value in checked if name == b"origin"],
+            is_websocket,
+        )
+        return self.config.hosts.check(head)
 
     async def _answer_refusal(self, refusal: Refusal, scope: object, receive: object, send: Send) -> None:
         """Answer a request in place of the app. The connection stays open, so that a client that is still

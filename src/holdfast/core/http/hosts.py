@@ -131,6 +131,10 @@ class HostPolicy:
         origins = frozenset(parse_origin(each) for each in self.allowed_origins) - {None}
         object.__setattr__(self, "_origins", origins)
 
+    def is_known(self, host: bytes) -> bool:
+        """Return whether this Host header was accepted before. Without an Origin, that is the whole check."""
+        return host in self._accepted
+
     def check(self, head: RequestHead) -> Refusal | None:
         """Return why the request is refused, or None."""
         if len(head.hosts) != 1:
