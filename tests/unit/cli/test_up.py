@@ -19,6 +19,8 @@ from holdfast.cli.commands.up import _build_children, _format_ready
 from holdfast.cli.processes.supervisor import ChildProcess
 from holdfast.config.settings import Settings
 from holdfast.core.errors import SettingsError
+from holdfast.operations.tables import Scan
+from holdfast.stores.tables.embedded import open_tables
 from tests.unit.mcp.harbour import SYSTEM
 from tests.unit.mcp.installed_system import install_system
 
@@ -76,6 +78,26 @@ def test_endpoint_and_api_serve_the_same_file_and_stop_on_a_signal(
     for address in addresses.values():
         with pytest.raises(httpx.ConnectError):
             httpx.get(address)
+
+
+def test_data_folder_is_backed_up_while_its_processes_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with run_up(tmp_path) as (addresses, _):
+        for ship in ("S1", "S2"):
+            assert (
+                httpx.post(f"{addresses['Harbour']}/ships/{ship}", params={"berth": ship}).status_code == 200
+            )
+            if ship == "S1":
+                with pytest.raises(SystemExit, match="0"):
+                    main(["backup", "--to", "backup"])
+    with pytest.raises(SystemExit, match="0"):
+        main(["restore", "--from", "backup", "--data", "restored", "--verify"])
+
+    assert "is restored into restored" in capsys.readouterr().out
+    with open_tables(tmp_path / "restored" / "tables.db") as restored:
+        assert [item["shipId"] for item in restored.run_blocking(Scan("Ships")).items or []] == ["S1"]
 
 
 def test_child_that_cannot_start_ends_all_with_its_reason(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def register_checksum_vfs() -> str:
 
 def has_checksums(connection: apsw.Connection) -> bool:
     """Return whether the pages of the connection's file have checksums that its VFS verifies."""
-    return bool(connection.pragma("checksum_verification"))
+    return connection.pragma("checksum_verification") in (1, "1")
 
 
 def ignore_checksums(connection: apsw.Connection) -> None:

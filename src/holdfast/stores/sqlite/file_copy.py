@@ -12,7 +12,7 @@ import apsw
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.store_marker import read_marker, require_same_store
-from holdfast.stores.sqlite.checksums import register_checksum_vfs
+from holdfast.stores.sqlite.checksums import CHECKSUM_BYTES, has_checksums, register_checksum_vfs
 from holdfast.stores.sqlite.connections import Tuning, open_reader
 from holdfast.stores.sqlite.errors import map_error
 from holdfast.stores.sqlite.file_check import FileContents
@@ -101,11 +101,15 @@ class LiveFile:
         self.close()
 
     def _copy_pages(self, target: str, progress: PageProgress) -> None:
-        writer = apsw.Connection(target, vfs=register_checksum_vfs())
+        is_checked = has_checksums(self._reader)
+        # The VFS would write checksums over the content of pages that have no room for them.
+        writer = apsw.Connection(target, vfs=register_checksum_vfs() if is_checked else None)
         try:
             # Whoever wants the copy to last syncs it; half a copy is thrown away.
             writer.pragma("journal_mode", "off")
             writer.pragma("synchronous", "off")
+            if is_checked:
+                _write_first_page(writer, self._reader.pragma("page_size"))
             # The open transaction keeps SQLite from starting again when another process writes.
             with writer.backup("main", self._reader, "main") as backup:
                 while not backup.done:
@@ -113,6 +117,16 @@ class LiveFile:
                     progress(backup.page_count - backup.remaining, backup.page_count)
         finally:
             writer.close()
+
+
+def _write_first_page(writer: apsw.Connection, page_bytes: int) -> None:
+    """Make a new file one with checksums, so that each page gets one when it is written.
+
+    A copy of a large file writes its first page late. Pages from the log have no checksum of their own.
+    """
+    writer.pragma("page_size", page_bytes)
+    writer.reserve_bytes(reserve=CHECKSUM_BYTES)
+    writer.execute("CREATE TABLE placeholder (x); DROP TABLE placeholder")
 
 
 def _is_write_error(error: apsw.Error) -> bool:

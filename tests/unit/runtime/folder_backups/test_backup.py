@@ -8,12 +8,15 @@ import json
 import os
 import stat
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.config.settings import Settings
+from holdfast.core.disk import sync_path
 from holdfast.core.errors import (
     DataDamaged,
     HoldfastError,
@@ -27,7 +30,14 @@ from holdfast.core.errors import (
 )
 from holdfast.operations import queues
 from holdfast.operations.objects import DeleteObject, PutObject
-from holdfast.runtime.folder_backups import back_up_folder, backup, restore_folder, store_copies
+from holdfast.runtime.folder_backups import (
+    back_up_folder,
+    backup,
+    manifest,
+    restore_folder,
+    staged_folder,
+    store_copies,
+)
 from holdfast.runtime.folder_backups.staged_folder import stage_folder
 from holdfast.stores.objects.local import file_storage
 from holdfast.stores.objects.local.paths import to_path
@@ -64,18 +74,18 @@ def test_restored_folder_has_every_item_message_and_object(data: Path, tmp_path:
 
 
 def test_manifest_has_versions_ids_counts_and_every_file(data: Path, tmp_path: Path) -> None:
-    manifest = back_up_folder(build_settings(data), tmp_path / "backup")
+    made = back_up_folder(build_settings(data), tmp_path / "backup")
 
-    assert manifest.stores["tables"].schema == 2
-    assert {store: sum(entry.counts.values()) for store, entry in manifest.stores.items()} == {
+    assert made.stores["tables"].schema == 2
+    assert {store: sum(entry.counts.values()) for store, entry in made.stores.items()} == {
         "tables": ITEMS,
         "queues": MESSAGES,
         "objects": OBJECTS,
     }
     marker = (data / ".tables.db.identity").read_text()
-    assert manifest.stores["tables"].id in marker.split()
+    assert made.stores["tables"].id in marker.split()
     written = {path.relative_to(tmp_path / "backup").as_posix() for path in _list_files(tmp_path / "backup")}
-    assert manifest.files.keys() == written - {"manifest.json"}
+    assert made.files.keys() == written - {"manifest.json"}
     assert json.loads((tmp_path / "backup" / "manifest.json").read_text())["format"] == 1
 
 
@@ -92,6 +102,31 @@ def test_backup_leaves_the_source_as_it_is(data: Path, tmp_path: Path) -> None:
     back_up_folder(build_settings(data), tmp_path / "backup")
 
     assert read_all(data) == before
+
+
+def test_every_file_and_folder_is_on_the_disk_before_the_backup_has_its_name(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    rename = Path.rename
+
+    def record_sync(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+    def record_folder(path: str | Path) -> None:
+        sync_path(path)
+        synced.append(Path(path))
+
+    def rename_last(path: Path, target: Path) -> Path:
+        assert {path, *path.rglob("*")} <= set(synced)
+        return rename(path, target)
+
+    monkeypatch.setattr(manifest, "sync", record_sync)
+    monkeypatch.setattr(staged_folder, "sync_path", record_folder)
+    monkeypatch.setattr(Path, "rename", rename_last)
+    back_up_folder(build_settings(data), tmp_path / "backup")
+
+    assert synced[-1] == tmp_path
 
 
 # --- the moment ---------------------------------------------------------------------------------------------
@@ -145,6 +180,42 @@ def test_no_store_is_written_between_the_moments_of_two_stores(
 
     restored = restore(tmp_path / "backup", tmp_path / "restored")
     assert (len(restored["items"]), len(restored["messages"])) == (ITEMS, MESSAGES)
+
+
+def test_moment_of_every_store_is_fixed_while_all_writers_wait() -> None:
+    steps: list[str] = []
+    backup._freeze_all(
+        {store: RecordingCopy(store, steps) for store in ("tables", "queues", "objects", "sql")}
+    )
+
+    assert steps == [
+        *("hold objects", "hold tables", "hold queues", "hold sql"),
+        *("freeze tables", "freeze queues", "freeze sql"),
+        *("release sql", "release queues", "release tables", "freeze objects", "release objects"),
+    ]
+
+
+class RecordingCopy:
+    """The copy of a store that only records its steps."""
+
+    def __init__(self, store: str, steps: list[str]) -> None:
+        self._store, self._steps = store, steps
+
+    def prepare(self) -> None: ...
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        self._steps.append(f"hold {self._store}")
+        yield
+        self._steps.append(f"release {self._store}")
+
+    def freeze(self) -> None:
+        self._steps.append(f"freeze {self._store}")
+
+    def write(self) -> manifest.StoreEntry:
+        raise NotImplementedError
+
+    def close(self) -> None: ...
 
 
 def test_objects_are_those_of_the_moment(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,9 +418,9 @@ def test_folder_without_stores_is_refused(tmp_path: Path) -> None:
 
 
 def test_store_that_was_never_used_is_reported_as_skipped(data: Path, tmp_path: Path) -> None:
-    manifest = back_up_folder(build_settings(data), tmp_path / "backup")
+    made = back_up_folder(build_settings(data), tmp_path / "backup")
 
-    assert [(each.store, each.reason) for each in manifest.skipped] == [("sql", "has no data yet")]
+    assert [(each.store, each.reason) for each in made.skipped] == [("sql", "has no data yet")]
 
 
 def test_services_are_named_and_left_out(data: Path, tmp_path: Path) -> None:
@@ -361,11 +432,11 @@ def test_services_are_named_and_left_out(data: Path, tmp_path: Path) -> None:
         cache="redis://example.com:6379/0",
         secrets="secretsmanager://us-east-1",
     )
-    manifest = back_up_folder(settings, tmp_path / "backup")
+    made = back_up_folder(settings, tmp_path / "backup")
 
-    assert list(manifest.stores) == ["tables"]
-    assert [each.store for each in manifest.skipped] == ["queues", "objects", "sql", "cache", "secrets"]
-    assert {each.reason for each in manifest.skipped} == {"is a service, which has backups of its own"}
+    assert list(made.stores) == ["tables"]
+    assert [each.store for each in made.skipped] == ["queues", "objects", "sql", "cache", "secrets"]
+    assert {each.reason for each in made.skipped} == {"is a service, which has backups of its own"}
 
 
 def test_keys_in_a_service_cannot_be_included(data: Path, tmp_path: Path) -> None:

@@ -10,9 +10,6 @@ import apsw
 import pytest
 
 from holdfast.stores.sqlite import Tuning
-from holdfast.stores.tables.embedded import open_tables
-from holdfast.stores.tables.embedded.storage import file_copy
-from holdfast.stores.tables.embedded.storage.file_copy import copy_tables
 from tests.unit.stores.sqlite.pairs import open_pairs, pair
 
 NORMAL, FULL = apsw.SQLITE_SYNC_NORMAL, apsw.SQLITE_SYNC_FULL
@@ -61,15 +58,3 @@ def test_commits_and_checkpoints_sync_as_the_platform_needs(
         "pairs.db": kind,
     }
     assert {found for _, found in disk.syncs} == {kind}
-
-
-@pytest.mark.parametrize(("platform", "kind"), [("darwin", FULL), ("linux", NORMAL)])
-def test_a_copy_syncs_as_the_platform_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: RecordingDisk, platform: str, kind: int
-) -> None:
-    open_tables(tmp_path / "tables.db").close()
-    disk.syncs.clear()
-    monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.setattr(file_copy, "register_checksum_vfs", lambda: "recording")
-    assert copy_tables(tmp_path / "tables.db", tmp_path / "copy.db")
-    assert ("copy.db", kind) in disk.syncs and {found for _, found in disk.syncs} == {kind}
