@@ -113,7 +113,7 @@ def test_message_of_an_unexpected_error_is_neither_shown_nor_logged(
 ) -> None:
     """A message such as that of a KeyError may quote a person's data. The class and the place are logged."""
     try:
-        {}[PERSON]
+        dict[str, str]()[PERSON]
     except KeyError as error:
         failure = describe_failure("ship", error, is_local=True)
 
