@@ -58,7 +58,7 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "It creates missing tables, queues and buckets.",
         ),
         "serve": ("serve", "Serve DynamoDB's protocol over HTTP. boto3 and the AWS CLI work unmodified."),
-        "mcp": ("mcp", "Serve the patterns of the component `agent` as MCP tools over stdio."),
+        "mcp": ("mcp", "Serve a system to agents over MCP, on stdio or over HTTP."),
     },
     "Data": {
         "import": ("import_table", "Import a CSV file into a table."),

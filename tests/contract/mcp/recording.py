@@ -46,9 +46,9 @@ class Recording:
                 writes.append(batch_write_item.Put(table, item))
         for start in range(0, len(writes), MAX_BATCH):
             await target.tables.run(tables.BatchWriteItem(tuple(writes[start : start + MAX_BATCH])))
-        for (bucket, key), found in self._objects.items():
+        for (bucket, name), found in self._objects.items():
             info = found.info
-            put = objects.PutObject(bucket, key, found.body, info.content_type, info.metadata)
+            put = objects.PutObject(bucket, name, found.body, info.content_type, info.metadata)
             await target.engines.get("objects").run(put)
 
     def note(self, operation: Any, result: Any, system: System, environment: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import mcp_types as types
 
 from holdfast.mcp.server import ERROR_META

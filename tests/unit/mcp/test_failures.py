@@ -112,10 +112,9 @@ def test_message_of_an_unexpected_error_is_neither_shown_nor_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A message such as that of a KeyError may quote a person's data. The class and the place are logged."""
-    try:
-        {}[PERSON]
-    except KeyError as error:
-        failure = describe_failure("ship", error, is_local=True)
+    with pytest.raises(KeyError) as raised:
+        dict[str, str]()[PERSON]
+    failure = describe_failure("ship", raised.value, is_local=True)
 
     assert PERSON not in failure.text
     assert PERSON not in caplog.text

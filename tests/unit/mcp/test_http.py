@@ -371,10 +371,13 @@ async def test_call_over_http_has_a_time_limit() -> None:
 
 async def test_operators_messages_do_not_leave_the_server() -> None:
     """A refused pattern is for the operator: over HTTP the agent gets the id under which it is logged."""
+    message = {"name": "sink", "arguments": {"ship_id": "S001"}}
     with serve_harbour() as url:
         async with connect(url) as agent:
             result = await agent.call_tool("sink", {"ship_id": "S001"})
+        older = httpx2.post(url, json={**DAWDLE, "params": message}, headers=OLDER)
 
     assert result.is_error
-    assert "H11" not in str(result.content)
+    assert "H11" not in str(result.content) + older.text
     assert "the log has the reason under" in str(result.content)
+    assert f"the log has the reason under {older.headers['x-correlation-id']}." in older.text

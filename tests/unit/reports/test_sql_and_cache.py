@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import Bucket, Component, Schema, System, pattern
-from holdfast.mcp.results import _to_result
+from holdfast.mcp.results import to_result
 from holdfast.mcp.tools import _is_destructive, _is_idempotent
 from holdfast.model.cache import CachedValue, CacheHit, PutCached
 from holdfast.model.objects import DeleteObject, GetObject
@@ -155,11 +155,11 @@ def test_agent_tools_describe_statements_and_objects() -> None:
 def test_agent_tools_return_rows_and_cached_values() -> None:
     visit = Visit(id=1, patient="ada", status="open")
 
-    assert _to_result(visit) == {"items": [visit.model_dump()], "count": 1, "cursor": None}
-    assert _to_result((visit, visit))["count"] == 2
-    assert _to_result(CacheHit(Doctor(name="Dr. No")))["items"] == [{"name": "Dr. No"}]
-    assert _to_result(CacheHit(None))["items"] == [None]
-    assert _to_result(3) == {"items": [], "count": 3, "cursor": None}
+    assert to_result(visit) == {"items": [visit.model_dump()], "count": 1, "cursor": None}
+    assert to_result((visit, visit))["count"] == 2
+    assert to_result(CacheHit(Doctor(name="Dr. No")))["items"] == [{"name": "Dr. No"}]
+    assert to_result(CacheHit(None))["items"] == [None]
+    assert to_result(3) == {"items": [], "count": 3, "cursor": None}
 
 
 # --- infrastructure -----------------------------------------------------------------------------------------

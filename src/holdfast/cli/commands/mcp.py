@@ -40,7 +40,7 @@ def mcp(
         ),
     ] = None,
 ) -> None:
-    """Serve a system to agents over MCP: tools of the component `agent`, resources and prompts."""
+    """Serve a system to agents over MCP, on stdio or over HTTP."""
     if not http and (host is not None or port is not None):
         raise UsageError("--host and --port need --http: give all, or none of them.")
     settings = Settings.load()
