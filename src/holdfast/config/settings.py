@@ -70,6 +70,9 @@ CLAUDE = "claude"
 SAFE_URL = re.compile(r"https://[^/\s]+|http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/|$)")
 ENVIRONMENT_NAME = re.compile(r"[a-zA-Z0-9_.-]{0,32}")
 
+# Longer than any balancer or Prometheus waits.
+MAX_HEALTH_TIMEOUT_MS = 60_000
+
 # A variable at least this similar to a setting's is taken for a misspelling of it.
 MIN_MISSPELLING_RATIO = 0.85
 
@@ -100,6 +103,7 @@ class Settings:
     api_host: str = "127.0.0.1"
     api_port: int = 8080
     api_token: str = ""
+    health_timeout_ms: int = 2_000
     reasoner: str = RULES
     reasoner_model: str = "claude-haiku-5-5"
     reasoner_url: str = "https://api.anthropic.com"
@@ -187,6 +191,11 @@ class Settings:
         return RunClock(self.base / self.run_clock) if self.run_clock else SYSTEM_CLOCK
 
     @property
+    def health_timeout_s(self) -> float:
+        """How long a health check or the metrics wait for a store, in seconds."""
+        return self.health_timeout_ms / 1000
+
+    @property
     def reasoner_prices_file(self) -> Path | None:
         return self.base / self.reasoner_prices if self.reasoner_prices else None
 
@@ -226,6 +235,10 @@ class Settings:
                 raise SettingsError(
                     f"Invalid {name}={getattr(self, name)}: expected a port from 0 to {MAX_PORT}."
                 )
+        if not 1 <= self.health_timeout_ms <= MAX_HEALTH_TIMEOUT_MS:
+            raise SettingsError(
+                f"Invalid health_timeout_ms={self.health_timeout_ms}: expected 1 to {MAX_HEALTH_TIMEOUT_MS}."
+            )
 
     def _check_sql(self) -> None:
         """Check the SQL settings. A refused address is not quoted: it may contain a password."""

@@ -126,7 +126,7 @@ class AttachmentRefused(RequestError, label="AttachmentRefused"):
             "out."
         )
         self.expression, self.reason = expression, reason
-        self.code = code  # type: ignore[misc]
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, Final, Protocol
 
 from holdfast.core.errors import InvalidRequest
 
@@ -132,7 +132,7 @@ class RemoteParser(Protocol):
 class DocumentRefused(InvalidRequest, label="DocumentRefused"):
     """A document that the parser refuses. The message is for the person who uploaded it."""
 
-    code: ClassVar[str] = "DocumentRefused"
+    code = "DocumentRefused"
 
     def __init__(self, file_name: str, why: str, remedy: str) -> None:
         super().__init__(f"{file_name} cannot be read: {why}. {remedy}")

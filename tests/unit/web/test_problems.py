@@ -455,9 +455,9 @@ def test_middleware_and_routing_use_the_apps_format() -> None:
 
     answers = [
         call(app, "GET", "/nowhere"),
-        call(app, "POST", "/health"),
-        call(app, "POST", "/health", content=b"x" * 9),
-        call(app, "GET", "/health", host="rebound.example"),
+        call(app, "POST", "/health/live"),
+        call(app, "POST", "/health/live", content=b"x" * 9),
+        call(app, "GET", "/health/live", host="rebound.example"),
     ]
     assert [each.status_code for each in answers] == [404, 405, 413, 403]
     assert {each.headers["content-type"] for each in answers} == {PLAIN.media_type}

@@ -22,6 +22,7 @@ from holdfast.core import limits
 from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import SettingsError
 from holdfast.core.gc_freeze import freeze_gc
+from holdfast.core.readiness import DEFAULT_TIMEOUT_S
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.http.app import WHOLE_RESPONSE, App, Receive, Scope, Send, create_request_id
 
@@ -76,6 +77,7 @@ def serve(
     memory: bool,
     credentials: Mapping[str, str] | None,
     faults: EngineFaults | None = None,
+    health_timeout_s: float = DEFAULT_TIMEOUT_S,
 ) -> None:
     """Listen until a signal arrives; print one line with the address when ready. Raise `SettingsError` for an
     unusable setting.
@@ -91,7 +93,7 @@ def serve(
         where = "in memory, gone when it stops" if path is None else f"data in {path}"
         line = f"Holdfast answers DynamoDB at {format_url(sockets, host)} ({where})\n"
         bounds = Bounds()
-        app = _build_app(tables, credentials, bounds)
+        app = _build_app(tables, credentials, bounds, health_timeout_s)
 
         def report_start() -> None:
             freeze_gc()
@@ -173,12 +175,18 @@ def _open_store(path: Path | None, faults: EngineFaults | None = None) -> Iterat
         tables.close()
 
 
-def _build_app(tables: Tables, credentials: Mapping[str, str] | None, bounds: Bounds) -> App:
+def _build_app(
+    tables: Tables,
+    credentials: Mapping[str, str] | None,
+    bounds: Bounds,
+    health_timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> App:
     return App(
         tables,
         credentials=credentials,
         max_body_bytes=bounds.max_body_bytes,
         max_total_body_bytes=bounds.max_total_body_bytes,
+        health_timeout_s=health_timeout_s,
     )
 
 
