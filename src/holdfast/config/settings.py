@@ -77,6 +77,9 @@ ENVIRONMENT_NAME = re.compile(r"[a-zA-Z0-9_.-]{0,32}")
 # `prod`, `production` and `live`, alone or in front of more, such as `prod-eu`.
 PRODUCTION_NAME = re.compile(r"(prod|production|live)([_.-].*)?", re.IGNORECASE)
 
+# Longer than any balancer or Prometheus waits.
+MAX_HEALTH_TIMEOUT_MS = 60_000
+
 # A variable at least this similar to a setting's is taken for a misspelling of it.
 MIN_MISSPELLING_RATIO = 0.85
 
@@ -113,6 +116,7 @@ class Settings:
     mcp_url: str = ""
     mcp_token_issuer: str = ""
     mcp_token_keys: str = ""
+    health_timeout_ms: int = 2_000
     reasoner: str = RULES
     reasoner_model: str = "claude-haiku-5-5"
     reasoner_url: str = "https://api.anthropic.com"
@@ -222,6 +226,11 @@ class Settings:
         return self.mcp_token_keys if "://" in self.mcp_token_keys else self.base / self.mcp_token_keys
 
     @property
+    def health_timeout_s(self) -> float:
+        """How long a health check or the metrics wait for a store, in seconds."""
+        return self.health_timeout_ms / 1000
+
+    @property
     def reasoner_prices_file(self) -> Path | None:
         return self.base / self.reasoner_prices if self.reasoner_prices else None
 
@@ -278,6 +287,10 @@ class Settings:
                 raise SettingsError(
                     f"Invalid {name}={getattr(self, name)}: expected a port from 0 to {MAX_PORT}."
                 )
+        if not 1 <= self.health_timeout_ms <= MAX_HEALTH_TIMEOUT_MS:
+            raise SettingsError(
+                f"Invalid health_timeout_ms={self.health_timeout_ms}: expected 1 to {MAX_HEALTH_TIMEOUT_MS}."
+            )
 
     def _check_sql(self) -> None:
         """Check the SQL settings. A refused address is not quoted: it may contain a password."""

@@ -8,6 +8,8 @@ due now and what is parked, without a scan.
 from __future__ import annotations
 
 import zlib
+from collections import Counter
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -17,6 +19,7 @@ from pydantic import BaseModel
 from holdfast.guarantees import declare_retention
 from holdfast.model.entities import Attr, Entity, IndexKey, Key, attr
 from holdfast.model.tables import Table, keep_names
+from holdfast.runtime.telemetry.figures import FLOW_EXECUTIONS, FLOW_MOST_OVERDUE, FLOW_OVERDUE, Figure
 
 FLOWS: Final = Table(
     "Flows",
@@ -105,6 +108,26 @@ class StepMessage(BaseModel):
     key: str
     state: str
     version: int
+
+
+def describe_executions(
+    flow: str, states: Collection[str], executions: Iterable[Execution], now: datetime
+) -> list[Figure]:
+    """Return the figures of a flow for the metrics. A state that this code does not know is `unknown`."""
+    counts: Counter[tuple[str, bool]] = Counter()
+    overdue_s: list[float] = []
+    for each in executions:
+        counts[each.state if each.state in states else "unknown", each.is_parked] += 1
+        if each.due is not None and each.due <= now and not each.is_parked:
+            overdue_s.append((now - each.due).total_seconds())
+    return [
+        *(
+            Figure(FLOW_EXECUTIONS, count, {"flow": flow, "state": state, "parked": str(is_parked).lower()})
+            for (state, is_parked), count in counts.items()
+        ),
+        Figure(FLOW_OVERDUE, len(overdue_s), {"flow": flow}),
+        Figure(FLOW_MOST_OVERDUE, max(overdue_s, default=0.0), {"flow": flow}),
+    ]
 
 
 def compute_shard(key: str, shards: int) -> int:

@@ -23,7 +23,7 @@ from holdfast.flows.answers import answer, cancel
 from holdfast.flows.checks import check_flow, check_states
 from holdfast.flows.declaration import Cancel, State, Step, Wait
 from holdfast.flows.diagram import draw
-from holdfast.flows.executions import Execution, StepMessage
+from holdfast.flows.executions import Execution, StepMessage, describe_executions
 from holdfast.flows.item import FlowItem, ItemKey, format_key
 from holdfast.flows.patterns import FlowPatterns
 from holdfast.flows.states_language import Resource, build_placeholder_arn, export
@@ -39,6 +39,7 @@ from holdfast.model.operations import Write
 from holdfast.model.patterns import Rate
 from holdfast.model.queues import Queue
 from holdfast.runtime import Secret, Secrets, Stores, open_secrets
+from holdfast.runtime.telemetry.figures import Figure
 
 I = TypeVar("I", bound=FlowItem)  # noqa: E741 - an item
 
@@ -291,6 +292,19 @@ class Flow(Guarantee, Generic[I]):
             for each in await stores.all(self.pattern_set.executions(shard))
         ]
         return sorted(found, key=lambda execution: (execution.since, execution.key))
+
+    @property
+    def figures_name(self) -> str:
+        return f"flow {self.name}"
+
+    @property
+    def figure_patterns(self) -> Patterns:
+        """The patterns that list the executions, for the metrics of a process that may run them."""
+        return (self.pattern_set.executions,)
+
+    async def read_figures(self, stores: Stores) -> list[Figure]:
+        """Return the executions in each state, and those whose time is over, for the metrics."""
+        return describe_executions(self.name, self.states, await self.list_executions(stores), stores.now())
 
     # --- the declaration ------------------------------------------------------------------------------------
 

@@ -31,6 +31,14 @@ class PatternSet:
         return (each for each in values if each is not None)
 
 
+@dataclass(frozen=True)
+class Role:
+    """The patterns that a component in a role runs, and the guarantees that can report on their state."""
+
+    patterns: Patterns
+    figure_sources: tuple[Any, ...] = ()
+
+
 class Guarantee:
     """A guarantee: its name, and its patterns as attributes of `pattern_set` and as tuples."""
 

@@ -7,35 +7,30 @@ the token check, then its route; `problems.py` answers what fails on the way. Th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Literal, TypeAlias
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from holdfast.core import limits
 from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import DeclarationError
+from holdfast.core.readiness import Readiness
 from holdfast.web.direct_route import DirectRoute
 from holdfast.web.middleware import BodyLimit, CorrelationId
 from holdfast.web.openapi import describe_app
+from holdfast.web.operation_routes import RequestCounter, build_health_router, build_metrics_router
 from holdfast.web.problems import install_errors
 from holdfast.web.tokens import require_token
 
 with explain_missing(__name__, "api"):
     from fastapi import APIRouter, Depends, FastAPI
-    from fastapi.responses import PlainTextResponse
+
+if TYPE_CHECKING:
+    from holdfast.runtime.telemetry.metrics import MetricsSource
 
 Lifespan: TypeAlias = Callable[[FastAPI], AbstractAsyncContextManager[Any]]
 
 MAX_BODY_BYTES: Final = limits.MIB
-METRICS_TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
-
-
-class Health(BaseModel):
-    """The health of the service and of its stores."""
-
-    status: Literal["ok"] = "ok"
 
 
 def make_app(
@@ -45,16 +40,16 @@ def make_app(
     *,
     self_authenticated: Sequence[APIRouter] = (),
     lifespan: Lifespan | None = None,
-    check: Callable[[], Awaitable[None]] | None = None,
-    metrics: Callable[[], str] | None = None,
+    readiness: Readiness | None = None,
+    metrics: MetricsSource | None = None,
     token: str | None = None,
     max_body_bytes: int | None = None,
 ) -> FastAPI:
-    """Build the app. `check` raises when the service is unhealthy; `metrics` returns Prometheus text.
+    """Build the app. `readiness` probes its stores; `metrics` counts its requests and has its metrics.
 
     `token` guards the routes; without one, `serve` accepts this machine's own requests only. The routes of
     `self_authenticated` routers authenticate their callers themselves and need no token. An app with such
-    routers only may be called from anywhere, so it shows its metrics only under a token.
+    routers only may be called from anywhere; its metrics need the token, or a caller on this machine.
     """
     is_open = bool(self_authenticated) and not routers
     app = FastAPI(title=title, version=version, lifespan=lifespan, docs_url=None, redoc_url=None)
@@ -64,14 +59,16 @@ def make_app(
         app.include_router(router, dependencies=guards)
     for router in self_authenticated:
         app.include_router(router)
-    if metrics is not None and not (is_open and token is None):
-        app.include_router(_build_metrics_router(metrics), dependencies=guards)
-    app.include_router(_build_health_router(check))
+    if metrics is not None:
+        app.include_router(build_metrics_router(metrics, has_token=token is not None), dependencies=guards)
+    app.include_router(build_health_router(readiness or Readiness()))
     describe_app(app, [*routers, *self_authenticated])
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, max_bytes=max_body_bytes or MAX_BODY_BYTES)
     install_errors(app)
     app.add_middleware(CorrelationId)
+    if metrics is not None:
+        app.add_middleware(RequestCounter, counts=metrics.requests)
     return app
 
 
@@ -83,33 +80,3 @@ def _refuse_direct_routes(router: APIRouter) -> None:
                 f"{route.path} is a DirectRoute, which authenticates its callers itself: put it into a "
                 "component with has_own_authentication=True."
             )
-
-
-def _build_health_router(check: Callable[[], Awaitable[None]] | None) -> APIRouter:
-    """Build GET /health, which answers 200 unless `check` raises."""
-    router = APIRouter(tags=["operation"])
-
-    @router.get("/health", name="health", summary="Check the health of the service")
-    async def health() -> Health:
-        if check is not None:
-            await check()
-        return Health()
-
-    return router
-
-
-def _build_metrics_router(metrics: Callable[[], str]) -> APIRouter:
-    """Build GET /metrics, which returns the text of `metrics`."""
-    router = APIRouter(tags=["operation"])
-
-    # Not a coroutine, so that it runs in a thread: collecting may take a while.
-    @router.get(
-        "/metrics",
-        name="metrics_text",
-        summary="Metrics in Prometheus text format",
-        response_class=PlainTextResponse,
-    )
-    def metrics_text() -> PlainTextResponse:
-        return PlainTextResponse(metrics(), media_type=METRICS_TEXT)
-
-    return router

@@ -258,7 +258,7 @@ class Worker:
         )
         self.stores.count("events_processed", mode=decision.mode, automated=automated)
         taken_s = self.stores.clock.now() - message.received_at.timestamp()
-        self.stores.measure("seconds_to_route", max(0.0, taken_s))
+        self.stores.measure("time_to_route_seconds", max(0.0, taken_s))
         log.info("%s: %s", message.event_id, "; ".join(decision.reasons))
 
 

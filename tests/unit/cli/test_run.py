@@ -94,7 +94,9 @@ def test_metrics_contain_the_units_and_the_progress_of_an_index(tmp_path: Path) 
 
 def test_requires_the_configured_token_for_everything_but_health() -> None:
     with serve_app(SYSTEM, token="s3cret") as url:
-        statuses = [httpx.get(f"{url}{path}").status_code for path in ("/health", "/berths/B1", "/metrics")]
+        statuses = [
+            httpx.get(f"{url}{path}").status_code for path in ("/health/ready", "/berths/B1", "/metrics")
+        ]
         with_it = httpx.get(f"{url}/berths/B1", headers={"Authorization": "Bearer s3cret"})
 
     assert statuses == [200, 401, 401]
@@ -119,14 +121,17 @@ def test_routes_have_the_whole_system_without_a_component_api() -> None:
         assert httpx.post(f"{url}/ships/S1", params={"berth": "B1"}).json() == {"component": None}
 
 
-def test_missing_table_is_unhealthy() -> None:
+def test_missing_table_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.core.readiness.MAX_AGE_S", 0.0)
     stores = open_memory_stores(SYSTEM)
     with serve_in_thread(build_system_app(SYSTEM, stores)) as url:
-        well = httpx.get(f"{url}/health").status_code
+        well = httpx.get(f"{url}/health/ready")
         asyncio.run(stores.tables.run(DeleteTable("Ships")))
-        ill = httpx.get(f"{url}/health").status_code
+        ill = httpx.get(f"{url}/health/ready")
 
-    assert (well, ill) == (200, 500)
+    assert (well.status_code, well.json()["stores"]) == (200, [{"store": "tables", "status": "ok"}])
+    assert ill.status_code == 503
+    assert ill.json()["stores"] == [{"store": "tables", "status": "unavailable", "reason": "NotFound"}]
 
 
 def test_missing_index_is_logged_for_the_operator_and_not_shown_to_the_client(

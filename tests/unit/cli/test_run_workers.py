@@ -149,12 +149,10 @@ def test_worker_with_a_port_serves_health_and_metrics(tmp_path: Path) -> None:
     with start_office(tmp_path, "--component", "carrier", "--port", "0") as (line, process):
         url = line.split()[-1]
         assert "; health and metrics at http://127.0.0.1:" in line
-        assert httpx.get(f"{url}/health").status_code == 200
-        wait_until(lambda: "letters_delivered_total 1.0" in httpx.get(f"{url}/metrics").text)
-        assert (
-            'ApproximateNumberOfMessagesVisible{QueueName="letters.fifo"} 0.0'
-            in httpx.get(f"{url}/metrics").text
-        )
+        assert httpx.get(f"{url}/health/ready").status_code == 200
+        wait_until(lambda: "holdfast_letters_delivered_total 1.0" in httpx.get(f"{url}/metrics").text)
+        text = httpx.get(f"{url}/metrics").text
+        assert 'holdfast_queue_messages{queue="letters.fifo",state="dead"} 0.0' in text
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast.cli.commands.up import _build_children
 from holdfast.cli.processes.supervisor import MAX_RESTARTS, ChildProcess, supervise
@@ -178,6 +179,8 @@ def test_every_killed_process_is_restarted_at_its_address_and_goes_on(tmp_path: 
             )
             # Each prints the same address as before.
             assert {process.stdout.readline() for _ in range(5)} == said
+            for line in said:
+                _check_operation_paths(_find_address([line], ""))
             api, desk = (_find_address(said, f"as the component {name}") for name in ("api", "desk"))
             httpx.post(f"{api}/letters/l-1")
             while not httpx.get(f"{desk}/deliveries/l-1").json()["delivered"]:
@@ -193,9 +196,17 @@ def test_every_killed_process_is_restarted_at_its_address_and_goes_on(tmp_path: 
 def _find_address(said: Iterable[str], ending: str) -> str:
     """Return the address in the only line that ends like this."""
     [line] = [each for each in said if each.endswith(f"{ending}\n")]
-    found = re.search(r"http://\S+", line)
+    found = re.search(r"http://[\d.]+:\d+", line)
     assert found is not None
     return found[0]
+
+
+def _check_operation_paths(url: str) -> None:
+    """Check that a port shows its health and its metrics: of an API, a worker, the endpoint, a sandbox."""
+    assert httpx.get(f"{url}/health/live").json() == {"status": "ok"}
+    assert httpx.get(f"{url}/health/ready").json()["status"] == "ok"
+    families = {each.name for each in text_string_to_metric_families(httpx.get(f"{url}/metrics").text)}
+    assert {"process_cpu_seconds", "python_gc_collections", "holdfast_http_requests"} <= families
 
 
 def _list_children(parent: int) -> list[int]:

@@ -101,21 +101,21 @@ def test_metrics_report_the_state_of_each_queue() -> None:
             for id in ("A1", "A2"):
                 await stores.run(office.post(Letter(id=id)))
             await stores.run(office.take(1, 0.0))
-            await metrics.refresh_queues()
-            names = (
-                "ApproximateNumberOfMessagesVisible",
-                "ApproximateNumberOfMessagesNotVisible",
-                "DeadLetters",
-            )
-            values = [metrics.value(name, QueueName="letters.fifo") for name in names]
+            await metrics.refresh()
+            values = [
+                metrics.value("holdfast_queue_messages", queue="letters.fifo", state=state)
+                for state in ("visible", "in_flight", "delayed", "dead")
+            ]
             return metrics.render(), values
 
     text, values = asyncio.run(story())
-    assert values == [1, 1, 0]
-    assert 'ApproximateAgeOfOldestMessage{QueueName="parcels"} 0.0' in text
+    assert values == [1, 1, 0, 0]
+    assert 'holdfast_queue_oldest_message_age_seconds{queue="parcels"} 0.0' in text
+    assert 'holdfast_figures_up{source="queue letters"} 1.0' in text
     # A queue is not a table.
     assert 'TableName="letters"' not in text
-    assert 'SuccessfulRequestLatency_count{Operation="SendMessage",QueueName="letters"} 2.0' in text
+    labels = '{operation="SendMessage",resource="letters",store="queues"}'
+    assert f"holdfast_store_request_duration_seconds_count{labels} 2.0" in text
 
 
 async def test_counts_dead_letters_for_their_source_queue() -> None:
@@ -126,8 +126,8 @@ async def test_counts_dead_letters_for_their_source_queue() -> None:
         for _ in range(3):
             for received in await stores.run(office.parcels.consumer.receive(1, 0.0)):
                 await stores.run(office.parcels.consumer.change_visibility(received, 0))
-        await metrics.refresh_queues()
-        assert metrics.value("DeadLetters", QueueName="parcels") == 1
+        await metrics.refresh()
+        assert metrics.value("holdfast_queue_messages", queue="parcels", state="dead") == 1
 
 
 def test_exports_a_systems_own_metrics_from_every_component() -> None:
@@ -136,12 +136,12 @@ def test_exports_a_systems_own_metrics_from_every_component() -> None:
             metrics = Metrics(stores)
             stores.for_component("carrier").count("duplicates_dropped", queue="letters")
             stores.count("duplicates_dropped", 2, queue="letters")
-            stores.measure("seconds_to_route", 0.3)
-            return metrics.render(), metrics.value("seconds_to_route")
+            stores.measure("time_to_route_seconds", 0.3)
+            return metrics.render(), metrics.value("time_to_route_seconds")
 
     text, measured = asyncio.run(story())
-    assert 'duplicates_dropped_total{queue="letters"} 3.0' in text
-    assert 'seconds_to_route_bucket{le="0.5"} 1.0' in text
+    assert 'holdfast_duplicates_dropped_total{queue="letters"} 3.0' in text
+    assert 'holdfast_time_to_route_seconds_bucket{le="0.5"} 1.0' in text
     assert measured == 1
 
 

@@ -10,9 +10,20 @@ from typing import Any
 import httpx
 from fastapi import APIRouter, FastAPI
 
+from holdfast.core.http.request_counts import RequestCounts
 from holdfast.web import make_app
 
 PROBLEM_JSON = "application/problem+json"
+
+
+class FixedMetrics:
+    """Metrics whose text is given; the app counts its requests in `requests`."""
+
+    def __init__(self, text: str = "") -> None:
+        self.requests, self._text = RequestCounts(), text
+
+    async def collect(self) -> str:
+        return self._text
 
 
 def build_app(*routers: APIRouter, **options: Any) -> FastAPI:
@@ -28,14 +39,15 @@ def call(
     json: object = None,
     content: bytes | AsyncIterator[bytes] | None = None,
     host: str = "localhost",
+    client: str = "127.0.0.1",
 ) -> httpx.Response:
-    """Send one request to the app in process and return the response."""
+    """Send one request to the app in process, from the address `client`, and return the response."""
 
     async def send() -> httpx.Response:
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as client:
+        transport = httpx.ASGITransport(app, client=(client, 123))
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as sender:
             encoded = httpx.Headers(headers, encoding="latin-1")
-            return await client.request(method, path, headers=encoded, json=json, content=content)
+            return await sender.request(method, path, headers=encoded, json=json, content=content)
 
     return asyncio.run(send())
 

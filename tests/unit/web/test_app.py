@@ -10,7 +10,8 @@ import pytest
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 
 from holdfast.core.correlation import get_correlation_id
-from holdfast.core.errors import StoreClosed
+from holdfast.core.errors import StoreUnreachable
+from holdfast.core.readiness import Readiness
 from holdfast.web import (
     PageOf,
     PageRequest,
@@ -19,8 +20,9 @@ from holdfast.web import (
     build_page_request,
     build_signature_header,
     describe_problem,
+    make_app,
 )
-from tests.unit.web.app_client import PROBLEM_JSON, build_app, call, get_problem
+from tests.unit.web.app_client import PROBLEM_JSON, FixedMetrics, build_app, call, get_problem
 
 METRICS = '# TYPE reads_total counter\nreads_total{table="seats"} 2.0\n'
 SIGNATURE = build_signature_header("x-signature", "The signature.")
@@ -59,20 +61,24 @@ def test_the_description_has_title_version_and_paths() -> None:
     description = get_description(build_app(build_seat_router()))
 
     assert description["info"] == {"title": "Seats", "version": "1.2.3"}
-    assert set(description["paths"]) == {"/seats", "/health"}
+    assert set(description["paths"]) == {"/seats", "/health/live", "/health/ready"}
 
 
 def test_library_routes_have_fixed_operation_ids() -> None:
-    paths = get_description(build_app(metrics=lambda: METRICS))["paths"]
+    paths = get_description(build_app(metrics=FixedMetrics(METRICS)))["paths"]
 
-    assert paths["/health"]["get"]["operationId"] == "health_health_get"
+    assert paths["/health/live"]["get"]["operationId"] == "live_health_live_get"
+    assert paths["/health/ready"]["get"]["operationId"] == "ready_health_ready_get"
     assert paths["/metrics"]["get"]["operationId"] == "metrics_text_metrics_get"
 
 
 def test_description_lists_problems_wherever_a_route_can_fail() -> None:
-    description = get_description(build_app(build_seat_router(), metrics=lambda: METRICS))
+    description = get_description(build_app(build_seat_router(), metrics=FixedMetrics(METRICS)))
 
     reference = {"$ref": "#/components/schemas/Problem"}
+    # A store that does not answer is not a problem of the request.
+    unready = description["paths"]["/health/ready"]["get"]["responses"].pop("503")
+    assert unready["content"] == {"application/json": {"schema": {"$ref": "#/components/schemas/Ready"}}}
     for path in description["paths"].values():
         for operation in path.values():
             failures = {code: each for code, each in operation["responses"].items() if code[0] in "45"}
@@ -110,19 +116,91 @@ def test_has_no_page_that_loads_external_scripts(path: str) -> None:
 # --- health and metrics -------------------------------------------------------------------------------------
 
 
-def test_health_is_ok() -> None:
-    assert call(build_app(), "GET", "/health").json() == {"status": "ok"}
+async def fail() -> None:
+    raise StoreUnreachable("No connection to postgresql://secret@10.0.0.7/db")
 
 
-def test_health_is_the_result_of_the_check() -> None:
-    async def check() -> None:
-        raise StoreClosed("closed")
+async def succeed() -> None:
+    return None
 
-    assert get_problem(call(build_app(check=check), "GET", "/health"))["status"] == 503
+
+def test_live_touches_no_store() -> None:
+    assert call(build_app(readiness=Readiness({"sql": fail})), "GET", "/health/live").json() == {
+        "status": "ok"
+    }
+
+
+@pytest.mark.parametrize("path", ["/health/ready", "/health"])
+def test_ready_names_the_store_that_fails_and_why_without_its_address(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = call(build_app(readiness=Readiness({"tables": succeed, "sql": fail})), "GET", path)
+
+    assert (answer.status_code, answer.headers["content-type"]) == (503, "application/json")
+    assert answer.json() == {
+        "status": "unavailable",
+        "stores": [
+            {"store": "tables", "status": "ok"},
+            {"store": "sql", "status": "unavailable", "reason": "StoreUnreachable"},
+        ],
+    }
+    assert "The store sql is not ready: No connection to postgresql" in caplog.text
+
+
+def test_ready_answers_200_if_every_store_does() -> None:
+    answer = call(build_app(readiness=Readiness({"tables": succeed})), "GET", "/health/ready")
+
+    assert answer.status_code == 200
+    assert answer.json() == {"status": "ok", "stores": [{"store": "tables", "status": "ok"}]}
+
+
+def test_metrics_without_a_token_are_shown_only_to_this_machine() -> None:
+    """Also on an API whose callers authenticate themselves, which may be called from anywhere."""
+    app = make_app("Doors", "1", (), self_authenticated=[build_seat_router()], metrics=FixedMetrics(METRICS))
+
+    assert call(app, "GET", "/metrics").text == METRICS
+    assert get_problem(call(app, "GET", "/metrics", client="10.0.0.7"))["status"] == 403
+    assert get_problem(call(app, "GET", "/metrics", host="api.example"))["status"] == 403
+    assert call(app, "GET", "/health/live", client="10.0.0.7", host="api.example").status_code == 200
+
+
+def test_counts_requests_by_route_template_and_never_by_path() -> None:
+    metrics = FixedMetrics()
+    app = build_app(build_seat_router(), metrics=metrics, max_body_bytes=8)
+    for path in ("/seats?limit=1", "/seats", "/nowhere/ada", "/nowhere/bob"):
+        call(app, "GET", path)
+    call(app, "PURGE", "/seats")
+    call(app, "PUT", "/seats", content=b"123456789")
+    call(app, "GET", "/seats", host="rebound.example")
+
+    assert dict(metrics.requests.snapshot()) == {
+        ("GET", "/seats", "200"): 2,
+        ("GET", "unmatched", "404"): 2,
+        ("other", "/seats", "405"): 1,
+        ("PUT", "unmatched", "413"): 1,
+        ("GET", "unmatched", "403"): 1,
+    }
+    counted = {tuple(each.labels.items()): each.buckets[-1] for each in metrics.requests.durations.snapshot()}
+    assert counted[("method", "GET"), ("route", "/seats")] == ("+Inf", 2.0)
+    assert metrics.requests.in_progress == 0
+
+
+def test_counts_a_failed_request_once_and_not_as_in_progress() -> None:
+    router = APIRouter()
+
+    @router.get("/fails/{id}")
+    async def break_down(id: str) -> None:
+        raise RuntimeError(id)
+
+    metrics = FixedMetrics()
+    call(build_app(router, metrics=metrics), "GET", "/fails/ada")
+
+    assert dict(metrics.requests.snapshot()) == {("GET", "/fails/{id}", "500"): 1}
+    assert metrics.requests.in_progress == 0
 
 
 def test_metrics_returns_the_given_text() -> None:
-    answer = call(build_app(metrics=lambda: METRICS), "GET", "/metrics")
+    answer = call(build_app(metrics=FixedMetrics(METRICS)), "GET", "/metrics")
 
     assert answer.text == METRICS
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"

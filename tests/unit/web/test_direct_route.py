@@ -69,7 +69,7 @@ def test_framework_does_not_run_the_endpoint(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("fastapi.routing.solve_dependencies", fail)
 
     assert call(build_app(build_hook_router()), "GET", "/hooks/numbers/1").json() == 2
-    assert call(build_app(build_hook_router()), "GET", "/health").status_code == 500
+    assert call(build_app(build_hook_router()), "GET", "/health/live").status_code == 500
 
 
 def test_signed_callers_need_no_token_and_other_routes_stay_guarded() -> None:

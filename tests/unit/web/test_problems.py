@@ -457,11 +457,11 @@ def test_middleware_and_routing_use_the_apps_format() -> None:
 
     answers = [
         call(app, "GET", "/nowhere"),
-        call(app, "POST", "/health"),
-        call(app, "POST", "/health", content=b"x" * 9),
+        call(app, "POST", "/health/live"),
+        call(app, "POST", "/health/live", content=b"x" * 9),
     ]
     with serve_in_thread(app) as url:
-        answers.append(httpx.get(f"{url}/health", headers={"Host": "rebound.example"}))
+        answers.append(httpx.get(f"{url}/health/live", headers={"Host": "rebound.example"}))
         answers.append(httpx.get(f"{url}/{'long' * 5000}"))
     assert [each.status_code for each in answers] == [404, 405, 413, 403, 414]
     assert {each.headers["content-type"] for each in answers} == {PLAIN.media_type}

@@ -68,7 +68,7 @@ def test_lifespan_state_is_in_every_request_and_ends_with_the_server() -> None:
 def test_a_failure_over_http_is_a_problem() -> None:
     with serve_in_thread(build_app()) as url:
         assert get_problem(httpx.get(url + "/nowhere"))["status"] == 404
-        assert get_problem(httpx.post(url + "/health", content=b"x" * 2_000_000))["status"] == 413
+        assert get_problem(httpx.post(url + "/health/live", content=b"x" * 2_000_000))["status"] == 413
 
 
 def test_app_and_server_log_an_unexpected_error_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -107,7 +107,7 @@ def test_signal_ends_it_and_its_lifespan() -> None:
         try:
             assert done.stdout is not None
             url = done.stdout.readline().strip()
-            assert httpx.get(url + "/health").json() == {"status": "ok"}
+            assert httpx.get(url + "/health/live").json() == {"status": "ok"}
             done.send_signal(signal.SIGTERM)
             assert done.stdout.read() == "closed\nended\n"
             assert done.wait() == 0

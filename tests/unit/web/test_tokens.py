@@ -1,4 +1,4 @@
-"""The shared API token: without it, clients see only /health and /openapi.json."""
+"""The shared API token: without it, clients see only the health and /openapi.json."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from fastapi import APIRouter, FastAPI
 
 from holdfast.core.errors import SettingsError
-from tests.unit.web.app_client import build_app, call, get_problem
+from tests.unit.web.app_client import FixedMetrics, build_app, call, get_problem
 
 TOKEN = "s3cret-and-long=="
 
@@ -19,7 +19,7 @@ def build_guarded_app() -> FastAPI:
     async def seats() -> list[str]:
         return ["7A"]
 
-    return build_app(router, token=TOKEN, metrics=lambda: "")
+    return build_app(router, token=TOKEN, metrics=FixedMetrics())
 
 
 @pytest.mark.parametrize("path", ["/seats", "/metrics"])
@@ -48,7 +48,8 @@ def test_rejects_a_missing_or_wrong_token(path: str, headers: dict[str, str], ch
 
 
 def test_health_and_the_description_need_no_token() -> None:
-    assert call(build_guarded_app(), "GET", "/health").status_code == 200
+    for path in ("/health/live", "/health/ready", "/health"):
+        assert call(build_guarded_app(), "GET", path).status_code == 200
     assert call(build_guarded_app(), "GET", "/openapi.json").json()["paths"]["/seats"]["get"]["security"]
 
 

@@ -316,7 +316,7 @@ def test_root_get_reports_healthy(shared_url: str) -> None:
 @pytest.mark.parametrize(
     "request_bytes",
     [
-        http_request(b"", method="GET", path="/health"),
+        http_request(b"", method="GET", path="/healthy"),
         http_request(path="/other"),
         http_request(method="PUT"),
         http_request(b"", method="DELETE"),

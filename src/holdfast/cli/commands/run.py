@@ -10,7 +10,7 @@ import functools
 import inspect
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,15 +20,16 @@ from holdfast import __version__
 from holdfast.cli.commands.serve import parse_port
 from holdfast.cli.extras import describe_missing_demo, get_engine_extras, require_extras
 from holdfast.config.settings import Settings
-from holdfast.core.errors import AccessRefused, NotFound
+from holdfast.core.errors import NotFound
 from holdfast.core.logs import set_component, setup_logs
+from holdfast.core.readiness import DEFAULT_TIMEOUT_S, Readiness
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, FastAPI
 
     from holdfast.cli.processes.workload import Workload
+    from holdfast.model.components import Component
     from holdfast.model.system import System
-    from holdfast.model.tables import Table
     from holdfast.runtime.stores import Stores
 
 
@@ -131,6 +132,7 @@ def _serve(
             stores,
             workload,
             token=settings.api_token,
+            health_timeout_s=settings.health_timeout_s,
             # The server shuts down as after a signal; the failure is raised afterwards.
             on_workers_ended=lambda: signal.raise_signal(signal.SIGTERM),
         ),
@@ -169,22 +171,25 @@ def build_app(
     workload: Workload,
     *,
     token: str = "",
+    health_timeout_s: float = DEFAULT_TIMEOUT_S,
     on_workers_ended: Callable[[], None] = lambda: None,
 ) -> FastAPI:
     """Build the app of a workload. Its workers run as long as the app lives. The stores stay open.
 
-    `on_workers_ended` is called if the workers end before the app does.
+    `health_timeout_s` limits how long /health/ready and /metrics wait for a store. `on_workers_ended` is
+    called if the workers end before the app does.
     """
+    from holdfast.cli.processes.used_stores import find_used_stores
     from holdfast.runtime import start_system
+    from holdfast.runtime.store_probes import build_store_probes
     from holdfast.runtime.telemetry.metrics import open_metrics
     from holdfast.web import make_app
 
-    metrics = open_metrics(stores)
+    probes = build_store_probes(stores, find_used_stores(system, workload))
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
         await start_system(system, stores)
-        metrics.attach_loop(asyncio.get_running_loop())
         async with _run_workers(stores, workload, on_workers_ended):
             yield
 
@@ -194,8 +199,8 @@ def build_app(
         _build_routers(stores, workload, self_authenticated=False),
         self_authenticated=_build_routers(stores, workload, self_authenticated=True),
         lifespan=lifespan,
-        check=_build_health_check(stores, _list_own_tables(system, workload)),
-        metrics=metrics.render,
+        readiness=Readiness(probes, timeout_s=health_timeout_s),
+        metrics=open_metrics(stores, _list_components(system, workload), timeout_s=health_timeout_s),
         token=token or None,
         max_body_bytes=system.http.max_body_bytes,
     )
@@ -256,39 +261,11 @@ async def _run_workers(
             watching.cancel()
 
 
-def _build_health_check(stores: Stores, tables: Sequence[Table]) -> Callable[[], Awaitable[None]]:
-    """Build a check that describes the first of these tables: every component may do so.
-
-    It raises if the table is gone or the store does not answer; a refused permission is healthy.
-    """
-    from holdfast.core.errors import DeclarationError
-    from holdfast.runtime import describe_table
-    from holdfast.runtime.table_provisioner import ACCESS_DENIED
-
-    async def check() -> None:
-        for table in tables[:1]:
-            try:
-                found = await describe_table(stores, table)
-            except AccessRefused as refused:
-                # The service answers and knows the caller: healthy, although it may not describe tables.
-                if refused.code != ACCESS_DENIED:
-                    raise
-            else:
-                if found is None:
-                    raise DeclarationError(f"The table {stores.physical_name(table)} no longer exists.")
-
-    return check
-
-
-def _list_own_tables(system: System, workload: Workload) -> Sequence[Table]:
-    """Return the tables that the components' patterns use, or all tables if the whole system runs."""
-    from holdfast.reports.examples import build_example
-
+def _list_components(system: System, workload: Workload) -> list[Component]:
+    """Return the components that the workload runs; all if it runs the whole system."""
     if None in workload.components:
-        return system.tables
-    patterns = [each for name in workload.components if name for each in system.get_component(name).patterns]
-    used = {name for each in patterns for name in build_example(each).tables}
-    return [table for table in system.tables if table.name in used]
+        return list(system.components)
+    return [system.get_component(name) for name in workload.components if name is not None]
 
 
 def _get_version(system: System) -> str:
@@ -362,10 +339,14 @@ def _serve_sandbox(system: System, name: str, settings: Settings, port: int) -> 
         raise NotFound(f"{system.name} has no sandbox {name!r}: {known}")
     require_extras("run", "api")
     from holdfast.core.http.server import LOOPBACK
+    from holdfast.runtime.telemetry.metrics import open_process_metrics
     from holdfast.web import serve
+    from holdfast.web.operation_routes import add_operation_routes
 
+    app = build_sandbox_app(system, name, settings)
+    add_operation_routes(app, open_process_metrics())
     serve(
-        build_sandbox_app(system, name, settings),
+        app,
         host=LOOPBACK,
         port=port,
         on_ready=lambda url: typer.echo(

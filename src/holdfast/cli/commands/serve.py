@@ -105,6 +105,7 @@ def serve(
             faults=EngineFaults(throttled=throttle, conflicts=conflicts, index_lag_s=index_lag, seed=seed)
             if throttle or conflicts or index_lag
             else None,
+            health_timeout_s=settings.health_timeout_s,
         )
 
 

@@ -42,13 +42,15 @@ from holdfast.guarantees.idempotency.declaration import LEASE_S, RETENTION_S
 from holdfast.guarantees.idempotency.external_call import RefusalWrites
 from holdfast.guarantees.idempotency.patterns import EXAMPLE_TIME
 from holdfast.guarantees.idempotency.record import compute_time_after, truncate_to_second
-from holdfast.guarantees.pattern_sets import Guarantee, Patterns
+from holdfast.guarantees.pattern_sets import Guarantee, Patterns, Role
 from holdfast.model.entities import Put, get_declaration
 from holdfast.model.operations import Write
 from holdfast.model.patterns import Rate
 from holdfast.model.ulids import UlidGenerator
 from holdfast.operations import numbers
 from holdfast.runtime import Stores
+from holdfast.runtime.telemetry.figures import DELAYED_ACTIONS as DELAYED_ACTION_COUNT
+from holdfast.runtime.telemetry.figures import DELAYED_ACTIONS_OVERDUE, Figure, count_states
 
 H = TypeVar("H", bound=DelayedAction)
 T = TypeVar("T")
@@ -114,10 +116,11 @@ class DelayedActions(Guarantee, Generic[H]):
         return (self.pattern_set.one, self.pattern_set.review)
 
     @property
-    def executor(self) -> Patterns:
-        """The role that finds due actions and executes them."""
+    def executor(self) -> Role:
+        """The role that finds due actions, executes them, and reports how many wait."""
         use = self.pattern_set
-        return (use.due, use.one, use.take, use.change, use.complete)
+        patterns = (use.due, use.one, use.take, use.change, use.complete, use.waiting)
+        return Role(patterns, figure_sources=(self,))
 
     def delay(self, stores: Stores, record: H, *, for_s: float) -> Put[H]:
         """Return a put that delays the action for `for_s` seconds, for the transaction of its cause.
@@ -252,6 +255,28 @@ class DelayedActions(Guarantee, Generic[H]):
         """
         effect = Effect(act, look_up, takes_key, key_kept_s, act_s, writes, refused)
         return await execute(self._once, self.pattern_set, stores, record, effect)
+
+    # --- how many wait --------------------------------------------------------------------------------------
+
+    @property
+    def figures_name(self) -> str:
+        return f"delayed actions {self.name}"
+
+    @property
+    def figure_patterns(self) -> Patterns:
+        """The pattern that reads when each action is due, for the metrics of a process that may run it."""
+        return (self.pattern_set.waiting,)
+
+    async def read_figures(self, stores: Stores) -> list[Figure]:
+        """Return how many actions wait and are due, and how long the first of these has been, for the
+        metrics.
+        """
+        now, labels = stores.now(), {"actions": self.name}
+        times = [row[self.entity.held_until] for row in await stores.all(self.pattern_set.waiting())]
+        late_s = [(now - each).total_seconds() for each in times if each is not None and each <= now]
+        counts = {"waiting": len(times) - len(late_s), "due": len(late_s)}
+        overdue = Figure(DELAYED_ACTIONS_OVERDUE, max(late_s, default=0.0), labels)
+        return [*count_states(DELAYED_ACTION_COUNT, counts, **labels), overdue]
 
     # --- its content --------------------------------------------------------------------------------------
 

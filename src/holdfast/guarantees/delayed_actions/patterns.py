@@ -21,7 +21,7 @@ from holdfast.guarantees.idempotency.patterns import (
 )
 from holdfast.guarantees.idempotency.record import OnceStatus, get_key
 from holdfast.guarantees.pattern_sets import PatternSet, build_pattern
-from holdfast.model.entities import Condition, Get, Put, Query, get_declaration
+from holdfast.model.entities import Condition, Get, Put, Query, SelectQuery, get_declaration
 from holdfast.model.entities.declaration import Attribute, KeyDeclaration
 from holdfast.model.entities.keys import BoundIndex
 from holdfast.model.patterns import Pattern, Rate
@@ -47,7 +47,7 @@ _EXAMPLE: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class DelayedActionPatterns(PatternSet, Generic[H]):
-    """The seven patterns of `DelayedActions`."""
+    """The eight patterns of `DelayedActions`."""
 
     hold: Pattern[[H], Put[H]]
     take: Pattern[[H, str, int], Put[H]]
@@ -56,6 +56,7 @@ class DelayedActionPatterns(PatternSet, Generic[H]):
     review: Pattern[[H, H], Put[H]]
     due: Pattern[..., Query[H]]
     one: Pattern[[H], Get[H]]
+    waiting: Pattern[[], SelectQuery[H]]
 
 
 def build_patterns(
@@ -67,7 +68,7 @@ def build_patterns(
     once: OncePatterns[H],
     lease_s: float,
 ) -> DelayedActionPatterns[H]:
-    """Build the seven patterns, `{prefix}1` to `{prefix}7`; two of them are those of `Once`, unchanged."""
+    """Build the eight patterns, `{prefix}1` to `{prefix}8`; two of them are those of `Once`, unchanged."""
     _check_time_precision(entity)
     index: BoundIndex[H, Any, Any] = BoundIndex(get_declaration(entity), find_due_key(entity))
     what = entity.__name__
@@ -93,6 +94,9 @@ def build_patterns(
 
     def one(record: H) -> Get[H]:
         return Get[H](get_declaration(entity), tuple(get_key(record).items())).consistent()
+
+    def waiting() -> SelectQuery[H]:
+        return index(DELAYED_ACTIONS).query().select(entity.held_until)
 
     def build_held_example() -> H:
         return example().model_copy(update=_EXAMPLE)
@@ -133,6 +137,7 @@ def build_patterns(
         one=build_one(
             7, "one", one, f"Read the current {what} before it runs", rate, lambda: (build_held_example(),)
         ),
+        waiting=build_one(8, "waiting", waiting, f"When each waiting {what} is due", read_rate, ()),
     )
 
 

@@ -13,6 +13,7 @@ from holdfast.guarantees.messaging.relay import Relay, RelayPatterns, RelayRepor
 from holdfast.guarantees.pattern_sets import Guarantee, Patterns
 from holdfast.model.components import Schedule
 from holdfast.runtime import Stores
+from holdfast.runtime.telemetry.figures import OUTBOX_MESSAGES, OUTBOX_OLDEST_AGE, Figure, count_states
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,30 @@ class BaseOutbox(RelaySettings, Guarantee, ABC):
             )
             for queue, messages in sorted(by_queue.items())
         )
+
+    @property
+    def figures_name(self) -> str:
+        return f"outbox {self.name}"
+
+    @property
+    @abstractmethod
+    def figure_patterns(self) -> Patterns:
+        """The patterns that read the backlog, for the metrics of a process that may run them."""
+
+    async def read_figures(self, stores: Stores) -> list[Figure]:
+        """Return the number of unsent messages for each queue, and the age of the oldest, for the metrics."""
+        backlogs = {each.queue_name: each for each in await self.backlog(stores)}
+        figures: list[Figure] = []
+        for queue in self.pattern_set.queues:
+            found = backlogs.get(queue)
+            labels = {"outbox": self.name, "queue": queue}
+            counts = {"pending": found.pending if found else 0, "dead": found.dead if found else 0}
+            age_s = found.oldest_age_s(stores.clock.now()) if found else 0.0
+            figures += [
+                *count_states(OUTBOX_MESSAGES, counts, **labels),
+                Figure(OUTBOX_OLDEST_AGE, age_s, labels),
+            ]
+        return figures
 
     @abstractmethod
     async def redrive(

@@ -1,6 +1,6 @@
 """A system's own measurements: passes each count or measured value to the subscribers.
 
-`stores.count("duplicates_dropped")` adds to a counter, `stores.measure("seconds_to_route", 1.8)` to a
+`stores.count("duplicates_dropped")` adds to a counter, `stores.measure("time_to_route_seconds", 1.8)` to a
 distribution. Subscribers (the metrics at `/metrics`, a story, a test) receive each one; without subscribers
 nothing happens.
 """

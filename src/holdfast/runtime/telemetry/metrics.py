@@ -1,10 +1,11 @@
-"""Metrics of a process in Prometheus' text format: requests, queues, indexes and the system's own values.
+"""Metrics of a process in Prometheus' text format: requests, stores, work in progress, the process itself.
 
-Table requests and queues have CloudWatch's names; the system's own values come from `stores.count` and
-`stores.measure`. `open_metrics(stores)` observes every `Usage` of the stores. The instruments are
-OpenTelemetry's, except latencies (`latencies.py`); each `Metrics` has its own provider and registry, so that
-two in one process do not mix. OpenTelemetry is an extra: without it the stores work, nothing is counted, and
-the text says what to install.
+Names and units are Prometheus' (`holdfast_…_seconds`, `…_total`), except those of capacity, throttling and
+indexes: designs and alarms name CloudWatch's metrics, so these have CloudWatch's names and dimensions. The
+system's own values come from `stores.count` and `stores.measure`. `open_metrics(stores)` observes every
+`Usage` of the stores. The instruments are OpenTelemetry's, except durations (`core/durations.py`); each
+`Metrics` has its own provider and registry, so that two in one process do not mix. OpenTelemetry is an extra:
+without it the stores work, nothing is counted, and the text says what to install.
 """
 
 from __future__ import annotations
@@ -13,30 +14,51 @@ import asyncio
 import importlib.util
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from holdfast.core.distribution import format_install_command
-from holdfast.core.errors import AccessRefused, ConditionFailed, HoldfastError, NotFound, Throttled
-from holdfast.model.queues import Queue
+from holdfast.core.durations import Durations
+from holdfast.core.errors import ConditionFailed, NotFound, Throttled
+from holdfast.core.http.request_counts import RequestCounts
+from holdfast.core.readiness import DEFAULT_TIMEOUT_S
+from holdfast.model.components import Component
 from holdfast.model.tables import Table
 from holdfast.runtime.stores import Stores
-from holdfast.runtime.system_provisioner import ACCESS_DENIED_CODES, QueueReport, get_queue_reports
-from holdfast.runtime.table_provisioner import ACCESS_DENIED, IndexReport, get_index_reports
-from holdfast.runtime.telemetry.latencies import Latencies
+from holdfast.runtime.system_provisioner import QueueReport, get_queue_reports
+from holdfast.runtime.table_provisioner import get_index_reports
+from holdfast.runtime.telemetry.collectors import (
+    HTTP_DURATION,
+    HTTP_IN_PROGRESS,
+    HTTP_REQUESTS,
+    DurationCollector,
+    build_registry,
+)
+from holdfast.runtime.telemetry.figures import (
+    FIGURES,
+    QUEUE_MESSAGES,
+    QUEUE_OLDEST_AGE,
+    Figure,
+    FigureReader,
+    Read,
+    count_states,
+    group_by_name,
+    list_component_sources,
+)
 from holdfast.runtime.telemetry.measurements import Measurement
 from holdfast.runtime.telemetry.usage import Usage
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Observation
-    from prometheus_client.core import HistogramMetricFamily
 
 __all__ = [
     "Metrics",
     "MetricsSource",
     "NoMetrics",
+    "ProcessMetrics",
     "is_installed",
     "open_metrics",
+    "open_process_metrics",
     "resolve_metric_name",
 ]
 
@@ -46,16 +68,14 @@ READ_THROTTLES: Final = "ReadThrottleEvents"
 WRITE_THROTTLES: Final = "WriteThrottleEvents"
 THROTTLED: Final = "ThrottledRequests"
 CONDITIONS_FAILED: Final = "ConditionalCheckFailedRequests"
-LATENCY: Final = "SuccessfulRequestLatency"
 INDEX_PROGRESS: Final = "OnlineIndexPercentageProgress"
 # Our own metric: CloudWatch does not count scans, it has only their latency.
 SCANS: Final = "Scans"
-QUEUE_VISIBLE: Final = "ApproximateNumberOfMessagesVisible"
-QUEUE_IN_FLIGHT: Final = "ApproximateNumberOfMessagesNotVisible"
-QUEUE_DELAYED: Final = "ApproximateNumberOfMessagesDelayed"
-QUEUE_OLDEST_AGE: Final = "ApproximateAgeOfOldestMessage"
-# Our own metric: CloudWatch reports dead letters under the dead-letter queue's name.
-DEAD_LETTERS: Final = "DeadLetters"
+STORE_DURATION: Final = "holdfast_store_request_duration_seconds"
+STORE_ERRORS: Final = "holdfast_store_request_errors"
+# In front of the names that a system counts and measures under.
+OWN_PREFIX: Final = "holdfast_"
+OWN_TEXT: Final = "Counted or measured by the code of the system"
 
 COUNTERS: Final[Mapping[str, str]] = {
     CONSUMED_READ: "Read capacity units consumed by a table or one of its global indexes",
@@ -65,22 +85,22 @@ COUNTERS: Final[Mapping[str, str]] = {
     THROTTLED: "Throttled requests, retries included, by operation",
     CONDITIONS_FAILED: "Writes whose condition failed",
     SCANS: "Scans, by pattern",
+    STORE_ERRORS: "Failed requests to a store, by the label of the error",
 }
-QUEUE_GAUGES: Final[Mapping[str, str]] = {
-    QUEUE_VISIBLE: "Messages available to be received",
-    QUEUE_IN_FLIGHT: "Messages received and not yet deleted or visible again",
-    QUEUE_DELAYED: "Messages sent with a delay that is not over",
-    QUEUE_OLDEST_AGE: "Age in seconds of the oldest waiting message; 0 if there is none",
-    DEAD_LETTERS: "Messages in the queue's dead-letter queue",
-}
-NAMES: Final = (*COUNTERS, LATENCY, INDEX_PROGRESS, *QUEUE_GAUGES)
+GAUGES: Final[Mapping[str, str]] = {INDEX_PROGRESS: "Progress of an index build, in percent", **FIGURES}
+HISTOGRAMS: Final = (STORE_DURATION, HTTP_DURATION)
+NAMES: Final = (*COUNTERS, HTTP_REQUESTS, *GAUGES, HTTP_IN_PROGRESS, *HISTOGRAMS)
 # Other names that people use for these metrics, which CloudWatch lacks or uses for something else.
 ALIASES: Final[Mapping[str, str]] = {"OnlineIndexPercentage": INDEX_PROGRESS, "UserErrors": THROTTLED}
 
-LATENCY_MS_BOUNDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
+STORE_BOUNDS_S: Final = (
+    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
+    *(0.25, 0.5, 1, 2.5, 5),
+)
 # Systems mostly measure seconds, from milliseconds to an hour.
 MEASURE_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
-MAX_REFRESH_S: Final = 5.0
+# Figures cost reads: more frequent requests for the metrics get the same ones.
+FIGURES_MAX_AGE_S: Final = 10.0
 INSTALL_HINT: Final = f"# Metrics are not installed: run {format_install_command('metrics')}.\n"
 
 _MODULES: Final = ("opentelemetry.sdk", "opentelemetry.exporter.prometheus", "prometheus_client")
@@ -90,18 +110,28 @@ log = logging.getLogger(__name__)
 
 
 class MetricsSource(Protocol):
-    """Metrics as a host uses them: attach a loop on which to query the stores, and render the text."""
+    """Metrics as a server uses them: it counts its requests, and asks for the text."""
 
-    def attach_loop(self, loop: asyncio.AbstractEventLoop) -> None: ...
+    @property
+    def requests(self) -> RequestCounts: ...
 
-    def render(self) -> str: ...
+    async def collect(self) -> str: ...
 
 
-def open_metrics(stores: Stores) -> MetricsSource:
+def open_metrics(
+    stores: Stores, components: Sequence[Component] = (), *, timeout_s: float = DEFAULT_TIMEOUT_S
+) -> MetricsSource:
     """Start counting what these stores, and every view of them, do; count nothing if the extra is not
     installed.
+
+    `components` are those that this process runs: it reports on the state of what they work on.
     """
-    return Metrics(stores) if is_installed() else NoMetrics()
+    return Metrics(stores, components, timeout_s=timeout_s) if is_installed() else NoMetrics()
+
+
+def open_process_metrics(requests: RequestCounts | None = None) -> MetricsSource:
+    """Return the metrics of a process without stores: its HTTP requests, and its use of the machine."""
+    return ProcessMetrics(requests) if is_installed() else NoMetrics(requests)
 
 
 def is_installed() -> bool:
@@ -123,50 +153,57 @@ def resolve_metric_name(name: str) -> str:
 class NoMetrics:
     """The replacement for metrics if the extra is not installed."""
 
-    def attach_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Do nothing: there is nothing to refresh."""
+    def __init__(self, requests: RequestCounts | None = None) -> None:
+        self.requests = requests or RequestCounts()
 
-    def render(self) -> str:
+    async def collect(self) -> str:
         """Return the hint what to install."""
         return INSTALL_HINT
 
 
-class Metrics:
-    """The metrics of one process. Any thread may render them."""
+class ProcessMetrics:
+    """The metrics of a process without stores."""
 
-    def __init__(self, stores: Stores) -> None:
-        from opentelemetry.exporter.prometheus import PrometheusMetricReader
-        from opentelemetry.sdk.metrics import MeterProvider
-        from opentelemetry.sdk.metrics.view import View
-        from opentelemetry.sdk.resources import Resource
-        from prometheus_client import CollectorRegistry
+    def __init__(self, requests: RequestCounts | None = None) -> None:
+        self.requests = requests or RequestCounts()
+        self._registry = build_registry(self.requests)
 
+    async def collect(self) -> str:
+        """Return the metrics in Prometheus' text format."""
+        return await asyncio.to_thread(self.render)
+
+    def render(self) -> str:
+        """Return the metrics in Prometheus' text format."""
+        from prometheus_client import generate_latest
+
+        return generate_latest(self._registry).decode()
+
+
+class Metrics(ProcessMetrics):
+    """The metrics of one process and its stores. Any thread may render them."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        components: Sequence[Component] = (),
+        *,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        max_age_s: float = FIGURES_MAX_AGE_S,
+    ) -> None:
+        super().__init__()
         self._stores = stores
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._indexes: list[IndexReport] = []
-        self._queues: list[QueueReport] = []
+        self._figures: dict[str, list[Figure]] = {}
+        sources = {**self._list_own_sources(), **list_component_sources(stores, components)}
+        self._reader = FigureReader(sources, timeout_s=timeout_s, max_age_s=max_age_s)
         self._instruments: dict[str, Counter | Histogram] = {}
-        self._optional_indexes: set[tuple[str, str]] = set()
-        self._warned: set[str] = set()
         # Capacity units not yet added to a counter, by counter name, table and index.
         self._units: dict[tuple[str, str, str | None], float] = {}
         self._units_lock = threading.Lock()
-        self._registry = CollectorRegistry()
-        reader = PrometheusMetricReader(True, scope_info_enabled=False, registry=self._registry)
-        # Instrument names are lower-cased; a view sets the name to show.
-        views = [View(instrument_name=name.lower(), name=name) for name in NAMES]
-        provider = MeterProvider([reader], Resource({}), shutdown_on_exit=False, views=views)
-        meter = self._meter = provider.get_meter("holdfast")
-        self._counters = {name: meter.create_counter(name, "", text) for name, text in COUNTERS.items()}
-        self._latencies = Latencies(LATENCY_MS_BOUNDS)
-        self._registry.register(_LatencyCollector(self._latencies))
-        meter.create_observable_gauge(
-            INDEX_PROGRESS,
-            [self._observe_index_progress],
-            description="Progress of an index build, in percent",
+        self._durations = Durations(STORE_BOUNDS_S)
+        self._registry.register(
+            DurationCollector(STORE_DURATION, "Seconds that successful requests took", self._durations)
         )
-        for name, text in QUEUE_GAUGES.items():
-            meter.create_observable_gauge(name, [self._build_queue_gauge(name)], description=text)
+        self._create_instruments()
         self._physical: dict[str, str] = {}
         for table in () if stores.system is None else stores.system.tables:
             self._physical[table.name] = stores.physical_name(table)
@@ -174,14 +211,38 @@ class Metrics:
         stores.observe(self.record_usage)
         stores.measurements.subscribe(self.record_measurement)
 
+    def _create_instruments(self) -> None:
+        """Create OpenTelemetry's instruments, with a provider and a reader of their own."""
+        from opentelemetry.exporter.prometheus import PrometheusMetricReader
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.view import View
+        from opentelemetry.sdk.resources import Resource
+
+        reader = PrometheusMetricReader(True, scope_info_enabled=False, registry=self._registry)
+        # Instrument names are lower-cased; a view sets the name to show.
+        views = [View(instrument_name=name.lower(), name=name) for name in (*COUNTERS, *GAUGES)]
+        provider = MeterProvider([reader], Resource({}), shutdown_on_exit=False, views=views)
+        meter = self._meter = provider.get_meter("holdfast")
+        self._counters = {name: meter.create_counter(name, "", text) for name, text in COUNTERS.items()}
+        for name, text in GAUGES.items():
+            meter.create_observable_gauge(name, [self._build_gauge(name)], description=text)
+
+    def _build_gauge(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        """Return a callback that yields the last figures of this name."""
+
+        def observe(_: CallbackOptions) -> Iterable[Observation]:
+            from opentelemetry.metrics import Observation
+
+            for figure in self._figures.get(name, ()):
+                yield Observation(figure.value, dict(figure.labels))
+
+        return observe
+
     def _start_at_zero(self, table: Table) -> None:
         """Show what has not happened yet as 0, so that an alert can distinguish it from what is not
         monitored.
         """
         indexes = [index.name for index in table.global_indexes]
-        self._optional_indexes |= {
-            (table.name, each.name) for each in table.global_indexes if not each.default
-        }
         for name in (CONSUMED_READ, CONSUMED_WRITE, READ_THROTTLES, WRITE_THROTTLES):
             for index in (None, *indexes):
                 self._counters[name].add(0, self._build_labels(table.name, index))
@@ -190,20 +251,15 @@ class Metrics:
 
     # --- reading metrics ------------------------------------------------------------------------------------
 
-    def attach_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Refresh index and queue reports on this loop before each rendering, which runs on another
-        thread.
-        """
-        self._loop = loop
+    async def collect(self) -> str:
+        """Return the metrics in Prometheus' text format, with figures that were read just now."""
+        await self.refresh()
+        return await super().collect()
 
     def render(self) -> str:
-        """Return the metrics in Prometheus' text format."""
-        from prometheus_client import generate_latest
-
-        if self._loop is not None:
-            self._refresh(self._loop)
+        """Return the metrics in Prometheus' text format, with the figures that were read last."""
         self._flush_units()
-        return generate_latest(self._registry).decode()
+        return super().render()
 
     def value(self, name: str, **labels: str) -> float:
         """Return one metric, by name or alias, summed over all labels that are not given.
@@ -213,126 +269,94 @@ class Metrics:
         """
         self._flush_units()
         real = name if name in self._instruments else resolve_metric_name(name)
-        suffix = {LATENCY: "_count", INDEX_PROGRESS: ""} | dict.fromkeys(QUEUE_GAUGES, "")
-        suffix |= {own: "_count" for own, each in self._instruments.items() if hasattr(each, "record")}
+        wanted = self._get_sample_name(real)
         found = [
             sample.value
             for family in self._registry.collect()
             for sample in family.samples
-            if sample.name == real + suffix.get(real, "_total") and labels.items() <= sample.labels.items()
+            if sample.name == wanted and labels.items() <= sample.labels.items()
         ]
         return min(found, default=100.0) if real == INDEX_PROGRESS else float(sum(found))
 
-    async def refresh_indexes(self) -> None:
-        """Read the build progress of every index of the system."""
-        tables = () if self._stores.system is None else self._stores.system.tables
-        self._indexes = [report for table in tables for report in await self._read_index_reports(table)]
+    def _get_sample_name(self, name: str) -> str:
+        """Return the name of the samples to sum: of a distribution the one of its counts."""
+        if name in self._instruments:
+            is_distribution = hasattr(self._instruments[name], "record")
+            return f"{OWN_PREFIX}{name}{'_count' if is_distribution else '_total'}"
+        if name in GAUGES or name == HTTP_IN_PROGRESS:
+            return name
+        return f"{name}{'_count' if name in HISTOGRAMS else '_total'}"
 
-    async def _read_index_reports(self, table: Table) -> list[IndexReport]:
-        """Return a table's index reports; none, with one warning, if this process has no access to the
-        table.
-        """
-        try:
-            return await get_index_reports(self._stores, [table])
-        except AccessRefused as refused:
-            if refused.code != ACCESS_DENIED:
-                raise
-            if table.name not in self._warned:
-                self._warned.add(table.name)
-                log.warning("No access to the indexes of %s, so they are left out: %s", table.name, refused)
-            return []
+    async def refresh(self) -> None:
+        """Read the figures: of indexes, queues, and what the components of this process work on."""
+        self._figures = group_by_name(await self._reader.read())
 
-    async def refresh_queues(self) -> None:
-        """Read the state of every queue of the system."""
-        queues = () if self._stores.system is None else self._stores.system.queues
-        self._queues = [report for queue in queues for report in await self._read_queue_reports(queue)]
+    def _list_own_sources(self) -> dict[str, Read]:
+        """Return how to read the indexes of each table and the state of each queue."""
+        system = self._stores.system
+        if system is None:
+            return {}
+        indexes = {
+            f"indexes of {table.name}": self._build_index_read(table)
+            for table in system.tables
+            if table.global_indexes
+        }
+        return {**indexes, **{f"queue {each.name}": self._build_queue_read(each) for each in system.queues}}
 
-    async def _read_queue_reports(self, queue: Queue[Any]) -> list[QueueReport]:
-        """Return a queue's report; none, with one warning, if this process has no access to the queue."""
-        try:
-            return await get_queue_reports(self._stores, [queue])
-        except AccessRefused as refused:
-            if refused.code not in ACCESS_DENIED_CODES:
-                raise
-            if queue.name not in self._warned:
-                self._warned.add(queue.name)
-                log.warning("No access to the queue %s, so it is left out: %s", queue.name, refused)
-            return []
+    def _build_index_read(self, table: Table) -> Read:
+        """Return how to read the progress of a table's indexes, except optional ones that do not exist."""
+        optional = {each.name for each in table.global_indexes if not each.default}
 
-    def _refresh(self, loop: asyncio.AbstractEventLoop) -> None:
-        # A stale value would look current: what cannot be read is left out.
-        """Read the index and queue reports again, on the loop."""
-        self._indexes, self._queues = [], []
-        self._refresh_on_loop("indexes", self.refresh_indexes, loop)
-        self._refresh_on_loop("queues", self.refresh_queues, loop)
+        async def read() -> list[Figure]:
+            return [
+                Figure(INDEX_PROGRESS, each.percent, self._build_labels(each.table, each.index))
+                for each in await get_index_reports(self._stores, [table])
+                if not (each.status in ("ABSENT", "NO TABLE") and each.index in optional)
+            ]
 
-    def _refresh_on_loop(
-        self, what: str, refresh: Callable[[], Awaitable[None]], loop: asyncio.AbstractEventLoop
-    ) -> None:
-        """Run `refresh` on the loop from this thread, for at most five seconds; only log a failure."""
+        return read
 
-        async def run() -> None:
-            await refresh()
+    def _build_queue_read(self, queue: Any) -> Read:
+        """Return how to read the messages of a queue and of its dead-letter queue."""
 
-        future = asyncio.run_coroutine_threadsafe(run(), loop)
-        try:
-            future.result(MAX_REFRESH_S)
-        except (HoldfastError, TimeoutError) as error:
-            future.cancel()
-            log.warning("Refreshing the metrics of the %s failed: %s", what, str(error) or "timed out")
+        async def read() -> list[Figure]:
+            reports = await get_queue_reports(self._stores, [queue])
+            return [figure for each in reports for figure in _describe_queue(each)]
 
-    def _build_queue_gauge(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
-        """Return a callback that yields the gauge `name` of each queue."""
-
-        def observe(_: CallbackOptions) -> Iterable[Observation]:
-            from opentelemetry.metrics import Observation
-
-            for report in self._queues:
-                value = _get_gauge_value(report, name)
-                if value is not None:
-                    yield Observation(value, {"QueueName": report.physical})
-
-        return observe
-
-    def _observe_index_progress(self, _: CallbackOptions) -> Iterable[Observation]:
-        """Yield the progress of each index, except optional ones that do not exist."""
-        from opentelemetry.metrics import Observation
-
-        for report in self._indexes:
-            is_absent = report.status in ("ABSENT", "NO TABLE")
-            if is_absent and (report.table, report.index) in self._optional_indexes:
-                continue
-            yield Observation(report.percent, self._build_labels(report.table, report.index))
+        return read
 
     # --- recording metrics ----------------------------------------------------------------------------------
 
     def record_usage(self, usage: Usage) -> None:
-        """Record one request: its latency, units, throttles and failed condition.
+        """Record one request: its duration, error, units, throttles and failed condition.
 
         The stores call it for each.
         """
+        self._record_outcome(usage)
         if usage.store != "tables":
-            self._record_other_store(usage)
             return
         if usage.operation == "Scan":
             self._counters[SCANS].add(1, self._build_labels(usage.table, usage.index, Pattern=usage.pattern))
         self._record_units(usage)
         self._record_throttles(usage)
-        if usage.error is None:
-            table = _get_table(usage)
-            table_label = (("TableName", self._physical.get(table, table)),) if table else ()
-            self._latencies.record(usage.ms, (("Operation", usage.operation), *table_label))
-        elif usage.error == ConditionFailed.label:
+        if usage.error == ConditionFailed.label:
             self._counters[CONDITIONS_FAILED].add(1, self._build_labels(usage.table, None))
 
-    def _record_other_store(self, usage: Usage) -> None:
-        """Record the latency of a request to another store than tables, unless it failed or is a receive.
+    def _record_outcome(self, usage: Usage) -> None:
+        """Record the duration of a request, or its error.
 
         A receive waits for messages, so its duration says nothing about the store.
         """
-        if usage.error is None and usage.operation != "ReceiveMessage":
-            name = "QueueName" if usage.store == "queues" else "BucketName"
-            self._latencies.record(usage.ms, (("Operation", usage.operation), (name, usage.table)))
+        if usage.error is not None:
+            labels = {"store": usage.store, "operation": usage.operation, "error": usage.error}
+            self._counters[STORE_ERRORS].add(1, labels)
+        elif usage.operation != "ReceiveMessage":
+            name = _get_table(usage)
+            resource = self._physical.get(name, name) if usage.store == "tables" else name
+            self._durations.record(
+                usage.ms / 1000,
+                (("store", usage.store), ("operation", usage.operation), ("resource", resource)),
+            )
 
     def record_measurement(self, measurement: Measurement) -> None:
         """Record a value that the system itself counts or measures; warn if a name is used for both."""
@@ -348,10 +372,13 @@ class Metrics:
         """Create the counter or histogram of a measurement's name."""
         instrument: Counter | Histogram
         if measurement.kind == "count":
-            instrument = self._meter.create_counter(measurement.name)
+            instrument = self._meter.create_counter(f"{OWN_PREFIX}{measurement.name}", "", OWN_TEXT)
         else:
             instrument = self._meter.create_histogram(
-                measurement.name, explicit_bucket_boundaries_advisory=MEASURE_BOUNDS
+                f"{OWN_PREFIX}{measurement.name}",
+                "",
+                OWN_TEXT,
+                explicit_bucket_boundaries_advisory=MEASURE_BOUNDS,
             )
         self._instruments[measurement.name] = instrument
         return instrument
@@ -397,38 +424,17 @@ class Metrics:
         return {name: value for name, value in named.items() if value}
 
 
-class _LatencyCollector:
-    """A collector for Prometheus' registry.
-
-    All samples have the same label names; missing labels are empty.
-    """
-
-    def __init__(self, latencies: Latencies) -> None:
-        self._latencies = latencies
-
-    def collect(self) -> Iterable[HistogramMetricFamily]:
-        """Yield the latency histogram, if anything was recorded."""
-        from prometheus_client.core import HistogramMetricFamily
-
-        if not (found := self._latencies.snapshot()):
-            return
-        names = sorted({name for labels, _, _ in found for name in labels})
-        family = HistogramMetricFamily(LATENCY, "Milliseconds that successful requests took", labels=names)
-        for labels, buckets, total in found:
-            family.add_metric([labels.get(name, "") for name in names], buckets, total)
-        yield family
-
-
-def _get_gauge_value(report: QueueReport, name: str) -> float | None:
-    """Return the gauge `name` of the queue; None for dead letters of a queue without a dead-letter queue."""
+def _describe_queue(report: QueueReport) -> list[Figure]:
+    """Return the figures of a queue; dead letters only if it has a dead-letter queue."""
     waiting = report.waiting
-    return {
-        QUEUE_VISIBLE: waiting.visible,
-        QUEUE_IN_FLIGHT: waiting.in_flight,
-        QUEUE_DELAYED: waiting.delayed,
-        QUEUE_OLDEST_AGE: waiting.oldest_age_s or 0.0,
-        DEAD_LETTERS: report.dead,
-    }[name]
+    counts: dict[str, float] = {
+        "visible": waiting.visible,
+        "in_flight": waiting.in_flight,
+        "delayed": waiting.delayed,
+        **({} if report.dead is None else {"dead": report.dead}),
+    }
+    age = Figure(QUEUE_OLDEST_AGE, waiting.oldest_age_s or 0.0, {"queue": report.physical})
+    return [*count_states(QUEUE_MESSAGES, counts, queue=report.physical), age]
 
 
 def _get_table(usage: Usage) -> str:

@@ -31,12 +31,16 @@ from holdfast.core.http.content_coding import (
     estimate_decoded_bytes,
     parse_codings,
 )
+from holdfast.core.http.request_counts import NO_STATUS, UNMATCHED
+from holdfast.core.readiness import DEFAULT_TIMEOUT_S
 from holdfast.core.rng import call_after_fork, draw_bytes
 from holdfast.security.sigv4 import SignedRequest, Verifier, read_claim
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.arns import DEFAULT_LOCATION, AwsLocation
 from holdfast.wire.dispatch import decode, encode, encode_error
 from holdfast.wire.http.compression import MIN_COMPRESSIBLE_BYTES, choose_encoding, compress
+from holdfast.wire.http.operation_paths import PATHS as OPERATION_PATHS
+from holdfast.wire.http.operation_paths import OperationPaths
 from holdfast.wire.operations import CODECS
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -72,6 +76,7 @@ class App:
     Without them it accepts any well-formed signature and only takes the caller's region from it; its server
     checks the Host and Origin headers (`core/http/hosts.py`). `max_body_bytes` bounds one body;
     `max_total_body_bytes` bounds all bodies that arrived in pieces, or are decoded, and are not answered yet.
+    `health_timeout_s` bounds the check of /health/ready.
     """
 
     def __init__(
@@ -83,6 +88,7 @@ class App:
         clock: Clock = SYSTEM_CLOCK,
         max_body_bytes: int = limits.MAX_REQUEST_BODY_BYTES,
         max_total_body_bytes: int = limits.MAX_REQUEST_BODIES_BYTES,
+        health_timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> None:
         self._tables = tables
         self._verifier = Verifier(credentials, clock=clock) if credentials else None
@@ -90,6 +96,8 @@ class App:
         self._location_cache: dict[bytes, AwsLocation] = {}
         self._max_body_bytes = max_body_bytes
         self._body_budget = _BodyBudget(max_total_body_bytes)
+        self._operation_paths = OperationPaths(tables, timeout_s=health_timeout_s)
+        self._counts = self._operation_paths.requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request. Refuse bodies that are too large, or too many at once; compress large
@@ -97,8 +105,16 @@ class App:
         """
         if scope["type"] != "http":
             raise ValueError(f"Invalid scope type {scope['type']!r}: this app serves only HTTP.")
-        request_id = create_request_id()
         headers = dict(scope["headers"])
+        started, status = self._counts.start(), NO_STATUS
+        try:
+            status = await self._answer(scope, headers, receive, send)
+        finally:
+            self._counts.finish(started, scope["method"], _find_route(scope, headers), status)
+
+    async def _answer(self, scope: Scope, headers: HeaderMap, receive: Receive, send: Send) -> str:
+        """Send the response and return its status; `NO_STATUS` if the client is gone."""
+        request_id = create_request_id()
         is_body_refused = False
         try:
             body, is_whole = await _read_first(receive, headers, self._max_body_bytes)
@@ -107,7 +123,7 @@ class App:
             else:
                 response = await self._respond_to_chunks(scope, headers, body, receive, request_id)
         except _ClientDisconnected:
-            return
+            return NO_STATUS
         except _BodyTooLarge:
             response, is_body_refused = _TOO_LARGE, True
         except _TooManyBodies:
@@ -121,10 +137,11 @@ class App:
             # Outside the handler, where no exception keeps a reference to the body read so far.
             linger = response is _OVERLOADED or b"expect" not in headers
             await _refuse_body(response, receive, send, request_id, linger=linger)
-            return
+            return str(response.status)
         if len(response.body) >= MIN_COMPRESSIBLE_BYTES and b"accept-encoding" in headers:
             response = await _compress_response(response, headers[b"accept-encoding"])
         await _send(scope, send, response, request_id)
+        return str(response.status)
 
     async def _respond_to_chunks(
         self, scope: Scope, headers: HeaderMap, first: bytes, receive: Receive, request_id: bytes
@@ -144,7 +161,7 @@ class App:
         if content_type != AMZ_JSON:
             content_type = content_type.partition(b";")[0].strip()
         if scope["method"] != "POST" or scope["path"] != "/":
-            response = self._respond_without_operation(scope, headers)
+            response = await self._respond_without_operation(scope, headers)
         elif body and content_type not in _JSON_TYPES:
             response = _NOT_FOUND
         else:
@@ -256,14 +273,26 @@ class App:
 
     # --- requests without an operation ----------------------------------------------------------------------
 
-    def _respond_without_operation(self, scope: Scope, headers: HeaderMap) -> HttpResponse:
-        """Answer a health check (GET /) or a CORS preflight; any other request gets 404."""
+    async def _respond_without_operation(self, scope: Scope, headers: HeaderMap) -> HttpResponse:
+        """Answer a health check, a request for the metrics or a CORS preflight; any other gets 404."""
+        if scope["method"] == "GET" and scope["path"] in OPERATION_PATHS:
+            client, host = scope.get("client"), headers.get(b"host", b"")
+            return HttpResponse(*await self._operation_paths.answer(scope["path"], client, host))
         if scope["path"] == "/" and scope["method"] == "GET":
             # DynamoDB sends this trailing space too.
             return HttpResponse(200, b"healthy: " + headers.get(b"host", b"") + b" ", None)
         if scope["method"] == "OPTIONS" and b"origin" in headers and self._verifier is not None:
             return _build_preflight_response(headers)
         return _NOT_FOUND
+
+
+def _find_route(scope: Scope, headers: HeaderMap) -> str:
+    """Return the operation that a request is for, or its path if that is one of the server's own."""
+    path: str = scope["path"]
+    if scope["method"] == "POST":
+        target = headers.get(b"x-amz-target", b"") if path == "/" else b""
+        return _OPERATION_NAMES.get(target, UNMATCHED)
+    return path if path == "/" or path in OPERATION_PATHS else UNMATCHED
 
 
 def _encode_endpoints(host: bytes) -> bytes:
@@ -473,6 +502,7 @@ def _renew_process_id() -> None:
 
 _renew_process_id()
 call_after_fork(_renew_process_id)
+_OPERATION_NAMES: Final = {name.encode(): name.partition(".")[2] for name in CODECS}
 _MAX_CACHED_LOCATIONS: Final = 256
 _SERVER_ERROR_STATUS: Final = 500
 _PLAIN_STATUSES: Final = frozenset({200, 400})

@@ -23,6 +23,7 @@ from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import SettingsError
 from holdfast.core.gc_freeze import freeze_gc
 from holdfast.core.http.hosts import ANY_HOST, HostPolicy, Refusal
+from holdfast.core.readiness import DEFAULT_TIMEOUT_S
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.http.app import (
     AMZ_JSON,
@@ -89,6 +90,7 @@ def serve(
     allowed_hosts: Collection[str] = (),
     allowed_origins: Collection[str] = (),
     faults: EngineFaults | None = None,
+    health_timeout_s: float = DEFAULT_TIMEOUT_S,
 ) -> None:
     """Listen until a signal arrives; print one line with the address when ready. Raise `SettingsError` for an
     unusable setting.
@@ -105,7 +107,7 @@ def serve(
         where = "in memory, gone when it stops" if path is None else f"data in {path}"
         line = f"Holdfast answers DynamoDB at {format_url(sockets, host)} ({where})\n"
         bounds = Bounds()
-        app = _build_app(tables, credentials, bounds)
+        app = _build_app(tables, credentials, bounds, health_timeout_s)
         hosts = _build_host_policy(credentials, allowed_hosts, allowed_origins, is_local=are_local(sockets))
 
         def report_start() -> None:
@@ -191,12 +193,18 @@ def _open_store(path: Path | None, faults: EngineFaults | None = None) -> Iterat
         tables.close()
 
 
-def _build_app(tables: Tables, credentials: Mapping[str, str] | None, bounds: Bounds) -> App:
+def _build_app(
+    tables: Tables,
+    credentials: Mapping[str, str] | None,
+    bounds: Bounds,
+    health_timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> App:
     return App(
         tables,
         credentials=credentials,
         max_body_bytes=bounds.max_body_bytes,
         max_total_body_bytes=bounds.max_total_body_bytes,
+        health_timeout_s=health_timeout_s,
     )
 
 

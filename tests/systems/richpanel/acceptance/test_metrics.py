@@ -44,7 +44,7 @@ def test_counts_duplicates_automation_and_time_to_route() -> None:
             assert counts["duplicates_dropped", "copy"] == 2
             assert counts["events_processed", "automation_candidate", "yes"] == 1
             assert counts["events_processed", "route_only", "no"] == 1
-            assert counts["seconds_to_route",] == 2
+            assert counts["time_to_route_seconds",] == 2
 
     run(test())
 

@@ -57,7 +57,7 @@ def run_host(component: str) -> Iterator[tuple[str, GuardedTables]]:
 @pytest.mark.parametrize("component", NAMED)
 def test_host_starts_is_healthy_and_serves_metrics(component: str) -> None:
     with run_host(component) as (url, engine):
-        health, metrics = httpx.get(f"{url}/health"), httpx.get(f"{url}/metrics")
+        health, metrics = httpx.get(f"{url}/health/ready"), httpx.get(f"{url}/metrics")
         of_others = {each.resource for each in engine.refused}
 
     assert (health.status_code, metrics.status_code) == (200, 200)
@@ -92,7 +92,7 @@ def test_logs_a_warning_about_tables_that_it_may_not_describe(caplog: pytest.Log
 def test_reports_health_even_without_describe_permission() -> None:
     with run_host("board") as (url, engine):
         engine.policies = []
-        assert httpx.get(f"{url}/health").status_code == 200
+        assert httpx.get(f"{url}/health/ready").status_code == 200
 
 
 @pytest.mark.parametrize("component", NAMED)

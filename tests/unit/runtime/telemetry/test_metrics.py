@@ -30,6 +30,7 @@ from tests.unit.mcp.harbour import SYSTEM, Ship, by_berth, by_flag, moor, ships
 
 R = TypeVar("R")
 
+DURATION = "holdfast_store_request_duration_seconds"
 HOSTS_PAGE = Path(__file__).parents[4] / "docs" / "guides" / "hosts.md"
 
 
@@ -44,7 +45,7 @@ def run_with_metrics(
     async def run() -> R:
         with open_tables(None, faults=faults) as tables:
             stores = Stores(tables, system=SYSTEM, environment=environment)
-            return await story(stores, Metrics(stores))
+            return await story(stores, Metrics(stores, max_age_s=0.0))
 
     return asyncio.run(run())
 
@@ -116,10 +117,10 @@ def test_counts_throttled_reads_and_writes_apart_with_their_operation() -> None:
 def test_missing_declared_index_is_at_0_percent_until_it_is_built() -> None:
     async def story(stores: Stores, metrics: Metrics) -> tuple[float, float]:
         await stores.tables.run(CreateTable(ships.definition("Ships", indexes=())))
-        await metrics.refresh_indexes()
+        await metrics.refresh()
         before = metrics.value("OnlineIndexPercentageProgress", GlobalSecondaryIndexName="by-berth")
         await add_indexes(stores, [by_berth])
-        await metrics.refresh_indexes()
+        await metrics.refresh()
         return before, metrics.value("OnlineIndexPercentageProgress", GlobalSecondaryIndexName="by-berth")
 
     assert run_with_metrics(story) == (0.0, 100.0)
@@ -130,7 +131,7 @@ def test_shows_an_optional_index_only_if_it_exists() -> None:
         await create_tables(stores, SYSTEM.tables)
         shown = []
         for _ in range(2):
-            await metrics.refresh_indexes()
+            await metrics.refresh()
             progress = [line for line in metrics.render().splitlines() if line.startswith("OnlineIndex")]
             shown.append(any("by-flag" in line for line in progress))
             await add_indexes(stores, [by_flag])
@@ -149,7 +150,7 @@ def test_maps_the_documents_metric_names_to_the_real_ones(alias: str, real: str)
         await stores.tables.run(CreateTable(ships.definition("Ships", indexes=())))
         with pytest.raises(Throttled):
             await stores.run(harbour.ship("S1"))
-        await metrics.refresh_indexes()
+        await metrics.refresh()
         return metrics.value(alias), metrics.value(real), metrics.render()
 
     by_alias, by_name, text = run_with_metrics(story, faults=EngineFaults(throttled=1.0))
@@ -175,7 +176,7 @@ def test_counts_a_failed_condition_and_not_as_a_success() -> None:
             await stores.run(harbour.arrive("S1", "B1"))
         return [
             metrics.value("ConditionalCheckFailedRequests", TableName="Ships"),
-            metrics.value("SuccessfulRequestLatency", Operation="PutItem", TableName="Ships"),
+            metrics.value(DURATION, operation="PutItem", resource="Ships"),
         ]
 
     assert run_with_metrics(story) == [1.0, 1.0]
@@ -189,7 +190,7 @@ def test_counts_a_transaction_on_the_table_it_touched() -> None:
         with pytest.raises(TransactionCancelled):
             await stores.run(both)
         return [
-            metrics.value("SuccessfulRequestLatency", Operation="TransactWriteItems", TableName="Ships"),
+            metrics.value(DURATION, operation="TransactWriteItems", resource="Ships"),
             metrics.value("ConsumedWriteCapacityUnits", TableName="Ships", GlobalSecondaryIndexName=""),
         ]
 
@@ -202,7 +203,7 @@ def test_uses_the_stores_table_name_even_for_failed_requests() -> None:
         await stores.run(harbour.arrive("S1", "B1"))
         with pytest.raises(ConditionFailed):
             await stores.run(harbour.arrive("S1", "B1"))
-        await metrics.refresh_indexes()
+        await metrics.refresh()
         return metrics.render()
 
     names = set(re.findall(r'TableName="([^"]*)"', run_with_metrics(story, environment="prod")))
@@ -214,7 +215,7 @@ def test_counts_what_a_component_does() -> None:
     async def story(stores: Stores, metrics: Metrics) -> float:
         await create_tables(stores, SYSTEM.tables)
         await stores.for_component("agent").run(harbour.ship("S1"))
-        return metrics.value("SuccessfulRequestLatency", Operation="GetItem")
+        return metrics.value(DURATION, store="tables", operation="GetItem")
 
     assert run_with_metrics(story) == 1.0
 
@@ -233,11 +234,10 @@ def test_separates_two_metrics_in_one_process() -> None:
     assert run_with_metrics(story) == (2.0, 0.0)
 
 
-def test_metrics_text_reads_index_status_on_its_event_loop() -> None:
+def test_metrics_text_has_the_current_index_status() -> None:
     async def story(stores: Stores, metrics: Metrics) -> str:
         await create_tables(stores, SYSTEM.tables)
-        metrics.attach_loop(asyncio.get_running_loop())
-        return await asyncio.to_thread(metrics.render)
+        return await metrics.collect()
 
     assert (
         'OnlineIndexPercentageProgress{GlobalSecondaryIndexName="by-berth",TableName="Ships"} 100.0'
@@ -250,26 +250,26 @@ def test_omits_unreadable_indexes_and_reports_the_rest(
 ) -> None:
     async def story(stores: Stores, metrics: Metrics) -> str:
         await create_tables(stores, SYSTEM.tables)
-        await metrics.refresh_indexes()
-        metrics.attach_loop(asyncio.get_running_loop())
+        await metrics.refresh()
         stores.tables.close()  # type: ignore[attr-defined]
-        return await asyncio.to_thread(metrics.render)
+        return await metrics.collect()
 
     text = run_with_metrics(story)
 
     assert "ConsumedReadCapacityUnits_total" in text
     assert "OnlineIndexPercentageProgress{" not in text
-    assert "Refreshing the metrics of the indexes failed" in caplog.text
+    assert 'holdfast_figures_up{source="indexes of Ships"} 0.0' in text
+    assert "The figures of indexes of Ships are left out of the metrics" in caplog.text
 
 
 def test_every_documented_alert_uses_an_existing_metric() -> None:
     page = HOSTS_PAGE.read_text(encoding="utf-8")
     rules = "\n".join(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
-    used = {
-        name.removesuffix("_total") for name in re.findall(r"\b[A-Z][A-Za-z]+(?:_total)?(?=[\[{ ])", rules)
-    }
+    found = re.findall(r"\b(?:holdfast_[a-z_]+|[A-Z][A-Za-z]+(?:_total)?)(?=[\[{ ])", rules)
+    used = {name.removesuffix("_total") for name in found}
 
     assert {"ConsumedReadCapacityUnits", "ThrottledRequests", "OnlineIndexPercentageProgress"} <= used
+    assert {"holdfast_queue_messages", "holdfast_outbox_oldest_message_age_seconds"} <= used
     assert used <= set(NAMES)
 
 
@@ -279,7 +279,7 @@ def test_stores_work_without_the_extra_and_the_text_says_what_to_install() -> No
         "from holdfast import open_memory_stores\n"
         "from holdfast.runtime.telemetry.metrics import open_metrics\n"
         "from tests.unit.mcp.harbour import SYSTEM\n"
-        "sys.stdout.write(open_metrics(open_memory_stores(SYSTEM)).render())\n"
+        "import asyncio; sys.stdout.write(asyncio.run(open_metrics(open_memory_stores(SYSTEM)).collect()))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -290,12 +290,12 @@ def test_stores_work_without_the_extra_and_the_text_says_what_to_install() -> No
         check=True,
     )
 
-    assert done.stdout == INSTALL_HINT == NoMetrics().render()
+    assert done.stdout == INSTALL_HINT == asyncio.run(NoMetrics().collect())
     assert "pip install 'holdfast-state[metrics]'" in done.stdout
 
 
 def test_renders_metrics_if_the_extra_is_installed() -> None:
     async def story(stores: Stores, _: Metrics) -> str:
-        return open_metrics(stores).render()
+        return await open_metrics(stores).collect()
 
     assert run_with_metrics(story) != INSTALL_HINT

@@ -28,6 +28,7 @@ from holdfast.guarantees.messaging.outbox.items import INDEXED_ATTRIBUTES, Outbo
 from holdfast.guarantees.messaging.outbox.patterns import OutboxPatterns
 from holdfast.guarantees.messaging.outbox.storage import TableStorage
 from holdfast.guarantees.messaging.relay import Relay, RelayReport
+from holdfast.guarantees.pattern_sets import Patterns
 from holdfast.model.entities import Put
 from holdfast.model.operations import Write
 from holdfast.model.patterns import Pattern
@@ -110,6 +111,10 @@ class Outbox(BaseOutbox, Generic[M]):
         Safe in several processes at once.
         """
         return await Relay(self.open_storage(stores, aggregate), self.pattern_set, stores).run()
+
+    @property
+    def figure_patterns(self) -> Patterns:
+        return (self.pattern_set.waiting,)
 
     def open_storage(self, stores: Stores, aggregate: str | None = None) -> TableStorage:
         return TableStorage(self.pattern_set, stores, aggregate)

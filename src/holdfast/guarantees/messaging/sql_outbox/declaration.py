@@ -35,6 +35,7 @@ from holdfast.guarantees.messaging.messages import (
 from holdfast.guarantees.messaging.sql_outbox.ddl import TABLE, check_names
 from holdfast.guarantees.messaging.sql_outbox.patterns import SqlOutboxPatterns
 from holdfast.guarantees.messaging.sql_outbox.storage import SqlStorage
+from holdfast.guarantees.pattern_sets import Patterns
 from holdfast.model.components import Schedule
 from holdfast.model.patterns import Pattern
 from holdfast.model.queues import Queue
@@ -75,6 +76,10 @@ class SqlOutbox(BaseOutbox):
     def append(self) -> Pattern[[OutboxMessage, datetime], SqlChange]:
         """The pattern that enqueues."""
         return self.pattern_set.append
+
+    @property
+    def figure_patterns(self) -> Patterns:
+        return (self.pattern_set.backlog,)
 
     def open_storage(self, stores: Stores) -> SqlStorage:
         return SqlStorage(self.pattern_set, stores)

@@ -103,7 +103,11 @@ class SqlOutboxPatterns(RelayPatterns):
         }
 
         self.publisher = (self.append,)
-        self.relay = (self.claim, self.mark_sent, self.mark_failed, self.release, *self.sends.values())
+        # A relay also reports its backlog.
+        self.relay = (
+            *(self.claim, self.mark_sent, self.mark_failed, self.release, self.backlog),
+            *self.sends.values(),
+        )
         reads, sweeps = (self.waiting, self.backlog), (self.sweep, self.sweep_counters)
         self.operator = (*reads, self.redrive, self.discard, *sweeps)
 

@@ -40,7 +40,7 @@ def list_operations(app: FastAPI) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield method, path and description of each operation except the health check."""
     for path, methods in app.openapi()["paths"].items():
         for method, operation in methods.items():
-            if path != "/health":
+            if not path.startswith("/health/"):
                 yield method, path, operation
 
 
