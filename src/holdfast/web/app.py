@@ -51,7 +51,6 @@ def make_app(
     `self_authenticated` routers authenticate their callers themselves and need no token. An app with such
     routers only may be called from anywhere; its metrics need the token, or a caller on this machine.
     """
-    is_open = bool(self_authenticated) and not routers
     app = FastAPI(title=title, version=version, lifespan=lifespan, docs_url=None, redoc_url=None)
     guards = [] if token is None else [Depends(require_token(token))]
     for router in routers:

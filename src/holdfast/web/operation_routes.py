@@ -14,9 +14,9 @@ from pydantic import BaseModel, Field
 
 from holdfast.core.distribution import explain_missing
 from holdfast.core.http.addresses import is_loopback
+from holdfast.core.http.hosts import is_local_host
 from holdfast.core.http.request_counts import NO_STATUS, UNMATCHED, RequestCounts
 from holdfast.core.readiness import OK, Readiness
-from holdfast.security.hosts import is_local_host
 
 with explain_missing(__name__, "api"):
     from fastapi import APIRouter

@@ -29,6 +29,7 @@ __all__ = [
     "Origin",
     "Refusal",
     "RequestHead",
+    "is_local_host",
     "parse_authority",
     "parse_origin",
 ]
@@ -106,6 +107,12 @@ def parse_origin(text: str) -> Origin | None:
     return Origin(scheme, authority.name, authority.port or _DEFAULT_PORTS[scheme])
 
 
+def is_local_host(host: bytes) -> bool:
+    """Return whether a Host header names this machine: `localhost`, `*.localhost` or a loopback address."""
+    authority = parse_authority(host.decode("latin-1"))
+    return authority is not None and _is_local_name(authority.name)
+
+
 @dataclass(frozen=True, slots=True)
 class HostPolicy:
     """The hosts and origins that one server answers.
@@ -170,7 +177,7 @@ class HostPolicy:
         """Return whether the server answers for this host name, which is in lower case."""
         if ANY_HOST in self.allowed_hosts or name in self.allowed_hosts:
             return True
-        if is_loopback(name) or name.endswith(".localhost"):
+        if _is_local_name(name):
             return True
         if self.owned_hosts is not None and self.owned_hosts.fullmatch(name):
             return True
@@ -192,6 +199,10 @@ class HostPolicy:
 
     def _describe_hosts(self) -> str:
         return "localhost or 127.0.0.1" if self.is_local else "an address of this server"
+
+
+def _is_local_name(name: str) -> bool:
+    return is_loopback(name) or name.endswith(".localhost")
 
 
 def _build_host_error(head: RequestHead) -> Refusal:

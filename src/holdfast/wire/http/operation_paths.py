@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from holdfast.core.http.addresses import is_loopback
+from holdfast.core.http.hosts import is_local_host
 from holdfast.core.http.request_counts import RequestCounts
 from holdfast.core.readiness import DEFAULT_TIMEOUT_S, OK, Readiness
 from holdfast.operations.tables import ListTables
-from holdfast.security.hosts import is_local_host
 from holdfast.stores.tables.port import Tables
 
 if TYPE_CHECKING:
