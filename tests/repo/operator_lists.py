@@ -31,6 +31,7 @@ from pagw.settings import PagwSettings
 from richpanel.settings import RichpanelSettings
 from tests.repo.code import load_systems, open_in_memory
 from tests.repo.source_scan import ROOT, find_metrics, find_variables
+from tests.unit.flows import errands
 from tripcortex.settings import TripCortexSettings
 
 ADDRESS: Final = "http://127.0.0.1:9"
@@ -158,7 +159,9 @@ def list_metrics() -> Iterator[str]:
     """List what /metrics exposes with its labels, and what the systems count themselves."""
     yield from (f"{name}: metric of the stores" for name in NAMES)
     yield from (f"{alias}: alias of {name}" for alias, name in ALIASES.items())
-    for system in (load_systems()["richpanel"], load_systems()["skymarshal"]):
+    # One with queues, one with indexes, one with delayed actions, one with a flow and its outbox.
+    systems = (*(load_systems()[name] for name in ("richpanel", "skymarshal", "agenticpm")), errands.SYSTEM)
+    for system in systems:
         with open_in_memory(system) as stores:
             yield from asyncio.run(_list_samples(stores, system))
     yield from find_metrics()
@@ -166,16 +169,19 @@ def list_metrics() -> Iterator[str]:
 
 async def _list_samples(stores: Stores, system: System) -> list[str]:
     """Return the samples of Prometheus' text after one request of each kind."""
-    metrics = Metrics(stores)
+    metrics = Metrics(stores, system.components)
     await provision(stores, system)
+    if system is errands.SYSTEM:
+        await errands.Bench(stores, errands.HandClock()).begin()
     scan = Usage("P1", "api", "Scan", system.tables[0].name, None)
     metrics.record_usage(scan)
     metrics.record_usage(replace(scan, throttle_events=1, throttled_requests=1))
     metrics.record_usage(Usage("P1", "api", "SendMessage", "queue", None, store="queues"))
     metrics.record_usage(Usage("P1", "api", "PutObject", "bucket", None, store="objects"))
-    await metrics.refresh_indexes()
-    await metrics.refresh_queues()
-    return [_describe_sample(line) for line in metrics.render().splitlines() if not line.startswith("#")]
+    metrics.record_usage(replace(scan, error="Throttled"))
+    metrics.requests.finish(metrics.requests.start(), "GET", "/", "200")
+    text = await metrics.collect()
+    return [_describe_sample(line) for line in text.splitlines() if not line.startswith("#")]
 
 
 def _describe_sample(line: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.runtime import Stores
+from holdfast.runtime.telemetry.metrics import OWN_PREFIX
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDERS: Final = ("src", "systems", "demo")
@@ -28,14 +29,15 @@ def find_variables() -> set[str]:
 
 
 def find_metrics() -> set[str]:
-    """Return each metric that the code counts or measures: `breaker_opened {breaker}: counter`.
+    """Return each metric that the code counts or measures: `holdfast_events_gone_total {}: counter`.
 
     The labels are in braces.
     """
     calls = tuple(f".{name}(" for name in COUNTING)
     modules = [ast.parse(text) for text in _read_sources() if any(call in text for call in calls)]
     return {
-        f"{name} {{{', '.join(sorted(each.arg for each in call.keywords if each.arg))}}}: {kind}"
+        f"{OWN_PREFIX}{name}{'_total' if kind == 'counter' else ''} "
+        f"{{{', '.join(sorted(each.arg for each in call.keywords if each.arg))}}}: {kind}"
         for module in modules
         for function, call, kind in _find_counting_calls(module)
         for name in _find_metric_names(module, function, call)

@@ -433,8 +433,11 @@ def _describe_queue(report: QueueReport) -> list[Figure]:
         "delayed": waiting.delayed,
         **({} if report.dead is None else {"dead": report.dead}),
     }
-    age = Figure(QUEUE_OLDEST_AGE, waiting.oldest_age_s or 0.0, {"queue": report.physical})
-    return [*count_states(QUEUE_MESSAGES, counts, queue=report.physical), age]
+    figures = count_states(QUEUE_MESSAGES, counts, queue=report.physical)
+    # SQS does not say how old the oldest message is.
+    if waiting.oldest_age_s is not None or not waiting.visible:
+        figures.append(Figure(QUEUE_OLDEST_AGE, waiting.oldest_age_s or 0.0, {"queue": report.physical}))
+    return figures
 
 
 def _get_table(usage: Usage) -> str:

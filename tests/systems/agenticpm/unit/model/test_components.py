@@ -22,7 +22,7 @@ from holdfast.mcp import build_server
 from tests.systems.agenticpm.unit.workers.loop_harness import Harness
 
 COMPONENTS = ("loop", "executor", "api", "agent")
-ACTS = set(ACTION_QUEUE.executor)
+ACTS = set(ACTION_QUEUE.executor.patterns)
 KEEPS = {patterns.create_artefact, patterns.put_artefact}
 REVIEWS = {ACTION_QUEUE.pattern_set.review}
 SETTINGS = {patterns.put_config, patterns.put_integration, patterns.note_health}
