@@ -29,7 +29,13 @@ PAGE = 10
 LATER = timedelta(hours=1)
 
 queue = DelayedActions(
-    Letter, prefix="HQ", rate=Rate("letter"), example=make_letter, payload=("text",), lease_s=LEASE_S
+    Letter,
+    prefix="HQ",
+    rate=Rate("letter"),
+    example=make_letter,
+    payload=("text",),
+    lease_s=LEASE_S,
+    clock_margin_s=0.5,
 )
 
 

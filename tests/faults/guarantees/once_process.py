@@ -23,7 +23,9 @@ LEASE_S = 5.0
 AT_ONCE = 4
 PAUSE_S = 0.05
 
-once = Once(EventRecord, prefix="ON", rate=Rate("event"), example=make_event(), lease_s=LEASE_S)
+once = Once(
+    EventRecord, prefix="ON", rate=Rate("event"), example=make_event(), lease_s=LEASE_S, clock_margin_s=0.5
+)
 
 
 async def main(path: Path, service_url: str, jobs: int, seed: int, requests: int) -> None:

@@ -38,7 +38,7 @@ from holdfast.guarantees.delayed_actions.reviews import (
     check_reviewable,
 )
 from holdfast.guarantees.idempotency import Completion, Once, OnceStatus, fingerprint
-from holdfast.guarantees.idempotency.declaration import LEASE_S, RETENTION_S
+from holdfast.guarantees.idempotency.declaration import CLOCK_MARGIN_S, LEASE_S, RETENTION_S
 from holdfast.guarantees.idempotency.external_call import RefusalWrites
 from holdfast.guarantees.idempotency.patterns import EXAMPLE_TIME
 from holdfast.guarantees.idempotency.record import compute_time_after, truncate_to_second
@@ -68,8 +68,8 @@ class DelayedActions(Guarantee, Generic[H]):
     """Outgoing actions that wait, can be reviewed (approved, edited, cancelled), and run once when due.
 
     `payload` names the attributes in `payload_sha256`; by default all that are neither in the key nor the
-    guarantee's own. `lease_s` and `retention_s` are those of `Once`; `read_rate` is how often due actions are
-    queried.
+    guarantee's own. `lease_s`, `retention_s` and `clock_margin_s` are those of `Once`, under whose conditions
+    an action runs once; `read_rate` is how often due actions are queried.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class DelayedActions(Guarantee, Generic[H]):
         payload: Sequence[str] | None = None,
         lease_s: float = LEASE_S,
         retention_s: float = RETENTION_S,
+        clock_margin_s: float = CLOCK_MARGIN_S,
     ) -> None:
         made: Any = example if callable(example) else lambda: example
 
@@ -98,6 +99,7 @@ class DelayedActions(Guarantee, Generic[H]):
             example=build_queued_example,
             lease_s=lease_s,
             retention_s=retention_s,
+            clock_margin_s=clock_margin_s,
         )
         self.pattern_set: DelayedActionPatterns[H] = build_patterns(
             entity, prefix, rate, read_rate or rate, made, self._once.pattern_set, lease_s

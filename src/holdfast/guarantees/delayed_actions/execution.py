@@ -26,6 +26,7 @@ from holdfast.guarantees.idempotency.external_call import (
     RefusalWrites,
     call_and_record,
     check_external_call,
+    check_time_limit,
 )
 from holdfast.guarantees.idempotency.record import compute_time_after, format_key, truncate_to_second
 from holdfast.model.operations import Write
@@ -50,12 +51,11 @@ class Effect(Generic[H, T]):
     writes: Callable[[T], Sequence[Write[Any]]]
     refused: RefusalWrites
 
-    def check_safety(self, name: str, lease_s: float) -> None:
-        """Raise `DeclarationError` if a repeat could act twice, or if `key_kept_s` is invalid.
-
-        `name` is the entity's.
-        """
-        check_external_call(name, self.look_up is not None, self.takes_key, self.act_s, lease_s)
+    def check_safety(self, once: Once[H]) -> None:
+        """Raise `DeclarationError` if a repeat could act twice, or if `key_kept_s` is invalid."""
+        name = once.name
+        check_external_call(name, self.act, self.look_up, self.takes_key)
+        check_time_limit(name, self.act_s, once.lease_s, once.clock_margin_s)
         if self.key_kept_s is not None and not self.takes_key:
             raise DeclarationError(
                 f"Invalid key_kept_s of {name}: it needs takes_key=True. Pass that too, or leave key_kept_s "
@@ -67,16 +67,17 @@ class Effect(Generic[H, T]):
                 "call could never be repeated. Shorten act_s, or pass look_up."
             )
 
-    def may_call(self, seen: DelayedAction, now: float) -> bool:
+    def may_call(self, seen: DelayedAction, now: float, clock_margin_s: float) -> bool:
         """Return True if the service may be called: it can be looked up, or it would still know the key of an
-        earlier call.
+        earlier call, whose time another clock wrote.
         """
+        ends_at = now + self.act_s + clock_margin_s
         if self.look_up is not None or self.key_kept_s is None:
             return True
         if seen.asked_since is None:
-            return now + self.act_s <= seen.get_undone_at() + self.key_kept_s
+            return ends_at <= seen.get_undone_at() + self.key_kept_s
         # A call in the future was made by a clock that was ahead: how long ago is unknown.
-        return seen.asked_since <= now and now + self.act_s <= seen.asked_since + self.key_kept_s
+        return seen.asked_since <= now and ends_at <= seen.asked_since + self.key_kept_s
 
 
 async def execute(
@@ -86,7 +87,7 @@ async def execute(
 
     Raises as `DelayedActions.execute` says, and `RetryLater` if the record keeps changing.
     """
-    effect.check_safety(once.entity.__name__, once.lease_s)
+    effect.check_safety(once)
     for _ in range(MAX_ATTEMPTS):
         seen = await stores.run(patterns.one(record))
         if seen is None:
@@ -156,10 +157,10 @@ async def _try_take(
     """
     now = stores.clock.now()
     is_first, is_overdue = seen.asked_since is None, now > seen.get_undone_at() + once.lease_s
-    asks = is_first and effect.may_call(seen, now) and not (is_overdue and effect.look_up is not None)
-    begun = once.build_claim_changes(
-        stores, seen, now, compute_time_after(now, effect.act_s) if asks else seen.act_until
-    )
+    may_call = effect.may_call(seen, now, once.clock_margin_s)
+    asks = is_first and may_call and not (is_overdue and effect.look_up is not None)
+    act_until = once.compute_act_until(now, effect.act_s) if asks else seen.act_until
+    begun = once.build_claim_changes(stores, seen, now, act_until)
     # Not the current time: a restored action may have been done as soon as it was due.
     begun["asked_since"] = compute_time_after(min(seen.get_undone_at(), now), 0) if asks else seen.asked_since
     begun["ends_at"] = seen.ends_at or seen.expires_at or truncate_to_second(now + once.retention_s)
@@ -183,7 +184,8 @@ async def _run_effect(
     """Call the service under the claim and record the outcome; give up if the service may not be called
     again.
     """
-    if not (claim.has_intent or effect.may_call(claim.record, claim.stores.clock.now())):
+    now, margin_s = claim.stores.clock.now(), claim.once.clock_margin_s
+    if not (claim.has_intent or effect.may_call(claim.record, now, margin_s)):
         await _give_up(claim, effect)
 
     async def act(key: str) -> T:

@@ -77,7 +77,8 @@ class Claim(Generic[R]):
 
     `record` is as last stored; `completion` is set when the claim is completed. `requested_end` is when the
     record should expire, unless a lease or an intent needs it for longer. `has_intent` means that the intent
-    in the record is this worker's own and that the external service was not called before.
+    in the record is this worker's own and that the external service was not called before. `has_called` means
+    that this worker has started to call it.
     """
 
     once: Once[R]
@@ -86,6 +87,7 @@ class Claim(Generic[R]):
     requested_end: datetime
     completion: Completion[R] | None = None
     has_intent: bool = False
+    has_called: bool = False
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
     _is_released: bool = field(default=False, repr=False)
 
@@ -112,6 +114,7 @@ class Claim(Generic[R]):
             "result": None if result is None else encode_json(result),
             "last_processed_at": truncate_to_second(self._now),
             "in_progress_expires_at": None,
+            "lease_s": None,
             "error": None,
         }
         async with self._lock:
@@ -178,7 +181,8 @@ class Claim(Generic[R]):
         """Record that an external service is about to act, within `act_s` seconds from now at the latest."""
         async with self._lock:
             self._check_held()
-            await self._put(changes | self._build_lease_changes(compute_time_after(self._now, act_s)))
+            act_until = self.once.compute_act_until(self._now, act_s)
+            await self._put(changes | self._build_lease_changes(act_until))
 
     async def clear_intent(self, **changes: Any) -> None:
         """Clear the intent: the external service refused for now or was never called, so it will not act."""

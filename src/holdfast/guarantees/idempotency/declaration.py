@@ -30,6 +30,7 @@ from holdfast.guarantees.idempotency.external_call import (
     LookUp,
     call_and_record,
     check_external_call,
+    check_time_limit,
 )
 from holdfast.guarantees.idempotency.patterns import OncePatterns, build_patterns
 from holdfast.guarantees.idempotency.record import (
@@ -53,6 +54,8 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 LEASE_S: Final = 60.0
+# Machines that synchronise their clocks differ by some milliseconds.
+CLOCK_MARGIN_S: Final = 1.0
 RETENTION_S: Final = 30 * 24 * 3600.0
 
 # Cleared on the first claim of a record, whatever the caller's record has there.
@@ -62,8 +65,17 @@ _RESET: Final[dict[str, Any]] = dict.fromkeys(("result", "error", "act_until", "
 class Once(Guarantee, Generic[R]):
     """An effect that happens once per record, however often it is requested, even if workers die.
 
-    A worker that does not renew for `lease_s` seconds loses its claim to another worker. The result is kept,
-    and a repeat recognised, for `retention_s` seconds.
+    The result is kept, and a repeat recognised, for `retention_s` seconds. Within that time:
+
+    - An effect in tables happens once, without a further condition.
+    - An effect at an external service that accepts the key (`takes_key`) happens once for as long as the
+      service knows the key.
+    - An effect at an external service that is only looked up happens once if the service acts within `act_s`
+      seconds of the start of a call, or never, and if the clocks of two workers differ by at most
+      `clock_margin_s`. A process that is stopped while it sends, and continues later, breaks the first. The
+      worker that finds that its claim was lost during a call logs it, and counts it as `once_overlaps`.
+
+    A worker that does not renew for `lease_s` seconds loses its claim to another worker.
     """
 
     def __init__(
@@ -75,9 +87,11 @@ class Once(Guarantee, Generic[R]):
         example: R | Callable[[], R],
         lease_s: float = LEASE_S,
         retention_s: float = RETENTION_S,
+        clock_margin_s: float = CLOCK_MARGIN_S,
     ) -> None:
         self.name, self.entity, self.lease_s, self.retention_s = entity.__name__, entity, lease_s, retention_s
-        _check_declaration(entity, lease_s, retention_s)
+        self.clock_margin_s = clock_margin_s
+        _check_declaration(entity, lease_s, retention_s, clock_margin_s)
         declare_retention(
             entity, retention_s, "a repeat is recognised for this long; a record may set its own end"
         )
@@ -91,9 +105,11 @@ class Once(Guarantee, Generic[R]):
 
         With `act_s`, the first claim of a record also writes the intent: an external service is about to act.
         Raises `InProgress` while another worker has it, `IdempotencyMismatch` if the key was used for another
-        payload, `ExternalServiceRefused` after a permanent refusal, and `InvalidRequest` for a delayed
-        action.
+        payload, `ExternalServiceRefused` after a permanent refusal, `InvalidRequest` for a delayed action,
+        and `DeclarationError` if `act_s` and the clock margin are not within the lease.
         """
+        if act_s is not None:
+            check_time_limit(self.name, act_s, self.lease_s, self.clock_margin_s)
         return await self._claim(stores, record, act_s)
 
     async def reopen(self, stores: Stores, record: R) -> None:
@@ -157,13 +173,18 @@ class Once(Guarantee, Generic[R]):
     ) -> Completion[R]:
         """Run the effect once at an external service. `act` and `look_up` get the record's key as text.
 
-        `act` has until shortly before `act_s` seconds have passed. If its outcome is unknown, the next
-        attempt waits for that deadline and calls `look_up`, which returns the outcome, or None if the service
-        has none; only then it acts again. `takes_key=True` means that the service accepts the key as an
-        idempotency key, so `act` can be repeated without a look-up. The writes that `writes` returns for the
-        outcome are committed with the completion.
+        `act` is an async function and has until shortly before `act_s` seconds have passed. If its outcome is
+        unknown, the next attempt waits for that deadline and calls `look_up`, which returns the outcome, or
+        None if the service has none; only then it acts again. `takes_key=True` means that the service accepts
+        the key as an idempotency key, so `act` can be repeated without a look-up. The class says under which
+        conditions each happens once. The writes that `writes` returns for the outcome are committed with the
+        completion.
+
+        Raises `DeclarationError`, before anything is done, if a repeat could act twice: without `look_up` and
+        `takes_key`, if `act` or `look_up` cannot be cancelled, or if `act_s` and the clock margin are not
+        within the lease.
         """
-        check_external_call(self.entity.__name__, look_up is not None, takes_key, act_s, self.lease_s)
+        check_external_call(self.name, act, look_up, takes_key)
         began = asyncio.get_running_loop().time()
         taken = await self.claim(stores, record, act_s=act_s)
         if isinstance(taken, Completion):
@@ -202,7 +223,7 @@ class Once(Guarantee, Generic[R]):
         """Build the put that claims a record that does not exist or has expired, with an intent if `act_s` is
         given.
         """
-        act_until = None if act_s is None else compute_time_after(now, act_s)
+        act_until = None if act_s is None else self.compute_act_until(now, act_s)
         changes = (
             _RESET | self.build_claim_changes(stores, record, now, act_until) | {"attempts": 1, "revision": 1}
         )
@@ -222,6 +243,12 @@ class Once(Guarantee, Generic[R]):
         """
         changes = claim_changes | {"attempts": seen.attempts + 1, "revision": seen.revision + 1}
         return self.pattern_set.retake(seen.model_copy(update=changes), seen.owner, seen.revision)
+
+    def compute_act_until(self, now: float, act_s: float) -> float:
+        """Return when the service can no longer act by the clock of any other worker: the time limit, and the
+        difference that their clocks may have.
+        """
+        return compute_time_after(now, act_s + self.clock_margin_s)
 
     def build_claim_changes(
         self, stores: Stores, record: R, now: float, act_until: float | None
@@ -289,8 +316,12 @@ class Once(Guarantee, Generic[R]):
         return False
 
 
-def _check_declaration(entity: type[OnceRecord], lease_s: float, retention_s: float) -> None:
-    """Raise `DeclarationError` unless the table expires by `expires_at` and 0 < `lease_s` < `retention_s`."""
+def _check_declaration(
+    entity: type[OnceRecord], lease_s: float, retention_s: float, clock_margin_s: float
+) -> None:
+    """Raise `DeclarationError` unless the table expires by `expires_at`, 0 < `lease_s` < `retention_s`, and
+    the margin is not negative.
+    """
     declaration = get_declaration(entity)
     stored_as = declaration.attributes["expires_at"].stored_name
     if declaration.table.ttl != stored_as:
@@ -303,4 +334,9 @@ def _check_declaration(entity: type[OnceRecord], lease_s: float, retention_s: fl
         raise DeclarationError(
             f"Invalid Once({entity.__name__}): lease_s={lease_s:g}, retention_s={retention_s:g}. The lease "
             "must be above 0, and the record must outlive it."
+        )
+    if not clock_margin_s >= 0:
+        raise DeclarationError(
+            f"Invalid Once({entity.__name__}): clock_margin_s={clock_margin_s:g}. Expected 0 or more: the "
+            "seconds by which the clocks of two workers may differ."
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from holdfast.core.errors import (
@@ -21,6 +22,8 @@ from holdfast.guarantees.idempotency.record import OnceRecord
 from holdfast.model.operations import Write
 
 R = TypeVar("R", bound=OnceRecord)
+
+log = logging.getLogger(__name__)
 
 
 async def run_claimed(claim: Claim[R], effect: Callable[[Claim[R]], Awaitable[object]]) -> Completion[R]:
@@ -47,14 +50,34 @@ async def release_claim(claim: Claim[R]) -> None:
     """Release the claim, and ignore a failed write: the lease expires by itself, and the caller's error
     matters more.
     """
-    with suppress(HoldfastError):
+    with suppress(HoldfastError), report_overlap(claim):
         await claim.release()
 
 
 async def fail_claim(claim: Claim[R], error: Exception) -> None:
     """Record the label of the error in the claim, and ignore a failed write."""
-    with suppress(HoldfastError):
+    with suppress(HoldfastError), report_overlap(claim):
         await claim.fail(get_reason(error))
+
+
+@contextmanager
+def report_overlap(claim: Claim[R]) -> Iterator[None]:
+    """Log and count that the claim was lost while this worker called the external service.
+
+    Another worker may have waited for the deadline, and looked up or repeated the call. If the request of
+    this one arrived later than that, the effect happened twice.
+    """
+    try:
+        yield
+    except LeaseLost:
+        if claim.has_called:
+            claim.stores.count("once_overlaps", record=claim.once.name)
+            log.error(
+                "The effect of %s may have happened twice: the claim was lost during the call of the "
+                "external service. Check there.",
+                claim.record.describe(),
+            )
+        raise
 
 
 async def refuse_claim(

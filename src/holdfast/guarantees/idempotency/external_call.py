@@ -4,19 +4,25 @@ A worker may die, or a response may be lost, between the call and its record. Th
 service may have acted, and until when it still may. The next worker waits for that deadline (the claim
 enforces it), looks up the outcome by the record's key, and acts only if the service has none.
 
-The deadline includes a margin: a call is cancelled after four fifths of it (`CALL_SHARE`), and the rest is
-for requests still in transit. No worker looks up before the deadline, and the one that does acts at once.
+A call is cancelled after four fifths of its time limit `act_s` (`CALL_SHARE`); the rest is for requests still
+in transit. The deadline is the time limit and the difference that the clocks of two workers may have
+(`clock_margin_s`). No worker looks up before the deadline, and the one that does acts at once.
 
-The limit: a service that acts after its deadline acts twice, because the look-up found nothing yet, unless it
-accepts the idempotency key. So `act_s` is the longest time that the service may take, not the usual one. If
-that is unknown, check again some time after a repeated effect, and undo duplicates.
+The limit: unless it accepts the idempotency key, a service acts twice if it acts after its deadline, because
+the look-up found nothing yet. So `act_s` is the longest time that the service may take, not the usual one,
+and `act` must be cancellable: what a thread or a child process sends is not. A process that is stopped while
+it sends, or a clock that differs by more than the margin, has the same result. The worker that comes late
+finds its claim lost and reports that (`once_overlaps`). Where it can happen, check again some time after a
+repeated effect, and undo duplicates.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
 from typing import Any, Final, TypeAlias, TypeVar
 
 from holdfast.core.errors import (
@@ -29,7 +35,12 @@ from holdfast.core.errors import (
     RequestError,
 )
 from holdfast.guarantees.idempotency.claim import Claim, Completion
-from holdfast.guarantees.idempotency.execution import fail_claim, refuse_claim, release_claim
+from holdfast.guarantees.idempotency.execution import (
+    fail_claim,
+    refuse_claim,
+    release_claim,
+    report_overlap,
+)
 from holdfast.guarantees.idempotency.record import OnceRecord
 from holdfast.model.operations import Write
 
@@ -80,14 +91,15 @@ async def call_and_record(
     it. An invalid request is recorded as a failure; other errors release the claim. All propagate.
     """
     try:
-        async with claim.keep_renewed():
-            outcome: T | None = None
-            is_open = claim.was_attempted
-            if is_open and look_up is not None:
-                outcome, is_open = await look_up(claim.key), False
-            if outcome is None:
-                outcome = await _call(claim, act, deadline, refusal, is_open)
-            return await claim.complete(*writes(outcome), result=outcome)
+        with report_overlap(claim):
+            async with claim.keep_renewed():
+                outcome: T | None = None
+                is_open = claim.was_attempted
+                if is_open and look_up is not None:
+                    outcome, is_open = await look_up(claim.key), False
+                if outcome is None:
+                    outcome = await _call(claim, act, deadline, refusal, is_open)
+                return await claim.complete(*writes(outcome), result=outcome)
     except LeaseLost:
         raise
     except RequestError as error:
@@ -114,6 +126,7 @@ async def _call(
     try:
         async with limit:
             _check_deadline(claim, deadline)
+            claim.has_called = True
             return await act(claim.key)
     except TimeoutError as error:
         if not limit.expired():
@@ -143,7 +156,7 @@ def _check_deadline(claim: Claim[R], deadline: Deadline) -> None:
     Both clocks count: the wall clock may have been set back, and the monotonic one may stop while a machine
     sleeps.
     """
-    kept_back = deadline.act_s * (1 - CALL_SHARE)
+    kept_back = deadline.act_s * (1 - CALL_SHARE) + claim.once.clock_margin_s
     is_late = claim.stores.clock.now() >= (claim.record.act_until or 0.0) - kept_back
     if is_late or asyncio.get_running_loop().time() >= deadline.send_until:
         raise ExternalServiceFailed(
@@ -166,18 +179,36 @@ def _build_unknown_outcome(claim: Claim[R], error: ExternalServiceFailed | None)
     )
 
 
-def check_external_call(name: str, has_look_up: bool, takes_key: bool, act_s: float, lease_s: float) -> None:
-    """Raise `DeclarationError` if a repeat could act twice, or if `act_s` is not within the lease.
-
-    `name` is the entity's.
-    """
-    if not (has_look_up or takes_key):
+def check_external_call(
+    name: str, act: Callable[..., Any], look_up: Callable[..., Any] | None, takes_key: bool
+) -> None:
+    """Raise `DeclarationError` if a repeat could act twice. `name` is the entity's."""
+    if look_up is None and not takes_key:
         raise DeclarationError(
             f"Invalid external call of {name}: its outcome cannot be checked. Pass look_up=…, or "
             "takes_key=True if the external service accepts the key as an idempotency key."
         )
-    if not 0 < act_s < lease_s:
+    for role, function in (("act", act), ("look_up", look_up)):
+        if function is not None and not _is_async(function):
+            raise DeclarationError(
+                f"Invalid {role} of {name}: {getattr(function, '__qualname__', function)!s} is not an async "
+                "function, so it cannot be cancelled at its deadline. Write it with `async def`, and await "
+                "the call that sends."
+            )
+
+
+def check_time_limit(name: str, act_s: float, lease_s: float, clock_margin_s: float) -> None:
+    """Raise `DeclarationError` unless `act_s` and the clock margin are within the lease."""
+    if not (act_s > 0 and act_s + clock_margin_s < lease_s):
         raise DeclarationError(
-            f"Invalid act_s={act_s:g} of {name}: the deadline must be above 0 and before the lease ends "
-            f"({lease_s:g} s). Shorten act_s, or declare a longer lease_s."
+            f"Invalid act_s={act_s:g} of {name}: expected a time above 0 that ends, with "
+            f"clock_margin_s={clock_margin_s:g}, before the lease does ({lease_s:g} s). Shorten act_s, or "
+            "declare a longer lease_s."
         )
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    """Return whether the function, also behind a partial or as a callable object, is defined with `async`."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)

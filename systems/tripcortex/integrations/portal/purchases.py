@@ -260,7 +260,7 @@ async def _try_cancel(portal: Portal, order: Order) -> bool:
 
 def _get_portal_calls(portal: Portal) -> Once[PortalCall]:
     """Return the same records and patterns with a lease that outlasts the portal's time to act."""
-    if PORTAL_CALLS.lease_s > portal.act_s:
+    if PORTAL_CALLS.lease_s > portal.act_s + PORTAL_CALLS.clock_margin_s:
         return PORTAL_CALLS
     longer = copy.copy(PORTAL_CALLS)
     longer.lease_s = portal.act_s + LEASE_BEYOND_S

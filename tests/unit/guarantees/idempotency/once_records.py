@@ -68,6 +68,7 @@ once = Once(
     example=EventRecord(event_id="evt-1", payload_sha256=PAYLOAD),
     lease_s=LEASE_S,
     retention_s=RETENTION_S,
+    clock_margin_s=0.0,  # the tests move one clock
 )
 
 SYSTEM = System(

@@ -574,7 +574,7 @@ async def test_rejects_a_call_without_lookup_or_key_or_with_a_deadline_beyond_th
 ) -> None:
     with pytest.raises(DeclarationError, match="look_up"):
         await send_letter(stores, service, look_up=None)
-    with pytest.raises(DeclarationError, match="before the lease ends"):
+    with pytest.raises(DeclarationError, match="before the lease does"):
         await send_letter(stores, service, act_s=LEASE_S)
     assert service.ledger == []
 
