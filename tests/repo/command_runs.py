@@ -324,6 +324,9 @@ def _run_tables(shell: Shell) -> None:
     kept = shell.run("backup --list")[0]["backup"]
     shell.run("restore Flights --dry-run --from-backup", kept)
     shell.run("restore Flights --in-place --dry-run --from-backup", kept)
+    folder = str(shell.folder / "backup")
+    shell.run("backup --to", folder)
+    shell.run("restore --dry-run --from", folder, "--data", str(shell.folder / "restored"))
 
 
 def _run_richpanel(shell: Shell) -> None:

@@ -22,6 +22,7 @@ from holdfast.model.queues import Queue
 from holdfast.model.tables import Index, Table
 from holdfast.operations.objects import BucketDefinition, ObjectInfo
 from holdfast.operations.queues import QueueDefinition
+from holdfast.runtime.folder_backups import Manifest
 from holdfast.security.ciphers import KeyFile
 from holdfast.stores.tables.embedded.records import BackupRecord, Job, StreamRecord, TableRecord
 from tests.repo.code import find_declared, find_subclasses, is_ours, load_systems
@@ -37,6 +38,7 @@ STORED_RECORDS: Final = {
     "bucket": BucketDefinition,
     "object": ObjectInfo,
     "key file": KeyFile,
+    "backup manifest": Manifest,
 }
 
 

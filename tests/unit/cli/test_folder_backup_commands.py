@@ -68,6 +68,7 @@ def test_restores_where_the_settings_expect_the_data(
 
     assert code == 0
     assert "is restored into data, and everything in it was read and counted." in output
+    assert "review delayed actions before you start the workers" in output
     assert read_all(folder / "data") == read_all(folder / "before")
 
 
@@ -75,11 +76,11 @@ def test_dry_run_says_that_the_backup_can_be_restored(
     capsys: pytest.CaptureFixture[str], folder: Path
 ) -> None:
     run(capsys, "backup", "--to", "b")
-    code, output = run(capsys, "restore", "--from", "b", "--data", "r", "--verify", "--dry-run")
+    code, output = run(capsys, "restore", "--from", "b", "--verify", "--dry-run")
 
     assert code == 0
     assert "can be restored, and everything in it was read and counted." in output
-    assert not (folder / "r").exists()
+    assert sorted(path.name for path in folder.iterdir()) == ["b", "data"]
 
 
 def test_restore_without_keys_says_what_is_unreadable(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,6 +32,10 @@ DELAYED_ACTIONS_WARNING: Final = (
     "Restored delayed actions may have run since: before you start their worker again, review the pending "
     "ones and cancel those that already ran."
 )
+BACK_IN_TIME_WARNING: Final = (
+    "Its work continues from that moment. What ran since may run again: stop the processes of the old "
+    "folder, and review delayed actions before you start the workers."
+)
 BACKUP_FORMAT: Final = re.compile(
     r"(arn:[^/]+:table/)?((?P<table>[a-zA-Z0-9_.-]+)/backup/)?(?P<id>[a-zA-Z0-9-]+)"
 )
@@ -122,10 +126,10 @@ def _restore_folder(
 ) -> None:
     """Restore a backup into the folder `data`, or that of the settings, and print what was restored."""
     from holdfast.cli.output.console import print_json, progress_bar
-    from holdfast.runtime.folder_backups import find_data_folder, restore_folder
+    from holdfast.runtime.folder_backups import restore_folder
 
     settings = Settings.load()
-    target = find_data_folder(settings) if data is None else data
+    target = _choose_target(settings, checks) if data is None else data
     with progress_bar(enabled=not as_json) as progress:
         restored = restore_folder(
             backup,
@@ -144,6 +148,14 @@ def _restore_folder(
         _print_folder_restore(backup, restored)
 
 
+def _choose_target(settings: Settings, checks: _Checks) -> Path:
+    """Return the data folder of the settings; for a dry run a new name next to it: it may be in use."""
+    from holdfast.runtime.folder_backups import find_data_folder
+
+    found = find_data_folder(settings)
+    return found.with_name(f"{found.name}-dry-run") if checks.dry_run else found
+
+
 def _print_folder_restore(backup: Path, restored: FolderRestore) -> None:
     """Print the restored stores, and what cannot be read without the keys."""
     from holdfast.cli.output.console import get_console
@@ -160,6 +172,8 @@ def _print_folder_restore(backup: Path, restored: FolderRestore) -> None:
     else:
         text = f"The backup of {manifest.created_at} is restored into {restored.folder}{verified}."
     out.print(text, markup=False, soft_wrap=True)
+    if not restored.is_dry_run:
+        out.print(BACK_IN_TIME_WARNING, markup=False, soft_wrap=True)
     if not restored.has_keys:
         remedy = "Restore with --keys FILE, or put the key file into the folder before you use it."
         out.print(f"{format_unreadable(manifest)} {remedy}", markup=False, soft_wrap=True)

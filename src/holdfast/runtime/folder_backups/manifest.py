@@ -24,6 +24,8 @@ from holdfast.runtime.folder_backups.sources import SkippedStore
 FORMAT: Final = 1
 MANIFEST_NAME: Final = "manifest.json"
 READ_BYTES: Final = 1024 * 1024
+NO_HASH: Final = "0" * 64
+_HASH_AT_END: Final = re.compile(rb'("sha256": ")[0-9a-f]{64}("\s*\}\s*)\Z')
 
 
 class FileEntry(msgspec.Struct, frozen=True):
@@ -63,8 +65,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     key_file: str | None = None
     run_clock: str | None = None
     files: dict[str, FileEntry] = {}
-    sha256: str = ""
-    """The hash of the manifest itself, without this field."""
+    sha256: str = NO_HASH
+    """The hash of the manifest itself, with zeros in its place. The last field."""
 
     @property
     def bytes(self) -> int:
@@ -95,8 +97,8 @@ def seal_files(folder: Path, progress: Progress = ignore_progress) -> dict[str, 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write the manifest as the last file of a backup, with its own hash."""
-    sealed = msgspec.structs.replace(manifest, sha256=_compute_hash(manifest))
-    content = msgspec.json.format(msgspec.json.encode(sealed), indent=1) + b"\n"
+    unsealed = msgspec.structs.replace(manifest, sha256=NO_HASH)
+    content = _set_hash(msgspec.json.format(msgspec.json.encode(unsealed), indent=1) + b"\n")
     descriptor = os.open(folder / MANIFEST_NAME, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
@@ -119,7 +121,7 @@ def read_manifest(folder: Path) -> Manifest:
             "that `holdfast backup --to` has written to its end."
         ) from error
     manifest = _decode(content, path)
-    if manifest.sha256 != _compute_hash(msgspec.structs.replace(manifest, sha256="")):
+    if not _HASH_AT_END.search(content) or _set_hash(content) != content:
         raise DataDamaged(f"{path} is damaged or was edited: it does not match its hash. Use another backup.")
     for name in manifest.files:
         _check_path(name, path)
@@ -149,8 +151,14 @@ def _check_path(name: str, manifest: Path) -> None:
         )
 
 
-def _compute_hash(manifest: Manifest) -> str:
-    return hashlib.sha256(msgspec.json.encode(manifest)).hexdigest()
+def _set_hash(content: bytes) -> bytes:
+    """Return the text of a manifest with its own hash at the end: that of the text with zeros instead.
+
+    The hash is that of the text and not of its fields: a later version may have more of them.
+    """
+    zeroed = _HASH_AT_END.sub(rb"\g<1>" + NO_HASH.encode() + rb"\g<2>", content)
+    digest = hashlib.sha256(zeroed).hexdigest().encode()
+    return _HASH_AT_END.sub(rb"\g<1>" + digest + rb"\g<2>", zeroed)
 
 
 def read_verified(folder: Path, name: str, expected: FileEntry) -> Iterator[bytes]:

@@ -254,6 +254,26 @@ def test_changed_manifest_is_refused(backup: Path, tmp_path: Path, change: Calla
     assert "manifest.json is damaged" in _refuse(DataDamaged, backup, tmp_path)
 
 
+def test_manifest_with_fields_of_a_later_version_is_read(backup: Path, tmp_path: Path) -> None:
+    path = backup / "manifest.json"
+    path.write_text(path.read_text().replace("{", '{"added_later": 1,', 1))
+    path.write_bytes(manifest._set_hash(path.read_bytes()))
+
+    restore_to(backup, tmp_path / "restored", verify=True)
+
+
+@pytest.mark.parametrize("change", [lambda found: found.pop("sha256"), lambda found: found.update(later=1)])
+def test_manifest_whose_hash_is_not_at_its_end_is_refused(
+    backup: Path, tmp_path: Path, change: Callable[[dict[str, Any]], object]
+) -> None:
+    path = backup / "manifest.json"
+    found = json.loads(path.read_text())
+    change(found)
+    path.write_text(json.dumps(found, indent=1))
+
+    assert "manifest.json is damaged" in _refuse(DataDamaged, backup, tmp_path)
+
+
 def test_folder_without_a_manifest_is_not_a_backup(backup: Path, tmp_path: Path) -> None:
     (backup / "manifest.json").unlink()
 
@@ -326,7 +346,7 @@ def _refuse(kind: type[HoldfastError], backup: Path, tmp_path: Path) -> str:
 
 def _edit(backup: Path, change: Callable[[Manifest], Manifest]) -> None:
     """Replace the manifest of a backup by a changed one, with its right hash."""
-    changed = msgspec.structs.replace(change(read_manifest(backup)), sha256="")
+    changed = change(read_manifest(backup))
     (backup / "manifest.json").unlink()
     manifest.write_manifest(backup, changed)
 
