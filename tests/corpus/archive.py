@@ -103,7 +103,7 @@ def _is_sqlite(path: Path) -> bool:
 def _checkpoint(path: Path) -> None:
     """Move the write-ahead log into the file. Raise `RuntimeError` if the file is in use."""
     with suppress(FileNotFoundError), closing(CommitRecord(str(path))) as record:
-        record.clear()
+        record.write(record.read()._replace(frames=0))
     with apsw.Connection(str(path), vfs=register_checksum_vfs()) as connection:
         busy, _, _ = next(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
     # Closing the last connection removes the log, once everything in it is in the file.

@@ -18,7 +18,7 @@ from holdfast.stores.sqlite.errors import map_error
 from holdfast.stores.sqlite.file_check import FileContents
 from holdfast.stores.sqlite.log_damage import get_size, refuse_damaged_log
 from holdfast.stores.sqlite.schema import Schema, check_identity, find_store_id, read_version
-from holdfast.stores.sqlite.store_files import refuse_lost_files
+from holdfast.stores.sqlite.store_files import refuse_lost_files, refuse_missing_database
 from holdfast.stores.sqlite.write_lock import WriteLock
 
 # Small enough that progress is visible, and large enough that a step costs little.
@@ -33,7 +33,7 @@ PageProgress = Callable[[int, int], None]
 def has_data(path: str | os.PathLike[str]) -> bool:
     """Return whether there is a file with data. Raise `StoreFileError` if there was one and it was lost."""
     found = os.path.realpath(path)
-    refuse_lost_files(found, wait_s_max=DEFAULTS.lock_wait_s_max)
+    refuse_missing_database(found)
     return get_size(found) > 0
 
 
@@ -48,17 +48,23 @@ class LiveFile:
         self.path = os.path.realpath(path)
         with ExitStack() as undo:
             try:
-                self._reader = open_reader(self.path, DEFAULTS)
-                undo.callback(self._reader.close)
-                check_identity(self._reader, schema, self.path)
-                refuse_damaged_log(self._reader, self.path)
+                if read_marker(self.path) is None:
+                    # Before any file is created next to it: a foreign file must stay untouched.
+                    with closing(open_reader(self.path, DEFAULTS)) as reader:
+                        check_identity(reader, schema, self.path)
+                self.write_lock = WriteLock(self.path, wait_s_max=DEFAULTS.lock_wait_s_max)
+                undo.callback(self.write_lock.close)
+                with self.write_lock:
+                    refuse_lost_files(self.path)
+                    self._reader = open_reader(self.path, DEFAULTS)
+                    undo.callback(self._reader.close)
+                    check_identity(self._reader, schema, self.path)
+                    refuse_damaged_log(self._reader, self.path)
                 self.version, self.store_id = read_version(self._reader), find_store_id(self._reader)
             except apsw.Error as error:
                 raise map_error(error, self.path) from error
             if self.store_id is not None and read_marker(self.path) is not None:
                 require_same_store(self.path, self.store_id)
-            # Only now: a foreign file must stay untouched, and get no lock files.
-            self.write_lock = WriteLock(self.path, wait_s_max=DEFAULTS.lock_wait_s_max)
             undo.pop_all()
 
     def freeze(self) -> None:
