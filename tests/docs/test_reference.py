@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import tomllib
 from collections.abc import Callable
@@ -216,3 +217,29 @@ def test_the_installation_page_names_the_distribution_of_every_system() -> None:
     assert sorted(row[0] for row in rows) == sorted(
         f"`pip install 'holdfast-{name}[demo]'`" for name in list_system_names()
     )
+
+
+def list_stored_deadlines() -> set[str]:
+    """Return the names of attributes and columns that are deadlines, in Python's spelling."""
+    golden = pages.ROOT / "tests" / "repo" / "golden"
+    attributes = [
+        name.split("(")[-1].strip(" )")
+        for line in json.loads((golden / "documents.json").read_text())
+        for name in line.split(",")
+    ]
+    columns = re.findall(
+        r"^\w+\.\w+\.(\w+): timestamp",
+        "\n".join(json.loads((golden / "sql_schemas.json").read_text())),
+        re.MULTILINE,
+    )
+    is_deadline = re.compile(
+        r"(\w+_)?(until|expires_at|attempt_at)|(flow_)?due|not_before|retry_at|inquire_at|due_at|ends_at"
+    )
+    return {name for name in (*attributes, *columns) if is_deadline.fullmatch(name)}
+
+
+def test_every_stored_deadline_is_in_the_list_of_clocks() -> None:
+    listed = set(pages.find_code_spans((pages.DOCS / "reference" / "clocks.md").read_text()))
+    found = list_stored_deadlines()
+    assert {"until", "act_until", "due", "claimed_until"} <= found
+    assert found - listed == set()
