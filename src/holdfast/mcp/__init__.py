@@ -1,9 +1,16 @@
-"""Access patterns as tools for agents, over the Model Context Protocol.
+"""A system for agents, over the Model Context Protocol: tools, resources and prompts.
 
-    tools.py      the tools of a system's component `agent`, and their descriptions
-    arguments.py  the arguments of a tool: schema and validation
-    results.py    the result of a pattern, as JSON of bounded size
-    server.py     the protocol: lists the tools, runs one, reports errors
+    tools.py           the tools of a system's component `agent`, and their descriptions
+    arguments.py       the arguments of a tool: schema, example and validation
+    output_schemas.py  the output schema of a system's function
+    results.py         the result of a pattern, as JSON
+    truncation.py      results of bounded size
+    resources.py       the description of a system, and its items by key
+    prompts.py         the typical jobs that a system declares
+    errors.py          what an agent reads of a failure
+    scopes.py          what a token permits
+    server.py          the protocol: lists, calls, reads
+    http_app.py        the protocol over HTTP
 
 `holdfast mcp` is the host. The SDK is the package `mcp`; only this package imports it.
 """

@@ -35,14 +35,12 @@ with explain_missing(__name__, "api"):
     from starlette.types import Message, Receive, Scope, Send
 
 with explain_missing(__name__, "mcp"):
-    from mcp.server.auth.routes import build_resource_metadata_url
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     from mcp.server.transport_security import TransportSecuritySettings
-    from mcp.shared.auth import ProtectedResourceMetadata
     from mcp_types import INVALID_REQUEST
-    from pydantic import AnyHttpUrl
 
 PATH: Final = "/mcp"
+METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
 # Arguments of a tool: an item of a table has 400 KB at most.
 MAX_REQUEST_BYTES: Final = MIB
 
@@ -105,19 +103,23 @@ class AgentGuard:
 
     @property
     def metadata_url(self) -> str:
-        """The address of the protected resource metadata."""
-        return str(build_resource_metadata_url(AnyHttpUrl(self._url)))
+        """The address of the protected resource metadata: the path of the server follows the well-known
+        one.
+        """
+        url = urlsplit(self._url)
+        return f"{url.scheme}://{url.netloc}{METADATA_PATH}{url.path.rstrip('/')}"
 
     def build_metadata_router(self) -> APIRouter:
         """Build the route of the protected resource metadata; no route without an issuer."""
         router = APIRouter(tags=["protocol"])
         if self._verifier is None:
             return router
-        metadata = ProtectedResourceMetadata(
-            resource=AnyHttpUrl(self._url),
-            authorization_servers=[AnyHttpUrl(self._issuer)],
-            scopes_supported=self._scopes,
-        ).model_dump(mode="json", exclude_none=True)
+        metadata = {
+            "resource": self._url,
+            "authorization_servers": [self._issuer],
+            "scopes_supported": self._scopes,
+            "bearer_methods_supported": ["header"],
+        }
 
         @router.get(urlsplit(self.metadata_url).path, summary="Protected resource metadata (RFC 9728)")
         async def protected_resource() -> JSONResponse:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import jwt
@@ -15,8 +18,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
 from holdfast import open_stores
+from holdfast.cli.commands import mcp
 from holdfast.config.settings import Settings
 from holdfast.core.clock import SYSTEM_CLOCK
+from holdfast.model.system import Privacy
 from holdfast.runtime import create_tables
 from tests.unit.mcp.harbour import SYSTEM, moor
 from tests.unit.mcp.installed_system import HARBOUR, install_in_process, install_system, run_in_process
@@ -90,3 +95,15 @@ def test_rejects_options_that_would_open_the_server_to_everybody(
 
     assert (code != 0, output) == (True, "")
     assert error in " ".join(errors.split())
+
+
+def test_logs_are_redacted_as_every_served_system_declares(monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {}
+    monkeypatch.setattr(mcp, "setup_logs", lambda _, **given: options.update(given))
+    names = replace(SYSTEM, privacy=Privacy(redact_logs=lambda text: text.replace("Ada", "[name]")))
+    numbers = replace(SYSTEM, privacy=Privacy(redact_logs=lambda text: text.replace("4711", "[number]")))
+
+    mcp._setup_logs([names, SYSTEM, numbers], Settings(), logging.WARNING)
+
+    assert options["redact"]("Ada has 4711 berths") == "[name] has [number] berths"
+    assert (options["component"], options["level"]) == ("agent", logging.WARNING)
