@@ -37,12 +37,14 @@ class Batch:
         "_path",
         "futures",
         "is_damaged",
+        "is_retry",
         "shared",
         "units",
     )
 
-    def __init__(self, connection: apsw.Connection, path: str) -> None:
-        self._connection, self._path = connection, path
+    def __init__(self, connection: apsw.Connection, path: str, *, is_retry: bool = False) -> None:
+        """`is_retry` says that its only unit was in a transaction that met a damaged page."""
+        self._connection, self._path, self.is_retry = connection, path, is_retry
         self._after_commit_callbacks: list[Callable[[], None]] = []
         self._before_commit_callbacks: list[Callable[[], None]] = []
         self.futures: list[CommitFuture[Any]] = []

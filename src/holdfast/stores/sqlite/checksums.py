@@ -8,6 +8,8 @@ measurement.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Final
 
@@ -47,6 +49,18 @@ def has_checksums(connection: apsw.Connection) -> bool:
 def ignore_checksums(connection: apsw.Connection) -> None:
     """Make the connection read pages without comparing their checksums."""
     connection.pragma("checksum_verification", False)
+
+
+@contextmanager
+def checksums_ignored(connection: apsw.Connection) -> Iterator[None]:
+    """Make the connection read pages without comparing their checksums for the time of the context."""
+    had_checksums = has_checksums(connection)
+    ignore_checksums(connection)
+    try:
+        yield
+    finally:
+        if had_checksums:
+            connection.pragma("checksum_verification", True)
 
 
 def add_checksums(connection: apsw.Connection) -> None:

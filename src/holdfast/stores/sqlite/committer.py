@@ -189,17 +189,17 @@ class GroupCommitter:
     def _commit_once(self) -> None:
         """Run queued units in one transaction, publish their outcomes, and checkpoint if that is due."""
         batch = self._run_batch(self._queue)
-        if batch.is_damaged and len(batch.units) > 1:
+        if batch.is_damaged:
             # One unit met a damaged page, for which SQLite rolls everything back: run each unit alone.
             for unit in batch.units:
-                self._run_batch(deque([unit]))
+                self._run_batch(deque([unit]), is_retry=True)
         self._expected_units = min(len(batch.futures) + len(self._queue), self._units_max)
         complete_all(batch.futures)
         self._checkpoints.run_if_due()
 
-    def _run_batch(self, queue: deque[Unit]) -> Batch:
+    def _run_batch(self, queue: deque[Unit], *, is_retry: bool = False) -> Batch:
         """Run units of the queue in one transaction and set their outcomes."""
-        batch = self._batch = Batch(self._connection, self._path)
+        batch = self._batch = Batch(self._connection, self._path, is_retry=is_retry)
         try:
             with self._write_lock:
                 self._transact(batch, queue)

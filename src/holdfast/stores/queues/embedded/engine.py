@@ -8,8 +8,8 @@ of all callers share fsynced transactions; a commit wakes the waiting receives, 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator
-from contextlib import closing, suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -19,19 +19,20 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.deadlines import DeadlineWatch
-from holdfast.core.errors import ReceiptLost, StoreClosed, UnknownOperation
+from holdfast.core.errors import DataDamaged, ReceiptLost, StoreClosed, UnknownOperation
 from holdfast.core.limits import QUEUE_LOOK_AGAIN_S, QUEUE_SWEEP_EVERY
 from holdfast.operations import queues as ops
 from holdfast.operations.queues import Operation
 from holdfast.stores.queues import checks
 from holdfast.stores.queues.embedded.handlers import moves, queues, receives, sends
 from holdfast.stores.queues.embedded.handlers.write_context import TransactionCache, WriteContext
-from holdfast.stores.queues.embedded.storage import sweeper
+from holdfast.stores.queues.embedded.storage import messages, schema, sweeper
 from holdfast.stores.queues.embedded.storage.messages import HiddenMessage
 from holdfast.stores.queues.embedded.storage.schema import SCHEMA
 from holdfast.stores.queues.embedded.waiters import Waiter, Waiters
 from holdfast.stores.queues.embedded.wakeup_pipe import WakeupPipe
 from holdfast.stores.sqlite import Batch, CommitFuture, Connection, Database, Tuning
+from holdfast.stores.sqlite.checksums import checksums_ignored
 
 R = TypeVar("R")
 IN_MEMORY: Final = ":memory:"
@@ -183,25 +184,36 @@ class EmbeddedQueues:
         return self._read(operation, READS[kind])
 
     def _receive(self, operation: ops.ReceiveMessages) -> OperationRun[tuple[ops.IncomingMessage, ...]]:
-        """Receive due messages; without any, sleep and look again until `wait_s` is over, then return ()."""
+        """Receive due messages; without any, sleep and look again until `wait_s` is over, then return ().
+
+        Raise `DataDamaged` then, if messages that are due are damaged.
+        """
+        damaged: set[int] = set()
+
+        def find_next_due(_: object, connection: Connection, now: float) -> float | None:
+            return receives.find_next_due(operation, connection, now, frozenset(damaged))
+
         ends_at = perf_counter() + operation.wait_s
         with self._waiters.register(operation.queue) as waiter:
             while True:
                 waiter.clear()
-                due, now = self._read(operation, receives.find_next_due), self._clock.now()
+                due, now = self._read(operation, find_next_due), self._clock.now()
                 if due is not None and (overdue := self._find_overdue(operation, is_idle=due > now)):
                     yield self._submit(operation, partial(_show_overdue, found=overdue))
                     continue
                 if due is not None and due <= now:
                     received = yield from self._receive_once(operation)
+                    damaged |= received.damaged
                     if received.messages:
                         return received.messages
                     if received.has_more:
                         continue
                     # Another receiver was faster: look again when the next message may be due.
-                    due = self._read(operation, receives.find_next_due)
+                    due = self._read(operation, find_next_due)
                 left_s = ends_at - perf_counter()
                 if left_s <= 0:
+                    if damaged:
+                        raise messages.report_damaged(sorted(damaged), operation.queue)
                     return ()
                 if self._is_sweep_due(operation):
                     yield self._submit(operation, queues.sweep)
@@ -297,8 +309,18 @@ class EmbeddedQueues:
 
     def _read(self, operation: Operation[Any], handler: Callable[[Any, Connection, float], R]) -> R:
         """Call a reading handler with a snapshot of the file and the current time."""
-        with self.database.snapshot() as connection:
-            return handler(operation, connection, self._clock.now())
+        try:
+            with self.database.snapshot() as connection:
+                return handler(operation, connection, self._clock.now())
+        except DataDamaged:
+            if not isinstance(operation, ops.Browse):
+                raise
+            return cast(R, self._browse_alone(operation))
+
+    def _browse_alone(self, operation: ops.Browse) -> tuple[ops.IncomingMessage, ...]:
+        """Browse a queue with messages on a damaged page."""
+        with self.database.snapshot() as connection, self.database.read_unverified() as unverified:
+            return queues.browse_alone(operation, connection, unverified, self._clock.now())
 
     def _submit(
         self, operation: Operation[Any], handler: Callable[[Any, WriteContext], R]
@@ -312,10 +334,13 @@ class EmbeddedQueues:
         def unit(connection: Connection) -> R:
             batch = self.database.batch()
             batch.shared = cache = batch.shared or TransactionCache()
-            should_sweep = next(self._unit_numbers) % QUEUE_SWEEP_EVERY == 0
-            context = WriteContext(connection, self._clock.now(), self._deadlines, should_sweep, cache)
+            should_sweep = next(self._unit_numbers) % QUEUE_SWEEP_EVERY == 0 and not batch.is_retry
+            context = WriteContext(
+                connection, self._clock.now(), self._deadlines, should_sweep, batch.is_retry, cache
+            )
             try:
-                result = handler(operation, context)
+                with self._salvage(operation, connection) if batch.is_retry else nullcontext():
+                    result = handler(operation, context)
             finally:
                 if changes_catalog:
                     cache.clear()
@@ -324,6 +349,17 @@ class EmbeddedQueues:
             return result
 
         return self.database.submit(unit, savepoint=changes_catalog)
+
+    @contextmanager
+    def _salvage(self, operation: Operation[Any], connection: Connection) -> Iterator[None]:
+        """Let a unit that has met a damaged page work on messages: their own checksums show which are sound.
+
+        Raise `DataDamaged` if a page of anything else is damaged.
+        """
+        with self.database.snapshot() as reader:
+            schema.read_all_but_messages(reader, deduplications=isinstance(operation, ops.SendMessages))
+        with checksums_ignored(connection):
+            yield
 
     def _wake_after_commit(self, batch: Batch, woken: set[str], names: set[str]) -> None:
         """Wake the waiters of the queues `names` after the commit, once per queue and transaction."""

@@ -58,8 +58,8 @@ def redrive_batch(
     """Redrive one batch, oldest first, from the position `resume_after` (send time and place).
 
     Move at most `count_left` messages, or any number if it is None. Skip messages that a receiver holds,
-    delayed messages, and messages behind them in their group. Delete messages that are past retention instead
-    of moving them.
+    delayed messages, messages behind them in their group, and damaged ones. Delete messages that are past
+    retention instead of moving them.
     """
     source = catalog.get_queue(context.connection, operation.source)
     target = catalog.get_queue(context.connection, operation.target)
@@ -68,9 +68,9 @@ def redrive_batch(
             f"Invalid redrive from {source.name} to {target.name}: both queues must be FIFO, or both "
             "standard."
         )
-    rows = messages.list_oldest(context.connection, source.lot, QUEUE_STEP_MESSAGES, resume_after)
+    found = messages.list_oldest(context.connection, source.lot, QUEUE_STEP_MESSAGES, resume_after)
     moved = 0
-    for row in rows:
+    for row in found.rows:
         if count_left is not None and moved == count_left:
             return RedriveProgress(moved, None)
         resume_after = (row.sent_at, row.place)
@@ -83,7 +83,8 @@ def redrive_batch(
         elif not _is_held(current, context):
             move(current, source, target, context)
             moved += 1
-    return RedriveProgress(moved, resume_after if len(rows) == QUEUE_STEP_MESSAGES else None)
+    is_full = len(found.rows) + len(found.damaged) == QUEUE_STEP_MESSAGES
+    return RedriveProgress(moved, resume_after if is_full and found.rows else None)
 
 
 def _is_held(row: MessageRow, context: WriteContext) -> bool:

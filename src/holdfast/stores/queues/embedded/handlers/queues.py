@@ -110,13 +110,33 @@ def describe_queue(operation: DescribeQueue, connection: Connection, now: float)
 
 def browse(operation: Browse, connection: Connection, now: float) -> tuple[IncomingMessage, ...]:
     """Return the oldest messages that are not past retention, visible or not, without receipts and without
-    receiving them.
+    receiving them. Raise `DataDamaged` if all of them are damaged.
     """
     queue = catalog.get_queue(connection, operation.queue)
-    rows = messages.list_oldest(
-        connection, queue.lot, operation.count, (now - queue.definition.retention_s, messages.LAST_PLACE)
-    )
-    return tuple(messages.to_incoming(row, "", row.receives) for row in rows)
+    position = _get_oldest_position(queue, now)
+    return _show(queue, messages.list_oldest(connection, queue.lot, operation.count, position))
+
+
+def browse_alone(
+    operation: Browse, connection: Connection, unverified: Connection, now: float
+) -> tuple[IncomingMessage, ...]:
+    """Return what `browse` does, in a file with damaged pages."""
+    queue = catalog.get_queue(connection, operation.queue)
+    position = _get_oldest_position(queue, now)
+    found = messages.list_oldest_alone(connection, unverified, queue.lot, operation.count, position)
+    return _show(queue, found)
+
+
+def _get_oldest_position(queue: catalog.QueueRow, now: float) -> tuple[float, int]:
+    """Return the position behind which messages are not past retention."""
+    return now - queue.definition.retention_s, messages.LAST_PLACE
+
+
+def _show(queue: catalog.QueueRow, found: messages.FoundMessages) -> tuple[IncomingMessage, ...]:
+    """Return the messages without receipts. Raise `DataDamaged` if there are only damaged ones."""
+    if found.damaged and not found.rows:
+        raise messages.report_damaged(found.damaged, queue.name)
+    return tuple(messages.to_incoming(row, "", row.receives) for row in found.rows)
 
 
 def _require_dead_letter_queue(connection: Connection, definition: QueueDefinition) -> None:

@@ -6,6 +6,7 @@ in the same transaction.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from holdfast.core.deadlines import DeadlineWatch
@@ -29,16 +30,23 @@ MAX_LATEST: Final = 100
 class ReceiveResult(NamedTuple):
     """The result of one unit of work.
 
-    `has_more` says that it ended early: more messages may follow those it moved or removed.
+    `has_more` says that it ended early: more messages may follow those it moved or removed. `damaged` are the
+    places of due messages that do not match their checksums.
     """
 
     messages: tuple[IncomingMessage, ...]
     has_more: bool
+    damaged: frozenset[int] = frozenset()
 
 
-def find_next_due(operation: ReceiveMessages, connection: Connection, now: float) -> float | None:
-    """Return when the next message is due, possibly in the past, or None without one. Writes nothing."""
-    return messages.find_next_due(connection, catalog.get_queue(connection, operation.queue).lot)
+def find_next_due(
+    operation: ReceiveMessages, connection: Connection, now: float, damaged: frozenset[int] = frozenset()
+) -> float | None:
+    """Return when the next message is due, possibly in the past, or None without one. Writes nothing.
+
+    `damaged` are the places of messages that do not count.
+    """
+    return messages.find_next_due(connection, catalog.get_queue(connection, operation.queue).lot, damaged)
 
 
 def find_overdue(
@@ -81,8 +89,9 @@ def receive_messages(operation: ReceiveMessages, context: WriteContext) -> Recei
     visibility_s = operation.visibility_s
     visibility_s = queue.definition.visibility_s if visibility_s is None else visibility_s
     taken: dict[int, IncomingMessage] = {}
+    damaged: set[int] = set()
     for _ in range(MAX_ROUNDS):
-        fresh = _find_untaken(queue, taken, operation.count, context)
+        fresh = _find_untaken(queue, taken, operation.count, context, damaged)
         for row in fresh:
             if sweeper.is_expired(row, queue, context.now):
                 messages.remove(context.connection, row)
@@ -93,8 +102,8 @@ def receive_messages(operation: ReceiveMessages, context: WriteContext) -> Recei
         if not fresh or len(taken) == operation.count:
             if context.should_sweep:
                 sweeper.sweep(context.connection, context.now)
-            return ReceiveResult(tuple(taken.values()), has_more=False)
-    return ReceiveResult(tuple(taken.values()), has_more=True)
+            return ReceiveResult(tuple(taken.values()), False, frozenset(damaged))
+    return ReceiveResult(tuple(taken.values()), True, frozenset(damaged))
 
 
 def undo_receive(operation: ReceiveMessages, results: list[ReceiveResult], context: WriteContext) -> None:
@@ -108,11 +117,14 @@ def undo_receive(operation: ReceiveMessages, results: list[ReceiveResult], conte
 
 
 def delete_messages(operation: DeleteMessages, context: WriteContext) -> int:
-    """Delete the messages of all valid receipts and return how many receipts were no longer valid."""
+    """Delete the messages of all valid receipts and return how many receipts were no longer valid.
+
+    A message that was damaged since it was received is deleted too.
+    """
     queue = context.get_queue(operation.queue)
     lost = 0
     for receipt in dict.fromkeys(operation.receipts):
-        row = _find_by_receipt(receipt, queue, context)
+        row = _find_by_receipt(receipt, queue, context, messages.find_unchecked)
         if row is None:
             lost += 1
         else:
@@ -149,14 +161,24 @@ def _find_dead_letter_queue(queue: QueueRow, context: WriteContext) -> QueueRow 
 
 
 def _find_untaken(
-    queue: QueueRow, taken: dict[int, IncomingMessage], count: int, context: WriteContext
+    queue: QueueRow,
+    taken: dict[int, IncomingMessage],
+    count: int,
+    context: WriteContext,
+    damaged: set[int],
 ) -> list[MessageRow]:
     """Return as many due messages as the receive still needs, without those in `taken`.
 
-    With a visibility timeout of zero, a message that was just taken is due again at once.
+    With a visibility timeout of zero, a message that was just taken is due again at once. Add the places of
+    damaged messages to `damaged`, and look behind them.
     """
-    rows = messages.find_due(context.connection, queue.lot, context.now, len(taken) + count)
-    return [row for row in rows if row.place not in taken][: count - len(taken)]
+    find_due = messages.find_due_alone if context.is_salvaging else messages.find_due
+    while True:
+        known = len(damaged)
+        found = find_due(context.connection, queue.lot, context.now, len(taken) + known + count)
+        damaged.update(found.damaged)
+        if len(damaged) == known:
+            return [row for row in found.rows if row.place not in taken][: count - len(taken)]
 
 
 def _hold_message(row: MessageRow, visibility_s: float, context: WriteContext) -> IncomingMessage:
@@ -166,10 +188,15 @@ def _hold_message(row: MessageRow, visibility_s: float, context: WriteContext) -
     return messages.to_incoming(row, f"{row.place}-{token}", row.receives + 1)
 
 
-def _find_by_receipt(receipt: str, queue: QueueRow, context: WriteContext) -> MessageRow | None:
+def _find_by_receipt(
+    receipt: str,
+    queue: QueueRow,
+    context: WriteContext,
+    find: Callable[[Connection, int, int], MessageRow | None] = messages.find,
+) -> MessageRow | None:
     """Return the message whose latest receipt is this one, or None."""
     place, _, token = receipt.partition("-")
     if not (place.isascii() and place.isdigit() and len(place) < len(str(messages.LAST_PLACE))):
         return None
-    row = messages.find(context.connection, queue.lot, int(place))
+    row = find(context.connection, queue.lot, int(place))
     return row if row is not None and row.token == token else None

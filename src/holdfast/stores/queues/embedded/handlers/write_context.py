@@ -36,13 +36,15 @@ class WriteContext:
     """The context of one unit of work.
 
     `queues_to_wake` has the names of queues in which a message may be due sooner than was known.
-    `should_sweep` says that this unit must also remove some expired rows.
+    `should_sweep` says that this unit must also remove some expired rows, `is_salvaging` that it has met a
+    damaged page and must read messages one by one.
     """
 
     connection: Connection
     now: float
     deadlines: DeadlineWatch
     should_sweep: bool = False
+    is_salvaging: bool = False
     cache: TransactionCache = field(default_factory=TransactionCache)
     queues_to_wake: set[str] = field(default_factory=set)
 

@@ -3,7 +3,7 @@
 queues          the catalog: a definition per queue, and the lot its messages are in
 lots            a lot is the messages of a queue since its last purge: a purge gives the queue an empty lot,
                 and the old one is cleared in small batches. `messages` counts its rows, kept by the triggers
-messages        every message. `place` orders them and is never reused
+messages        every message, with a checksum. `place` orders them and is never reused
 deduplications  the ids seen within the window; they outlive their messages
 
 The column `due` keeps a receive cheap. It is the moment from which a message may be received, and NULL for a
@@ -17,8 +17,11 @@ A `due` farther away than that was written by a clock that was ahead.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+import apsw
+
+from holdfast.stores.queues.embedded.storage.messages import compute_sum
 from holdfast.stores.sqlite import Migration, Schema
 
 APPLICATION_ID: Final = 0x48464451  # "HFDQ"
@@ -47,7 +50,45 @@ CREATE TABLE deduplications (queue INTEGER NOT NULL, deduplication TEXT NOT NULL
 CREATE INDEX deduplications_age ON deduplications (at);
 """  # noqa: E501
 
-# NULL in rows of version 0.2 and before.
-ADD_HIDDEN_S: Final = "ALTER TABLE messages ADD COLUMN hidden_s REAL"
 
-SCHEMA: Final = Schema(APPLICATION_ID, (Migration(1, INITIAL), Migration(2, ADD_HIDDEN_S)))
+def _add_sums(connection: apsw.Connection) -> None:
+    """Give each message its checksum, and room for how long it is hidden: the migration of a file of version
+    0.2 and before.
+    """
+
+    def sum_message(*row: Any) -> int:
+        return compute_sum(row)
+
+    columns = (
+        'lot, id, "group", deduplication, sent_at, available_at, due, hidden_s, receives, token, died_in, '
+        "attributes, body"
+    )
+    connection.create_scalar_function("holdfast_message_sum", sum_message, 13, deterministic=True)
+    connection.execute("ALTER TABLE messages ADD COLUMN hidden_s REAL")
+    connection.execute("ALTER TABLE messages ADD COLUMN sum INTEGER NOT NULL DEFAULT 0")
+    connection.execute(f"UPDATE messages SET sum = holdfast_message_sum({columns})")
+    connection.create_scalar_function("holdfast_message_sum", None)
+
+
+SCHEMA: Final = Schema(APPLICATION_ID, (Migration(1, INITIAL), Migration(2, _add_sums)))
+
+# The tables other than the messages, and the indexes by which messages are found. Two others only count.
+_SIDE_ROWS: Final = (
+    "messages INDEXED BY messages_due WHERE due IS NOT NULL",
+    'messages INDEXED BY messages_group WHERE "group" IS NOT NULL',
+    "messages INDEXED BY messages_age",
+    "queues NOT INDEXED",
+    "queues INDEXED BY sqlite_autoindex_queues_1",
+    "lots NOT INDEXED",
+    "lots INDEXED BY lots_dropped WHERE dropped = 1",
+)
+_DEDUPLICATIONS: Final = ("deduplications NOT INDEXED", "deduplications INDEXED BY deduplications_age")
+
+
+def read_all_but_messages(connection: apsw.Connection, *, deduplications: bool) -> None:
+    """Read every page that is needed to find messages and to change them, except those of messages.
+
+    With `deduplications`, also those that are needed to send one.
+    """
+    for rows in (*_SIDE_ROWS, *(_DEDUPLICATIONS if deduplications else ())):
+        connection.execute(f"SELECT count(*) FROM {rows}").fetchall()

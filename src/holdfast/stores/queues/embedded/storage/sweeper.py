@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import apsw
 
+from holdfast.core.errors import DataDamaged
 from holdfast.core.limits import DEDUPLICATION_WINDOW_S, QUEUE_SWEEP_ROWS
 from holdfast.stores.queues.embedded.storage import messages
 from holdfast.stores.queues.embedded.storage.catalog import QueueRow
@@ -37,8 +38,12 @@ def sweep(connection: apsw.Connection, now: float) -> bool:
     found_ids = connection.changes() > 0
     places: list[Any] = connection.execute(EXPIRED, (now, QUEUE_SWEEP_ROWS)).fetchall()
     for lot, place in places:
-        # Read one at a time: removing a head changes the message behind it.
-        row = messages.find(connection, lot, place)
+        # Read one at a time: removing a head changes the message behind it. A damaged one goes too.
+        try:
+            row = messages.find_unchecked(connection, lot, place)
+        except DataDamaged:
+            messages.remove_unread(connection, place)
+            continue
         if row is not None:
             messages.remove(connection, row)
     return clear_dropped(connection, QUEUE_SWEEP_ROWS) or found_ids or bool(places)
