@@ -177,7 +177,8 @@ def test_file_of_an_older_version_gets_its_checksums(sound_file: Path, tmp_path:
     shutil.copy(sound_file, path)
     connection = open_file(path)
     connection.execute(
-        "ALTER TABLE messages DROP COLUMN sum; DROP TABLE store_identity; PRAGMA user_version = 1"
+        "ALTER TABLE messages DROP COLUMN sum; ALTER TABLE messages DROP COLUMN hidden_s;"
+        "DROP TABLE store_identity; PRAGMA user_version = 1"
     )
     connection.close()
     plain = tmp_path / "plain.db"
