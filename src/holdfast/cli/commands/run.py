@@ -21,6 +21,7 @@ from holdfast import __version__
 from holdfast.cli.commands.serve import parse_port
 from holdfast.cli.extras import describe_missing_demo, get_engine_extras, require_extras
 from holdfast.config.settings import Settings
+from holdfast.core.disk import make_private_folder
 from holdfast.core.errors import AccessRefused, NotFound
 from holdfast.core.logs import set_component, setup_logs
 
@@ -404,5 +405,5 @@ def build_sandbox_app(system: System, name: str, settings: Settings) -> Any:
         arguments["clock"] = settings.clock
     if "folder" in parameters:
         arguments["folder"] = settings.queues_file.parent / "sandboxes" / system.name
-        arguments["folder"].mkdir(parents=True, exist_ok=True)
+        make_private_folder(arguments["folder"])
     return make(**arguments)
