@@ -1,4 +1,4 @@
-"""Sync of files to the disk and locks on files, on each operating system.
+"""Sync of files to the disk, locks on files, and files that only their owner may use.
 
 On macOS, fsync leaves the bytes in the drive's own cache, and a power failure loses them. `F_FULLFSYNC`
 writes that cache too. Windows has no `fcntl`: code that needs locks or a synced folder calls `require_posix`
@@ -18,6 +18,8 @@ try:
 except ModuleNotFoundError:
     fcntl = None  # type: ignore[assignment]
 
+PRIVATE_FILE_MODE: Final = 0o600
+PRIVATE_FOLDER_MODE: Final = 0o700
 HAS_LOCKS: Final = fcntl is not None
 # None where fsync already reaches the disk.
 FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
@@ -52,15 +54,47 @@ def sync_path(path: str | os.PathLike[str]) -> None:
         os.close(descriptor)
 
 
-def create_private_file(path: str | os.PathLike[str]) -> None:
-    """Create an empty file that only its owner may read and write, whatever the umask. An existing one stays
-    as it is.
+def open_private(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file, created if it is missing, and return its descriptor. Also an `opener` for `open`.
+
+    Only its owner may read and write a new file, whatever the umask. An existing one stays as it is.
     """
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE_MODE)
+    except FileExistsError:
+        if flags & os.O_EXCL:
+            raise
+        return os.open(path, flags & ~os.O_CREAT | os.O_CLOEXEC)
+    os.fchmod(descriptor, PRIVATE_FILE_MODE)
+    return descriptor
+
+
+def create_private_file(path: str | os.PathLike[str]) -> None:
+    """Create an empty file that only its owner may read and write. An existing one is not even opened: closing
+    it again would drop the locks that this process has on it.
+    """
+    try:
+        os.close(open_private(path, os.O_RDWR | os.O_EXCL))
     except FileExistsError:
         return
-    os.close(descriptor)
+
+
+def make_private_folder(folder: str | os.PathLike[str]) -> None:
+    """Create a folder and those above it, each for its owner alone, whatever the umask.
+
+    Existing ones stay as they are. Raise `OSError` if that fails.
+    """
+    folder = os.path.abspath(folder)
+    if os.path.isdir(folder):
+        return
+    make_private_folder(os.path.dirname(folder))
+    try:
+        os.mkdir(folder, PRIVATE_FOLDER_MODE)
+    except FileExistsError:
+        if os.path.isdir(folder):
+            return
+        raise
+    os.chmod(folder, PRIVATE_FOLDER_MODE)
 
 
 def lock(descriptor: int, *, shared: bool = False) -> None:

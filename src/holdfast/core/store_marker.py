@@ -9,11 +9,15 @@ The name starts with a dot and not with the store's name, so that it survives `r
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
-from holdfast.core.disk import sync, sync_path
-from holdfast.core.errors import StoreFileError
+from holdfast.core.disk import open_private, sync, sync_path
+from holdfast.core.errors import StoreFileError, StoreFull, StoreIOError
 
 _PREFIX: Final = b"holdfast store "
 ID_CHARACTERS: Final = 32
@@ -33,7 +37,7 @@ def read_marker(path: str | os.PathLike[str]) -> str | None:
     try:
         with open(marker, "rb") as file:
             line = file.read(IDENTITY_BYTES)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     text = line[len(_PREFIX) : -1].decode("ascii", "replace")
     if not line.startswith(_PREFIX) or len(line) != IDENTITY_BYTES or not text.isalnum():
@@ -47,20 +51,36 @@ def read_marker(path: str | os.PathLike[str]) -> str | None:
 def write_marker(path: str | os.PathLike[str], store_id: str) -> None:
     """Write the marker of a store that exists, whole or not at all, readable by the owner only."""
     marker = get_marker_path(path)
-    fresh = f"{marker}.{os.getpid()}"
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    fresh = f"{marker}.{secrets.token_hex(8)}"
     try:
-        os.write(descriptor, _PREFIX + store_id.encode() + b"\n")
-        sync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.replace(fresh, marker)
+        with open(fresh, "wb", opener=open_private) as file:
+            file.write(_PREFIX + store_id.encode() + b"\n")
+            file.flush()
+            sync(file.fileno())
+        os.replace(fresh, marker)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(fresh)
+        kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreIOError
+        raise kind(
+            f"The marker {marker} cannot be written ({error.strerror}), and without it a lost store would go "
+            "unnoticed. Free some space on the disk, or check it, and retry."
+        ) from error
     sync_path(os.path.dirname(marker) or ".")
 
 
-def refuse_lost_store(path: str | os.PathLike[str]) -> None:
-    """Raise `StoreFileError` if a marker says that a store was at `path`. Call it if there is none now."""
+def mark_store(path: str | os.PathLike[str]) -> None:
+    """Write a marker with a new id for a store that has no id of its own, unless it has a marker."""
     if read_marker(path) is None:
+        write_marker(path, secrets.token_hex(ID_CHARACTERS // 2))
+
+
+def refuse_lost_store(path: str | os.PathLike[str], is_there: Callable[[], bool] = lambda: False) -> None:
+    """Raise `StoreFileError` if a marker says that a store was at `path`, and there is none now.
+
+    `is_there` looks for it, after the marker was read: another process may be creating both.
+    """
+    if read_marker(path) is None or is_there():
         return
     raise StoreFileError(
         f"{os.fspath(path)} is missing, empty or older, but {get_marker_path(path)} says that it held data. "

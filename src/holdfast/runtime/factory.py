@@ -21,7 +21,8 @@ from holdfast.config.settings import (
     Settings,
 )
 from holdfast.core.clock import Clock, SystemClock
-from holdfast.core.errors import RetryLater, SettingsError
+from holdfast.core.disk import make_private_folder
+from holdfast.core.errors import RetryLater, SettingsError, StoreFileError
 from holdfast.model.system import System
 from holdfast.runtime.engines import Engine, Engines
 from holdfast.runtime.stores import Stores
@@ -113,10 +114,26 @@ def open_objects_engine(settings: Settings, clock: Clock) -> Engine:
     if settings.objects.startswith(FILE_SCHEME):
         from holdfast.stores.objects.local import open_local_objects
 
+        _refuse_lost_keys(settings)
         return open_local_objects(settings.objects_directory, open_cipher(settings), clock=clock)
     from holdfast.stores.objects.s3 import open_s3
 
     return open_s3(settings.objects)
+
+
+def _refuse_lost_keys(settings: Settings) -> None:
+    """Raise `StoreFileError` if objects exist and the file with their keys does not: a new file would hide
+    that they are unreadable.
+    """
+    folder = settings.objects_directory
+    if not settings.keys.startswith(FILE_SCHEME) or settings.keys_file.exists():
+        return
+    if any(folder.glob("*/objects")):
+        raise StoreFileError(
+            f"The key file {settings.keys_file} is missing, but {folder} has objects that are encrypted with "
+            f"its keys. Nothing was changed: restore the key file from a backup, or move {folder} away to "
+            "start without them."
+        )
 
 
 def open_sql_engine(settings: Settings) -> PostgresSql:
@@ -213,7 +230,7 @@ def _check_environment(system: System, settings: Settings) -> None:
 def _make_folder(folder: Path, setting: str) -> None:
     """Create the folder with its parents; raise `SettingsError`, which names the setting, if that fails."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
     except OSError as error:
         raise SettingsError(
             f"Creating the data folder {folder} failed ({error.strerror}): choose another in the setting "

@@ -23,10 +23,11 @@ from typing import Final, Protocol
 
 import msgspec
 
-from holdfast.core.disk import lock, require_posix, sync, sync_path
+from holdfast.core.disk import lock, open_private, require_posix, sync, sync_path
 from holdfast.core.distribution import format_install_command
 from holdfast.core.errors import InvalidRequest, KeyUnavailable, SettingsError
 from holdfast.core.rng import draw_bytes, make_hex_token
+from holdfast.core.store_marker import mark_store, refuse_lost_store
 
 __all__ = [
     "Cipher",
@@ -47,7 +48,6 @@ DATA_KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
 FILE_VERSION: Final = 1
 # Only the owner may read keys.
-OWNER_ONLY_MODE: Final = 0o600
 OTHERS_MASK: Final = 0o077
 _LENGTH: Final = struct.Struct(">H")
 
@@ -129,12 +129,14 @@ class KeyFile(msgspec.Struct, frozen=True, kw_only=True):
 def open_file_cipher(path: Path) -> FileCipher:
     """Open a cipher with the keys in this file, and create the file with a new key if it is missing.
 
-    Raise `SettingsError` if the file is invalid, or readable by other users.
+    Raise `SettingsError` if the file is invalid, or readable by other users, `StoreFileError` if it was lost.
     """
     require_cryptography()
     require_posix("A key file", "a KMS key in the setting `keys`")
+    refuse_lost_store(path, path.exists)
     if not path.exists():
         _create_key_file(path)
+    mark_store(path)
     cipher = FileCipher(path)
     cipher.current_key_id  # noqa: B018  refuses an invalid file here, not at the first message
     return cipher
@@ -264,7 +266,7 @@ def _write_key_file(path: Path, keys: KeyFile, *, replace: bool) -> None:
     file.
     """
     fresh = path.with_name(f".{path.name}.{make_hex_token(8)}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY_MODE)
+    descriptor = open_private(fresh, os.O_WRONLY | os.O_EXCL)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(keys), indent=2) + b"\n")
@@ -284,7 +286,7 @@ def _write_key_file(path: Path, keys: KeyFile, *, replace: bool) -> None:
 @contextmanager
 def _lock_key_file(path: Path) -> Iterator[None]:
     """Hold the lock that lets one process at a time change the file."""
-    descriptor = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, OWNER_ONLY_MODE)
+    descriptor = open_private(path.with_name(f".{path.name}.lock"), os.O_RDWR)
     try:
         lock(descriptor)
         yield

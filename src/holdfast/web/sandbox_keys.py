@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from holdfast.core.clock import Clock
+from holdfast.core.disk import make_private_folder, open_private
 from holdfast.core.distribution import explain_missing
 from holdfast.core.rng import make_uuid
 from holdfast.web.sandbox_faults import Faults, apply_faults
@@ -34,7 +35,6 @@ ALGORITHM: Final = "ES256"
 # Flaws of a token signed with a foreign key: under the id of the issuer's key, or under its own id.
 FORGED: Final = "forged"
 UNKNOWN_KEY: Final = "unknown_key"
-OWNER_ONLY: Final = 0o600
 
 Jwk = dict[str, Any]
 """A JSON Web Key."""
@@ -114,7 +114,7 @@ class SandboxKeys:
 
     def _make_file(self, path: Path) -> None:
         """Make the first key of a folder; of several processes that are first, one makes it."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         if path.exists():
             return
         fresh = _write_new_file(path, [self._make_key()])
@@ -129,7 +129,7 @@ class SandboxKeys:
 def _write_new_file(path: Path, keys: list[Jwk]) -> Path:
     """Write a complete file that only its owner may read, under a temporary name."""
     fresh = path.with_name(f"{path.name}.{make_uuid()}")
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "w") as file:
+    with open(fresh, "x", encoding="utf-8", opener=open_private) as file:
         json.dump({"keys": keys}, file)
     return fresh
 

@@ -25,7 +25,7 @@ def test_creates_a_key_file_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     open_file_cipher(path)
     assert path.stat().st_mode & 0o777 == 0o600
-    assert [each.name for each in tmp_path.iterdir()] == ["keys.json"]
+    assert {each.name for each in tmp_path.iterdir()} == {"keys.json", ".keys.json.identity"}
 
 
 def test_rejects_a_key_file_that_others_can_read(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from holdfast import __version__
 from holdfast.cli.commands.serve import parse_port
 from holdfast.cli.extras import describe_missing_demo, get_engine_extras, require_extras
 from holdfast.config.settings import Settings
+from holdfast.core.disk import make_private_folder
 from holdfast.core.errors import NotFound
 from holdfast.core.logs import set_component, setup_logs
 from holdfast.core.readiness import DEFAULT_TIMEOUT_S, Readiness
@@ -375,7 +376,7 @@ def build_sandbox_app(system: System, name: str, settings: Settings) -> Any:
         arguments["clock"] = settings.clock
     if "folder" in parameters:
         arguments["folder"] = settings.queues_file.parent / "sandboxes" / system.name
-        arguments["folder"].mkdir(parents=True, exist_ok=True)
+        make_private_folder(arguments["folder"])
     app = make(**arguments)
     app.add_middleware(BodyLimit, max_bytes=2 * (system.http.max_body_bytes or MAX_BODY_BYTES))
     return app

@@ -15,6 +15,7 @@ from holdfast.cli.extras import require_extras
 from holdfast.cli.processes.production import list_endpoint_problems, require_production_settings
 from holdfast.cli.usage_error import UsageError
 from holdfast.config.settings import TABLES_FILE_NAME, Settings
+from holdfast.core.disk import make_private_folder
 from holdfast.core.errors import SettingsError, StoreFileError
 from holdfast.core.limits import MAX_PORT
 
@@ -114,7 +115,7 @@ def _create_folder(folder: Path) -> Iterator[Path]:
     """Create the folder and its parents; remove the new ones again if the block raises and they are empty."""
     new = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
     except OSError as error:
         _remove_empty_folders(new)
         raise SettingsError(

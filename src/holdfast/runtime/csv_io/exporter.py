@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from holdfast.core.disk import open_private
 from holdfast.core.errors import SettingsError
 from holdfast.model.entities.entity import Entity, get_declaration
 from holdfast.runtime.csv_io.columns import EMPTY_CELLS, LIST_SEPARATOR
@@ -30,7 +31,7 @@ async def export_csv(
     temporary = path.with_name(path.name + ".new")
     rows = 0
     try:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
+        with open(temporary, "w", encoding="utf-8", newline="", opener=open_private) as file:
             writer = csv.writer(file)
             writer.writerow(names)
             async for found in stores.each(entity.scan(reason="an export reads everything")):

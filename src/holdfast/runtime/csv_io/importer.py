@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO, TypeAlias
 
 from holdfast.core.concurrency import gather_or_cancel
-from holdfast.core.disk import sync
+from holdfast.core.disk import open_private, sync
 from holdfast.core.errors import ConditionFailed, DeclarationError, InvalidRequest, SettingsError
 from holdfast.core.limits import MAX_BATCH_WRITES
 from holdfast.model.entities.entity import Entity, get_declaration
@@ -176,7 +176,7 @@ class Checkpoint:
         state = {name: getattr(self, name) for name in ("into", "offset", "digest", "key", "refused")}
         temporary = self.file.with_name(self.file.name + ".new")
         try:
-            with temporary.open("w", encoding="utf-8") as file:
+            with open(temporary, "w", encoding="utf-8", opener=open_private) as file:
                 json.dump(state, file)
                 file.flush()
                 sync(file.fileno())
@@ -227,7 +227,7 @@ class Rejects:
     def _open_file(self) -> TextIO:
         """Create the file; raise `SettingsError` if that fails."""
         try:
-            return self.path.open("w", encoding="utf-8", newline="")
+            return open(self.path, "w", encoding="utf-8", newline="", opener=open_private)
         except OSError as error:
             raise SettingsError(
                 f"Writing the rejects file {self.path} failed ({error.strerror}): choose another with "

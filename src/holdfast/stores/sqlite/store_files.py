@@ -69,8 +69,7 @@ def refuse_missing_database(path: str) -> None:
     not.
     """
     refuse_lost_database(path)
-    if not get_size(path):
-        refuse_lost_store(path)
+    refuse_lost_store(path, lambda: get_size(path) > 0)
 
 
 class StoreFiles:

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import apsw
 
 from holdfast.core.clock import SYSTEM_CLOCK
-from holdfast.core.disk import lock, try_lock, unlock
+from holdfast.core.disk import lock, open_private, try_lock, unlock
 from holdfast.core.errors import SettingsError, StoreBusy
 from holdfast.stores.sqlite import forks
 from holdfast.stores.sqlite.commit_record import read_holder
@@ -194,6 +194,6 @@ def _find_locking_process(inode: int) -> int:
 def _open_lock_file(path: str) -> int:
     """Open the file, created if it is missing. Raise `SettingsError` if that fails."""
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return open_private(path, os.O_RDWR)
     except OSError as error:
         raise SettingsError(f"Cannot create or open the lock file {path} ({error.strerror}).") from error

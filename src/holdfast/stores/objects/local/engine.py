@@ -223,8 +223,9 @@ class LocalObjects:
             raise self._build_not_found(bucket, key) from error
 
     def _build_not_found(self, bucket: str, key: str) -> NotFound:
-        """Return the error for a missing object, or raise the one for a missing bucket."""
+        """Return the error for a missing object, or raise the one for a missing or lost bucket."""
         self._load_definition(bucket)
+        self._storage.refuse_lost_files(bucket)
         return NotFound(f"There is no object {key} in {bucket}.")
 
     def _write_file(self, bucket: str, file: ObjectFile) -> None:
@@ -248,14 +249,18 @@ class LocalObjects:
             self._storage.put(
                 f"{definition.name}/{DEFINITION_FILE}", msgspec.json.encode(definition), create_only=False
             )
+            self._storage.mark_bucket(definition.name)
 
     def _load_definition(self, bucket: str) -> BucketDefinition:
-        """Read the bucket's definition from its file. Raise `NotFound` without it."""
+        """Read the bucket's definition from its file. Raise `NotFound` without it, `StoreFileError` if it was
+        lost.
+        """
         try:
             return msgspec.json.decode(
                 self._storage.get(f"{bucket}/{DEFINITION_FILE}"), type=BucketDefinition
             )
         except NotFound as error:
+            self._storage.refuse_lost_files(bucket)
             raise NotFound(f"There is no bucket {bucket}. Create it first.") from error
 
     def _sweep(self, bucket: str) -> int:

@@ -20,7 +20,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, MemoryStore
 
 from holdfast.core.clock import Clock
-from holdfast.core.disk import lock, require_posix, sync_path
+from holdfast.core.disk import lock, make_private_folder, open_private, require_posix, sync_path
 from holdfast.core.errors import (
     AlreadyExists,
     HoldfastError,
@@ -30,7 +30,8 @@ from holdfast.core.errors import (
     StoreIOError,
 )
 from holdfast.core.rng import make_hex_token
-from holdfast.stores.objects.local.paths import LOCK_FILE, STAGING_FOLDER
+from holdfast.core.store_marker import mark_store, refuse_lost_store
+from holdfast.stores.objects.local.paths import DEFINITION_FILE, LOCK_FILE, OBJECTS_FOLDER, STAGING_FOLDER
 
 # How many synced folders to remember; a forgotten one is synced again.
 MAX_SYNCED_FOLDERS: Final = 10_000
@@ -73,6 +74,14 @@ class FileStorage(Protocol):
         """Remove the bucket's temporary files that are over a day old: ended processes left them."""
         ...
 
+    def mark_bucket(self, bucket: str) -> None:
+        """Write outside of the bucket that it exists, so that its loss is noticed."""
+        ...
+
+    def refuse_lost_files(self, bucket: str) -> None:
+        """Raise `StoreFileError` if the bucket or all of its objects existed and are gone."""
+        ...
+
 
 class MemoryFileStorage:
     """Files in memory. All buckets share one lock."""
@@ -108,6 +117,12 @@ class MemoryFileStorage:
     def remove_stale_files(self, bucket: str) -> None:
         """Do nothing: memory has no temporary files."""
 
+    def mark_bucket(self, bucket: str) -> None:
+        """Do nothing: memory is lost as a whole."""
+
+    def refuse_lost_files(self, bucket: str) -> None:
+        """Do nothing, as in `mark_bucket`."""
+
 
 class FolderFileStorage:
     """Files in a folder, durable when `put` returns, shared by any number of threads and processes."""
@@ -115,6 +130,7 @@ class FolderFileStorage:
     def __init__(self, folder: Path, *, clock: Clock) -> None:
         require_posix("An objects folder", "S3 in the setting `objects`")
         folder = folder.absolute()
+        _refuse_lost_folder(folder)
         try:
             _make_folder(folder)
             self._store = LocalStore(folder)
@@ -126,6 +142,8 @@ class FolderFileStorage:
         self._folder, self._clock = folder, clock
         # Folders that this process has synced, with the folders above them; they are never removed.
         self._synced_folders: set[str] = set()
+        for definition in folder.glob(f"*/{DEFINITION_FILE}"):
+            self.mark_bucket(definition.parent.name)
 
     def put(self, path: str, file: bytes, *, create_only: bool) -> None:
         """Write the file durably: write and sync a temporary file, move it to its path, sync the folders."""
@@ -138,7 +156,8 @@ class FolderFileStorage:
             try:
                 sync_path(Path(staged))
                 # A link fails if the file exists; a rename replaces it.
-                _run_with_folder(target, lambda: (os.link if create_only else os.replace)(staged, target))
+                move = os.link if create_only else os.replace
+                _run_with_folder(target, lambda: move(staged, target), self._make_objects_folder)
                 self._sync_folders(os.path.dirname(target))
             finally:
                 with suppress(FileNotFoundError):
@@ -165,8 +184,8 @@ class FolderFileStorage:
     def lock_bucket(self, bucket: str) -> Iterator[None]:
         """Lock the bucket across processes by a lock file in its folder; wait until it is free."""
         with map_errors(bucket):
-            (self._folder / bucket).mkdir(mode=0o700, exist_ok=True)
-            descriptor = os.open(self._folder / bucket / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+            make_private_folder(self._folder / bucket)
+            descriptor = open_private(self._folder / bucket / LOCK_FILE, os.O_RDWR)
         try:
             lock(descriptor)
             yield
@@ -179,6 +198,26 @@ class FolderFileStorage:
             created_at = _parse_created_at(path.rpartition("/")[2])
             if created_at is not None and self._clock.now() - created_at > STALE_AFTER_S:
                 (self._folder / path).unlink(missing_ok=True)
+
+    def mark_bucket(self, bucket: str) -> None:
+        """Write a marker next to the folder of all buckets, to the bucket's, and to that of its objects."""
+        for folder in (self._folder, self._folder / bucket, self._folder / bucket / OBJECTS_FOLDER):
+            if folder.is_dir():
+                mark_store(folder)
+
+    def refuse_lost_files(self, bucket: str) -> None:
+        """Raise `StoreFileError` if a marker says that the bucket, or the folder of its objects, existed."""
+        folder = self._folder / bucket
+        refuse_lost_store(folder, (folder / DEFINITION_FILE).exists)
+        refuse_lost_store(folder / OBJECTS_FOLDER, (folder / OBJECTS_FOLDER).exists)
+
+    def _make_objects_folder(self, path: str) -> None:
+        """Create the folder of a new file, unless all objects of its bucket are lost."""
+        bucket, _, rest = path.removeprefix(f"{self._folder}/").partition("/")
+        if rest.startswith(f"{OBJECTS_FOLDER}/"):
+            self.refuse_lost_files(bucket)
+        make_private_folder(os.path.dirname(path))
+        self.mark_bucket(bucket)
 
     def _sync_folders(self, folder: str) -> None:
         """Sync the file's folder always, and each folder above it once: only a new folder changes those."""
@@ -232,21 +271,30 @@ def _list_paths(store: LocalStore | MemoryStore, folder: str) -> list[str]:
         return [each["path"] for each in obstore.list(store, prefix=folder).collect()]
 
 
+def _refuse_lost_folder(folder: Path) -> None:
+    """Raise `StoreFileError` if the folder has no bucket, and its marker says that it had one."""
+    refuse_lost_store(folder, lambda: any(folder.glob(f"*/{DEFINITION_FILE}")))
+
+
 def _make_folder(folder: Path) -> None:
-    """Make the folder and those above it, each with mode 0700, and sync the folder that contains it."""
+    """Make the folder and those above it, for their owner alone, and sync the folder that contains it."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    make_private_folder(folder)
     sync_path(folder.parent)
 
 
-def _run_with_folder(path: str, action: Callable[[], None]) -> None:
+def _run_with_folder(
+    path: str,
+    action: Callable[[], None],
+    make_folder: Callable[[str], None] = lambda path: make_private_folder(os.path.dirname(path)),
+) -> None:
     """Run the action. If the folder of `path` is missing, create it and run the action again."""
     try:
         action()
     except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        make_folder(path)
         action()
 
 
@@ -255,7 +303,7 @@ def _write(path: str, file: bytes) -> None:
 
     Raise if the file exists; remove it if the write fails.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    descriptor = open_private(path, os.O_WRONLY | os.O_EXCL)
     try:
         remaining = memoryview(file)
         while remaining:

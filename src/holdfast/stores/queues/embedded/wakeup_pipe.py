@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from holdfast.core.disk import PRIVATE_FILE_MODE, make_private_folder
 from holdfast.core.rng import make_hex_token
 
 FOLDER_SUFFIX: Final = "-waiting"
@@ -97,9 +98,10 @@ class WakeupPipe:
         """Create the pipe, open it under a hidden name, then give it the name that other processes look
         for.
         """
-        os.makedirs(self._folder, exist_ok=True)
+        make_private_folder(self._folder)
         hidden = os.path.join(self._folder, HIDDEN_PREFIX + self._name)
-        os.mkfifo(hidden, 0o600)
+        os.mkfifo(hidden, PRIVATE_FILE_MODE)
+        os.chmod(hidden, PRIVATE_FILE_MODE)
         # Open for writing too: a read then waits for the next byte instead of ending with the last writer.
         pipe = os.open(hidden, os.O_RDWR | os.O_CLOEXEC)
         os.rename(hidden, os.path.join(self._folder, self._name))

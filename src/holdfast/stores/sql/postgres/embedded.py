@@ -46,6 +46,7 @@ from holdfast.core.errors import (
     StoreIOError,
     StoreUnreachable,
 )
+from holdfast.core.store_marker import ID_CHARACTERS, refuse_lost_store, require_same_store
 from holdfast.stores.sql.extra import require_packages
 from holdfast.stores.sql.postgres import accounts, processes
 from holdfast.stores.sql.postgres.processes import RunningProcess, find_process
@@ -187,7 +188,11 @@ class EmbeddedServer:
         """
         if _find_running(self.data) is None:
             programs = find_programs()
+            if not self.is_temporary:
+                refuse_lost_store(self.folder, (self.data / "PG_VERSION").is_file)
             _make_database_cluster(self.data, programs, is_durable=not self.is_temporary)
+            if not self.is_temporary:
+                require_same_store(self.folder, _read_system_id(self.data))
             _start(self.data, programs, self._configuration)
         return _wait_until_ready(self.data)
 
@@ -257,7 +262,7 @@ def _remove_abandoned_sockets() -> None:
 def _make_folder(folder: Path) -> None:
     """Create the folder and those above it if they are missing."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        disk.make_private_folder(folder)
     except OSError as error:
         raise SettingsError(
             f"Cannot create the folder {folder} for PostgreSQL ({error.strerror}): name another in the "
@@ -293,7 +298,7 @@ def _lock(path: Path) -> Iterator[None]:
 def _open_lock(path: Path) -> int:
     """Open the lock file, created if it is missing, and return its descriptor without locking it."""
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return disk.open_private(path, os.O_RDWR)
     except OSError as error:
         raise SettingsError(
             f"Cannot open {path} ({error.strerror}): name another folder in the setting `sql`, or run this "
@@ -360,6 +365,12 @@ def _make_database_cluster(data: Path, programs: Path, *, is_durable: bool) -> N
         folder=making,
     )
     making.rename(data)
+
+
+def _read_system_id(data: Path) -> str:
+    """Return the identifier that `initdb` gave the cluster: the first eight bytes of its control file."""
+    with open(data / "global" / "pg_control", "rb") as file:
+        return file.read(8).hex().rjust(ID_CHARACTERS, "0")
 
 
 def _check_version(data: Path) -> None:
