@@ -14,6 +14,7 @@ from pathlib import Path
 
 from holdfast.config.settings import FILE_SCHEME, Settings
 from holdfast.core.clock import SYSTEM_CLOCK
+from holdfast.core.disk import require_posix
 from holdfast.core.errors import DataDamaged, KeyUnavailable, SettingsError
 from holdfast.core.progress import Progress, ignore_progress
 from holdfast.runtime.folder_backups.manifest import (
@@ -50,6 +51,7 @@ def back_up_folder(
     Other processes keep writing. Raise `SettingsError` for an unusable target, `StoreFull` if the disk is
     full, and the error of a store that is damaged.
     """
+    require_posix("A backup of embedded stores", "services, which have backups of their own")
     sources = find_sources(settings)
     refuse_inside(target, sources)
     _check_keys(settings, with_keys)

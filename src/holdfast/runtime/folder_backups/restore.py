@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.config.settings import FILE_SCHEME, Settings
-from holdfast.core.disk import sync
+from holdfast.core.disk import require_posix, sync
 from holdfast.core.errors import DataDamaged, KeyUnavailable, SettingsError, StoreFileError
 from holdfast.core.progress import Progress, ignore_progress
 from holdfast.core.store_marker import write_marker
@@ -76,6 +76,7 @@ def restore_folder(
     and counted. A `dry_run` does the same and keeps nothing. Raise `SettingsError` if the target holds data,
     `StoreFileError` or `DataDamaged` if the backup cannot be used; then there is no new folder.
     """
+    require_posix("A restore of embedded stores", "services, which have backups of their own")
     manifest = read_manifest(backup)
     _check_supported(manifest)
     _check_keys(manifest, key_file)

@@ -319,6 +319,16 @@ def test_what_a_killed_backup_left_is_removed_by_the_next(data: Path, tmp_path: 
     assert (tmp_path / "backup" / "tables.db").stat().st_size > len("half of it")
 
 
+def test_interrupted_backup_leaves_nothing(data: Path, tmp_path: Path) -> None:
+    def interrupt(task: str, done: int, total: int) -> None:
+        if task == "syncing":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        back_up_folder(build_settings(data), tmp_path / "backup", progress=interrupt)
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_full_disk_leaves_no_backup(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int

@@ -308,7 +308,7 @@ def test_dump_of_another_postgres_is_refused(backup: Path, tmp_path: Path) -> No
     )
 
 
-@pytest.mark.parametrize("name", ["../escaped", "/tmp/escaped", "objects/../../escaped", ""])
+@pytest.mark.parametrize("name", ["../escaped", "/escaped", "objects/../../escaped", ""])
 def test_path_that_leaves_the_folder_is_refused(backup: Path, tmp_path: Path, name: str) -> None:
     _edit(backup, lambda found: msgspec.structs.replace(found, files=found.files | {name: FileEntry(0, "")}))
 
