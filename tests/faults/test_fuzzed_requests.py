@@ -28,7 +28,7 @@ STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 TIMEOUT_S = 20
 # Requests of one example are sent at once, so that their timeouts pass at once.
 SENT_AT_ONCE = 12
-EXAMPLES = 400 if os.environ.get("HOLDFAST_SOAK") else 25
+EXAMPLES = 400 if os.environ.get("HOLDFAST_SOAK") else 15
 
 methods = st.sampled_from(
     [b"POST"] * 6 + [b"GET", b"PUT", b"DELETE", b"OPTIONS", b"HEAD", b"CONNECT", b"BREW"]
