@@ -17,7 +17,7 @@ MODULES = sorted(path for folder in ("src", "systems", "demo") for path in (ROOT
 MAX_LINES = 600
 # Lists by nature: one short class per error, one short function per access pattern or query.
 LONGER_MODULES = {
-    "src/holdfast/core/errors.py": 790,
+    "src/holdfast/core/errors.py": 830,
     "systems/skymarshal/model/patterns.py": 650,
     "systems/skymarshal/model/queries.py": 650,
 }

@@ -211,13 +211,13 @@ def _to_service_error(error: Any, code: str, model_id: str) -> HoldfastError:
         return SettingsError(
             f"Bedrock refused access to {model_id} ({said}). Check the credentials and that the account "
             "may use the model."
-        )
+        ).with_code(code)
     if code in NOT_STARTED_CODES:
         text = f"Bedrock is not accepting requests for {model_id} now ({said}). Retry later."
-        return ExternalServiceFailed(text, may_be_done=False, retry_after_s=pause)
+        return ExternalServiceFailed(text, may_be_done=False, retry_after_s=pause).with_code(code)
     if code in MODEL_FAILURE_CODES or int(metadata.get("HTTPStatusCode", 400)) >= SERVER_ERROR_STATUS:
         text = f"Bedrock failed while running {model_id} ({said})."
-        return ExternalServiceFailed(text, may_be_done=True, retry_after_s=pause)
+        return ExternalServiceFailed(text, may_be_done=True, retry_after_s=pause).with_code(code)
     return ExternalServiceRefused(code, f"Bedrock refused a request for {model_id}: {said}.")
 
 

@@ -46,7 +46,8 @@ class SharedCall(Generic[R]):
         """
         now = asyncio.get_running_loop().time()
         task = self._task
-        if task is None or (task.done() and now >= self._ended_at + self._max_age_s):
+        is_old = task is not None and task.done() and now >= self._ended_at + self._max_age_s
+        if task is None or is_old or task.cancelled():
             task = self._task = asyncio.ensure_future(self._run())
             task.add_done_callback(_ignore_outcome)
             self._started_at = now

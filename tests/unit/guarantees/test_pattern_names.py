@@ -70,6 +70,7 @@ NAMES: list[tuple[Iterable[Pattern[..., Any]], dict[str, str]]] = [
             "HQ5": "review_letter",
             "HQ6": "due_letter",
             "HQ7": "one_letter",
+            "HQ8": "waiting_letter",
         },
     ),
     (

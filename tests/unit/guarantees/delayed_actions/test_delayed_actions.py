@@ -60,9 +60,9 @@ from tests.unit.guarantees.idempotency.once_records import (
 
 
 def test_patterns_have_ids_with_the_prefix_and_valid_examples() -> None:
-    assert sorted(each.id for each in queue.patterns) == [f"HQ{number}" for number in range(1, 8)]
+    assert sorted(each.id for each in queue.patterns) == [f"HQ{number}" for number in range(1, 9)]
     assert {each.build_example().pattern for each in queue.patterns} == {
-        f"HQ{number}" for number in range(1, 8)
+        f"HQ{number}" for number in range(1, 9)
     }
     assert queue.pattern_set.due.rate == Rate("turn")
 

@@ -19,6 +19,7 @@ from holdfast.core.errors import (
     OutcomeUnknown,
     RequestError,
     StoreClosed,
+    StoreFailed,
     TransactionCancelled,
 )
 from holdfast.stores.retries import Backoff, Retries, RetryTiming
@@ -172,4 +173,4 @@ def _build_error(
         f"The outcome of this {action} is unknown. {error.message.rstrip('.')}. {REPEAT_ADVICE[repeat]}",
         safe_to_repeat=repeat != "once",
         token=request.get("ClientRequestToken"),
-    )
+    ).with_code(error.code if isinstance(error, StoreFailed) else "")
