@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -144,24 +145,27 @@ def _build_request(text: str, purpose: Purpose, dimensions: int) -> dict[str, An
 def _parse_vector(body: bytes, dimensions: int) -> list[float]:
     """Return the vector in the body of Bedrock's answer.
 
-    Raise `ExternalServiceFailed` unless it is a list of exactly `dimensions` numbers.
+    Raise `ExternalServiceFailed` unless it is a list of exactly `dimensions` finite numbers.
     """
     try:
         found: Any = json.loads(body)
         vector = found["embeddings"][0]["embedding"] if isinstance(found, Mapping) else None
     except (ValueError, KeyError, IndexError, TypeError):
         vector = None
-    if (
-        not isinstance(vector, list)
-        or len(vector) != dimensions
-        or not all(isinstance(each, int | float) for each in vector)
-    ):
+    if not isinstance(vector, list) or len(vector) != dimensions or not all(map(_is_finite_number, vector)):
         raise ExternalServiceFailed(
             f"Invalid answer from Bedrock: no vector of {dimensions} numbers. Retry; if it happens "
             "again, the model has changed.",
             may_be_done=True,
         )
     return [float(each) for each in vector]
+
+
+def _is_finite_number(value: Any) -> bool:
+    """Return whether a JSON value is a number that a vector can hold: Python also parses NaN and Infinity."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= sys.float_info.max
 
 
 # --- Converse -----------------------------------------------------------------------------------------------

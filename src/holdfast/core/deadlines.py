@@ -35,14 +35,17 @@ class DeadlineWatch:
         self._watched: OrderedDict[Hashable, tuple[Hashable, float]] = OrderedDict()
         self._looked: dict[Hashable, float] = {}
 
-    def compute_left_s(self, key: Hashable, version: Hashable, deadline: float, max_s: float) -> float:
+    def compute_left_s(
+        self, key: Hashable, version: Hashable, deadline: float, max_s: float, *, now: float | None = None
+    ) -> float:
         """Return the seconds until the deadline passes for this process; 0 or less if it has.
 
         `key` names the deadline, `version` changes whenever it is written again, `deadline` is in epoch
         seconds, and `max_s` is the longest time for which it can be set. The deadline passes at its time, or
-        `max_s` seconds after this process first saw this version if that is earlier.
+        `max_s` seconds after this process first saw this version if that is earlier. `now` is the time if the
+        caller has just read it.
         """
-        left_s = deadline - self._clock.now()
+        left_s = deadline - (self._clock.now() if now is None else now)
         if left_s > max_s or key in self._watched:
             left_s = min(left_s, max_s - self._measure_seen_s(key, version, is_beyond=left_s > max_s))
         return 0.0 if 0.0 < left_s < ROUNDING_S else left_s

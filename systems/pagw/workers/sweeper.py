@@ -184,8 +184,10 @@ async def _sweep_subscriptions(stores: Stores, before: float) -> int:
         }
         known = {each.subscription_id for each in await stores.run(subscriptions_among(tuple(keys)))}
         for orphan in sorted(keys.keys() - known):
-            removed += await remove_files(stores, [keys[orphan]])
-            await record_event(stores, _build_event("subscription", orphan, 1))
+            # A file under a legal hold stays.
+            if await remove_files(stores, [keys[orphan]]):
+                removed += 1
+                await record_event(stores, _build_event("subscription", orphan, 1))
         cursor = page.cursor
         if cursor is None:
             return removed

@@ -48,14 +48,6 @@ def parse_bag_tag(text: str) -> str:
     return digits
 
 
-def parse_bag_tag_or_no_read(text: str) -> str:
-    """Parse a bag tag from a scanner.
-
-    The no-read tag of ten zeros, for an unreadable tag, is accepted as it is.
-    """
-    return NO_READ_BAG_TAG if _strip_separators(text, " -") == NO_READ_BAG_TAG else parse_bag_tag(text)
-
-
 def parse_awb_number(text: str) -> str:
     """Parse an air waybill number of eleven digits: three of the carrier, seven serial, the serial modulo 7.
 
@@ -146,31 +138,13 @@ def parse_uld_number(text: str) -> str:
     return number
 
 
-def parse_zulu_time(text: str) -> str:
-    """Parse an ISO 8601 time to UTC text, to the second and of fixed width, so that texts sort like times."""
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise ValueError(f"Invalid time {text!r}: expected ISO 8601, as in 2026-01-31T06:30:00Z.") from None
-    if moment.tzinfo is None:
-        raise ValueError(
-            f"Invalid time {text!r}: expected a time zone. End it with Z for UTC, or with an offset."
-        )
-    try:
-        return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
-    except OverflowError:
-        raise ValueError(f"Invalid time {text!r}: expected a year from 1 to 9999 in UTC.") from None
-
-
 BagTag = Annotated[str, AfterValidator(parse_bag_tag)]
-BagTagOrNoRead = Annotated[str, AfterValidator(parse_bag_tag_or_no_read)]
 AwbNumber = Annotated[str, AfterValidator(parse_awb_number)]
 FlightNumber = Annotated[str, AfterValidator(parse_flight_number)]
 AirportCode = Annotated[str, AfterValidator(parse_airport_code)]
 Pnr = Annotated[str, AfterValidator(parse_pnr)]
 TailNumber = Annotated[str, AfterValidator(parse_tail_number)]
 UldNumber = Annotated[str, AfterValidator(parse_uld_number)]
-ZuluTime = Annotated[str, AfterValidator(parse_zulu_time)]
 # No flight is planned outside these years, and Python's datetime ends with the year 9999.
 Day = Annotated[date, Field(ge=date(MIN_YEAR, 1, 1), le=date(MAX_YEAR, 12, 31))]
 Moment = Annotated[

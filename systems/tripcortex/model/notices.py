@@ -78,11 +78,6 @@ def build_notice_writes(stores: Stores, message: Message) -> tuple[Write[Any], .
     )
 
 
-async def dispatch_now(stores: Stores, message: Message) -> None:
-    """Send the announcement at once, after the commit. Without this call the relay sends it soon after."""
-    await NOTICES.send_unsent(stores, message.message_id)
-
-
 class _PollTimer:
     """Wakes the relay periodically in real time, whatever clock the stores use."""
 

@@ -73,6 +73,10 @@ def test_sends_one_documented_request_per_text_and_normalizes_its_vector() -> No
         {"embeddings": []},
         make_answer(1, width=255),
         {"embeddings": [{"embedding": ["a"] * 256}]},
+        make_answer(float("nan")),
+        make_answer(float("inf")),
+        make_answer(10**400),
+        make_answer(True),
         [],
     ],
 )

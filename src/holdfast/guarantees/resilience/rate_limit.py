@@ -129,7 +129,9 @@ class RateLimit(Guarantee):
         seen = await stores.run(self.pattern_set.counts(key)) or WindowCounts(counted=key, expires_at=ends_at)
         for _ in range(MAX_ATTEMPTS):
             counts = {int(each): count for each, count in seen.counts.items()}
-            left_s = {each: self._compute_left_s(stores, key, each, count) for each, count in counts.items()}
+            left_s = {
+                each: self._compute_left_s(stores, key, each, count, now) for each, count in counts.items()
+            }
             relevant = {each: count for each, count in counts.items() if left_s[each] > 0}
             left = self.limit - sum(relevant.values()) - cost
             if left < 0:
@@ -165,11 +167,11 @@ class RateLimit(Guarantee):
         """Seconds of one counter: the window, or a part of it."""
         return self.window_s / max(1, self.parts)
 
-    def _compute_left_s(self, stores: Stores, key: str, window: int, count: int) -> float:
+    def _compute_left_s(self, stores: Stores, key: str, window: int, count: int, now: float) -> float:
         """Return the seconds until the count of a window is forgotten; 0 or less if it is."""
         ends_at = (window + self.parts + 1) * self._counter_length_s
         max_s = (self.parts + 1) * self._counter_length_s
-        return stores.deadlines.compute_left_s((key, window), count, ends_at, max_s)
+        return stores.deadlines.compute_left_s((key, window), count, ends_at, max_s, now=now)
 
     @property
     def _extra_windows(self) -> int:

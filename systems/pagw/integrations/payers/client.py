@@ -19,7 +19,7 @@ import httpx2
 from pydantic import ValidationError
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
-from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, NotFound, SettingsError
+from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused, SettingsError
 from holdfast.web.external_client import PROXY_TIMEOUTS, REFUSALS, ExternalClient, ExternalResponse
 from pagw.integrations.payers.config import AuthType, PayerConfig
 from pagw.integrations.payers.messages import PayerAnswerBody, format_faults
@@ -91,13 +91,6 @@ class PayerClient:
                 "expected authorizations to be a list of at most one", has_effect=False
             )
         return self._parse_answer(found[0], reference, has_effect=False) if found else None
-
-    async def inquire(self, reference: str) -> PayerResponse:
-        """Return the current answer about a reference. Raise `NotFound` if the payer does not know it."""
-        found = await self.look_up(reference)
-        if found is None:
-            raise NotFound(f"{self._name} does not know the reference {reference}.")
-        return found
 
     async def _post(self, path: str, reference: str, body: bytes) -> PayerResponse:
         """POST a body under a reference. Return the payer's answer about that reference."""

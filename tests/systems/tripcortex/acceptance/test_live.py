@@ -24,7 +24,7 @@ from tests.repo.code import open_in_memory
 from tests.systems.tripcortex.acceptance.live_service import APPROVER, Client, Service, start_service
 from tripcortex.model import patterns
 from tripcortex.model.entities import Connection, EmployeeId
-from tripcortex.model.notices import build_message, build_notice_writes, dispatch_now
+from tripcortex.model.notices import NOTICES, build_message, build_notice_writes
 from tripcortex.system import SYSTEM
 
 
@@ -326,7 +326,7 @@ async def send_message(live: Service, employee: str, number: int) -> str:
     """Store a message with its notice, relay it at once, and return its id."""
     message = build_message(live.stores, EmployeeId(employee), "note", {"number": number})
     await live.stores.transact(*build_notice_writes(live.stores, message))
-    await dispatch_now(live.stores, message)
+    await NOTICES.send_unsent(live.stores, message.message_id)
     return message.message_id
 
 

@@ -17,6 +17,7 @@ from holdfast.guarantees import (
     Period,
     RetentionEntry,
     build_retention_report,
+    declare_retention,
 )
 from holdfast.model.system import Privacy
 from tests.unit.guarantees.privacy.help_desk import HELP_DESK
@@ -86,6 +87,26 @@ def test_reports_the_lifetime_that_a_guarantee_declares() -> None:
     assert found["items: Charge"].seconds == 30 * DAY
     assert [kept.what for kept in found.values() if kept.problem] == []
     assert "until it is sent to its queue" in found["items: OutboxItem"].why
+
+
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [((60.0, 30.0), 60.0), ((30.0, 60.0), 60.0), ((60.0, None), None), ((None, 60.0), None)],
+)
+def test_longest_declared_time_counts_and_no_end_is_the_longest(
+    declared: tuple[float | None, ...], expected: float | None
+) -> None:
+    shared = Table("Shared", "id")
+
+    class Shared(Entity, table=shared):
+        id: Attr[str] = attr()
+
+        of = Key(id)
+
+    for seconds in declared:
+        declare_retention(Shared, seconds, f"kept for {seconds}")
+    (kept, *_) = build_retention_report(System("s", "", tables=(shared,)))
+    assert (kept.seconds, kept.why) == (expected, f"kept for {expected}")
 
 
 def test_systems_period_overrides_the_guarantees() -> None:

@@ -50,6 +50,13 @@ async def test_evicts_values_beyond_the_byte_limit() -> None:
     assert len(cache) == 3
 
 
+async def test_counts_the_bytes_of_a_key_and_not_its_characters() -> None:
+    cache = open_memory_cache(max_bytes=1000)
+    for key in ("é" * 400, "ü" * 400):
+        await put(cache, key, 1)
+    assert len(cache) == 1
+
+
 async def test_closed_cache_keeps_nothing_and_refuses_operations() -> None:
     cache = open_memory_cache()
     await put(cache, "a")

@@ -135,7 +135,7 @@ class MemoryCache:
         """Store the entry, then evict the least recently used entries until both limits hold."""
         self._drop(key)
         self._entries[key] = entry
-        self._bytes += len(key) + len(entry.value)
+        self._bytes += _count_bytes(key, entry)
         while len(self._entries) > self._max_entries or self._bytes > self._max_bytes:
             self._drop(next(iter(self._entries)))
 
@@ -143,5 +143,10 @@ class MemoryCache:
         """Remove the entry and return whether there was one."""
         entry = self._entries.pop(key, None)
         if entry is not None:
-            self._bytes -= len(key) + len(entry.value)
+            self._bytes -= _count_bytes(key, entry)
         return entry is not None
+
+
+def _count_bytes(key: str, entry: Entry) -> int:
+    """Return the size of an entry with its key, which may have characters of several bytes."""
+    return len(key.encode()) + len(entry.value)

@@ -82,6 +82,18 @@ async def test_sweeps_orphans_after_three_days_but_nothing_tracked_or_held() -> 
     await run_scenario(scenario)
 
 
+async def test_keeps_the_file_of_a_subscription_under_a_legal_hold_and_audits_no_removal() -> None:
+    async def scenario(pipeline: Pipeline) -> None:
+        kept = await pipeline.stores.run(files.keep_subscription(b"{}", "acme", "held"))
+        await pipeline.stores.run(legal_holds.hold_file(kept.info.key, True))
+        pipeline.clock.advance(hours=73)
+        assert (await sweeper.sweep(pipeline.sweeper)).subscriptions == 0
+        assert kept.info.key in await list_keys(pipeline)
+        assert pipeline.rows("SELECT id FROM pagw.audit_log WHERE event_type = 'SWEPT'") == []
+
+    await run_scenario(scenario)
+
+
 async def test_sweeper_and_late_retry_exclude_each_other() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         left = await make_orphan(pipeline)

@@ -131,7 +131,7 @@ async def test_pended_request_is_decided_by_the_clock_and_called_back_until_acce
                 body = make_body(reference, code, callback_url=url)
                 assert (await payer.submit(reference, body)).status == "pended"
             clock.advance(3599)
-            assert (await payer.inquire("R-1")).status == "pended"
+            assert (found := await payer.look_up("R-1")) is not None and found.status == "pended"
             clock.advance(1)
             heard = [await asyncio.to_thread(callbacks.next) for _ in range(6)]
     by_id = {each["id"]: each for each in heard}
@@ -152,7 +152,8 @@ async def test_cancelled_pended_request_is_not_decided(tmp_path: Path) -> None:
         await payer.submit("R-1", make_body("R-1", "70551", callback_url="http://127.0.0.1:1/"))
         await payer.cancel("R-1", "R-2", make_body("R-2", "70551", kind="cancel", former_reference="R-1"))
         clock.advance(3600)
-        found = await payer.inquire("R-1")
+        found = await payer.look_up("R-1")
+    assert found is not None
     assert JsonFormat().parse_decision(found.body).outcome is Outcome.CANCELLED
     assert [each["what"] for each in sandbox.ledger] == ["authorization", "authorization"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from holdfast.core.errors import IdempotencyMismatch, InvalidRequest
 from holdfast.operations import tables as ops
+from holdfast.operations.expressions import nodes
 from holdfast.operations.tables import (
     BatchWriteItem,
     ConditionCheck,
@@ -42,6 +44,7 @@ from tests.cases import all_cases
 
 ID = (KeyAttribute("id", "S"),)
 KEYS = KeySchema("id")
+N = nodes.Path("n")
 wrong: Any = lambda value: value  # noqa: E731 - hides a wrong type from the checker, which would refuse it
 
 
@@ -172,6 +175,37 @@ def test_a_token_used_for_another_transaction_is_refused_without_a_fingerprint(
     with pytest.raises(IdempotencyMismatch):
         tables.run_blocking(TransactWriteItems((PutItem("Orders", {"id": "a", "n": 2}),), token="t-1"))
     assert tables.run_blocking(GetItem("Orders", {"id": "a"})).item == {"id": "a", "n": 1}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"condition": nodes.AttributeNotExists(N)}, {"condition": nodes.AttributeExists(N)}),
+        ({"condition": nodes.AttributeNotExists(N)}, {}),
+        ({"item": {"id": "a", "n": Decimal("1.5")}}, {"item": {"id": "a", "n": "1.5"}}),
+        ({"item": {"id": "a", "n": ["x"]}}, {"item": {"id": "a", "n": frozenset({"x"})}}),
+        ({"item": {"id": "a", "n": b"x"}}, {"item": {"id": "a", "n": "x"}}),
+    ],
+    ids=["kind of condition", "condition", "number and text", "list and set", "bytes and text"],
+)
+def test_a_token_distinguishes_transactions_by_conditions_and_types(
+    first: dict[str, Any], second: dict[str, Any], tables: EmbeddedTables
+) -> None:
+    def build(changes: dict[str, Any]) -> TransactWriteItems:
+        return TransactWriteItems(
+            (PutItem(**{"table": "Orders", "item": {"id": "a"}} | changes),), token="t-1"
+        )
+
+    tables.run_blocking(build(first))
+    tables.run_blocking(build(first))
+    with pytest.raises(IdempotencyMismatch):
+        tables.run_blocking(build(second))
+
+
+def test_a_token_recognises_a_transaction_in_another_order_of_attributes(tables: EmbeddedTables) -> None:
+    orders: list[Item] = [{"id": "a", "n": {"x": 1, "y": 2}}, {"n": {"y": 2, "x": 1}, "id": "a"}]
+    for item in orders:
+        tables.run_blocking(TransactWriteItems((PutItem("Orders", item),), token="t-1"))
 
 
 def test_every_operation_has_a_signature() -> None:

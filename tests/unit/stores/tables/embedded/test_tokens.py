@@ -19,7 +19,7 @@ from holdfast.operations.tables import (
     UpdateItem,
 )
 from holdfast.stores.tables.embedded import open_tables
-from holdfast.stores.tables.embedded.handlers.transactions import _build_fingerprint
+from holdfast.stores.tables.embedded.plan.fingerprints import compute_fingerprint, compute_former_fingerprint
 
 from .stepped_engine import SteppedEngine, definition
 
@@ -97,6 +97,9 @@ def test_the_fingerprint_of_a_kept_token_does_not_change_with_the_code() -> None
         ConditionCheck("t", {"id": "4"}, AttributeExists(AttributePath("id"))),
     )
 
-    assert _build_fingerprint(TransactWriteItems(actions)).hex() == (
+    assert compute_fingerprint(TransactWriteItems(actions)).hex() == (
+        "bb5f2e895fb955ef9f6c1b9bb31731b3a4f551a7bc95b12224edd0560d34ceac"
+    )
+    assert compute_former_fingerprint(TransactWriteItems(actions)).hex() == (
         "a557921895173ab9de7ddc3b2eeaead7596672d2cda3d529fc05fa4a0ad8309a"
     )

@@ -7,10 +7,7 @@ reason.
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Final
-
-import msgspec
 
 from holdfast.core.errors import (
     CancellationReason,
@@ -38,6 +35,10 @@ from holdfast.operations.tables import (
 from holdfast.operations.values import Item
 from holdfast.stores.tables.embedded.plan import capacity, writes
 from holdfast.stores.tables.embedded.plan.change import Change, StoredItem
+from holdfast.stores.tables.embedded.plan.fingerprints import (
+    compute_fingerprint,
+    compute_former_fingerprint,
+)
 from holdfast.stores.tables.embedded.storage import tokens
 from holdfast.stores.tables.embedded.storage.reader import Reader, read_item_in_snapshot
 from holdfast.stores.tables.embedded.storage.writer import Writer
@@ -51,14 +52,6 @@ DIFFERENT_REQUEST: Final = (
     " with different request parameters"
 )
 TRANSACTION_FACTOR: Final = 2.0
-_ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
-# The names of action types in the fingerprints of stored tokens.
-_ACTION_NAMES: Final[dict[type, str]] = {
-    PutItem: "PutItem",
-    UpdateItem: "UpdateItem",
-    DeleteItem: "DeleteItem",
-    ConditionCheck: "ConditionCheck",
-}
 
 
 def transact_write_items(operation: TransactWriteItems, writer: Writer) -> TransactWriteItemsResult:
@@ -93,20 +86,14 @@ def _is_repeat(operation: TransactWriteItems, token: str, writer: Writer) -> boo
 
     Raise `IdempotencyMismatch` if the token was used for another request.
     """
-    fingerprint = operation.fingerprint or _build_fingerprint(operation)
+    fingerprint = operation.fingerprint or compute_fingerprint(operation)
     known = tokens.find(writer.connection, token, writer.now - TRANSACTION_TOKEN_LIFETIME_S)
     if known is None:
         tokens.save(writer.connection, token, fingerprint, writer.now)
         return False
-    if known != fingerprint:
+    if known != fingerprint and (operation.fingerprint or known != compute_former_fingerprint(operation)):
         raise IdempotencyMismatch(DIFFERENT_REQUEST)
     return True
-
-
-def _build_fingerprint(operation: TransactWriteItems) -> bytes:
-    """Build a fingerprint for a caller that passes none: a repeat must have the same actions."""
-    kinds = [_ACTION_NAMES[type(action)] for action in operation.actions]
-    return sha256(_ENCODER.encode((kinds, operation.actions))).digest()
 
 
 def _build_repeat_result(operation: TransactWriteItems, writer: Writer) -> TransactWriteItemsResult:
