@@ -70,8 +70,9 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
 
 
 def create_private_file(path: str | os.PathLike[str]) -> None:
-    """Create an empty file that only its owner may read and write. An existing one is not even opened: closing
-    it again would drop the locks that this process has on it.
+    """Create an empty file that only its owner may read and write.
+
+    An existing one is not even opened: closing it again would drop the locks that this process has on it.
     """
     try:
         os.close(open_private(path, os.O_RDWR | os.O_EXCL))
