@@ -48,7 +48,8 @@ def harbour(monkeypatch: pytest.MonkeyPatch) -> None:
 def file(tmp_path: Path) -> Path:
     """Create a tables file with some content at its configured path."""
     path = tmp_path / "data" / "tables.db"
-    path.parent.mkdir()
+    path.parent.mkdir(mode=0o700)
+    path.touch(mode=0o600)
     connection = open_file(path)
     connection.execute(INITIAL)
     connection.executemany("INSERT INTO jobs (record) VALUES (zeroblob(?))", [(3000,)] * 50)

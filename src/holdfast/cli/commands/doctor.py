@@ -22,9 +22,10 @@ from holdfast.cli.health.environments import (
     select_environments,
 )
 from holdfast.cli.health.sql import check_sql
+from holdfast.cli.health.sqlite_files import describe_absent_file, open_checked_file
 from holdfast.cli.health.stores import StoreHealth, check_cache, check_objects, check_queues
-from holdfast.config.settings import TABLES_FILE_NAME, Settings
-from holdfast.core.errors import DeclarationError, HoldfastError, NotFound, StoreFileError
+from holdfast.config.settings import Settings
+from holdfast.core.errors import DeclarationError, HoldfastError, NotFound
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
@@ -48,11 +49,18 @@ def doctor(
     data: Annotated[
         Path | None, typer.Option("--data", metavar="DIR", help="Check the embedded stores in DIR instead.")
     ] = None,
+    is_deep: Annotated[
+        bool, typer.Option("--deep", help="Read everything that is stored, and verify its checksums.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check every configured store; exit 1 if one is unhealthy."""
     settings, installed = Settings.load(), _load_systems()
-    healths = [_check_tables(settings, data, installed), *_check_other_stores(settings, data, installed)]
+    if data is not None:
+        settings = settings.in_folder(require_data_folder(data))
+    healths = [_check_tables(settings, installed), *_check_other_stores(settings, installed)]
+    if is_deep:
+        healths = _verify_all(healths, settings, show=not as_json)
     if as_json:
         _print_json(healths)
     else:
@@ -61,29 +69,31 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _check_tables(settings: Settings, data: Path | None, installed: InstalledSystems) -> StoreHealth:
-    """Check the tables store: DynamoDB, memory, or the SQLite file of the settings or of the folder
-    `data`.
-    """
-    if data is None and not settings.has_embedded_tables:
+def _verify_all(healths: list[StoreHealth], settings: Settings, *, show: bool) -> list[StoreHealth]:
+    """Verify everything in the stores, with a progress bar if `show`."""
+    from holdfast.cli.health.deep import deepen
+    from holdfast.cli.output.console import progress_bar
+
+    with progress_bar(enabled=show) as progress:
+        return [deepen(health, settings, progress) for health in healths]
+
+
+def _check_tables(settings: Settings, installed: InstalledSystems) -> StoreHealth:
+    """Check the tables store: DynamoDB, memory, or an SQLite file."""
+    if not settings.has_embedded_tables:
         return _check_dynamodb(settings, installed)
-    if data is None and settings.has_memory_tables:
+    if settings.has_memory_tables:
         return StoreHealth("tables", "memory", True, "in memory: each process has its own data")
-    file = settings.tables_file if data is None else require_data_folder(data) / TABLES_FILE_NAME
     try:
-        health = _check_tables_file(file, settings.environment, installed)
+        health = _check_tables_file(settings.tables_file, settings.environment, installed)
     except HoldfastError as error:
         health = StoreHealth("tables", "sqlite", False, error.message)
     return replace(health, detail=health.detail + "".join(f"; {each}" for each in installed.problems))
 
 
-def _check_other_stores(
-    settings: Settings, data: Path | None, installed: InstalledSystems
-) -> list[StoreHealth]:
+def _check_other_stores(settings: Settings, installed: InstalledSystems) -> list[StoreHealth]:
     """Check the queues, objects, SQL and cache, each only if an installed system uses it."""
     systems = installed.systems
-    if data is not None:
-        settings = settings.in_folder(data)
     healths = [check_queues(settings, systems)] if any(system.queues for system in systems) else []
     healths += [check_objects(settings, systems)] if any(system.buckets for system in systems) else []
     healths += [check_sql(settings, systems)] if any(system.schemas for system in systems) else []
@@ -109,50 +119,19 @@ def _check_tables_file(file: Path, environment: str, installed: InstalledSystems
     """Check a SQLite tables file; a missing or empty file is healthy. Raise `HoldfastError` if it is
     damaged.
     """
-    from holdfast.stores.sqlite.log_damage import refuse_lost_database
-
-    refuse_lost_database(str(file))
-    if not file.exists():
-        return StoreHealth("tables", "sqlite", True, f"{file} does not exist yet: it is created on first use")
-    if file.is_dir():
-        return StoreHealth("tables", "sqlite", False, f"{file} is a folder, but must be a file: move it")
-    if file.stat().st_size == 0:
-        return StoreHealth("tables", "sqlite", True, f"{file} is empty: it has no tables yet")
-    existing = _read_tables_file(file)
-    found = find_environments(existing, installed.systems, list_table_names)
-    content = f"{_format_table_count(len(existing))}, {file.stat().st_size:,} bytes"
-    missing = _format_missing(existing, found, environment, installed)
-    return StoreHealth("tables", "sqlite", True, f"{file}, {content}{format_environments(found)}{missing}")
-
-
-def _read_tables_file(file: Path) -> IndexesByTable:
-    """Check the file and return its tables with their indexes. Raise if it is damaged.
-
-    It is opened read-only: not created, migrated or repaired.
-    """
-    from holdfast.stores.sqlite.connections import Tuning, open_reader
-    from holdfast.stores.sqlite.errors import map_error
-    from holdfast.stores.sqlite.log_damage import refuse_damaged_log
-    from holdfast.stores.sqlite.schema import check_identity
     from holdfast.stores.tables.embedded.storage.catalog import inspect_tables
     from holdfast.stores.tables.embedded.storage.schema import SCHEMA
 
-    path = str(file)
-    try:
-        connection = open_reader(path, Tuning())
-        try:
-            check_identity(connection, SCHEMA, path)
-            refuse_damaged_log(connection, path)
-            found = [str(line) for (line,) in connection.execute("PRAGMA quick_check")]
-            if found != ["ok"]:
-                raise StoreFileError(f"{path} is damaged: {'; '.join(found)}")
-            # A process that died before its first transaction leaves only a header.
-            is_blank = connection.execute("SELECT count(*) FROM sqlite_schema").get == 0
-            return {} if is_blank else inspect_tables(connection, path)
-        finally:
-            connection.close()
-    except Exception as error:
-        raise map_error(error, path) from error
+    absent = describe_absent_file(file, "tables")
+    if absent is not None:
+        return StoreHealth("tables", "sqlite", True, absent)
+    with open_checked_file(file, SCHEMA) as checked:
+        existing: IndexesByTable = {} if checked.is_blank else inspect_tables(checked.connection, str(file))
+    found = find_environments(existing, installed.systems, list_table_names)
+    content = f"{_format_table_count(len(existing))}, {file.stat().st_size:,} bytes"
+    missing = _format_missing(existing, found, environment, installed)
+    detail = f"{file}, {content}{format_environments(found)}{missing}{checked.remarks}"
+    return StoreHealth("tables", "sqlite", True, detail)
 
 
 # --- DynamoDB -----------------------------------------------------------------------------------------------

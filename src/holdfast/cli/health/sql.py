@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from holdfast.cli.extras import require_extras
+from holdfast.cli.health.file_rights import describe_exposed
 from holdfast.cli.health.stores import StoreHealth
 from holdfast.config.settings import TEMPORARY_SQL, Settings
 from holdfast.core.errors import AccessRefused, HoldfastError, SchemaMismatch, StoreUnreachable
+from holdfast.core.store_marker import refuse_lost_store
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
@@ -58,10 +60,13 @@ def _find_running_server(settings: Settings) -> Settings | None:
 
 
 def _describe_stopped_server(settings: Settings) -> str:
+    """Describe a server that does not run. Raise `StoreFileError` if its data were lost."""
     folder = _get_folder(settings)
+    refuse_lost_store(folder, (folder / "server" / "PG_VERSION").is_file)
     if not folder.exists():
         return f"{folder} does not exist yet: it is created on first use"
-    return f"{folder}: the server is stopped and starts on first use; its schemas were not checked"
+    exposed = describe_exposed((folder, folder / "server"))
+    return f"{folder}: the server is stopped and starts on first use; its schemas were not checked{exposed}"
 
 
 async def _inspect_server(server: Settings, settings: Settings, systems: Sequence[System]) -> str:

@@ -18,6 +18,8 @@ from holdfast.cli.health.environments import (
     list_queue_names,
     select_environments,
 )
+from holdfast.cli.health.file_rights import describe_exposed
+from holdfast.cli.health.sqlite_files import describe_absent_file, open_checked_file
 from holdfast.config.settings import (
     FILE_SCHEME,
     IN_MEMORY,
@@ -27,6 +29,7 @@ from holdfast.config.settings import (
     Settings,
 )
 from holdfast.core.errors import HoldfastError, NotFound, StoreFileError
+from holdfast.core.store_marker import refuse_lost_store
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
@@ -66,59 +69,30 @@ def check_queues(settings: Settings, systems: Sequence[System]) -> StoreHealth:
 
 
 def _inspect_queues_file(settings: Settings, systems: Sequence[System]) -> str:
-    """Describe the queues file; a missing or empty file is healthy. Raise `HoldfastError` if it is
-    damaged.
-    """
-    from holdfast.stores.sqlite.log_damage import refuse_lost_database
+    """Describe the queues file and its queues in every environment; a missing or empty file is healthy.
 
-    file = settings.queues_file
-    refuse_lost_database(str(file))
-    if not file.exists():
-        return f"{file} does not exist yet: it is created on first use"
-    if file.is_dir():
-        raise StoreFileError(f"{file} is a folder, but must be a file: move it")
-    if file.stat().st_size == 0:
-        return f"{file} is empty: it has no queues yet"
-    return f"{file}, {file.stat().st_size:,} bytes{_read_queues_file(str(file), settings, systems)}"
-
-
-def _read_queues_file(path: str, settings: Settings, systems: Sequence[System]) -> str:
-    """Check a queues file and describe its queues, in every environment, through a read-only connection.
-
-    Raise `HoldfastError` if the file is damaged or not a queues file. The file is not created, migrated or
-    repaired.
+    Raise `HoldfastError` if it is damaged or not a queues file.
     """
     from holdfast.stores.queues.embedded.handlers.queues import describe_queue
     from holdfast.stores.queues.embedded.storage.catalog import inspect_queues
     from holdfast.stores.queues.embedded.storage.schema import SCHEMA
-    from holdfast.stores.sqlite.connections import Tuning, open_reader
-    from holdfast.stores.sqlite.errors import map_error
-    from holdfast.stores.sqlite.log_damage import refuse_damaged_log
-    from holdfast.stores.sqlite.schema import check_identity
 
-    try:
-        connection = open_reader(path, Tuning())
-        try:
-            check_identity(connection, SCHEMA, path)
-            refuse_damaged_log(connection, path)
-            found = [str(line) for (line,) in connection.execute("PRAGMA quick_check")]
-            if found != ["ok"]:
-                raise StoreFileError(f"{path} is damaged: {'; '.join(found)}")
-            is_blank = connection.execute("SELECT count(*) FROM sqlite_schema").get == 0
-            names = () if is_blank else inspect_queues(connection, path)
+    file = settings.queues_file
+    absent = describe_absent_file(file, "queues")
+    if absent is not None:
+        return absent
+    with open_checked_file(file, SCHEMA) as checked:
+        names = () if checked.is_blank else inspect_queues(checked.connection, str(file))
 
-            async def run(operation: Any) -> Any:
-                if is_blank:
-                    raise NotFound("The file has no queues.")
-                return describe_queue(operation, connection, settings.clock.now())
+        async def run(operation: Any) -> Any:
+            if checked.is_blank:
+                raise NotFound("The file has no queues.")
+            return describe_queue(operation, checked.connection, settings.clock.now())
 
-            environments = find_environments(names, systems, list_queue_names)
-            reports = asyncio.run(_describe_queues(run, environments, settings.environment, systems))
-            return format_environments(environments) + reports
-        finally:
-            connection.close()
-    except Exception as error:
-        raise map_error(error, path) from error
+        environments = find_environments(names, systems, list_queue_names)
+        reports = asyncio.run(_describe_queues(run, environments, settings.environment, systems))
+    content = f"{file}, {file.stat().st_size:,} bytes{format_environments(environments)}"
+    return f"{content}{reports}{checked.remarks}"
 
 
 async def _inspect_sqs(settings: Settings, systems: Sequence[System]) -> str:
@@ -193,6 +167,12 @@ def _check_objects_folder(settings: Settings, systems: Sequence[System]) -> Stor
     bucket has a definition.
     """
     folder = settings.objects_directory
+    try:
+        refuse_lost_store(folder, lambda: has_buckets(folder))
+        if settings.keys.startswith(FILE_SCHEME):
+            refuse_lost_store(settings.keys_file, settings.keys_file.exists)
+    except StoreFileError as error:
+        return StoreHealth("objects", "local", False, error.message)
     if not folder.exists():
         return StoreHealth(
             "objects", "local", True, f"{folder} does not exist yet: it is created on first use"
@@ -215,7 +195,13 @@ def _check_objects_folder(settings: Settings, systems: Sequence[System]) -> Stor
         environments = _inspect_buckets(folder, systems)
     except HoldfastError as error:
         return StoreHealth("objects", "local", False, error.message)
-    return StoreHealth("objects", "local", True, f"{folder} is readable and writable{environments}")
+    exposed = describe_exposed((folder, *folder.glob("*"), settings.keys_file))
+    return StoreHealth("objects", "local", True, f"{folder} is readable and writable{environments}{exposed}")
+
+
+def has_buckets(folder: Path) -> bool:
+    """Return whether an objects folder has a bucket."""
+    return any(folder.glob("*/bucket.json"))
 
 
 def _inspect_buckets(folder: Path, systems: Sequence[System]) -> str:

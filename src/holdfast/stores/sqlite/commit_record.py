@@ -143,6 +143,16 @@ class CommitRecord:
         os.pwrite(self._descriptor, self._known, _COMMIT_AT)
 
 
+def read_last_commit(path: str) -> LastCommit:
+    """Return the recorded state of a store; `NOTHING` without a marker. Only reads."""
+    try:
+        with open(get_marker_path(path), "rb") as file:
+            content = _verify(file.read()[_COMMIT_AT:_COMMIT_END], _COMMIT)
+    except OSError:
+        return NOTHING
+    return NOTHING if content is None else LastCommit._make(_COMMIT.unpack(content))
+
+
 def read_holder(path: str) -> tuple[int, float]:
     """Return the process that acquired the write lock last and when; zeros if no marker says so."""
     try:

@@ -22,7 +22,12 @@ from holdfast.core.store_marker import (
     require_same_store,
 )
 from holdfast.stores.sqlite.checksums import register_checksum_vfs
-from holdfast.stores.sqlite.commit_record import CommitRecord, LastCommit, refuse_lost_log
+from holdfast.stores.sqlite.commit_record import (
+    CommitRecord,
+    LastCommit,
+    read_last_commit,
+    refuse_lost_log,
+)
 from holdfast.stores.sqlite.log_check import count_valid_frames
 from holdfast.stores.sqlite.log_damage import (
     WAL_SUFFIX,
@@ -70,6 +75,21 @@ def refuse_missing_database(path: str) -> None:
     """
     refuse_lost_database(path)
     refuse_lost_store(path, lambda: get_size(path) > 0)
+
+
+def check_files(path: str) -> None:
+    """Raise `StoreFileError` for what `refuse_lost_files` does, without the write lock; only read."""
+    refuse_missing_database(path)
+    for _ in range(_INSPECTIONS):
+        last = read_last_commit(path)
+        try:
+            refuse_lost_log(path, last, _find_log(path + WAL_SUFFIX) if last.frames else None)
+            _refuse_older_database(path, last.generation, must_read=False)
+            return
+        except StoreFileError:
+            if read_last_commit(path) == last:
+                raise
+            # Another process has just truncated the log.
 
 
 class StoreFiles:

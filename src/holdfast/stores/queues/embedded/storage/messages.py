@@ -299,19 +299,25 @@ def _read_alone(
     connection: apsw.Connection, unverified: apsw.Connection, sql: str, bindings: tuple[Any, ...]
 ) -> FoundMessages:
     """Return the messages at the places that a statement finds in an index, each read by itself."""
-    rows: list[MessageRow] = []
-    damaged: list[int] = []
     places: list[Any] = connection.execute(sql, bindings).fetchall()
-    for (place,) in places:
-        try:
-            row = _fetch(unverified, place)
-        except (apsw.CorruptError, DataDamaged):
-            row = None
-        if row is not None and row.is_sound:
-            rows.append(row)
-        else:
-            damaged.append(place)
-    return FoundMessages(rows, damaged)
+    found = [(place, _fetch_sound(unverified, place)) for (place,) in places]
+    return FoundMessages(
+        [row for _, row in found if row is not None], [place for place, row in found if row is None]
+    )
+
+
+def find_damaged(connection: apsw.Connection, places: Iterable[int]) -> list[int]:
+    """Return those of the places whose messages are damaged. The connection need not verify pages."""
+    return [place for place in places if _fetch_sound(connection, place) is None]
+
+
+def _fetch_sound(connection: apsw.Connection, place: int) -> MessageRow | None:
+    """Return the message at this place, or None if it is damaged or missing."""
+    try:
+        row = _fetch(connection, place)
+    except (apsw.CorruptError, DataDamaged):
+        return None
+    return row if row is not None and row.is_sound else None
 
 
 def _split(found: Iterable[MessageRow]) -> FoundMessages:

@@ -1,0 +1,106 @@
+"""Verification of a SQLite file, for `holdfast doctor --deep`: every page, the log, and SQLite's structures.
+
+Everything is only read, in one snapshot, while other processes may use the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Final
+
+import apsw
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.progress import Progress
+from holdfast.stores.sqlite.checksums import has_checksums, is_checksum_error
+from holdfast.stores.sqlite.connections import Tuning, open_reader
+from holdfast.stores.sqlite.errors import map_error
+from holdfast.stores.sqlite.log_damage import refuse_damaged_log
+from holdfast.stores.sqlite.schema import Schema, check_identity, is_blank
+from holdfast.stores.sqlite.store_files import check_files
+
+# Another process may be writing the page that is read.
+_READS: Final = 3
+_PROGRESS_PAGES: Final = 1000
+
+RowCheck = Callable[[apsw.Connection, Progress], list[str]]
+"""A function that verifies the rows of a store and returns what is wrong, one line each."""
+
+
+def verify_file(path: str, schema: Schema, check_rows: RowCheck, progress: Progress) -> list[str]:
+    """Return everything that is wrong with a file, one line each: its files, its pages, then its rows."""
+    try:
+        check_files(path)
+        with _open_snapshot(path, schema) as connection:
+            if is_blank(connection):
+                return []
+            problems = _verify_pages(connection, path, progress)
+            if not problems:
+                problems = _verify_structures(connection)
+            return problems + check_rows(connection, progress)
+    except HoldfastError as error:
+        return [error.message]
+
+
+@contextmanager
+def damage_caught(problems: list[str], subject: str) -> Iterator[None]:
+    """Add to `problems` that the subject is on a damaged page, if the block finds one, and end the block."""
+    try:
+        yield
+    except apsw.Error as error:
+        if not (is_checksum_error(error) or isinstance(error, apsw.CorruptError)):
+            raise
+        problems.append(f"{subject} is on a damaged page")
+
+
+@contextmanager
+def _open_snapshot(path: str, schema: Schema) -> Iterator[apsw.Connection]:
+    """Open a reading connection with a transaction. Raise `StoreFileError` for a foreign file or a damaged
+    log.
+    """
+    try:
+        with closing(open_reader(path, Tuning())) as connection:
+            check_identity(connection, schema, path)
+            refuse_damaged_log(connection, path)
+            connection.execute("BEGIN")
+            yield connection
+            connection.execute("ROLLBACK")
+    except apsw.Error as error:
+        raise map_error(error, path) from error
+
+
+def _verify_pages(connection: apsw.Connection, path: str, progress: Progress) -> list[str]:
+    """Compare every page of the file, used or not, with its checksum."""
+    if not has_checksums(connection):
+        return []
+    page_bytes: int = connection.pragma("page_size")
+    # By SQLite's own VFS: closing the file in another way would drop the locks of this process on it.
+    flags = [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0]
+    file = apsw.VFSFile("unix", path, flags)
+    try:
+        pages = file.xFileSize() // page_bytes
+        damaged = []
+        for number in range(1, pages + 1):
+            if not _is_page_sound(connection, file, number, page_bytes):
+                damaged.append(f"page {number} does not match its checksum")
+            if number % _PROGRESS_PAGES == 0 or number == pages:
+                progress(f"{path} (pages)", number, pages)
+        return damaged
+    finally:
+        file.xClose()
+
+
+def _is_page_sound(connection: apsw.Connection, file: apsw.VFSFile, number: int, page_bytes: int) -> bool:
+    """Return whether a page matches its checksum, in one of several reads."""
+    for _ in range(_READS):
+        content = file.xRead(page_bytes, (number - 1) * page_bytes)
+        if connection.execute("SELECT verify_checksum(?)", (content,)).get:
+            return True
+    return False
+
+
+def _verify_structures(connection: apsw.Connection) -> list[str]:
+    """Return what SQLite finds: pages that are linked wrongly, rows that are missing in SQLite's indexes."""
+    found = [str(line) for (line,) in connection.execute("PRAGMA integrity_check")]
+    return [] if found == ["ok"] else found
