@@ -16,7 +16,7 @@ from holdfast import Bucket, Component, Consumer, Queue, Schedule, System, guara
 from holdfast.config.settings import Settings, get_variable_name, list_setting_names
 from holdfast.core import errors
 from holdfast.guarantees.table_migration import Pace
-from holdfast.model.agents import Prompt, Tool
+from holdfast.model.agents import Prompt, ToolFunction
 from holdfast.model.demo import Demo
 from holdfast.model.objects import ObjectKind
 from holdfast.model.system import Admin, Explanation, list_system_names
@@ -102,7 +102,7 @@ def _read_code(found: type[errors.HoldfastError]) -> str:
 
 DECLARATIONS = (
     *(Demo, Queue, Bucket, ObjectKind, Component, Consumer, Schedule, Explanation, System),
-    *(Admin, Tool, Prompt),
+    *(Admin, ToolFunction, Prompt),
 )
 
 
