@@ -18,7 +18,7 @@ from holdfast.config.settings import Settings, get_variable_name, list_setting_n
 from holdfast.core import errors, limits
 from holdfast.core.http import content_coding
 from holdfast.guarantees.table_migration import Pace
-from holdfast.model.agents import Prompt, Tool
+from holdfast.model.agents import Prompt, ToolFunction
 from holdfast.model.demo import Demo
 from holdfast.model.objects import ObjectKind
 from holdfast.model.system import Admin, Explanation, RequiredSetting, list_system_names, load_systems
@@ -144,7 +144,7 @@ def _read_code(found: type[errors.HoldfastError]) -> str:
 
 DECLARATIONS = (
     *(Demo, Queue, Bucket, ObjectKind, Component, Consumer, Schedule, Explanation, RequiredSetting, System),
-    *(Admin, Tool, Prompt),
+    *(Admin, ToolFunction, Prompt),
 )
 
 

@@ -29,7 +29,7 @@ from holdfast.mcp.arguments import (
 from holdfast.mcp.output_schemas import build_output_schema, may_have_lists
 from holdfast.mcp.results import RESULT_SCHEMA, is_paged, run_paged, run_unpaged, to_json
 from holdfast.mcp.truncation import cut_result, hash_call
-from holdfast.model.agents import Tool
+from holdfast.model.agents import ToolFunction
 from holdfast.model.cache import DeleteCached, PutCached
 from holdfast.model.entities.reads import CountQuery, Get
 from holdfast.model.entities.writes import BatchPut, Delete, Put, Transact, Update
@@ -107,7 +107,7 @@ def build_agent_tools(stores: Stores, *, prefix: str = "") -> list[AgentTool]:
     # A function has the component's permissions: without writes it only reads.
     effects = Effects() if not component.writes else Effects(False, True, False)
     functions = [
-        _build_function_tool(each if isinstance(each, Tool) else Tool(each), offer, effects)
+        _build_function_tool(each if isinstance(each, ToolFunction) else ToolFunction(each), offer, effects)
         for each in system.admin.tools
     ]
     tools = [*reads, *writes, *functions]
@@ -270,7 +270,7 @@ def _is_cumulative(action: nodes.UpdateAction) -> bool:
 # --- functions ----------------------------------------------------------------------------------------------
 
 
-def _build_function_tool(tool: Tool, offer: _Offer, effects: Effects) -> AgentTool:
+def _build_function_tool(tool: ToolFunction, offer: _Offer, effects: Effects) -> AgentTool:
     """Build the tool of a system's function. Raise `DeclarationError` if it has no docstring."""
     require_tool_signature(tool.function)
     model, output_schema = build_function_model(tool.function), build_output_schema(tool.function)
@@ -290,7 +290,7 @@ def _build_function_tool(tool: Tool, offer: _Offer, effects: Effects) -> AgentTo
     )
 
 
-def _describe_function(tool: Tool) -> str:
+def _describe_function(tool: ToolFunction) -> str:
     """Return the docstring and the declared errors, as an agent reads them."""
     text = " ".join((tool.function.__doc__ or "").split())
     if not text:
@@ -300,7 +300,7 @@ def _describe_function(tool: Tool) -> str:
     return " ".join([text, *(f"Fails if {when.rstrip('.')}." for when in tool.errors.values())])
 
 
-def _build_function_call(tool: Tool, agent: Stores, reader: ArgumentReader) -> Call:
+def _build_function_call(tool: ToolFunction, agent: Stores, reader: ArgumentReader) -> Call:
     async def call(given: Mapping[str, Any]) -> dict[str, Any]:
         own, added = reader.read(given)
         result = to_json(await tool.function(agent, **own))

@@ -46,35 +46,36 @@ def cut_result(
     `InvalidRequest` for a result that is too large even so, and for a cursor of another call.
     """
     lists = {pointer: found for pointer, found in _find_lists(result) if may_cut(pointer)}
-    offsets = {} if cursor is None else _decode_cursor(cursor, call)
+    shown = {} if cursor is None else _decode_cursor(cursor, call)
     if cursor is not None:
-        for pointer, found in lists.items():
-            del found[: offsets.get(pointer, len(found))]
         result["cursor"] = None
+        for pointer, found in lists.items():
+            del found[: shown.get(pointer, len(found))]
     size = count_bytes(result)
     if size <= MAX_PAGE_BYTES:
         return result
     kept = _count_fitting(size, lists)
-    cut = {pointer: found for pointer, found in lists.items() if len(found) > kept}
-    totals = {pointer: offsets.get(pointer, 0) + len(found) for pointer, found in cut.items()}
-    for found in cut.values():
-        del found[kept:]
-    if (left := count_bytes(result)) > MAX_RESULT_BYTES:
-        raise InvalidRequest(
-            f"The result has {left:,} bytes, more than the limit of {MAX_RESULT_BYTES:,}. Request less."
-        )
-    if not cut:
-        return result
-    after = {pointer: offsets.get(pointer, 0) + kept for pointer in cut}
-    return result | {
-        "cursor": _encode_cursor(call, after),
-        "truncated": {pointer: {"shown": kept, "of": totals[pointer]} for pointer in cut},
-    }
+    cut = {pointer: len(found) for pointer, found in lists.items() if len(found) > kept}
+    for pointer in cut:
+        del lists[pointer][kept:]
+    _refuse_too_large(result)
+    ends = {pointer: shown.get(pointer, 0) + kept for pointer in cut}
+    lengths = {pointer: shown.get(pointer, 0) + count for pointer, count in cut.items()}
+    truncated = {pointer: {"shown": kept, "of": length} for pointer, length in lengths.items()}
+    return result | {"cursor": _encode_cursor(call, ends), "truncated": truncated} if cut else result
 
 
 def count_bytes(plain: Any) -> int:
     """Return the size of a JSON value as an agent receives it."""
     return len(json.dumps(plain, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+
+
+def _refuse_too_large(result: dict[str, Any]) -> None:
+    """Raise `InvalidRequest` for a result that is too large although its lists are cut."""
+    if (size := count_bytes(result)) > MAX_RESULT_BYTES:
+        raise InvalidRequest(
+            f"The result has {size:,} bytes, more than the limit of {MAX_RESULT_BYTES:,}. Request less."
+        )
 
 
 def _find_lists(value: Any, pointer: str = "", depth: int = 0) -> Iterator[tuple[str, list[Any]]]:

@@ -1,9 +1,9 @@
-"""`Tool` and `Prompt`: what a system offers to agents in addition to the patterns of its component `agent`.
+"""`ToolFunction` and `Prompt`: what a system offers to agents in addition to patterns.
 
     async def who_is_hit(stores: Stores, flight_number: str, day: date) -> Report:
         \"\"\"Assess a flight disruption: who and what it affects.\"\"\"
 
-    Tool(who_is_hit, example={"flight_number": "EY11", "day": "2026-01-30"},
+    ToolFunction(who_is_hit, example={"flight_number": "EY11", "day": "2026-01-30"},
          errors={NotFound: "no such flight departs on that day"})
 
 Agents read the docstring of a function, the descriptions of its arguments and the declared errors. The tests
@@ -20,12 +20,12 @@ from holdfast.core.errors import HoldfastError
 
 __all__ = [
     "Prompt",
-    "Tool",
+    "ToolFunction",
 ]
 
 
 @dataclass(frozen=True)
-class Tool:
+class ToolFunction:
     """A function over several patterns that agents may call. Its first argument is the stores."""
 
     function: Callable[..., Awaitable[Any]]

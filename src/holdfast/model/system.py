@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from holdfast.core import installed_systems
 from holdfast.core.errors import DeclarationError, NotFound
-from holdfast.model.agents import Prompt, Tool
+from holdfast.model.agents import Prompt, ToolFunction
 from holdfast.model.components import Component
 from holdfast.model.demo import Demo
 from holdfast.model.load import Load
@@ -110,7 +110,7 @@ class Admin:
     # and with their other parameters from the command line. A parameter named `progress` receives a callback.
     commands: Mapping[str, Callable[..., Awaitable[Any]]] = field(default_factory=dict)
     # Functions over several patterns, exposed to agents in addition to the patterns.
-    tools: Sequence[Tool | Callable[..., Awaitable[Any]]] = ()
+    tools: Sequence[ToolFunction | Callable[..., Awaitable[Any]]] = ()
     # Typical jobs for an agent, which its user may choose.
     prompts: Sequence[Prompt] = ()
     # Descriptions of the arguments of tools and prompts, by name: a name means the same in all of them.

@@ -15,7 +15,7 @@ from agenticpm.model.entities import EscalationStatus, EventType
 from agenticpm.workers import escalations
 from holdfast import Stores
 from holdfast.core.errors import NotFound
-from holdfast.model.agents import Tool
+from holdfast.model.agents import ToolFunction
 
 MAX_SHOWN: Final = 20
 RISKS: Final = ("critical", "high")
@@ -121,19 +121,19 @@ ARGUMENTS: Final = {
 }
 
 TOOLS: Final = (
-    Tool(
+    ToolFunction(
         project_state,
         example={"project_id": patterns.EXAMPLE_PROJECT},
         errors={NotFound: "no project has this id"},
     ),
-    Tool(what_waits),
-    Tool(
+    ToolFunction(what_waits),
+    ToolFunction(
         why,
         # The first escalation of the sample's first project.
         example={"id": "2dca3a66-9efc-5ce2-8dae-a7d209da6232"},
         errors={NotFound: "nothing has this id"},
     ),
-    Tool(agent_state),
+    ToolFunction(agent_state),
 )
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from holdfast import Stores
 from holdfast.core.errors import HoldfastError, NotFound
-from holdfast.model.agents import Tool
+from holdfast.model.agents import ToolFunction
 from pagw.api import explain
 from pagw.model.entities import RequestRow
 from pagw.ops import monitoring
@@ -106,12 +106,12 @@ _NO_REQUEST: Final[dict[type[HoldfastError], str]] = {
 }
 
 TOOLS: Final = (
-    Tool(standing),
-    Tool(request_status, example=_REQUEST, errors=_NO_REQUEST),
-    Tool(why, example=_REQUEST, errors=_NO_REQUEST),
-    Tool(stuck, example={"minutes": 30}),
-    Tool(overdue, example={"hours": 24}),
-    Tool(yearly_metrics, example={"year": 2026}),
+    ToolFunction(standing),
+    ToolFunction(request_status, example=_REQUEST, errors=_NO_REQUEST),
+    ToolFunction(why, example=_REQUEST, errors=_NO_REQUEST),
+    ToolFunction(stuck, example={"minutes": 30}),
+    ToolFunction(overdue, example={"hours": 24}),
+    ToolFunction(yearly_metrics, example={"year": 2026}),
 )
 
 

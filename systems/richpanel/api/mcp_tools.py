@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from holdfast import Stores
 from holdfast.core.errors import NotFound
-from holdfast.model.agents import Tool
+from holdfast.model.agents import ToolFunction
 from richpanel.api import explain
 from richpanel.model import patterns
 
@@ -62,6 +62,8 @@ ARGUMENTS: Final = {
 }
 
 TOOLS: Final = (
-    Tool(why, example={"id": "c-1"}, errors={NotFound: "nothing was done for this id"}),
-    Tool(conversation, example={"conversation_id": "c-1"}, errors={NotFound: "the conversation is unknown"}),
+    ToolFunction(why, example={"id": "c-1"}, errors={NotFound: "nothing was done for this id"}),
+    ToolFunction(
+        conversation, example={"conversation_id": "c-1"}, errors={NotFound: "the conversation is unknown"}
+    ),
 )

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from holdfast import Stores
 from holdfast.core.errors import Conflict, HoldfastError, InvalidRequest, NotFound
-from holdfast.model.agents import Tool
+from holdfast.model.agents import ToolFunction
 from skymarshal.disruptions.assessment import assess
 from skymarshal.disruptions.report import DisruptionRequest, Report
 from skymarshal.domain.identifiers import AirportCode, FlightNumber, TailNumber
@@ -171,7 +171,7 @@ _FLIGHT: Final = {"flight_id": "1"}
 _NO_FLIGHT: Final[dict[type[HoldfastError], str]] = {NotFound: "no flight has this id"}
 
 TOOLS: Final = (
-    Tool(
+    ToolFunction(
         who_is_hit,
         example={"flight_number": "EY11", "day": "2026-01-30"},
         errors={
@@ -179,14 +179,16 @@ TOOLS: Final = (
             Conflict: "several such flights depart on that day",
         },
     ),
-    Tool(flight_manifest, example=_FLIGHT, errors=_NO_FLIGHT),
-    Tool(seats, example=_FLIGHT, errors=_NO_FLIGHT),
-    Tool(flight_crew, example=_FLIGHT, errors=_NO_FLIGHT),
-    Tool(cargo_load, example={"flight_id": "5"}, errors=_NO_FLIGHT),
-    Tool(duplicate_bookings, example={"passenger_id": "OZ69826352P"}),
-    Tool(airport_baggage, example={"airport": "AUH"}, errors={NotFound: "the airport is unknown"}),
-    Tool(shipment_status, example={"shipment_id": "42"}, errors={NotFound: "no flight carries the shipment"}),
-    Tool(
+    ToolFunction(flight_manifest, example=_FLIGHT, errors=_NO_FLIGHT),
+    ToolFunction(seats, example=_FLIGHT, errors=_NO_FLIGHT),
+    ToolFunction(flight_crew, example=_FLIGHT, errors=_NO_FLIGHT),
+    ToolFunction(cargo_load, example={"flight_id": "5"}, errors=_NO_FLIGHT),
+    ToolFunction(duplicate_bookings, example={"passenger_id": "OZ69826352P"}),
+    ToolFunction(airport_baggage, example={"airport": "AUH"}, errors={NotFound: "the airport is unknown"}),
+    ToolFunction(
+        shipment_status, example={"shipment_id": "42"}, errors={NotFound: "no flight carries the shipment"}
+    ),
+    ToolFunction(
         staffing,
         example={"workorder_id": "WO-10193", "at": "2026-01-29T22:00:00Z"},
         errors={NotFound: "no staff is rostered on the work order"},

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from holdfast import Stores
 from holdfast.core.errors import NotFound
-from holdfast.model.agents import Tool
+from holdfast.model.agents import ToolFunction
 from tripcortex.api import explain
 from tripcortex.settings import TripCortexSettings
 
@@ -56,10 +56,10 @@ ARGUMENTS: Final = {
 }
 
 TOOLS: Final = (
-    Tool(
+    ToolFunction(
         why,
         example={"booking_id": "01KK4CFSSGET7K6V2MMMVV3QH6"},
         errors={NotFound: "no booking has this id"},
     ),
-    Tool(policy_says, example={"question": "Which airlines are preferred?"}),
+    ToolFunction(policy_says, example={"question": "Which airlines are preferred?"}),
 )

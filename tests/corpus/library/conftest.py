@@ -72,6 +72,7 @@ async def library(unpacked: tuple[Path, str, Path], tmp_path: Path) -> AsyncIter
     # Without the background worker, so that open work stays until a test calls `sweep`.
     with patch.object(Worker, "start"):
         stores = open_library(folder, clock)
+        assert isinstance(stores.tables, EmbeddedTables)  # opens them
     try:
         yield Library(stores, clock, notes, folder, release)
     finally:

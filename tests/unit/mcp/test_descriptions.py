@@ -13,7 +13,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.mcp import AgentTool, build_agent_tools
 from holdfast.mcp.prompts import AgentPrompt, build_agent_prompts
 from holdfast.mcp.resources import build_agent_resources
-from holdfast.model.agents import Tool
+from holdfast.model.agents import ToolFunction
 from holdfast.model.system import load_system
 
 SYSTEMS = ("agenticpm", "pagw", "richpanel", "skymarshal", "tripcortex")
@@ -76,7 +76,7 @@ def test_tools_are_few_and_their_descriptions_short_sentences(system: str) -> No
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_function_has_an_example_and_says_when_it_fails(system: str) -> None:
     for tool in load_system(system).admin.tools:
-        assert isinstance(tool, Tool)
+        assert isinstance(tool, ToolFunction)
         [offered] = [each for each in list_tools(system) if each.name == tool.name]
         required = offered.input_schema.get("required", [])
 

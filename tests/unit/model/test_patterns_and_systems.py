@@ -55,6 +55,7 @@ from holdfast.model.entities import (
 from holdfast.model.system import collect_patterns, load_system
 from holdfast.model.ulids import Ulid
 from holdfast.operations.expressions.key_conditions import KeyTest
+from holdfast.runtime import create_tables
 from tests.unit.model.blocking_stores import BlockingStores, open_blocking_stores
 
 
@@ -488,6 +489,7 @@ async def test_stores_are_opened_as_the_settings_say(tmp_path: Any) -> None:
     stores = open_stores(CABIN, settings)
 
     assert stores.physical_name(seats) == "Seats-dev"
+    await create_tables(stores, CABIN.tables)
     await stores.close()
     assert (tmp_path / "data" / "tables.db").exists()
 
