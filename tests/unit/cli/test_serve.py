@@ -47,6 +47,7 @@ def test_server_gets_the_defaults_without_options(server_arguments: dict[str, An
         "memory": False,
         "credentials": None,
         "faults": None,
+        "health_timeout_s": 2.0,
     }
 
 
