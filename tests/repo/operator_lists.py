@@ -179,7 +179,7 @@ async def _list_samples(stores: Stores, system: System) -> list[str]:
     metrics.record_usage(Usage("P1", "api", "SendMessage", "queue", None, store="queues"))
     metrics.record_usage(Usage("P1", "api", "PutObject", "bucket", None, store="objects"))
     metrics.record_usage(replace(scan, error="Throttled"))
-    metrics.requests.finish(metrics.requests.start(), "GET", "/", "200")
+    metrics.requests.finish(metrics.requests.start(), "GET", "/", 200)
     text = await metrics.collect()
     return [_describe_sample(line) for line in text.splitlines() if not line.startswith("#")]
 

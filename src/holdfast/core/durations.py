@@ -1,4 +1,4 @@
-"""A histogram of durations, for the requests to stores and over HTTP.
+"""A histogram of durations, for the requests to stores; and the form in which all are read.
 
 It records every request inside the request itself: OpenTelemetry's histogram would take several times as long
 for each. The metrics show it next to OpenTelemetry's instruments.
@@ -47,8 +47,12 @@ class Durations:
         """Return the series of each set of labels, with cumulative counts."""
         with self._lock:
             copied = [(dict(each), list(counts), self._sums[each]) for each, counts in self._counts.items()]
-        names = (*map(str, self._bounds), "+Inf")
-        return [
-            DurationSeries(labels, list(zip(names, map(float, accumulate(counts)), strict=True)), total)
-            for labels, counts, total in copied
-        ]
+        return [build_series(labels, self._bounds, counts, total) for labels, counts, total in copied]
+
+
+def build_series(
+    labels: dict[str, str], bounds: Sequence[float], counts: Sequence[float], total_s: float
+) -> DurationSeries:
+    """Return a series from the count of each bucket; the last bucket is above all bounds."""
+    names = (*map(str, bounds), "+Inf")
+    return DurationSeries(labels, list(zip(names, map(float, accumulate(counts)), strict=True)), total_s)

@@ -169,7 +169,7 @@ class RequestCounter:
         async def send_and_note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
-                status = str(message["status"])
+                status = message["status"]
             await send(message)
 
         started = self._counts.start()

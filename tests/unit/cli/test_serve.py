@@ -49,6 +49,7 @@ def test_server_gets_the_defaults_without_options(server_arguments: dict[str, An
         "allowed_hosts": (),
         "allowed_origins": (),
         "faults": None,
+        "health_timeout_s": 2.0,
     }
 
 

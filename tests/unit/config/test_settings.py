@@ -77,6 +77,7 @@ def test_hosts_and_origins_are_lists_with_commas(tmp_path: Path) -> None:
         ("serve_host = 1", "serve_host in .* must be a text in quotes"),
         ("serve_port = 70000", "Invalid serve_port=70000"),
         ("serve_port = -1", "Invalid serve_port=-1"),
+        ("health_timeout_ms = 0", "Invalid health_timeout_ms=0: expected 1 to 60000"),
         ("tables = 'mongo:x'", "Invalid tables="),
         ("tables = 'sqlite:'", "Invalid tables="),
         ("tables = 'sqlite:shop.db'", "that ends in 'tables.db'"),

@@ -6,10 +6,10 @@ so there are none on macOS, except those of the garbage collector.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.durations import Durations
+from holdfast.core.durations import DurationSeries
 from holdfast.core.http.request_counts import RequestCounts
 
 if TYPE_CHECKING:
@@ -49,25 +49,25 @@ class HttpCollector:
         answered = CounterMetricFamily(
             HTTP_REQUESTS, "Answered HTTP requests", labels=["method", "route", "status"]
         )
-        for labels, count in self._requests.snapshot():
+        for labels, count in self._requests.count_requests().items():
             answered.add_metric(labels, count)
         yield answered
         yield from DurationCollector(
-            HTTP_DURATION, "Seconds until an HTTP response was sent", self._requests.durations
+            HTTP_DURATION, "Seconds until an HTTP response was sent", self._requests.list_durations
         ).collect()
 
 
 class DurationCollector:
     """A histogram of durations. All samples have the same label names; missing labels are empty."""
 
-    def __init__(self, name: str, text: str, durations: Durations) -> None:
-        self._name, self._text, self._durations = name, text, durations
+    def __init__(self, name: str, text: str, read: Callable[[], Sequence[DurationSeries]]) -> None:
+        self._name, self._text, self._read = name, text, read
 
     def collect(self) -> Iterable[HistogramMetricFamily]:
         """Yield the histogram, if anything was recorded."""
         from prometheus_client.core import HistogramMetricFamily
 
-        if not (found := self._durations.snapshot()):
+        if not (found := self._read()):
             return
         names = sorted({name for each in found for name in each.labels})
         family = HistogramMetricFamily(self._name, self._text, labels=names)

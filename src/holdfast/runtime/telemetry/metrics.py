@@ -201,7 +201,9 @@ class Metrics(ProcessMetrics):
         self._units_lock = threading.Lock()
         self._durations = Durations(STORE_BOUNDS_S)
         self._registry.register(
-            DurationCollector(STORE_DURATION, "Seconds that successful requests took", self._durations)
+            DurationCollector(
+                STORE_DURATION, "Seconds that successful requests took", self._durations.snapshot
+            )
         )
         self._create_instruments()
         self._physical: dict[str, str] = {}

@@ -112,7 +112,7 @@ class App:
         finally:
             self._counts.finish(started, scope["method"], _find_route(scope, headers), status)
 
-    async def _answer(self, scope: Scope, headers: HeaderMap, receive: Receive, send: Send) -> str:
+    async def _answer(self, scope: Scope, headers: HeaderMap, receive: Receive, send: Send) -> int:
         """Send the response and return its status; `NO_STATUS` if the client is gone."""
         request_id = create_request_id()
         is_body_refused = False
@@ -137,11 +137,11 @@ class App:
             # Outside the handler, where no exception keeps a reference to the body read so far.
             linger = response is _OVERLOADED or b"expect" not in headers
             await _refuse_body(response, receive, send, request_id, linger=linger)
-            return str(response.status)
+            return response.status
         if len(response.body) >= MIN_COMPRESSIBLE_BYTES and b"accept-encoding" in headers:
             response = await _compress_response(response, headers[b"accept-encoding"])
         await _send(scope, send, response, request_id)
-        return str(response.status)
+        return response.status
 
     async def _respond_to_chunks(
         self, scope: Scope, headers: HeaderMap, first: bytes, receive: Receive, request_id: bytes

@@ -33,7 +33,7 @@ async def collect_families() -> list[Metric]:
             metrics.record_usage(Usage("P1", "api", "Scan", "Errands", None, error=error, ms=1.5))
         stores.count("errands_done", kind="quick")
         stores.measure("time_to_route_seconds", 0.2)
-        metrics.requests.finish(metrics.requests.start(), "GET", "/errands/{id}", "200")
+        metrics.requests.finish(metrics.requests.start(), "GET", "/errands/{id}", 200)
         return list(text_string_to_metric_families(await metrics.collect()))
 
 
