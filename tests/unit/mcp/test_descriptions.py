@@ -19,7 +19,7 @@ from holdfast.model.system import load_system
 SYSTEMS = ("agenticpm", "pagw", "richpanel", "skymarshal", "tripcortex")
 # Python, files, modules, tracebacks, and the project's own paperwork.
 INTERNALS = re.compile(
-    r"\bNone\b|\bTrue\b|\bFalse\b|\bdict\b|\bself\b|\bstores\b|\basync\b|Traceback|\.py\b|__|::|/work|"
+    r"\bNone\b|\bTrue\b|\bFalse\b|\bdict\b|\bself\b|\bstores\b|\basync\b|Traceback|\.py\b|__|::|"
     r"\bBaseModel\b|Pydantic|pydantic|\bTODO\b|design document|the document's"
 )
 MAX_DESCRIPTION = 700
