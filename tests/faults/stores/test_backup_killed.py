@@ -16,8 +16,8 @@ from .backup_process import NEVER
 from .parcels import Depot, check_consistency
 
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
-ROUNDS = 15 if SOAK else 2
-FIRST_PARCELS = 3000 if SOAK else 20
+ROUNDS = 10 if SOAK else 2
+FIRST_PARCELS = 2000 if SOAK else 20
 PROCESS = "tests.faults.stores.backup_process"
 
 preload(PROCESS)

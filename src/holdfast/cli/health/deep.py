@@ -65,11 +65,11 @@ def _check_objects(settings: Settings, progress: Progress) -> list[str]:
     from holdfast.stores.objects.local.verification import verify_objects
 
     if not settings.keys.startswith(FILE_SCHEME):
-        return verify_objects(folder, open_cipher(settings), progress)
+        return verify_objects(folder, open_cipher(settings), progress).problems
     cipher = FileCipher(settings.keys_file)
     if settings.keys_file.exists():
         cipher.current_key_id  # noqa: B018  raises for a key file that is damaged or readable by others
-    return verify_objects(folder, cipher, progress)
+    return verify_objects(folder, cipher, progress).problems
 
 
 def _check_sql(settings: Settings, progress: Progress) -> list[str]:

@@ -7,16 +7,18 @@ order of copies made one after the other would do.
 
 from __future__ import annotations
 
-import os
 import shutil
 from contextlib import ExitStack
 from pathlib import Path
 
+import msgspec
+
 from holdfast.config.settings import FILE_SCHEME, Settings
 from holdfast.core.clock import SYSTEM_CLOCK
-from holdfast.core.disk import require_posix
-from holdfast.core.errors import DataDamaged, KeyUnavailable, SettingsError
+from holdfast.core.disk import open_private, require_posix
+from holdfast.core.errors import DataDamaged, SettingsError
 from holdfast.core.progress import Progress, ignore_progress
+from holdfast.core.store_marker import read_marker
 from holdfast.runtime.folder_backups.manifest import (
     Manifest,
     format_created_at,
@@ -58,7 +60,7 @@ def back_up_folder(
     with stage_folder(target, STAGING_KIND) as staged, ExitStack() as opened:
         try:
             manifest = _fill(staged.path, settings, sources, opened, progress)
-        except (DataDamaged, KeyUnavailable) as error:
+        except DataDamaged as error:
             error.add_note(DAMAGE_ADVICE)
             raise
         manifest = _add_files(manifest, staged.path, settings, with_keys, progress)
@@ -131,14 +133,8 @@ def _add_files(
     key_file = _copy_file(settings.keys_file, folder) if with_keys else None
     clock = _copy_file(settings.base / settings.run_clock, folder) if settings.run_clock else None
     files = seal_files(folder, progress)
-    return Manifest(
-        created_at=manifest.created_at,
-        stores=manifest.stores,
-        skipped=manifest.skipped,
-        keys=manifest.keys,
-        key_file=key_file,
-        run_clock=clock,
-        files=files,
+    return msgspec.structs.replace(
+        manifest, key_file=key_file, key_file_id=read_marker(settings.keys_file), run_clock=clock, files=files
     )
 
 
@@ -146,7 +142,6 @@ def _copy_file(source: Path, folder: Path) -> str | None:
     """Copy a single file under its own name and return the name; None if it does not exist."""
     if not source.exists():
         return None
-    descriptor = os.open(folder / source.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file, source.open("rb") as content:
+    with open(folder / source.name, "xb", opener=open_private) as file, source.open("rb") as content:
         shutil.copyfileobj(content, file)
     return source.name

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from holdfast import __version__
-from holdfast.core.disk import sync
+from holdfast.core.disk import open_private, sync
 from holdfast.core.errors import DataDamaged, StoreFileError
 from holdfast.core.progress import Progress, ignore_progress
 from holdfast.runtime.folder_backups.sources import SkippedStore
@@ -53,7 +53,8 @@ class StoreEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What a backup contains. `keys` has the number of objects that each encryption key encrypts; `key_file`
-    and `run_clock` are the names of those files, if they are in the backup.
+    and `run_clock` are the names of those files, if they are in the backup. `key_file_id` is the id of the
+    key file, also if it is not in the backup.
     """
 
     format: int = FORMAT
@@ -63,6 +64,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     skipped: tuple[SkippedStore, ...] = ()
     keys: dict[str, int] = {}
     key_file: str | None = None
+    key_file_id: str | None = None
     run_clock: str | None = None
     files: dict[str, FileEntry] = {}
     sha256: str = NO_HASH
@@ -82,12 +84,11 @@ def format_created_at(moment: float) -> str:
 
 
 def seal_files(folder: Path, progress: Progress = ignore_progress) -> dict[str, FileEntry]:
-    """Sync every file of a folder, make it private, and return the entries by path."""
+    """Sync every file of a folder, and return the entries by path."""
     paths = sorted(path for path in folder.rglob("*") if not path.is_dir())
     entries: dict[str, FileEntry] = {}
     for done, path in enumerate(paths, start=1):
         with path.open("rb") as file:
-            os.fchmod(file.fileno(), 0o600)
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             sync(file.fileno())
             entries[path.relative_to(folder).as_posix()] = FileEntry(file.tell(), digest)
@@ -99,8 +100,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write the manifest as the last file of a backup, with its own hash."""
     unsealed = msgspec.structs.replace(manifest, sha256=NO_HASH)
     content = _set_hash(msgspec.json.format(msgspec.json.encode(unsealed), indent=1) + b"\n")
-    descriptor = os.open(folder / MANIFEST_NAME, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
+    with open(folder / MANIFEST_NAME, "xb", opener=open_private) as file:
         file.write(content)
         file.flush()
         sync(file.fileno())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.config.settings import FILE_SCHEME, Settings
-from holdfast.core.disk import require_posix, sync
+from holdfast.core.disk import make_private_folder, open_private, require_posix, sync
 from holdfast.core.errors import DataDamaged, KeyUnavailable, SettingsError, StoreFileError
 from holdfast.core.progress import Progress, ignore_progress
 from holdfast.core.store_marker import write_marker
@@ -25,7 +24,7 @@ from holdfast.runtime.folder_backups.sources import (
     find_sources,
 )
 from holdfast.runtime.folder_backups.staged_folder import stage_folder
-from holdfast.runtime.folder_backups.store_checks import check_file, check_objects_folder, get_file_kind
+from holdfast.runtime.folder_backups.store_checks import check_file, check_objects, get_file_kind
 
 if TYPE_CHECKING:
     from holdfast.security.ciphers import Cipher
@@ -86,12 +85,12 @@ def restore_folder(
         _copy_files(backup, manifest, staged.path, progress)
         if key_file is not None:
             _copy_keys(key_file, staged.path / _get_key_name(manifest, settings))
-        _write_markers(manifest, staged.path)
+        _write_markers(manifest, staged.path, _get_key_name(manifest, settings))
         has_keys = not manifest.keys or (staged.path / _get_key_name(manifest, settings)).exists()
         if SQL in manifest.stores:
             _restore_sql(backup, manifest.stores[SQL], staged.path, verify, progress)
         if verify:
-            _verify(manifest, staged.path, settings, progress)
+            _verify(backup, manifest, staged.path, settings, progress)
         if not dry_run:
             staged.publish()
     return FolderRestore(
@@ -158,14 +157,13 @@ def _copy_files(backup: Path, manifest: Manifest, folder: Path, progress: Progre
             _write_file(folder / name, content)
         progress("files", done, len(manifest.files))
     if OBJECTS in manifest.stores:
-        (folder / DATA_NAMES[OBJECTS]).mkdir(mode=0o700, exist_ok=True)
+        make_private_folder(folder / DATA_NAMES[OBJECTS])
 
 
 def _write_file(path: Path, content: Iterable[bytes]) -> None:
     """Write a new private file and sync it."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
+    make_private_folder(path.parent)
+    with open(path, "xb", opener=open_private) as file:
         for block in content:
             file.write(block)
         file.flush()
@@ -185,8 +183,13 @@ def _get_key_name(manifest: Manifest, settings: Settings) -> str:
     return settings.keys_file.name if settings.keys.startswith(FILE_SCHEME) else DEFAULT_KEY_NAME
 
 
-def _write_markers(manifest: Manifest, folder: Path) -> None:
-    """Mark each store with its id: the same data in another place is the same store."""
+def _write_markers(manifest: Manifest, folder: Path, key_name: str) -> None:
+    """Mark each store with its id: the same data in another place is the same store.
+
+    The key file is marked even if it is missing, so that no process creates another in its place.
+    """
+    if manifest.key_file_id is not None:
+        write_marker(folder / key_name, manifest.key_file_id)
     for store, entry in manifest.stores.items():
         if entry.id is not None:
             write_marker(folder / DATA_NAMES[store], entry.id)
@@ -226,20 +229,18 @@ def _restore_sql(backup: Path, entry: StoreEntry, folder: Path, verify: bool, pr
 # --- verification -------------------------------------------------------------------------------------------
 
 
-def _verify(manifest: Manifest, folder: Path, settings: Settings, progress: Progress) -> None:
+def _verify(backup: Path, manifest: Manifest, folder: Path, settings: Settings, progress: Progress) -> None:
     """Read the restored files and objects, and compare their counts with the manifest.
 
     Objects are decrypted if the folder has the keys.
     """
-    for done, (store, entry) in enumerate(manifest.stores.items()):
-        progress(f"{store} (read)", done, len(manifest.stores))
-        path = folder / DATA_NAMES[store]
+    for store, entry in manifest.stores.items():
+        path, subject = folder / DATA_NAMES[store], backup / entry.path
         if store in (TABLES, QUEUES):
-            _compare(store, check_file(store, path, subject=path), entry.counts)
+            _compare(store, check_file(store, path, subject, progress), entry.counts)
         elif store == OBJECTS:
             cipher = _find_cipher(folder / _get_key_name(manifest, settings))
-            found = check_objects_folder(path, cipher, subject=path, progress=progress)
-            _compare(store, found.counts, entry.counts)
+            _compare(store, check_objects(path, cipher, subject, progress).counts, entry.counts)
 
 
 def _find_cipher(key_file: Path) -> Cipher | None:

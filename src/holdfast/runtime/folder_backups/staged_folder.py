@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from holdfast.core.disk import sync_path, try_lock
+from holdfast.core.disk import make_private_folder, sync_path, try_lock
 from holdfast.core.errors import HoldfastError, SettingsError, StoreBusy, StoreFull, StoreIOError
 
 DISK_FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -29,9 +29,8 @@ class StagedFolder:
         self.is_published = False
 
     def publish(self) -> None:
-        """Rename the folder, which must be complete, in one step. Its folders are made private and synced."""
+        """Sync the folders and rename the folder, which must be complete, in one step."""
         for folder, _, _ in os.walk(self.path):
-            os.chmod(folder, 0o700)
             sync_path(folder)
         self.path.rename(self._target)
         self.is_published = True
@@ -52,7 +51,7 @@ def stage_folder(
     refuse_occupied(target)
     staged = StagedFolder(target.with_name(f".{target.name}.{kind}"), target)
     with map_disk_errors(target):
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(target.parent)
         descriptor = _claim(staged.path, target)
         try:
             # What a process that was killed has left.
@@ -112,7 +111,7 @@ def _to_holdfast_error(target: Path, error: OSError) -> HoldfastError:
 def _claim(path: Path, target: Path) -> int:
     """Create the folder, or take over one that was left. Return a descriptor that holds its lock."""
     while True:
-        path.mkdir(mode=0o700, exist_ok=True)
+        make_private_folder(path)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:

@@ -1,67 +1,76 @@
-"""Deep checks of stores that no process uses: everything is read, compared with its checksums and counted."""
+"""Deep checks of the stores of a backup, as `holdfast doctor --deep` makes them, and their counts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.config.settings import FILE_SCHEME, Settings
-from holdfast.core.errors import DataDamaged, KeyUnavailable
-from holdfast.core.progress import Progress, ignore_progress
+from holdfast.core.errors import DataDamaged
+from holdfast.core.progress import Progress
 from holdfast.runtime.folder_backups.sources import QUEUES, TABLES
 
 if TYPE_CHECKING:
     from holdfast.security.ciphers import Cipher
-    from holdfast.stores.objects.local.folder_check import FolderContents
+    from holdfast.stores.objects.local.verification import ObjectsReport
     from holdfast.stores.sqlite import Schema
+
+MAX_PROBLEMS_SHOWN: Final = 5
 
 
 class FileKind(NamedTuple):
-    """A kind of database file: its schema, and the function that reads its rows."""
+    """A kind of database file: its schema, and the functions that verify and count its rows."""
 
     schema: Schema
-    check_rows: Any
+    verify: Callable[..., list[str]]
+    count_rows: Callable[[str], dict[str, int]]
 
 
 def get_file_kind(store: str) -> FileKind:
     """Return the kind of file of the tables or queues."""
     if store == TABLES:
-        from holdfast.stores.tables.embedded.storage.row_check import check_items
         from holdfast.stores.tables.embedded.storage.schema import SCHEMA as TABLES_SCHEMA
+        from holdfast.stores.tables.embedded.verification import count_items, verify_tables
 
-        return FileKind(TABLES_SCHEMA, check_items)
+        return FileKind(TABLES_SCHEMA, verify_tables, count_items)
     assert store == QUEUES
-    from holdfast.stores.queues.embedded.storage.row_check import check_messages
     from holdfast.stores.queues.embedded.storage.schema import SCHEMA as QUEUES_SCHEMA
+    from holdfast.stores.queues.embedded.verification import count_messages, verify_queues
 
-    return FileKind(QUEUES_SCHEMA, check_messages)
+    return FileKind(QUEUES_SCHEMA, verify_queues, count_messages)
 
 
-def check_file(store: str, path: Path, *, subject: Path) -> dict[str, int]:
-    """Read a database file and return its counts. Raise `DataDamaged`, which names it as `subject`."""
-    from holdfast.stores.sqlite.file_check import check_unused_file
+def check_file(store: str, path: Path, subject: Path, progress: Progress) -> dict[str, int]:
+    """Verify a database file that no process uses, and return its counts.
 
+    Raise `DataDamaged`, which names the file as `subject`.
+    """
     kind = get_file_kind(store)
-    return check_unused_file(str(path), kind.schema, kind.check_rows, subject=str(subject))
+    refuse_problems(subject, kind.verify(str(path), progress, is_in_use=False))
+    return kind.count_rows(str(path))
 
 
-def check_objects_folder(
-    folder: Path, cipher: Cipher | None, *, subject: Path, progress: Progress = ignore_progress
-) -> FolderContents:
-    """Read a folder of objects, decrypted by `cipher`. Raise `DataDamaged` or `KeyUnavailable`."""
-    from holdfast.stores.objects.local.folder_check import check_objects
-    from holdfast.stores.sqlite.file_check import format_damages
+def check_objects(folder: Path, cipher: Cipher | None, subject: Path, progress: Progress) -> ObjectsReport:
+    """Verify a folder of objects, decrypted by `cipher`. Raise `DataDamaged`."""
+    from holdfast.stores.objects.local.verification import verify_objects
 
-    found = check_objects(folder, cipher, lambda done, total: progress("objects (read)", done, total))
-    if found.damages:
-        raise DataDamaged(f"{subject} is damaged: {format_damages(tuple(found.damages))}")
-    for id, reason in found.missing_keys.items():
-        raise KeyUnavailable(f"{found.keys[id]:,} objects in {subject} cannot be decrypted: {reason}")
-    return found
+    report = verify_objects(folder, cipher, progress)
+    refuse_problems(subject, report.problems)
+    return report
+
+
+def refuse_problems(subject: Path, problems: Sequence[str]) -> None:
+    """Raise `DataDamaged`, which says what is wrong with the subject, if anything is."""
+    if not problems:
+        return
+    shown = "; ".join(problems[:MAX_PROBLEMS_SHOWN])
+    more = len(problems) - MAX_PROBLEMS_SHOWN
+    raise DataDamaged(f"{subject} is damaged: {shown}{f'; and {more:,} more' if more > 0 else ''}.")
 
 
 def open_check_cipher(settings: Settings) -> Cipher | None:
-    """Return the cipher of a key file that exists; None for keys in a service, which bills each use."""
+    """Return the cipher of a key file; None for keys in a service, which bills each use."""
     from holdfast.security.ciphers import FileCipher
 
     return FileCipher(settings.keys_file) if settings.keys.startswith(FILE_SCHEME) else None

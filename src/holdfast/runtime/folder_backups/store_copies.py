@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from holdfast.config.settings import Settings
+from holdfast.core.disk import make_private_folder
 from holdfast.core.errors import DataDamaged
 from holdfast.core.progress import Progress
 from holdfast.core.store_marker import read_marker, refuse_lost_store
@@ -20,9 +21,10 @@ from holdfast.runtime.folder_backups.manifest import StoreEntry
 from holdfast.runtime.folder_backups.sources import BACKUP_NAMES, ENGINES, OBJECTS, QUEUES, SQL, TABLES
 from holdfast.runtime.folder_backups.store_checks import (
     check_file,
-    check_objects_folder,
+    check_objects,
     get_file_kind,
     open_check_cipher,
+    refuse_problems,
 )
 
 # How often the objects are copied while writers continue. The second time, little is left to copy.
@@ -87,8 +89,9 @@ class FileCopy:
             self._file.copy_to(
                 self._target, lambda done, total: self._progress(f"{self._store} (pages)", done, total)
             )
-        except DataDamaged as error:
-            raise self._name_damages(error) from error
+        except DataDamaged:
+            refuse_problems(self._path, get_file_kind(self._store).verify(self._file.path, self._progress))
+            raise
         # The log cannot be truncated before.
         self._file.close()
         return StoreEntry(
@@ -96,18 +99,11 @@ class FileCopy:
             path=self._target.name,
             id=self._file.store_id,
             schema=self._file.version,
-            counts=check_file(self._store, self._target, subject=self._path),
+            counts=check_file(self._store, self._target, self._path, self._progress),
         )
 
     def close(self) -> None:
         self._file.close()
-
-    def _name_damages(self, error: DataDamaged) -> DataDamaged:
-        """Return the error with the items on the damaged pages, if they can be found."""
-        from holdfast.stores.sqlite.file_check import format_damages
-
-        damages = self._file.find_damages(get_file_kind(self._store).check_rows)
-        return DataDamaged(f"{self._path} is damaged: {format_damages(damages)}") if damages else error
 
 
 class ObjectsCopy:
@@ -135,7 +131,7 @@ class ObjectsCopy:
 
     def write(self) -> StoreEntry:
         """Read the copy, and decrypt it if the keys are on this machine."""
-        found = check_objects_folder(self._target, self._cipher, subject=self._path, progress=self._progress)
+        found = check_objects(self._target, self._cipher, self._path, self._progress)
         self.keys = found.keys
         return StoreEntry(
             engine=ENGINES[OBJECTS][0],
@@ -179,7 +175,7 @@ class SqlCopy:
 
     def write(self) -> StoreEntry:
         """Dump every database and count its rows."""
-        self._target.mkdir(mode=0o700)
+        make_private_folder(self._target)
         databases = self._snapshot.dump(
             self._target, lambda done, total: self._progress("sql (databases)", done, total)
         )

@@ -10,12 +10,11 @@ from typing import Final
 
 import apsw
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.disk import create_private_file
 from holdfast.core.store_marker import read_marker, require_same_store
 from holdfast.stores.sqlite.checksums import CHECKSUM_BYTES, has_checksums, register_checksum_vfs
 from holdfast.stores.sqlite.connections import Tuning, open_reader
 from holdfast.stores.sqlite.errors import map_error
-from holdfast.stores.sqlite.file_check import FileContents
 from holdfast.stores.sqlite.log_damage import get_size, refuse_damaged_log
 from holdfast.stores.sqlite.schema import Schema, check_identity, find_store_id, read_version
 from holdfast.stores.sqlite.store_files import refuse_lost_files, refuse_missing_database
@@ -85,14 +84,6 @@ class LiveFile:
         except apsw.Error as error:
             raise map_error(error, os.fspath(target) if _is_write_error(error) else self.path) from error
 
-    def find_damages(self, check_rows: Callable[[apsw.Connection], FileContents]) -> tuple[str, ...]:
-        """Return what is damaged on pages that do not match their checksums, as far as it can be read."""
-        try:
-            with closing(open_reader(self.path, DEFAULTS, verify=False)) as connection:
-                return check_rows(connection).damages
-        except (apsw.Error, HoldfastError):
-            return ()
-
     def close(self) -> None:
         """End the frozen state and close the files."""
         self._reader.close()
@@ -107,6 +98,7 @@ class LiveFile:
         self.close()
 
     def _copy_pages(self, target: str, progress: PageProgress) -> None:
+        create_private_file(target)
         is_checked = has_checksums(self._reader)
         # The VFS would write checksums over the content of pages that have no room for them.
         writer = apsw.Connection(target, vfs=register_checksum_vfs() if is_checked else None)

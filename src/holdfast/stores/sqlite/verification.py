@@ -1,6 +1,7 @@
-"""Verification of a SQLite file, for `holdfast doctor --deep`: every page, the log, and SQLite's structures.
+"""Verification of a SQLite file: every page, the log, and SQLite's structures.
 
-Everything is only read, in one snapshot, while other processes may use the file.
+Everything is only read, in one snapshot, while other processes may use the file. `holdfast doctor --deep`
+verifies stores in use, and backups verify copies that no process uses.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import apsw
 from holdfast.core.errors import HoldfastError
 from holdfast.core.progress import Progress
 from holdfast.stores.sqlite.checksums import has_checksums, is_checksum_error
-from holdfast.stores.sqlite.connections import Tuning, open_reader
+from holdfast.stores.sqlite.connections import Tuning, open_reader, open_unused
 from holdfast.stores.sqlite.errors import map_error
 from holdfast.stores.sqlite.log_damage import refuse_damaged_log
 from holdfast.stores.sqlite.schema import Schema, check_identity, is_blank
@@ -28,11 +29,17 @@ RowCheck = Callable[[apsw.Connection, Progress], list[str]]
 """A function that verifies the rows of a store and returns what is wrong, one line each."""
 
 
-def verify_file(path: str, schema: Schema, check_rows: RowCheck, progress: Progress) -> list[str]:
-    """Return everything that is wrong with a file, one line each: its files, its pages, then its rows."""
+def verify_file(
+    path: str, schema: Schema, check_rows: RowCheck, progress: Progress, *, is_in_use: bool = True
+) -> list[str]:
+    """Return everything that is wrong with a file, one line each: its files, its pages, then its rows.
+
+    A file that is not in use has no log, and nothing is created next to it.
+    """
     try:
-        check_files(path)
-        with _open_snapshot(path, schema) as connection:
+        if is_in_use:
+            check_files(path)
+        with open_snapshot(path, schema, is_in_use=is_in_use) as connection:
             if is_blank(connection):
                 return []
             problems = _verify_pages(connection, path, progress)
@@ -55,14 +62,15 @@ def damage_caught(problems: list[str], subject: str) -> Iterator[None]:
 
 
 @contextmanager
-def _open_snapshot(path: str, schema: Schema) -> Iterator[apsw.Connection]:
+def open_snapshot(path: str, schema: Schema, *, is_in_use: bool = True) -> Iterator[apsw.Connection]:
     """Open a reading connection with a transaction. Raise `StoreFileError` for a foreign file or a damaged
     log.
     """
     try:
-        with closing(open_reader(path, Tuning())) as connection:
+        with closing(open_reader(path, Tuning()) if is_in_use else open_unused(path)) as connection:
             check_identity(connection, schema, path)
-            refuse_damaged_log(connection, path)
+            if is_in_use:
+                refuse_damaged_log(connection, path)
             connection.execute("BEGIN")
             yield connection
             connection.execute("ROLLBACK")

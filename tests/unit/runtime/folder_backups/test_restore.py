@@ -24,6 +24,7 @@ from holdfast.core.errors import (
     StoreFileError,
     StoreFull,
 )
+from holdfast.core.store_marker import read_marker
 from holdfast.operations import queues
 from holdfast.runtime.folder_backups import (
     back_up_folder,
@@ -38,7 +39,7 @@ from holdfast.stores.queues.embedded import open_queues
 from holdfast.stores.sqlite import Leases
 from tests.sqlite_files import open_file
 
-from .data_folders import ITEMS, QUEUE, build_settings, open_notes, put_note, read_all
+from .data_folders import ITEMS, QUEUE, build_settings, open_archive, open_notes, put_note, read_all
 
 
 def restore_to(backup: Path, target: Path, **options: Any) -> restore.FolderRestore:
@@ -57,14 +58,8 @@ def test_restored_folder_is_private_and_has_no_trace_of_the_restore(backup: Path
     restore_to(backup, tmp_path / "restored", verify=True)
 
     names = {path.name for path in (tmp_path / "restored").iterdir()}
-    assert names == {
-        "tables.db",
-        "queues.db",
-        "objects",
-        "keys.json",
-        ".tables.db.identity",
-        ".queues.db.identity",
-    }
+    files = ("tables.db", "queues.db", "objects", "keys.json")
+    assert names == {name for file in files for name in (file, f".{file}.identity")}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["backup", "restored"]
     modes = {
         (path.is_dir(), stat.S_IMODE(path.stat().st_mode)) for path in (tmp_path / "restored").rglob("*")
@@ -93,8 +88,8 @@ def test_dry_run_checks_everything_and_keeps_nothing(backup: Path, tmp_path: Pat
 
 def test_store_has_the_same_id_and_takes_writes(backup: Path, filled_folder: Path, tmp_path: Path) -> None:
     restore_to(backup, tmp_path / "restored")
-    ids = [_read_id(folder / ".tables.db.identity") for folder in (filled_folder, tmp_path / "restored")]
-    assert ids[0] == ids[1]
+    for name in ("tables.db", "queues.db", "objects", "keys.json"):
+        assert read_marker(tmp_path / "restored" / name) == read_marker(filled_folder / name) is not None
 
     for _ in range(2):
         with open_notes(tmp_path / "restored") as notes:
@@ -154,6 +149,16 @@ def test_restore_without_keys_says_so_and_verifies_the_rest(keyless: Path, tmp_p
     assert not done.has_keys
     assert sum(done.manifest.keys.values()) == 3
     assert not (tmp_path / "restored" / "keys.json").exists()
+
+
+def test_folder_restored_without_keys_gets_no_new_ones(keyless: Path, data: Path, tmp_path: Path) -> None:
+    """Objects that are put with other keys would hide that the old ones are missing."""
+    restore_to(keyless, tmp_path / "restored")
+
+    with pytest.raises(StoreFileError, match="says that it held data"):
+        open_archive(tmp_path / "restored")
+    shutil.copy(data / "keys.json", tmp_path / "restored")
+    assert read_all(tmp_path / "restored") == read_all(data)
 
 
 def test_given_key_file_makes_everything_readable(keyless: Path, data: Path, tmp_path: Path) -> None:
@@ -315,15 +320,15 @@ def test_path_that_leaves_the_folder_is_refused(backup: Path, tmp_path: Path, na
     assert "which is not in the backup" in _refuse(StoreFileError, backup, tmp_path)
 
 
-def test_verification_notices_items_that_are_missing(backup: Path, tmp_path: Path) -> None:
-    """The file is as its manifest says, but has fewer items than were counted."""
-    connection = open_file(backup / "tables.db")
-    connection.execute("DELETE FROM items_1 WHERE id = 3")
+def test_verification_notices_messages_that_are_missing(backup: Path, tmp_path: Path) -> None:
+    """The file is as its manifest says, but has fewer messages than were counted."""
+    connection = open_file(backup / "queues.db")
+    connection.execute("DELETE FROM messages WHERE place = 3")
     connection.wal_checkpoint()
     connection.close()
-    _edit(backup, lambda found: _update_file(found, backup, "tables.db"))
+    _edit(backup, lambda found: _update_file(found, backup, "queues.db"))
 
-    assert f"Notes has {ITEMS - 1} instead of {ITEMS}" in _refuse(DataDamaged, backup, tmp_path)
+    assert "work has 3 instead of 4" in _refuse(DataDamaged, backup, tmp_path)
     restore_to(backup, tmp_path / "restored")
 
 
@@ -365,7 +370,3 @@ def _update_file(found: Manifest, backup: Path, name: str) -> Manifest:
     content = (backup / name).read_bytes()
     entry = FileEntry(len(content), hashlib.sha256(content).hexdigest())
     return msgspec.structs.replace(found, files=found.files | {name: entry})
-
-
-def _read_id(marker: Path) -> str:
-    return marker.read_text().splitlines()[0]

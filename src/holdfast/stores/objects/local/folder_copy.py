@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from holdfast.core.clock import SYSTEM_CLOCK
+from holdfast.core.disk import make_private_folder, open_private
 from holdfast.core.errors import NotFound, StoreFileError
 from holdfast.stores.objects.local.file_storage import FolderFileStorage, map_errors
 from holdfast.stores.objects.local.paths import LOCK_FILE, STAGING_FOLDER
@@ -46,7 +47,7 @@ class FolderCopy:
 
     def copy_changes(self, progress: FileProgress = lambda done, total: None) -> None:
         """Bring the copy up to date with the folder."""
-        self._target.mkdir(mode=0o700, exist_ok=True)
+        make_private_folder(self._target)
         found = self._list_files()
         for path in self._copied.keys() - found.keys():
             self._remove(path)
@@ -71,9 +72,8 @@ class FolderCopy:
             self._remove(path)
             return
         target = self._target / path
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
+        make_private_folder(target.parent)
+        with open(target, "wb", opener=open_private) as file:
             file.write(content)
         self._copied[path] = version
 

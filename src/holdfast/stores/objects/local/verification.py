@@ -1,49 +1,69 @@
-"""Verification of an objects folder, for `holdfast doctor --deep`: every object against its hash."""
+"""Verification of objects, for `holdfast doctor --deep` and backups: every object against its hash."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.core.errors import HoldfastError, ObjectDamaged
+import msgspec
+
+from holdfast.core.errors import HoldfastError, InvalidRequest, ObjectDamaged
 from holdfast.core.progress import Progress
-from holdfast.security.ciphers import Cipher
+from holdfast.security.ciphers import Cipher, Envelope
 from holdfast.stores.objects.local import object_file
 from holdfast.stores.objects.local.inspection import inspect_buckets
 from holdfast.stores.objects.local.paths import FILE_SUFFIX, parse_key, to_folder
 
 
-def verify_objects(folder: Path, cipher: Cipher, progress: Progress) -> list[str]:
-    """Return everything that is wrong with the objects of a folder, one line each.
-
-    Each object is read and decrypted. Nothing is changed.
+class ObjectsReport(msgspec.Struct, kw_only=True):
+    """What a folder holds: the number of objects of each bucket, and of those encrypted with each key; and
+    what is wrong, one line each.
     """
-    try:
-        buckets = inspect_buckets(folder)
-    except HoldfastError as error:
-        return [error.message]
+
+    counts: dict[str, int] = {}
+    keys: dict[str, int] = {}
     problems: list[str] = []
-    for bucket in buckets:
+
+
+def verify_objects(folder: Path, cipher: Cipher | None, progress: Progress) -> ObjectsReport:
+    """Read every object of a folder and decrypt it; without a cipher, only read it. Nothing is changed."""
+    report = ObjectsReport()
+    try:
+        report.counts = dict.fromkeys(inspect_buckets(folder), 0)
+    except HoldfastError as error:
+        report.problems.append(error.message)
+    for bucket in report.counts:
         files = sorted((folder / to_folder(bucket, "")).rglob(f"*{FILE_SUFFIX}"))
         for done, file in enumerate(files, start=1):
             key = parse_key(bucket, file.relative_to(folder).as_posix())
             if key is not None and file.is_file():
-                problems += _verify_object(file, bucket, key, cipher)
+                _verify_object(report, file, bucket, key, cipher)
             progress(f"{bucket} (objects)", done, len(files))
-    return problems
+    return report
 
 
-def _verify_object(file: Path, bucket: str, key: str, cipher: Cipher) -> list[str]:
-    """Return what is wrong with the object in a file: nothing, or one line."""
+def _verify_object(report: ObjectsReport, file: Path, bucket: str, key: str, cipher: Cipher | None) -> None:
+    """Add the object in a file to the report, with what is wrong with it."""
     try:
         found = object_file.parse_file(file.read_bytes(), bucket, key)
-        object_file.decrypt_body(found, bucket, cipher)
+        report.counts[bucket] += 1
+        id = _read_key_id(found, bucket)
+        report.keys[id] = report.keys.get(id, 0) + 1
+        if cipher is not None:
+            object_file.decrypt_body(found, bucket, cipher)
     except FileNotFoundError:
         # It was deleted after the folder was listed.
-        return []
+        return
     except ObjectDamaged as error:
-        return [f"the object {key} in {bucket} is damaged: {error.reason}"]
+        report.problems.append(f"the object {key} in {bucket} is damaged: {error.reason}")
     except HoldfastError as error:
-        return [f"the object {key} in {bucket} cannot be verified: {error.message}"]
+        report.problems.append(f"the object {key} in {bucket} cannot be verified: {error.message}")
     except OSError as error:
-        return [f"the object {key} in {bucket} cannot be read: {error.strerror}"]
-    return []
+        report.problems.append(f"the object {key} in {bucket} cannot be read: {error.strerror}")
+
+
+def _read_key_id(file: object_file.ObjectFile, bucket: str) -> str:
+    """Return the id of the key that the object is encrypted with. Raise `ObjectDamaged` without one."""
+    try:
+        return Envelope.parse(file.stored_body).key_id
+    except InvalidRequest as error:
+        raise ObjectDamaged(bucket, file.info.key, error.message.rstrip(".")) from error

@@ -1,4 +1,4 @@
-"""Verification of the messages of a queues file, for `holdfast doctor --deep`."""
+"""Verification of the messages of a queues file, for `holdfast doctor --deep` and backups."""
 
 from __future__ import annotations
 
@@ -11,12 +11,24 @@ from holdfast.core.progress import Progress
 from holdfast.stores.queues.embedded.storage import catalog, messages
 from holdfast.stores.queues.embedded.storage.schema import SCHEMA
 from holdfast.stores.sqlite.checksums import checksums_ignored
-from holdfast.stores.sqlite.verification import damage_caught, verify_file
+from holdfast.stores.sqlite.schema import is_blank
+from holdfast.stores.sqlite.verification import damage_caught, open_snapshot, verify_file
 
 
-def verify_queues(path: str, progress: Progress) -> list[str]:
+def verify_queues(path: str, progress: Progress, *, is_in_use: bool = True) -> list[str]:
     """Return everything that is wrong with a queues file, one line each; nothing for a sound one."""
-    return verify_file(path, SCHEMA, _verify_messages, progress)
+    return verify_file(path, SCHEMA, _verify_messages, progress, is_in_use=is_in_use)
+
+
+def count_messages(path: str) -> dict[str, int]:
+    """Return the number of messages of each queue in a file that no process uses."""
+    with open_snapshot(path, SCHEMA, is_in_use=False) as connection:
+        if is_blank(connection):
+            return {}
+        rows: list[Any] = connection.execute(
+            "SELECT name, (SELECT count(*) FROM messages WHERE messages.lot = queues.lot) FROM queues"
+        ).fetchall()
+        return dict(rows)
 
 
 def _verify_messages(connection: apsw.Connection, progress: Progress) -> list[str]:

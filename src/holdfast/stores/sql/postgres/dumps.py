@@ -20,6 +20,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import tuple_row
 
+from holdfast.core.disk import open_private
 from holdfast.core.errors import DataDamaged, StoreFailed
 from holdfast.stores.sql.postgres.embedded import USER, EmbeddedServer
 from holdfast.stores.sql.postgres.errors import map_error
@@ -218,8 +219,7 @@ def _write_output(content: IO[bytes], output: Path | None) -> None:
     if output is None:
         content.read()
         return
-    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
+    with open(output, "xb", opener=open_private) as file:
         shutil.copyfileobj(content, file)
 
 

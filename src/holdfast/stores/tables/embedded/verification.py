@@ -1,4 +1,4 @@
-"""Verification of the rows of a tables file, for `holdfast doctor --deep`.
+"""Verification of the rows of a tables file, for `holdfast doctor --deep` and backups.
 
 Each item is compared with its checksum, each row of an index with its item, and each logged change with its
 checksum. Keys come from verified pages; items are read without verifying their page, so that the sound items
@@ -17,7 +17,8 @@ from holdfast.core.errors import StoreFileError
 from holdfast.core.progress import Progress
 from holdfast.operations.values import Item
 from holdfast.stores.sqlite.checksums import checksums_ignored
-from holdfast.stores.sqlite.verification import damage_caught, verify_file
+from holdfast.stores.sqlite.schema import is_blank
+from holdfast.stores.sqlite.verification import damage_caught, open_snapshot, verify_file
 from holdfast.stores.tables.embedded.records import BackupRecord
 from holdfast.stores.tables.embedded.storage import backups, codec, counts
 from holdfast.stores.tables.embedded.storage.catalog import CatalogCache
@@ -29,9 +30,25 @@ BATCH_ROWS: Final = 1000
 Row = tuple[Any, ...]
 
 
-def verify_tables(path: str, progress: Progress) -> list[str]:
+def verify_tables(path: str, progress: Progress, *, is_in_use: bool = True) -> list[str]:
     """Return everything that is wrong with a tables file, one line each; nothing for a sound one."""
-    return verify_file(path, SCHEMA, _verify_rows, progress)
+    return verify_file(path, SCHEMA, _verify_rows, progress, is_in_use=is_in_use)
+
+
+def count_items(path: str) -> dict[str, int]:
+    """Return the number of items of each table and backup in a file that no process uses."""
+    with open_snapshot(path, SCHEMA, is_in_use=False) as connection:
+        if is_blank(connection):
+            return {}
+        numbers = {table.name: table.number for table in CatalogCache().load(connection).tables.values()}
+        for each in backups.list_all(connection):
+            numbers[f"{each.summary.table}/backup/{each.summary.id}"] = each.number
+        return {name: _count_rows(connection, number) for name, number in numbers.items()}
+
+
+def _count_rows(connection: apsw.Connection, number: int) -> int:
+    count: int = connection.execute(f"SELECT count(*) FROM items_{number}").get
+    return count
 
 
 def _verify_rows(connection: apsw.Connection, progress: Progress) -> list[str]:
