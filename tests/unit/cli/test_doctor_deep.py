@@ -29,6 +29,7 @@ from holdfast.operations.tables import (
     PutItem,
     TableDefinition,
 )
+from holdfast.operations.values import Item
 from holdfast.security.ciphers import open_file_cipher
 from holdfast.stores.objects.local import open_local_objects
 from holdfast.stores.queues.embedded import open_queues
@@ -68,7 +69,7 @@ def sound_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with open_tables(folder / "tables.db") as tables:
         tables.run_blocking(CreateTable(WORDS))
         for number in range(ITEMS):
-            item = {"id": f"word-{number:03d}", "colour": "red", "text": f"<{number:05d}>" * 20}
+            item: Item = {"id": f"word-{number:03d}", "colour": "red", "text": f"<{number:05d}>" * 20}
             tables.run_blocking(PutItem("Words", item))
         tables.run_blocking(CreateBackup("Words", "before"))
         tables.sweep()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.disk import sync
 from holdfast.core.errors import StoreFileError
 from holdfast.core.store_marker import get_marker_path
 from holdfast.stores.sqlite import Tuning, commit_record
@@ -206,7 +207,6 @@ def test_record_is_cleared_on_disk_before_the_log_is_truncated(
 ) -> None:
     """Otherwise a power failure could leave the record of a log that is rightly gone."""
     log_sizes: list[int] = []
-    sync = commit_record.sync
 
     def sync_record(descriptor: int) -> None:
         log_sizes.append(log_of(path).stat().st_size)
