@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
 from holdfast.core.disk import open_private, sync, sync_path
 from holdfast.core.errors import StoreFileError, StoreFull, StoreIOError
+from holdfast.core.rng import make_hex_token
 
 _PREFIX: Final = b"holdfast store "
 ID_CHARACTERS: Final = 32
@@ -51,7 +51,7 @@ def read_marker(path: str | os.PathLike[str]) -> str | None:
 def write_marker(path: str | os.PathLike[str], store_id: str) -> None:
     """Write the marker of a store that exists, whole or not at all, readable by the owner only."""
     marker = get_marker_path(path)
-    fresh = f"{marker}.{secrets.token_hex(8)}"
+    fresh = f"{marker}.{make_hex_token(8)}"
     try:
         with open(fresh, "wb", opener=open_private) as file:
             file.write(_PREFIX + store_id.encode() + b"\n")
@@ -72,7 +72,7 @@ def write_marker(path: str | os.PathLike[str], store_id: str) -> None:
 def mark_store(path: str | os.PathLike[str]) -> None:
     """Write a marker with a new id for a store that has no id of its own, unless it has a marker."""
     if read_marker(path) is None:
-        write_marker(path, secrets.token_hex(ID_CHARACTERS // 2))
+        write_marker(path, make_hex_token(ID_CHARACTERS // 2))
 
 
 def refuse_lost_store(path: str | os.PathLike[str], is_there: Callable[[], bool] = lambda: False) -> None:

@@ -13,7 +13,7 @@ from holdfast.core.distribution import explain_missing, format_install_command
 @pytest.mark.parametrize(
     ("statement", "module", "missing", "extra"),
     [
-        ("import holdfast.mcp", "holdfast.mcp.server", "mcp_types", "mcp"),
+        ("import holdfast.mcp", "holdfast.mcp.resources", "mcp_types", "mcp"),
         ("from holdfast.web import make_app", "holdfast.web.direct_route", "fastapi", "api"),
         ("from holdfast.web import PageOf", "holdfast.web.pagination", "fastapi", "api"),
         ("from holdfast.web import serve", "holdfast.web.server", "uvicorn", "api"),

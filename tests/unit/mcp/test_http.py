@@ -231,11 +231,11 @@ async def test_scopes_decide_what_a_caller_sees_and_may_call(issuer_url: str) ->
     [
         ({"Host": "evil.test"}, 403),
         ({"Origin": "https://evil.test"}, 403),
-        ({"Origin": "http://localhost:3000"}, 200),
+        ({"Origin": "http://localhost:3000"}, 403),
         ({}, 200),
     ],
 )
-def test_without_a_token_only_this_machine_and_its_pages_are_answered(
+def test_without_a_token_only_this_machine_and_its_own_pages_are_answered(
     open_url: str, headers: dict[str, str], status: int
 ) -> None:
     accept = {"Accept": "application/json, text/event-stream"}

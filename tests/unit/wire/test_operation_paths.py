@@ -84,10 +84,3 @@ async def test_with_credentials_health_is_open_and_metrics_are_local() -> None:
         assert (await ask(app, "/metrics")).status_code == 200
         assert (await ask(app, "/metrics", host="tables.example")).status_code == 403
         assert (await ask(app, "/metrics", method="DELETE")).status_code == 404
-
-
-async def test_without_credentials_a_foreign_host_name_is_refused() -> None:
-    with open_tables(None) as tables:
-        answer = await ask(App(tables), "/health/live", host="rebound.example")
-
-    assert answer.status_code == 403

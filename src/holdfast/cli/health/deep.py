@@ -38,7 +38,7 @@ def deepen(health: StoreHealth, settings: Settings, progress: Progress) -> Store
 
 
 def _check_tables(settings: Settings, progress: Progress) -> list[str]:
-    from holdfast.stores.tables.embedded.verification import verify_tables
+    from holdfast.stores.tables.embedded.storage.verification import verify_tables
 
     return _verify_existing(settings.tables_file, lambda path: verify_tables(path, progress))
 

@@ -12,9 +12,7 @@ from holdfast.cli.health.file_rights import describe_exposed, list_database_file
 from holdfast.core.errors import StoreBusy, StoreFileError
 
 if TYPE_CHECKING:
-    from apsw import Connection
-
-    from holdfast.stores.sqlite import Schema
+    from holdfast.stores.sqlite import Connection, Schema
 
 # A transaction holds the write lock for milliseconds. Only a rewrite of the file takes longer.
 NOTABLE_HOLD_S: Final = 1.0

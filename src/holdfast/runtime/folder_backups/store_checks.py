@@ -31,7 +31,7 @@ def get_file_kind(store: str) -> FileKind:
     """Return the kind of file of the tables or queues."""
     if store == TABLES:
         from holdfast.stores.tables.embedded.storage.schema import SCHEMA as TABLES_SCHEMA
-        from holdfast.stores.tables.embedded.verification import count_items, verify_tables
+        from holdfast.stores.tables.embedded.storage.verification import count_items, verify_tables
 
         return FileKind(TABLES_SCHEMA, verify_tables, count_items)
     assert store == QUEUES

@@ -217,10 +217,9 @@ class GroupCommitter:
         First raise `StoreFileError` if the file was migrated meanwhile; at last, before any submitter is
         notified, if the file or its log was deleted, replaced or truncated.
         """
-        last = self._files.begin_commit()
+        self._files.begin_commit()
         batch.begin()
-        if last.version != self._version:
-            check_version(self._connection, self._version, self._path)
+        check_version(self._connection, self._version, self._path)
         deadline = perf_counter() + self._lock_hold_s_max
         # Work that is submitted while the units run still joins this transaction.
         while queue and len(batch.futures) < self._units_max:

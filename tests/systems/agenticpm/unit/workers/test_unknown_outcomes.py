@@ -18,7 +18,7 @@ async def test_shows_attempts_error_and_lookup_time_of_an_unknown_outcome(harnes
     (action,) = await harness.actions(project)
     line = (await explain.explain(harness.stores, f"{project.id}/{action.id}")).lines[-1]
     assert "may have been executed since 2026-02-03 21:50:00 UTC (1 attempt" in line
-    assert "it is looked up before it is retried, at 2026-02-03 21:50:20 UTC" in line
+    assert "it is looked up before it is retried, at 2026-02-03 21:50:21 UTC" in line
     page = to_json(action)
     assert (page["attempts"], page["outcome"]) == (1, line)
 
