@@ -236,7 +236,7 @@ class Database:
             except apsw.Error as error:
                 raise map_error(error, path) from error
             undo.pop_all()
-        readers.require_same_file = files.require_database_at_path
+        readers.require_current = files.require_current
         committer = GroupCommitter(
             writer, write_lock, files, path=path, version=schema.version, tuning=tuning
         )

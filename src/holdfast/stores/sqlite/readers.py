@@ -91,8 +91,8 @@ class ThreadReaders:
 
     def __init__(self, path: str, tuning: Tuning) -> None:
         self._path, self._tuning = path, tuning
-        # Raises an error if another file is at the path now; set once the file was opened.
-        self.require_same_file: Callable[[], None] = lambda: None
+        # Raises an error if the file at the path is not the open one; set once that was opened.
+        self.require_current: Callable[[], None] = lambda: None
         self._thread_local = threading.local()
         self._lock = threading.Lock()
         self._open_connections: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
@@ -160,7 +160,7 @@ class ThreadReaders:
 
     def _open(self, *, verify: bool) -> apsw.Connection:
         """Open a connection for this thread. Raise `StoreClosed` after `close`, or the error of `refuse`."""
-        self.require_same_file()
+        self.require_current()
         with self._lock:
             if self._refusal is not None:
                 raise type(self._refusal)(self._refusal.message)
@@ -169,7 +169,7 @@ class ThreadReaders:
             except apsw.Error as error:
                 raise map_error(error, self._path) from error
             self._open_connections.add(connection)
-        self.require_same_file()
+        self.require_current()
         return connection
 
 

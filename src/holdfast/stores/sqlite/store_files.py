@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from time import perf_counter
-from typing import Final
+from contextlib import closing
+from time import perf_counter, sleep
+from typing import Any, Final
 from urllib.parse import quote
 
 import apsw
 
 from holdfast.core.errors import StoreFileError, StoreIOError
 from holdfast.core.store_marker import (
+    ID_CHARACTERS,
     get_marker_path,
     refuse_lost_store,
     require_same_store,
@@ -44,8 +46,11 @@ _HEADER_BYTES: Final = 32
 _FRAME_HEADER_BYTES: Final = 24
 _SALTS_AT, _SALTS_BYTES = 16, 8
 _LOOK_S: Final = 0.1
-# Another process may be writing the page that is read.
-_INSPECTIONS: Final = 3
+# Another process may be moving the log into the database that is inspected.
+_INSPECTIONS: Final = 20
+_INSPECTION_PAUSE_S: Final = 0.05
+# Another process may be truncating the log that is looked at.
+_CHECKS: Final = 3
 
 
 def refuse_lost_files(path: str) -> None:
@@ -80,7 +85,7 @@ def refuse_missing_database(path: str) -> None:
 def check_files(path: str) -> None:
     """Raise `StoreFileError` for what `refuse_lost_files` does, without the write lock; only read."""
     refuse_missing_database(path)
-    for _ in range(_INSPECTIONS):
+    for _ in range(_CHECKS):
         last = read_last_commit(path)
         try:
             refuse_lost_log(path, last, _find_log(path + WAL_SUFFIX) if last.frames else None)
@@ -130,7 +135,7 @@ class StoreFiles:
         still be read by this process, and is missed at the next start.
         """
         if perf_counter() > self._look_at:
-            self._look_at_paths()
+            self.require_same_paths()
         self._last = last = self._record.hold()
         size = os.lseek(self._log_descriptor, 0, os.SEEK_END)
         if last.frames and size < _HEADER_BYTES + last.frames * self._frame_bytes:
@@ -181,23 +186,29 @@ class StoreFiles:
 
     def require_same(self, connection: apsw.Connection) -> None:
         """Raise `StoreFileError` if one of the files is not the one that was opened."""
-        self._look_at_paths()
+        self.require_same_paths()
         self.require_same_database(connection)
 
-    def _look_at_paths(self) -> None:
-        """Raise `StoreFileError` if the log, its index or the lock file was removed or replaced."""
+    def require_same_paths(self) -> None:
+        """Raise `StoreFileError` if one of the files is not at its path any more.
+
+        A connection that is opened after that would find other files than those that are open.
+        """
         self._look_at = perf_counter() + _LOOK_S
         if _read_inodes(self._path) != self._inodes:
             raise self._report(self._describe_loss())
 
-    def require_database_at_path(self) -> None:
-        """Raise `StoreFileError` if another file is at the database's path, or none."""
-        try:
-            is_same = os.stat(self._path).st_ino == self._inode
-        except OSError as error:
-            raise self._report(self._describe_loss()) from error
-        if not is_same:
-            raise self._report(self._describe_loss())
+    def require_current(self) -> None:
+        """Raise `StoreFileError` if a connection that is opened now would read another database.
+
+        Unlike the other checks, it needs no write lock.
+        """
+        self.require_same_paths()
+        if self._has_default_vfs and not self.is_database_unchanged():
+            try:
+                _refuse_older_database(self._path, self._record.read().generation, must_read=False)
+            except StoreFileError as error:
+                raise self._report(error) from error.__cause__
 
     def verify(self, connection: apsw.Connection) -> None:
         """Raise `StoreFileError` if the database was replaced, or acknowledged frames of the log are damaged.
@@ -252,7 +263,7 @@ class StoreFiles:
 
     def _inspect_database(self, connection: apsw.Connection) -> None:
         """Look closer at a database that has changed: another process may have written a checkpoint."""
-        self.require_database_at_path()
+        self.require_same_paths()
         found = os.stat(self._path)
         try:
             self._refuse_truncated_database(connection)
@@ -331,11 +342,16 @@ def _refuse_older_database(path: str, generation: int, *, must_read: bool) -> No
     With `must_read`, raise it too if the database cannot be read like that. Otherwise a crash may have cut a
     checkpoint short, or the damage is reported when the file is opened.
     """
-    found = None
-    for _ in range(_INSPECTIONS if generation else 0):
-        found = found or _read_database_alone(path)
+    if not generation:
+        return
+    found = _read_database_alone(path)
+    for _ in range(_INSPECTIONS if must_read else 0):
+        if found is not None:
+            break
+        sleep(_INSPECTION_PAUSE_S)
+        found = _read_database_alone(path)
     if found is None:
-        if must_read and generation:
+        if must_read:
             raise StoreFileError(f"{path} was overwritten while it was open. Restore it from a backup.")
         return
     require_same_store(path, found[0])
@@ -352,16 +368,12 @@ def _read_database_alone(path: str) -> tuple[str, int] | None:
     address = f"file:{quote(path)}?immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     try:
-        connection = apsw.Connection(address, flags=flags, vfs=register_checksum_vfs())
-        try:
-            found: tuple[str, int] | None = connection.execute(
-                "SELECT id, generation FROM store_identity"
-            ).get
-            return found
-        finally:
-            connection.close()
+        with closing(apsw.Connection(address, flags=flags, vfs=register_checksum_vfs())) as connection:
+            found: Any = connection.execute("SELECT id, generation FROM store_identity").get
     except apsw.Error:
         return None
+    is_complete = isinstance(found, tuple) and isinstance(found[0], str) and isinstance(found[1], int)
+    return found if is_complete and len(found[0]) == ID_CHARACTERS else None
 
 
 def _refuse_other_files(path: str, record: CommitRecord) -> None:
