@@ -5,11 +5,13 @@ that changes only when SQLite syncs it. `after_power_loss` writes into another f
 find if its power failed now; the database continues meanwhile, so one run can be cut many times:
 
     with power_loss_disk() as disk:
-        database = Database.open(path, schema, Tuning(vfs=disk.name))
+        database = Database.open(path, schema)
         …                                                     # work, and note what was acknowledged
         found = disk.after_power_loss(path, folder)           # nothing unsynced survived
         found = disk.after_power_loss(path, folder, random)   # some unsynced sectors did, others not
-        Database.open(found, schema)                          # with SQLite's own VFS
+        Database.open(found, schema)
+
+The VFS is below the one with the checksums of pages, where SQLite's own VFS is otherwise.
 
 Only writes, sizes and syncs are simulated. A file that was never synced does not exist afterwards; a deletion
 is durable at once. Reads, locks and shared memory use the real file underneath.
@@ -27,6 +29,9 @@ from random import Random
 
 import apsw
 
+from holdfast.core.store_marker import get_marker_path
+from holdfast.stores.sqlite.checksums import CHECKSUM_VFS, register_checksum_vfs
+
 SECTOR_BYTES = 512
 
 _names = (f"power-loss-{number}" for number in itertools.count(1))
@@ -35,11 +40,24 @@ _names = (f"power-loss-{number}" for number in itertools.count(1))
 @contextmanager
 def power_loss_disk() -> Iterator[PowerLossDisk]:
     """Register the disk for the block. Close every database on it before the block ends."""
+    default = apsw.vfs_names()[0]
     disk = PowerLossDisk(next(_names))
+    _put_checksums_over(disk.name, default)
     try:
         yield disk
     finally:
+        _put_checksums_over(default, default)
         disk.unregister()
+
+
+def _put_checksums_over(vfs: str, default: str) -> None:
+    """Register the VFS with checksums again, over another one. No file may be open."""
+    if CHECKSUM_VFS in apsw.vfs_names():
+        apsw.unregister_vfs(CHECKSUM_VFS)
+    register_checksum_vfs.cache_clear()
+    apsw.set_default_vfs(vfs)
+    register_checksum_vfs()
+    apsw.set_default_vfs(default)
 
 
 class PowerLossDisk(apsw.VFS):
@@ -63,6 +81,10 @@ class PowerLossDisk(apsw.VFS):
                 content = image.after_power_loss(torn)
                 if content is not None and name.startswith(str(real)):
                     (folder / Path(name).name).write_bytes(content)
+            # It is not simulated. All of it survives: it must never name more than what is on the disk.
+            marker = Path(get_marker_path(real))
+            if marker.exists():
+                (folder / marker.name).write_bytes(marker.read_bytes())
         return folder / real.name
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802

@@ -43,7 +43,7 @@ def test_every_acknowledged_pair_survives_complete(disk: PowerLossDisk, tmp_path
 def cut_running_database(disk: PowerLossDisk, folder: Path, random: Random, torn: Random | None) -> None:
     # Small checkpoints, so that the power also fails in the middle of one.
     """Cut the power several times while threads write, and check each recovered file."""
-    tuning = Tuning(vfs=disk.name, checkpoint_pages=30)
+    tuning = Tuning(checkpoint_pages=30)
     with open_pairs(folder / "pairs.db", tuning) as database, _run_writers(database) as acknowledged:
         for cut in range(CUTS):
             await_more(acknowledged, random.randrange(1, 40))
@@ -59,9 +59,9 @@ def cut_running_database(disk: PowerLossDisk, folder: Path, random: Random, torn
 def test_the_simulation_catches_a_database_that_does_not_sync(
     disk: PowerLossDisk, tmp_path: Path, synchronous: Literal["NORMAL", "OFF"]
 ) -> None:
-    with open_pairs(tmp_path / "pairs.db", Tuning(vfs=disk.name)):
+    with open_pairs(tmp_path / "pairs.db", Tuning()):
         pass
-    with open_pairs(tmp_path / "pairs.db", Tuning(vfs=disk.name, synchronous=synchronous)) as database:
+    with open_pairs(tmp_path / "pairs.db", Tuning(synchronous=synchronous)) as database:
         for number in range(10):
             database.write(pair(number))
         folder = tmp_path / "after"
@@ -71,7 +71,7 @@ def test_the_simulation_catches_a_database_that_does_not_sync(
 
 
 def test_file_that_lost_power_during_creation_can_be_opened(disk: PowerLossDisk, tmp_path: Path) -> None:
-    with open_pairs(tmp_path / "pairs.db", Tuning(vfs=disk.name)) as database:
+    with open_pairs(tmp_path / "pairs.db", Tuning()) as database:
         folder = tmp_path / "after"
         folder.mkdir()
         with open_pairs(disk.after_power_loss(database.path, folder)) as recovered:
@@ -80,7 +80,7 @@ def test_file_that_lost_power_during_creation_can_be_opened(disk: PowerLossDisk,
 
 
 def test_many_waiting_writers_share_a_sync(disk: PowerLossDisk, tmp_path: Path) -> None:
-    with open_pairs(tmp_path / "pairs.db", Tuning(vfs=disk.name)) as database:
+    with open_pairs(tmp_path / "pairs.db", Tuning()) as database:
         before = disk.syncs
         with _run_writers(database, threads=32) as acknowledged:
             await_more(acknowledged, 1600)

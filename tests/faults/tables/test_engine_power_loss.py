@@ -50,7 +50,7 @@ def test_every_acknowledged_write_survives_complete(tmp_path: Path, torn: bool) 
     random = Random(seed)
     with power_loss_disk() as disk:
         # Small checkpoints, so that the power also fails in the middle of one.
-        tuning = Tuning(vfs=disk.name, checkpoint_pages=30)
+        tuning = Tuning(checkpoint_pages=30)
         with open_tables(tmp_path / "tables.db", tuning=tuning) as tables:
             prepare(tables)
             surely = {worker: Known(0, {}) for worker in WORKERS}
@@ -76,7 +76,7 @@ def test_background_work_cut_by_power_loss_is_completed_consistently(
     print(f"seed {seed}")  # noqa: T201
     random = Random(seed)
     with power_loss_disk() as disk:
-        tuning = Tuning(vfs=disk.name, checkpoint_pages=30)
+        tuning = Tuning(checkpoint_pages=30)
         with open_tables(tmp_path / "tables.db", tuning=tuning) as tables:
             prepare(tables)
             with run_work(tables) as work, change_concurrently(tables):

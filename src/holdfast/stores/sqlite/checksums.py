@@ -43,7 +43,8 @@ def register_checksum_vfs() -> str:
 
 def has_checksums(connection: apsw.Connection) -> bool:
     """Return whether the pages of the connection's file have checksums that its VFS verifies."""
-    return connection.pragma("checksum_verification") in (1, "1")
+    # Text, "0" or "1"; None from another VFS.
+    return bool(connection.pragma("checksum_verification") == "1")
 
 
 def ignore_checksums(connection: apsw.Connection) -> None:

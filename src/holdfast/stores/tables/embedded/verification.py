@@ -19,6 +19,7 @@ from holdfast.operations.values import Item
 from holdfast.stores.sqlite.checksums import checksums_ignored
 from holdfast.stores.sqlite.schema import is_blank
 from holdfast.stores.sqlite.verification import damage_caught, open_snapshot, verify_file
+from holdfast.stores.tables.embedded.records import BackupRecord
 from holdfast.stores.tables.embedded.storage import backups, codec, counts
 from holdfast.stores.tables.embedded.storage.catalog import CatalogCache
 from holdfast.stores.tables.embedded.storage.row_sums import compute_change_sum, compute_sum
@@ -64,12 +65,18 @@ def _verify_rows(connection: apsw.Connection, progress: Progress) -> list[str]:
         for table in tables.values():
             problems += TableVerifier(connection, table, table.name, has_sums, progress).verify()
         for each in copies:
-            source = Table(msgspec.structs.replace(each.source, number=each.number, indexes={}))
             label = f"the backup {each.summary.name} of {each.summary.table}"
-            problems += TableVerifier(connection, source, label, has_sums, progress).verify()
+            problems += TableVerifier(connection, _build_table(each), label, has_sums, progress).verify()
         if has_sums:
             problems += _verify_changes(connection, {each.number: name for name, each in tables.items()})
     return problems
+
+
+def _build_table(backup: BackupRecord) -> Table:
+    """Return the table whose items a backup has: it has no indexes."""
+    replace = msgspec.structs.replace
+    definition = replace(backup.source.definition, global_indexes=(), local_indexes=())
+    return Table(replace(backup.source, number=backup.number, definition=definition, indexes={}))
 
 
 class TableVerifier:

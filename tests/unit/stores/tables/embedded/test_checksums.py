@@ -225,6 +225,8 @@ def test_older_file_gets_its_checksums_when_it_is_opened(tmp_path: Path) -> None
     with open_tables(path) as tables:
         with pytest.raises(DataDamaged):
             get(tables, VICTIM)
+        with pytest.raises(DataDamaged):
+            query(tables, 0, ITEMS)
         assert get(tables, VICTIM + 1) == EXPECTED[VICTIM + 1]
 
 
