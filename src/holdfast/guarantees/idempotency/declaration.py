@@ -71,9 +71,9 @@ class Once(Guarantee, Generic[R]):
     - An effect at an external service that accepts the key (`takes_key`) happens once for as long as the
       service knows the key.
     - An effect at an external service that is only looked up happens once if the service acts within `act_s`
-      seconds of the start of a call, or never, and if the clocks of two workers differ by at most
-      `clock_margin_s`. A process that is stopped while it sends, and continues later, breaks the first. The
-      worker that finds that its claim was lost during a call logs it, and counts it as `once_overlaps`.
+      seconds of the intent, or never, and if the clocks of two workers differ by at most `clock_margin_s`. A
+      process that is stopped while it sends, and continues later, breaks the first. The worker that finds
+      that its claim was lost during a call logs it, and counts it as `once_overlaps`.
 
     A worker that does not renew for `lease_s` seconds loses its claim to another worker.
     """
