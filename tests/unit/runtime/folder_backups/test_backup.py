@@ -374,6 +374,19 @@ def test_damaged_object_is_named(data: Path, tmp_path: Path) -> None:
     assert "the object pages/1 in archive" in _refuse(DataDamaged, data, tmp_path)
 
 
+def test_damage_of_every_store_is_named_at_once(data: Path, tmp_path: Path) -> None:
+    with open_file(data / "tables.db") as connection:
+        connection.execute("UPDATE items_1 SET sum = sum + 1 WHERE id = 3")
+    connection.close()
+    path = data / "objects" / to_path(BUCKET, "pages/1")
+    path.write_bytes(path.read_bytes()[:-1])
+
+    message = _refuse(DataDamaged, data, tmp_path)
+    assert "the item {'id': 'n-2'} of Notes is damaged" in message
+    assert "the object pages/1 in archive" in message
+    assert message.count("Restore what is damaged from an earlier one") == 1
+
+
 def test_lost_file_is_not_taken_for_an_empty_store(data: Path, tmp_path: Path) -> None:
     for path in data.glob("queues.db*"):
         path.unlink()
