@@ -299,6 +299,29 @@ def test_target_that_is_a_file_is_refused(data: Path, tmp_path: Path) -> None:
         back_up_folder(build_settings(data), tmp_path / "backup" / "inside")
 
 
+@pytest.mark.parametrize(
+    ("failure", "kind", "remedy"),
+    [
+        (errno.ENOENT, SettingsError, "Change it, or name another folder."),
+        (errno.EIO, StoreIOError, "Check the disk, or name a folder on another."),
+    ],
+)
+def test_target_that_cannot_be_created_is_refused_with_a_remedy(
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: int,
+    kind: type[HoldfastError],
+    remedy: str,
+) -> None:
+    def fail(path: Path) -> None:
+        raise OSError(failure, os.strerror(failure), str(path))
+
+    monkeypatch.setattr(staged_folder, "make_private_folder", fail)
+
+    assert _refuse(kind, data, tmp_path).endswith(remedy)
+
+
 def test_target_that_another_process_is_writing_is_refused(data: Path, tmp_path: Path) -> None:
     with (
         stage_folder(tmp_path / "backup", backup.STAGING_KIND),
