@@ -85,6 +85,15 @@ def open_newer_keys(folder: Path) -> None:
     open_file_cipher(path)
 
 
+def open_changed_keys(folder: Path) -> None:
+    path = folder / "keys.json"
+    key = open_file_cipher(path).current_key_id
+    keys = json.loads(path.read_text(encoding="utf-8"))
+    changed = {key: keys["keys"][key].swapcase()}
+    path.write_text(json.dumps(keys | {"keys": changed}), encoding="utf-8")
+    open_file_cipher(path)
+
+
 def open_other_postgres(folder: Path) -> None:
     (folder / "server").mkdir()
     (folder / "server" / "PG_VERSION").write_text("15\n", encoding="utf-8")
@@ -106,6 +115,7 @@ REJECTED: Final[tuple[Reject, ...]] = (
     open_foreign_file,
     open_lost_file,
     open_newer_keys,
+    open_changed_keys,
     open_other_postgres,
     open_newer_schema,
 )

@@ -45,11 +45,14 @@ class Readiness:
         self, probes: Mapping[str, Probe] | None = None, *, timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> None:
         self._timeout_s = timeout_s
-        self._calls = {
-            store: SharedCall(probe, timeout_s=timeout_s, max_age_s=MAX_AGE_S)
-            for store, probe in (probes or {}).items()
-        }
+        self._calls: dict[str, SharedCall[None]] = {}
         self._reasons: dict[str, str] = {}
+        self.add_probes(probes or {})
+
+    def add_probes(self, probes: Mapping[str, Probe]) -> None:
+        """Probe these stores too, from now on."""
+        for store, probe in probes.items():
+            self._calls[store] = SharedCall(probe, timeout_s=self._timeout_s, max_age_s=MAX_AGE_S)
 
     async def check(self) -> list[StoreReadiness]:
         """Probe all stores at the same time and return each one's state, within the time limit."""

@@ -19,9 +19,15 @@ from holdfast import __version__
 from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import CallerForbidden, CallerRefused
 from holdfast.core.limits import MIB
+from holdfast.core.readiness import DEFAULT_TIMEOUT_S, Probe, Readiness
 from holdfast.mcp.scopes import EVERY_SCOPE, SCOPES_STATE, Scopes
 from holdfast.mcp.server import MAX_CALL_S, build_server
+from holdfast.mcp.tools import AGENT
+from holdfast.model.components import Component
+from holdfast.reports.used_stores import find_used_stores
+from holdfast.runtime.store_probes import build_store_probes, merge_used_stores
 from holdfast.runtime.stores import Stores
+from holdfast.runtime.telemetry.metrics import open_metrics
 from holdfast.web import make_app
 from holdfast.web.bodies import read_body
 from holdfast.web.direct_route import DirectRoute
@@ -60,7 +66,8 @@ class AgentGuard:
     """Authenticates the callers: by tokens of an issuer, by one shared token, or not at all.
 
     `verifier` verifies the tokens of `issuer` for the audience `url`, which is the address of this server. A
-    token needs one of `scopes` at least; what it permits is decided for each tool.
+    token needs one of `scopes` at least; what it permits is decided for each tool. `token` guards the metrics
+    in any case.
     """
 
     def __init__(
@@ -75,6 +82,7 @@ class AgentGuard:
         self._check_shared = require_token(token) if token and verifier is None else None
         self._read_credentials = HTTPBearer(auto_error=False)
         self._verifier, self._issuer, self._url, self._scopes = verifier, issuer, url, list(scopes)
+        self.token = token
         self.is_open = verifier is None and not token
 
     async def authenticate(self, request: Request) -> Scopes:
@@ -129,22 +137,27 @@ class AgentGuard:
 
 
 def build_http_app(
-    title: str, open_stores: OpenStores, guard: AgentGuard, *, max_call_s: float = MAX_CALL_S
+    title: str,
+    open_stores: OpenStores,
+    guard: AgentGuard,
+    *,
+    max_call_s: float = MAX_CALL_S,
+    health_timeout_s: float = DEFAULT_TIMEOUT_S,
 ) -> FastAPI:
-    """Build the app. It opens the stores when it starts, and closes them after the last request."""
+    """Build the app. It opens the stores when it starts, and closes them after the last request.
+
+    `health_timeout_s` limits how long /health/ready and /metrics wait for a store.
+    """
     endpoint = _Endpoint(guard)
+    readiness, metrics = Readiness(timeout_s=health_timeout_s), open_metrics(timeout_s=health_timeout_s)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
         async with open_stores() as stores:
-            server = build_server(stores, is_local=False, max_call_s=max_call_s)
-            manager = StreamableHTTPSessionManager(
-                server,
-                stateless=True,
-                # The server has checked the Host and Origin headers (`core/http/hosts.py`).
-                security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-                max_request_body_size=MAX_REQUEST_BYTES,
-            )
+            manager = _build_manager(stores, max_call_s)
+            readiness.add_probes(_build_probes(stores))
+            for each in stores:
+                metrics.add_stores(each, _list_agents(each))
             async with manager.run():
                 endpoint.handle = manager.handle_request
                 yield
@@ -155,8 +168,34 @@ def build_http_app(
         (),
         self_authenticated=[endpoint.build_router(), guard.build_metadata_router()],
         lifespan=lifespan,
+        readiness=readiness,
+        metrics=metrics,
+        token=guard.token or None,
         max_body_bytes=MAX_REQUEST_BYTES,
     )
+
+
+def _build_manager(stores: Sequence[Stores], max_call_s: float) -> StreamableHTTPSessionManager:
+    """Build the SDK's part, which answers the requests."""
+    return StreamableHTTPSessionManager(
+        build_server(stores, is_local=False, max_call_s=max_call_s),
+        stateless=True,
+        # The server has checked the Host and Origin headers (`core/http/hosts.py`).
+        security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        max_request_body_size=MAX_REQUEST_BYTES,
+    )
+
+
+def _build_probes(stores: Sequence[Stores]) -> dict[str, Probe]:
+    """Return a probe for each store that the tools use. The systems have the same engines."""
+    systems = [each.system for each in stores if each.system is not None]
+    used = merge_used_stores([find_used_stores(system, [AGENT]) for system in systems])
+    return build_store_probes(stores[0], used)
+
+
+def _list_agents(stores: Stores) -> list[Component]:
+    """Return the component whose patterns are the tools."""
+    return [] if stores.system is None else [stores.system.get_component(AGENT)]
 
 
 class _Endpoint:

@@ -6,7 +6,7 @@ not: the process cannot do its work.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -36,6 +36,17 @@ class UsedStores:
     buckets: Collection[Bucket] = ()
     has_sql: bool = False
     has_cache: bool = False
+
+
+def merge_used_stores(each_used: Sequence[UsedStores]) -> UsedStores:
+    """Return what several systems use of the same engines."""
+    return UsedStores(
+        tables=[table for each in each_used for table in each.tables],
+        queues=[queue for each in each_used for queue in each.queues],
+        buckets=[bucket for each in each_used for bucket in each.buckets],
+        has_sql=any(each.has_sql for each in each_used),
+        has_cache=any(each.has_cache for each in each_used),
+    )
 
 
 def build_store_probes(stores: Stores, used: UsedStores) -> dict[str, Probe]:

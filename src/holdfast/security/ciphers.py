@@ -10,6 +10,7 @@ wrapping key, so that keys can be rotated while old messages stay readable.
 
 from __future__ import annotations
 
+import hmac
 import importlib.util
 import json
 import os
@@ -49,6 +50,8 @@ NONCE_BYTES: Final = 12
 FILE_VERSION: Final = 1
 # Only the owner may read keys.
 OTHERS_MASK: Final = 0o077
+CHECK_LABEL: Final = b"holdfast key check "
+CHECK_BYTES: Final = 8
 _LENGTH: Final = struct.Struct(">H")
 
 Context = Mapping[str, str]
@@ -124,12 +127,15 @@ class KeyFile(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     current: str
     keys: dict[str, str]
+    # A check value for each key; older versions wrote none, and drop them when they add a key.
+    checks: dict[str, str] = {}
 
 
 def open_file_cipher(path: Path) -> FileCipher:
     """Open a cipher with the keys in this file, and create the file with a new key if it is missing.
 
-    Raise `SettingsError` if the file is invalid, or readable by other users, `StoreFileError` if it was lost.
+    Raise `SettingsError` if the file is invalid, or readable by other users, `KeyUnavailable` if a key in it
+    was changed, `StoreFileError` if it was lost.
     """
     require_cryptography()
     require_posix("A key file", "a KMS key in the setting `keys`")
@@ -181,11 +187,7 @@ class FileCipher:
         with _lock_key_file(self._path):
             keys = self._load_keys()
             id, key = _generate_key()
-            _write_key_file(
-                self._path,
-                KeyFile(version=FILE_VERSION, current=id, keys={**keys.keys, id: key}),
-                replace=True,
-            )
+            _write_key_file(self._path, _build_key_file(id, {**keys.keys, id: key}), replace=True)
         return id
 
     def _wrap(self, data_key: bytes, body: bytes) -> Envelope:
@@ -248,7 +250,7 @@ def _create_key_file(path: Path) -> None:
     """Create the file with one new key. Raise `SettingsError` if that fails."""
     id, key = _generate_key()
     try:
-        _write_key_file(path, KeyFile(version=FILE_VERSION, current=id, keys={id: key}), replace=False)
+        _write_key_file(path, _build_key_file(id, {id: key}), replace=False)
     except OSError as error:
         raise SettingsError(
             f"Failed to create the key file {path} ({error.strerror}). Use another path in the setting "
@@ -259,6 +261,17 @@ def _create_key_file(path: Path) -> None:
 def _generate_key() -> tuple[str, str]:
     """Return a new key's id and its 32 random bytes in base64."""
     return f"key-{make_hex_token(8)}", b64encode(draw_bytes(DATA_KEY_BYTES)).decode()
+
+
+def _build_key_file(current: str, keys: dict[str, str]) -> KeyFile:
+    """Return the content of a file with these keys, and a check value for each."""
+    checks = {id: _compute_check(id, key) for id, key in keys.items()}
+    return KeyFile(version=FILE_VERSION, current=current, keys=keys, checks=checks)
+
+
+def _compute_check(id: str, key: str) -> str:
+    """Return the check value of a key, which shows that neither the key nor its id has changed."""
+    return hmac.digest(b64decode(key), CHECK_LABEL + id.encode(), "sha256")[:CHECK_BYTES].hex()
 
 
 def _write_key_file(path: Path, keys: KeyFile, *, replace: bool) -> None:
@@ -295,7 +308,10 @@ def _lock_key_file(path: Path) -> Iterator[None]:
 
 
 def _parse_key_file(path: Path) -> KeyFile:
-    """Read and validate the key file. Raise `SettingsError` if it is invalid."""
+    """Read and validate the key file.
+
+    Raise `SettingsError` if it is invalid, `KeyUnavailable` if a key in it was changed.
+    """
     try:
         keys = msgspec.json.decode(path.read_bytes(), type=KeyFile)
         sizes = {len(b64decode(key, validate=True)) for key in keys.keys.values()}
@@ -306,6 +322,12 @@ def _parse_key_file(path: Path) -> KeyFile:
             f"Invalid key file {path}: expected version {FILE_VERSION} with keys of {DATA_KEY_BYTES} "
             "bytes, one of them current."
         )
+    for id, key in keys.keys.items():
+        if keys.checks.get(id, check := _compute_check(id, key)) != check:
+            raise KeyUnavailable(
+                f"The key {id!r} in {path} was changed: it does not match its check value. The file is not "
+                "used: restore it from a copy."
+            )
     return keys
 
 

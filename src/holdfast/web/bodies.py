@@ -214,7 +214,7 @@ async def _decode_message(decoder: BodyDecoder, message: Message, max_bytes: int
         return decoded
 
     try:
-        return {**message, "body": await run_decoding(decode, len(encoded))}
+        return {**message, "body": await run_decoding(decode, decoder.codings, len(encoded))}
     except DecodedTooLarge:
         raise build_too_large(max_bytes) from None
     except EncodingInvalid as error:

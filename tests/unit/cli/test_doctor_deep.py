@@ -126,6 +126,22 @@ def test_sound_folder_is_verified_and_not_changed(data: Path, capsys: pytest.Cap
     assert after == {path: content for path, content in before.items() if path in after}
 
 
+@pytest.mark.parametrize("has_objects", [True, False])
+def test_a_changed_key_is_named(data: Path, capsys: pytest.CaptureFixture[str], *, has_objects: bool) -> None:
+    keys = json.loads((data / "keys.json").read_text())
+    id, key = next(iter(keys["keys"].items()))
+    keys["keys"][id] = ("A" if key[0] != "A" else "B") + key[1:]
+    (data / "keys.json").write_text(json.dumps(keys))
+    if not has_objects:
+        shutil.rmtree(data / "objects")
+        (data / ".objects.identity").unlink()
+
+    code, found = run_doctor(capsys, "--deep")
+
+    assert (code, found["objects"]["ok"]) == (1, False)
+    assert f"The key '{id}' in" in found["objects"]["detail"]
+
+
 def test_each_damaged_item_is_named_and_no_other(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in (3, 30):
         flip(data / "tables.db", f"<{number:05d}>".encode())

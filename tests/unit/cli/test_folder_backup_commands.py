@@ -158,3 +158,20 @@ def test_disk_without_space_is_one_line_and_leaves_nothing(
     assert done.returncode == 1, done.stderr
     assert done.stderr.startswith("holdfast: ") and done.stderr.count("\n") == 1
     assert sorted(path.name for path in folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("backup", "--to", ""),
+        ("backup", "--to", "b", "--data", ""),
+        ("restore", "--from", ""),
+        ("restore", "--from", "b", "--data", ""),
+    ],
+)
+def test_empty_name_is_not_taken_for_the_current_folder(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    code, output = run(capsys, *words)
+
+    assert (code, "Invalid folder '': expected a path." in output) == (2, True)

@@ -55,15 +55,16 @@ GREETING = replace(SYSTEM, admin=replace(SYSTEM.admin, prompts=[Prompt(welcome)]
 
 
 def serve_harbour(
-    *systems: System, guard: AgentGuard | None = None, **options: Any
+    *systems: System, guard: AgentGuard | None = None, has_tables: bool = True, **options: Any
 ) -> AbstractContextManager[str]:
     """Serve the harbour with three ships in a thread and yield the address of the protocol."""
 
     @asynccontextmanager
     async def open_stores() -> AsyncIterator[Sequence[Stores]]:
         async with open_memory_stores() as stores:
-            await create_tables(stores, SYSTEM.tables)
-            await moor(stores, "B1", 3)
+            if has_tables:
+                await create_tables(stores, SYSTEM.tables)
+                await moor(stores, "B1", 3)
             yield [stores.for_system(each) for each in systems or (SYSTEM,)]
 
     @contextmanager
@@ -241,6 +242,56 @@ def test_without_a_token_only_this_machine_and_its_own_pages_are_answered(
     accept = {"Accept": "application/json, text/event-stream"}
 
     assert httpx2.post(open_url, json=PING, headers=accept | headers).status_code == status
+
+
+# --- health and metrics -------------------------------------------------------------------------------------
+
+
+def get_next_to(url: str, path: str, **headers: str) -> httpx2.Response:
+    """Get a path of the server that has the protocol at this address."""
+    return httpx2.get(url.replace("/mcp", path), headers=headers)
+
+
+def test_ready_probes_the_stores_of_the_tools() -> None:
+    with serve_harbour() as url:
+        ready = get_next_to(url, "/health/ready")
+    with serve_harbour(has_tables=False) as url:
+        without_tables = get_next_to(url, "/health/ready")
+
+    assert (ready.status_code, ready.json()["stores"]) == (200, [{"store": "tables", "status": "ok"}])
+    assert without_tables.status_code == 503
+    assert without_tables.json()["stores"] == [
+        {"store": "tables", "status": "unavailable", "reason": "NotFound"}
+    ]
+
+
+async def test_metrics_count_the_calls_of_agents_and_what_they_read_of_every_system() -> None:
+    with serve_harbour(SYSTEM, replace(SYSTEM, name="marina")) as url:
+        async with connect(url) as agent:
+            for tool in ("harbour_ship", "marina_ship"):
+                await call_tool(agent, tool, ship_id="S001")
+        metrics = get_next_to(url, "/metrics")
+
+    lines = dict(each.rsplit(" ", 1) for each in metrics.text.splitlines() if not each.startswith("#"))
+    assert metrics.status_code == 200
+    assert float(lines['holdfast_http_requests_total{method="POST",route="/mcp",status="200"}']) >= 2
+    read = 'operation="GetItem",resource="Ships",store="tables"'
+    assert float(lines[f"holdfast_store_request_duration_seconds_count{{{read}}}"]) == 2
+    assert float(lines['holdfast_figures_up{source="indexes of Ships"}']) == 1
+
+
+def test_metrics_need_the_token_of_the_server_and_without_one_a_caller_on_this_machine(
+    open_url: str,
+) -> None:
+    with serve_harbour(guard=AgentGuard(token=TOKEN)) as url:
+        codes = [
+            get_next_to(url, "/metrics").status_code,
+            get_next_to(url, "/metrics", Authorization=f"Bearer {TOKEN}").status_code,
+            get_next_to(url, "/health/ready").status_code,
+        ]
+
+    assert codes == [401, 200, 200]
+    assert get_next_to(open_url, "/metrics", Host="agents.test").status_code == 403
 
 
 # --- limits -------------------------------------------------------------------------------------------------

@@ -82,8 +82,51 @@ def test_a_key_under_the_id_of_another_does_not_decrypt(tmp_path: Path) -> None:
     other = json.loads((_make_key_file(tmp_path / "other.json")).read_text())
     held["keys"][held["current"]] = next(iter(other["keys"].values()))
     path.write_text(json.dumps(held))
+    with pytest.raises(KeyUnavailable, match=held["current"]):
+        cipher.decrypt(message, {})
+    # A file of an older version has no check values.
+    del held["checks"]
+    path.write_text(json.dumps(held))
     with pytest.raises(InvalidRequest, match="damaged"):
         open_file_cipher(path).decrypt(message, {})
+
+
+def test_no_changed_character_of_a_key_goes_unnoticed(tmp_path: Path) -> None:
+    path = _make_key_file(tmp_path / "keys.json")
+    open_file_cipher(path).rotate()
+    sound = json.loads(path.read_text())
+    for id, key in sound["keys"].items():
+        # The last character before the padding has bits that are no part of the key.
+        for at in range(len(key) - 2):
+            changed = key[:at] + ("A" if key[at] != "A" else "B") + key[at + 1 :]
+            path.write_text(json.dumps(sound | {"keys": sound["keys"] | {id: changed}}))
+            with pytest.raises(KeyUnavailable, match=f"The key '{id}' in .* was changed"):
+                open_file_cipher(path)
+
+
+def test_a_key_that_lost_its_id_is_named(tmp_path: Path) -> None:
+    path = _make_key_file(tmp_path / "keys.json")
+    cipher = open_file_cipher(path)
+    message, old = cipher.encrypt(b"text", {}), cipher.current_key_id
+    cipher.rotate()
+    path.write_text(path.read_text().replace(f'"{old}":', '"key-other":', 1))
+    with pytest.raises(KeyUnavailable, match=old):
+        open_file_cipher(path).decrypt(message, {})
+
+
+def test_a_file_without_check_values_gets_them_with_its_next_key(tmp_path: Path) -> None:
+    path = _make_key_file(tmp_path / "keys.json")
+    cipher = open_file_cipher(path)
+    message = cipher.encrypt(b"text", {})
+    older = json.loads(path.read_text())
+    del older["checks"]
+    path.write_text(json.dumps(older))
+
+    assert open_file_cipher(path).decrypt(message, {}) == b"text"
+    cipher.rotate()
+    written = json.loads(path.read_text())
+    assert (written["version"], set(written["checks"])) == (older["version"], set(written["keys"]))
+    assert open_file_cipher(path).decrypt(message, {}) == b"text"
 
 
 @pytest.mark.parametrize(

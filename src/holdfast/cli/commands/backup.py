@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.arguments.data_folders import require_data_folder
+from holdfast.cli.arguments.data_folders import parse_folder, require_data_folder
 from holdfast.cli.output.manifests import build_manifest_json, format_unreadable, print_manifest_stores
 from holdfast.cli.usage_error import UsageError
 from holdfast.config.settings import Settings
@@ -32,11 +32,21 @@ def backup(
     only_list: Annotated[bool, typer.Option("--list", help="Only list the backups.")] = False,
     to: Annotated[
         Path | None,
-        typer.Option("--to", metavar="DIR", help="Back up every embedded store into this new folder."),
+        typer.Option(
+            "--to",
+            parser=parse_folder,
+            metavar="DIR",
+            help="Back up every embedded store into this new folder.",
+        ),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option("--data", metavar="DIR", help="With --to, back up the stores in this folder instead."),
+        typer.Option(
+            "--data",
+            parser=parse_folder,
+            metavar="DIR",
+            help="With --to, back up the stores in this folder instead.",
+        ),
     ] = None,
     with_keys: Annotated[
         bool, typer.Option("--with-keys", help="With --to, include the key file of encrypted data.")

@@ -136,7 +136,12 @@ def _serve_http(systems: Sequence[System], settings: Settings, host: str, port: 
     guard = _build_guard(systems, settings)
     titles = ", ".join(each.title or each.name for each in systems)
     serve(
-        build_http_app(titles, functools.partial(open_systems, systems, settings), guard),
+        build_http_app(
+            titles,
+            functools.partial(open_systems, systems, settings),
+            guard,
+            health_timeout_s=settings.health_timeout_s,
+        ),
         host=host,
         port=port,
         on_ready=lambda url: typer.echo(f"{titles} answers agents at {url}{PATH} as the component agent"),
@@ -164,6 +169,7 @@ def _build_guard(systems: Sequence[System], settings: Settings) -> AgentGuard:
     )
     writing = [each.name for each in systems if each.get_component(AGENT).writes]
     return AgentGuard(
+        token=settings.api_token,
         verifier=verifier,
         issuer=settings.mcp_token_issuer,
         url=settings.mcp_url,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
+from holdfast.cli.arguments.data_folders import parse_folder
 from holdfast.cli.output.manifests import build_manifest_json, format_unreadable, print_manifest_stores
 from holdfast.cli.usage_error import UsageError
 from holdfast.config.settings import Settings
@@ -67,11 +68,21 @@ def restore(  # noqa: PLR0913, PLR0917 - the command has this many options
     ] = False,
     from_folder: Annotated[
         Path | None,
-        typer.Option("--from", metavar="DIR", help="Restore every store of a backup that --to has written."),
+        typer.Option(
+            "--from",
+            parser=parse_folder,
+            metavar="DIR",
+            help="Restore every store of a backup that --to has written.",
+        ),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option("--data", metavar="DIR", help="With --from, restore into this new data folder."),
+        typer.Option(
+            "--data",
+            parser=parse_folder,
+            metavar="DIR",
+            help="With --from, restore into this new data folder.",
+        ),
     ] = None,
     keys: Annotated[
         Path | None,

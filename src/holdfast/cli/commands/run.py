@@ -180,13 +180,13 @@ def build_app(
     `health_timeout_s` limits how long /health/ready and /metrics wait for a store. `on_workers_ended` is
     called if the workers end before the app does.
     """
-    from holdfast.cli.processes.used_stores import find_used_stores
+    from holdfast.reports.used_stores import find_used_stores
     from holdfast.runtime import start_system
     from holdfast.runtime.store_probes import build_store_probes
     from holdfast.runtime.telemetry.metrics import open_metrics
     from holdfast.web import make_app
 
-    probes = build_store_probes(stores, find_used_stores(system, workload))
+    probes = build_store_probes(stores, find_used_stores(system, workload.components))
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:

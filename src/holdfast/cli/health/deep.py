@@ -55,21 +55,21 @@ def _verify_existing(file: Path, verify: Callable[[str], list[str]]) -> list[str
 
 
 def _check_objects(settings: Settings, progress: Progress) -> list[str]:
-    """Verify the objects, with keys that exist: no key file is created."""
+    """Verify the keys and the objects. No key file is created."""
+    from holdfast.security.ciphers import FileCipher
+
     folder = settings.objects_directory
+    has_key_file = settings.keys.startswith(FILE_SCHEME)
+    cipher = FileCipher(settings.keys_file)
+    if has_key_file and settings.keys_file.exists():
+        cipher.current_key_id  # noqa: B018  raises for a key file that is damaged or readable by others
     if not folder.is_dir():
         return []
     require_extras("doctor", "objects")
     from holdfast.runtime.factory import open_cipher
-    from holdfast.security.ciphers import FileCipher
     from holdfast.stores.objects.local.verification import verify_objects
 
-    if not settings.keys.startswith(FILE_SCHEME):
-        return verify_objects(folder, open_cipher(settings), progress).problems
-    cipher = FileCipher(settings.keys_file)
-    if settings.keys_file.exists():
-        cipher.current_key_id  # noqa: B018  raises for a key file that is damaged or readable by others
-    return verify_objects(folder, cipher, progress).problems
+    return verify_objects(folder, cipher if has_key_file else open_cipher(settings), progress).problems
 
 
 def _check_sql(settings: Settings, progress: Progress) -> list[str]:

@@ -3,17 +3,20 @@
 The work grows linearly with the bytes that go in and come out, whatever the input: a body is decoded in
 slices, a gzip body has a bounded number of members, and decoding stops at the first byte over the limit. The
 DynamoDB endpoint decodes whole bodies (`decode_body`); the APIs decode each piece as it arrives
-(`BodyDecoder`). Both do it in a thread, unless the piece is tiny.
+(`BodyDecoder`). Both do it in one of a few threads, unless the piece is tiny and stays small.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from holdfast.core.limits import KIB
+from holdfast.core.rng import call_after_fork
 
 __all__ = [
     "BodyDecoder",
@@ -36,9 +39,11 @@ MAX_CODINGS: Final = 2
 MAX_MEMBERS: Final = 1000
 # What follows a member is copied once per member, and never more than a slice of it.
 SLICE_BYTES: Final = 64 * KIB
-# Deflate expands a byte to 1,032 at most, so such a piece takes about a millisecond.
+# Deflate expands a byte to 1,032 at most, so such a piece takes about a millisecond in its last coding.
 MAX_INLINE_BYTES: Final = KIB
 _MAX_RATIO: Final = 1032
+# More at the same time would take the processors, and the threads of the default pool, from other work.
+MAX_DECODINGS: Final = 2
 
 _GZIP_WBITS: Final = 16 + zlib.MAX_WBITS
 _DEFLATE_METHOD: Final = 8
@@ -86,7 +91,7 @@ async def decode_body(codings: Sequence[str], body: bytes, max_bytes: int) -> by
         decoder.finish()
         return decoded
 
-    return await run_decoding(decode, len(body))
+    return await run_decoding(decode, codings, len(body))
 
 
 def estimate_decoded_bytes(codings: Sequence[str], encoded_bytes: int, max_bytes: int) -> int:
@@ -95,15 +100,32 @@ def estimate_decoded_bytes(codings: Sequence[str], encoded_bytes: int, max_bytes
     return min(expanded, max_bytes * len(codings))
 
 
-async def run_decoding(decode: Callable[[], T], encoded_bytes: int) -> T:
-    """Run a function that decodes so many bytes: in a thread, so that other requests do not wait for it."""
-    return decode() if encoded_bytes <= MAX_INLINE_BYTES else await asyncio.to_thread(decode)
+async def run_decoding(decode: Callable[[], T], codings: Sequence[str], encoded_bytes: int) -> T:
+    """Run a function that decodes so many bytes: in a thread, so that other requests do not wait for it.
+
+    At most `MAX_DECODINGS` run at the same time; the others wait. Only the last coding of a tiny piece is
+    undone here: what the one before may expand it to counts.
+    """
+    if encoded_bytes * _MAX_RATIO ** (len(codings) - 1) <= MAX_INLINE_BYTES:
+        return decode()
+    return await asyncio.get_running_loop().run_in_executor(_get_threads(), decode)
+
+
+@functools.cache
+def _get_threads() -> ThreadPoolExecutor:
+    """Return the threads of this process that decode, for all servers and event loops."""
+    return ThreadPoolExecutor(MAX_DECODINGS, "holdfast-decode")
+
+
+# A forked child has none of its parent's threads.
+call_after_fork(_get_threads.cache_clear)
 
 
 class BodyDecoder:
     """Decodes one body piece by piece, up to `max_bytes` after each coding."""
 
     def __init__(self, codings: Sequence[str], max_bytes: int) -> None:
+        self.codings = codings
         self._inflaters = [_Inflater(coding, max_bytes) for coding in reversed(codings)]
 
     def decode(self, data: bytes) -> bytes:

@@ -21,6 +21,7 @@ from holdfast.core.progress import Progress, ignore_progress
 from holdfast.core.store_marker import read_marker
 from holdfast.runtime.folder_backups.manifest import (
     Manifest,
+    StoreEntry,
     format_created_at,
     read_manifest,
     seal_files,
@@ -98,10 +99,26 @@ def _fill(
         copy.prepare()
     _freeze_all(copies)
     created_at = format_created_at(SYSTEM_CLOCK.now())
-    entries = {store: copy.write() for store, copy in copies.items()}
+    entries = _write_all(copies)
     objects = copies.get(OBJECTS)
     keys = objects.keys if isinstance(objects, ObjectsCopy) else {}
     return Manifest(created_at=created_at, stores=entries, skipped=tuple(skipped), keys=keys)
+
+
+def _write_all(copies: dict[str, StoreCopy]) -> dict[str, StoreEntry]:
+    """Write every copy and return the entries. Raise `DataDamaged` for all damaged stores together."""
+    entries: dict[str, StoreEntry] = {}
+    damages: list[DataDamaged] = []
+    for store, copy in copies.items():
+        try:
+            entries[store] = copy.write()
+        except DataDamaged as error:
+            damages.append(error)
+    if len(damages) == 1:
+        raise damages[0]
+    if damages:
+        raise DataDamaged(" ".join(each.message for each in damages)) from damages[0]
+    return entries
 
 
 def _freeze_all(copies: dict[str, StoreCopy]) -> None:

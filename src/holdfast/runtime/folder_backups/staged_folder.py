@@ -18,7 +18,9 @@ from holdfast.core.disk import make_private_folder, sync_path, try_lock
 from holdfast.core.errors import HoldfastError, SettingsError, StoreBusy, StoreFull, StoreIOError
 
 DISK_FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-ACCESS_ERRORS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST})
+ACCESS_ERRORS: Final = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENOENT}
+)
 
 
 class StagedFolder:
@@ -105,7 +107,10 @@ def _to_holdfast_error(target: Path, error: OSError) -> HoldfastError:
         return SettingsError(f"No access to {where} ({error.strerror}). Change it, or name another folder.")
     if error.errno == errno.ENOTEMPTY:
         return SettingsError(f"{target} was filled by another process meanwhile. Name a new folder.")
-    return StoreIOError(f"The disk failed for {where} ({error.strerror}), and nothing was kept.")
+    return StoreIOError(
+        f"The disk failed for {where} ({error.strerror}), and nothing was kept. Check the disk, or name "
+        "a folder on another."
+    )
 
 
 def _claim(path: Path, target: Path) -> int:

@@ -111,11 +111,15 @@ class FigureReader:
     """Reads all sources at the same time, each within the time limit and at most every `max_age_s`."""
 
     def __init__(self, sources: Mapping[str, Read], *, timeout_s: float, max_age_s: float) -> None:
-        self._timeout_s = timeout_s
-        self._calls: dict[str, SharedCall[Iterable[Figure]]] = {
-            name: SharedCall(read, timeout_s=timeout_s, max_age_s=max_age_s) for name, read in sources.items()
-        }
+        self._timeout_s, self._max_age_s = timeout_s, max_age_s
+        self._calls: dict[str, SharedCall[Iterable[Figure]]] = {}
         self._failures: dict[str, str] = {}
+        self.add_sources(sources)
+
+    def add_sources(self, sources: Mapping[str, Read]) -> None:
+        """Read these sources too, from now on."""
+        for name, read in sources.items():
+            self._calls[name] = SharedCall(read, timeout_s=self._timeout_s, max_age_s=self._max_age_s)
 
     async def read(self) -> list[Figure]:
         """Return the figures of every source that answers in time, and which sources do."""

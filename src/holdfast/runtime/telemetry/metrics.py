@@ -119,12 +119,16 @@ class MetricsSource(Protocol):
 
 
 def open_metrics(
-    stores: Stores, components: Sequence[Component] = (), *, timeout_s: float = DEFAULT_TIMEOUT_S
-) -> MetricsSource:
+    stores: Stores | None = None,
+    components: Sequence[Component] = (),
+    *,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> Metrics | NoMetrics:
     """Start counting what these stores, and every view of them, do; count nothing if the extra is not
     installed.
 
-    `components` are those that this process runs: it reports on the state of what they work on.
+    `components` are those that this process runs: it reports on the state of what they work on. `add_stores`
+    adds stores that are opened later.
     """
     return Metrics(stores, components, timeout_s=timeout_s) if is_installed() else NoMetrics()
 
@@ -156,6 +160,9 @@ class NoMetrics:
     def __init__(self, requests: RequestCounts | None = None) -> None:
         self.requests = requests or RequestCounts()
 
+    def add_stores(self, stores: Stores, components: Sequence[Component] = ()) -> None:
+        """Count nothing of these stores."""
+
     async def collect(self) -> str:
         """Return the hint what to install."""
         return INSTALL_HINT
@@ -184,17 +191,15 @@ class Metrics(ProcessMetrics):
 
     def __init__(
         self,
-        stores: Stores,
+        stores: Stores | None = None,
         components: Sequence[Component] = (),
         *,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         max_age_s: float = FIGURES_MAX_AGE_S,
     ) -> None:
         super().__init__()
-        self._stores = stores
         self._figures: dict[str, list[Figure]] = {}
-        sources = {**self._list_own_sources(), **list_component_sources(stores, components)}
-        self._reader = FigureReader(sources, timeout_s=timeout_s, max_age_s=max_age_s)
+        self._reader = FigureReader({}, timeout_s=timeout_s, max_age_s=max_age_s)
         self._instruments: dict[str, Counter | Histogram] = {}
         # Capacity units not yet added to a counter, by counter name, table and index.
         self._units: dict[tuple[str, str, str | None], float] = {}
@@ -207,6 +212,14 @@ class Metrics(ProcessMetrics):
         )
         self._create_instruments()
         self._physical: dict[str, str] = {}
+        if stores is not None:
+            self.add_stores(stores, components)
+
+    def add_stores(self, stores: Stores, components: Sequence[Component] = ()) -> None:
+        """Count what these stores do, too. Stores of several systems must be of one environment."""
+        self._reader.add_sources(
+            {**self._list_own_sources(stores), **list_component_sources(stores, components)}
+        )
         for table in () if stores.system is None else stores.system.tables:
             self._physical[table.name] = stores.physical_name(table)
             self._start_at_zero(table)
@@ -293,36 +306,39 @@ class Metrics(ProcessMetrics):
         """Read the figures: of indexes, queues, and what the components of this process work on."""
         self._figures = group_by_name(await self._reader.read())
 
-    def _list_own_sources(self) -> dict[str, Read]:
+    def _list_own_sources(self, stores: Stores) -> dict[str, Read]:
         """Return how to read the indexes of each table and the state of each queue."""
-        system = self._stores.system
+        system = stores.system
         if system is None:
             return {}
         indexes = {
-            f"indexes of {table.name}": self._build_index_read(table)
+            f"indexes of {table.name}": self._build_index_read(stores, table)
             for table in system.tables
             if table.global_indexes
         }
-        return {**indexes, **{f"queue {each.name}": self._build_queue_read(each) for each in system.queues}}
+        return {
+            **indexes,
+            **{f"queue {each.name}": self._build_queue_read(stores, each) for each in system.queues},
+        }
 
-    def _build_index_read(self, table: Table) -> Read:
+    def _build_index_read(self, stores: Stores, table: Table) -> Read:
         """Return how to read the progress of a table's indexes, except optional ones that do not exist."""
         optional = {each.name for each in table.global_indexes if not each.default}
 
         async def read() -> list[Figure]:
             return [
                 Figure(INDEX_PROGRESS, each.percent, self._build_labels(each.table, each.index))
-                for each in await get_index_reports(self._stores, [table])
+                for each in await get_index_reports(stores, [table])
                 if not (each.status in ("ABSENT", "NO TABLE") and each.index in optional)
             ]
 
         return read
 
-    def _build_queue_read(self, queue: Any) -> Read:
+    def _build_queue_read(self, stores: Stores, queue: Any) -> Read:
         """Return how to read the messages of a queue and of its dead-letter queue."""
 
         async def read() -> list[Figure]:
-            reports = await get_queue_reports(self._stores, [queue])
+            reports = await get_queue_reports(stores, [queue])
             return [figure for each in reports for figure in _describe_queue(each)]
 
         return read

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import threading
 import zlib
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.http import content_coding
 from holdfast.core.http.content_coding import (
+    MAX_DECODINGS,
     MAX_INLINE_BYTES,
     MAX_MEMBERS,
     SLICE_BYTES,
@@ -25,6 +27,7 @@ from holdfast.core.http.content_coding import (
     decode_body,
     estimate_decoded_bytes,
     parse_codings,
+    run_decoding,
 )
 from tests.cases import all_cases
 
@@ -212,6 +215,39 @@ async def test_only_tiny_bodies_are_decoded_on_the_event_loop(monkeypatch: pytes
     assert await decode_body(["gzip"], EMPTY_MEMBER, 10) == b""
     assert await decode_body(["gzip"], large, 10_000) == bytes(MAX_INLINE_BYTES)
     assert threads == [True, False]
+    threads.clear()
+    # A few bytes that two codings may expand to a million times as many.
+    twice = encode("gzip", encode("deflate", bytes(2_000_000)))
+    assert len(twice) < MAX_INLINE_BYTES
+    assert await decode_body(["deflate", "gzip"], twice, 10_000_000) == bytes(2_000_000)
+    assert threads == [False, False]
+
+
+async def test_only_a_few_bodies_are_decoded_at_the_same_time() -> None:
+    running, most, lock = 0, 0, threading.Lock()
+    # Each decoding waits until as many run as may, so that more would be seen.
+    full, released = threading.Semaphore(0), threading.Event()
+
+    def decode_slowly() -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        full.release()
+        assert released.wait(30)
+        with lock:
+            running -= 1
+
+    decodings = [
+        asyncio.create_task(run_decoding(decode_slowly, ["gzip"], MAX_INLINE_BYTES + 1)) for _ in range(10)
+    ]
+    for _ in range(MAX_DECODINGS):
+        assert await asyncio.to_thread(full.acquire, timeout=30)
+    # Other work has its own threads.
+    assert await asyncio.to_thread(lambda: "done") == "done"
+    released.set()
+    await asyncio.gather(*decodings)
+    assert most == MAX_DECODINGS
 
 
 def test_estimate_is_never_below_the_decoded_size() -> None:

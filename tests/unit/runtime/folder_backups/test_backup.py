@@ -299,6 +299,29 @@ def test_target_that_is_a_file_is_refused(data: Path, tmp_path: Path) -> None:
         back_up_folder(build_settings(data), tmp_path / "backup" / "inside")
 
 
+@pytest.mark.parametrize(
+    ("failure", "kind", "remedy"),
+    [
+        (errno.ENOENT, SettingsError, "Change it, or name another folder."),
+        (errno.EIO, StoreIOError, "Check the disk, or name a folder on another."),
+    ],
+)
+def test_target_that_cannot_be_created_is_refused_with_a_remedy(
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: int,
+    kind: type[HoldfastError],
+    remedy: str,
+) -> None:
+    def fail(path: Path) -> None:
+        raise OSError(failure, os.strerror(failure), str(path))
+
+    monkeypatch.setattr(staged_folder, "make_private_folder", fail)
+
+    assert _refuse(kind, data, tmp_path).endswith(remedy)
+
+
 def test_target_that_another_process_is_writing_is_refused(data: Path, tmp_path: Path) -> None:
     with (
         stage_folder(tmp_path / "backup", backup.STAGING_KIND),
@@ -372,6 +395,19 @@ def test_damaged_object_is_named(data: Path, tmp_path: Path) -> None:
     path.write_bytes(content)
 
     assert "the object pages/1 in archive" in _refuse(DataDamaged, data, tmp_path)
+
+
+def test_damage_of_every_store_is_named_at_once(data: Path, tmp_path: Path) -> None:
+    with open_file(data / "tables.db") as connection:
+        connection.execute("UPDATE items_1 SET sum = sum + 1 WHERE id = 3")
+    connection.close()
+    path = data / "objects" / to_path(BUCKET, "pages/1")
+    path.write_bytes(path.read_bytes()[:-1])
+
+    message = _refuse(DataDamaged, data, tmp_path)
+    assert "the item {'id': 'n-2'} of Notes is damaged" in message
+    assert "the object pages/1 in archive" in message
+    assert message.count("Restore what is damaged from an earlier one") == 1
 
 
 def test_lost_file_is_not_taken_for_an_empty_store(data: Path, tmp_path: Path) -> None:

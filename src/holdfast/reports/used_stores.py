@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.reports.examples import build_example
@@ -9,14 +10,13 @@ from holdfast.reports.resources import CacheKeys, SqlTable, get_resource
 from holdfast.runtime.store_probes import UsedStores
 
 if TYPE_CHECKING:
-    from holdfast.cli.processes.workload import Workload
     from holdfast.model.system import System
 
 
-def find_used_stores(system: System, workload: Workload) -> UsedStores:
-    """Return what the patterns of the workload's components use; everything if the whole system runs."""
-    is_whole = None in workload.components
-    named = [system.get_component(name) for name in workload.components if name is not None]
+def find_used_stores(system: System, components: Sequence[str | None]) -> UsedStores:
+    """Return what the patterns of these components use; everything if one is None, the whole system."""
+    is_whole = None in components
+    named = [system.get_component(name) for name in components if name is not None]
     patterns = system.patterns if is_whole else [pattern for each in named for pattern in each.patterns]
     resources = [get_resource(part) for each in patterns for part in build_example(each).parts]
     names = {each.name for each in resources if each is not None}
