@@ -19,7 +19,7 @@ from holdfast.operations.tables import (
 )
 from holdfast.runtime import create_backup, open_stores
 from holdfast.stores.tables.embedded import EmbeddedTables
-from holdfast.stores.tables.embedded.verification import count_items, verify_tables
+from holdfast.stores.tables.embedded.storage.verification import count_items, verify_tables
 from tests.sqlite_files import open_file
 
 ORDERS = TableDefinition(
