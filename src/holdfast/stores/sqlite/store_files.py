@@ -110,7 +110,7 @@ class StoreFiles:
         """
         self._path, self._log_path = path, path + WAL_SUFFIX
         self._has_default_vfs, self._records_commits = has_default_vfs, records_commits
-        self._on_loss, self.is_lost = on_loss, False
+        self._on_loss, self._loss = on_loss, ""
         self._page_bytes: int = connection.pragma("page_size")
         self._frame_bytes = _FRAME_HEADER_BYTES + self._page_bytes
         self._refuse_truncated_database(connection)
@@ -125,10 +125,11 @@ class StoreFiles:
     def begin_commit(self) -> LastCommit:
         """Return the record of the last commit of any process.
 
-        Raise `StoreFileError` if the log is shorter than after that commit: the next one would write behind
-        the gap and hide it. Look at the paths of all files ten times a second: a log that was removed can
+        Raise `StoreFileError` if a loss was found before, or if the log is shorter than after that commit:
+        the next one would write behind the gap and hide it. Look at the paths of all files ten times a second: a log that was removed can
         still be read by this process, and is missed at the next start.
         """
+        self.refuse_loss()
         if perf_counter() > self._look_at:
             self._look_at_paths()
         self._last = last = self._record.hold()
@@ -136,6 +137,16 @@ class StoreFiles:
         if last.frames and size < _HEADER_BYTES + last.frames * self._frame_bytes:
             raise self._report(self._describe_loss())
         return last
+
+    @property
+    def is_lost(self) -> bool:
+        """Return whether a check has found that these are no longer the files of the store."""
+        return bool(self._loss)
+
+    def refuse_loss(self) -> None:
+        """Raise `StoreFileError` if a check has found a loss. It stays: what is written now may be lost too."""
+        if self._loss:
+            raise StoreFileError(self._loss)
 
     def confirm_commit(self, connection: apsw.Connection, frames: int) -> None:
         """Raise `StoreFileError` if the commit that was just synced would be lost; otherwise record it.
@@ -216,7 +227,7 @@ class StoreFiles:
     def truncate_log(self, connection: apsw.Connection) -> None:
         """Move the whole log into the database, then truncate it. Raise `apsw.BusyError` if readers block it.
 
-        The record is cleared in between: from then on the log holds nothing that the database does not.
+        Also after a loss, if the log is still whole: this saves what was acknowledged before. The record is cleared in between: from then on the log holds nothing that the database does not.
         """
         self.verify(connection)
         if not os.fstat(self._log_descriptor).st_size:
@@ -293,7 +304,7 @@ class StoreFiles:
 
     def _report(self, loss: StoreFileError) -> StoreFileError:
         """Return the error after the readers have learned of it."""
-        self.is_lost = True
+        self._loss = loss.message
         self._on_loss(loss)
         return loss
 

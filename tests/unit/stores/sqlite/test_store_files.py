@@ -68,6 +68,15 @@ def cut(path: Path, part: float) -> None:
     os.truncate(path, int(path.stat().st_size * part))
 
 
+def flip(path: Path, offset: int) -> None:
+    """Change one bit of a file, which may be open."""
+    with path.open("r+b", buffering=0) as file:
+        file.seek(offset)
+        changed = file.read(1)[0] ^ 1
+        file.seek(offset)
+        file.write(bytes([changed]))
+
+
 @pytest.mark.parametrize("part", [0, 0.5])
 def test_file_truncated_while_open_acknowledges_nothing(path: Path, part: float) -> None:
     fill(path)
@@ -100,6 +109,30 @@ def test_log_removed_while_open_is_noticed_and_still_moved_into_the_file(path: P
             database.write(pair(1000))
     with open_pairs(path) as database:
         assert numbers_in(database) == set(range(PAIRS))
+
+
+@pytest.mark.parametrize("damage", ["removed", "cut", "changed"])
+def test_no_write_is_acknowledged_after_a_loss_was_reported(path: Path, damage: str) -> None:
+    with open_pairs(path, KEEP_LOG) as database:
+        for number in range(PAIRS):
+            database.write(pair(number, FILLING))
+        files = database._files
+        assert files is not None
+        if damage == "removed":
+            log_of(path).unlink()
+            files._look_at = 0
+        elif damage == "cut":
+            cut(log_of(path), 0.5)
+        else:
+            flip(log_of(path), log_of(path).stat().st_size // 2)
+            # As in a quiet moment.
+            with pytest.raises(StoreFileError):
+                files.truncate_log(database._writer)
+        for number in range(1000, 1010):
+            with pytest.raises(StoreFileError):
+                database.write(pair(number))
+        with pytest.raises(StoreFileError):
+            database.compact()
 
 
 def test_reader_does_not_recreate_a_removed_file(path: Path) -> None:
