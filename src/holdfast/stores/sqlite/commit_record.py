@@ -221,7 +221,7 @@ def refuse_lost_log(path: str, recorded: LastCommit, found: LastCommit | None) -
     """Raise `StoreFileError` if the log that was found lacks commits of the recorded one."""
     if not recorded.frames or (found is not None and _continues(recorded, found)):
         return
-    state = "is missing, empty or damaged" if found is None else "was cut or replaced"
+    state = "is missing, empty or damaged" if found is None else "was cut, replaced or damaged"
     raise StoreFileError(
         f"The write-ahead log {path}-wal {state}: acknowledged transactions are lost, unless another SQLite "
         "program has moved them into the file. Nothing was changed: put the log back, or restore a backup. "

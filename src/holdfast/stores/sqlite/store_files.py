@@ -243,7 +243,7 @@ class StoreFiles:
 
     def move_log(self, connection: apsw.Connection) -> None:
         """Move as much of the log into the database as readers allow, without waiting for them."""
-        self.require_same_database(connection)
+        self.verify(connection)
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         self._clear_moved_log(connection, self._record.read())
         self.note_database()
@@ -277,7 +277,11 @@ class StoreFiles:
         """
         if not last.frames:
             return last
-        frames, moved = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        try:
+            frames, moved = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        except apsw.LockedError:
+            # A failed unit has left a statement open. Until it is gone, this process moves nothing.
+            return last
         if not moved == frames >= last.frames:
             return last
         cleared = last._replace(frames=0)

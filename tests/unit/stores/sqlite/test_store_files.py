@@ -209,7 +209,7 @@ def test_older_log_after_a_crash_is_refused(crashed: Path) -> None:
     with open_pairs(other, KEEP_LOG) as database:
         database.write(pair(1))
         log_of(crashed).write_bytes(log_of(other).read_bytes())
-    with pytest.raises(StoreFileError, match="cut or replaced"):
+    with pytest.raises(StoreFileError, match="cut, replaced or damaged"):
         open_pairs(crashed)
 
 
