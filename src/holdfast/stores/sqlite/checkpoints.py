@@ -100,10 +100,9 @@ class Checkpoints:
         return apsw.SQLITE_OK
 
     def _checkpoint_passively(self) -> None:
-        """Move as much of the log as possible without waiting for readers or writers."""
-        self._files.require_same_database(self._connection)
-        self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        self._files.note_database()
+        """Take the write lock, and move as much of the log as possible without waiting for readers."""
+        with self._write_lock:
+            self._files.move_log(self._connection)
 
     def _checkpoint_and_truncate(self) -> None:
         """Take the write lock, move all of the log and truncate it; raise if readers block it for 50 ms."""

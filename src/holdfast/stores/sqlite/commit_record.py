@@ -9,7 +9,11 @@ of the database for the database. The record is kept in the store's marker, outs
     holder          the process that holds the write lock, and since when
 
 It is written after each commit has been synced, so it never names more than what is on disk. It is not synced
-itself: after a power failure it may name less. Before the log is truncated it is cleared and synced.
+itself: after a power failure it may name less. Before the log is truncated or started again it is cleared and
+synced, so that it never names another log than the one that is there.
+
+The commit record is kept twice, written one after the other: a process that is killed, or a power failure,
+tears at most one of them.
 
 Each process that uses the store holds a shared lock on the marker: the next to open it learns whether it is
 alone, and otherwise must find the files that the others have open.
@@ -28,17 +32,22 @@ from holdfast.core.disk import lock, sync, try_lock
 from holdfast.core.errors import StoreFileError
 from holdfast.core.store_marker import IDENTITY_BYTES, get_marker_path
 
-_COMMIT: Final = struct.Struct("<8sIQI")
+_COMMIT: Final = struct.Struct("<8sIQIB")
+# Of older versions, which kept one copy, and let the log start again without a record.
+_OLDER_COMMIT: Final = struct.Struct("<8sIQI")
+_OLDER_FORMAT, _FORMAT = 1, 2
 _INODES: Final = struct.Struct("<4Q")
 _HOLDER: Final = struct.Struct("<qd")
 _SUM: Final = struct.Struct("<I")
 _COMMIT_AT: Final = IDENTITY_BYTES
 _COMMIT_END: Final = _COMMIT_AT + _COMMIT.size + _SUM.size
+_SECOND_COMMIT_AT: Final = 84
+_SECOND_COMMIT_END: Final = _SECOND_COMMIT_AT + _COMMIT.size + _SUM.size
 _INODES_AT: Final = 128
 _INODES_END: Final = _INODES_AT + _INODES.size + _SUM.size
 _HOLDER_AT: Final = 192
 _MARKER_BYTES: Final = 256
-# Of the log between two records. One would do: a process may die between its commit and its record.
+# Of the log since a record of an older version, which a power failure made older still.
 _MAX_RESTARTS: Final = 8
 
 
@@ -47,13 +56,14 @@ class LastCommit(NamedTuple):
 
     `salts` identify the log and `frames` is its length; 0 if everything is in the database. `generation`
     counts how often the log was truncated: the database alone has at least that one. `version` is its
-    schema's.
+    schema's, and `format` the record's own.
     """
 
     salts: bytes = bytes(8)
     frames: int = 0
     generation: int = 0
     version: int = 0
+    format: int = _FORMAT
 
 
 NOTHING: Final = LastCommit()
@@ -69,9 +79,10 @@ class CommitRecord:
         self._path, self._process = path, os.getpid()
         self._descriptor = os.open(get_marker_path(path), os.O_RDWR | os.O_CLOEXEC)
         try:
-            if os.fstat(self._descriptor).st_size < _MARKER_BYTES:
+            size = os.fstat(self._descriptor).st_size
+            if size < _MARKER_BYTES:
                 # All of it now, so that a commit needs no space on the disk.
-                os.pwrite(self._descriptor, bytes(_MARKER_BYTES - IDENTITY_BYTES), IDENTITY_BYTES)
+                os.pwrite(self._descriptor, bytes(_MARKER_BYTES - size), size)
             self._mapping = mmap.mmap(self._descriptor, _MARKER_BYTES)
         except BaseException:
             os.close(self._descriptor)
@@ -86,23 +97,29 @@ class CommitRecord:
         return last
 
     def read(self) -> LastCommit:
-        """Return the recorded state; `NOTHING` if none was recorded, or if the record is damaged."""
+        """Return the recorded state; `NOTHING` if none was recorded. Raise `StoreFileError` if it is
+        damaged.
+        """
         if os.lseek(self._descriptor, 0, os.SEEK_END) < _MARKER_BYTES:
             self._restore()
         found = self._mapping[_COMMIT_AT:_COMMIT_END]
         if found != self._known:
-            content = _verify(found, _COMMIT)
-            self._known = found
-            self._known_last = NOTHING if content is None else LastCommit._make(_COMMIT.unpack(content))
+            last = _parse(self._mapping[_COMMIT_AT:_SECOND_COMMIT_END])
+            if last is None or (last is NOTHING and self._known):
+                raise _describe_damage(self._path)
+            self._known, self._known_last = found, last
         return self._known_last
 
     def write(self, last: LastCommit) -> None:
         """Record the state after a synced commit."""
         if os.lseek(self._descriptor, 0, os.SEEK_END) < _MARKER_BYTES:
             self._restore()
+        if last.format != _FORMAT:
+            last = last._replace(format=_FORMAT)
         content = _COMMIT.pack(*last)
         self._known, self._known_last = content + _SUM.pack(crc32(content)), last
         self._mapping[_COMMIT_AT:_COMMIT_END] = self._known
+        self._mapping[_SECOND_COMMIT_AT:_SECOND_COMMIT_END] = self._known
 
     def sync(self) -> None:
         """Return when the record is on disk."""
@@ -140,17 +157,24 @@ class CommitRecord:
         """Write a truncated marker again: a process that touches a mapped file behind its end is killed."""
         os.ftruncate(self._descriptor, _MARKER_BYTES)
         os.pwrite(self._descriptor, self._line, 0)
-        os.pwrite(self._descriptor, self._known, _COMMIT_AT)
+        for place in (_COMMIT_AT, _SECOND_COMMIT_AT):
+            os.pwrite(self._descriptor, self._known, place)
 
 
 def read_last_commit(path: str) -> LastCommit:
-    """Return the recorded state of a store; `NOTHING` without a marker. Only reads."""
+    """Return the recorded state of a store; `NOTHING` without a marker. Only reads.
+
+    Raise `StoreFileError` if the record is damaged.
+    """
     try:
         with open(get_marker_path(path), "rb") as file:
-            content = _verify(file.read()[_COMMIT_AT:_COMMIT_END], _COMMIT)
+            content = file.read(_MARKER_BYTES)
     except OSError:
         return NOTHING
-    return NOTHING if content is None else LastCommit._make(_COMMIT.unpack(content))
+    last = _parse(content[_COMMIT_AT:_SECOND_COMMIT_END])
+    if last is None:
+        raise _describe_damage(path)
+    return last
 
 
 def read_holder(path: str) -> tuple[int, float]:
@@ -163,6 +187,30 @@ def read_holder(path: str) -> tuple[int, float]:
         return 0, 0.0
 
 
+def _parse(found: bytes) -> LastCommit | None:
+    """Return the record in this part of the marker; `NOTHING` if it was never written, None if it is damaged.
+
+    A process that was killed may have torn the first copy; the second is then of the commit before.
+    """
+    if not any(found):
+        return NOTHING
+    for place, kind in ((0, _COMMIT), (0, _OLDER_COMMIT), (_SECOND_COMMIT_AT - _COMMIT_AT, _COMMIT)):
+        content = _verify(found[place : place + kind.size + _SUM.size], kind)
+        if content is not None:
+            fields = kind.unpack(content)
+            return LastCommit._make(fields if kind is _COMMIT else (*fields, _OLDER_FORMAT))
+    return None
+
+
+def _describe_damage(path: str) -> StoreFileError:
+    marker = get_marker_path(path)
+    return StoreFileError(
+        f"{marker} is damaged: its record of the last commit of {path} does not match its checksum. Nothing "
+        "was changed: restore the marker or a backup. To accept the file as it is, check it with `holdfast "
+        f"doctor --deep`, then remove {marker}."
+    )
+
+
 def _verify(found: bytes, kind: struct.Struct) -> bytes | None:
     """Return the content of a part of the marker without its checksum; None if that does not match."""
     content = found[: kind.size]
@@ -173,7 +221,7 @@ def refuse_lost_log(path: str, recorded: LastCommit, found: LastCommit | None) -
     """Raise `StoreFileError` if the log that was found lacks commits of the recorded one."""
     if not recorded.frames or (found is not None and _continues(recorded, found)):
         return
-    state = "is missing, empty or damaged" if found is None else "was cut or replaced"
+    state = "is missing, empty or damaged" if found is None else "was cut, replaced or damaged"
     raise StoreFileError(
         f"The write-ahead log {path}-wal {state}: acknowledged transactions are lost, unless another SQLite "
         "program has moved them into the file. Nothing was changed: put the log back, or restore a backup. "
@@ -182,11 +230,14 @@ def refuse_lost_log(path: str, recorded: LastCommit, found: LastCommit | None) -
 
 
 def _continues(recorded: LastCommit, found: LastCommit) -> bool:
-    """Return whether the log is the recorded one with all of its frames, or a later one.
+    """Return whether the log is the recorded one with all of its frames.
 
-    SQLite adds one to the first salt each time it starts the log again, after all of it is in the database.
+    For a record of an older version, it may be a later one. SQLite adds one to the first salt each time it
+    starts the log again, after all of it is in the database.
     """
     if found.salts == recorded.salts:
         return found.frames >= recorded.frames
+    if recorded.format != _OLDER_FORMAT:
+        return False
     restarts = int.from_bytes(found.salts[:4], "big") - int.from_bytes(recorded.salts[:4], "big")
     return 0 < restarts % 2**32 <= _MAX_RESTARTS

@@ -217,7 +217,7 @@ class GroupCommitter:
         First raise `StoreFileError` if the file was migrated meanwhile; at last, before any submitter is
         notified, if the file or its log was deleted, replaced or truncated.
         """
-        self._files.begin_commit()
+        self._files.begin_commit(self._connection)
         batch.begin()
         check_version(self._connection, self._version, self._path)
         deadline = perf_counter() + self._lock_hold_s_max

@@ -137,6 +137,7 @@ class Database:
         try:
             if write_lock.inode != own_lock.inode:
                 raise StoreFileError(f"The lock file of {self.path} was removed or replaced: restart.")
+            files.refuse_loss()
             with write_lock, closing(open_writer(self.path, DEFAULTS)) as connection:
                 keep_log_on_close(connection, True)
                 if rewrite:

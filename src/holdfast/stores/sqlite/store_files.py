@@ -115,7 +115,7 @@ class StoreFiles:
         """
         self._path, self._log_path = path, path + WAL_SUFFIX
         self._has_default_vfs, self._records_commits = has_default_vfs, records_commits
-        self._on_loss, self.is_lost = on_loss, False
+        self._on_loss, self._loss = on_loss, ""
         self._page_bytes: int = connection.pragma("page_size")
         self._frame_bytes = _FRAME_HEADER_BYTES + self._page_bytes
         self._refuse_truncated_database(connection)
@@ -127,20 +127,32 @@ class StoreFiles:
         self._enter(connection)
         self.note_database()
 
-    def begin_commit(self) -> LastCommit:
+    def begin_commit(self, connection: apsw.Connection) -> LastCommit:
         """Return the record of the last commit of any process.
 
-        Raise `StoreFileError` if the log is shorter than after that commit: the next one would write behind
-        the gap and hide it. Look at the paths of all files ten times a second: a log that was removed can
-        still be read by this process, and is missed at the next start.
+        Raise `StoreFileError` if a loss was found before, or if the log is shorter than after that commit:
+        the next one would write behind the gap and hide it. Look at the paths of all files ten times a
+        second: a log that was removed can still be read by this process, and is missed at the next start.
         """
+        self.refuse_loss()
         if perf_counter() > self._look_at:
             self.require_same_paths()
-        self._last = last = self._record.hold()
+        last = self._record.hold()
         size = os.lseek(self._log_descriptor, 0, os.SEEK_END)
         if last.frames and size < _HEADER_BYTES + last.frames * self._frame_bytes:
             raise self._report(self._describe_loss())
-        return last
+        self._last = self._clear_moved_log(connection, last)
+        return self._last
+
+    @property
+    def is_lost(self) -> bool:
+        """Return whether a check has found that these are no longer the files of the store."""
+        return bool(self._loss)
+
+    def refuse_loss(self) -> None:
+        """Raise `StoreFileError` if a check has found a loss. It stays: what follows may be lost too."""
+        if self._loss:
+            raise StoreFileError(self._loss)
 
     def confirm_commit(self, connection: apsw.Connection, frames: int) -> None:
         """Raise `StoreFileError` if the commit that was just synced would be lost; otherwise record it.
@@ -151,12 +163,10 @@ class StoreFiles:
             self._inspect_database(connection)
         if not (self._records_commits and frames):
             return
-        salts, before, generation, version = self._last
-        if not 0 < before < frames:
-            # SQLite may have started the log again. With more frames than before, it has most likely not.
-            salts = os.pread(self._log_descriptor, _SALTS_BYTES, _SALTS_AT)
+        # Each time: SQLite may have started the log again, and no number of frames shows that it has not.
+        salts = os.pread(self._log_descriptor, _SALTS_BYTES, _SALTS_AT)
         try:
-            self._record.write(LastCommit(salts, frames, generation, version))
+            self._record.write(self._last._replace(salts=salts, frames=frames))
         except OSError as error:
             raise StoreIOError(
                 f"The marker of {self._path} cannot be written ({error.strerror}): the transaction is "
@@ -213,10 +223,11 @@ class StoreFiles:
     def verify(self, connection: apsw.Connection) -> None:
         """Raise `StoreFileError` if the database was replaced, or acknowledged frames of the log are damaged.
 
-        Call it before pages of the log are copied: as pages of the database they get valid checksums.
+        Call it before pages of the log are copied: as pages of the database they get valid checksums. Like
+        `begin_commit`, it must come before any other write.
         """
         self.require_same_database(connection)
-        last = self._record.read()
+        last = self._clear_moved_log(connection, self._record.read())
         if not last.frames:
             return
         try:
@@ -227,7 +238,8 @@ class StoreFiles:
     def truncate_log(self, connection: apsw.Connection) -> None:
         """Move the whole log into the database, then truncate it. Raise `apsw.BusyError` if readers block it.
 
-        The record is cleared in between: from then on the log holds nothing that the database does not.
+        Also after a loss, if the log is still whole: this saves what was acknowledged before. The record is
+        cleared in between: from then on the log holds nothing that the database does not.
         """
         self.verify(connection)
         if not os.fstat(self._log_descriptor).st_size:
@@ -238,6 +250,13 @@ class StoreFiles:
         self._record.write(self._record.read()._replace(frames=0, generation=generation))
         self._record.sync()
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        self.note_database()
+
+    def move_log(self, connection: apsw.Connection) -> None:
+        """Move as much of the log into the database as readers allow, without waiting for them."""
+        self.verify(connection)
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        self._clear_moved_log(connection, self._record.read())
         self.note_database()
 
     def note_database(self) -> None:
@@ -256,10 +275,30 @@ class StoreFiles:
             self._record.write_inodes(self._inodes)
         frames, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
         last = self._record.read()._replace(version=connection.pragma("user_version"))
-        if self._records_commits and frames > 0:
+        if self._records_commits or frames <= 0:
             salts = os.pread(self._log_descriptor, _SALTS_BYTES, _SALTS_AT)
-            last = last._replace(salts=salts, frames=frames)
+            last = last._replace(salts=salts, frames=max(frames, 0))
         self._record.write(last)
+
+    def _clear_moved_log(self, connection: apsw.Connection, last: LastCommit) -> LastCommit:
+        """Clear the record, on disk, once a checkpoint has moved the whole log; return what is recorded then.
+
+        SQLite may start the log again with the next write. From then on the record must not name the former
+        log: a later one in its place would be a log that may have been cut.
+        """
+        if not last.frames:
+            return last
+        try:
+            frames, moved = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        except apsw.LockedError:
+            # A failed unit has left a statement open. Until it is gone, this process moves nothing.
+            return last
+        if not moved == frames >= last.frames:
+            return last
+        cleared = last._replace(frames=0)
+        self._record.write(cleared)
+        self._record.sync()
+        return cleared
 
     def _inspect_database(self, connection: apsw.Connection) -> None:
         """Look closer at a database that has changed: another process may have written a checkpoint."""
@@ -304,7 +343,7 @@ class StoreFiles:
 
     def _report(self, loss: StoreFileError) -> StoreFileError:
         """Return the error after the readers have learned of it."""
-        self.is_lost = True
+        self._loss = loss.message
         self._on_loss(loss)
         return loss
 

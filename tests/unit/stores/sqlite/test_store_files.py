@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 from holdfast.core.disk import sync
 from holdfast.core.errors import StoreFileError
-from holdfast.core.store_marker import get_marker_path
-from holdfast.stores.sqlite import Tuning, commit_record
+from holdfast.core.store_marker import IDENTITY_BYTES, get_marker_path
+from holdfast.stores.sqlite import Database, Tuning, commit_record
+from holdfast.stores.sqlite.commit_record import CommitRecord
+from holdfast.stores.sqlite.store_files import check_files
 from tests.unit.stores.sqlite.pairs import numbers_in, open_pairs, pair
 
 ROOT = Path(__file__).parents[4]
 FILLING = bytes(3000)
 PAIRS = 40
+RECORD_AT = IDENTITY_BYTES
 # The log is neither truncated nor checkpointed while the test looks at it.
 KEEP_LOG = Tuning(log_quiet_s=1000, log_s_max=1000, checkpoint_pages=100_000)
 WRITE_AND_DIE = """
@@ -69,6 +74,15 @@ def cut(path: Path, part: float) -> None:
     os.truncate(path, int(path.stat().st_size * part))
 
 
+def flip(path: Path, offset: int) -> None:
+    """Change one bit of a file, which may be open."""
+    with path.open("r+b", buffering=0) as file:
+        file.seek(offset)
+        changed = file.read(1)[0] ^ 1
+        file.seek(offset)
+        file.write(bytes([changed]))
+
+
 @pytest.mark.parametrize("part", [0, 0.5])
 def test_file_truncated_while_open_acknowledges_nothing(path: Path, part: float) -> None:
     fill(path)
@@ -101,6 +115,30 @@ def test_log_removed_while_open_is_noticed_and_still_moved_into_the_file(path: P
             database.write(pair(1000))
     with open_pairs(path) as database:
         assert numbers_in(database) == set(range(PAIRS))
+
+
+@pytest.mark.parametrize("damage", ["removed", "cut", "changed"])
+def test_no_write_is_acknowledged_after_a_loss_was_reported(path: Path, damage: str) -> None:
+    with open_pairs(path, KEEP_LOG) as database:
+        for number in range(PAIRS):
+            database.write(pair(number, FILLING))
+        files = database._files
+        assert files is not None
+        if damage == "removed":
+            log_of(path).unlink()
+            files._look_at = 0
+        elif damage == "cut":
+            cut(log_of(path), 0.5)
+        else:
+            flip(log_of(path), log_of(path).stat().st_size // 2)
+            # As in a quiet moment.
+            with pytest.raises(StoreFileError):
+                files.truncate_log(database._writer)
+        for number in range(1000, 1010):
+            with pytest.raises(StoreFileError):
+                database.write(pair(number))
+        with pytest.raises(StoreFileError):
+            database.compact()
 
 
 def test_reader_does_not_recreate_a_removed_file(path: Path) -> None:
@@ -172,7 +210,7 @@ def test_older_log_after_a_crash_is_refused(crashed: Path) -> None:
     with open_pairs(other, KEEP_LOG) as database:
         database.write(pair(1))
         log_of(crashed).write_bytes(log_of(other).read_bytes())
-    with pytest.raises(StoreFileError, match="cut or replaced"):
+    with pytest.raises(StoreFileError, match="cut, replaced or damaged"):
         open_pairs(crashed)
 
 
@@ -183,23 +221,70 @@ def test_loss_of_the_log_can_be_accepted(crashed: Path) -> None:
         assert numbers_in(database) < set(range(PAIRS))
 
 
-def test_log_that_was_restarted_after_the_record_is_accepted(path: Path) -> None:
-    """A process may die after its commit and before it records it."""
-    marker = Path(get_marker_path(path))
+def test_log_that_was_restarted_after_a_record_of_an_older_version_is_accepted(crashed: Path) -> None:
+    """A process of that version may have died after its commit and before it recorded it."""
+    marker = Path(get_marker_path(crashed))
+    salts = int.from_bytes(log_of(crashed).read_bytes()[16:20], "big")
+    write_older_record(marker, (salts - 1).to_bytes(4, "big") + b"salt", 999)
+    with open_pairs(crashed, KEEP_LOG) as database:
+        assert numbers_in(database) == set(range(PAIRS))
+        database.write(pair(PAIRS))
+
+
+def write_older_record(marker: Path, salts: bytes, frames: int) -> None:
+    """Write a record as older versions did, into the marker of a closed store."""
+    content = struct.pack("<8sIQI", salts, frames, 0, 1)
+    record = content + struct.pack("<I", crc32(content))
+    marker.write_bytes(marker.read_bytes()[:RECORD_AT] + record.ljust(256 - RECORD_AT, b"\0"))
+
+
+@pytest.fixture
+def restarting(path: Path) -> Iterator[Database]:
+    """Yield a store whose next commit starts the log again."""
     with open_pairs(path, Tuning(log_quiet_s=1000, log_s_max=1000, checkpoint_pages=1)) as database:
         database.write(pair(1, FILLING))
-        before = marker.read_bytes()
-        # The checkpoint after the commit above lets this commit start the log again.
-        database.write(pair(2))
-        after = marker.read_bytes()
-        assert before[:60] != after[:60], "the log was not restarted"
-        folder = path.parent / "killed"
-        folder.mkdir()
-        for name in ("pairs.db", "pairs.db-wal"):
-            shutil.copy(path.parent / name, folder / name)
-    (folder / marker.name).write_bytes(before)
-    with open_pairs(folder / "pairs.db") as database:
+        # The checkpoint after the commit above comes before this unit.
+        database.write(lambda connection: None)
+        yield database
+
+
+def copy_killed(path: Path) -> Path:
+    """Copy the files of an open store as they were if its process was killed now; return the new path."""
+    folder = path.parent / "killed"
+    folder.mkdir()
+    for file in (path, log_of(path), Path(get_marker_path(path))):
+        shutil.copy(file, folder)
+    return folder / path.name
+
+
+def test_process_that_dies_between_its_commit_and_its_record_leaves_a_sound_store(
+    restarting: Database, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = CommitRecord.write
+    killed: list[Path] = []
+
+    def record(self: CommitRecord, last: commit_record.LastCommit) -> None:
+        if not killed:
+            killed.append(copy_killed(path))
+        write(self, last)
+
+    salts = log_of(path).read_bytes()[16:24]
+    monkeypatch.setattr(CommitRecord, "write", record)
+    restarting.write(pair(2))
+    assert log_of(path).read_bytes()[16:24] != salts, "the log was not restarted"
+    with open_pairs(killed[0]) as database:
         assert numbers_in(database) == {1, 2}
+
+
+def test_log_cut_after_it_was_restarted_with_a_longer_transaction_is_refused(
+    restarting: Database, path: Path
+) -> None:
+    """No number of frames shows that the log was not restarted."""
+    restarting.write(pair(2, FILLING * 50))
+    killed = copy_killed(path)
+    cut(log_of(killed), 0.5)
+    with pytest.raises(StoreFileError, match="acknowledged transactions are lost"):
+        open_pairs(killed)
 
 
 def test_record_is_cleared_on_disk_before_the_log_is_truncated(
@@ -239,13 +324,60 @@ def test_log_that_is_lost_while_it_is_truncated_is_not_missed(
         assert numbers_in(database) == set(range(PAIRS))
 
 
-def test_torn_record_is_ignored(crashed: Path) -> None:
-    marker = Path(get_marker_path(crashed))
-    content = bytearray(marker.read_bytes())
-    content[60] ^= 1
-    marker.write_bytes(content)
+@pytest.mark.parametrize("place", [60, 100])
+def test_one_torn_copy_of_the_record_is_ignored(crashed: Path, place: int) -> None:
+    flip(Path(get_marker_path(crashed)), place)
+    log = log_of(crashed)
+    saved = log.read_bytes()
+    cut(log, 0.5)
+    with pytest.raises(StoreFileError, match="acknowledged transactions are lost"):
+        open_pairs(crashed)
+    log.write_bytes(saved)
     with open_pairs(crashed) as database:
         assert numbers_in(database) == set(range(PAIRS))
+
+
+def damage_both_copies(marker: Path) -> None:
+    flip(marker, 60)
+    flip(marker, 100)
+
+
+def damage_older_record(marker: Path) -> None:
+    write_older_record(marker, b"the salt", 3)
+    flip(marker, 60)
+
+
+@pytest.mark.parametrize(
+    "damage", [damage_both_copies, damage_older_record, lambda marker: os.truncate(marker, 60)]
+)
+def test_damaged_record_is_refused_and_not_overwritten(crashed: Path, damage: Callable[[Path], None]) -> None:
+    marker = Path(get_marker_path(crashed))
+    damage(marker)
+    for _ in range(2):
+        with pytest.raises(StoreFileError, match="record of the last commit .* then remove"):
+            open_pairs(crashed)
+        with pytest.raises(StoreFileError, match="record of the last commit"):
+            check_files(str(crashed))
+    marker.unlink()
+    with open_pairs(crashed) as database:
+        assert numbers_in(database) == set(range(PAIRS))
+
+
+def test_marker_without_a_record_is_accepted(crashed: Path) -> None:
+    """As a restored store has it."""
+    os.truncate(get_marker_path(crashed), RECORD_AT)
+    with open_pairs(crashed) as database:
+        assert numbers_in(database) == set(range(PAIRS))
+
+
+def test_record_erased_while_open_acknowledges_nothing(path: Path) -> None:
+    with open_pairs(path, KEEP_LOG) as database:
+        database.write(pair(1))
+        with open(get_marker_path(path), "r+b", buffering=0) as file:
+            file.seek(RECORD_AT)
+            file.write(bytes(80))
+        with pytest.raises(StoreFileError, match="record of the last commit"):
+            database.write(pair(2))
 
 
 def test_damaged_marker_says_what_to_do(path: Path) -> None:

@@ -15,7 +15,7 @@ from heapq import merge
 from operator import itemgetter
 
 from holdfast.core.clock import Clock
-from holdfast.operations.values import item_size
+from holdfast.operations.values import Item, item_size
 from holdfast.stores.sqlite import Batch, Connection
 from holdfast.stores.tables.embedded.plan.change import Change
 from holdfast.stores.tables.embedded.plan.span import Position, Span
@@ -140,32 +140,30 @@ def _overlay_images(
         for row in rows
         if (position := _encode_position(row[0], span, index)) and position[2:] not in images
     )
+    replaced = [_build_row(image, index) for image in images.values() if image is not None]
     earlier = [
-        (position, _build_row(image, index))
-        for image in images.values()
-        if image is not None
-        and (position := _encode_position(image[0], span, index))
-        and _is_within(span, position)
+        (position, row)
+        for row in replaced
+        if (position := _encode_position(row[0], span, index)) and _is_within(span, position)
     ]
     earlier.sort(key=itemgetter(0), reverse=not span.forward)
     for _, row in merge(unchanged, earlier, key=itemgetter(0), reverse=not span.forward):
         yield row
 
 
-def _encode_position(stored: bytes, span: Span, index: Index) -> Position | None:
+def _encode_position(item: Item, span: Span, index: Index) -> Position | None:
     """Return an item's position in an index: its key in the index, then its key in the table.
 
     Return None if the item is not in the index.
     """
-    item = codec.decode(stored)
     key_bytes = index.encode_key(item)
     return None if key_bytes is None else key_bytes + span.table.encode_key(item)
 
 
 def _build_row(image: Image, index: Index) -> SpanRow:
     """Return an earlier item as a row of the index."""
-    stored, size = image
-    return stored, size, item_size(index.project(codec.decode(stored)))
+    item, size = codec.decode(image[0]), image[1]
+    return item, size, item_size(index.project(item))
 
 
 def _is_within(span: Span, position: Position) -> bool:

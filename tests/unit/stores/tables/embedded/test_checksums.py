@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -32,6 +33,7 @@ from holdfast.operations.tables import (
 from holdfast.operations.values import Item
 from holdfast.stores.sqlite import Tuning
 from holdfast.stores.sqlite.checksums import has_checksums, register_checksum_vfs
+from holdfast.stores.sqlite.committer import GroupCommitter
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
 from holdfast.stores.tables.embedded.storage.file_copy import copy_tables
 
@@ -238,3 +240,70 @@ def test_copy_of_a_live_file_has_valid_checksums(path: Path, tmp_path: Path) -> 
     assert connection.pragma("integrity_check") == "ok"
     assert has_checksums(connection)
     connection.close()
+
+
+def change_log(tables: EmbeddedTables, text: bytes, *, in_items: bool) -> None:
+    """Change one bit of this text in all pages of the log, of items or of an index."""
+    log = Path(f"{tables.database.path}-wal")
+    frame_bytes, content = 24 + 8192, log.read_bytes()
+    for start in range(32, len(content), frame_bytes):
+        frame = content[start : start + frame_bytes]
+        if text in frame and (b"<000" in frame) == in_items:
+            with log.open("r+b", buffering=0) as file:
+                file.seek(start + frame.index(text) + 1)
+                file.write(bytes([text[1] ^ 1]))
+
+
+@pytest.fixture
+def logged_tables(tmp_path: Path) -> Iterator[EmbeddedTables]:
+    """Yield tables whose last writes are all in the log: one item is yellow, the others are red."""
+    tuning = Tuning(log_quiet_s=1000, log_s_max=1000, checkpoint_pages=100_000)
+    with open_tables(tmp_path / "tables.db", tuning=tuning) as tables:
+        tables.run_blocking(CreateTable(DEFINITION))
+        for item in EXPECTED[:20]:
+            tables.run_blocking(PutItem("Rows", item))
+        tables.run_blocking(PutItem("Rows", EXPECTED[20] | {"colour": "yellow"}))
+        yield tables
+
+
+@pytest.mark.parametrize("index", [None, "by-colour"])
+def test_item_that_was_changed_in_the_log_is_not_served(
+    logged_tables: EmbeddedTables, index: str | None
+) -> None:
+    change_log(logged_tables, b"<00007>", in_items=True)
+    for segments in (None, 1):
+        segment = None if segments is None else 0
+        with pytest.raises(DataDamaged) as raised:
+            logged_tables.run_blocking(Scan("Rows", index, segment=segment, segments=segments))
+        assert raised.value.key == {"pk": "one", "sk": 7}
+    with pytest.raises(DataDamaged):
+        query(logged_tables, 6, 8, index)
+    assert query(logged_tables, 8, 12, index) == EXPECTED[8:13]
+
+
+def test_index_row_that_was_changed_in_the_log_is_reported(logged_tables: EmbeddedTables) -> None:
+    change_log(logged_tables, b"yellow", in_items=False)
+    for operation in (
+        Query("Rows", (KeyTest("colour", "=", ("ydllow",)),), "by-colour"),
+        Scan("Rows", "by-colour", segment=0, segments=1),
+    ):
+        with pytest.raises(DataDamaged, match="index Rows.by-colour is damaged"):
+            logged_tables.run_blocking(operation)
+    assert get(logged_tables, 20) == EXPECTED[20] | {"colour": "yellow"}
+
+
+@pytest.mark.parametrize("in_items", [True, False], ids=["items", "index"])
+def test_checkpoint_does_not_move_a_damaged_log(logged_tables: EmbeddedTables, in_items: bool) -> None:
+    """In the database, the damaged page would have a valid checksum."""
+    database = logged_tables.database
+    path = Path(database.path)
+    change_log(logged_tables, b"yellow", in_items=in_items)
+    before = path.read_bytes()
+    assert isinstance(database.committer, GroupCommitter)
+    database.committer._checkpoints._due_at_pages = 1
+    logged_tables.run_blocking(PutItem("Rows", EXPECTED[30]))
+    for _ in range(3):
+        # The checkpoint follows the write above, and comes before the next one.
+        with pytest.raises(StoreFileError, match="cut, replaced or damaged"):
+            logged_tables.run_blocking(PutItem("Rows", EXPECTED[31]))
+    assert path.read_bytes() == before

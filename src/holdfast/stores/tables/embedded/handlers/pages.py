@@ -10,7 +10,6 @@ from holdfast.operations.tables import ConsumedCapacity, PageResult, Query, Scan
 from holdfast.operations.values import Item
 from holdfast.stores.tables.embedded.plan import capacity
 from holdfast.stores.tables.embedded.plan.span import Span
-from holdfast.stores.tables.embedded.storage import codec
 from holdfast.stores.tables.embedded.storage.reader import Reader
 from holdfast.stores.tables.embedded.validate import pages
 from holdfast.stores.tables.embedded.validate.pages import Selection
@@ -34,12 +33,12 @@ def _read_page(operation: Query | Scan, span: Span, selection: Selection, reader
     """Return one page. It ends with the item that reaches its limit or 1 MB; filters do not extend it."""
     is_match = _build_filter(operation, span, reader)
     project_item = _build_projector(span, selection)
-    decode, bytes_max, limit = codec.decode, MAX_PAGE_BYTES, operation.limit
+    bytes_max, limit = MAX_PAGE_BYTES, operation.limit
     items: list[Item] = []
     scanned = count = size = fetched = 0
     last: Item | None = None
-    for stored, item_bytes, view_bytes in reader.select_rows(span, limit):
-        last = item = decode(stored)
+    for item, item_bytes, view_bytes in reader.select_rows(span, limit):
+        last = item
         scanned += 1
         size += view_bytes
         fetched += item_bytes

@@ -23,6 +23,17 @@ def report_damaged_item(table: Table, key_bytes: KeyBytes) -> DataDamaged:
     )
 
 
+def report_damaged_index(table: Table, index: str, key_bytes: KeyBytes) -> DataDamaged:
+    """Return the error for a row of an index whose item has another key in this index."""
+    key = table.decode_key(key_bytes)
+    return DataDamaged(
+        f"The index {table.name}.{index} is damaged: its row for the item {key} does not match the item. "
+        "Restore the table from a backup; items are still served by their keys.",
+        table=table.name,
+        key=key,
+    )
+
+
 def report_damaged_row(rows: str, row: int) -> DataDamaged:
     """Return the error for a row that background work or a stream reads; `rows` is the name in the file."""
     return DataDamaged(

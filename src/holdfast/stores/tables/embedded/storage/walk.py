@@ -1,45 +1,55 @@
 """Reads the rows of a span with one SELECT, row by row as they are needed.
 
-A segmented scan walks only the keys, which are all in one index of the file, and fetches only the items of
-its segment.
+Each item is compared with the checksum of its row, and each row of an index with its item: pages that are
+still in the write-ahead log have no checksum that SQLite would compare. A segmented scan walks only the keys,
+which are all in one index of the file, and fetches only the items of its segment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+from zlib import crc32
 
 import apsw
 
+from holdfast.operations.values import Item
 from holdfast.stores.sqlite.checksums import is_checksum_error
-from holdfast.stores.tables.embedded.plan.span import Segment, Span
-from holdfast.stores.tables.embedded.storage.damage import report_damaged_item, report_damaged_rows
-from holdfast.stores.tables.embedded.storage.row_sums import compute_sum
+from holdfast.stores.tables.embedded.plan.span import Span
+from holdfast.stores.tables.embedded.storage import codec
+from holdfast.stores.tables.embedded.storage.damage import (
+    report_damaged_index,
+    report_damaged_item,
+    report_damaged_rows,
+)
+from holdfast.stores.tables.embedded.table import Index
 
-SpanRow = tuple[bytes, int, int]
+NO_ITEM: Final = (None, None, None)
+SpanRow = tuple[Item, int, int]
 """A row of a page: the item, its size, and the size of the index's copy of it."""
 
 
 def select_rows(connection: apsw.Connection, span: Span, limit: int | None) -> Iterator[SpanRow]:
     """Iterate over the rows of a span, in its order, at most `limit`.
 
-    The limit is ignored for a segment of a scan.
+    Raise `DataDamaged` at the first that is not right. The limit is ignored for a segment of a scan.
     """
     number, index = span.table.number, span.index
     if span.segment is not None:
-        return _select_segment_rows(connection, span, span.segment)
+        return _verify_rows(span, _select_by_key(connection, connection, span))
     if index is None:
-        sql, bindings = _build_select(span, f"SELECT item, size, size FROM items_{number}")
+        sql, bindings = _build_select(span, f"SELECT item, size, sum, pk, sk FROM items_{number}")
     else:
-        # CROSS JOIN is SQLite's way to fix the order: walk the index, look up each item by its row.
+        # SQLite walks the left table of a LEFT JOIN first: the index. A row without an item is damage.
         sql, bindings = _build_select(
             span,
-            f"SELECT i.item, i.size, coalesce(x.size, i.size) FROM index_{number}_{index.slot} x"
-            f" CROSS JOIN items_{number} i ON i.id = x.id",
+            "SELECT i.item, i.size, i.sum, x.pk, x.sk, x.size, x.ipk, x.isk"
+            f" FROM index_{number}_{index.slot} x LEFT JOIN items_{number} i ON i.id = x.id",
         )
     if limit is not None:
         sql += " LIMIT ?"
         bindings.append(limit)
-    return connection.execute(sql, bindings)
+    return _verify_rows(span, connection.execute(sql, bindings))
 
 
 def select_rows_alone(
@@ -51,39 +61,51 @@ def select_rows_alone(
     The keys come from verified pages, so that none is missing. Each item is read by its row, without its page
     being verified, and compared with its own checksum.
     """
-    number, index, segment = span.table.number, span.index, span.segment
-    rows = (
-        f"items_{number} INDEXED BY items_{number}_key" if index is None else f"index_{number}_{index.slot} x"
-    )
-    view = "NULL" if index is None else "x.size"
-    partition = "pk" if index is None else "ipk"
-    sql, bindings = _build_select(span, f"SELECT {partition}, pk, sk, id, {view} FROM {rows}")
-    fetch = f"SELECT item, size, sum FROM items_{number} WHERE id = ?"
     try:
-        for own_partition, pk, sk, row, view_size in connection.execute(sql, bindings):
-            if segment is not None and not segment.contains(own_partition):
-                continue
-            found = unverified.execute(fetch, (row,)).fetchone()
-            if found is None or compute_sum((pk, sk), found[1], found[0]) != found[2]:
-                raise report_damaged_item(span.table, (pk, sk))
-            yield found[0], found[1], found[1] if view_size is None else view_size
+        yield from _verify_rows(span, _select_by_key(connection, unverified, span))
     except apsw.IOError as error:
         if not is_checksum_error(error):
             raise
-        raise report_damaged_rows(span.table, None if index is None else index.name) from error
+        raise report_damaged_rows(span.table, None if span.index is None else span.index.name) from error
 
 
-def _select_segment_rows(connection: apsw.Connection, span: Span, segment: Segment) -> Iterator[SpanRow]:
-    """Iterate over the rows whose partition belongs to the segment."""
-    number, index = span.table.number, span.index
+def _select_by_key(keys: apsw.Connection, items: apsw.Connection, span: Span) -> Iterator[Any]:
+    """Iterate over the rows of a span, or of its segment, by one connection for keys and one for items."""
+    number, index, segment = span.table.number, span.index, span.segment
     if index is None:
-        sql, bindings = _build_select(span, f"SELECT pk, id, NULL FROM items_{number}")
+        select = f"SELECT id, pk, pk, sk FROM items_{number} INDEXED BY items_{number}_key"
     else:
-        sql, bindings = _build_select(span, f"SELECT ipk, id, size FROM index_{number}_{index.slot} x")
-    fetch = f"SELECT item, size, coalesce(?, size) FROM items_{number} WHERE id = ?"
-    for partition, row, view_size in connection.execute(sql, bindings):
-        if segment.contains(partition):
-            yield from connection.execute(fetch, (view_size, row))
+        select = f"SELECT id, ipk, pk, sk, x.size, ipk, isk FROM index_{number}_{index.slot} x"
+    sql, bindings = _build_select(span, select)
+    fetch = f"SELECT item, size, sum FROM items_{number} WHERE id = ?"
+    for row, partition, *key in keys.execute(sql, bindings):
+        if segment is None or segment.contains(partition):
+            yield (*(items.execute(fetch, (row,)).fetchone() or NO_ITEM), *key)
+
+
+def _verify_rows(span: Span, rows: Iterable[Any]) -> Iterator[SpanRow]:
+    """Yield the items of rows that match their checksums. Raise `DataDamaged` at the first that does not."""
+    if span.index is not None:
+        yield from _verify_index_rows(span, span.index, rows)
+        return
+    decode = codec.decode
+    for stored, size, row_sum, pk, sk in rows:
+        # As `compute_sum`, without a call for each row of a page.
+        if stored is None or crc32(stored, crc32(pk + sk, size)) != row_sum:
+            raise report_damaged_item(span.table, (pk, sk))
+        yield decode(stored), size, size
+
+
+def _verify_index_rows(span: Span, index: Index, rows: Iterable[Any]) -> Iterator[SpanRow]:
+    """Do what `_verify_rows` does, for rows of an index, which must have the key of their item."""
+    decode, encode_key = codec.decode, index.encode_key
+    for stored, size, row_sum, pk, sk, view_size, ipk, isk in rows:
+        if stored is None or crc32(stored, crc32(pk + sk, size)) != row_sum:
+            raise report_damaged_item(span.table, (pk, sk))
+        item = decode(stored)
+        if encode_key(item) != (ipk, isk):
+            raise report_damaged_index(span.table, index.name, (pk, sk))
+        yield item, size, size if view_size is None else view_size
 
 
 def _build_select(span: Span, sql: str) -> tuple[str, list[bytes | int]]:
