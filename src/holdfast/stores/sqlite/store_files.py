@@ -184,11 +184,7 @@ class StoreFiles:
             found = os.stat(self._path)
         except OSError:
             return False
-        return (
-            found.st_mtime_ns == self._seen_ns
-            and found.st_size == self._seen_bytes
-            and found.st_ino == self._inode
-        )
+        return _describe_state(found) == self._seen and found.st_ino == self._inode
 
     def is_unchanged(self) -> bool:
         """Return whether all files are those that were opened, and the database is as it was last seen."""
@@ -261,8 +257,7 @@ class StoreFiles:
 
     def note_database(self) -> None:
         """Remember the database as it is after a checkpoint of this process."""
-        found = os.stat(self._path)
-        self._seen_ns, self._seen_bytes = found.st_mtime_ns, found.st_size
+        self._seen = _describe_state(os.stat(self._path))
 
     def close(self) -> None:
         self._record.close()
@@ -311,7 +306,7 @@ class StoreFiles:
                 _refuse_older_database(self._path, generation, must_read=True)
         except StoreFileError as error:
             raise self._report(error) from error.__cause__
-        self._seen_ns, self._seen_bytes = found.st_mtime_ns, found.st_size
+        self._seen = _describe_state(found)
 
     def _next_generation(self, connection: apsw.Connection) -> int:
         """Give the database its next generation, in a transaction, and return it."""
@@ -423,6 +418,11 @@ def _refuse_other_files(path: str, record: CommitRecord) -> None:
             f"Another process has {path} open, and its files were deleted or replaced since. Nothing was "
             "changed: stop every process that uses it, then restart."
         )
+
+
+def _describe_state(found: os.stat_result) -> tuple[int, int, int]:
+    """Return what changes with each change of a file. A copy may keep the time of its content, not both."""
+    return found.st_ctime_ns, found.st_mtime_ns, found.st_size
 
 
 def _read_inodes(path: str) -> tuple[int, ...]:

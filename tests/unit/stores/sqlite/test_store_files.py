@@ -141,6 +141,22 @@ def test_no_write_is_acknowledged_after_a_loss_was_reported(path: Path, damage: 
             database.compact()
 
 
+def test_older_content_with_the_same_times_is_noticed(path: Path) -> None:
+    """As `cp -p` or `rsync --inplace --times` writes it."""
+    fill(path)
+    older = path.read_bytes()
+    with open_pairs(path) as database:
+        database.write(lambda connection: connection.execute("UPDATE pair SET id = id + 1000").get)
+    assert path.stat().st_size == len(older)
+    with open_pairs(path, KEEP_LOG) as database:
+        times = path.stat()
+        with path.open("r+b") as file:
+            file.write(older)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        with pytest.raises(StoreFileError, match="older copy"):
+            database.write(pair(5000))
+
+
 def test_reader_does_not_recreate_a_removed_file(path: Path) -> None:
     fill(path)
     with open_pairs(path) as database:
