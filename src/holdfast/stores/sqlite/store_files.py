@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from time import perf_counter
 from typing import Final
 from urllib.parse import quote
@@ -238,8 +239,14 @@ class StoreFiles:
         self.note_database()
 
     def move_log(self, connection: apsw.Connection) -> None:
-        """Move as much of the log into the database as readers allow, without waiting for them."""
+        """Move as much of the log into the database as readers allow, without waiting for them.
+
+        The database gets its next generation first: a copy from before is then told from it. On a full disk
+        it keeps its own, because the checkpoint can free the log.
+        """
         self.verify(connection)
+        with suppress(apsw.FullError):
+            self._next_generation(connection)
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         self._clear_moved_log(connection, self._record.read())
         self.note_database()
@@ -279,7 +286,7 @@ class StoreFiles:
             return last
         if not moved == frames >= last.frames:
             return last
-        cleared = last._replace(frames=0)
+        cleared = last._replace(frames=0, generation=_read_generation(connection))
         self._record.write(cleared)
         self._record.sync()
         return cleared
@@ -301,8 +308,7 @@ class StoreFiles:
         """Give the database its next generation, in a transaction, and return it."""
         with connection:
             connection.execute("UPDATE store_identity SET generation = generation + 1")
-        generation: int = connection.execute("SELECT generation FROM store_identity").get
-        return generation
+        return _read_generation(connection)
 
     def _restore_marker(self, connection: apsw.Connection) -> None:
         """Write the marker again if it was removed."""
@@ -336,6 +342,11 @@ class StoreFiles:
             f"{self._path} or its write-ahead log was deleted, moved, truncated or replaced while it was "
             "open, so it is no longer used. Restore the files and restart, or restart with another path."
         )
+
+
+def _read_generation(connection: apsw.Connection) -> int:
+    generation: int = connection.execute("SELECT generation FROM store_identity").get
+    return generation
 
 
 def _read_log(log: int) -> LastCommit | None:
