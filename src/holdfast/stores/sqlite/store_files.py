@@ -119,7 +119,7 @@ class StoreFiles:
         require_same_store(path, self._id)
         self._log_descriptor = os.open(self._log_path, os.O_RDONLY | os.O_CLOEXEC)
         self._inodes, self._look_at = _read_inodes(path), 0.0
-        self._inode = self._inodes[0]
+        self._inode, self._generation = self._inodes[0], 0
         self._enter(connection)
         self.note_database()
 
@@ -132,10 +132,12 @@ class StoreFiles:
         """
         self.refuse_loss()
         if perf_counter() > self._look_at:
-            self._look_at_paths()
+            self._look_at_paths(connection)
         last = self._record.hold()
-        size = os.lseek(self._log_descriptor, 0, os.SEEK_END)
-        if last.frames and size < _HEADER_BYTES + last.frames * self._frame_bytes:
+        if self._is_log_shorter(last) and self._restore_marker(connection):
+            # The record was in a marker that another process no longer uses.
+            last = self._record.hold()
+        if self._is_log_shorter(last):
             raise self._report(self._describe_loss())
         self._last = self._clear_moved_log(connection, last)
         return self._last
@@ -184,18 +186,31 @@ class StoreFiles:
 
     def is_unchanged(self) -> bool:
         """Return whether all files are those that were opened, and the database is as it was last seen."""
-        return self.is_database_unchanged() and _read_inodes(self._path) == self._inodes
+        return (
+            self.is_database_unchanged()
+            and _read_inodes(self._path) == self._inodes
+            and self._record.is_at_path()
+        )
 
     def require_same(self, connection: apsw.Connection) -> None:
         """Raise `StoreFileError` if one of the files is not the one that was opened."""
-        self._look_at_paths()
+        self._look_at_paths(connection)
         self.require_same_database(connection)
 
-    def _look_at_paths(self) -> None:
-        """Raise `StoreFileError` if the log, its index or the lock file was removed or replaced."""
+    def _look_at_paths(self, connection: apsw.Connection) -> None:
+        """Raise `StoreFileError` if the log, its index or the lock file was removed or replaced.
+
+        Write a marker that was removed again.
+        """
         self._look_at = perf_counter() + _LOOK_S
         if _read_inodes(self._path) != self._inodes:
             raise self._report(self._describe_loss())
+        self._restore_marker(connection)
+
+    def _is_log_shorter(self, last: LastCommit) -> bool:
+        """Return whether the log ends before the last recorded frame."""
+        size = os.lseek(self._log_descriptor, 0, os.SEEK_END)
+        return last.frames > 0 and size < _HEADER_BYTES + last.frames * self._frame_bytes
 
     def require_database_at_path(self) -> None:
         """Raise `StoreFileError` if another file is at the database's path, or none."""
@@ -265,7 +280,9 @@ class StoreFiles:
         if self._record.enter():
             self._record.write_inodes(self._inodes)
         frames, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
-        last = self._record.read()._replace(version=connection.pragma("user_version"))
+        last = self._record.read()
+        version, generation = connection.pragma("user_version"), max(last.generation, self._generation)
+        last = last._replace(version=version, generation=generation)
         if self._records_commits or frames <= 0:
             salts = os.pread(self._log_descriptor, _SALTS_BYTES, _SALTS_AT)
             last = last._replace(salts=salts, frames=max(frames, 0))
@@ -310,12 +327,21 @@ class StoreFiles:
             connection.execute("UPDATE store_identity SET generation = generation + 1")
         return _read_generation(connection)
 
-    def _restore_marker(self, connection: apsw.Connection) -> None:
-        """Write the marker again if it was removed."""
-        if not self._record.is_at_path():
+    def _restore_marker(self, connection: apsw.Connection) -> bool:
+        """Write the marker again if it was removed, or use the one that another process has written; return
+        whether it was not the one in use.
+        """
+        if self._record.is_at_path():
+            return False
+        with suppress(StoreFileError):
+            self._generation = max(self._generation, self._record.read().generation)
+        try:
             require_same_store(self._path, self._id)
-            self._record.close()
-            self._enter(connection)
+        except StoreFileError as error:
+            raise self._report(error) from error.__cause__
+        self._record.close()
+        self._enter(connection)
+        return True
 
     def _refuse_truncated_database(self, connection: apsw.Connection) -> None:
         """Raise `StoreFileError` if the file ends before pages that are not in the log either."""

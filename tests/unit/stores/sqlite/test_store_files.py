@@ -14,6 +14,7 @@ from zlib import crc32
 import apsw
 import pytest
 
+from holdfast.core.disk import sync
 from holdfast.core.errors import StoreFileError
 from holdfast.core.store_marker import IDENTITY_BYTES, get_marker_path
 from holdfast.stores.sqlite import Database, Tuning, commit_record
@@ -156,6 +157,33 @@ def test_older_content_with_the_same_times_is_noticed(path: Path) -> None:
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
         with pytest.raises(StoreFileError, match="older copy"):
             database.write(pair(5000))
+
+
+def test_removed_marker_is_written_again_soon_with_its_record(path: Path) -> None:
+    fill(path)
+    marker = Path(get_marker_path(path))
+    with open_pairs(path, KEEP_LOG) as database, open_pairs(path, KEEP_LOG) as other:
+        database.write(pair(1000))
+        before = commit_record.read_last_commit(str(path))
+        assert before.generation > 0
+        marker.unlink()
+        assert database._files is not None
+        assert not database._files.is_unchanged(), "an idle process does not look at it"
+        database._files._look_at = 0
+        database.write(pair(1001))
+        after = commit_record.read_last_commit(str(path))
+        assert after.frames > before.frames
+        assert after.generation == before.generation
+        database._files.truncate_log(database._writer)
+        # The other process still has the former marker, which names a longer log.
+        assert other._files is not None
+        other._files._look_at = float("inf")
+        other.write(pair(1002))
+        assert commit_record.read_last_commit(str(path)).frames > 0
+        killed = copy_killed(path)
+    log_of(killed).unlink()
+    with pytest.raises(StoreFileError, match="acknowledged transactions are lost"):
+        open_pairs(killed)
 
 
 def test_reader_does_not_recreate_a_removed_file(path: Path) -> None:
@@ -355,7 +383,6 @@ def test_record_is_cleared_on_disk_before_the_log_is_truncated(
 ) -> None:
     """Otherwise a power failure could leave the record of a log that is rightly gone."""
     log_sizes: list[int] = []
-    sync = commit_record.sync
 
     def sync_record(descriptor: int) -> None:
         log_sizes.append(log_of(path).stat().st_size)

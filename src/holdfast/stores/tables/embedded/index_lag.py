@@ -142,11 +142,8 @@ def _overlay_images(
     )
     earlier = [
         (position, row)
-        for image in images.values()
-        if image is not None
-        and (row := _build_row(image, index))
-        and (position := _encode_position(row[0], span, index))
-        and _is_within(span, position)
+        for row in (_build_row(image, index) for image in images.values() if image is not None)
+        if (position := _encode_position(row[0], span, index)) and _is_within(span, position)
     ]
     earlier.sort(key=itemgetter(0), reverse=not span.forward)
     for _, row in merge(unchanged, earlier, key=itemgetter(0), reverse=not span.forward):

@@ -66,7 +66,8 @@ def select_rows_alone(
     except apsw.IOError as error:
         if not is_checksum_error(error):
             raise
-        raise report_damaged_rows(span.table, span.index and span.index.name) from error
+        index = span.index
+        raise report_damaged_rows(span.table, None if index is None else index.name) from error
 
 
 def _select_by_key(keys: apsw.Connection, items: apsw.Connection, span: Span) -> Iterator[Any]:
