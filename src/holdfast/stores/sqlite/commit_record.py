@@ -55,8 +55,8 @@ class LastCommit(NamedTuple):
     """The state of a store after a commit.
 
     `salts` identify the log and `frames` is its length; 0 if everything is in the database. `generation`
-    counts how often the log was truncated: the database alone has at least that one. `version` is its
-    schema's, and `format` the record's own.
+    counts the checkpoints: the database alone has at least that of the last one that moved the whole log.
+    `version` is its schema's, and `format` the record's own.
     """
 
     salts: bytes = bytes(8)

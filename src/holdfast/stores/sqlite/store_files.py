@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from time import perf_counter, sleep
 from typing import Any, Final
 from urllib.parse import quote
@@ -123,7 +123,7 @@ class StoreFiles:
         require_same_store(path, self._id)
         self._log_descriptor = os.open(self._log_path, os.O_RDONLY | os.O_CLOEXEC)
         self._inodes, self._look_at = _read_inodes(path), 0.0
-        self._inode = self._inodes[0]
+        self._inode, self._generation = self._inodes[0], 0
         self._enter(connection)
         self.note_database()
 
@@ -136,10 +136,12 @@ class StoreFiles:
         """
         self.refuse_loss()
         if perf_counter() > self._look_at:
-            self.require_same_paths()
+            self._look_at_paths(connection)
         last = self._record.hold()
-        size = os.lseek(self._log_descriptor, 0, os.SEEK_END)
-        if last.frames and size < _HEADER_BYTES + last.frames * self._frame_bytes:
+        if self._is_log_shorter(last) and self._restore_marker(connection):
+            # The record was in a marker that another process no longer uses.
+            last = self._record.hold()
+        if self._is_log_shorter(last):
             raise self._report(self._describe_loss())
         self._last = self._clear_moved_log(connection, last)
         return self._last
@@ -188,12 +190,23 @@ class StoreFiles:
 
     def is_unchanged(self) -> bool:
         """Return whether all files are those that were opened, and the database is as it was last seen."""
-        return self.is_database_unchanged() and _read_inodes(self._path) == self._inodes
+        return (
+            self.is_database_unchanged()
+            and _read_inodes(self._path) == self._inodes
+            and self._record.is_at_path()
+        )
 
     def require_same(self, connection: apsw.Connection) -> None:
         """Raise `StoreFileError` if one of the files is not the one that was opened."""
-        self.require_same_paths()
+        self._look_at_paths(connection)
         self.require_same_database(connection)
+
+    def _look_at_paths(self, connection: apsw.Connection) -> None:
+        """Raise `StoreFileError` if one of the files is not at its path any more. Write a marker that was
+        removed again.
+        """
+        self.require_same_paths()
+        self._restore_marker(connection)
 
     def require_same_paths(self) -> None:
         """Raise `StoreFileError` if one of the files is not at its path any more.
@@ -203,6 +216,11 @@ class StoreFiles:
         self._look_at = perf_counter() + _LOOK_S
         if _read_inodes(self._path) != self._inodes:
             raise self._report(self._describe_loss())
+
+    def _is_log_shorter(self, last: LastCommit) -> bool:
+        """Return whether the log ends before the last recorded frame."""
+        size = os.lseek(self._log_descriptor, 0, os.SEEK_END)
+        return last.frames > 0 and size < _HEADER_BYTES + last.frames * self._frame_bytes
 
     def require_current(self) -> None:
         """Raise `StoreFileError` if a connection that is opened now would read another database.
@@ -249,8 +267,14 @@ class StoreFiles:
         self.note_database()
 
     def move_log(self, connection: apsw.Connection) -> None:
-        """Move as much of the log into the database as readers allow, without waiting for them."""
+        """Move as much of the log into the database as readers allow, without waiting for them.
+
+        The database gets its next generation first: a copy from before is then told from it. On a full disk
+        it keeps its own, because the checkpoint can free the log.
+        """
         self.verify(connection)
+        with suppress(apsw.FullError):
+            self._next_generation(connection)
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         self._clear_moved_log(connection, self._record.read())
         self.note_database()
@@ -269,7 +293,9 @@ class StoreFiles:
         if self._record.enter():
             self._record.write_inodes(self._inodes)
         frames, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
-        last = self._record.read()._replace(version=connection.pragma("user_version"))
+        last = self._record.read()
+        version, generation = connection.pragma("user_version"), max(last.generation, self._generation)
+        last = last._replace(version=version, generation=generation)
         if self._records_commits or frames <= 0:
             salts = os.pread(self._log_descriptor, _SALTS_BYTES, _SALTS_AT)
             last = last._replace(salts=salts, frames=max(frames, 0))
@@ -290,7 +316,7 @@ class StoreFiles:
             return last
         if not moved == frames >= last.frames:
             return last
-        cleared = last._replace(frames=0)
+        cleared = last._replace(frames=0, generation=_read_generation(connection))
         self._record.write(cleared)
         self._record.sync()
         return cleared
@@ -312,15 +338,23 @@ class StoreFiles:
         """Give the database its next generation, in a transaction, and return it."""
         with connection:
             connection.execute("UPDATE store_identity SET generation = generation + 1")
-        generation: int = connection.execute("SELECT generation FROM store_identity").get
-        return generation
+        return _read_generation(connection)
 
-    def _restore_marker(self, connection: apsw.Connection) -> None:
-        """Write the marker again if it was removed."""
-        if not self._record.is_at_path():
+    def _restore_marker(self, connection: apsw.Connection) -> bool:
+        """Write the marker again if it was removed, or use the one that another process has written; return
+        whether it was not the one in use.
+        """
+        if self._record.is_at_path():
+            return False
+        with suppress(StoreFileError):
+            self._generation = max(self._generation, self._record.read().generation)
+        try:
             require_same_store(self._path, self._id)
-            self._record.close()
-            self._enter(connection)
+        except StoreFileError as error:
+            raise self._report(error) from error.__cause__
+        self._record.close()
+        self._enter(connection)
+        return True
 
     def _refuse_truncated_database(self, connection: apsw.Connection) -> None:
         """Raise `StoreFileError` if the file ends before pages that are not in the log either."""
@@ -347,6 +381,11 @@ class StoreFiles:
             f"{self._path} or its write-ahead log was deleted, moved, truncated or replaced while it was "
             "open, so it is no longer used. Restore the files and restart, or restart with another path."
         )
+
+
+def _read_generation(connection: apsw.Connection) -> int:
+    generation: int = connection.execute("SELECT generation FROM store_identity").get
+    return generation
 
 
 def _read_log(log: int) -> LastCommit | None:

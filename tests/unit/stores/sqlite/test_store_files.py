@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from zlib import crc32
 
+import apsw
 import pytest
 
 from holdfast.core.disk import sync
@@ -19,6 +20,7 @@ from holdfast.core.store_marker import IDENTITY_BYTES, get_marker_path
 from holdfast.stores.sqlite import Database, Tuning, commit_record
 from holdfast.stores.sqlite.commit_record import CommitRecord
 from holdfast.stores.sqlite.store_files import check_files
+from tests.sqlite_files import open_file
 from tests.unit.stores.sqlite.pairs import numbers_in, open_pairs, pair
 
 ROOT = Path(__file__).parents[4]
@@ -157,6 +159,33 @@ def test_older_content_with_the_same_times_is_noticed(path: Path) -> None:
             database.write(pair(5000))
 
 
+def test_removed_marker_is_written_again_soon_with_its_record(path: Path) -> None:
+    fill(path)
+    marker = Path(get_marker_path(path))
+    with open_pairs(path, KEEP_LOG) as database, open_pairs(path, KEEP_LOG) as other:
+        database.write(pair(1000))
+        before = commit_record.read_last_commit(str(path))
+        assert before.generation > 0
+        marker.unlink()
+        assert database._files is not None
+        assert not database._files.is_unchanged(), "an idle process does not look at it"
+        database._files._look_at = 0
+        database.write(pair(1001))
+        after = commit_record.read_last_commit(str(path))
+        assert after.frames > before.frames
+        assert after.generation == before.generation
+        database._files.truncate_log(database._writer)
+        # The other process still has the former marker, which names a longer log.
+        assert other._files is not None
+        other._files._look_at = float("inf")
+        other.write(pair(1002))
+        assert commit_record.read_last_commit(str(path)).frames > 0
+        killed = copy_killed(path)
+    log_of(killed).unlink()
+    with pytest.raises(StoreFileError, match="acknowledged transactions are lost"):
+        open_pairs(killed)
+
+
 def test_reader_does_not_recreate_a_removed_file(path: Path) -> None:
     fill(path)
     with open_pairs(path) as database:
@@ -230,6 +259,52 @@ def test_older_log_after_a_crash_is_refused(crashed: Path) -> None:
         open_pairs(crashed)
 
 
+@pytest.mark.parametrize("is_open", [False, True])
+def test_copy_from_before_a_checkpoint_is_refused(path: Path, is_open: bool) -> None:
+    """Also after one that did not truncate the log, which the next commit then starts again."""
+    with open_pairs(path, KEEP_LOG) as database:
+        copies = []
+        for number in range(3):
+            database.write(pair(number, FILLING))
+            assert database._files is not None
+            database._files.move_log(database._writer)
+            copies.append(path.read_bytes())
+        assert len(set(copies)) == 3
+        place = path if is_open else copy_killed(path)
+        place.write_bytes(copies[1])
+        with pytest.raises(StoreFileError, match="older copy"):
+            database.write(pair(1000)) if is_open else open_pairs(place)
+        place.write_bytes(copies[2])
+        if not is_open:
+            with open_pairs(place) as killed:
+                assert numbers_in(killed) == {0, 1, 2}
+
+
+def test_checkpoint_of_a_process_that_died_is_recorded_by_the_next_commit(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process goes on: its next commit starts the log again."""
+    with open_pairs(path, KEEP_LOG) as database:
+        database.write(pair(1, FILLING))
+        connection = open_file(path)
+        connection.execute("UPDATE store_identity SET generation = generation + 7")
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        connection.close()
+        recorded: list[commit_record.LastCommit] = []
+        write = CommitRecord.write
+
+        def record(self: CommitRecord, last: commit_record.LastCommit) -> None:
+            recorded.append(last)
+            write(self, last)
+
+        monkeypatch.setattr(CommitRecord, "write", record)
+        database.write(pair(2))
+        assert [(last.frames > 0, last.generation) for last in recorded] == [(False, 7), (True, 7)]
+        killed = copy_killed(path)
+    with open_pairs(killed) as database:
+        assert numbers_in(database) == {1, 2}
+
+
 def test_loss_of_the_log_can_be_accepted(crashed: Path) -> None:
     log_of(crashed).unlink()
     os.unlink(get_marker_path(crashed))
@@ -280,7 +355,7 @@ def test_process_that_dies_between_its_commit_and_its_record_leaves_a_sound_stor
     killed: list[Path] = []
 
     def record(self: CommitRecord, last: commit_record.LastCommit) -> None:
-        if not killed:
+        if last.frames and not killed:
             killed.append(copy_killed(path))
         write(self, last)
 
