@@ -186,19 +186,20 @@ def test_refused_caller_learns_where_to_get_a_token(issuer_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "status", "error"),
+    ("scope", "claims", "status", "error"),
     [
-        (make_token("harbour.read", exp=SYSTEM_CLOCK.now() - 3600), 401, "invalid_token"),
-        (make_token("harbour.read", aud="https://elsewhere.test"), 401, "invalid_token"),
-        (make_token("harbour.read", iss="https://elsewhere.test"), 401, "invalid_token"),
-        ("not-a-token", 401, "invalid_token"),
-        (make_token("airport.read"), 403, "insufficient_scope"),
-        (make_token(""), 403, "insufficient_scope"),
+        ("harbour.read", {"exp": 1_000_000_000}, 401, "invalid_token"),
+        ("harbour.read", {"aud": "https://elsewhere.test"}, 401, "invalid_token"),
+        ("harbour.read", {"iss": "https://elsewhere.test"}, 401, "invalid_token"),
+        (None, {}, 401, "invalid_token"),
+        ("airport.read", {}, 403, "insufficient_scope"),
+        ("", {}, 403, "insufficient_scope"),
     ],
 )
 def test_rejects_other_tokens_as_the_protocol_says(
-    issuer_url: str, token: str, status: int, error: str
+    issuer_url: str, scope: str | None, claims: dict[str, Any], status: int, error: str
 ) -> None:
+    token = "not-a-token" if scope is None else make_token(scope, **claims)
     refused = httpx2.post(issuer_url, json=PING, headers={"Authorization": f"Bearer {token}"})
 
     assert refused.status_code == status
