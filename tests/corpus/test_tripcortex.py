@@ -44,7 +44,7 @@ from tripcortex.model.entities import Booking, EmployeeId, PortalCall
 from tripcortex.model.notices import NOTICES
 from tripcortex.model.policies import patterns as policies
 from tripcortex.model.policies.schema import Policy, tripcortex
-from tripcortex.policies.embedding import build_local_embedding
+from tripcortex.policies.embedding import LOCAL, build_local_embedding
 from tripcortex.policies.ingestion import STALE_S, ingest
 from tripcortex.system import SYSTEM
 from tripcortex.workers.flow import BOOKING_FLOW
@@ -163,11 +163,13 @@ async def _check_cursors(opened: Service) -> None:
 
 
 async def _check_passages(opened: Service) -> None:
-    """Check that a question finds the same passages by the stored vectors."""
+    """Check that a question finds the same passages by the stored vectors, and none by another model's."""
     tried = await opened.stage.request(
         ADMIN, "POST", "/policies/try", is_admin=True, json={"question": QUESTION}
     )
-    assert [each["citation"]["chunk_id"] for each in tried.json()["passages"]] == opened.notes["passages"]
+    serving = [each for each in await opened.stores.run(policies.policies()) if each.serves]
+    expected = opened.notes["passages"] if {each.embedding_model for each in serving} == {LOCAL} else []
+    assert [each["citation"]["chunk_id"] for each in tried.json()["passages"]] == expected
 
 
 async def _check_messages(opened: Service) -> None:

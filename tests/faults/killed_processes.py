@@ -12,15 +12,15 @@ import threading
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from random import Random
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from tests.processes import Process, wait_for_first_end
 
-# A process lives for at most this many requests to the store.
-MAX_REQUESTS = 60
+# A process lives for fewer requests to the store than a fifth of the work needs, so that several are killed.
+MAX_REQUESTS = 25
 
 
 class FakeService(Protocol):
@@ -45,7 +45,7 @@ def run_until_done(start: Callable[[int], Process], random: Random, *, several: 
     try:
         while True:
             while len(processes) < several:
-                processes.append(start(random.randrange(10, MAX_REQUESTS) if began < kills_max else 0))
+                processes.append(start(random.randrange(5, MAX_REQUESTS) if began < kills_max else 0))
                 began += 1
             for ended in wait_for_first_end(processes):
                 if ended.returncode == 0:
@@ -66,6 +66,15 @@ def fail_after_effect(worker: int, random: Random, failures: Tally[str]) -> tupl
     if how == "killed":
         os.kill(worker, signal.SIGKILL)
     return (502, {}) if how == "error" else None
+
+
+class _OrderedServer(HTTPServer):
+    """A server that handles connections one by one, in their order.
+
+    So the request of a dead process has its effect before a later look-up, however slow the machine is.
+    """
+
+    request_queue_size = 128
 
 
 @contextmanager
@@ -96,7 +105,7 @@ def serve(service: FakeService) -> Iterator[str]:
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = _OrderedServer(("127.0.0.1", 0), Handler)
     serving = threading.Thread(target=server.serve_forever)
     serving.start()
     try:

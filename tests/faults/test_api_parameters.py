@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -180,8 +180,13 @@ def find_schema(description: Json, schema: Json, place: tuple[str, ...]) -> Json
     return schema
 
 
-async def find_server_errors(system: System, settings: Settings) -> set[tuple[str, str, str]]:
-    """Make all calls of a system's API; return the ones that were answered with 5xx."""
+async def find_server_errors(
+    system: System,
+    settings: Settings,
+    list_calls: Callable[[Json], Iterable[tuple[str, str, str | bytes | None]]],
+    build_headers: Callable[[bytes], dict[str, str]] = lambda body: {},
+) -> set[tuple[str, str, str]]:
+    """Make the calls that are listed from the description of an API; return those answered with 5xx."""
     stores = open_stores(system, settings)
     failed: set[tuple[str, str, str]] = set()
     try:
@@ -190,8 +195,11 @@ async def find_server_errors(system: System, settings: Settings) -> set[tuple[st
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             for method, target, body in list_calls(app.openapi()):
+                content = body.encode() if isinstance(body, str) else body or b""
                 headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-                answer = await client.request(method, target, content=body, headers=headers)
+                answer = await client.request(
+                    method, target, content=content, headers=headers | build_headers(content)
+                )
                 if answer.status_code >= 500:
                     failed.add((method, target[:150], answer.text[:300]))
     finally:
@@ -204,7 +212,7 @@ def test_no_parameter_causes_a_server_error(name: str, settings: Settings) -> No
     system = load_system(name)
     if system.schemas:
         settings = replace(settings, sql=create_database(*system.schemas))
-    assert asyncio.run(find_server_errors(system, settings)) == set()
+    assert asyncio.run(find_server_errors(system, settings, list_calls)) == set()
 
 
 @pytest.mark.parametrize("name", list_system_names())

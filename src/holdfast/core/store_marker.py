@@ -13,6 +13,7 @@ import errno
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from holdfast.core.disk import open_private, sync, sync_path
@@ -20,6 +21,7 @@ from holdfast.core.errors import StoreFileError, StoreFull, StoreIOError
 from holdfast.core.rng import make_hex_token
 
 _PREFIX: Final = b"holdfast store "
+_SUFFIX: Final = ".identity"
 ID_CHARACTERS: Final = 32
 IDENTITY_BYTES: Final = len(_PREFIX) + ID_CHARACTERS + 1
 """The length of the first line, which holds the id. A store may keep more behind it."""
@@ -28,7 +30,14 @@ IDENTITY_BYTES: Final = len(_PREFIX) + ID_CHARACTERS + 1
 def get_marker_path(path: str | os.PathLike[str]) -> str:
     """Return the path of the marker of the store at `path`."""
     folder, name = os.path.split(os.fspath(path))
-    return os.path.join(folder, f".{name}.identity")
+    return os.path.join(folder, f".{name}{_SUFFIX}")
+
+
+def list_marked(folder: Path) -> list[Path]:
+    """Return the paths in a folder at which a store belongs, whether it is there or not."""
+    return sorted(
+        folder / each.name.removeprefix(".").removesuffix(_SUFFIX) for each in folder.glob(f".*{_SUFFIX}")
+    )
 
 
 def read_marker(path: str | os.PathLike[str]) -> str | None:
@@ -48,13 +57,25 @@ def read_marker(path: str | os.PathLike[str]) -> str | None:
     return text
 
 
-def write_marker(path: str | os.PathLike[str], store_id: str) -> None:
-    """Write the marker of a store that exists, whole or not at all, readable by the owner only."""
+def read_marker_note(path: str | os.PathLike[str]) -> str:
+    """Return what is noted behind the id in the marker of a store; empty without a marker or a note."""
+    try:
+        with open(get_marker_path(path), "rb") as file:
+            return file.read()[IDENTITY_BYTES:].decode("ascii", "replace").rstrip()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+
+
+def write_marker(path: str | os.PathLike[str], store_id: str, note: str = "") -> None:
+    """Write the marker of a store that exists, whole or not at all, readable by the owner only.
+
+    `note` is a line about the store for `read_marker_note`.
+    """
     marker = get_marker_path(path)
     fresh = f"{marker}.{make_hex_token(8)}"
     try:
         with open(fresh, "wb", opener=open_private) as file:
-            file.write(_PREFIX + store_id.encode() + b"\n")
+            file.write(_PREFIX + store_id.encode() + b"\n" + (note and f"{note}\n").encode())
             file.flush()
             sync(file.fileno())
         os.replace(fresh, marker)

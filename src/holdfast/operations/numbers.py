@@ -153,7 +153,12 @@ def encode_sortable(number: int | Decimal) -> bytes:
     A negative number is the complement of its positive, terminated by a byte above any digit pair. So when
     one negative number's digits are a prefix of another's, the longer sorts first.
     """
-    number = canonicalize(number)
+    return _encode_canonical(canonicalize(number))
+
+
+@lru_cache(maxsize=4096)
+def _encode_canonical(number: int | Decimal) -> bytes:
+    """Encode a canonical number. A write encodes that of an index twice, a query those of a whole page."""
     if not number:
         return b"\x80"
     digits, power = significant_digits(number)

@@ -29,7 +29,7 @@ OBJECT_HEAD = struct.Struct(">8sII")
 # Attributes that were added after the latest archive was written. Empty the list with the next archive.
 ADDED_ATTRIBUTES = [
     *("EffectRecord.lease_s", "Letter.heldSince", "Letter.leaseS", "LeaseItem.lease_s"),
-    *("MigrationWork.lease_s", "Execution.due_set_at"),
+    *("MigrationWork.lease_s", "Trip.flow_history", "Execution.due_set_at"),
 ]
 
 

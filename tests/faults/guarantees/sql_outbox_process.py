@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -67,8 +68,10 @@ class KillPoint:
 
     def _send_signal(self) -> None:
         if self.by is signal.SIGSTOP:
-            os.write(1, b"pausing\n")
-        os.kill(os.getpid(), self.by)
+            os.write(1, b"waiting\n")
+            sys.stdin.readline()
+        else:
+            os.kill(os.getpid(), self.by)
 
 
 class KillableQueues:

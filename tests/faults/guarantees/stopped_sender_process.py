@@ -10,7 +10,7 @@ import http.client
 import json
 import logging
 import os
-import signal
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,14 +25,14 @@ ACT_S = 10.0
 
 
 async def main(path: Path, clock: Path, url: str, takes_key: bool) -> None:
-    """Send a letter once; print `stopping` before the stop, and the counted overlaps at the end."""
+    """Send a letter once; print `waiting` before it waits for input, and the counted overlaps at the end."""
     logging.basicConfig(level=logging.WARNING)
     connection = http.client.HTTPConnection(urlsplit(url).netloc)
     connection.connect()
 
     async def send(key: str) -> dict[str, Any]:
-        print("stopping", flush=True)  # noqa: T201
-        os.kill(os.getpid(), signal.SIGSTOP)
+        print("waiting", flush=True)  # noqa: T201
+        sys.stdin.readline()
         connection.request("POST", "/", json.dumps({"key": key}), {"X-Worker": str(os.getpid())})
         answer: dict[str, Any] = json.loads(connection.getresponse().read())
         return answer

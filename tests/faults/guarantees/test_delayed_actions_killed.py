@@ -18,6 +18,7 @@ import threading
 import time
 from collections import Counter as Tally
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,9 @@ KILLS = 50 if SOAK else 5
 EXECUTORS = 3
 MAX_HOLD_S = 4.0
 REVIEW_PAUSE_S = 0.02
+DECISIONS = ("approve", "edit", "cancel")
+# So many letters remain that the executors' work does not depend on how fast people are.
+MAX_CANCELLED = LETTERS // 8
 REFUSED_SHARE = 0.1
 FAILING_SHARE = 0.15
 EXECUTOR = "tests.faults.guarantees.delayed_action_process"
@@ -121,29 +125,36 @@ async def hold_letters(path: Path, random: Random) -> None:
 
 @contextmanager
 def review(path: Path, random: Random) -> Iterator[Tally[str]]:
-    """Decide about random letters while the block runs; yield the counts of decisions."""
+    """Make one decision of each kind, then decide about random letters while the block runs; yield the counts
+    of decisions.
+    """
     reviews: Tally[str] = Tally()
     ended = threading.Event()
 
-    async def review_letters() -> None:
+    async def decide_once_each() -> None:
         with open_tables(path) as tables:
-            stores = Stores(tables)
+            for number, how in enumerate(DECISIONS):
+                reviews[await decide(Stores(tables), f"l-{number}", how)] += 1
+
+    async def decide_at_random() -> None:
+        with open_tables(path) as tables:
             while not ended.wait(REVIEW_PAUSE_S):
-                how = await decide(stores, f"l-{random.randrange(LETTERS)}", random)
-                reviews[how] += 1
+                can_cancel = reviews["cancel"] < MAX_CANCELLED
+                how = random.choices(DECISIONS, (2, 3, can_cancel))[0]
+                reviews[await decide(Stores(tables), f"l-{random.randrange(LETTERS)}", how)] += 1
 
-    reviewer = threading.Thread(target=lambda: asyncio.run(review_letters()))
-    reviewer.start()
-    try:
-        yield reviews
-    finally:
-        ended.set()
-        reviewer.join()
+    asyncio.run(decide_once_each())
+    with ThreadPoolExecutor(1) as threads:
+        reviewing = threads.submit(asyncio.run, decide_at_random())
+        try:
+            yield reviews
+        finally:
+            ended.set()
+            reviewing.result()
 
 
-async def decide(stores: Stores, id: str, random: Random) -> str:
-    """Approve, edit or cancel the letter at random; return the decision, or "too late" on a conflict."""
-    how = random.choice(["approve", "approve", "edit", "edit", "edit", "cancel"])
+async def decide(stores: Stores, id: str, how: str) -> str:
+    """Approve, edit or cancel the letter; return the decision, or "too late" on a conflict."""
     seen = await stores.run(queue.pattern_set.one(make_letter(id)))
     assert seen is not None
     try:

@@ -23,6 +23,7 @@ from holdfast.guarantees import Completion
 from holdfast.runtime import create_tables
 from holdfast.stores.tables.embedded import open_tables
 from tests.faults.killed_processes import fail_after_effect, run_until_done, serve
+from tests.faults.stopped_processes import stop_outside_writes
 from tests.processes import Process, preload
 from tests.unit.guarantees.idempotency.once_records import counters, events, make_event, read_counter
 
@@ -42,7 +43,8 @@ preload(WORKER)
 class FakeService:
     """Ledger of the requested letters, in order."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, folder: Path) -> None:
+        self._folder = folder
         self.ledger: list[str] = []
         self.failures: Tally[str] = Tally()
         self.pauses_workers = False
@@ -65,7 +67,7 @@ class FakeService:
     def _pause_worker(self, key: str, worker: int) -> tuple[int, Any]:
         """Pause the worker; the response is there when it wakes up."""
         self.ledger.append(key)
-        os.kill(worker, signal.SIGSTOP)
+        stop_outside_writes(worker, self._folder)
         self.has_paused.set()
         return 200, {"letter": self.ledger.index(key)}
 
@@ -82,7 +84,7 @@ async def test_killed_workers_do_each_effect_exactly_once(tmp_path: Path) -> Non
     print(f"seed {seed}")  # noqa: T201
     random = Random(seed)
     path = tmp_path / "tables.db"
-    service = FakeService(random)
+    service = FakeService(random, tmp_path)
     await create_stores(path)
     with serve(service) as url:
         kills = run_workers(path, url, random)
@@ -96,7 +98,7 @@ async def test_killed_workers_do_each_effect_exactly_once(tmp_path: Path) -> Non
 
 async def test_worker_that_wakes_after_its_lease_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "tables.db"
-    service = FakeService(Random(0))
+    service = FakeService(Random(0), tmp_path)
     service.pauses_workers = True
     await create_stores(path)
     with serve(service) as url, start_worker(path, url, Random(0), lives=0, jobs=1) as sleeper:

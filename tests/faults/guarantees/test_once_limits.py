@@ -18,6 +18,7 @@ from holdfast.guarantees import Completion
 from holdfast.runtime import create_tables
 from holdfast.stores.tables.embedded import open_tables
 from tests.faults.killed_processes import serve
+from tests.faults.stopped_processes import stop_outside_writes
 from tests.processes import Process, preload
 from tests.unit.guarantees.idempotency.once_records import LEASE_S, EventRecord, events, make_event, once
 
@@ -70,7 +71,8 @@ async def test_request_of_a_process_stopped_while_it_sends(tmp_path: Path, takes
         stores = Stores(tables, clock=clock)
         await create_tables(stores, [events])
         with Process(SENDER, path, tmp_path / "clock", url, takes_key) as sender:
-            assert sender.read_first_line() == "stopping\n"
+            assert sender.read_first_line() == "waiting\n"
+            stop_outside_writes(sender.pid, tmp_path)
             clock.advance(LEASE_S)
             assert (await send_letter(stores, ledger, takes_key)).result == {"letter": 1}
             sender.send_signal(signal.SIGCONT)

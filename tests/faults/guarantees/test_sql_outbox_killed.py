@@ -26,6 +26,7 @@ from holdfast.config.settings import EMBEDDED_SQL_SCHEME
 from holdfast.core.clock import RunClock
 from holdfast.runtime import migrate_schemas
 from tests.faults.guarantees.sql_outbox_process import CLOCK, ORDERS, open_stores_in, take
+from tests.faults.stopped_processes import stop_outside_writes
 from tests.postgres import connect, create_database
 from tests.processes import Process, preload
 from tests.unit.guarantees.messaging.order_outbox import NOON, OrderChanged, receive_all
@@ -71,7 +72,9 @@ class Stage:
         by: signal.Signals = signal.SIGKILL,
         seed: int = 0,
     ) -> Process:
-        """Start a process of this role. At request `count` it sends itself the signal `by`."""
+        """Start a process of this role. At request `count` it sends itself the signal `by`, or waits to be
+        stopped.
+        """
         return Process(PROCESS, self.folder, self.sql, role, seed, count, moment, by)
 
     def run_until_killed(self, role: str, count: int, moment: str) -> None:
@@ -200,7 +203,8 @@ def test_message_sent_twice_has_one_effect(stage: Stage) -> None:
 def test_paused_relay_changes_nothing_after_its_claim_expired(stage: Stage) -> None:
     stage.run(make_three_changes)
     with stage.start_process("round", 1, "after", signal.SIGSTOP) as late:
-        assert late.read_first_line() == "pausing\n", late.read_log()
+        assert late.read_first_line() == "waiting\n", late.read_log()
+        stop_outside_writes(late.pid, stage.folder)
         stage.clock.advance(OUTBOX.lease_s + 1)
 
         async def overtake(stores: Stores) -> None:
@@ -214,6 +218,7 @@ def test_paused_relay_changes_nothing_after_its_claim_expired(stage: Stage) -> N
         with connect(stage.sql) as outside:
             before = outside.execute("SELECT * FROM shop.outbox ORDER BY id").fetchall()
             late.send_signal(signal.SIGCONT)
+            late.send_line("")
             assert late.wait() == 0, late.read_log()
             assert outside.execute("SELECT * FROM shop.outbox ORDER BY id").fetchall() == before
     assert stage.run(receive_versions) == [1, 2, 3, 4]

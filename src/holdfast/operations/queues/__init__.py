@@ -18,6 +18,7 @@ __all__ = [
     "DeleteMessages",
     "DeleteQueue",
     "DescribeQueue",
+    "DiscardMessages",
     "IncomingMessage",
     "ListQueues",
     "Operation",
@@ -199,12 +200,25 @@ class Redrive(Operation[int], frozen=True):
     """Move up to `count` messages (None: all) of the dead-letter queue `source` to `target`, oldest first,
     and return how many.
 
-    They keep body, group, deduplication id and attributes; their receive count restarts.
+    They keep body, group, deduplication id and attributes; their receive count restarts. `ids` and `group`
+    select messages: only these are moved.
     """
 
     source: str
     target: str
     count: int | None = None
+    ids: tuple[str, ...] | None = None
+    group: str | None = None
+
+
+class DiscardMessages(Operation[int], frozen=True):
+    """Delete the messages with these ids, without receiving them where the engine can, and return how many.
+
+    A message that a receiver holds is kept: its receiver may still process it.
+    """
+
+    queue: str
+    ids: tuple[str, ...]
 
 
 class Browse(Operation[tuple[IncomingMessage, ...]], frozen=True):

@@ -20,6 +20,13 @@ from holdfast.operations.tables.delete_table import DeleteTable
 from holdfast.operations.tables.describe_limits import DescribeLimits, DescribeLimitsResult
 from holdfast.operations.tables.describe_table import DescribeTable
 from holdfast.operations.tables.get_item import GetItem, GetItemResult
+from holdfast.operations.tables.item_history import (
+    GetItemAt,
+    ItemAt,
+    ItemChange,
+    ItemChanges,
+    ListItemChanges,
+)
 from holdfast.operations.tables.list_tables import ListTables, ListTablesResult
 from holdfast.operations.tables.operation import CapacityDetail, ItemOperation, Operation
 from holdfast.operations.tables.page import PageResult, Select
@@ -130,6 +137,7 @@ __all__ = [
     "DescribeTimeToLive",
     "DescribeTimeToLiveResult",
     "GetItem",
+    "GetItemAt",
     "GetItemResult",
     "GetRecords",
     "GetRecordsResult",
@@ -138,6 +146,9 @@ __all__ = [
     "IndexDefinition",
     "IndexProjection",
     "IndexState",
+    "ItemAt",
+    "ItemChange",
+    "ItemChanges",
     "ItemOperation",
     "KeyAttribute",
     "KeySchema",
@@ -145,6 +156,7 @@ __all__ = [
     "KeysAndAttributes",
     "ListBackups",
     "ListBackupsResult",
+    "ListItemChanges",
     "ListStreams",
     "ListStreamsResult",
     "ListTables",

@@ -237,6 +237,21 @@ def _check_redrive(operation: ops.Redrive) -> None:
         )
     if operation.count is not None:
         _check_integer("count", operation.count, 1, None)
+    if operation.ids is not None:
+        _check_ids(operation.ids)
+    if operation.group is not None and not _is_text(operation.group):
+        raise InvalidRequest(f"Invalid group {operation.group!r}: expected the text of a message group.")
+
+
+def _check_discard(operation: ops.DiscardMessages) -> None:
+    _check_queue_name(operation.queue)
+    _check_ids(operation.ids)
+
+
+def _check_ids(ids: Sequence[object]) -> None:
+    """Raise `InvalidRequest` unless there is at least one id, and each is a text."""
+    if not ids or not all(map(_is_text, ids)):
+        raise InvalidRequest("Invalid message ids: expected at least one, as shown for the message.")
 
 
 def _check_browse(operation: ops.Browse) -> None:
@@ -285,5 +300,6 @@ CHECKS: Final[dict[type[Operation[Any]], Callable[[Any], None]]] = {
     ops.DeleteMessages: _check_receipts,
     ops.ChangeVisibility: _check_receipts,
     ops.Redrive: _check_redrive,
+    ops.DiscardMessages: _check_discard,
     ops.Browse: _check_browse,
 }

@@ -12,6 +12,9 @@ R = TypeVar("R")
 class Queues(Protocol):
     """A queues store."""
 
+    # Whether Browse shows messages without receiving them.
+    can_peek: bool
+
     async def run(self, operation: Operation[R]) -> R:
         """Run one operation. Every error it raises is a `HoldfastError`."""
         ...

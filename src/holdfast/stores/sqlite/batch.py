@@ -14,7 +14,7 @@ import apsw
 from holdfast.core.errors import DataDamaged
 from holdfast.stores.sqlite.checksums import is_checksum_error
 from holdfast.stores.sqlite.commit_futures import CommitFuture
-from holdfast.stores.sqlite.errors import map_error, map_error_for_submitter
+from holdfast.stores.sqlite.errors import find_failure, map_error, map_error_for_submitter
 
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
@@ -122,7 +122,7 @@ class Batch:
                 self._connection.execute("ROLLBACK")
         except apsw.Error:
             log.exception("Rollback of %s failed.", self._path)
-        self.is_damaged = isinstance(error, DataDamaged) or is_checksum_error(error)
+        self.is_damaged = _is_damage(error)
         for future in self.futures:
             future.set_outcome(None, map_error_for_submitter(error, self._path))
 
@@ -134,6 +134,12 @@ class Batch:
             except Exception:
                 # The commit succeeded, so the submitter must not get this error.
                 log.exception("A callback after a commit of %s failed.", self._path)
+
+
+def _is_damage(error: BaseException) -> bool:
+    """Return whether the transaction met a damaged page or row."""
+    failure = find_failure(error) if isinstance(error, apsw.Error) else error
+    return isinstance(error, DataDamaged) or is_checksum_error(failure)
 
 
 def _strip_first_frame(error: BaseException) -> BaseException:

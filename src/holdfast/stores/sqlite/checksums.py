@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from time import perf_counter, sleep
 from typing import Final
 
 import apsw
@@ -21,6 +22,7 @@ from holdfast.core.errors import SettingsError
 CHECKSUM_VFS: Final = "cksmvfs"
 CHECKSUM_BYTES: Final = 8
 _EXTENSION: Final = "cksumvfs"
+_LOOK_S: Final = 0.01
 
 
 @cache
@@ -64,19 +66,32 @@ def checksums_ignored(connection: apsw.Connection) -> Iterator[None]:
             connection.pragma("checksum_verification", True)
 
 
-def add_checksums(connection: apsw.Connection) -> None:
+def add_checksums(connection: apsw.Connection, wait_s: float) -> None:
     """Rewrite a file in WAL mode that was written without checksums.
 
-    Needs the write lock, and space for a second copy. Raises `apsw.BusyError` while another connection has
-    the file open: a process of an older version would write pages without checksums.
+    Needs the write lock, and space for a second copy. Raises `apsw.BusyError` if another connection has the
+    file open for longer than `wait_s`: a process of an older version would write pages without checksums.
     """
     # Only the last connection can leave WAL mode. The file is rewritten in it: after a crash, a rollback
     # journal would be played back with checksums in pages that had none.
-    connection.pragma("journal_mode", "delete")
+    _leave_wal_mode(connection, wait_s)
     connection.pragma("journal_mode", "wal")
     connection.reserve_bytes(reserve=CHECKSUM_BYTES)
     connection.execute("VACUUM")
     connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+
+def _leave_wal_mode(connection: apsw.Connection, wait_s: float) -> None:
+    """Wait until no other connection has the file open. Each process that opens it looks into it first."""
+    ends_at = perf_counter() + wait_s
+    while True:
+        try:
+            connection.pragma("journal_mode", "delete")
+            return
+        except apsw.BusyError:
+            if perf_counter() > ends_at:
+                raise
+            sleep(_LOOK_S)
 
 
 def is_checksum_error(error: BaseException | None) -> bool:

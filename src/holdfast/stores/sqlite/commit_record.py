@@ -10,7 +10,8 @@ of the database for the database. The record is kept in the store's marker, outs
 
 It is written after each commit has been synced, so it never names more than what is on disk. It is not synced
 itself: after a power failure it may name less. Before the log is truncated or started again it is cleared and
-synced, so that it never names another log than the one that is there.
+synced, so that it never names another log than the one that is there. A cleared record still names the log
+that is in the database: SQLite would read an older log, or a part of that one, over the newer database.
 
 The commit record is kept twice, written one after the other: a process that is killed, or a power failure,
 tears at most one of them.
@@ -24,6 +25,8 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+from collections.abc import Callable
+from itertools import product
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -32,10 +35,12 @@ from holdfast.core.disk import lock, sync, try_lock
 from holdfast.core.errors import StoreFileError
 from holdfast.core.store_marker import IDENTITY_BYTES, get_marker_path
 
-_COMMIT: Final = struct.Struct("<8sIQIB")
-# Of older versions, which kept one copy, and let the log start again without a record.
-_OLDER_COMMIT: Final = struct.Struct("<8sIQI")
-_OLDER_FORMAT, _FORMAT = 1, 2
+_COMMIT: Final = struct.Struct("<8sIQIBI")
+# Of older versions. The first kept one copy, and let the log start again without a record; the second did not
+# name a log that is in the database.
+_FIRST_COMMIT: Final = struct.Struct("<8sIQI")
+_SECOND_COMMIT: Final = struct.Struct("<8sIQIB")
+_FIRST_FORMAT, _FORMAT = 1, 3
 _INODES: Final = struct.Struct("<4Q")
 _HOLDER: Final = struct.Struct("<qd")
 _SUM: Final = struct.Struct("<I")
@@ -54,9 +59,9 @@ _MAX_RESTARTS: Final = 8
 class LastCommit(NamedTuple):
     """The state of a store after a commit.
 
-    `salts` identify the log and `frames` is its length; 0 if everything is in the database. `generation`
-    counts the checkpoints: the database alone has at least that of the last one that moved the whole log.
-    `version` is its schema's, and `format` the record's own.
+    `salts` identify the log and `frames` is its length; 0 if everything is in the database, as then are the
+    `moved` frames of the log. `generation` counts the checkpoints: the database alone has at least that of
+    the last one that moved the whole log. `version` is its schema's, and `format` the record's own.
     """
 
     salts: bytes = bytes(8)
@@ -64,9 +69,14 @@ class LastCommit(NamedTuple):
     generation: int = 0
     version: int = 0
     format: int = _FORMAT
+    moved: int = 0
 
 
-NOTHING: Final = LastCommit()
+NOTHING: Final = LastCommit(format=0)
+UNKNOWN_SALTS: Final = bytes(8)
+"""Of an empty log that the next process to write starts, with the first transaction of `StoreFiles`."""
+ANY_SALTS: Final = b"\xff" * 8
+"""Of a log whose transactions are not recorded: a migration writes it, or commits are not synced."""
 
 
 class CommitRecord:
@@ -117,9 +127,10 @@ class CommitRecord:
         if last.format != _FORMAT:
             last = last._replace(format=_FORMAT)
         content = _COMMIT.pack(*last)
-        self._known, self._known_last = content + _SUM.pack(crc32(content)), last
-        self._mapping[_COMMIT_AT:_COMMIT_END] = self._known
-        self._mapping[_SECOND_COMMIT_AT:_SECOND_COMMIT_END] = self._known
+        known = content + _SUM.pack(crc32(content))
+        self._known, self._known_last = known, last
+        self._mapping[_COMMIT_AT:_COMMIT_END] = known
+        self._mapping[_SECOND_COMMIT_AT:_SECOND_COMMIT_END] = known
 
     def sync(self) -> None:
         """Return when the record is on disk."""
@@ -194,11 +205,13 @@ def _parse(found: bytes) -> LastCommit | None:
     """
     if not any(found):
         return NOTHING
-    for place, kind in ((0, _COMMIT), (0, _OLDER_COMMIT), (_SECOND_COMMIT_AT - _COMMIT_AT, _COMMIT)):
+    places, kinds = (0, _SECOND_COMMIT_AT - _COMMIT_AT), (_COMMIT, _SECOND_COMMIT, _FIRST_COMMIT)
+    for place, kind in product(places, kinds):
         content = _verify(found[place : place + kind.size + _SUM.size], kind)
         if content is not None:
             fields = kind.unpack(content)
-            return LastCommit._make(fields if kind is _COMMIT else (*fields, _OLDER_FORMAT))
+            older = {_FIRST_COMMIT: (_FIRST_FORMAT, 0), _SECOND_COMMIT: (0,)}
+            return LastCommit._make((*fields, *older.get(kind, ())))
     return None
 
 
@@ -229,15 +242,52 @@ def refuse_lost_log(path: str, recorded: LastCommit, found: LastCommit | None) -
     )
 
 
+def refuse_other_log(
+    path: str, recorded: LastCommit, found: LastCommit | None, has_first_only: Callable[[int], bool]
+) -> None:
+    """Raise `StoreFileError` if everything was in the database, and the log is not the next one.
+
+    SQLite would read its pages over those of the database. `has_first_only` says whether that many frames of
+    the log are only the first transaction of `StoreFiles`.
+    """
+    if recorded.frames or recorded.format < _FORMAT or recorded.salts == ANY_SALTS:
+        return
+    if found is None or not found.frames or _follows(recorded, found, has_first_only):
+        return
+    raise StoreFileError(
+        f"The write-ahead log {path}-wal is older than the file, or of another one: it would bring former "
+        f"data back. Nothing was changed: move {path}-wal away, because everything acknowledged is in the "
+        f"file, or remove {get_marker_path(path)} to accept the log."
+    )
+
+
+def is_behind(recorded: LastCommit, salts: bytes, frames: int) -> bool:
+    """Return whether a log with these salts and frames lacks recorded ones, and was not started again."""
+    found = LastCommit(salts, frames)
+    return frames < recorded.frames and not 0 < _count_restarts(recorded, found) <= _MAX_RESTARTS
+
+
+def _follows(recorded: LastCommit, found: LastCommit, has_first_only: Callable[[int], bool]) -> bool:
+    """Return whether the log is the one that is in the database, or the one that SQLite starts after it."""
+    if recorded.salts == UNKNOWN_SALTS:
+        return has_first_only(found.frames)
+    if found.salts == recorded.salts:
+        return found.frames >= recorded.moved
+    return 0 < _count_restarts(recorded, found) <= _MAX_RESTARTS
+
+
 def _continues(recorded: LastCommit, found: LastCommit) -> bool:
     """Return whether the log is the recorded one with all of its frames.
 
-    For a record of an older version, it may be a later one. SQLite adds one to the first salt each time it
-    starts the log again, after all of it is in the database.
+    For a record of the first version, it may be a later one.
     """
     if found.salts == recorded.salts:
         return found.frames >= recorded.frames
-    if recorded.format != _OLDER_FORMAT:
-        return False
-    restarts = int.from_bytes(found.salts[:4], "big") - int.from_bytes(recorded.salts[:4], "big")
-    return 0 < restarts % 2**32 <= _MAX_RESTARTS
+    return recorded.format == _FIRST_FORMAT and 0 < _count_restarts(recorded, found) <= _MAX_RESTARTS
+
+
+def _count_restarts(recorded: LastCommit, found: LastCommit) -> int:
+    """Return how often the log was started again. SQLite adds one to the first salt each time, after all of
+    it is in the database.
+    """
+    return (int.from_bytes(found.salts[:4], "big") - int.from_bytes(recorded.salts[:4], "big")) % 2**32

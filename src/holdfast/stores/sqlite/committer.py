@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 import apsw
 
-from holdfast.core.errors import InternalError, StoreClosed
+from holdfast.core.errors import InternalError, StoreBusy, StoreClosed
 from holdfast.stores.sqlite.batch import Batch, Unit, Work
 from holdfast.stores.sqlite.checkpoints import Checkpoints
 from holdfast.stores.sqlite.commit_futures import CommitFuture, complete_all
@@ -164,6 +164,8 @@ class GroupCommitter:
         try:
             with self._write_lock:
                 self._files.require_same(self._connection)
+        except StoreBusy:
+            pass  # Another process writes: the next watch, or the next write, inspects the files.
         except Exception:
             log.exception("%s was changed by another program.", self._path)
 

@@ -98,7 +98,6 @@ def open_reader(path: str, tuning: Tuning, *, verify: bool = True) -> apsw.Conne
     connection.pragma("cache_size", -tuning.reader_cache_kib)
     connection.pragma("query_only", True)
     connection.wal_autocheckpoint(0)
-    keep_log_on_close(connection, True)
     return connection
 
 
@@ -109,19 +108,13 @@ def open_unused(path: str) -> apsw.Connection:
     return apsw.Connection(address, flags=flags, vfs=register_checksum_vfs())
 
 
-def keep_log_on_close(connection: apsw.Connection, keep: bool) -> None:
-    """Set whether closing keeps the log.
-
-    Otherwise the last connection to close checkpoints the log and deletes it, which a connection that only
-    inspects the file must not do.
-    """
-    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(keep))
-
-
 def _connect(path: str, tuning: Tuning, flags: int = 0) -> apsw.Connection:
     """Open a connection with the tuned busy timeout and mmap size."""
     vfs = tuning.vfs or (None if path == MEMORY else register_checksum_vfs())
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE | flags, vfs=vfs)
+    # Otherwise the last connection to close moves the log into the file and deletes it, even if the file is
+    # damaged. Set before anything is read: a first page that is no database fails the pragmas below.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     connection.set_busy_timeout(tuning.busy_ms_max)
     # Of a new file. A reader must know it too: a page read in another size has no valid checksum.
     connection.pragma("page_size", tuning.page_bytes)

@@ -23,13 +23,12 @@ from holdfast.core.errors import SettingsError, StoreBusy, StoreFileError
 from holdfast.core.store_marker import read_marker, refuse_lost_store
 from holdfast.stores.sqlite import forks
 from holdfast.stores.sqlite.batch import Batch, Work
-from holdfast.stores.sqlite.checksums import add_checksums, has_checksums
+from holdfast.stores.sqlite.checksums import CHECKSUM_BYTES, add_checksums, has_checksums
 from holdfast.stores.sqlite.commit_futures import CommitFuture
 from holdfast.stores.sqlite.committer import Committer, GroupCommitter
 from holdfast.stores.sqlite.connections import (
     MEMORY,
     Tuning,
-    keep_log_on_close,
     open_reader,
     open_writer,
     require_sqlite,
@@ -38,10 +37,23 @@ from holdfast.stores.sqlite.connections import (
 from holdfast.stores.sqlite.errors import map_error
 from holdfast.stores.sqlite.inline_committer import InlineCommitter
 from holdfast.stores.sqlite.log_damage import refuse_damaged_log
+from holdfast.stores.sqlite.log_index import refuse_damaged_index
 from holdfast.stores.sqlite.readers import Reader, Readers, ThreadReaders
-from holdfast.stores.sqlite.schema import Schema, check_identity, has_store_id, is_blank, migrate
+from holdfast.stores.sqlite.schema import (
+    Schema,
+    check_identity,
+    has_store_id,
+    is_blank,
+    migrate,
+    read_version,
+)
 from holdfast.stores.sqlite.shared_reader import SharedReader
-from holdfast.stores.sqlite.store_files import StoreFiles, refuse_lost_files, refuse_missing_database
+from holdfast.stores.sqlite.store_files import (
+    StoreFiles,
+    expect_migration,
+    refuse_lost_files,
+    refuse_missing_database,
+)
 from holdfast.stores.sqlite.write_lock import WriteLock
 
 DEFAULTS = Tuning()
@@ -109,6 +121,20 @@ class Database:
         """Return the transaction of the unit of work that is running."""
         return self.committer.batch()
 
+    def has_only_verified_pages(self, snapshot: apsw.Connection) -> bool:
+        """Return whether all pages of a snapshot, after its first statement, are compared with their
+        checksums.
+
+        False if it may have pages of the log, which SQLite truncates only once no snapshot needs them.
+        """
+        # SQLite verifies pages only while the header, as it was read last, says that they have checksums.
+        return (
+            self._files is not None
+            and snapshot.reserve_bytes() == CHECKSUM_BYTES
+            and self.has_checksums
+            and self._files.is_log_empty()
+        )
+
     def check(self) -> list[str]:
         """Return the errors that SQLite finds in the file, one line each, for `holdfast doctor`.
 
@@ -121,6 +147,11 @@ class Database:
             # The file is too damaged to read it all.
             return [error.message]
         return [] if found == ["ok"] else found
+
+    def require_whole_pages(self) -> None:
+        """Raise `StoreFileError` if the file ends within a page: what is not found may have been there."""
+        if self._files is not None:
+            self._files.require_whole_pages()
 
     def compact(self, *, rewrite: bool = True) -> bool:
         """Move the write-ahead log into the file and truncate it.
@@ -139,9 +170,9 @@ class Database:
                 raise StoreFileError(f"The lock file of {self.path} was removed or replaced: restart.")
             files.refuse_loss()
             with write_lock, closing(open_writer(self.path, DEFAULTS)) as connection:
-                keep_log_on_close(connection, True)
                 if rewrite:
                     files.verify(connection)
+                    files.begin_commit(connection)
                     connection.pragma("temp_store", "default")
                     connection.execute("VACUUM")
                 files.truncate_log(connection)
@@ -238,6 +269,7 @@ class Database:
                 raise map_error(error, path) from error
             undo.pop_all()
         readers.require_current = files.require_current
+        readers.require_whole_pages = files.require_whole_pages
         committer = GroupCommitter(
             writer, write_lock, files, path=path, version=schema.version, tuning=tuning
         )
@@ -252,10 +284,10 @@ def _check_unmarked_file(path: str, schema: Schema, tuning: Tuning) -> None:
 
 def _prepare_file(writer: apsw.Connection, path: str, schema: Schema, tuning: Tuning) -> None:
     """Check the file and its log, and upgrade a file of an older version. Needs the write lock."""
-    keep_log_on_close(writer, True)
     check_identity(writer, schema, path)
     use_wal(writer, tuning)
     refuse_damaged_log(writer, path)
+    refuse_damaged_index(path)
     has_id = has_store_id(writer)
     if not has_id:
         refuse_lost_store(path)
@@ -266,7 +298,9 @@ def _prepare_file(writer: apsw.Connection, path: str, schema: Schema, tuning: Tu
                 "changed: restore the file from a backup."
             )
         log.info("Rewriting %s with checksums: it was written by an older version.", path)
-        add_checksums(writer)
+        add_checksums(writer, tuning.busy_ms_max / 1000)
+    if has_id and read_version(writer) < schema.version:
+        expect_migration(path)
     migrate(writer, schema)
 
 

@@ -63,6 +63,7 @@ def map_error(error: BaseException, path: str) -> BaseException:
     """Return a new Holdfast error for a driver error, with its cause; return any other error unchanged."""
     if not isinstance(error, apsw.Error):
         return error
+    error = find_failure(error)
     if is_checksum_error(error):
         damaged = DataDamaged(PAGE_DAMAGED.format(path=path))
         damaged.__cause__ = error
@@ -77,6 +78,13 @@ def map_error(error: BaseException, path: str) -> BaseException:
     ours = kind(text.format(path=path, reason=error))
     ours.__cause__ = error
     return ours
+
+
+def find_failure(error: apsw.Error) -> apsw.Error:
+    """Return the error for which SQLite has ended a transaction, if this one only says that it has ended."""
+    while isinstance(error, apsw.SQLError) and isinstance(error.__context__, apsw.Error):
+        error = error.__context__
+    return error
 
 
 def map_error_for_submitter(error: BaseException, path: str) -> HoldfastError:

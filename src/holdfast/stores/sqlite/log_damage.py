@@ -80,10 +80,13 @@ def refuse_damaged_log(connection: apsw.Connection, path: str) -> None:
 
 
 def find_pages(log: str, page_bytes: int, frames: int) -> set[int]:
-    """Return the numbers of the pages that the first `frames` frames of a log hold."""
+    """Return the numbers of the pages that the first `frames` frames of a log hold, as far as it has them."""
     with open(log, "rb", buffering=0) as file:
+        if os.fstat(file.fileno()).st_size < _HEADER.size:
+            return set()
         found = _WriteAheadLog(file.fileno(), page_bytes)
-        return {found.read_frame(number).page_number for number in range(1, frames + 1)}
+        last = min(frames, found.frame_count)
+        return {found.read_frame(number).page_number for number in range(1, last + 1)}
 
 
 def read_log_header(log: int) -> tuple[bytes, int] | None:
@@ -109,13 +112,13 @@ class _WriteAheadLog:
 
     def __init__(self, descriptor: int, page_bytes: int) -> None:
         self._descriptor, self._page_bytes = descriptor, page_bytes
-        self._frame_count = (os.fstat(descriptor).st_size - _HEADER.size) // (_FRAME.size + page_bytes)
+        self.frame_count = (os.fstat(descriptor).st_size - _HEADER.size) // (_FRAME.size + page_bytes)
         header = os.pread(descriptor, _HEADER.size, 0)
         magic, _, _, _, self.salts, *checksum = _HEADER.unpack(header)
         self._word_pair = struct.Struct(">II" if magic == _MAGIC_BIG_ENDIAN else "<II")
         self._header_checksum = (checksum[0], checksum[1])
         self.is_header_valid = self._checksum(header[:_HEADER_SUMMED_BYTES], (0, 0)) == self._header_checksum
-        if self._frame_count and not self.is_header_valid:
+        if self.frame_count and not self.is_header_valid:
             # SQLite then ignores the whole log. The first frame's salts identify the frames that belong
             # together.
             self.salts = self.read_frame(1).salts
@@ -125,7 +128,7 @@ class _WriteAheadLog:
         accepted.
         """
         # The frame headers nearly always show that nothing is wrong, and are quick to read.
-        commits = (number for number in range(valid + 1, self._frame_count + 1) if self._is_commit(number))
+        commits = (number for number in range(valid + 1, self.frame_count + 1) if self._is_commit(number))
         if len(list(islice(commits, _MAX_TORN_TRANSACTIONS + 1))) <= _MAX_TORN_TRANSACTIONS:
             return False
         # Frames that SQLite could have read and did not are not damage: the log is about to restart, all of
@@ -142,7 +145,7 @@ class _WriteAheadLog:
         if not (valid or self.is_header_valid):
             return False
         before = self.read_frame(valid).checksum if valid else self._header_checksum
-        for number in range(valid + 1, self._frame_count + 1):
+        for number in range(valid + 1, self.frame_count + 1):
             if not self._follows(number, before):
                 return False
             if self._is_commit(number):
@@ -158,7 +161,7 @@ class _WriteAheadLog:
         checksum builds on the one before it.
         """
         commits, before = 0, None
-        for number in range(valid + 1, self._frame_count + 1):
+        for number in range(valid + 1, self.frame_count + 1):
             if before is None or not self._follows(number, before):
                 commits = 0
             commits += self._is_commit(number)

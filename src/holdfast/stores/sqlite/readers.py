@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import apsw
 
-from holdfast.core.errors import HoldfastError, StoreClosed
+from holdfast.core.errors import HoldfastError, RowsDropped, StoreClosed
 from holdfast.stores.sqlite.connections import Tuning, open_reader
 from holdfast.stores.sqlite.errors import map_error
 from holdfast.stores.sqlite.forks import FORKED
@@ -91,8 +91,10 @@ class ThreadReaders:
 
     def __init__(self, path: str, tuning: Tuning) -> None:
         self._path, self._tuning = path, tuning
-        # Raises an error if the file at the path is not the open one; set once that was opened.
+        # Each raises an error: if the file at the path is not the open one, and if it ends within a page. Set
+        # once that was opened.
         self.require_current: Callable[[], None] = lambda: None
+        self.require_whole_pages: Callable[[], None] = lambda: None
         self._thread_local = threading.local()
         self._lock = threading.Lock()
         self._open_connections: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
@@ -118,13 +120,14 @@ class ThreadReaders:
         try:
             return self._thread_local.unverified_context  # type: ignore[no-any-return]
         except AttributeError:
-            context = ReadContext(self._open(verify=False), self._path)
+            context = ReadContext(self._open(verify=False), self._path, self._check_files)
             self._thread_local.unverified_context = context
             return context
 
     def snapshot(self) -> AbstractContextManager[apsw.Connection]:
         """Return a context in which all statements see the state of the first one."""
-        return Snapshot(self.reader(), self._path)
+        self.require_whole_pages()
+        return Snapshot(self.reader(), self._path, self._check_files)
 
     def close(self) -> None:
         """Close all connections. One that a thread is reading from closes when the read ends."""
@@ -155,8 +158,12 @@ class ThreadReaders:
         """Open a connection and remember it for this thread."""
         connection = self._open(verify=True)
         self._thread_local.connection = connection
-        self._thread_local.read_context = ReadContext(connection, self._path)
+        self._thread_local.read_context = ReadContext(connection, self._path, self._check_files)
         return connection
+
+    def _check_files(self) -> None:
+        """Raise an error if the file at the path is not the open one."""
+        self.require_current()
 
     def _open(self, *, verify: bool) -> apsw.Connection:
         """Open a connection for this thread. Raise `StoreClosed` after `close`, or the error of `refuse`."""
@@ -176,13 +183,16 @@ class ThreadReaders:
 class ReadContext:
     """A context for any statements that maps the driver's errors.
 
-    A thread reuses one object, so that entering it costs almost nothing.
+    A thread reuses one object, so that entering it costs almost nothing. `check_files` is called before a
+    missing table is reported: a file that was cut to nothing has no tables either.
     """
 
-    __slots__ = ("_connection", "_path")
+    __slots__ = ("_check_files", "_connection", "_path")
 
-    def __init__(self, connection: apsw.Connection, path: str) -> None:
-        self._connection, self._path = connection, path
+    def __init__(
+        self, connection: apsw.Connection, path: str, check_files: Callable[[], None] = lambda: None
+    ) -> None:
+        self._connection, self._path, self._check_files = connection, path, check_files
 
     def __enter__(self) -> apsw.Connection:
         return self._connection
@@ -191,7 +201,10 @@ class ReadContext:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, apsw.Error):
-            raise map_error(error, self._path) from error
+            ours = map_error(error, self._path)
+            if isinstance(ours, RowsDropped):
+                self._check_files()
+            raise ours from error
 
 
 class Snapshot(ReadContext):

@@ -25,10 +25,13 @@ from holdfast.core.store_marker import (
 )
 from holdfast.stores.sqlite.checksums import register_checksum_vfs
 from holdfast.stores.sqlite.commit_record import (
+    ANY_SALTS,
+    UNKNOWN_SALTS,
     CommitRecord,
     LastCommit,
     read_last_commit,
     refuse_lost_log,
+    refuse_other_log,
 )
 from holdfast.stores.sqlite.log_check import count_valid_frames
 from holdfast.stores.sqlite.log_damage import (
@@ -38,10 +41,10 @@ from holdfast.stores.sqlite.log_damage import (
     read_log_header,
     refuse_lost_database,
 )
+from holdfast.stores.sqlite.log_index import SHM_SUFFIX, LogIndex, describe_damaged_index
 from holdfast.stores.sqlite.schema import read_store_id
 from holdfast.stores.sqlite.write_lock import LOCK_SUFFIX
 
-SHM_SUFFIX: Final = "-shm"
 _HEADER_BYTES: Final = 32
 _FRAME_HEADER_BYTES: Final = 24
 _SALTS_AT, _SALTS_BYTES = 16, 8
@@ -66,12 +69,22 @@ def refuse_lost_files(path: str) -> None:
     try:
         if not record.enter():
             _refuse_other_files(path, record)
-        last = record.read()
-        if last.frames:
-            refuse_lost_log(path, last, _find_log(path + WAL_SUFFIX))
-        _refuse_older_database(path, last.generation, must_read=False)
+        _refuse_wrong_files(path, record.read())
     finally:
         record.close()
+
+
+def expect_migration(path: str) -> None:
+    """Let any log follow the files of a store that is about to be migrated: its commits are not recorded."""
+    try:
+        record = CommitRecord(path)
+    except FileNotFoundError:
+        return
+    last = record.read()
+    if not last.frames:
+        record.write(last._replace(salts=ANY_SALTS))
+        record.sync()
+    record.close()
 
 
 def refuse_missing_database(path: str) -> None:
@@ -88,13 +101,35 @@ def check_files(path: str) -> None:
     for _ in range(_CHECKS):
         last = read_last_commit(path)
         try:
-            refuse_lost_log(path, last, _find_log(path + WAL_SUFFIX) if last.frames else None)
-            _refuse_older_database(path, last.generation, must_read=False)
+            _refuse_wrong_files(path, last)
             return
         except StoreFileError:
             if read_last_commit(path) == last:
                 raise
             # Another process has just truncated the log.
+
+
+def refuse_truncated_database(connection: apsw.Connection, path: str) -> None:
+    """Raise `StoreFileError` if the file ends before pages that are not in the log either.
+
+    SQLite notices such a page only when it needs it: an unused one, when it is used again. Call it outside
+    of a transaction. Without the write lock, other processes may move the log into the file meanwhile.
+    """
+    page_bytes: int = connection.pragma("page_size")
+    present = pages = 0
+    for _ in range(_CHECKS):
+        pages = connection.pragma("page_count")
+        present = get_size(path) // page_bytes
+        if present >= pages:
+            return
+        frames, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        logged = find_pages(path + WAL_SUFFIX, page_bytes, frames) if frames else set()
+        if set(range(present + 1, pages + 1)) <= logged:
+            return
+    raise StoreFileError(
+        f"{path} was truncated: it has {present:,} of {pages:,} pages. It takes no more writes: restore it "
+        "from a backup."
+    )
 
 
 class StoreFiles:
@@ -118,10 +153,13 @@ class StoreFiles:
         self._on_loss, self._loss = on_loss, ""
         self._page_bytes: int = connection.pragma("page_size")
         self._frame_bytes = _FRAME_HEADER_BYTES + self._page_bytes
-        self._refuse_truncated_database(connection)
+        refuse_truncated_database(connection, self._path)
         self._id = read_store_id(connection)
         require_same_store(path, self._id)
         self._log_descriptor = os.open(self._log_path, os.O_RDONLY | os.O_CLOEXEC)
+        self._index = LogIndex(path, self._log_descriptor)
+        # By SQLite's own VFS: closing the file in another way would drop the locks of this process on it.
+        self._file = apsw.VFSFile("unix", path, [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
         self._inodes, self._look_at = _read_inodes(path), 0.0
         self._inode, self._generation = self._inodes[0], 0
         self._enter(connection)
@@ -130,20 +168,27 @@ class StoreFiles:
     def begin_commit(self, connection: apsw.Connection) -> LastCommit:
         """Return the record of the last commit of any process.
 
-        Raise `StoreFileError` if a loss was found before, or if the log is shorter than after that commit:
-        the next one would write behind the gap and hide it. Look at the paths of all files ten times a
-        second: a log that was removed can still be read by this process, and is missed at the next start.
+        Raise `StoreFileError` if a loss was found before, or if the log is another one or shorter than after
+        that commit: the next one would write behind the gap and hide it. Look at the paths of all files ten
+        times a second: a log that was removed can still be read by this process, and is missed at the next
+        start.
         """
         self.refuse_loss()
         if perf_counter() > self._look_at:
             self._look_at_paths(connection)
+        if not self._index.is_intact():
+            raise self._report(describe_damaged_index(self._path))
         last = self._record.hold()
-        if self._is_log_shorter(last) and self._restore_marker(connection):
-            # The record was in a marker that another process no longer uses.
-            last = self._record.hold()
-        if self._is_log_shorter(last):
-            raise self._report(self._describe_loss())
+        if self._is_log_lost(last):
+            if self._restore_marker(connection):
+                # The record was in a marker that another process no longer uses.
+                last = self._record.hold()
+            if self._is_log_lost(last):
+                raise self._report(self._describe_loss())
         self._last = self._clear_moved_log(connection, last)
+        if not self._last.frames and self._last.salts == UNKNOWN_SALTS:
+            self.require_same_database(connection)
+            self._last = self._start_log(connection, self._last)
         return self._last
 
     @property
@@ -165,15 +210,24 @@ class StoreFiles:
             self._inspect_database(connection)
         if not (self._records_commits and frames):
             return
+        self._index.note()
         # Each time: SQLite may have started the log again, and no number of frames shows that it has not.
         salts = os.pread(self._log_descriptor, _SALTS_BYTES, _SALTS_AT)
+        last = self._last
         try:
-            self._record.write(self._last._replace(salts=salts, frames=frames))
+            self._record.write(LastCommit(salts, frames, last.generation, last.version))
         except OSError as error:
             raise StoreIOError(
                 f"The marker of {self._path} cannot be written ({error.strerror}): the transaction is "
                 "stored, but not acknowledged. Free some space on the disk, and read before you retry."
             ) from error
+
+    def is_log_empty(self) -> bool:
+        """Return whether the log was truncated. Any thread may ask."""
+        try:
+            return os.lseek(self._log_descriptor, 0, os.SEEK_END) == 0
+        except OSError:
+            return False
 
     def require_same_database(self, connection: apsw.Connection) -> None:
         """Raise `StoreFileError` if the database was deleted, replaced, truncated or overwritten."""
@@ -209,18 +263,20 @@ class StoreFiles:
         self._restore_marker(connection)
 
     def require_same_paths(self) -> None:
-        """Raise `StoreFileError` if one of the files is not at its path any more.
+        """Raise `StoreFileError` if one of the files is not at its path any more, or the database is empty.
 
         A connection that is opened after that would find other files than those that are open.
         """
         self._look_at = perf_counter() + _LOOK_S
-        if _read_inodes(self._path) != self._inodes:
+        if _read_inodes(self._path) != self._inodes or not get_size(self._path):
             raise self._report(self._describe_loss())
 
-    def _is_log_shorter(self, last: LastCommit) -> bool:
-        """Return whether the log ends before the last recorded frame."""
+    def _is_log_lost(self, last: LastCommit) -> bool:
+        """Return whether the log is another one, or ends before the last recorded frame."""
+        if not last.frames:
+            return False
         size = os.lseek(self._log_descriptor, 0, os.SEEK_END)
-        return last.frames > 0 and size < _HEADER_BYTES + last.frames * self._frame_bytes
+        return size < _HEADER_BYTES + last.frames * self._frame_bytes or self._read_salts() != last.salts
 
     def require_current(self) -> None:
         """Raise `StoreFileError` if a connection that is opened now would read another database.
@@ -234,6 +290,20 @@ class StoreFiles:
             except StoreFileError as error:
                 raise self._report(error) from error.__cause__
 
+    def require_whole_pages(self) -> None:
+        """Raise `StoreFileError` if the database ends within a page: SQLite would read zeros for the rest.
+
+        Any reader may call it. Another process may be writing the last page.
+        """
+        for _ in range(_INSPECTIONS):
+            try:
+                if not self._file.xFileSize() % self._page_bytes:
+                    return
+            except apsw.VFSFileClosedError:
+                return  # Its connection is closed too.
+            sleep(_INSPECTION_PAUSE_S)
+        raise self._report(StoreFileError(f"{self._path} was truncated. Restore it from a backup."))
+
     def verify(self, connection: apsw.Connection) -> None:
         """Raise `StoreFileError` if the database was replaced, or acknowledged frames of the log are damaged.
 
@@ -241,6 +311,8 @@ class StoreFiles:
         `begin_commit`, it must come before any other write.
         """
         self.require_same_database(connection)
+        if not self._index.is_complete():
+            raise self._report(describe_damaged_index(self._path))
         last = self._clear_moved_log(connection, self._record.read())
         if not last.frames:
             return
@@ -261,8 +333,8 @@ class StoreFiles:
         generation = self._next_generation(connection)
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
         self._restore_marker(connection)
-        self._record.write(self._record.read()._replace(frames=0, generation=generation))
-        self._record.sync()
+        frames, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        self._clear_record(self._record.read()._replace(generation=generation), frames)
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         self.note_database()
 
@@ -285,7 +357,10 @@ class StoreFiles:
 
     def close(self) -> None:
         self._record.close()
-        os.close(self._log_descriptor)
+        # A reader may still ask: not about a file that is opened after this.
+        descriptor, self._log_descriptor = self._log_descriptor, -1
+        os.close(descriptor)
+        self._file.xClose()
 
     def _enter(self, connection: apsw.Connection) -> None:
         """Record what is open, for the processes that open the store next, and what was recovered."""
@@ -295,17 +370,42 @@ class StoreFiles:
         frames, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
         last = self._record.read()
         version, generation = connection.pragma("user_version"), max(last.generation, self._generation)
-        last = last._replace(version=version, generation=generation)
-        if self._records_commits or frames <= 0:
-            salts = os.pread(self._log_descriptor, _SALTS_BYTES, _SALTS_AT)
-            last = last._replace(salts=salts, frames=max(frames, 0))
+        last = last._replace(version=version, generation=generation, salts=self._read_salts(), moved=0)
+        self._record.write(last._replace(frames=max(frames, 0) if self._records_commits else 0))
+
+    def _start_log(self, connection: apsw.Connection, last: LastCommit) -> LastCommit:
+        """Write the first transaction into an empty log, and record its salts, which SQLite draws then.
+
+        On disk, the record says at each moment which log may be there: an older one is told from it.
+        """
         self._record.write(last)
+        self._record.sync()
+        self._next_generation(connection)
+        frames, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        started = last._replace(salts=self._read_salts(), frames=frames)
+        self._record.write(started)
+        self._record.sync()
+        return started
+
+    def _clear_record(self, last: LastCommit, frames: int) -> LastCommit:
+        """Record on disk that all frames of the log are in the database; return what is recorded then."""
+        cleared = last._replace(salts=self._read_salts(), frames=0, moved=max(frames, 0))
+        self._record.write(cleared)
+        self._record.sync()
+        return cleared
+
+    def _read_salts(self) -> bytes:
+        """Return the salts of the log; `UNKNOWN_SALTS` of an empty one."""
+        if not self._records_commits:
+            return ANY_SALTS
+        return os.pread(self._log_descriptor, _SALTS_BYTES, _SALTS_AT) or UNKNOWN_SALTS
 
     def _clear_moved_log(self, connection: apsw.Connection, last: LastCommit) -> LastCommit:
         """Clear the record, on disk, once a checkpoint has moved the whole log; return what is recorded then.
 
-        SQLite may start the log again with the next write. From then on the record must not name the former
-        log: a later one in its place would be a log that may have been cut.
+        Raise `StoreFileError` if SQLite sees less of the log than is recorded. SQLite may start the log again
+        with the next write. From then on the record must not name the former log: a later one in its place
+        would be a log that may have been cut.
         """
         if not last.frames:
             return last
@@ -314,19 +414,19 @@ class StoreFiles:
         except apsw.LockedError:
             # A failed unit has left a statement open. Until it is gone, this process moves nothing.
             return last
-        if not moved == frames >= last.frames:
+        if frames < last.frames:
+            # The next commit would be written over recorded ones.
+            raise self._report(describe_damaged_index(self._path))
+        if moved != frames:
             return last
-        cleared = last._replace(frames=0, generation=_read_generation(connection))
-        self._record.write(cleared)
-        self._record.sync()
-        return cleared
+        return self._clear_record(last._replace(generation=_read_generation(connection)), frames)
 
     def _inspect_database(self, connection: apsw.Connection) -> None:
         """Look closer at a database that has changed: another process may have written a checkpoint."""
         self.require_same_paths()
         found = os.stat(self._path)
         try:
-            self._refuse_truncated_database(connection)
+            refuse_truncated_database(connection, self._path)
             if self._has_default_vfs:
                 generation = self._record.read().generation
                 _refuse_older_database(self._path, generation, must_read=True)
@@ -356,20 +456,6 @@ class StoreFiles:
         self._enter(connection)
         return True
 
-    def _refuse_truncated_database(self, connection: apsw.Connection) -> None:
-        """Raise `StoreFileError` if the file ends before pages that are not in the log either."""
-        pages: int = connection.pragma("page_count")
-        present = os.stat(self._path).st_size // self._page_bytes
-        if present >= pages:
-            return
-        frames, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
-        logged = find_pages(self._log_path, self._page_bytes, frames)
-        if not set(range(present + 1, pages + 1)) <= logged:
-            raise StoreFileError(
-                f"{self._path} was truncated: it has {present:,} of {pages:,} pages. It takes no more "
-                "writes: restore it from a backup."
-            )
-
     def _report(self, loss: StoreFileError) -> StoreFileError:
         """Return the error after the readers have learned of it."""
         self._loss = loss.message
@@ -381,6 +467,21 @@ class StoreFiles:
             f"{self._path} or its write-ahead log was deleted, moved, truncated or replaced while it was "
             "open, so it is no longer used. Restore the files and restart, or restart with another path."
         )
+
+
+def _refuse_wrong_files(path: str, last: LastCommit) -> None:
+    """Raise `StoreFileError` if the log or the database is not the recorded one, or a later one."""
+    log = path + WAL_SUFFIX
+    found = _find_log(log)
+    refuse_lost_log(path, last, found)
+    _refuse_older_database(path, last.generation, must_read=False)
+    refuse_other_log(path, last, found, lambda frames: _has_first_only(path, frames))
+
+
+def _has_first_only(path: str, frames: int) -> bool:
+    """Return whether the first frames of the log hold nothing but the store's generation (`_start_log`)."""
+    page_bytes, root = _read_identity_page(path)
+    return find_pages(path + WAL_SUFFIX, page_bytes, frames) <= {root}
 
 
 def _read_generation(connection: apsw.Connection) -> int:
@@ -438,15 +539,31 @@ def _refuse_older_database(path: str, generation: int, *, must_read: bool) -> No
 
 def _read_database_alone(path: str) -> tuple[str, int] | None:
     """Return the store's id and generation in the database file, as if it had no log; None if that fails."""
+    found = _query_database_alone(path, "SELECT id, generation FROM store_identity")
+    is_complete = isinstance(found, tuple) and isinstance(found[0], str) and isinstance(found[1], int)
+    return found if is_complete and len(found[0]) == ID_CHARACTERS else None
+
+
+def _read_identity_page(path: str) -> tuple[int, int]:
+    """Return the size of pages, and the number of the page that holds the id and the generation; zeros if the
+    database cannot be read without its log.
+    """
+    found = _query_database_alone(
+        path,
+        "SELECT page_size, rootpage FROM pragma_page_size, sqlite_schema WHERE name = 'store_identity'",
+    )
+    return found or (0, 0)
+
+
+def _query_database_alone(path: str, sql: str) -> Any:
+    """Return the first row of a query on the database file, as if it had no log; None if that fails."""
     address = f"file:{quote(path)}?immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     try:
         with closing(apsw.Connection(address, flags=flags, vfs=register_checksum_vfs())) as connection:
-            found: Any = connection.execute("SELECT id, generation FROM store_identity").get
+            return connection.execute(sql).get
     except apsw.Error:
         return None
-    is_complete = isinstance(found, tuple) and isinstance(found[0], str) and isinstance(found[1], int)
-    return found if is_complete and len(found[0]) == ID_CHARACTERS else None
 
 
 def _refuse_other_files(path: str, record: CommitRecord) -> None:

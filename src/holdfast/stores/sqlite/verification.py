@@ -19,7 +19,7 @@ from holdfast.stores.sqlite.connections import Tuning, open_reader, open_unused
 from holdfast.stores.sqlite.errors import map_error
 from holdfast.stores.sqlite.log_damage import refuse_damaged_log
 from holdfast.stores.sqlite.schema import Schema, check_identity, is_blank
-from holdfast.stores.sqlite.store_files import check_files
+from holdfast.stores.sqlite.store_files import check_files, refuse_truncated_database
 
 # Another process may be writing the page that is read.
 _READS: Final = 3
@@ -63,14 +63,15 @@ def damage_caught(problems: list[str], subject: str) -> Iterator[None]:
 
 @contextmanager
 def open_snapshot(path: str, schema: Schema, *, is_in_use: bool = True) -> Iterator[apsw.Connection]:
-    """Open a reading connection with a transaction. Raise `StoreFileError` for a foreign file or a damaged
-    log.
+    """Open a reading connection with a transaction. Raise `StoreFileError` for a foreign or truncated file,
+    or a damaged log.
     """
     try:
         with closing(open_reader(path, Tuning()) if is_in_use else open_unused(path)) as connection:
             check_identity(connection, schema, path)
             if is_in_use:
                 refuse_damaged_log(connection, path)
+                refuse_truncated_database(connection, path)
             connection.execute("BEGIN")
             yield connection
             connection.execute("ROLLBACK")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
 from holdfast.core import disk
-from holdfast.core.errors import NotFound, ObjectDamaged, ObjectHeld, SettingsError, StoreFull
+from holdfast.core.errors import NotFound, ObjectDamaged, ObjectHeld, SettingsError, StoreFileError, StoreFull
 from holdfast.operations.objects import (
     BucketDefinition,
     CreateBucket,
@@ -29,7 +32,15 @@ from holdfast.operations.objects import (
 )
 from holdfast.security.ciphers import FileCipher, open_file_cipher
 from holdfast.stores.objects.local import LocalObjects, file_storage, open_local_objects
-from holdfast.stores.objects.local.paths import STAGING_FOLDER, to_path
+from holdfast.stores.objects.local.bucket_file import decode_definition, encode_definition
+from holdfast.stores.objects.local.inspection import inspect_buckets
+from holdfast.stores.objects.local.paths import (
+    DEFINITION_FILE,
+    LOCK_FILE,
+    OBJECTS_FOLDER,
+    STAGING_FOLDER,
+    to_path,
+)
 
 R = TypeVar("R")
 
@@ -102,7 +113,7 @@ def test_no_file_contains_the_plain_body(objects_folder: ObjectsFolder) -> None:
     objects_folder.run(SetLegalHold(BUCKET, "a", True))
     files = [each for each in objects_folder.folder.rglob("*") if each.is_file()]
     assert objects_folder.find_file("a") in files
-    assert not [each for each in files if b"0199" in each.read_bytes()]
+    assert not [each for each in files if BODY in each.read_bytes()]
 
 
 def test_another_engine_on_the_folder_can_read_the_object(objects_folder: ObjectsFolder) -> None:
@@ -337,3 +348,82 @@ def test_sweep_removes_staged_files_of_a_killed_process(objects_folder: ObjectsF
     objects_folder.clock.moment += 2 * DAY_S
     objects_folder.sweep()
     assert objects_folder.list_staged() == []
+
+
+def lose_all(folder: ObjectsFolder) -> Path:
+    shutil.rmtree(folder.folder)
+    return folder.folder
+
+
+def lose_bucket(folder: ObjectsFolder) -> Path:
+    shutil.rmtree(folder.folder / BUCKET)
+    return folder.folder / BUCKET
+
+
+def lose_objects(folder: ObjectsFolder) -> Path:
+    shutil.rmtree(folder.folder / BUCKET / OBJECTS_FOLDER)
+    return folder.folder / BUCKET / OBJECTS_FOLDER
+
+
+@pytest.mark.parametrize("lose", [lose_all, lose_bucket, lose_objects])
+@pytest.mark.parametrize(
+    "operation",
+    [
+        GetObject(BUCKET, "one"),
+        HeadObject(BUCKET, "one"),
+        ListObjects(BUCKET),
+        PutObject(bucket=BUCKET, key="two", body=BODY),
+        SweepBucket(BUCKET),
+    ],
+    ids=lambda operation: type(operation).__name__,
+)
+def test_lost_folder_is_neither_empty_nor_created_again(
+    objects_folder: ObjectsFolder, lose: Callable[[ObjectsFolder], Path], operation: Operation[object]
+) -> None:
+    objects_folder.run(PutObject(bucket=BUCKET, key="one", body=BODY))
+    objects_folder.run(CreateBucket(BucketDefinition(name="another")))
+    lost = lose(objects_folder)
+
+    with pytest.raises(StoreFileError, match="says that it held data"):
+        objects_folder.run(operation)
+
+    assert not any(each.is_file() for each in lost.rglob("*") if each.name != LOCK_FILE)
+    if lose is not lose_all:
+        with pytest.raises(StoreFileError, match="says that it held data"):
+            inspect_buckets(objects_folder.folder)
+
+
+def test_changed_definition_of_a_bucket_is_not_used(objects_folder: ObjectsFolder) -> None:
+    """A shorter lifetime would delete objects."""
+    path = objects_folder.folder / BUCKET / DEFINITION_FILE
+    path.write_bytes(path.read_bytes().replace(b'"days":30', b'"days":10'))
+
+    for operation in (
+        DescribeBucket(BUCKET),
+        SweepBucket(BUCKET),
+        PutObject(bucket=BUCKET, key="k", body=BODY),
+    ):
+        with pytest.raises(StoreFileError, match="does not match its checksum"):
+            objects_folder.run(operation)
+
+
+def test_no_changed_bit_of_a_definition_is_used() -> None:
+    definition = BucketDefinition(name=BUCKET, lifecycle=(LifecycleRule(prefix="a/", days=30),), holds=True)
+    content = encode_definition(definition)
+    for place, bit in product(range(len(content)), range(8)):
+        changed = bytearray(content)
+        changed[place] ^= 1 << bit
+        try:
+            assert decode_definition(bytes(changed), "bucket.json") == definition
+        except StoreFileError:
+            continue
+
+
+def test_definition_of_an_older_version_has_no_checksum(objects_folder: ObjectsFolder) -> None:
+    expected = objects_folder.run(DescribeBucket(BUCKET))
+    path = objects_folder.folder / BUCKET / DEFINITION_FILE
+    fields = json.loads(path.read_bytes())
+    del fields["checksum"]
+    path.write_text(json.dumps(fields))
+
+    assert objects_folder.run(DescribeBucket(BUCKET)) == expected

@@ -207,3 +207,30 @@ def _copy_without_checksums(path: Path, target: Path) -> None:
         copy.execute("INSERT INTO lots VALUES (?, ?, ?)", row)
     source.close()
     copy.close()
+
+
+def receive_until_refused(queues: EmbeddedQueues) -> list[str]:
+    """Return the bodies that are received before a receive is refused."""
+    bodies: list[str] = []
+    for _ in range(5):
+        try:
+            bodies += [each.body for each in queues.run_blocking(ReceiveMessages("jobs", 10))]
+        except StoreFileError:
+            return bodies
+    raise AssertionError("nothing was refused")
+
+
+def test_page_of_zeros_in_a_long_message_is_noticed(path: Path) -> None:
+    """Its checksum is valid, and it is in no tree whose structure it would break."""
+    with open_queues(path) as queues:
+        queues.run_blocking(SendMessages("jobs", (OutgoingMessage(body="<long!>" * 6000),)))
+        queues.run_blocking(SendMessages("jobs", (OutgoingMessage(body="last"),)))
+    content = path.read_bytes()
+    offsets = [at for at in range(0, len(content), 8192) if content[at : at + 8192].count(b"<long!>") > 900]
+    assert len(offsets) >= 4
+    for offset in offsets:
+        damaged = path.with_name(f"at-{offset}.db")
+        damaged.write_bytes(content[:offset] + bytes(8192) + content[offset + 8192 :])
+        with open_queues(damaged) as queues:
+            assert [each.body for each in queues.run_blocking(Browse("jobs", 50))] == [*BODIES, "last"]
+            assert receive_until_refused(queues) == [*BODIES, "last"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 
 from holdfast import open_memory_stores
 from holdfast.core.errors import RowAlreadyExists, SettingsError, StoreClosed, StoreFileError
+from holdfast.core.store_marker import get_marker_path
 from holdfast.operations.sql import Statement
 from holdfast.stores.sql.postgres import EmbeddedServer, open_embedded_postgres
 from holdfast.stores.sql.postgres.embedded import (
@@ -159,6 +161,68 @@ async def test_folder_of_another_version_or_program_is_left_alone(stopped_folder
         ):
             await engine.run(ONE)
         assert (folder / "server" / "photo.jpg").exists()
+
+
+def copy_cluster(source: Path, target: Path) -> None:
+    """Copy the files of a stopped server over those of another folder, with their owners."""
+    shutil.rmtree(target / "server", ignore_errors=True)
+    subprocess.run(["cp", "-a", str(source / "server"), str(target / "server")], check=True)
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (lambda folder: shutil.rmtree(folder / "server"), "says that it held data"),
+        (lambda folder: (folder / "server" / "PG_VERSION").unlink(), "says that it held data"),
+        (lambda folder: (folder / "server" / "global" / "pg_control").unlink(), "pg_control is missing"),
+        (lambda folder: os.truncate(folder / "server" / "global" / "pg_control", 10), "missing or cut"),
+    ],
+)
+def test_lost_data_are_refused(stopped_folder: Path, loss: Callable[[Path], None], message: str) -> None:
+    with new_folder() as folder:
+        copy_cluster(stopped_folder, folder)
+        shutil.copy(get_marker_path(stopped_folder), get_marker_path(folder))
+        try:
+            loss(folder)
+            with pytest.raises(StoreFileError, match=message):
+                server_over(folder).use()
+        finally:
+            Path(get_marker_path(folder)).unlink()
+
+
+def kill_server(server: EmbeddedServer) -> None:
+    """Kill the server, and end this process's use of it as the end of the process would."""
+    os.kill(server.ensure_running().pid, signal.SIGKILL)
+    # The kernel may take a moment to end it.
+    while find_running_server(server.folder) is not None:
+        pass
+    server._end_use()
+
+
+@pytest.mark.parametrize("end", [EmbeddedServer.release, kill_server])
+def test_data_of_another_server_and_an_older_copy_are_refused(
+    stopped_folder: Path, end: Callable[[EmbeddedServer], None]
+) -> None:
+    with new_folder() as folder, new_folder() as older:
+        marker = Path(get_marker_path(folder))
+        copy_cluster(stopped_folder, folder)
+        copy_cluster(folder, older)
+        server = server_over(folder)
+        server.use()
+        end(server)
+        copy_cluster(older, folder)
+        try:
+            with pytest.raises(StoreFileError, match="older copy of this PostgreSQL"):
+                server_over(folder).use()
+            marker.write_text(f"holdfast store {'0' * 32}\n")
+            with pytest.raises(StoreFileError, match="replaced by another store"):
+                server_over(folder).use()
+        finally:
+            marker.unlink()
+        accepted = server_over(folder)
+        accepted.use()
+        accepted.release()
+        marker.unlink()
 
 
 async def test_uncreatable_folder_error_names_the_setting(tmp_path: Path) -> None:

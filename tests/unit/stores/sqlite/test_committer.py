@@ -10,7 +10,10 @@ import apsw
 import pytest
 
 from holdfast.core.errors import ConditionFailed, InternalError, StoreBusy, StoreClosed, StoreFileError
-from holdfast.stores.sqlite import CommitFuture, Database, Tuning
+from holdfast.stores.sqlite import CommitFuture, Database, Tuning, committer, write_lock
+from holdfast.stores.sqlite.checkpoints import Checkpoints
+from holdfast.stores.sqlite.store_files import StoreFiles
+from holdfast.stores.sqlite.write_lock import WriteLock
 from tests.sqlite_files import open_file
 from tests.unit.stores.sqlite.pairs import half_a_pair, numbers_in, open_pairs, pair
 
@@ -224,6 +227,30 @@ def test_truncates_the_log_once_readers_release_it(tmp_path: Path) -> None:
         assert held > 80 * 8192
         assert Path(database.path + "-wal").stat().st_size < held / 2
         assert numbers_in(database) == set(range(60))
+
+
+def test_watch_reports_no_loss_while_another_process_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gave_up = threading.Semaphore(0)
+
+    def describe(path: str) -> str:
+        gave_up.release()
+        return "a test holds it"
+
+    path = tmp_path / "pairs.db"
+    with open_pairs(path, Tuning(lock_wait_s_max=0.01)) as database:
+        monkeypatch.setattr(write_lock, "describe_holder", describe)
+        # From now on it always watches, and always sees a change.
+        monkeypatch.setattr(committer, "WATCH_S", 0.01)
+        monkeypatch.setattr(Checkpoints, "quiet_s", None)
+        monkeypatch.setattr(StoreFiles, "is_unchanged", lambda files: False)
+        database.write(pair(1))
+        with WriteLock(str(path), wait_s_max=30):
+            # The second time, the first has been handled.
+            assert gave_up.acquire(timeout=30) and gave_up.acquire(timeout=30)
+        database.write(pair(2))
+    assert "changed by another program" not in caplog.text
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])

@@ -17,16 +17,19 @@ import pytest
 from holdfast.core.disk import sync
 from holdfast.core.errors import StoreFileError
 from holdfast.core.store_marker import IDENTITY_BYTES, get_marker_path
-from holdfast.stores.sqlite import Database, Tuning, commit_record
+from holdfast.stores.sqlite import Database, Migration, Schema, Tuning, commit_record, log_index
+from holdfast.stores.sqlite.checkpoints import Checkpoints
 from holdfast.stores.sqlite.commit_record import CommitRecord
-from holdfast.stores.sqlite.store_files import check_files
+from holdfast.stores.sqlite.store_files import StoreFiles, check_files
 from tests.sqlite_files import open_file
-from tests.unit.stores.sqlite.pairs import numbers_in, open_pairs, pair
+from tests.unit.stores.sqlite.pairs import SCHEMA, numbers_in, open_pairs, pair
 
 ROOT = Path(__file__).parents[4]
 FILLING = bytes(3000)
 PAIRS = 40
 RECORD_AT = IDENTITY_BYTES
+INDEX_HEAD_BYTES = 136
+HASH_AT = 16384
 # The log is neither truncated nor checkpointed while the test looks at it.
 KEEP_LOG = Tuning(log_quiet_s=1000, log_s_max=1000, checkpoint_pages=100_000)
 WRITE_AND_DIE = """
@@ -141,6 +144,31 @@ def test_no_write_is_acknowledged_after_a_loss_was_reported(path: Path, damage: 
                 database.write(pair(number))
         with pytest.raises(StoreFileError):
             database.compact()
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-turn"])
+def test_store_is_not_opened_with_other_files_than_those_in_use(path: Path, suffix: str) -> None:
+    fill(path)
+    with open_pairs(path, KEEP_LOG) as database:
+        database.write(pair(1000))
+        file = path.with_name(path.name + suffix)
+        os.replace(shutil.copy(file, path.with_name("copy")), file)
+        with pytest.raises(StoreFileError, match="Another process has"):
+            open_pairs(path)
+
+
+def test_readers_refuse_after_a_loss_was_found(path: Path) -> None:
+    """Their connections still have the file that was removed."""
+    fill(path)
+    with open_pairs(path, KEEP_LOG) as database:
+        assert len(numbers_in(database)) == PAIRS
+        path.unlink()
+        assert database._files is not None
+        database._files._look_at = 0
+        with pytest.raises(StoreFileError):
+            database.write(pair(1000))
+        with pytest.raises(StoreFileError, match="deleted"):
+            numbers_in(database)
 
 
 def test_older_content_with_the_same_times_is_noticed(path: Path) -> None:
@@ -305,6 +333,219 @@ def test_checkpoint_of_a_process_that_died_is_recorded_by_the_next_commit(
         assert numbers_in(database) == {1, 2}
 
 
+@pytest.mark.parametrize("part", [1, 0.5])
+def test_log_of_before_the_last_checkpoint_is_refused(crashed: Path, part: float) -> None:
+    """SQLite would read its pages over the newer ones of the database."""
+    log = log_of(crashed)
+    older = log.read_bytes()
+    with open_pairs(crashed) as database:
+        database.write(pair(1000, FILLING))
+    log.write_bytes(older[: int(len(older) * part)])
+    for refuse in (open_pairs, check_files):
+        with pytest.raises(StoreFileError, match="older than the file"):
+            refuse(str(crashed))
+    log.unlink()
+    with open_pairs(crashed) as database:
+        assert numbers_in(database) == {*range(PAIRS), 1000}
+
+
+def test_part_of_a_log_that_is_in_the_database_is_refused(path: Path) -> None:
+    with open_pairs(path, KEEP_LOG) as database:
+        for number in range(PAIRS):
+            database.write(pair(number, FILLING))
+        assert database._files is not None
+        database._files.move_log(database._writer)
+        killed = copy_killed(path)
+    cut(log_of(killed), 0.5)
+    with pytest.raises(StoreFileError, match="older than the file"):
+        open_pairs(killed)
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_process_that_dies_with_its_first_transaction_leaves_a_sound_store(
+    path: Path, monkeypatch: pytest.MonkeyPatch, *, is_recorded: bool
+) -> None:
+    """The record of an empty log names no salts, until the first transaction has them."""
+    fill(path)
+    killed: list[Path] = []
+    start = StoreFiles._next_generation
+
+    def record_first(files: StoreFiles, connection: apsw.Connection) -> int:
+        generation = start(files, connection)
+        if not killed:
+            killed.append(copy_killed(path))
+        return generation
+
+    with open_pairs(path, KEEP_LOG) as database:
+        monkeypatch.setattr(StoreFiles, "_next_generation", record_first)
+        database.write(pair(1000))
+        assert killed, "the first commit has not started the log"
+        if is_recorded:
+            shutil.rmtree(killed.pop().parent)
+            killed.append(copy_killed(path))
+    with open_pairs(killed[0]) as database:
+        assert numbers_in(database) == set(range(PAIRS)) | ({1000} if is_recorded else set())
+
+
+def test_log_with_data_is_refused_where_an_empty_one_was(path: Path) -> None:
+    """A process opened the store, wrote nothing and was killed; then an older log was put next to it."""
+    fill(path)
+    with open_pairs(path, KEEP_LOG) as database:
+        database.write(pair(1000, FILLING))
+        log = log_of(path).read_bytes()
+    with open_pairs(path, KEEP_LOG):
+        killed = copy_killed(path)
+    log_of(killed).write_bytes(log)
+    with pytest.raises(StoreFileError, match="older than the file"):
+        open_pairs(killed)
+
+
+def test_process_that_dies_while_it_migrates_leaves_a_sound_store(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log of the migration is not recorded: the store is not open yet."""
+    fill(path)
+    newer = Schema(SCHEMA.application, (*SCHEMA.migrations, Migration(2, "CREATE TABLE later (id INTEGER)")))
+
+    def die(*_: object, **__: object) -> None:
+        copy_killed(path)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("holdfast.stores.sqlite.database.StoreFiles", die)
+        with pytest.raises(KeyboardInterrupt):
+            Database.open(path, newer)
+    killed = path.parent / "killed" / path.name
+    assert log_of(killed).stat().st_size > 0
+    with Database.open(killed, newer) as database:
+        assert numbers_in(database) == set(range(PAIRS))
+
+
+def read_in_snapshot(database: Database) -> set[int]:
+    with database.snapshot() as connection:
+        return {int(str(number)) for (number,) in connection.execute("SELECT id FROM pair")}
+
+
+@pytest.mark.parametrize("lost_bytes", [100, 1_000_000])
+def test_reader_of_a_cut_database_does_not_miss_what_was_there(path: Path, lost_bytes: int) -> None:
+    """SQLite reads zeros for the end of a page that is not there, and finds no table in an empty file."""
+    fill(path)
+    with open_pairs(path, KEEP_LOG) as database:
+        os.truncate(path, max(0, path.stat().st_size - lost_bytes))
+        with pytest.raises(StoreFileError):
+            read_in_snapshot(database)
+
+
+def test_index_of_the_log_overwritten_while_open_acknowledges_nothing(path: Path) -> None:
+    """It says that the log is empty: the next commit would be written over those in it."""
+    fill(path)
+    index = path.with_name(path.name + "-shm")
+    with open_pairs(path, KEEP_LOG) as database:
+        empty = index.read_bytes()
+        database.write(pair(1000))
+        with index.open("r+b") as file:
+            file.write(empty)
+        for number in (1001, 1002):
+            with pytest.raises(StoreFileError, match="the index of the write-ahead log, was changed"):
+                database.write(pair(number))
+        with pytest.raises(StoreFileError):
+            numbers_in(database)
+    with open_pairs(path) as database:
+        assert numbers_in(database) == {*range(PAIRS), 1000}
+
+
+def zero_blocks(index: Path) -> None:
+    """Write zeros over everything but the head of the index."""
+    with index.open("r+b") as file:
+        file.seek(INDEX_HEAD_BYTES)
+        file.write(bytes(index.stat().st_size - INDEX_HEAD_BYTES))
+
+
+def clear_last_slot(index: Path) -> None:
+    """Remove the frame that the hash table names last: one page is then read in its former state."""
+    content = index.read_bytes()
+    used = [at for at in range(HASH_AT, len(content), 2) if content[at : at + 2] != bytes(2)]
+    with index.open("r+b") as file:
+        file.seek(max(used, key=lambda at: int.from_bytes(content[at : at + 2], sys.byteorder)))
+        file.write(bytes(2))
+
+
+def wait_for_later_file_time(index: Path) -> None:
+    """Return once the file system gives files a later time than the index has."""
+    probe = index.with_name("probe")
+    while True:
+        probe.write_bytes(b"")
+        if probe.stat().st_ctime_ns > index.stat().st_ctime_ns:
+            return
+
+
+INDEX_DAMAGES: list[Callable[[Path], None]] = [
+    zero_blocks,
+    clear_last_slot,
+    lambda index: os.truncate(index, 200),
+    lambda index: os.truncate(index, HASH_AT),
+]
+
+
+@pytest.mark.parametrize("time_step_s", [log_index.TIME_STEP_S, 0.0])
+@pytest.mark.parametrize("damage", INDEX_DAMAGES)
+def test_index_of_the_log_damaged_while_open_acknowledges_nothing(
+    path: Path, damage: Callable[[Path], None], time_step_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next commit would build on pages in their former state. The content of a file that was not changed
+    for a while is not compared, until its time changes.
+    """
+    monkeypatch.setattr(log_index, "TIME_STEP_S", time_step_s)
+    fill(path)
+    index = path.with_name(path.name + "-shm")
+    with open_pairs(path, KEEP_LOG) as database:
+        for number in (1000, 1001):
+            wait_for_later_file_time(index)
+            database.write(pair(number))
+        wait_for_later_file_time(index)
+        damage(index)
+        with pytest.raises(StoreFileError, match="the index of the write-ahead log, was changed"):
+            database.write(pair(1002))
+    with open_pairs(path) as database:
+        assert numbers_in(database) == {*range(PAIRS), 1000, 1001}
+
+
+def test_store_whose_index_was_damaged_by_another_program_is_not_opened(path: Path) -> None:
+    """The process that has it open has not noticed it yet."""
+    fill(path)
+    with open_pairs(path, KEEP_LOG) as database:
+        database.write(pair(1000))
+        zero_blocks(path.with_name(path.name + "-shm"))
+        with pytest.raises(StoreFileError, match="the index of the write-ahead log, was changed"):
+            open_pairs(path, KEEP_LOG)
+    with open_pairs(path) as database:
+        assert numbers_in(database) == {*range(PAIRS), 1000}
+
+
+def test_two_processes_that_write_in_turns_find_each_others_frames_in_the_index(path: Path) -> None:
+    """Frames that another one has added are no damage, nor is a log that it has started again."""
+    with open_pairs(path, KEEP_LOG) as one, open_pairs(path, KEEP_LOG) as other:
+        for number in range(0, 40, 2):
+            one.write(pair(number))
+            other.write(pair(number + 1))
+            if number % 10 == 0:
+                assert other.compact(rewrite=False)
+        assert numbers_in(one) == set(range(40))
+
+
+def test_log_overwritten_while_open_acknowledges_nothing(crashed: Path) -> None:
+    log = log_of(crashed).read_bytes()
+    with open_pairs(crashed) as database:
+        database.write(pair(1000))
+        assert database._files is not None
+        database._files.truncate_log(database._writer)
+        database.write(pair(1001))
+        with log_of(crashed).open("r+b") as file:
+            file.write(log)
+        with pytest.raises(StoreFileError, match="replaced while it was open"):
+            database.write(pair(1002))
+
+
 def test_loss_of_the_log_can_be_accepted(crashed: Path) -> None:
     log_of(crashed).unlink()
     os.unlink(get_marker_path(crashed))
@@ -368,9 +609,11 @@ def test_process_that_dies_between_its_commit_and_its_record_leaves_a_sound_stor
 
 
 def test_log_cut_after_it_was_restarted_with_a_longer_transaction_is_refused(
-    restarting: Database, path: Path
+    restarting: Database, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No number of frames shows that the log was not restarted."""
+    # It would move the log into the database before the copy is made, or after.
+    monkeypatch.setattr(Checkpoints, "run_if_due", lambda _: None)
     restarting.write(pair(2, FILLING * 50))
     killed = copy_killed(path)
     cut(log_of(killed), 0.5)
@@ -479,8 +722,9 @@ def test_damaged_marker_says_what_to_do(path: Path) -> None:
         open_pairs(path)
 
 
-def test_files_are_private_whatever_the_umask(path: Path) -> None:
-    before = os.umask(0)
+@pytest.mark.parametrize("umask", [0, 0o277])
+def test_files_are_private_whatever_the_umask(path: Path, umask: int) -> None:
+    before = os.umask(umask)
     try:
         with open_pairs(path) as database:
             database.write(pair(1))

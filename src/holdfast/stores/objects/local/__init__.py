@@ -2,6 +2,7 @@
 
 engine.py         runs operations
 object_file.py    an object as one self-describing file, encrypted
+bucket_file.py    the definition of a bucket as a file
 file_storage.py   stores files: in a folder, durable when a put returns, or in memory
 paths.py          keys to paths, and back
 inspection.py     reads the buckets of a folder for `holdfast doctor`

@@ -12,8 +12,6 @@ import hashlib
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-import msgspec
-
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import (
     AlreadyExists,
@@ -36,6 +34,7 @@ from holdfast.security.ciphers import Cipher
 from holdfast.stores.objects.adoption import adopt_object
 from holdfast.stores.objects.checks import check
 from holdfast.stores.objects.local import object_file
+from holdfast.stores.objects.local.bucket_file import decode_definition, encode_definition
 from holdfast.stores.objects.local.file_storage import FileStorage, FolderFileStorage, MemoryFileStorage
 from holdfast.stores.objects.local.object_file import MAX_START_BYTES, ObjectFile
 from holdfast.stores.objects.local.paths import DEFINITION_FILE, parse_key, to_folder, to_path
@@ -153,8 +152,13 @@ class LocalObjects:
         )
 
     def _list_keys(self, bucket: str, prefix: str) -> list[str]:
-        """Return the keys that begin with `prefix`, in the order of their bytes, as S3 does."""
+        """Return the keys that begin with `prefix`, in the order of their bytes, as S3 does.
+
+        Raise `StoreFileError` if all objects of the bucket are lost.
+        """
         paths = self._storage.list_paths(to_folder(bucket, prefix))
+        if not paths:
+            self._storage.refuse_lost_files(bucket)
         keys = [key for path in paths if (key := parse_key(bucket, path)) is not None]
         return sorted((key for key in keys if key.startswith(prefix)), key=str.encode)
 
@@ -247,18 +251,17 @@ class LocalObjects:
                     "Declare it with legal_holds=True."
                 )
             self._storage.put(
-                f"{definition.name}/{DEFINITION_FILE}", msgspec.json.encode(definition), create_only=False
+                f"{definition.name}/{DEFINITION_FILE}", encode_definition(definition), create_only=False
             )
             self._storage.mark_bucket(definition.name)
 
     def _load_definition(self, bucket: str) -> BucketDefinition:
         """Read the bucket's definition from its file. Raise `NotFound` without it, `StoreFileError` if it was
-        lost.
+        lost or changed.
         """
+        path = f"{bucket}/{DEFINITION_FILE}"
         try:
-            return msgspec.json.decode(
-                self._storage.get(f"{bucket}/{DEFINITION_FILE}"), type=BucketDefinition
-            )
+            return decode_definition(self._storage.get(path), path)
         except NotFound as error:
             self._storage.refuse_lost_files(bucket)
             raise NotFound(f"There is no bucket {bucket}. Create it first.") from error

@@ -79,7 +79,7 @@ class FileStorage(Protocol):
         ...
 
     def refuse_lost_files(self, bucket: str) -> None:
-        """Raise `StoreFileError` if the bucket or all of its objects existed and are gone."""
+        """Raise `StoreFileError` if the bucket, all of its objects or all buckets existed and are gone."""
         ...
 
 
@@ -206,7 +206,10 @@ class FolderFileStorage:
                 mark_store(folder)
 
     def refuse_lost_files(self, bucket: str) -> None:
-        """Raise `StoreFileError` if a marker says that the bucket, or the folder of its objects, existed."""
+        """Raise `StoreFileError` if a marker says that the folder of all buckets, the bucket, or that of its
+        objects existed.
+        """
+        _refuse_lost_folder(self._folder)
         folder = self._folder / bucket
         refuse_lost_store(folder, (folder / DEFINITION_FILE).exists)
         refuse_lost_store(folder / OBJECTS_FOLDER, (folder / OBJECTS_FOLDER).exists)

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
 from holdfast.core.errors import StoreFileError
-from holdfast.operations.objects import BucketDefinition
+from holdfast.core.store_marker import list_marked, refuse_lost_store
+from holdfast.stores.objects.local.bucket_file import decode_definition
 from holdfast.stores.objects.local.paths import DEFINITION_FILE, OBJECTS_FOLDER
 
 
 def inspect_buckets(folder: Path) -> tuple[str, ...]:
     """Return the names of the folder's buckets, sorted.
 
-    Raise `StoreFileError` if a definition is unreadable, or missing although the bucket has objects. A bucket
-    without both was not created to its end, and is left out.
+    Raise `StoreFileError` if a bucket or all of its objects are lost, or if a definition is unreadable, or
+    missing although the bucket has objects. A bucket without definition and objects was not created to its
+    end, and is left out.
     """
+    for marked in list_marked(folder):
+        refuse_lost_store(marked, (marked / DEFINITION_FILE).exists)
     names = []
     for bucket in sorted(each for each in folder.iterdir() if each.is_dir()):
         definition = bucket / DEFINITION_FILE
         if not definition.exists() and not (bucket / OBJECTS_FOLDER).exists():
             continue
         try:
-            msgspec.json.decode(definition.read_bytes(), type=BucketDefinition)
-        except (OSError, msgspec.MsgspecError) as error:
+            content = definition.read_bytes()
+        except OSError as error:
             raise StoreFileError(
-                f"{folder} is damaged: the definition of bucket {bucket.name} is unreadable."
-                " Restore the folder from a backup."
+                f"{definition} cannot be read ({error.strerror}). Restore the file from a backup."
             ) from error
+        decode_definition(content, str(definition))
+        refuse_lost_store(bucket / OBJECTS_FOLDER, (bucket / OBJECTS_FOLDER).exists)
         names.append(bucket.name)
     return tuple(names)

@@ -17,9 +17,11 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
+import apsw
+
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.deadlines import DeadlineWatch
-from holdfast.core.errors import DataDamaged, ReceiptLost, StoreClosed, UnknownOperation
+from holdfast.core.errors import DataDamaged, ReceiptLost, StoreClosed, StoreFileError, UnknownOperation
 from holdfast.core.limits import QUEUE_LOOK_AGAIN_S, QUEUE_SWEEP_EVERY
 from holdfast.operations import queues as ops
 from holdfast.operations.queues import Operation
@@ -33,6 +35,7 @@ from holdfast.stores.queues.embedded.waiters import Waiter, Waiters
 from holdfast.stores.queues.embedded.wakeup_pipe import WakeupPipe
 from holdfast.stores.sqlite import Batch, CommitFuture, Connection, Database, Tuning
 from holdfast.stores.sqlite.checksums import checksums_ignored
+from holdfast.stores.sqlite.errors import PAGE_DAMAGED
 
 R = TypeVar("R")
 IN_MEMORY: Final = ":memory:"
@@ -62,6 +65,7 @@ WRITES: Final[dict[type[Operation[Any]], Callable[[Any, WriteContext], Any]]] = 
     ops.UpdateQueue: queues.update_queue,
     ops.DeleteQueue: queues.delete_queue,
     ops.SendMessages: sends.send_messages,
+    ops.DiscardMessages: moves.discard_messages,
 }
 # Operations that check everything before their first row is written, so they need no savepoint.
 CHECKED_BEFORE_WRITING: Final = frozenset(
@@ -83,6 +87,8 @@ def open_queues(
 
 class EmbeddedQueues:
     """The embedded queues engine, opened by `open_queues`. Any thread and any event loop may use it."""
+
+    can_peek = True
 
     def __init__(self, database: Database, clock: Clock = SYSTEM_CLOCK) -> None:
         self.database = database
@@ -212,11 +218,15 @@ class EmbeddedQueues:
                     due = self._read(operation, find_next_due)
                 left_s = ends_at - perf_counter()
                 if left_s <= 0:
+                    if due is None:
+                        find_headless = partial(receives.find_headless, damaged=frozenset(damaged))
+                        damaged.update(self._read(operation, find_headless))
                     if damaged:
                         raise messages.report_damaged(sorted(damaged), operation.queue)
                     return ()
                 if self._is_sweep_due(operation):
-                    yield self._submit(operation, queues.sweep)
+                    if not (yield self._submit(operation, queues.sweep)):
+                        self._nothing_to_sweep_at = self._clock.now()
                     continue
                 if self._wakeup_pipe is not None:
                     self._wakeup_pipe.listen()
@@ -248,7 +258,11 @@ class EmbeddedQueues:
         if not is_idle and (next(self._receive_numbers) + 1) % QUEUE_SWEEP_EVERY:
             return []
         find = partial(receives.find_overdue, deadlines=self._deadlines, is_idle=is_idle)
-        return self._read(operation, find)
+        try:
+            return self._read(operation, find)
+        except StoreFileError:
+            with self.database.read_unverified() as unverified:
+                return self._read(operation, partial(find, unverified=unverified))
 
     def _is_sweep_due(self, operation: ops.ReceiveMessages) -> bool:
         """Return whether expired rows wait to be removed.
@@ -271,16 +285,20 @@ class EmbeddedQueues:
     def _run_with_receipts(
         self,
         operation: ops.DeleteMessages | ops.ChangeVisibility,
-        handler: Callable[[Any, WriteContext], int],
+        handler: Callable[[Any, WriteContext], receives.ReceiptResult],
     ) -> OperationRun[None]:
-        """Run a handler that returns how many receipts were lost; raise `ReceiptLost` if there are any."""
+        """Run a handler of receipts. Raise `ReceiptLost` if some were lost, `DataDamaged` if a message could
+        not be deleted.
+        """
         # Raise after the commit: the valid receipts were processed.
-        lost = yield self._submit(operation, handler)
-        if lost:
+        result: receives.ReceiptResult = yield self._submit(operation, handler)
+        if result.damaged:
+            raise messages.report_undeletable(result.damaged, operation.queue)
+        if result.lost:
             raise ReceiptLost(
-                f"{lost} of {len(operation.receipts)} receipts on {operation.queue} are no longer valid: the "
-                "visibility timeout expired and another receiver got the message, or it was deleted. The "
-                "others were processed."
+                f"{result.lost} of {len(operation.receipts)} receipts on {operation.queue} are no longer "
+                "valid: the visibility timeout expired and another receiver got the message, or it was "
+                "deleted. The others were processed."
             )
 
     def _redrive(self, operation: ops.Redrive) -> OperationRun[int]:
@@ -312,7 +330,7 @@ class EmbeddedQueues:
         try:
             with self.database.snapshot() as connection:
                 return handler(operation, connection, self._clock.now())
-        except DataDamaged:
+        except StoreFileError:
             if not isinstance(operation, ops.Browse):
                 raise
             return cast(R, self._browse_alone(operation))
@@ -335,12 +353,17 @@ class EmbeddedQueues:
             batch = self.database.batch()
             batch.shared = cache = batch.shared or TransactionCache()
             should_sweep = next(self._unit_numbers) % QUEUE_SWEEP_EVERY == 0 and not batch.is_retry
-            context = WriteContext(
-                connection, self._clock.now(), self._deadlines, should_sweep, batch.is_retry, cache
-            )
+            context = WriteContext(connection, self._clock.now(), self._deadlines, should_sweep, cache=cache)
             try:
-                with self._salvage(operation, connection) if batch.is_retry else nullcontext():
+                with self._salvage(operation, context) if batch.is_retry else nullcontext():
                     result = handler(operation, context)
+            except apsw.CorruptError as error:
+                if batch.is_retry:
+                    raise
+                # SQLite refuses every later write of this transaction: end it, as SQLite does after a damaged
+                # page, and the committer runs each unit alone.
+                connection.execute("ROLLBACK")
+                raise DataDamaged(PAGE_DAMAGED.format(path=self.database.path)) from error
             finally:
                 if changes_catalog:
                     cache.clear()
@@ -351,15 +374,21 @@ class EmbeddedQueues:
         return self.database.submit(unit, savepoint=changes_catalog)
 
     @contextmanager
-    def _salvage(self, operation: Operation[Any], connection: Connection) -> Iterator[None]:
+    def _salvage(self, operation: Operation[Any], context: WriteContext) -> Iterator[None]:
         """Let a unit that has met a damaged page work on messages: their own checksums show which are sound.
 
         Raise `DataDamaged` if a page of anything else is damaged.
         """
         with self.database.snapshot() as reader:
             schema.read_all_but_messages(reader, deduplications=isinstance(operation, ops.SendMessages))
-        with checksums_ignored(connection):
+        context.is_salvaging, context.is_readable = True, self._is_readable
+        with checksums_ignored(context.connection):
             yield
+
+    def _is_readable(self, place: int) -> bool:
+        """Return whether SQLite can read the message at this place to its end."""
+        with self.database.read_unverified() as connection:
+            return messages.is_readable(connection, place)
 
     def _wake_after_commit(self, batch: Batch, woken: set[str], names: set[str]) -> None:
         """Wake the waiters of the queues `names` after the commit, once per queue and transaction."""

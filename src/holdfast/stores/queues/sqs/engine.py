@@ -40,6 +40,7 @@ HANDLERS: Final[dict[type[Operation[Any]], Handler]] = {
     ops.ChangeVisibility: messages.change_visibility,
     ops.Browse: messages.browse,
     ops.Redrive: redrive.redrive,
+    ops.DiscardMessages: redrive.discard_messages,
 }
 
 
@@ -69,6 +70,8 @@ def open_sqs(
 
 class SQSQueues:
     """The SQS queues engine, opened by `open_sqs`. Any event loop may use it, also several."""
+
+    can_peek = False
 
     def __init__(self, service: Service) -> None:
         self._service = service

@@ -46,9 +46,9 @@ from holdfast.core.errors import (
     StoreIOError,
     StoreUnreachable,
 )
-from holdfast.core.store_marker import ID_CHARACTERS, refuse_lost_store, require_same_store
 from holdfast.stores.sql.extra import require_packages
 from holdfast.stores.sql.postgres import accounts, processes
+from holdfast.stores.sql.postgres.cluster_marker import note_progress, refuse_wrong_cluster
 from holdfast.stores.sql.postgres.processes import RunningProcess, find_process
 from holdfast.stores.sql.postgres.programs import MAJOR_VERSION, find_programs
 
@@ -132,14 +132,28 @@ class EmbeddedServer:
         return found if found is not None and found.is_ready else None
 
     def use(self) -> None:
-        """Create, start or join the server, and count this process among its users."""
+        """Create, start or join the server, and count this process among its users.
+
+        Raise `StoreFileError` for data that were lost, or of another server.
+        """
         _make_folder(self.folder)
         with _map_os_errors(self.folder), _lock(self.folder / "start.lock"):
             if self._users_lock is None:
                 self._users_lock = _open_lock(self.folder / "users.lock")
                 disk.lock(self._users_lock, shared=True)
                 atexit.register(self.release)
-            self._start_if_needed()
+            try:
+                self._start_if_needed()
+            except StoreFileError:
+                self._end_use()
+                raise
+
+    def _end_use(self) -> None:
+        """End this process's use of data that were refused; nothing was started."""
+        atexit.unregister(self.release)
+        if self._users_lock is not None:
+            os.close(self._users_lock)
+        self._users_lock = None
 
     def ensure_running(self) -> Postmaster:
         """Return the running server; start it again if it has ended.
@@ -176,6 +190,8 @@ class EmbeddedServer:
                 if not disk.try_lock(users_lock):
                     return
                 _stop(self.data)
+                if not self.is_temporary and self.data.exists():
+                    note_progress(self.folder)
             finally:
                 os.close(users_lock)
             if self.is_temporary:
@@ -189,11 +205,13 @@ class EmbeddedServer:
         if _find_running(self.data) is None:
             programs = find_programs()
             if not self.is_temporary:
-                refuse_lost_store(self.folder, (self.data / "PG_VERSION").is_file)
+                refuse_wrong_cluster(self.folder)
             _make_database_cluster(self.data, programs, is_durable=not self.is_temporary)
-            if not self.is_temporary:
-                require_same_store(self.folder, _read_system_id(self.data))
             _start(self.data, programs, self._configuration)
+            running = _wait_until_ready(self.data)
+            if not self.is_temporary:
+                note_progress(self.folder)
+            return running
         return _wait_until_ready(self.data)
 
 
@@ -365,12 +383,6 @@ def _make_database_cluster(data: Path, programs: Path, *, is_durable: bool) -> N
         folder=making,
     )
     making.rename(data)
-
-
-def _read_system_id(data: Path) -> str:
-    """Return the identifier that `initdb` gave the cluster: the first eight bytes of its control file."""
-    with open(data / "global" / "pg_control", "rb") as file:
-        return file.read(8).hex().rjust(ID_CHARACTERS, "0")
 
 
 def _check_version(data: Path) -> None:

@@ -68,6 +68,12 @@ def _check_get(operation: Any) -> None:
     _check_capacity(operation)
 
 
+def _check_item_history(operation: Any) -> None:
+    """Check the fields of GetItemAt and ListItemChanges."""
+    _require(type(operation.table) is str, operation, "table", "the name of a table")
+    _require(type(operation.key) is dict, operation, "key", "a dict of the key's attributes")
+
+
 def _check_put(operation: Any) -> None:
     """Check the fields of PutItem."""
     _require(type(operation.table) is str, operation, "table", "the name of a table")
@@ -277,4 +283,6 @@ _CHECKS: Final[dict[type, Callable[[Any], None]]] = {
     ops.CreateTable: _check_create_table,
     ops.UpdateTable: _check_update_table,
     ops.UpdateContinuousBackups: _check_recovery,
+    ops.GetItemAt: _check_item_history,
+    ops.ListItemChanges: _check_item_history,
 }

@@ -22,6 +22,7 @@ from holdfast.stores.tables.checks import requests
 from holdfast.stores.tables.dynamodb.clients import open_clients
 from holdfast.stores.tables.dynamodb.handlers import (
     batches,
+    item_history,
     items,
     pages,
     recovery,
@@ -73,6 +74,8 @@ HANDLERS: Final[dict[type[Operation[Any]], Handler]] = {
     ops.DeleteBackup: recovery.delete_backup,
     ops.ListBackups: recovery.list_backups,
     ops.RestoreTableFromBackup: recovery.restore_table_from_backup,
+    ops.GetItemAt: item_history.refuse_item_history,
+    ops.ListItemChanges: item_history.refuse_item_history,
 }
 
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Final, TypeVar, cast
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
-from holdfast.core.errors import DataDamaged, InvalidRequest, RowsDropped, UnknownOperation
+from holdfast.core.errors import InvalidRequest, RowsDropped, StoreFileError, UnknownOperation
 from holdfast.operations import tables as ops
 from holdfast.operations.tables import Operation
 from holdfast.operations.values import Item
@@ -25,6 +25,7 @@ from holdfast.stores.tables.checks import requests
 from holdfast.stores.tables.embedded.faults import EngineFaults
 from holdfast.stores.tables.embedded.handlers import (
     batches,
+    item_history,
     items,
     pages,
     recovery,
@@ -63,6 +64,8 @@ READ_HANDLERS: Final[dict[type[Operation[Any]], ReadHandler]] = {
     ops.DescribeContinuousBackups: recovery.describe_continuous_backups,
     ops.DescribeBackup: recovery.describe_backup,
     ops.ListBackups: recovery.list_backups,
+    ops.GetItemAt: item_history.get_item_at,
+    ops.ListItemChanges: item_history.list_item_changes,
 }
 
 # These get a `KeyedReader`, all others a `Reader`.
@@ -88,7 +91,12 @@ WRITE_HANDLERS: Final[dict[type[Operation[Any]], WriteHandler]] = {
 # Their handlers make every check before the first write, so these operations need no savepoint.
 CHECKED_BEFORE_WRITING: Final = frozenset({ops.PutItem, ops.UpdateItem, ops.DeleteItem})
 # Reads that may take milliseconds to read and decode: async code runs them outside the event loop.
-LONG_READS: Final = frozenset({ops.Query, ops.Scan, ops.BatchGetItem, ops.TransactGetItems, ops.GetRecords})
+LONG_READS: Final = frozenset(
+    {
+        ops.Query, ops.Scan, ops.BatchGetItem, ops.TransactGetItems, ops.GetRecords,
+        ops.GetItemAt, ops.ListItemChanges,
+    }
+)  # fmt: skip
 SHORT_PAGE_ITEMS: Final = 25
 READ_THREADS: Final = 4
 STALE_RETRIES: Final = 3
@@ -121,7 +129,7 @@ class EmbeddedTables:
         self._clock = clock
         self._faults = faults
         self._cache = CatalogCache()
-        self._make_reader: Callable[[Connection, CatalogCache, Clock], Reader] = Reader
+        self._make_reader: Callable[[Connection, CatalogCache, Clock, Database], Reader] = Reader
         self._make_writer: Callable[[Connection, Batch, CatalogCache, float], Writer] = Writer
         if faults is not None and faults.index_lag_s:
             lag = IndexLag(faults.index_lag_s, clock)
@@ -211,7 +219,7 @@ class EmbeddedTables:
             except RowsDropped:
                 # This process or another has just deleted the table or index.
                 self._cache.invalidate()
-            except DataDamaged:
+            except StoreFileError:
                 # An item may have been changed between two statements. The page of another may be damaged.
                 run = run if handler in KEYED_HANDLERS else self._salvage
             except UNSTORABLE_ERRORS as error:
@@ -226,12 +234,13 @@ class EmbeddedTables:
     def _read_snapshot(self, operation: Operation[Any], handler: ReadHandler) -> Any:
         """Run a read whose statements all see one state of the database."""
         with self.database.snapshot() as connection:
-            return handler(operation, self._make_reader(connection, self._cache, self._clock))
+            return handler(operation, self._make_reader(connection, self._cache, self._clock, self.database))
 
     def _salvage(self, operation: Operation[Any], handler: ReadHandler) -> Any:
         """Run a read that has met a damaged page, so that it fails only if one of its own rows is damaged."""
         with self.database.snapshot() as connection, self.database.read_unverified() as unverified:
-            return handler(operation, SalvageReader(connection, unverified, self._cache, self._clock))
+            reader = SalvageReader(connection, unverified, self._cache, self._clock, self.database)
+            return handler(operation, reader)
 
     def _submit(self, operation: Operation[R]) -> CommitFuture[R]:
         """Check a write and submit it as a unit of work. A catalog change also wakes the worker."""

@@ -16,13 +16,13 @@ from operator import itemgetter
 
 from holdfast.core.clock import Clock
 from holdfast.operations.values import Item, item_size
-from holdfast.stores.sqlite import Batch, Connection
+from holdfast.stores.sqlite import Batch, Connection, Database
 from holdfast.stores.tables.embedded.plan.change import Change
 from holdfast.stores.tables.embedded.plan.span import Position, Span
 from holdfast.stores.tables.embedded.storage import codec
 from holdfast.stores.tables.embedded.storage.catalog import CatalogCache
 from holdfast.stores.tables.embedded.storage.reader import Reader
-from holdfast.stores.tables.embedded.storage.walk import SpanRow
+from holdfast.stores.tables.embedded.storage.walk import Rows
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import Index, KeyBytes
 
@@ -42,9 +42,11 @@ class IndexLag:
         self._batch: Batch | None = None
         self._replaced: Images = {}
 
-    def make_reader(self, connection: Connection, cache: CatalogCache, clock: Clock) -> Reader:
+    def make_reader(
+        self, connection: Connection, cache: CatalogCache, clock: Clock, database: Database
+    ) -> Reader:
         """Create a reader that shows global secondary indexes as they were a lag ago."""
-        return LaggedReader(self, connection, cache, clock)
+        return LaggedReader(self, connection, cache, clock, database)
 
     def make_writer(self, connection: Connection, batch: Batch, cache: CatalogCache, now: float) -> Writer:
         """Create a writer that records the items it replaces."""
@@ -116,11 +118,13 @@ class LaggedReader(Reader):
 
     __slots__ = ("_lag",)
 
-    def __init__(self, lag: IndexLag, connection: Connection, cache: CatalogCache, clock: Clock) -> None:
-        super().__init__(connection, cache, clock)
+    def __init__(
+        self, lag: IndexLag, connection: Connection, cache: CatalogCache, clock: Clock, database: Database
+    ) -> None:
+        super().__init__(connection, cache, clock, database)
         self._lag = lag
 
-    def select_rows(self, span: Span, limit: int | None) -> Iterator[SpanRow]:
+    def select_rows(self, span: Span, limit: int | None) -> Iterator[Rows]:
         """Iterate over the rows of a span; those of a global index as they were a lag ago."""
         if span.index is None or not span.index.is_global:
             return super().select_rows(span, limit)
@@ -132,12 +136,13 @@ class LaggedReader(Reader):
 
 
 def _overlay_images(
-    rows: Iterator[SpanRow], images: dict[KeyBytes, Image | None], span: Span, index: Index
-) -> Iterator[SpanRow]:
+    rows: Iterator[Rows], images: dict[KeyBytes, Image | None], span: Span, index: Index
+) -> Iterator[Rows]:
     """Yield the rows of unchanged items and the images of changed ones, in the order of the span."""
     unchanged = (
         (position, row)
-        for row in rows
+        for chunk in rows
+        for row in zip(*chunk, strict=True)
         if (position := _encode_position(row[0], span, index)) and position[2:] not in images
     )
     replaced = [_build_row(image, index) for image in images.values() if image is not None]
@@ -148,7 +153,8 @@ def _overlay_images(
     ]
     earlier.sort(key=itemgetter(0), reverse=not span.forward)
     for _, row in merge(unchanged, earlier, key=itemgetter(0), reverse=not span.forward):
-        yield row
+        item, size, view_size = row
+        yield Rows([item], [size], [view_size])
 
 
 def _encode_position(item: Item, span: Span, index: Index) -> Position | None:
@@ -160,7 +166,7 @@ def _encode_position(item: Item, span: Span, index: Index) -> Position | None:
     return None if key_bytes is None else key_bytes + span.table.encode_key(item)
 
 
-def _build_row(image: Image, index: Index) -> SpanRow:
+def _build_row(image: Image, index: Index) -> tuple[Item, int, int]:
     """Return an earlier item as a row of the index."""
     item, size = codec.decode(image[0]), image[1]
     return item, size, item_size(index.project(item))

@@ -29,7 +29,11 @@ _DECODERS: Final[dict[KeyTag, Callable[[bytes], Value]]] = {
     "B": bytes,
 }
 # The Python types of each key type. A bool is an int to Python, but `type(True)` is not `int`.
-_TYPES: Final[dict[KeyTag, tuple[type, ...]]] = {"S": (str,), "N": (int, Decimal), "B": (bytes,)}
+_TYPES: Final[dict[KeyTag, frozenset[type]]] = {
+    "S": frozenset({str}),
+    "N": frozenset({int, Decimal}),
+    "B": frozenset({bytes}),
+}
 
 
 class KeyPart:
@@ -53,6 +57,12 @@ class KeyPart:
             return None
         encoded = self.encode(value)
         return encoded if len(encoded) <= self.bytes_max else None
+
+    def has_bytes(self, values: list[Value], encoded: tuple[bytes, ...]) -> bool:
+        """Return whether each value, of any type, has these bytes: those of an index key."""
+        if not self.types.issuperset(map(type, values)):
+            return False
+        return tuple(map(self.encode, values)) == encoded
 
 
 class Keys:
@@ -105,6 +115,17 @@ class Index:
             return partition, b""
         sort = self.keys.sort.encode_or_none(item.get(self.keys.sort.name))
         return None if sort is None else (partition, sort)
+
+    def has_keys(self, items: list[Item], ipks: tuple[bytes, ...], isks: tuple[bytes, ...]) -> bool:
+        """Return whether each item has this key in the index: `encode_key` for many, in a fraction of its
+        time. It may be false for items that have theirs.
+        """
+        partition, sort = self.keys.partition, self.keys.sort
+        if not partition.has_bytes([item.get(partition.name) for item in items], ipks):
+            return False
+        if sort is None:
+            return not any(isks)
+        return sort.has_bytes([item.get(sort.name) for item in items], isks)
 
     def project(self, item: Item) -> Item:
         """Return the attributes of the item that the index holds."""

@@ -12,6 +12,7 @@ import apsw
 import pytest
 
 from holdfast.core.errors import DataDamaged, HoldfastError, StoreFileError
+from holdfast.core.progress import ignore_progress
 from holdfast.core.store_marker import get_marker_path
 from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.operations.tables import (
@@ -30,12 +31,13 @@ from holdfast.operations.tables import (
     TransactGet,
     TransactGetItems,
 )
-from holdfast.operations.values import Item
+from holdfast.operations.values import Item, Value
 from holdfast.stores.sqlite import Tuning
 from holdfast.stores.sqlite.checksums import has_checksums, register_checksum_vfs
 from holdfast.stores.sqlite.committer import GroupCommitter
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
 from holdfast.stores.tables.embedded.storage.file_copy import copy_tables
+from holdfast.stores.tables.embedded.storage.verification import verify_tables
 
 ITEMS = 200
 FLIPS = 2_000 if os.environ.get("HOLDFAST_SOAK") == "1" else 100
@@ -46,6 +48,26 @@ DEFINITION = TableDefinition(
     KeySchema("pk", "sk"),
     global_indexes=(IndexDefinition("by-colour", KeySchema("colour", "sk"), IndexProjection()),),
 )
+
+MANY_INDEXES = TableDefinition(
+    "Rows",
+    (*DEFINITION.attributes, KeyAttribute("group", "B")),
+    KeySchema("pk", "sk"),
+    global_indexes=(
+        *DEFINITION.global_indexes,
+        IndexDefinition("keys-by-sk", KeySchema("sk"), IndexProjection("KEYS_ONLY")),
+        IndexDefinition("by-group", KeySchema("group", "colour"), IndexProjection("INCLUDE", ("text",))),
+    ),
+)
+# The partition key of each index, and one of its values.
+KEYS_OF_INDEXES: dict[str | None, tuple[str, Value]] = {
+    None: ("pk", "one"),
+    "by-colour": ("colour", "red"),
+    "keys-by-sk": ("sk", 7),
+    "by-group": ("group", b"g"),
+}
+# In the header of the file: the bytes at the end of each page that SQLite does not use.
+RESERVED_BYTES_AT = 20
 
 
 def build_item(number: int) -> Item:
@@ -281,6 +303,83 @@ def test_item_that_was_changed_in_the_log_is_not_served(
     assert query(logged_tables, 8, 12, index) == EXPECTED[8:13]
 
 
+def test_page_that_ends_before_a_damaged_item_is_served(logged_tables: EmbeddedTables) -> None:
+    """A page ends with its limit or at 1 MB. Rows are read ahead of that."""
+    for number in range(6):
+        item: Item = {"pk": "large", "sk": number, "text": "x" * 300_000, "end": f"<{number:05d}>"}
+        logged_tables.run_blocking(PutItem("Rows", item))
+    change_log(logged_tables, b"<00005>", in_items=True)
+    condition = (KeyTest("pk", "=", ("large",)),)
+    first = logged_tables.run_blocking(Query("Rows", condition))
+    assert [item["sk"] for item in first.items or ()] == [0, 1, 2, 3]
+    limited = logged_tables.run_blocking(Query("Rows", condition, start_key=first.last_key, limit=1))
+    assert [item["sk"] for item in limited.items or ()] == [4]
+    with pytest.raises(DataDamaged) as raised:
+        logged_tables.run_blocking(Query("Rows", condition, start_key=first.last_key))
+    assert raised.value.key == {"pk": "large", "sk": 5}
+
+
+def test_pages_are_trusted_only_while_the_log_is_empty(path: Path) -> None:
+    """Pages of the log have no checksum that SQLite compares: their rows are compared with theirs."""
+    with open_tables(path, tuning=Tuning(log_quiet_s=1000)) as tables:
+        database = tables.database
+        with database.snapshot() as snapshot:
+            snapshot.execute("SELECT count(*) FROM items_1").fetchall()
+            assert database.has_only_verified_pages(snapshot)
+        tables.run_blocking(PutItem("Rows", build_item(ITEMS)))
+        with database.snapshot() as snapshot:
+            snapshot.execute("SELECT count(*) FROM items_1").fetchall()
+            assert not database.has_only_verified_pages(snapshot)
+            assert not tables.compact(rewrite=False), "a log that a snapshot needs stays as it is"
+            assert not database.has_only_verified_pages(snapshot)
+        assert tables.compact(rewrite=False)
+        with database.snapshot() as snapshot:
+            snapshot.execute("SELECT count(*) FROM items_1").fetchall()
+            assert database.has_only_verified_pages(snapshot)
+    assert not database.has_only_verified_pages(apsw.Connection(":memory:"))
+
+
+def test_pages_are_not_trusted_once_the_header_says_that_they_have_no_checksums(path: Path) -> None:
+    with open_tables(path, tuning=Tuning(log_quiet_s=1000)) as tables:
+        with path.open("r+b", buffering=0) as file:
+            file.seek(RESERVED_BYTES_AT)
+            file.write(b"\0")
+        with tables.database.snapshot() as snapshot:
+            snapshot.execute("SELECT count(*) FROM items_1").fetchall()
+            assert not has_checksums(snapshot)
+            assert not tables.database.has_only_verified_pages(snapshot)
+
+
+@pytest.mark.parametrize("direction", [True, False], ids=["forward", "backward"])
+@pytest.mark.parametrize("index", [None, "by-colour", "keys-by-sk", "by-group"])
+def test_trusted_and_verified_pages_give_the_same_answers(
+    tmp_path: Path, index: str | None, direction: bool
+) -> None:
+    with open_tables(tmp_path / "tables.db", tuning=Tuning(log_quiet_s=1000)) as tables:
+        tables.run_blocking(CreateTable(MANY_INDEXES))
+        for number in range(150):
+            group: Item = {"group": b"g"} if number % 3 else {}
+            tables.run_blocking(PutItem("Rows", build_item(number) | group))
+        attribute, value = KEYS_OF_INDEXES[index]
+        operations: list[Query | Scan] = [
+            Query(
+                "Rows",
+                (KeyTest(attribute, "=", (value,)),),
+                index,
+                forward=direction,
+                limit=limit,
+                capacity="INDEXES",
+            )
+            for limit in (None, 1, 70)
+        ]
+        operations += [Scan("Rows", index, limit=limit, capacity="INDEXES") for limit in (None, 1, 70)]
+        operations += [Scan("Rows", index, segment=1, segments=3)]
+        verified = [tables.run_blocking(operation) for operation in operations]
+        assert tables.compact(rewrite=False)
+        assert [tables.run_blocking(operation) for operation in operations] == verified
+        assert verified[0].count == {None: 150, "by-colour": 150, "keys-by-sk": 1, "by-group": 100}[index]
+
+
 def test_index_row_that_was_changed_in_the_log_is_reported(logged_tables: EmbeddedTables) -> None:
     change_log(logged_tables, b"yellow", in_items=False)
     for operation in (
@@ -307,3 +406,111 @@ def test_checkpoint_does_not_move_a_damaged_log(logged_tables: EmbeddedTables, i
         with pytest.raises(StoreFileError, match="cut, replaced or damaged"):
             logged_tables.run_blocking(PutItem("Rows", EXPECTED[31]))
     assert path.read_bytes() == before
+
+
+def store_text(path: Path, number: int, value: str) -> None:
+    """Make an item a value of another type, as a changed bit in front of it can, on a valid page."""
+    connection = apsw.Connection(str(path), vfs=register_checksum_vfs())
+    connection.pragma("writable_schema", True)
+    connection.execute("UPDATE sqlite_schema SET sql = replace(sql, 'STRICT', '') WHERE name = 'items_1'")
+    connection.close()
+    connection = apsw.Connection(str(path), vfs=register_checksum_vfs())
+    connection.execute(f"UPDATE items_1 SET item = {value} WHERE id = ?", (number + 1,))
+    connection.close()
+
+
+@pytest.mark.parametrize("has_damaged_page", [False, True])
+@pytest.mark.parametrize("value", ["CAST(x'84ff' AS TEXT)", "7"])
+def test_item_that_became_a_value_of_another_type_is_named(
+    path: Path, value: str, *, has_damaged_page: bool
+) -> None:
+    store_text(path, VICTIM, value)
+    if has_damaged_page:
+        damage_item(path, VICTIM + 1)
+    with open_tables(path) as tables:
+        for operation in (
+            GetItem("Rows", {"pk": "one", "sk": VICTIM}),
+            Query("Rows", (KeyTest("pk", "=", ("one",)), KeyTest("sk", "<=", (VICTIM,)))),
+            Scan("Rows", "by-colour"),
+            PutItem("Rows", build_item(VICTIM)),
+        ):
+            with pytest.raises(DataDamaged) as raised:
+                tables.run_blocking(operation)
+            assert raised.value.key == {"pk": "one", "sk": VICTIM}
+        assert query(tables, 0, VICTIM - 1) == EXPECTED[:VICTIM]
+    problems = verify_tables(str(path), ignore_progress)
+    assert "the item {'pk': 'one', 'sk': 120} of Rows is damaged" in problems
+
+
+def test_damaged_catalog_is_reported_as_damage(path: Path) -> None:
+    """SQLite ends the transaction in which it meets the page; the error is not about that."""
+    connection = apsw.Connection(str(path), vfs=register_checksum_vfs())
+    root = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'tables'").get
+    connection.close()
+    flip(path, root * 8192 - 20)
+    with open_tables(path) as tables:
+        for operation in (
+            GetItem("Rows", {"pk": "one", "sk": 1}),
+            Scan("Rows"),
+            PutItem("Rows", EXPECTED[1]),
+        ):
+            with pytest.raises(DataDamaged, match="does not match its checksum"):
+                tables.run_blocking(operation)
+
+
+def test_writer_does_not_build_on_an_item_changed_in_the_log(logged_tables: EmbeddedTables) -> None:
+    """In the memory of the process that wrote it, the item is still right."""
+    with open_tables(logged_tables.database.path) as other:
+        change_log(logged_tables, b"<00007>", in_items=True)
+        with pytest.raises(DataDamaged) as raised:
+            other.run_blocking(PutItem("Rows", build_item(7) | {"colour": "blue"}))
+    assert raised.value.key == {"pk": "one", "sk": 7}
+
+
+def find_long_pages(path: Path, text: bytes) -> list[int]:
+    """Return the offsets of the pages that hold nothing but the middle or the end of a long item."""
+    content = path.read_bytes()
+    pages = range(0, len(content), 8192)
+    return [at for at in pages if content[at : at + 8192].count(text) > 900]
+
+
+def test_page_of_zeros_in_a_long_item_is_noticed(path: Path) -> None:
+    """Its checksum is valid, and it is in no tree whose structure it would break."""
+    long: Item = {"pk": "one", "sk": ITEMS, "colour": "red", "text": "<long!>" * 6000}
+    with open_tables(path) as tables:
+        tables.run_blocking(PutItem("Rows", long))
+    content = path.read_bytes()
+    offsets = find_long_pages(path, b"<long!>")
+    assert len(offsets) >= 4
+    for offset in offsets:
+        damaged = path.with_name(f"at-{offset}.db")
+        damaged.write_bytes(content[:offset] + bytes(8192) + content[offset + 8192 :])
+        with open_tables(damaged) as tables:
+            for operation in (
+                GetItem("Rows", {"pk": "one", "sk": ITEMS}),
+                Query("Rows", (KeyTest("pk", "=", ("one",)), KeyTest("sk", ">=", (ITEMS - 5,)))),
+                Scan("Rows", "by-colour"),
+            ):
+                with pytest.raises(DataDamaged) as raised:
+                    tables.run_blocking(operation)
+                assert raised.value.key == {"pk": "one", "sk": ITEMS}
+            with pytest.raises(StoreFileError):
+                tables.run_blocking(PutItem("Rows", long))
+            tables.run_blocking(PutItem("Rows", EXPECTED[0]))
+            assert query(tables, 0, ITEMS - 1) == EXPECTED
+
+
+def test_key_that_is_no_number_any_more_is_damage_without_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "tables.db"
+    with open_tables(path, tuning=Tuning(log_quiet_s=1000)) as tables:
+        tables.run_blocking(CreateTable(DEFINITION))
+        for number in range(3):
+            tables.run_blocking(PutItem("Rows", build_item(number)))
+    connection = apsw.Connection(str(path), vfs=register_checksum_vfs())
+    connection.execute("UPDATE items_1 SET sk = x'ff00ff' WHERE id = 2")
+    connection.close()
+    with open_tables(path, tuning=Tuning(log_quiet_s=1000)) as tables:
+        # The log is not empty after a write, so each row is compared with its checksum.
+        tables.run_blocking(PutItem("Rows", build_item(7)))
+        with pytest.raises(DataDamaged, match="Rows"):
+            tables.run_blocking(Scan("Rows"))

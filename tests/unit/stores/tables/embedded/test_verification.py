@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from holdfast.config.settings import Settings
 from holdfast.core.progress import ignore_progress
 from holdfast.operations.tables import (
     CreateTable,
+    DeleteTable,
     IndexDefinition,
     IndexProjection,
     KeyAttribute,
@@ -63,3 +67,25 @@ def test_damaged_item_of_a_backup_is_named(path: str) -> None:
 
     (problem,) = verify_tables(path, ignore_progress)
     assert problem == "the item {'id': 'o-1'} of the backup kept of Orders is damaged"
+
+
+async def test_missing_page_at_the_end_is_found_although_no_row_is_on_it(tmp_path: Path) -> None:
+    """SQLite reads an unused page only once it uses it again."""
+    settings = Settings().in_folder(tmp_path / "data")
+    copied = tmp_path / "copied"
+    async with open_stores(settings=settings) as stores:
+        await stores.tables.run(CreateTable(ORDERS))
+        await stores.tables.run(CreateTable(msgspec.structs.replace(ORDERS, name="Letters")))
+        for number in range(20):
+            await stores.tables.run(PutItem("Letters", {"id": f"{number}", "day": "d", "text": "x" * 4_000}))
+        await stores.tables.run(DeleteTable("Letters"))
+        assert isinstance(stores.tables, EmbeddedTables)
+        assert stores.tables.database.compact(rewrite=False)
+        await stores.tables.run(PutItem("Orders", {"id": "o-1", "day": "Monday"}))
+        shutil.copytree(tmp_path / "data", copied)
+    path = copied / settings.tables_file.name
+    assert verify_tables(str(path), ignore_progress) == []
+    os.truncate(path, path.stat().st_size - 8_192)
+
+    (problem,) = verify_tables(str(path), ignore_progress)
+    assert "tables.db was truncated" in problem

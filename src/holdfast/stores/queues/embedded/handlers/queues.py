@@ -76,12 +76,12 @@ def purge_queue(operation: PurgeQueue, context: WriteContext) -> None:
 
 def clear_dropped(operation: object, context: WriteContext) -> bool:
     """Remove one batch of messages of purged or deleted queues. Return False when none are left."""
-    return sweeper.clear_dropped(context.connection, QUEUE_STEP_MESSAGES)
+    return sweeper.clear_dropped(context.connection, QUEUE_STEP_MESSAGES, context.is_readable)
 
 
 def sweep(operation: object, context: WriteContext) -> bool:
     """Remove some expired rows of any queue. Return False when none were left."""
-    return sweeper.sweep(context.connection, context.now)
+    return sweeper.sweep(context.connection, context.now, context.is_readable)
 
 
 def is_sweep_due(operation: object, connection: Connection, now: float) -> bool:
@@ -123,7 +123,7 @@ def browse_alone(
     """Return what `browse` does, in a file with damaged pages."""
     queue = catalog.get_queue(connection, operation.queue)
     position = _get_oldest_position(queue, now)
-    found = messages.list_oldest_alone(connection, unverified, queue.lot, operation.count, position)
+    found = messages.browse_oldest_alone(connection, unverified, queue.lot, operation.count, position)
     return _show(queue, found)
 
 

@@ -6,7 +6,7 @@ in the same transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 from holdfast.core.deadlines import DeadlineWatch
@@ -25,6 +25,7 @@ RECEIPT_TOKEN_BYTES: Final = 8
 MAX_ROUNDS: Final = QUEUE_STEP_MESSAGES // MAX_QUEUE_BATCH
 # How many of the messages with the latest `due` a look for wrong clocks reads.
 MAX_LATEST: Final = 100
+NO_PLACE: Final = 0
 
 
 class ReceiveResult(NamedTuple):
@@ -39,6 +40,13 @@ class ReceiveResult(NamedTuple):
     damaged: frozenset[int] = frozenset()
 
 
+class ReceiptResult(NamedTuple):
+    """How many receipts were no longer valid, and the places of messages too damaged for the operation."""
+
+    lost: int
+    damaged: tuple[int, ...] = ()
+
+
 def find_next_due(
     operation: ReceiveMessages, connection: Connection, now: float, damaged: frozenset[int] = frozenset()
 ) -> float | None:
@@ -49,21 +57,40 @@ def find_next_due(
     return messages.find_next_due(connection, catalog.get_queue(connection, operation.queue).lot, damaged)
 
 
+def find_headless(
+    operation: ReceiveMessages, connection: Connection, now: float, damaged: frozenset[int]
+) -> list[int]:
+    """Return the places of damaged messages that stop their groups without being due, if only those at the
+    places `damaged` are due.
+    """
+    queue = catalog.get_queue(connection, operation.queue)
+    return messages.find_headless(connection, queue.lot, damaged) if queue.definition.fifo else []
+
+
 def find_overdue(
-    operation: ReceiveMessages, connection: Connection, now: float, *, deadlines: DeadlineWatch, is_idle: bool
+    operation: ReceiveMessages,
+    connection: Connection,
+    now: float,
+    *,
+    deadlines: DeadlineWatch,
+    is_idle: bool,
+    unverified: Connection | None = None,
 ) -> list[HiddenMessage]:
     """Return messages that a clock ahead of this one hid, and that were hidden for long enough.
 
     This process has seen each unchanged for as long as it was hidden for, so its receiver has not extended
     the visibility timeout. Writes nothing. Unless the queue `is_idle`, the message with the latest `due`
-    alone decides whether to look at more.
+    alone decides whether to look at more. In a file with damaged pages, `unverified` reads each message.
     """
+    find_latest = messages.find_latest
+    if unverified is not None:
+        find_latest = partial(messages.find_latest_alone, unverified=unverified)
     lot = catalog.get_queue(connection, operation.queue).lot
     # A message that is due within this time is not worth a write.
     now += QUEUE_LOOK_AGAIN_S
-    if not is_idle and not messages.find_latest(connection, lot, now, 1):
+    if not is_idle and not find_latest(connection, lot, now, 1):
         return []
-    latest = messages.find_latest(connection, lot, now, MAX_LATEST)
+    latest = find_latest(connection, lot, now, MAX_LATEST)
     return [
         each
         for each in latest
@@ -94,14 +121,14 @@ def receive_messages(operation: ReceiveMessages, context: WriteContext) -> Recei
         fresh = _find_untaken(queue, taken, operation.count, context, damaged)
         for row in fresh:
             if sweeper.is_expired(row, queue, context.now):
-                messages.remove(context.connection, row)
+                messages.remove(context.connection, row, context.is_readable)
             elif dead is not None and row.receives >= queue.definition.max_receives:
                 move(row, queue, dead, context, died_in=queue.name)
             else:
                 taken[row.place] = _hold_message(row, visibility_s, context)
         if not fresh or len(taken) == operation.count:
             if context.should_sweep:
-                sweeper.sweep(context.connection, context.now)
+                sweeper.sweep(context.connection, context.now, context.is_readable)
             return ReceiveResult(tuple(taken.values()), False, frozenset(damaged))
     return ReceiveResult(tuple(taken.values()), True, frozenset(damaged))
 
@@ -116,28 +143,33 @@ def undo_receive(operation: ReceiveMessages, results: list[ReceiveResult], conte
     context.queues_to_wake.add(queue.name)
 
 
-def delete_messages(operation: DeleteMessages, context: WriteContext) -> int:
-    """Delete the messages of all valid receipts and return how many receipts were no longer valid.
+def delete_messages(operation: DeleteMessages, context: WriteContext) -> ReceiptResult:
+    """Delete the messages of all valid receipts.
 
-    A message that was damaged since it was received is deleted too.
+    A message that was damaged since it was received is deleted too, unless it is unreadable.
     """
     queue = context.get_queue(operation.queue)
     lost = 0
+    damaged: list[int] = []
     for receipt in dict.fromkeys(operation.receipts):
-        row = _find_by_receipt(receipt, queue, context, messages.find_unchecked)
-        if row is None:
+        place, token = _parse_receipt(receipt)
+        row = messages.find_header(context.connection, queue.lot, place)
+        if row is None or row.token != token:
             lost += 1
+        elif context.is_readable(place):
+            messages.remove(context.connection, row, context.is_readable)
         else:
-            messages.remove(context.connection, row)
+            damaged.append(place)
     if queue.definition.fifo:
         # The next message of each group may be received now.
         context.queues_to_wake.add(queue.name)
-    return lost
+    return ReceiptResult(lost, tuple(damaged))
 
 
-def change_visibility(operation: ChangeVisibility, context: WriteContext) -> int:
-    """Hide the messages of all valid receipts for `seconds` from now; return how many receipts were no longer
-    valid.
+def change_visibility(operation: ChangeVisibility, context: WriteContext) -> ReceiptResult:
+    """Hide the messages of all valid receipts for `seconds` from now.
+
+    Raise `DataDamaged` if one of them is damaged.
     """
     queue = context.get_queue(operation.queue)
     lost = 0
@@ -148,7 +180,7 @@ def change_visibility(operation: ChangeVisibility, context: WriteContext) -> int
         else:
             messages.hide(context.connection, row, context.now, operation.seconds)
     context.queues_to_wake.add(queue.name)
-    return lost
+    return ReceiptResult(lost)
 
 
 def _find_dead_letter_queue(queue: QueueRow, context: WriteContext) -> QueueRow | None:
@@ -172,7 +204,9 @@ def _find_untaken(
     With a visibility timeout of zero, a message that was just taken is due again at once. Add the places of
     damaged messages to `damaged`, and look behind them.
     """
-    find_due = messages.find_due_alone if context.is_salvaging else messages.find_due
+    find_due = messages.find_due
+    if context.is_salvaging:
+        find_due = partial(messages.find_due_alone, is_readable=context.is_readable)
     while True:
         known = len(damaged)
         found = find_due(context.connection, queue.lot, context.now, len(taken) + known + count)
@@ -188,15 +222,18 @@ def _hold_message(row: MessageRow, visibility_s: float, context: WriteContext) -
     return messages.to_incoming(row, f"{row.place}-{token}", row.receives + 1)
 
 
-def _find_by_receipt(
-    receipt: str,
-    queue: QueueRow,
-    context: WriteContext,
-    find: Callable[[Connection, int, int], MessageRow | None] = messages.find,
-) -> MessageRow | None:
-    """Return the message whose latest receipt is this one, or None."""
+def _find_by_receipt(receipt: str, queue: QueueRow, context: WriteContext) -> MessageRow | None:
+    """Return the message whose latest receipt is this one, or None. Raise `DataDamaged` if it is damaged."""
+    place, token = _parse_receipt(receipt)
+    if not context.is_readable(place):
+        raise messages.report_damaged([place], queue.name)
+    row = messages.find(context.connection, queue.lot, place)
+    return row if row is not None and row.token == token else None
+
+
+def _parse_receipt(receipt: str) -> tuple[int, str]:
+    """Return the place and the token of a receipt; a place of no message for anything else."""
     place, _, token = receipt.partition("-")
     if not (place.isascii() and place.isdigit() and len(place) < len(str(messages.LAST_PLACE))):
-        return None
-    row = find(context.connection, queue.lot, int(place))
-    return row if row is not None and row.token == token else None
+        return NO_PLACE, token
+    return int(place), token

@@ -28,7 +28,7 @@ def send_messages(operation: SendMessages, context: WriteContext) -> tuple[SentM
     )
     context.queues_to_wake.add(queue.name)
     if context.should_sweep:
-        sweeper.sweep(context.connection, context.now)
+        sweeper.sweep(context.connection, context.now, context.is_readable)
     return sent
 
 

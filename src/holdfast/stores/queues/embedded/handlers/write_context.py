@@ -12,6 +12,7 @@ from holdfast.core.deadlines import DeadlineWatch
 from holdfast.core.errors import NotFound
 from holdfast.stores.queues.embedded.storage import catalog, messages
 from holdfast.stores.queues.embedded.storage.catalog import QueueRow
+from holdfast.stores.queues.embedded.storage.messages import IsReadable, assume_readable
 from holdfast.stores.sqlite import Connection
 
 
@@ -37,7 +38,7 @@ class WriteContext:
 
     `queues_to_wake` has the names of queues in which a message may be due sooner than was known.
     `should_sweep` says that this unit must also remove some expired rows, `is_salvaging` that it has met a
-    damaged page and must read messages one by one.
+    damaged page and must read messages one by one, those for which `is_readable` returns True.
     """
 
     connection: Connection
@@ -45,6 +46,7 @@ class WriteContext:
     deadlines: DeadlineWatch
     should_sweep: bool = False
     is_salvaging: bool = False
+    is_readable: IsReadable = assume_readable
     cache: TransactionCache = field(default_factory=TransactionCache)
     queues_to_wake: set[str] = field(default_factory=set)
 

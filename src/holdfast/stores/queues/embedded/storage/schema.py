@@ -2,7 +2,8 @@
 
 queues          the catalog: a definition per queue, and the lot its messages are in
 lots            a lot is the messages of a queue since its last purge: a purge gives the queue an empty lot,
-                and the old one is cleared in small batches. `messages` counts its rows, kept by the triggers
+                and the old one, with `dropped` = 1, is cleared in small batches; 2 if only messages are left
+                that SQLite cannot remove. `messages` counts its rows, kept by the triggers
 messages        every message, with a checksum. `place` orders them and is never reused
 deduplications  the ids seen within the window; they outlive their messages
 

@@ -7,6 +7,8 @@ unused queues too. Where nothing is sent, waiting receives look once a minute fo
 
 from __future__ import annotations
 
+import logging
+from itertools import islice
 from typing import Any, Final
 
 import apsw
@@ -15,6 +17,9 @@ from holdfast.core.errors import DataDamaged
 from holdfast.core.limits import DEDUPLICATION_WINDOW_S, QUEUE_SWEEP_ROWS
 from holdfast.stores.queues.embedded.storage import messages
 from holdfast.stores.queues.embedded.storage.catalog import QueueRow
+from holdfast.stores.queues.embedded.storage.messages import IsReadable, assume_readable
+
+log = logging.getLogger(__name__)
 
 # Queue by queue, each by its own retention. CROSS makes SQLite keep this order, in which each lookup uses an
 # index.
@@ -25,10 +30,10 @@ WHERE messages.lot = queues.lot
 LIMIT ?2"""
 
 
-def sweep(connection: apsw.Connection, now: float) -> bool:
+def sweep(connection: apsw.Connection, now: float, is_readable: IsReadable = assume_readable) -> bool:
     """Remove some expired messages, old deduplication ids and messages of dropped lots.
 
-    Return False if there were none.
+    Return False if there were none. An unreadable message cannot be removed and stays.
     """
     connection.execute(
         "DELETE FROM deduplications WHERE (queue, deduplication) IN "
@@ -36,17 +41,18 @@ def sweep(connection: apsw.Connection, now: float) -> bool:
         (now - DEDUPLICATION_WINDOW_S, QUEUE_SWEEP_ROWS),
     )
     found_ids = connection.changes() > 0
-    places: list[Any] = connection.execute(EXPIRED, (now, QUEUE_SWEEP_ROWS)).fetchall()
-    for lot, place in places:
+    found: list[Any] = connection.execute(EXPIRED, (now, QUEUE_SWEEP_ROWS)).fetchall()
+    expired = [(lot, place) for lot, place in found if is_readable(place)]
+    for lot, place in expired:
         # Read one at a time: removing a head changes the message behind it. A damaged one goes too.
         try:
-            row = messages.find_unchecked(connection, lot, place)
+            row = messages.find_header(connection, lot, place)
         except DataDamaged:
             messages.remove_unread(connection, place)
             continue
         if row is not None:
-            messages.remove(connection, row)
-    return clear_dropped(connection, QUEUE_SWEEP_ROWS) or found_ids or bool(places)
+            messages.remove(connection, row, is_readable)
+    return clear_dropped(connection, QUEUE_SWEEP_ROWS, is_readable) or found_ids or bool(expired)
 
 
 def is_sweep_due(connection: apsw.Connection, now: float) -> bool:
@@ -61,10 +67,10 @@ def is_expired(row: messages.MessageRow, queue: QueueRow, now: float) -> bool:
     return row.sent_at <= now - queue.definition.retention_s
 
 
-def clear_dropped(connection: apsw.Connection, limit: int) -> bool:
+def clear_dropped(connection: apsw.Connection, limit: int, is_readable: IsReadable = assume_readable) -> bool:
     """Remove up to `limit` messages of one dropped lot, or the lot itself if it is empty.
 
-    Return False when no dropped lot is left.
+    Return False when no dropped lot is left. A lot of unreadable messages alone is abandoned.
     """
     dropped = connection.execute("SELECT lot, messages FROM lots WHERE dropped = 1 LIMIT 1").fetchone()
     if dropped is None:
@@ -73,7 +79,26 @@ def clear_dropped(connection: apsw.Connection, limit: int) -> bool:
     if not left:
         connection.execute("DELETE FROM lots WHERE lot = ?", (lot,))
         return True
-    connection.execute(
-        "DELETE FROM messages WHERE place IN (SELECT place FROM messages WHERE lot = ? LIMIT ?)", (lot, limit)
-    )
+    if is_readable is assume_readable:
+        connection.execute(
+            "DELETE FROM messages WHERE place IN (SELECT place FROM messages WHERE lot = ? LIMIT ?)",
+            (lot, limit),
+        )
+    else:
+        _clear_readable(connection, lot, limit, is_readable)
     return True
+
+
+def _clear_readable(connection: apsw.Connection, lot: int, limit: int, is_readable: IsReadable) -> None:
+    """Remove up to `limit` readable messages of the lot, or abandon the lot if it has none."""
+    found: list[Any] = connection.execute("SELECT place FROM messages WHERE lot = ?", (lot,)).fetchall()
+    readable = list(islice((place for (place,) in found if is_readable(place)), limit))
+    for place in readable:
+        messages.remove_unread(connection, place)
+    if not readable:
+        connection.execute("UPDATE lots SET dropped = 2 WHERE lot = ?", (lot,))
+        log.warning(
+            "%d damaged messages of a purged or deleted queue cannot be removed from the queues file: their "
+            "content stays on the disk until the queues are restored from a backup.",
+            len(found),
+        )

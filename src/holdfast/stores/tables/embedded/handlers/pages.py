@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from holdfast.core.limits import MAX_PAGE_BYTES
 from holdfast.operations.expressions import evaluate_condition, project
@@ -37,15 +38,17 @@ def _read_page(operation: Query | Scan, span: Span, selection: Selection, reader
     items: list[Item] = []
     scanned = count = size = fetched = 0
     last: Item | None = None
-    for item, item_bytes, view_bytes in reader.select_rows(span, limit):
-        last = item
-        scanned += 1
-        size += view_bytes
-        fetched += item_bytes
-        if is_match is None or is_match(item):
-            count += 1
-            if not selection.count_only:
-                items.append(item if project_item is None else project_item(item))
+    for rows in reader.select_rows(span, limit):
+        taken = _count_taken(rows.view_sizes, bytes_max - size, None if limit is None else limit - scanned)
+        read = rows.items[:taken]
+        last = read[-1]
+        scanned += taken
+        size += sum(rows.view_sizes[:taken])
+        fetched += sum(rows.sizes[:taken])
+        matches = read if is_match is None else list(filter(is_match, read))
+        count += len(matches)
+        if not selection.count_only:
+            items += matches if project_item is None else map(project_item, matches)
         if size >= bytes_max or scanned == limit:
             break
     is_full = scanned == limit or size >= bytes_max
@@ -56,6 +59,15 @@ def _read_page(operation: Query | Scan, span: Span, selection: Selection, reader
         _extract_last_key(span, last) if is_full and last is not None else None,
         None if operation.capacity == "NONE" else _measure_page(operation, span, selection, size, fetched),
     )
+
+
+def _count_taken(sizes: Sequence[int], bytes_left: int, rows_left: int | None) -> int:
+    """Return how many of the next rows belong to the page, at least one."""
+    taken = len(sizes) if rows_left is None else min(len(sizes), rows_left)
+    if sum(sizes) < bytes_left:
+        return taken
+    # The row that reaches the limit still belongs to it.
+    return min(taken, 1 + sum(total < bytes_left for total in accumulate(sizes)))
 
 
 def _build_filter(operation: Query | Scan, span: Span, reader: Reader) -> Callable[[Item], bool] | None:

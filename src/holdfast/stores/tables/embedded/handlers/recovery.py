@@ -71,6 +71,21 @@ def _require_active_table(from_catalog: Catalog, name: str) -> Table:
     return table
 
 
+def require_recoverable(record: TableRecord, at: float, now: float) -> None:
+    """Raise `RecoveryUnavailable` without recovery, `InvalidRestoreTime` for a time outside its window."""
+    if record.recovery_since is None:
+        raise RecoveryUnavailable(
+            f"Point in time recovery is not enabled for table '{record.definition.name}'"
+        )
+    # Times on the wire may be whole seconds, so the whole second in which recovery was enabled is valid.
+    if not int(_find_earliest(record, now)) <= at <= now:
+        raise InvalidRestoreTime(
+            f"RestoreDateTime '{_format_time(at)}' must be within EarliestRestorableDateTime"
+            f" '{_format_time(_find_earliest(record, now))}' and LatestRestorableDateTime "
+            f"'{_format_time(now)}'"
+        )
+
+
 def _build_continuous_backups(record: TableRecord, now: float) -> ContinuousBackups:
     """Return the state of point-in-time recovery; its window ends now."""
     if record.recovery_since is None:
@@ -112,16 +127,8 @@ def restore_table_to_point_in_time(operation: RestoreTableToPointInTime, writer:
     Raise `InvalidRestoreTime` outside the recovery window, `RecoveryUnavailable` without recovery.
     """
     source = _require_active_table(writer.catalog, operation.source).record
-    if source.recovery_since is None:
-        raise RecoveryUnavailable(f"Point in time recovery is not enabled for table '{operation.source}'")
     at = writer.now if operation.at is None else operation.at
-    # Times on the wire may be whole seconds, so the whole second in which recovery was enabled is valid.
-    if not int(_find_earliest(source, writer.now)) <= at <= writer.now:
-        raise InvalidRestoreTime(
-            f"RestoreDateTime '{_format_time(at)}' must be within EarliestRestorableDateTime"
-            f" '{_format_time(_find_earliest(source, writer.now))}' and LatestRestorableDateTime "
-            f"'{_format_time(writer.now)}'"
-        )
+    require_recoverable(source, at, writer.now)
     target = _create_target(source, operation.target, operation.overrides, writer, at, None)
     last = writer.get_last_sequence(source.number)
     first = streams.find_first_after(writer.connection, source.number, int(at * 1000), last)

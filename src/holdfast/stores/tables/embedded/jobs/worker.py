@@ -104,7 +104,7 @@ class Worker:
         with self._database.snapshot() as connection:
             if jobs.list_pending(connection):
                 return True
-            reader = Reader(connection, self._cache, self._clock)
+            reader = Reader(connection, self._cache, self._clock, self._database)
             now = reader.now
             return retention.is_due(connection, reader.catalog, now) or any(
                 rows.find_expired(connection, table.number, int(now), 1)
@@ -116,7 +116,7 @@ class Worker:
         """Run one bounded step of each piece of work, then raise the first error among them."""
         with self._database.snapshot() as connection:
             pending = [id for id, _ in jobs.list_pending(connection)]
-            tables = Reader(connection, self._cache, self._clock).catalog.tables
+            tables = Reader(connection, self._cache, self._clock, self._database).catalog.tables
             expiring = [table.name for table in tables.values() if table.lifetime_attribute is not None]
         failures = [self._try(lease, partial(_step, id)) for id in pending]
         failures += [self._try(lease, partial(_expire, name)) for name in expiring]

@@ -7,6 +7,7 @@ are extensions. See docs/internals/decisions/0002-stored-form.md for the measure
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from holdfast.operations.values import Item, Value, get_type_tag, sort_elements
 
 _NUMBER_CODE: Final = 1
 _SET_CODE: Final = 2
+_DECODE_ERRORS: Final = (msgspec.DecodeError, ValueError, ArithmeticError, TypeError)
 _AS_IS: Final = frozenset({str, int, bool, bytes, type(None)})
 _MIN_INT: Final = -(2**63)
 _MAX_INT: Final = 2**64 - 1
@@ -36,10 +38,20 @@ def decode(stored: bytes) -> Item:
     """Decode the bytes of a row. Raise `StoreFileError` if they are damaged."""
     try:
         return _DECODER.decode(stored)  # type: ignore[no-any-return]
-    except (msgspec.DecodeError, ValueError, ArithmeticError) as error:
-        raise StoreFileError(
-            "The file is damaged: an item is unreadable. Restore the file from a backup."
-        ) from error
+    except _DECODE_ERRORS as error:
+        raise _describe_damage() from error
+
+
+def decode_all(stored: Iterable[bytes]) -> list[Item]:
+    """Decode the bytes of rows. Raise `StoreFileError` if they are damaged."""
+    try:
+        return list(map(_DECODER.decode, stored))
+    except _DECODE_ERRORS as error:
+        raise _describe_damage() from error
+
+
+def _describe_damage() -> StoreFileError:
+    return StoreFileError("The file is damaged: an item is unreadable. Restore the file from a backup.")
 
 
 def _to_storable(value: Value) -> Any:

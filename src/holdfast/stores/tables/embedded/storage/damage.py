@@ -8,13 +8,16 @@ from contextlib import contextmanager
 import apsw
 
 from holdfast.core.errors import DataDamaged
+from holdfast.operations.values import Item
 from holdfast.stores.sqlite.checksums import is_checksum_error
 from holdfast.stores.tables.embedded.table import KeyBytes, Table
 
 
 def report_damaged_item(table: Table, key_bytes: KeyBytes) -> DataDamaged:
     """Return the error for an item that does not match its checksum."""
-    key = table.decode_key(key_bytes)
+    key = _decode_key(table, key_bytes)
+    if key is None:
+        return report_damaged_rows(table, None)
     return DataDamaged(
         f"The item {key} of {table.name} is damaged: it does not match its checksum. Restore the table from "
         "a backup; other items are served.",
@@ -25,7 +28,9 @@ def report_damaged_item(table: Table, key_bytes: KeyBytes) -> DataDamaged:
 
 def report_damaged_index(table: Table, index: str, key_bytes: KeyBytes) -> DataDamaged:
     """Return the error for a row of an index whose item has another key in this index."""
-    key = table.decode_key(key_bytes)
+    key = _decode_key(table, key_bytes)
+    if key is None:
+        return report_damaged_rows(table, index)
     return DataDamaged(
         f"The index {table.name}.{index} is damaged: its row for the item {key} does not match the item. "
         "Restore the table from a backup; items are still served by their keys.",
@@ -47,8 +52,8 @@ def damage_reported(table: Table, key_bytes: KeyBytes) -> Iterator[None]:
     """Raise `DataDamaged` for this item if a statement of the block finds a damaged page."""
     try:
         yield
-    except apsw.IOError as error:
-        if not is_checksum_error(error):
+    except (apsw.IOError, apsw.CorruptError, UnicodeDecodeError) as error:
+        if isinstance(error, apsw.IOError) and not is_checksum_error(error):
             raise
         raise report_damaged_item(table, key_bytes) from error
 
@@ -61,3 +66,11 @@ def report_damaged_rows(table: Table, index: str | None) -> DataDamaged:
         "table from a backup; items are still served by their keys.",
         table=table.name,
     )
+
+
+def _decode_key(table: Table, key_bytes: KeyBytes) -> Item | None:
+    """Return the key of an item; None if the bytes are damaged so that they are no key."""
+    try:
+        return table.decode_key(key_bytes)
+    except (ArithmeticError, ValueError, IndexError):
+        return None

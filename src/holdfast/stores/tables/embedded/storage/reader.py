@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, cast
-from zlib import crc32
 
 import apsw
+from isal.isal_zlib import crc32
 
 from holdfast.core.clock import Clock
 from holdfast.core.errors import NotFound
@@ -21,19 +21,21 @@ from holdfast.stores.tables.embedded.plan.span import Span
 from holdfast.stores.tables.embedded.storage import codec, statements, walk
 from holdfast.stores.tables.embedded.storage.catalog import Catalog, CatalogCache
 from holdfast.stores.tables.embedded.storage.damage import damage_reported, report_damaged_item
-from holdfast.stores.tables.embedded.storage.row_sums import compute_sum
+from holdfast.stores.tables.embedded.storage.row_sums import is_item_sound
 from holdfast.stores.tables.embedded.table import KeyBytes, Table
 
 
 class Reader:
     """The access of one read operation to the storage."""
 
-    __slots__ = ("_clock", "cache", "connection")
+    __slots__ = ("_clock", "_database", "cache", "connection")
 
-    def __init__(self, connection: apsw.Connection, cache: CatalogCache, clock: Clock) -> None:
+    def __init__(
+        self, connection: apsw.Connection, cache: CatalogCache, clock: Clock, database: Database
+    ) -> None:
         self.connection = connection
         self.cache = cache
-        self._clock = clock
+        self._clock, self._database = clock, database
 
     @property
     def now(self) -> float:
@@ -48,15 +50,16 @@ class Reader:
         """Return the table. Raise `NotFound` if it does not exist or is still being restored."""
         return require_readable(self.catalog, name)
 
-    def select_rows(self, span: Span, limit: int | None) -> Iterator[walk.SpanRow]:
-        """Iterate over the rows of a span, in its order."""
-        return walk.select_rows(self.connection, span, limit)
+    def select_rows(self, span: Span, limit: int | None) -> Iterator[walk.Rows]:
+        """Iterate over the rows of a span, in its order. The snapshot has begun with its first statement."""
+        trusts_pages = self._database.has_only_verified_pages(self.connection)
+        return walk.select_rows(self.connection, span, limit, trusts_pages=trusts_pages)
 
 
 class KeyedReader(Reader):
     """A reader of single items by their keys. It reads unverified pages, and compares the sum of each row."""
 
-    __slots__ = ("_database", "unverified")
+    __slots__ = ("unverified",)
 
     def __init__(
         self, unverified: apsw.Connection, cache: CatalogCache, clock: Clock, database: Database
@@ -85,7 +88,7 @@ class KeyedReader(Reader):
                 return self._confirm_absence(table, key_bytes)
             generation, stored, size, row_sum = row
             is_right = crc32(stored, crc32(key_bytes[0] + key_bytes[1], size)) == row_sum
-        except (apsw.CorruptError, TypeError) as error:
+        except (apsw.CorruptError, TypeError, UnicodeDecodeError) as error:
             raise report_damaged_item(table, key_bytes) from error
         if not is_right:
             raise report_damaged_item(table, key_bytes)
@@ -94,6 +97,7 @@ class KeyedReader(Reader):
     def _confirm_absence(self, table: Table, key_bytes: KeyBytes) -> tuple[int, Item | None, int]:
         """Look an item up again that was not found, with verified pages; it may be there now."""
         sql = statements.get_item_statements(table.number)
+        self._database.require_whole_pages()
         with damage_reported(table, key_bytes):
             found: Any = self.connection.execute(sql.exists, key_bytes).fetchone()
         generation, exists = found
@@ -106,12 +110,17 @@ class SalvageReader(Reader):
     __slots__ = ("_unverified",)
 
     def __init__(
-        self, connection: apsw.Connection, unverified: apsw.Connection, cache: CatalogCache, clock: Clock
+        self,
+        connection: apsw.Connection,
+        unverified: apsw.Connection,
+        cache: CatalogCache,
+        clock: Clock,
+        database: Database,
     ) -> None:
-        super().__init__(connection, cache, clock)
+        super().__init__(connection, cache, clock, database)
         self._unverified = unverified
 
-    def select_rows(self, span: Span, limit: int | None) -> Iterator[walk.SpanRow]:
+    def select_rows(self, span: Span, limit: int | None) -> Iterator[walk.Rows]:
         return walk.select_rows_alone(self.connection, self._unverified, span)
 
 
@@ -132,6 +141,6 @@ def read_item_in_snapshot(reader: Reader, table: Table, key_bytes: KeyBytes) -> 
     if row is None:
         return None, 0
     _, stored, size, row_sum = row
-    if compute_sum(key_bytes, size, stored) != row_sum:
+    if not is_item_sound(key_bytes, size, stored, row_sum):
         raise report_damaged_item(table, key_bytes)
     return codec.decode(stored), size

@@ -7,9 +7,9 @@ page is damaged, it shows which of the page's rows are still right.
 from __future__ import annotations
 
 from typing import Any
-from zlib import crc32
 
 import apsw
+from isal.isal_zlib import crc32
 
 from holdfast.stores.tables.embedded.table import KeyBytes
 
@@ -20,6 +20,14 @@ _CHANGE_FUNCTION = "holdfast_change_sum"
 def compute_sum(key_bytes: KeyBytes, size: int, item: bytes) -> int:
     """Return the checksum of an item's row."""
     return crc32(item, crc32(key_bytes[0] + key_bytes[1], size))
+
+
+def is_item_sound(key_bytes: KeyBytes, size: Any, item: Any, row_sum: Any) -> bool:
+    """Return whether a row matches its checksum. Damage can make its columns values of other types."""
+    try:
+        return bool(compute_sum(key_bytes, size, item) == row_sum)
+    except TypeError:
+        return False
 
 
 def compute_change_sum(key: bytes | None, old: bytes | None, new: bytes | None) -> int:

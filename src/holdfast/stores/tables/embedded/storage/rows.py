@@ -12,7 +12,7 @@ import apsw
 
 from holdfast.core.limits import MAX_EXPIRED_AGE_S, MAX_STEP_BYTES
 from holdfast.stores.tables.embedded.storage.damage import report_damaged_row
-from holdfast.stores.tables.embedded.storage.row_sums import compute_change_sum, compute_sum
+from holdfast.stores.tables.embedded.storage.row_sums import compute_change_sum, compute_sum, is_item_sound
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import KeyBytes
 
@@ -90,7 +90,7 @@ def find_expired(connection: apsw.Connection, number: int, now: int, limit: int)
 def _verify_items(number: int, found: Iterable[Any]) -> Iterator[ItemRow]:
     """Yield the rows without their checksums. Raise `DataDamaged` at the first that does not match."""
     for id, pk, sk, size, item, row_sum in found:
-        if compute_sum((pk, sk), size, item) != row_sum:
+        if not is_item_sound((pk, sk), size, item, row_sum):
             raise report_damaged_row(f"items_{number}", id)
         yield ItemRow(id, pk, sk, size, item)
 

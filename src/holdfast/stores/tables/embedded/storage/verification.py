@@ -22,7 +22,7 @@ from holdfast.stores.sqlite.verification import damage_caught, open_snapshot, ve
 from holdfast.stores.tables.embedded.records import BackupRecord
 from holdfast.stores.tables.embedded.storage import backups, codec, counts
 from holdfast.stores.tables.embedded.storage.catalog import CatalogCache
-from holdfast.stores.tables.embedded.storage.row_sums import compute_change_sum, compute_sum
+from holdfast.stores.tables.embedded.storage.row_sums import compute_change_sum, is_item_sound
 from holdfast.stores.tables.embedded.storage.schema import SCHEMA
 from holdfast.stores.tables.embedded.table import Index, KeyBytes, Table
 
@@ -138,11 +138,11 @@ class TableVerifier:
         sql = f"SELECT size, item, {row_sum} FROM items_{self._table.number} WHERE id = ?"
         try:
             row: Any = self._connection.execute(sql, (id,)).fetchone()
-            if row is None or (self._has_sums and compute_sum(key_bytes, row[0], row[1]) != row[2]):
+            if row is None or (self._has_sums and not is_item_sound(key_bytes, *row)):
                 return None
             item = codec.decode(row[1])
             return item if self._table.encode_key(item) == key_bytes else None
-        except (apsw.CorruptError, StoreFileError, LookupError, TypeError, AttributeError):
+        except (apsw.CorruptError, StoreFileError, LookupError, TypeError, AttributeError, ValueError):
             return None
 
     def _verify_index_rows(self, key_bytes: KeyBytes, id: int, item: Item) -> None:
@@ -188,17 +188,18 @@ def _verify_changes(connection: apsw.Connection, names: dict[int, str]) -> list[
         number = int(log.removeprefix("changes_"))
         label = names.get(number, f"the deleted table {number}")
         with damage_caught(problems, f"the change log of {label}"), checksums_ignored(connection):
-            rows = connection.execute(f"SELECT seq, key, old, new, sum FROM {log} ORDER BY seq")
             problems += [
                 f"the change {seq} in the log of {label} is damaged"
-                for seq, key, old, new, row_sum in rows
-                if not _is_change_sound(key, old, new, row_sum)
+                for (seq,) in connection.execute(f"SELECT seq FROM {log} ORDER BY seq")
+                if not _is_change_sound(connection, log, seq)
             ]
     return problems
 
 
-def _is_change_sound(key: Any, old: Any, new: Any, row_sum: Any) -> bool:
+def _is_change_sound(connection: apsw.Connection, log: str, seq: Any) -> bool:
+    sql = f"SELECT key, old, new, sum FROM {log} WHERE seq = ?"
     try:
+        key, old, new, row_sum = connection.execute(sql, (seq,)).get
         return bool(compute_change_sum(key, old, new) == row_sum)
-    except TypeError:
+    except (apsw.CorruptError, TypeError, UnicodeDecodeError):
         return False

@@ -12,7 +12,7 @@ from holdfast.stores.tables.embedded.plan.change import Change, IndexEdit, Store
 from holdfast.stores.tables.embedded.storage import codec, counts, statements
 from holdfast.stores.tables.embedded.storage.catalog import Catalog, CatalogCache
 from holdfast.stores.tables.embedded.storage.damage import report_damaged_item
-from holdfast.stores.tables.embedded.storage.row_sums import compute_change_sum, compute_sum
+from holdfast.stores.tables.embedded.storage.row_sums import compute_change_sum, compute_sum, is_item_sound
 from holdfast.stores.tables.embedded.storage.transaction_state import Tallies, TransactionState
 from holdfast.stores.tables.embedded.table import KeyBytes, Table
 
@@ -61,14 +61,14 @@ class Writer:
         sql = statements.get_item_statements(table.number).read
         try:
             row = self.connection.execute(sql, key_bytes).fetchone()
-        except apsw.IOError as error:
-            if not is_checksum_error(error):
+        except (apsw.IOError, UnicodeDecodeError) as error:
+            if isinstance(error, apsw.IOError) and not is_checksum_error(error):
                 raise
             raise report_damaged_item(table, key_bytes) from error
         if row is None:
             return None
         row_id, stored, size, row_sum = row
-        if compute_sum(key_bytes, size, stored) != row_sum:
+        if not is_item_sound(key_bytes, size, stored, row_sum):
             raise report_damaged_item(table, key_bytes)
         return StoredItem(row_id, codec.decode(stored), size)
 
